@@ -1,0 +1,18 @@
+//! What every other room stands on: ids and arenas, interned names, positions in source
+//! files, and diagnostics as data.
+//!
+//! This room knows nothing about Relay. It prints nothing and opens no file: rendering a
+//! [`Diagnostic`] is the command line's (or the language server's) work.
+
+mod arena;
+mod diagnostic;
+pub mod explain;
+mod source;
+mod suggest;
+mod symbol;
+
+pub use arena::{Arena, Id, SideTable};
+pub use diagnostic::{Code, Diagnostic, Diagnostics, Edit, Fix, Label, Severity};
+pub use source::{LineCol, SourceFile, SourceMap, Span};
+pub use suggest::{did_you_mean, edit_distance};
+pub use symbol::Symbol;

@@ -1,0 +1,191 @@
+//! Source files and positions in them.
+//!
+//! All files of a session share one space of byte positions, as in rustc: a [`Span`] is two
+//! `u32`s and still says which file it is in.
+
+use std::sync::Arc;
+
+/// A half-open range of bytes `[start, end)` in the position space of a [`SourceMap`].
+/// `Span::NONE` stands for nodes that no text stands behind.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The span of things that were not read from a file.
+    pub const NONE: Span = Span { start: 0, end: 0 };
+    /// The span `[start, end)`.
+    pub fn new(start: u32, end: u32) -> Span {
+        Span { start, end }
+    }
+    /// The smallest span over both; `NONE` is neutral.
+    pub fn to(self, other: Span) -> Span {
+        if self.is_none() {
+            return other;
+        }
+        if other.is_none() {
+            return self;
+        }
+        Span {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+    /// Whether this is [`Span::NONE`].
+    pub fn is_none(self) -> bool {
+        self == Span::NONE
+    }
+    /// Number of bytes.
+    pub fn len(self) -> usize {
+        (self.end - self.start) as usize
+    }
+    /// Whether the span covers no byte (an insertion point, or `NONE`).
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+    /// The empty span at the start.
+    pub fn at_start(self) -> Span {
+        Span {
+            start: self.start,
+            end: self.start,
+        }
+    }
+    /// The empty span at the end.
+    pub fn at_end(self) -> Span {
+        Span {
+            start: self.end,
+            end: self.end,
+        }
+    }
+    /// Whether `pos` lies inside or at either border.
+    pub fn touches(self, pos: u32) -> bool {
+        self.start <= pos && pos <= self.end
+    }
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Span::NONE
+    }
+}
+
+impl std::fmt::Debug for Span {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}..{}", self.start, self.end)
+    }
+}
+
+/// One file: its name, its text and where its lines start.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// The name shown in diagnostics.
+    pub name: String,
+    /// The text. Files that were not UTF-8 are held with replacement characters.
+    pub text: Arc<str>,
+    /// The position of the first byte in the map's space; at least 1.
+    pub start: u32,
+    line_starts: Vec<u32>,
+}
+
+/// A one-based line and a one-based column counted in characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LineCol {
+    /// One-based line.
+    pub line: u32,
+    /// One-based column, in characters.
+    pub col: u32,
+}
+
+impl SourceFile {
+    /// The whole file as a span.
+    pub fn span(&self) -> Span {
+        Span::new(self.start, self.start + self.text.len() as u32)
+    }
+    /// The text behind a span of this file.
+    pub fn slice(&self, span: Span) -> &str {
+        &self.text[(span.start - self.start) as usize..(span.end - self.start) as usize]
+    }
+    /// Line and column of a position of this file.
+    pub fn line_col(&self, pos: u32) -> LineCol {
+        let offset = (pos - self.start).min(self.text.len() as u32);
+        let line = self.line_starts.partition_point(|&s| s <= offset) - 1;
+        let from = self.line_starts[line] as usize;
+        let col = self
+            .text
+            .get(from..offset as usize)
+            .map_or(0, |t| t.chars().count());
+        LineCol {
+            line: line as u32 + 1,
+            col: col as u32 + 1,
+        }
+    }
+    /// The text of a one-based line, without its line end.
+    pub fn line(&self, line: u32) -> &str {
+        let i = line as usize - 1;
+        let from = self.line_starts[i] as usize;
+        let to = self
+            .line_starts
+            .get(i + 1)
+            .map_or(self.text.len(), |&e| e as usize);
+        self.text[from..to].trim_end_matches(['\n', '\r'])
+    }
+    /// Number of lines.
+    pub fn line_count(&self) -> usize {
+        self.line_starts.len()
+    }
+}
+
+/// All files of a session.
+#[derive(Debug, Default)]
+pub struct SourceMap {
+    files: Vec<Arc<SourceFile>>,
+}
+
+impl SourceMap {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// Adds a file. Returns `None` when the position space (4 GiB over all files) is full.
+    pub fn add(
+        &mut self,
+        name: impl Into<String>,
+        text: impl Into<Arc<str>>,
+    ) -> Option<Arc<SourceFile>> {
+        let text = text.into();
+        // Position 0 is never part of a file, so that `Span::NONE` is no place; each file has one
+        // position more than bytes, so that its end differs from the next one's start.
+        let start = self.files.last().map_or(1, |f| f.span().end + 1);
+        let len = u32::try_from(text.len()).ok()?;
+        start.checked_add(len)?.checked_add(2)?;
+        let mut line_starts = vec![0];
+        line_starts.extend(
+            text.bytes()
+                .enumerate()
+                .filter(|b| b.1 == b'\n')
+                .map(|b| b.0 as u32 + 1),
+        );
+        let file = Arc::new(SourceFile {
+            name: name.into(),
+            text,
+            start,
+            line_starts,
+        });
+        self.files.push(file.clone());
+        Some(file)
+    }
+    /// The file a span lies in; `None` for [`Span::NONE`] and foreign spans.
+    pub fn file(&self, span: Span) -> Option<&Arc<SourceFile>> {
+        let i = self.files.partition_point(|f| f.start <= span.start);
+        let file = self.files.get(i.checked_sub(1)?)?;
+        (span.end <= file.span().end).then_some(file)
+    }
+    /// All files, in the order they were added.
+    pub fn files(&self) -> &[Arc<SourceFile>] {
+        &self.files
+    }
+}
