@@ -1,1 +1,20 @@
-//! placeholder
+//! Tensor programs: scalar expressions over loop variables and buffer elements, loop nests,
+//! and the builder by which operators state their computations.
+//!
+//! A [`Program`] reads its input buffers and writes its output buffers. It is a list of
+//! [`Stage`]s: a stage is either a *computation over indices* (one scalar expression gives every
+//! element of a buffer, perhaps by a reduction), which fusion and scheduling understand, or an
+//! explicit loop nest. Extents are scalar expressions too: constants, dimension variables bound
+//! by the inputs' shapes, or numbers that an earlier stage computed.
+//!
+//! This room knows neither Relay types nor operators.
+
+mod build;
+mod expr;
+mod program;
+
+pub use build::{Builder, Nest, TensorRef};
+pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
+pub use program::{
+    Buf, Buffer, Combiner, Compute, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
+};

@@ -1,1 +1,9 @@
-//! placeholder
+//! Element types and dense host tensors: the values of constants, inputs and results.
+//!
+//! This room holds data and nothing about programs.
+
+mod dtype;
+mod tensor;
+
+pub use dtype::{DType, TypeCode};
+pub use tensor::{Element, Tensor};

@@ -1,0 +1,229 @@
+//! Tensor programs.
+
+use relax_base::{Arena, Span, Symbol};
+use relax_tensor::DType;
+
+use crate::{Ex, Var};
+
+relax_base::define_id! {
+    /// A buffer of one [`Program`].
+    pub struct Buf("b");
+}
+
+/// What a buffer is to its program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Role {
+    /// Read only; given by the caller.
+    Input,
+    /// Written; given by the caller (destination-passing), or allocated where its extents are
+    /// known only after an earlier stage has run.
+    Output,
+    /// Lives between stages.
+    Temp,
+    /// Allocated by a [`Stmt::Alloc`] and gone at the end of the enclosing loop body.
+    Local,
+}
+
+/// A dense row-major buffer.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Buffer {
+    /// Its name in text, without sigil.
+    pub name: Symbol,
+    /// Its element type.
+    pub dtype: DType,
+    /// Its extents (`int64`): constants, dimension variables, expressions over them, or elements
+    /// of buffers that earlier stages wrote.
+    pub shape: Vec<Ex>,
+    /// What it is to the program.
+    pub role: Role,
+}
+
+/// A scalar variable.
+#[derive(Clone, PartialEq, Debug)]
+pub struct VarInfo {
+    /// Its name in text, without sigil.
+    pub name: Symbol,
+    /// Its type.
+    pub dtype: DType,
+}
+
+/// How the iterations of a loop may run.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Mark {
+    /// In order.
+    #[default]
+    Serial,
+    /// In any order, on several threads.
+    Parallel,
+    /// In groups of so many lanes.
+    Vectorize(u32),
+    /// Written out.
+    Unroll,
+}
+
+/// A statement of a loop nest.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stmt {
+    /// `var` from 0 to `extent` (exclusive).
+    For {
+        /// The index, `int64`.
+        var: Var,
+        /// Number of iterations; negative counts as 0.
+        extent: Ex,
+        /// How the iterations may run.
+        mark: Mark,
+        /// The body.
+        body: Vec<Stmt>,
+    },
+    /// As long as `cond` holds.
+    While {
+        /// A `bool`.
+        cond: Ex,
+        /// The body.
+        body: Vec<Stmt>,
+    },
+    /// Two ways.
+    If {
+        /// A `bool`.
+        cond: Ex,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it doesn't.
+        otherwise: Vec<Stmt>,
+    },
+    /// Writes an element; indices are `int64`, the value has the buffer's type.
+    Store {
+        /// The buffer.
+        buf: Buf,
+        /// One index per axis.
+        index: Vec<Ex>,
+        /// What is written.
+        value: Ex,
+    },
+    /// Names a scalar for the rest of the block.
+    Let {
+        /// The name.
+        var: Var,
+        /// Its value.
+        value: Ex,
+    },
+    /// Makes a local buffer for the rest of the block, uninitialised.
+    Alloc {
+        /// A buffer of [`Role::Local`].
+        buf: Buf,
+    },
+    /// Sets the start values of a reduction: runs in the first iteration of every enclosing loop
+    /// that the body's indices do not depend on (`init { … }`).
+    Init {
+        /// The loops over which the reduction runs; the body runs when all are at 0.
+        over: Vec<Var>,
+        /// The body.
+        body: Vec<Stmt>,
+    },
+    /// Stops the program with a message unless `cond` holds.
+    Assert {
+        /// A `bool`.
+        cond: Ex,
+        /// What is wrong otherwise.
+        message: String,
+    },
+}
+
+/// How a reduction combines values; each has its neutral element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Combiner {
+    /// Sum, from 0.
+    Sum,
+    /// Product, from 1.
+    Prod,
+    /// Maximum, from the least value.
+    Max,
+    /// Minimum, from the greatest value.
+    Min,
+    /// Logical (or bitwise) and, from all ones.
+    And,
+    /// Logical (or bitwise) or, from 0.
+    Or,
+}
+
+/// The reduction part of a computation over indices.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reduce {
+    /// The reduction variables with their extents.
+    pub axes: Vec<(Var, Ex)>,
+    /// How values combine.
+    pub combiner: Combiner,
+}
+
+/// Every element of `out` by one expression: `out[axes…] = value`, or with a reduction
+/// `out[axes…] = combine over reduce.axes of value`. The axes run over `out`'s extents.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Compute {
+    /// The buffer that is written, whole.
+    pub out: Buf,
+    /// One variable per axis of `out`.
+    pub axes: Vec<Var>,
+    /// The reduction, if any.
+    pub reduce: Option<Reduce>,
+    /// The element (or what is combined).
+    pub value: Ex,
+}
+
+/// A step of a program.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Stage {
+    /// A computation over indices.
+    Compute(Compute),
+    /// An explicit loop nest.
+    Nest(Vec<Stmt>),
+}
+
+/// A tensor program in destination-passing style (`prim_func`).
+///
+/// Invariant: a buffer is read only after the stage (or statement) that wrote it; a [`Compute`]
+/// does not read its own `out`; extents only use dimension variables and buffers written before
+/// the first use of the buffer they belong to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Program {
+    /// Its name, without sigil.
+    pub name: Symbol,
+    /// Where it stands in text.
+    pub span: Span,
+    /// All buffers.
+    pub bufs: Arena<Buf, Buffer>,
+    /// All scalar variables.
+    pub vars: Arena<Var, VarInfo>,
+    /// Dimension variables: each is bound by the first input extent that is just the variable,
+    /// and checked against every other extent in which it occurs.
+    pub dims: Vec<Var>,
+    /// Inputs, in order.
+    pub inputs: Vec<Buf>,
+    /// Outputs, in order.
+    pub outputs: Vec<Buf>,
+    /// What happens.
+    pub stages: Vec<Stage>,
+}
+
+impl Program {
+    /// An empty program.
+    pub fn new(name: impl Into<Symbol>) -> Program {
+        Program {
+            name: name.into(),
+            span: Span::NONE,
+            bufs: Arena::new(),
+            vars: Arena::new(),
+            dims: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
+    /// A fresh scalar variable as an expression.
+    pub fn fresh(&mut self, name: &str, dtype: DType) -> (Var, Ex) {
+        let var = self.vars.push(VarInfo {
+            name: Symbol::new(name),
+            dtype,
+        });
+        (var, Ex::var(var, dtype))
+    }
+}
