@@ -37,7 +37,7 @@ macro_rules! define_id {
 }
 
 /// A growing vector of nodes, addressed by `I`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Arena<I, T> {
     items: Vec<T>,
     id: PhantomData<fn() -> I>,

@@ -104,7 +104,7 @@ impl Tensor {
         let len = Self::byte_len(dtype, shape)?;
         let bytes = (*owner).as_ref().get(offset..offset.checked_add(len)?)?;
         let align = (dtype.bits as usize).div_ceil(8).next_power_of_two();
-        if bytes.as_ptr() as usize % align != 0 {
+        if !(bytes.as_ptr() as usize).is_multiple_of(align) {
             return None;
         }
         Some(Tensor {
