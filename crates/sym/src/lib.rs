@@ -1,1 +1,34 @@
-//! placeholder
+//! Symbolic dimensions: one normal form, proofs about it, and the unknowns that unification
+//! solves for.
+//!
+//! A [`Dim`] is an integer-valued expression over dimension variables. Every operation brings
+//! its result to a normal form (a polynomial over variables and over `//`, `%`, `min`, `max`
+//! of normal forms), so that structural equality already decides most questions; [`Facts`]
+//! decides more of them with bounds and divisibility; [`solve`] isolates unknowns.
+//!
+//! # What the laws mean
+//!
+//! * Values are mathematical integers. Coefficients are `i64`; a coefficient that does not fit
+//!   turns the whole dimension into the state [`DimError::Overflow`]. Nothing wraps.
+//! * Variables and unknowns are non-negative: they stand for extents. Whoever substitutes a
+//!   dimension for a variable promises that its value is not negative.
+//! * `a // b` rounds towards minus infinity and `a % b == a - a // b * b` (Python's meaning).
+//!   Division by zero has no value. Two dimensions count as equal when they have the same value
+//!   under every assignment that gives both of them one; a normal form may therefore have a
+//!   value where the written expression has none (`n * m // m` is `n`, also for `m == 0`), never
+//!   the reverse and never another value.
+//!
+//! Invariant: this room knows no names. A module owns the names of its variables and hands a
+//! naming function to [`Dim::display`].
+
+mod dim;
+mod display;
+mod facts;
+mod poly;
+mod simplify;
+mod solve;
+
+pub use dim::{Atom, Dim, DimError, DimInfer, DimVar, Overflow};
+pub use display::DisplayDim;
+pub use facts::{Facts, Proof};
+pub use solve::{Solution, solve};

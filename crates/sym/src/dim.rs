@@ -1,0 +1,509 @@
+//! The value type [`Dim`] and its operators.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+use std::ops::{Add, Mul, Neg, Sub};
+use std::sync::Arc;
+
+use crate::facts::Facts;
+use crate::poly::{Factor, Op, OpKind, Poly};
+use crate::simplify;
+
+relax_base::define_id! {
+    /// A named, rigid dimension variable (`n` in `Tensor[(n, 4), float32]`). The module keeps
+    /// the name.
+    pub struct DimVar("dim");
+    /// A flexible unknown that unification solves for. It has no name in the text.
+    pub struct DimInfer("?dim");
+}
+
+/// What a dimension can depend on: a variable or an unknown. Both are non-negative.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Atom {
+    /// A named, rigid variable.
+    Var(DimVar),
+    /// An unknown to be solved for.
+    Infer(DimInfer),
+}
+
+impl From<DimVar> for Atom {
+    fn from(var: DimVar) -> Self {
+        Atom::Var(var)
+    }
+}
+
+impl From<DimInfer> for Atom {
+    fn from(infer: DimInfer) -> Self {
+        Atom::Infer(infer)
+    }
+}
+
+/// Why a dimension has no usable value. The later one wins when two meet in an operation.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DimError {
+    /// The expression outgrew the limits (4,096 terms, 65,536 nodes, 64 nested `//`, `%`, `min`,
+    /// `max`). It behaves like [`Dim::ANY`]: nothing is known, so nothing wrong is claimed.
+    TooLarge,
+    /// A coefficient does not fit in 64 bits.
+    Overflow,
+    /// A division by the constant zero.
+    DivisionByZero,
+}
+
+impl fmt::Display for DimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DimError::TooLarge => "the dimension expression is too large",
+            DimError::Overflow => "the dimension does not fit in 64 bits",
+            DimError::DivisionByZero => "the dimension divides by zero",
+        })
+    }
+}
+
+/// The value of a dimension, or of a part of it, does not fit in 64 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Overflow;
+
+/// A dimension: an integer-valued expression in normal form. Cheap to clone (16 bytes).
+///
+/// Equality, hash and order are structural on the normal form: equal values are the same
+/// dimension, unequal values may still have equal meaning (ask [`Facts::eq`]). Two `?` are equal
+/// as values, although nothing is known about the extents that they stand for.
+///
+/// Invariant: a value is in normal form; a polynomial that is a constant or a lone variable is
+/// never stored as a polynomial.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Dim(pub(crate) Repr);
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Repr {
+    Const(i64),
+    Atom(Atom),
+    Poly(Arc<Poly>),
+    Any,
+    Bad(DimError),
+}
+
+impl Dim {
+    /// TVM's `?`: an extent of which nothing is known, not even that it equals itself.
+    /// Arithmetic with it gives `?` again, except that `0 * ?` is 0.
+    pub const ANY: Dim = Dim(Repr::Any);
+    /// The extent 0.
+    pub const ZERO: Dim = Dim(Repr::Const(0));
+    /// The extent 1.
+    pub const ONE: Dim = Dim(Repr::Const(1));
+
+    /// A named variable.
+    pub fn var(var: DimVar) -> Dim {
+        Dim(Repr::Atom(Atom::Var(var)))
+    }
+
+    /// An unknown to be solved for.
+    pub fn infer(infer: DimInfer) -> Dim {
+        Dim(Repr::Atom(Atom::Infer(infer)))
+    }
+
+    /// A variable or an unknown.
+    pub fn atom(atom: Atom) -> Dim {
+        Dim(Repr::Atom(atom))
+    }
+
+    /// A dimension without a value, for the reason `error`.
+    pub fn bad(error: DimError) -> Dim {
+        Dim(Repr::Bad(error))
+    }
+
+    /// The value, when it is a constant.
+    pub fn as_const(&self) -> Option<i64> {
+        match self.0 {
+            Repr::Const(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The variable or unknown, when it is nothing else.
+    pub fn as_atom(&self) -> Option<Atom> {
+        match self.0 {
+            Repr::Atom(atom) => Some(atom),
+            _ => None,
+        }
+    }
+
+    /// Whether this is `?`.
+    pub fn is_any(&self) -> bool {
+        matches!(self.0, Repr::Any)
+    }
+
+    /// Why the dimension has no usable value, if so. Check it where a dimension enters a type.
+    pub fn error(&self) -> Option<DimError> {
+        match self.0 {
+            Repr::Bad(error) => Some(error),
+            _ => None,
+        }
+    }
+
+    /// Whether the dimension is an expression with an identity: neither `?` nor an error.
+    pub fn is_known(&self) -> bool {
+        !matches!(self.0, Repr::Any | Repr::Bad(_))
+    }
+
+    /// `self // other`, rounded towards minus infinity.
+    pub fn floordiv(&self, other: &Dim) -> Dim {
+        simplify::floordiv(self, other, &Facts::default())
+    }
+
+    /// `self % other`, with the sign of `other`.
+    pub fn modulo(&self, other: &Dim) -> Dim {
+        simplify::modulo(self, other, &Facts::default())
+    }
+
+    /// The smaller of the two.
+    pub fn min(&self, other: &Dim) -> Dim {
+        simplify::extremum(OpKind::Min, self, other, &Facts::default())
+    }
+
+    /// The larger of the two.
+    pub fn max(&self, other: &Dim) -> Dim {
+        simplify::extremum(OpKind::Max, self, other, &Facts::default())
+    }
+
+    /// `self / other` rounded up: `-(-self // other)`.
+    pub fn ceildiv(&self, other: &Dim) -> Dim {
+        -(-self).floordiv(other)
+    }
+
+    /// The named variables that it depends on, in id order.
+    pub fn free_vars(&self) -> Vec<DimVar> {
+        self.atoms()
+            .into_iter()
+            .filter_map(|atom| match atom {
+                Atom::Var(var) => Some(var),
+                Atom::Infer(_) => None,
+            })
+            .collect()
+    }
+
+    /// The unknowns that it depends on, in id order.
+    pub fn infer_vars(&self) -> Vec<DimInfer> {
+        self.atoms()
+            .into_iter()
+            .filter_map(|atom| match atom {
+                Atom::Infer(infer) => Some(infer),
+                Atom::Var(_) => None,
+            })
+            .collect()
+    }
+
+    /// The variables and unknowns that it depends on, in order, each once.
+    pub fn atoms(&self) -> Vec<Atom> {
+        match &self.0 {
+            Repr::Atom(atom) => vec![*atom],
+            Repr::Poly(poly) => {
+                let mut found = BTreeSet::new();
+                collect_atoms(poly, &mut found);
+                found.into_iter().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Whether it depends on an unknown that unification may still solve.
+    pub fn has_infer(&self) -> bool {
+        match &self.0 {
+            Repr::Atom(atom) => matches!(atom, Atom::Infer(_)),
+            Repr::Poly(_) => !self.infer_vars().is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Replaces variables and unknowns, all at once: a replacement is not looked into again.
+    /// The result is in normal form.
+    pub fn substitute(&self, replace: &dyn Fn(Atom) -> Option<Dim>) -> Dim {
+        self.rebuild(replace, &Facts::default())
+    }
+
+    /// [`Dim::substitute`], simplifying with what `facts` know of the *new* atoms.
+    pub(crate) fn rebuild(&self, replace: &dyn Fn(Atom) -> Option<Dim>, facts: &Facts) -> Dim {
+        match &self.0 {
+            Repr::Atom(atom) => replace(*atom).unwrap_or_else(|| self.clone()),
+            Repr::Poly(poly) => simplify::rebuild_poly(poly, self, replace, facts),
+            _ => self.clone(),
+        }
+    }
+
+    /// The value under an assignment of the named variables. `Ok(None)` when there is none: an
+    /// unassigned variable, an unknown, `?`, a division by zero, or a too large expression.
+    pub fn eval(&self, value: &dyn Fn(DimVar) -> Option<i64>) -> Result<Option<i64>, Overflow> {
+        match eval(self, value)? {
+            Some(result) => i64::try_from(result).map(Some).map_err(|_| Overflow),
+            None => Ok(None),
+        }
+    }
+
+    /// The polynomial behind it. `None` for `?` and errors.
+    pub(crate) fn poly(&self) -> Option<Cow<'_, Poly>> {
+        match &self.0 {
+            Repr::Const(value) => Some(Cow::Owned(Poly::constant(*value))),
+            Repr::Atom(atom) => Some(Cow::Owned(Poly::factor(Factor::Atom(*atom)))),
+            Repr::Poly(poly) => Some(Cow::Borrowed(poly)),
+            Repr::Any | Repr::Bad(_) => None,
+        }
+    }
+
+    /// What a binary operation gives when an operand has no identity. `None` when both have one.
+    pub(crate) fn absorb(&self, other: &Dim) -> Option<Dim> {
+        let rank = |dim: &Dim| match dim.0 {
+            Repr::Any => 1,
+            Repr::Bad(error) => 2 + error as u8,
+            _ => 0,
+        };
+        let (left, right) = (rank(self), rank(other));
+        match left.max(right) {
+            0 => None,
+            worst if worst == left => Some(self.clone()),
+            _ => Some(other.clone()),
+        }
+    }
+
+    /// Whether nothing is known of it, yet it stands for some value: zero times it is zero.
+    fn is_opaque(&self) -> bool {
+        matches!(self.0, Repr::Any | Repr::Bad(DimError::TooLarge))
+    }
+}
+
+fn collect_atoms(poly: &Poly, found: &mut BTreeSet<Atom>) {
+    for factor in poly.factors() {
+        match factor {
+            Factor::Atom(atom) => {
+                found.insert(*atom);
+            }
+            Factor::Op(op) => {
+                for arg in &op.args {
+                    match &arg.0 {
+                        Repr::Atom(atom) => {
+                            found.insert(*atom);
+                        }
+                        Repr::Poly(inner) => collect_atoms(inner, found),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+type Value = Result<Option<i128>, Overflow>;
+
+/// Evaluation in 128 bits. Recursion is bounded: operations nest at most 64 deep.
+fn eval(dim: &Dim, value: &dyn Fn(DimVar) -> Option<i64>) -> Value {
+    match &dim.0 {
+        Repr::Const(constant) => Ok(Some(i128::from(*constant))),
+        Repr::Atom(atom) => Ok(eval_atom(*atom, value)),
+        Repr::Any | Repr::Bad(DimError::TooLarge | DimError::DivisionByZero) => Ok(None),
+        Repr::Bad(DimError::Overflow) => Err(Overflow),
+        Repr::Poly(poly) => {
+            let mut sum = i128::from(poly.constant);
+            for term in &poly.terms {
+                let mut product = i128::from(term.coef);
+                for (factor, power) in term.mono.factors() {
+                    let base = match factor {
+                        Factor::Atom(atom) => eval_atom(*atom, value),
+                        Factor::Op(op) => eval_op(op, value)?,
+                    };
+                    let Some(base) = base else { return Ok(None) };
+                    product = base
+                        .checked_pow(*power)
+                        .and_then(|factor| product.checked_mul(factor))
+                        .ok_or(Overflow)?;
+                }
+                sum = sum.checked_add(product).ok_or(Overflow)?;
+            }
+            Ok(Some(sum))
+        }
+    }
+}
+
+fn eval_atom(atom: Atom, value: &dyn Fn(DimVar) -> Option<i64>) -> Option<i128> {
+    match atom {
+        Atom::Var(var) => value(var).map(i128::from),
+        Atom::Infer(_) => None,
+    }
+}
+
+fn eval_op(op: &Op, value: &dyn Fn(DimVar) -> Option<i64>) -> Value {
+    let mut args = Vec::with_capacity(op.args.len());
+    for arg in &op.args {
+        match eval(arg, value)? {
+            Some(result) => args.push(result),
+            None => return Ok(None),
+        }
+    }
+    Ok(match op.kind {
+        OpKind::FloorDiv if args[1] == 0 => None,
+        OpKind::Mod if args[1] == 0 => None,
+        OpKind::FloorDiv => {
+            // `i128::MIN // -1` is the one quotient that does not fit.
+            let quotient = args[0].checked_div(args[1]).ok_or(Overflow)?;
+            let exact = args[0] % args[1] == 0;
+            let negative = (args[0] < 0) != (args[1] < 0);
+            Some(if !exact && negative {
+                quotient - 1
+            } else {
+                quotient
+            })
+        }
+        OpKind::Mod => {
+            let rest = args[0].checked_rem(args[1]).ok_or(Overflow)?;
+            let adjust = rest != 0 && (rest < 0) != (args[1] < 0);
+            Some(if adjust { rest + args[1] } else { rest })
+        }
+        OpKind::Min => args.into_iter().min(),
+        OpKind::Max => args.into_iter().max(),
+    })
+}
+
+impl From<i64> for Dim {
+    fn from(value: i64) -> Self {
+        Dim(Repr::Const(value))
+    }
+}
+
+impl From<DimVar> for Dim {
+    fn from(var: DimVar) -> Self {
+        Dim::var(var)
+    }
+}
+
+impl From<DimInfer> for Dim {
+    fn from(infer: DimInfer) -> Self {
+        Dim::infer(infer)
+    }
+}
+
+fn checked(value: Option<i64>) -> Dim {
+    value.map_or(Dim::bad(DimError::Overflow), Dim::from)
+}
+
+fn add(left: &Dim, right: &Dim) -> Dim {
+    match (&left.0, &right.0) {
+        (Repr::Const(a), Repr::Const(b)) => return checked(a.checked_add(*b)),
+        (Repr::Const(0), _) => return right.clone(),
+        (_, Repr::Const(0)) => return left.clone(),
+        _ => {}
+    }
+    match (left.poly(), right.poly()) {
+        (Some(a), Some(b)) => Poly::add(&a, &b, 1).into(),
+        _ => left.absorb(right).expect("one operand has no polynomial"),
+    }
+}
+
+fn sub(left: &Dim, right: &Dim) -> Dim {
+    match (&left.0, &right.0) {
+        (Repr::Const(a), Repr::Const(b)) => return checked(a.checked_sub(*b)),
+        (_, Repr::Const(0)) => return left.clone(),
+        _ => {}
+    }
+    match (left.poly(), right.poly()) {
+        (Some(a), Some(b)) => Poly::add(&a, &b, -1).into(),
+        _ => left.absorb(right).expect("one operand has no polynomial"),
+    }
+}
+
+fn mul(left: &Dim, right: &Dim) -> Dim {
+    match (&left.0, &right.0) {
+        (Repr::Const(a), Repr::Const(b)) => return checked(a.checked_mul(*b)),
+        (Repr::Const(0), _) if right.is_opaque() => return Dim::ZERO,
+        (_, Repr::Const(0)) if left.is_opaque() => return Dim::ZERO,
+        (Repr::Const(1), _) => return right.clone(),
+        (_, Repr::Const(1)) => return left.clone(),
+        _ => {}
+    }
+    match (left.poly(), right.poly()) {
+        (Some(a), Some(b)) => Poly::mul(&a, &b).into(),
+        _ => left.absorb(right).expect("one operand has no polynomial"),
+    }
+}
+
+macro_rules! operator {
+    ($trait:ident, $method:ident, $function:ident) => {
+        impl $trait<&Dim> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: &Dim) -> Dim {
+                $function(self, other)
+            }
+        }
+        impl $trait<Dim> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                $function(self, &other)
+            }
+        }
+        impl $trait<&Dim> for Dim {
+            type Output = Dim;
+            fn $method(self, other: &Dim) -> Dim {
+                $function(&self, other)
+            }
+        }
+        impl $trait<Dim> for Dim {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                $function(&self, &other)
+            }
+        }
+        impl $trait<i64> for &Dim {
+            type Output = Dim;
+            fn $method(self, other: i64) -> Dim {
+                $function(self, &Dim::from(other))
+            }
+        }
+        impl $trait<i64> for Dim {
+            type Output = Dim;
+            fn $method(self, other: i64) -> Dim {
+                $function(&self, &Dim::from(other))
+            }
+        }
+        impl $trait<&Dim> for i64 {
+            type Output = Dim;
+            fn $method(self, other: &Dim) -> Dim {
+                $function(&Dim::from(self), other)
+            }
+        }
+        impl $trait<Dim> for i64 {
+            type Output = Dim;
+            fn $method(self, other: Dim) -> Dim {
+                $function(&Dim::from(self), &other)
+            }
+        }
+    };
+}
+
+operator!(Add, add, add);
+operator!(Sub, sub, sub);
+operator!(Mul, mul, mul);
+
+impl Neg for &Dim {
+    type Output = Dim;
+    fn neg(self) -> Dim {
+        sub(&Dim::ZERO, self)
+    }
+}
+
+impl Neg for Dim {
+    type Output = Dim;
+    fn neg(self) -> Dim {
+        -&self
+    }
+}
+
+impl std::iter::Sum for Dim {
+    fn sum<I: Iterator<Item = Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::ZERO, |sum, dim| sum + dim)
+    }
+}
+
+impl std::iter::Product for Dim {
+    fn product<I: Iterator<Item = Dim>>(dims: I) -> Dim {
+        dims.fold(Dim::ONE, |product, dim| product * dim)
+    }
+}
