@@ -1,0 +1,208 @@
+/* relax_kernels.h: the computational kernels of the Relax runtime.
+ *
+ * Pointers are to compact row-major data unless strides are given; strides count elements.
+ * Any alignment works, 64 bytes is fastest. Kernels with a context may split their work over
+ * its threads and take scratch memory from its heap; they return RX_OK or RX_ERR_MEMORY.
+ * Kernels without one run on the calling thread and cannot fail. The instruction set
+ * (portable, AVX2+FMA, AVX-512) is chosen at run time; results may differ between
+ * instruction sets in rounding only, and never between numbers of threads.
+ */
+#ifndef RELAX_KERNELS_H
+#define RELAX_KERNELS_H
+
+#include "relax_runtime.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* 0 portable, 1 AVX2 with FMA, 2 AVX-512. The environment variable RELAX_ISA (portable, avx2,
+ * avx512) lowers the choice; read once. */
+int32_t rx_isa(void);
+
+/* ---- matrix products ---------------------------------------------------------------- */
+
+enum { RX_ACT_NONE = 0, RX_ACT_RELU = 1, RX_ACT_CLIP = 2 };
+enum { RX_BIAS_ROW = 0 /* bias[m] */, RX_BIAS_COLUMN = 1 /* bias[n] */ };
+
+/* What happens to every element of a result before it is stored, in this order:
+ * + bias, + residual, activation. All zero: nothing. */
+typedef struct RxEpilogue {
+  const float *bias;     /*  0: NULL: none */
+  const float *residual; /*  8: NULL: none; laid out as the result; may be the result itself */
+  int64_t residual_ld;   /* 16: its row stride (matrix products only) */
+  int32_t bias_axis;     /* 24: RX_BIAS_ROW or RX_BIAS_COLUMN (matrix products only) */
+  int32_t activation;    /* 28 */
+  float lo, hi;          /* 32, 36: RX_ACT_CLIP's bounds */
+} RxEpilogue;            /* 40 bytes */
+
+/* C[m,n] = epilogue(A[m,k] · B[k,n] (+ C)). Element (i, p) of A is a[i*a_rs + p*a_cs], and so
+ * for B, so a transposed operand is one with its strides exchanged (nn.dense's weight
+ * W[n,k]: b_rs = 1, b_cs = k). C's columns are contiguous. C overlaps neither A nor B. */
+typedef struct RxGemmF32 {
+  int64_t m, n, k;        /*  0, 8, 16 */
+  const float *a;         /* 24 */
+  int64_t a_rs, a_cs;     /* 32, 40 */
+  const float *b;         /* 48 */
+  int64_t b_rs, b_cs;     /* 56, 64 */
+  const float *a_packed;  /* 72: not NULL: A from rx_pack_a_f32, and a is not read */
+  const float *b_packed;  /* 80: not NULL: B from rx_pack_b_f32, and b is not read */
+  float *c;               /* 88 */
+  int64_t c_ld;           /* 96: row stride of C */
+  int32_t accumulate;     /* 104: add to C's old contents */
+  int32_t reserved;       /* 108: zero */
+  RxEpilogue epilogue;    /* 112 */
+} RxGemmF32;              /* 152 bytes */
+
+int32_t rx_gemm_f32(RxContext *ctx, const RxGemmF32 *g);
+/* `batch` products; operand x of product i starts x_step elements after that of i-1 (0: the
+ * same for all). Packed operands and residual advance likewise (by c_step the residual). */
+int32_t rx_batch_gemm_f32(RxContext *ctx, const RxGemmF32 *g, int64_t batch, int64_t a_step,
+                          int64_t b_step, int64_t c_step);
+
+/* Packed operands, the same on every machine, so they can be made at compile time too.
+ * B: panels of 16 columns, ceil(n/16) of them, each k rows of 16 floats; missing columns are 0.
+ * A: panels of 8 rows, ceil(m/8) of them, each k columns of 8 floats; missing rows are 0.
+ * Sizes are in floats. */
+int64_t rx_pack_b_f32_size(int64_t k, int64_t n);
+void rx_pack_b_f32(int64_t k, int64_t n, const float *b, int64_t b_rs, int64_t b_cs, float *out);
+int64_t rx_pack_a_f32_size(int64_t m, int64_t k);
+void rx_pack_a_f32(int64_t m, int64_t k, const float *a, int64_t a_rs, int64_t a_cs, float *out);
+
+/* The other element types: C[m,n] (+)= A · B. Integer products wrap in the result's type. */
+typedef struct RxGemm {
+  int64_t m, n, k;     /*  0, 8, 16 */
+  const void *a;       /* 24 */
+  int64_t a_rs, a_cs;  /* 32, 40 */
+  const void *b;       /* 48 */
+  int64_t b_rs, b_cs;  /* 56, 64 */
+  void *c;             /* 72 */
+  int64_t c_ld;        /* 80 */
+  int32_t accumulate;  /* 88 */
+  int32_t reserved;    /* 92 */
+} RxGemm;              /* 96 bytes */
+
+int32_t rx_gemm_f64(RxContext *ctx, const RxGemm *g);
+int32_t rx_gemm_i8_i8_i32(RxContext *ctx, const RxGemm *g);
+int32_t rx_gemm_u8_i8_i32(RxContext *ctx, const RxGemm *g);
+int32_t rx_gemm_u8_u8_i32(RxContext *ctx, const RxGemm *g);
+int32_t rx_gemm_i16_i16_i32(RxContext *ctx, const RxGemm *g);
+int32_t rx_gemm_i32_i32_i32(RxContext *ctx, const RxGemm *g);
+int32_t rx_gemm_i64_i64_i64(RxContext *ctx, const RxGemm *g);
+
+/* ---- convolution --------------------------------------------------------------------- */
+
+enum { RX_NCHW = 0 /* weight OIHW */, RX_NHWC = 1 /* weight HWIO; depthwise HWOI */ };
+
+/* y[n,o,oh,ow] = epilogue(sum over the group's input channels and the window). Padding at the
+ * bottom and right is what oh and ow imply. Depthwise: groups == c. In NHWC with groups, the
+ * weight is [kh, kw, c/groups, o]; for depthwise with multiplier 1, [kh, kw, c, 1] is the same. */
+typedef struct RxConv2dF32 {
+  int64_t n, c, h, w;             /*   0.. 24: input */
+  int64_t o, kh, kw;              /*  32.. 48: output channels, window */
+  int64_t oh, ow;                 /*  56, 64: output */
+  int64_t stride_h, stride_w;     /*  72, 80 */
+  int64_t pad_t, pad_l;           /*  88, 96 */
+  int64_t dilation_h, dilation_w; /* 104, 112 */
+  int64_t groups;                 /* 120 */
+  int32_t layout;                 /* 128 */
+  int32_t reserved;               /* 132 */
+  const float *x;                 /* 136 */
+  const float *weight;            /* 144 */
+  const float *weight_packed;     /* 152: not NULL: from rx_conv2d_f32_pack; weight is not read */
+  float *y;                       /* 160 */
+  RxEpilogue epilogue;            /* 168: bias is [o]; residual is laid out as y */
+} RxConv2dF32;                    /* 208 bytes */
+
+int32_t rx_conv2d_f32(RxContext *ctx, const RxConv2dF32 *conv);
+/* Floats that the packed weight takes (0: this convolution packs nothing, leave it NULL), and
+ * packing itself; they read the sizes and `weight` only. */
+int64_t rx_conv2d_f32_pack_size(const RxConv2dF32 *conv);
+void rx_conv2d_f32_pack(const RxConv2dF32 *conv, float *out);
+
+typedef struct RxPool2dF32 {
+  int64_t n, c, h, w;             /*   0.. 24 */
+  int64_t kh, kw, oh, ow;         /*  32.. 56 */
+  int64_t stride_h, stride_w;     /*  64, 72 */
+  int64_t pad_t, pad_l;           /*  80, 88 */
+  int64_t dilation_h, dilation_w; /*  96, 104 */
+  int32_t layout;                 /* 112 */
+  int32_t op;                     /* 116: RX_POOL_* */
+  const float *x;                 /* 120 */
+  float *y;                       /* 128 */
+} RxPool2dF32;                    /* 136 bytes */
+enum { RX_POOL_MAX = 0, RX_POOL_AVG = 1 /* padding counted */, RX_POOL_AVG_VALID = 2 };
+int32_t rx_pool2d_f32(RxContext *ctx, const RxPool2dF32 *pool);
+
+/* ---- vector mathematics: y[i] = f(x[i]); y may be x ---------------------------------- */
+
+/* Largest error against the exact result, in units in the last place (checked in the tests);
+ * special values as in C's math.h; subnormal results of exp and pow flush to zero. */
+void rx_vexp_f32(int64_t n, const float *x, float *y);     /* 1.5 */
+void rx_vlog_f32(int64_t n, const float *x, float *y);     /* 1.5 */
+void rx_vtanh_f32(int64_t n, const float *x, float *y);    /* 3 */
+void rx_verf_f32(int64_t n, const float *x, float *y);     /* 3 */
+void rx_vsigmoid_f32(int64_t n, const float *x, float *y); /* 3 */
+void rx_vsqrt_f32(int64_t n, const float *x, float *y);    /* 0.5 */
+void rx_vrsqrt_f32(int64_t n, const float *x, float *y);   /* 1.5 */
+void rx_vsin_f32(int64_t n, const float *x, float *y);     /* 2 for |x| <= 2^16, else libm */
+void rx_vcos_f32(int64_t n, const float *x, float *y);     /* 2 for |x| <= 2^16, else libm */
+void rx_vgelu_f32(int64_t n, const float *x, float *y);    /* x/2 (1 + erf(x/sqrt 2)) */
+void rx_vpow_f32(int64_t n, const float *x, const float *y, float *z); /* 2 */
+
+/* One function for every other element-wise function and for float64, by number: see RxMath.
+ * `y` is read by the functions of two arguments only. */
+typedef enum RxMath {
+  RX_MATH_EXP = 0, RX_MATH_LOG, RX_MATH_LOG2, RX_MATH_LOG10, RX_MATH_LOG1P, RX_MATH_EXPM1,
+  RX_MATH_SIN, RX_MATH_COS, RX_MATH_TAN, RX_MATH_ASIN, RX_MATH_ACOS, RX_MATH_ATAN,
+  RX_MATH_SINH, RX_MATH_COSH, RX_MATH_TANH, RX_MATH_ASINH, RX_MATH_ACOSH, RX_MATH_ATANH,
+  RX_MATH_ERF, RX_MATH_SIGMOID, RX_MATH_SQRT, RX_MATH_RSQRT, RX_MATH_CBRT,
+  RX_MATH_ROUND /* half away from zero */, RX_MATH_RINT /* half to even */,
+  RX_MATH_POW, RX_MATH_ATAN2, RX_MATH_FMOD, RX_MATH_HYPOT, RX_MATH_COUNT
+} RxMath;
+float rx_math_f32(int32_t fn, float x, float y);
+double rx_math_f64(int32_t fn, double x, double y);
+void rx_vmath_f32(int32_t fn, int64_t n, const float *x, const float *y, float *z);
+void rx_vmath_f64(int32_t fn, int64_t n, const double *x, const double *y, double *z);
+
+/* ---- rows ---------------------------------------------------------------------------- */
+
+/* Over the last axis of x[rows, cols]; y may be x. */
+int32_t rx_softmax_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x, float *y);
+int32_t rx_log_softmax_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x, float *y);
+/* (x - mean) / sqrt(variance + epsilon) * gamma + beta; gamma and beta [cols] may be NULL. */
+int32_t rx_layer_norm_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x,
+                          const float *gamma, const float *beta, float epsilon, float *y);
+
+/* ---- reductions ---------------------------------------------------------------------- */
+
+/* y[outer, inner] = op over the middle axis of x[outer, axis, inner]. Sums are pairwise: the
+ * rounding error grows with log(axis). Empty: 0, NaN (mean), -inf, +inf, 1. NaN propagates
+ * through max and min. */
+enum { RX_SUM = 0, RX_MEAN = 1, RX_MAX = 2, RX_MIN = 3, RX_PROD = 4, RX_SUMSQ = 5 };
+int32_t rx_reduce_f32(RxContext *ctx, int32_t op, int64_t outer, int64_t axis, int64_t inner,
+                      const float *x, float *y);
+
+/* ---- memory -------------------------------------------------------------------------- */
+
+/* dst[strides] = src[strides] for every index of shape; elements of 1, 2, 4, 8 or 16 bytes;
+ * source strides may be 0 (broadcast) or negative. ndim <= 16. */
+int32_t rx_copy_strided(RxContext *ctx, int32_t elem_size, int32_t ndim, const int64_t *shape,
+                        const void *src, const int64_t *src_strides, void *dst,
+                        const int64_t *dst_strides);
+/* dst = src with its axes permuted: axis i of dst is axis axes[i] of src; both compact. */
+int32_t rx_transpose(RxContext *ctx, int32_t elem_size, int32_t ndim, const int64_t *src_shape,
+                     const int32_t *axes, const void *src, void *dst);
+void rx_fill(int32_t elem_size, int64_t n, const void *element, void *dst);
+void rx_copy(int64_t bytes, const void *src, void *dst);
+
+/* float16 and bfloat16 to and from float32, rounding to nearest even. */
+void rx_f16_to_f32(int64_t n, const uint16_t *x, float *y);
+void rx_f32_to_f16(int64_t n, const float *x, uint16_t *y);
+void rx_bf16_to_f32(int64_t n, const uint16_t *x, float *y);
+void rx_f32_to_bf16(int64_t n, const float *x, uint16_t *y);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* RELAX_KERNELS_H */
