@@ -1,1 +1,30 @@
-//! placeholder
+//! The module IR: what a program *is* after names are resolved.
+//!
+//! A [`Module`] owns arenas of expressions, variables, patterns, functions, types and constants;
+//! everything refers to everything else by id. Expressions form a graph: a node with two users
+//! (a *graph binding*, `%0 = …;`) is evaluated once where its users' common scope is entered.
+//! Types, spans and analyses live beside nodes, in side tables.
+//!
+//! Invariant: nodes are immutable once created; a pass makes new nodes and leaves the old ones.
+//! Invariant: depth is data. No function of this room recurses over expressions, patterns or types.
+
+mod attrs;
+mod expr;
+mod module;
+mod rel;
+mod types;
+
+pub use attrs::{AttrValue, Attrs, AttrsId};
+pub use expr::{
+    Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
+    VarId, VarStyle,
+};
+pub use module::{
+    Adt, AdtId, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata, Module,
+    OpId, UserOp,
+};
+pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
+pub use types::{
+    Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,
+    TypeArena, TypeId, TypeInfer, TypeParam, TypeParamId,
+};

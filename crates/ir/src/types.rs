@@ -1,0 +1,272 @@
+//! Types, hash-consed: equal types have equal ids.
+
+use relax_base::{Arena, Symbol};
+use relax_sym::Dim;
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use crate::{AdtId, RelId};
+
+relax_base::define_id! {
+    /// A type of a [`TypeArena`].
+    pub struct TypeId("t");
+    /// A type parameter of kind `Type`, `BaseType` or `Shape` (those of kind `ShapeVar` are
+    /// dimension variables).
+    pub struct TypeParamId("p");
+    /// A type that inference has still to find.
+    pub struct TypeInfer("?t");
+    /// A shape that inference has still to find.
+    pub struct ShapeInfer("?s");
+    /// An element type that inference has still to find.
+    pub struct DTyInfer("?d");
+}
+
+/// What a type parameter stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Any type.
+    Type,
+    /// An element type.
+    BaseType,
+    /// A whole shape.
+    Shape,
+    /// One dimension.
+    ShapeVar,
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Kind::Type => "Type",
+            Kind::BaseType => "BaseType",
+            Kind::Shape => "Shape",
+            Kind::ShapeVar => "ShapeVar",
+        })
+    }
+}
+
+/// A type parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TypeParam {
+    /// Its name.
+    pub name: Symbol,
+    /// What it stands for; never [`Kind::ShapeVar`].
+    pub kind: Kind,
+}
+
+/// The shape of a tensor, or of a shape value.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Shape {
+    /// Known rank; dimensions may be constants, expressions, or `?`.
+    Dims(Box<[Dim]>),
+    /// Nothing is known and nothing is to be found (`_`).
+    Unknown,
+    /// A parameter of kind `Shape`.
+    Param(TypeParamId),
+    /// To be found by inference.
+    Infer(ShapeInfer),
+}
+
+impl Shape {
+    /// The dimensions, when the rank is known.
+    pub fn dims(&self) -> Option<&[Dim]> {
+        if let Shape::Dims(d) = self {
+            Some(d)
+        } else {
+            None
+        }
+    }
+}
+
+/// An element type in a type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DTy {
+    /// Known.
+    Known(DType),
+    /// Nothing is known and nothing is to be found (`_`).
+    Unknown,
+    /// A parameter of kind `BaseType`.
+    Param(TypeParamId),
+    /// To be found by inference. `float` literals without suffix start as one of these.
+    Infer(DTyInfer),
+}
+
+impl DTy {
+    /// The element type, when known.
+    pub fn known(self) -> Option<DType> {
+        if let DTy::Known(d) = self {
+            Some(d)
+        } else {
+            None
+        }
+    }
+}
+
+impl From<DType> for DTy {
+    fn from(d: DType) -> DTy {
+        DTy::Known(d)
+    }
+}
+
+/// `Tensor[shape, dtype]`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct TensorType {
+    /// Its shape.
+    pub shape: Shape,
+    /// Its element type.
+    pub dtype: DTy,
+}
+
+/// Which relation a constraint applies.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum RelRef {
+    /// A `rel` item.
+    User(RelId),
+    /// A relation built into the operator registry, by name (`Broadcast`).
+    Builtin(Symbol),
+}
+
+/// A relation applied to types: `Broadcast(a, b, c)`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Constraint {
+    /// Which.
+    pub rel: RelRef,
+    /// To what: the function's arguments and result where the text does not say.
+    pub args: Box<[TypeId]>,
+}
+
+/// `fn [params](args) -> ret where constraints`.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct FuncType {
+    /// Type parameters.
+    pub params: Box<[TypeParamId]>,
+    /// Dimension variables that are bound per call: parameters of kind `ShapeVar` and those first
+    /// used in the arguments.
+    pub dims: Box<[relax_sym::DimVar]>,
+    /// Argument types.
+    pub args: Box<[TypeId]>,
+    /// Result type.
+    pub ret: TypeId,
+    /// What must hold at each call.
+    pub constraints: Box<[Constraint]>,
+}
+
+/// A type.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Type {
+    /// `Tensor[shape, dtype]`, `float32`.
+    Tensor(TensorType),
+    /// `Shape[(n, 4)]`; `Shape` has an unknown shape.
+    Shape(Shape),
+    /// `(A, B)`.
+    Tuple(Box<[TypeId]>),
+    /// `fn (A) -> B`.
+    Func(Box<FuncType>),
+    /// `List[A]`.
+    Adt(AdtId, Box<[TypeId]>),
+    /// `ref(A)`.
+    Ref(TypeId),
+    /// Anything.
+    Object,
+    /// A parameter of kind `Type`.
+    Param(TypeParamId),
+    /// To be found by inference.
+    Infer(TypeInfer),
+    /// The type of something that an error was already reported for; agrees with everything.
+    Error,
+}
+
+/// All types of a module, each once.
+#[derive(Clone, Default, Debug)]
+pub struct TypeArena {
+    types: Arena<TypeId, Type>,
+    ids: FxHashMap<Type, TypeId>,
+    /// All type parameters.
+    pub params: Arena<TypeParamId, TypeParam>,
+}
+
+impl TypeArena {
+    /// An arena that knows the most common types.
+    pub fn new() -> Self {
+        Self::default()
+    }
+    /// The id of a type.
+    pub fn intern(&mut self, ty: Type) -> TypeId {
+        if let Some(&id) = self.ids.get(&ty) {
+            return id;
+        }
+        let id = self.types.push(ty.clone());
+        self.ids.insert(ty, id);
+        id
+    }
+    /// A tensor type of known rank.
+    pub fn tensor(&mut self, dims: impl Into<Box<[Dim]>>, dtype: impl Into<DTy>) -> TypeId {
+        let (shape, dtype) = (Shape::Dims(dims.into()), dtype.into());
+        self.intern(Type::Tensor(TensorType { shape, dtype }))
+    }
+    /// A scalar type.
+    pub fn scalar(&mut self, dtype: impl Into<DTy>) -> TypeId {
+        self.tensor([], dtype)
+    }
+    /// A tuple type.
+    pub fn tuple(&mut self, fields: impl Into<Box<[TypeId]>>) -> TypeId {
+        self.intern(Type::Tuple(fields.into()))
+    }
+    /// The empty tuple type.
+    pub fn unit(&mut self) -> TypeId {
+        self.tuple([])
+    }
+    /// The error type.
+    pub fn error(&mut self) -> TypeId {
+        self.intern(Type::Error)
+    }
+    /// A new type parameter.
+    pub fn param(&mut self, name: Symbol, kind: Kind) -> TypeParamId {
+        self.params.push(TypeParam { name, kind })
+    }
+    /// Number of types. Types that a type is made of have smaller ids.
+    pub fn len(&self) -> usize {
+        self.types.len()
+    }
+    /// Whether there is no type.
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+    /// The tensor type behind an id.
+    pub fn as_tensor(&self, id: TypeId) -> Option<&TensorType> {
+        if let Type::Tensor(t) = &self[id] {
+            Some(t)
+        } else {
+            None
+        }
+    }
+    /// The types that a type is directly made of, in order.
+    pub fn children(&self, id: TypeId) -> Vec<TypeId> {
+        match &self[id] {
+            Type::Tuple(fields) | Type::Adt(_, fields) => fields.to_vec(),
+            Type::Func(f) => {
+                let constraints = f.constraints.iter().flat_map(|c| c.args.iter());
+                f.args
+                    .iter()
+                    .chain([&f.ret])
+                    .chain(constraints)
+                    .copied()
+                    .collect()
+            }
+            Type::Ref(t) => vec![*t],
+            Type::Tensor(_)
+            | Type::Shape(_)
+            | Type::Object
+            | Type::Param(_)
+            | Type::Infer(_)
+            | Type::Error => vec![],
+        }
+    }
+}
+
+impl std::ops::Index<TypeId> for TypeArena {
+    type Output = Type;
+    fn index(&self, id: TypeId) -> &Type {
+        &self.types[id]
+    }
+}
