@@ -1,1 +1,22 @@
-//! placeholder
+//! Every operator, its whole truth in one place.
+//!
+//! An [`OpDef`] holds an operator's name, inputs, attributes, type relation, computation over
+//! indices, effects, fusion kind and the hooks by which passes treat it. Families of operators
+//! stand in one file each under `families/`. Printing, parsing of attributes, checking, evaluating,
+//! lowering, completion and documentation read the [`Registry`].
+//!
+//! Invariant: nothing outside an operator's own entry names it.
+
+mod compute;
+mod def;
+pub mod families;
+mod registry;
+mod relation;
+
+pub use compute::{ComputeError, Te, TensorInfo};
+pub use def::{
+    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, RelFn, attr,
+    input,
+};
+pub use registry::{Registry, registry};
+pub use relation::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};

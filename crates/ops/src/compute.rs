@@ -1,0 +1,182 @@
+//! The interface between operators' computations and the tensor programs they become.
+
+use relax_ir::{AttrValue, Attrs};
+use relax_loops::{Builder, Ex, TensorRef};
+use relax_tensor::{DType, Tensor};
+
+/// What is known of a tensor when a computation is built.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TensorInfo {
+    /// Its element type.
+    pub dtype: DType,
+    /// Its extents as far as they are constants; `None` where symbolic or found only by computing.
+    pub shape: Vec<Option<i64>>,
+}
+
+/// A computation that cannot be stated for these inputs ("not supported for layout …").
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ComputeError(pub String);
+
+impl<T: Into<String>> From<T> for ComputeError {
+    fn from(text: T) -> Self {
+        ComputeError(text.into())
+    }
+}
+
+/// What a computation works with: inputs, attributes, the expected outputs, and (through
+/// `Deref`) the [`Builder`] that collects stages.
+pub struct Te<'a> {
+    builder: Builder,
+    /// The tensors of each argument: one, or those of a (nested) tuple, flattened in order.
+    args: Vec<Vec<TensorRef>>,
+    /// The values of arguments that are constants.
+    consts: Vec<Option<Tensor>>,
+    attrs: &'a Attrs,
+    outs: &'a [TensorInfo],
+}
+
+impl std::ops::Deref for Te<'_> {
+    type Target = Builder;
+    fn deref(&self) -> &Builder {
+        &self.builder
+    }
+}
+impl std::ops::DerefMut for Te<'_> {
+    fn deref_mut(&mut self) -> &mut Builder {
+        &mut self.builder
+    }
+}
+
+impl<'a> Te<'a> {
+    /// Sets the stage. `args` gives, for each argument, what is known of its
+    /// tensors (unknown extents become dimension variables), `consts` the values of constant arguments.
+    pub fn new(
+        name: &str,
+        args: &[Vec<TensorInfo>],
+        consts: Vec<Option<Tensor>>,
+        attrs: &'a Attrs,
+        outs: &'a [TensorInfo],
+    ) -> Te<'a> {
+        let mut builder = Builder::new(name);
+        let mut number = 0;
+        let args = (args.iter())
+            .map(|tensors| {
+                let declare = |t: &TensorInfo| {
+                    number += 1;
+                    builder.input(&format!("p{}", number - 1), t.dtype, &t.shape)
+                };
+                tensors.iter().map(declare).collect()
+            })
+            .collect();
+        Te {
+            builder,
+            args,
+            consts,
+            attrs,
+            outs,
+        }
+    }
+    /// The finished program.
+    pub fn finish(self) -> relax_loops::Program {
+        self.builder.program
+    }
+    /// The tensor of an argument that is one tensor.
+    pub fn arg(&self, i: usize) -> TensorRef {
+        self.args[i][0].clone()
+    }
+    /// The tensors of an argument that is a tuple.
+    pub fn tuple(&self, i: usize) -> Vec<TensorRef> {
+        self.args[i].clone()
+    }
+    /// Number of arguments.
+    pub fn arg_count(&self) -> usize {
+        self.args.len()
+    }
+    /// The value of an argument, when it is a constant.
+    pub fn const_arg(&self, i: usize) -> Option<&Tensor> {
+        self.consts.get(i)?.as_ref()
+    }
+    /// What is known of output `k` (tuples flattened).
+    pub fn out(&self, k: usize) -> &TensorInfo {
+        &self.outs[k]
+    }
+    /// All attributes.
+    pub fn attrs(&self) -> &'a Attrs {
+        self.attrs
+    }
+    /// An attribute's value.
+    pub fn attr(&self, name: &str) -> &'a AttrValue {
+        static NONE: AttrValue = AttrValue::None;
+        self.attrs.get(name).unwrap_or(&NONE)
+    }
+    /// An integer attribute. The relation has checked it.
+    pub fn int(&self, name: &str) -> Result<i64, ComputeError> {
+        self.attr(name)
+            .as_int()
+            .ok_or_else(|| format!("attribute `{name}` is no integer").into())
+    }
+    /// A float attribute.
+    pub fn float(&self, name: &str) -> Result<f64, ComputeError> {
+        self.attr(name)
+            .as_float()
+            .ok_or_else(|| format!("attribute `{name}` is no number").into())
+    }
+    /// A truth-value attribute; `None` is false.
+    pub fn flag(&self, name: &str) -> bool {
+        self.attr(name).as_bool().unwrap_or(false)
+    }
+    /// A list-of-integers attribute; `None` stays `None`.
+    pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
+        match self.attr(name) {
+            AttrValue::Int(i) => Some(vec![*i]),
+            other => other.as_ints(),
+        }
+    }
+    /// A string attribute; empty when absent.
+    pub fn str(&self, name: &str) -> &'a str {
+        self.attr(name).as_str().unwrap_or("")
+    }
+    /// An axis attribute brought to `0..rank`.
+    pub fn axis(&self, name: &str, rank: usize) -> Result<usize, ComputeError> {
+        let v = self.int(name)?;
+        let at = if v < 0 { v + rank as i64 } else { v };
+        usize::try_from(at)
+            .ok()
+            .filter(|&a| a < rank.max(1))
+            .ok_or_else(|| format!("`{name}={v}` is out of range for rank {rank}").into())
+    }
+    /// The element-wise output: the shape of argument 0, each element by `f`.
+    pub fn elementwise(&mut self, f: impl FnOnce(&Ex) -> Ex) -> Result<(), ComputeError> {
+        let x = self.arg(0);
+        let y = self.compute("y", &x.shape, |i| f(&x.at(i)));
+        self.output(&y);
+        Ok(())
+    }
+    /// The broadcast extents of two shapes.
+    pub fn broadcast_shape(a: &[Ex], b: &[Ex]) -> Vec<Ex> {
+        let rank = a.len().max(b.len());
+        let at = |s: &[Ex], i: usize| (i + s.len()).checked_sub(rank).map(|k| s[k].clone());
+        (0..rank)
+            .map(|i| match (at(a, i), at(b, i)) {
+                (Some(x), Some(y)) => match (x.as_int(), y.as_int()) {
+                    (Some(1), _) => y,
+                    (_, Some(1)) => x,
+                    (Some(_), _) => x,
+                    (_, Some(_)) => y,
+                    (None, None) if x == y => x,
+                    (None, None) => Ex::where_(&x.eq(1i64), &y, &x),
+                },
+                (Some(x), None) | (None, Some(x)) => x,
+                (None, None) => Ex::idx(1),
+            })
+            .collect()
+    }
+    /// The broadcast binary output: arguments 0 and 1, each element by `f`.
+    pub fn broadcast(&mut self, f: impl FnOnce(&Ex, &Ex) -> Ex) -> Result<(), ComputeError> {
+        let (a, b) = (self.arg(0), self.arg(1));
+        let shape = Self::broadcast_shape(&a.shape, &b.shape);
+        let y = self.compute("y", &shape, |i| f(&a.at_broadcast(i), &b.at_broadcast(i)));
+        self.output(&y);
+        Ok(())
+    }
+}

@@ -1,0 +1,233 @@
+//! What an operator is.
+
+use crate::{ComputeError, RelCx, RelResult, Te};
+
+/// The type of an attribute's value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttrTy {
+    /// An integer.
+    Int,
+    /// A float.
+    Float,
+    /// `True` or `False`.
+    Bool,
+    /// A string.
+    Str,
+    /// An element type, written as a string (`"int32"`); the empty string is `void`.
+    DType,
+    /// A list of integers; an integer stands for the list of it where TVM reads it so.
+    Ints,
+    /// A list of floats.
+    Floats,
+    /// A list of integers, symbolic dimensions and `?` (`newshape=[n, 4]`).
+    Dims,
+    /// A list of lists of integers (`pad_width=[[0, 0], [1, 1]]`).
+    IntLists,
+    /// A list of strings.
+    Strs,
+    /// Integers, or one integer, kept apart (`indices_or_sections`).
+    IntOrInts,
+    /// Anything.
+    Any,
+}
+
+/// The default of an attribute.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Default {
+    /// Must be given, and is always printed.
+    Required,
+    /// `None`.
+    None,
+    /// An integer.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A string.
+    Str(&'static str),
+    /// An element type by name; empty is `void`.
+    DType(&'static str),
+    /// A list of integers.
+    Ints(&'static [i64]),
+    /// A list of floats.
+    Floats(&'static [f64]),
+}
+
+/// An attribute.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct AttrDef {
+    /// Its name.
+    pub name: &'static str,
+    /// The type of its value. `None` is accepted besides where TVM accepts it.
+    pub ty: AttrTy,
+    /// Its default. Attributes with their default value are not printed.
+    pub default: Default,
+    /// What it means, one line.
+    pub doc: &'static str,
+}
+
+/// An input.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Input {
+    /// Its name.
+    pub name: &'static str,
+    /// What it means, one line.
+    pub doc: &'static str,
+}
+
+/// How many arguments a call takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arity {
+    /// As many as inputs are declared.
+    Fixed,
+    /// Any number, at least as many as declared.
+    AtLeast,
+}
+
+/// TVM's `TOpPattern`: how an operator takes part in fusion.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Fusion {
+    /// One output element from the input elements at the same index.
+    Elementwise = 0,
+    /// The same under broadcasting.
+    Broadcast = 1,
+    /// One output element from one input element at a computed index.
+    Injective = 2,
+    /// A reduction.
+    Reduction = 3,
+    /// Complex, but element-wise operators can be fused to its output.
+    OutElementwise = 4,
+    /// A tuple.
+    Tuple = 7,
+    /// Never fused.
+    Opaque = 8,
+}
+
+/// What evaluating a call does besides giving a value.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Effects {
+    /// Nothing: may be dropped, shared, reordered.
+    Pure,
+    /// Gives another value each time.
+    Stateful,
+    /// Changes something: kept, in order.
+    Effect,
+}
+
+/// A type relation: see [`RelCx`].
+pub type RelFn = fn(&mut RelCx<'_>) -> RelResult;
+/// A computation: reads `te`'s inputs and attributes, builds stages, names the outputs.
+pub type ComputeFn = fn(&mut Te<'_>) -> Result<(), ComputeError>;
+
+/// What passes ask of an operator beside its type and computation. A hook that is absent means
+/// that the operator takes no part.
+#[derive(Clone, Copy, Debug)]
+pub struct Hooks {
+    /// Whether the output shape depends on input values (TVM's `TShapeDataDependent`).
+    pub data_dependent_shape: bool,
+    /// The operator's name in the same family that takes its shape attributes as tensors.
+    pub dynamic_form: Option<&'static str>,
+}
+
+/// An operator.
+#[derive(Clone, Copy, Debug)]
+pub struct OpDef {
+    /// Its name, `nn.conv2d`.
+    pub name: &'static str,
+    /// What it computes: a sentence, perhaps more.
+    pub doc: &'static str,
+    /// Its inputs.
+    pub inputs: &'static [Input],
+    /// How many arguments a call takes.
+    pub arity: Arity,
+    /// Its attributes, in the order TVM prints them.
+    pub attrs: &'static [AttrDef],
+    /// Its type relation.
+    pub relation: RelFn,
+    /// Its computation; `None` only for operators that the compiler treats itself
+    /// (`call_tir`) or that other operators replace before evaluation.
+    pub compute: Option<ComputeFn>,
+    /// How it takes part in fusion.
+    pub fusion: Fusion,
+    /// What evaluating it does.
+    pub effects: Effects,
+    /// For passes.
+    pub hooks: Hooks,
+}
+
+impl OpDef {
+    /// An operator with the given name, documentation and relation: no inputs, no attributes,
+    /// opaque, pure. Refine it with the methods below; all work in `const`.
+    pub const fn new(name: &'static str, doc: &'static str, relation: RelFn) -> OpDef {
+        OpDef {
+            name,
+            doc,
+            inputs: &[],
+            arity: Arity::Fixed,
+            attrs: &[],
+            relation,
+            compute: None,
+            fusion: Fusion::Opaque,
+            effects: Effects::Pure,
+            hooks: Hooks {
+                data_dependent_shape: false,
+                dynamic_form: None,
+            },
+        }
+    }
+    /// Declares the inputs.
+    pub const fn inputs(mut self, inputs: &'static [Input]) -> OpDef {
+        self.inputs = inputs;
+        self
+    }
+    /// Takes any number of arguments.
+    pub const fn variadic(mut self) -> OpDef {
+        self.arity = Arity::AtLeast;
+        self
+    }
+    /// Declares the attributes.
+    pub const fn attrs(mut self, attrs: &'static [AttrDef]) -> OpDef {
+        self.attrs = attrs;
+        self
+    }
+    /// Gives the computation.
+    pub const fn compute(mut self, f: ComputeFn) -> OpDef {
+        self.compute = Some(f);
+        self
+    }
+    /// Gives the fusion kind.
+    pub const fn fusion(mut self, fusion: Fusion) -> OpDef {
+        self.fusion = fusion;
+        self
+    }
+    /// Gives the effects.
+    pub const fn effects(mut self, effects: Effects) -> OpDef {
+        self.effects = effects;
+        self
+    }
+    /// Says that the output shape depends on input values.
+    pub const fn data_dependent(mut self) -> OpDef {
+        self.hooks.data_dependent_shape = true;
+        self
+    }
+    /// The attribute of that name.
+    pub fn attr(&self, name: &str) -> Option<&AttrDef> {
+        self.attrs.iter().find(|a| a.name == name)
+    }
+}
+
+/// Shorthand: `input("data", "the input tensor")`.
+pub const fn input(name: &'static str, doc: &'static str) -> Input {
+    Input { name, doc }
+}
+
+/// Shorthand: `attr("axis", AttrTy::Int, Default::Int(-1), "the axis")`.
+pub const fn attr(name: &'static str, ty: AttrTy, default: Default, doc: &'static str) -> AttrDef {
+    AttrDef {
+        name,
+        ty,
+        default,
+        doc,
+    }
+}

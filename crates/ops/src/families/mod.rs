@@ -1,0 +1,6 @@
+//! The families, one file each. A new family is a new file and one line here.
+
+mod elementwise;
+
+/// All families.
+pub static FAMILIES: &[&[crate::OpDef]] = &[elementwise::OPS];

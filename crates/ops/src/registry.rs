@@ -1,0 +1,48 @@
+//! All built-in operators, by name and by id.
+
+use std::sync::OnceLock;
+
+use relax_ir::OpId;
+use rustc_hash::FxHashMap;
+
+use crate::OpDef;
+use crate::families::FAMILIES;
+
+/// All built-in operators.
+pub struct Registry {
+    ops: Vec<&'static OpDef>,
+    names: FxHashMap<&'static str, OpId>,
+}
+
+/// The registry.
+pub fn registry() -> &'static Registry {
+    static REGISTRY: OnceLock<Registry> = OnceLock::new();
+    REGISTRY.get_or_init(|| {
+        let mut ops: Vec<&OpDef> = FAMILIES.iter().flat_map(|f| f.iter()).collect();
+        ops.sort_by_key(|op| op.name);
+        let names = ops
+            .iter()
+            .enumerate()
+            .map(|(i, op)| (op.name, OpId(i as u32)))
+            .collect();
+        Registry { ops, names }
+    })
+}
+
+impl Registry {
+    /// The operator of that name.
+    pub fn find(&self, name: &str) -> Option<OpId> {
+        self.names.get(name).copied()
+    }
+    /// The definition of a built-in operator; `None` for `op` items of a module.
+    pub fn get(&self, id: OpId) -> Option<&'static OpDef> {
+        self.ops.get(id.0 as usize).copied()
+    }
+    /// All operators, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = (OpId, &'static OpDef)> + '_ {
+        self.ops
+            .iter()
+            .enumerate()
+            .map(|(i, op)| (OpId(i as u32), *op))
+    }
+}

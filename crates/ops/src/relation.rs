@@ -1,0 +1,383 @@
+//! The interface between type relations and the solver.
+//!
+//! A relation is run whenever one of its types changes. It looks at the argument types and the
+//! result type through a [`RelCx`], refines what it can by unification, and says one of three things:
+//! it holds (`Ok`), it has to wait for more (`Err(Stop::Wait)`), or it cannot hold
+//! (`Err(Stop::Refuse(…))`). Types may be incomplete, dimensions symbolic or `?`.
+//!
+//! A relation may run many times and must not depend on how often: refining is idempotent.
+
+use relax_ir::{AttrValue, Attrs, DTy, Shape, TensorType, Type, TypeArena, TypeId};
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
+
+/// What a refusal is about; the solver turns it into a place.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Subject {
+    /// The call as a whole.
+    Call,
+    /// The argument at a position.
+    Arg(usize),
+    /// An attribute by name.
+    Attr(&'static str),
+    /// What the result is used as.
+    Result,
+}
+
+/// Why a relation cannot hold.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Refusal {
+    /// What is to blame.
+    pub subject: Subject,
+    /// One sentence without full stop: the rule and how it is broken.
+    pub message: String,
+    /// More: what to do, where a number comes from.
+    pub notes: Vec<String>,
+}
+
+impl Refusal {
+    /// Adds a sentence.
+    pub fn note(mut self, text: impl Into<String>) -> Refusal {
+        self.notes.push(text.into());
+        self
+    }
+}
+
+/// Why a relation did not conclude.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// Something is not known yet that may become known.
+    Wait,
+    /// It cannot hold.
+    Refuse(Box<Refusal>),
+}
+
+impl From<Refusal> for Stop {
+    fn from(r: Refusal) -> Stop {
+        Stop::Refuse(Box::new(r))
+    }
+}
+
+/// What a relation concludes.
+pub type RelResult<T = ()> = Result<T, Stop>;
+
+/// Two things that unification could not make equal, as text: `3` and `4`, `float32` and `int8`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mismatch {
+    /// What was there.
+    pub left: String,
+    /// What was to be put there.
+    pub right: String,
+}
+
+/// What the solver offers to relations.
+pub trait RelHost {
+    /// All types.
+    fn types(&self) -> &TypeArena;
+    /// All types, to make new ones.
+    fn types_mut(&mut self) -> &mut TypeArena;
+    /// The type with everything filled in that is known by now (whole, not only its head).
+    fn resolve(&mut self, ty: TypeId) -> TypeId;
+    /// Makes two types equal as far as they can be; remembers where the fact came from.
+    fn unify(&mut self, a: TypeId, b: TypeId) -> Result<(), Mismatch>;
+    /// Makes two dimensions equal. Solves unknowns, accepts what is proven, records a run-time
+    /// check (and a warning) for what is neither proven nor refuted, refuses what is refuted.
+    /// `?` agrees with everything.
+    fn unify_dim(&mut self, a: &Dim, b: &Dim) -> Result<(), Mismatch>;
+    /// The value of the argument at a position, when it is a constant.
+    fn const_arg(&self, i: usize) -> Option<&Tensor>;
+    /// A fresh unknown type, for relations that know a result's form but not its parts.
+    fn fresh_type(&mut self) -> TypeId;
+    /// A dimension as users write it.
+    fn show_dim(&self, d: &Dim) -> String;
+    /// A type as users write it.
+    fn show(&self, ty: TypeId) -> String;
+    /// Whether two dimensions are equal whatever the variables are: proven, refuted or unknown.
+    fn compare_dims(&mut self, a: &Dim, b: &Dim) -> relax_sym::Proof;
+    /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that asks for it.
+    fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str);
+}
+
+/// A relation's view of one call.
+pub struct RelCx<'a> {
+    /// The solver.
+    pub host: &'a mut dyn RelHost,
+    /// The operator's (or relation's) name, for messages.
+    pub name: &'a str,
+    /// Argument types.
+    pub args: &'a [TypeId],
+    /// The result type.
+    pub out: TypeId,
+    /// The call's attributes, complete.
+    pub attrs: &'a Attrs,
+}
+
+impl RelCx<'_> {
+    /// A refusal about `subject`, to be returned with `?` or `Err`.
+    pub fn refuse<T>(&self, subject: Subject, message: impl Into<String>) -> RelResult<T> {
+        let message = message.into();
+        Err(Stop::from(Refusal {
+            subject,
+            message,
+            notes: Vec::new(),
+        }))
+    }
+
+    /// The type of an argument, as known by now.
+    pub fn arg(&mut self, i: usize) -> TypeId {
+        self.host.resolve(self.args[i])
+    }
+
+    /// The tensor type of an argument. Waits while it is unknown; refuses what is no tensor.
+    pub fn tensor(&mut self, i: usize) -> RelResult<TensorType> {
+        let ty = self.arg(i);
+        self.expect_tensor(ty, Subject::Arg(i))
+    }
+
+    /// The tensor type behind `ty`. Waits while it is unknown; refuses (about `subject`) what is no
+    /// tensor. A type with an error waits: the error was reported.
+    pub fn expect_tensor(&mut self, ty: TypeId, subject: Subject) -> RelResult<TensorType> {
+        let ty = self.host.resolve(ty);
+        match &self.host.types()[ty] {
+            Type::Tensor(t) => Ok(t.clone()),
+            Type::Infer(_) | Type::Error | Type::Object => Err(Stop::Wait),
+            _ => {
+                let text = self.host.show(ty);
+                self.refuse(
+                    subject,
+                    format!("`{}` takes a tensor here, not {text}", self.name),
+                )
+            }
+        }
+    }
+
+    /// Dimensions and element type of an argument of known rank. Waits while the rank is not known
+    /// (see [`RelCx::finish_unranked`]).
+    pub fn ranked(&mut self, i: usize) -> RelResult<(Vec<Dim>, DTy)> {
+        let t = self.tensor(i)?;
+        match t.shape {
+            Shape::Dims(dims) => Ok((dims.into_vec(), t.dtype)),
+            _ => Err(Stop::Wait),
+        }
+    }
+
+    /// The fields of a tuple argument. Waits while it is unknown; refuses other types.
+    pub fn tuple(&mut self, i: usize) -> RelResult<Vec<TypeId>> {
+        let ty = self.arg(i);
+        match &self.host.types()[ty] {
+            Type::Tuple(fields) => Ok(fields.to_vec()),
+            Type::Infer(_) | Type::Error | Type::Object => Err(Stop::Wait),
+            _ => {
+                let text = self.host.show(ty);
+                self.refuse(
+                    Subject::Arg(i),
+                    format!("`{}` takes a tuple here, not {text}", self.name),
+                )
+            }
+        }
+    }
+
+    /// The element type, when known; waits while it is to be found.
+    pub fn known(&self, dtype: DTy) -> RelResult<DType> {
+        match dtype {
+            DTy::Known(d) => Ok(d),
+            _ => Err(Stop::Wait),
+        }
+    }
+
+    /// Makes the result this type.
+    pub fn set_out(&mut self, ty: TypeId) -> RelResult {
+        match self.host.unify(self.out, ty) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let (have, want) = (self.host.show(ty), {
+                    let out = self.host.resolve(self.out);
+                    self.host.show(out)
+                });
+                self.refuse(
+                    Subject::Result,
+                    format!("`{}` gives {have}, but {want} is expected", self.name),
+                )
+            }
+        }
+    }
+
+    /// Makes the result a tensor of these dimensions and element type.
+    pub fn set_tensor(&mut self, dims: Vec<Dim>, dtype: impl Into<DTy>) -> RelResult {
+        let ty = self.host.types_mut().tensor(dims, dtype);
+        self.set_out(ty)
+    }
+
+    /// Makes the result a tensor of unknown rank: for inputs of [`Shape::Unknown`].
+    pub fn finish_unranked(&mut self, dtype: impl Into<DTy>) -> RelResult {
+        let t = TensorType {
+            shape: Shape::Unknown,
+            dtype: dtype.into(),
+        };
+        let ty = self.host.types_mut().intern(Type::Tensor(t));
+        self.set_out(ty)
+    }
+
+    /// Requires an argument to have a type; `what` says why, "the bias has one element per channel".
+    pub fn require_arg(&mut self, i: usize, ty: TypeId, what: &str) -> RelResult {
+        match self.host.unify(self.args[i], ty) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let arg = self.arg(i);
+                let (have, want) = (self.host.show(arg), self.host.show(ty));
+                self.refuse(
+                    Subject::Arg(i),
+                    format!("{what}: expected {want}, found {have}"),
+                )
+            }
+        }
+    }
+
+    /// Requires two dimensions to be equal; `what` says why. Undecided ones become run-time checks.
+    pub fn require_eq(&mut self, a: &Dim, b: &Dim, subject: Subject, what: &str) -> RelResult {
+        match self.host.unify_dim(a, b) {
+            Ok(()) => Ok(()),
+            Err(_) => {
+                let (a, b) = (self.host.show_dim(a), self.host.show_dim(b));
+                self.refuse(subject, format!("{what}: {a} and {b} differ"))
+            }
+        }
+    }
+
+    /// Requires two element types to be equal; waits while one is to be found, after unifying.
+    pub fn require_dtype(
+        &mut self,
+        a: DTy,
+        b: DTy,
+        subject: Subject,
+        what: &str,
+    ) -> RelResult<DTy> {
+        let scalar = |cx: &mut Self, d| cx.host.types_mut().scalar(d);
+        let (x, y) = (scalar(self, a), scalar(self, b));
+        if self.host.unify(x, y).is_err() {
+            let (x, y) = (self.host.show(x), self.host.show(y));
+            return self.refuse(subject, format!("{what}: {x} and {y} differ"));
+        }
+        let x = self.host.resolve(x);
+        Ok(self.host.types().as_tensor(x).map_or(a, |t| t.dtype))
+    }
+
+    /// One dimension of a numpy broadcast. Refuses (about the call) what cannot be broadcast;
+    /// undecided pairs become run-time checks. `?` against 1 stays `?`, against `d` gives `d`.
+    pub fn broadcast_dim(&mut self, a: &Dim, b: &Dim) -> RelResult<Dim> {
+        if a == b || b.as_const() == Some(1) {
+            return Ok(a.clone());
+        }
+        if a.as_const() == Some(1) {
+            return Ok(b.clone());
+        }
+        if a.is_any() {
+            return Ok(b.clone());
+        }
+        if b.is_any() {
+            return Ok(a.clone());
+        }
+        match self.host.compare_dims(a, b) {
+            relax_sym::Proof::Proven => Ok(if b.as_const().is_some() {
+                b.clone()
+            } else {
+                a.clone()
+            }),
+            relax_sym::Proof::Refuted if a.as_const().is_some() && b.as_const().is_some() => {
+                let (a, b) = (self.host.show_dim(a), self.host.show_dim(b));
+                let name = self.name;
+                let rule = "broadcasting asks for equal extents, or 1";
+                self.refuse(
+                    Subject::Call,
+                    format!("`{name}` cannot broadcast {a} against {b}: {rule}"),
+                )
+            }
+            _ => {
+                // One of them may still be 1 at run time; where neither is, they must be equal. A
+                // constant greater than 1 is then the result's extent.
+                self.host.check_dims(a, b, "broadcasting");
+                let constant = [a, b].into_iter().find(|d| d.as_const().is_some());
+                Ok(constant.cloned().unwrap_or_else(|| a.max(b)))
+            }
+        }
+    }
+
+    /// The numpy broadcast of two shapes of known rank.
+    pub fn broadcast(&mut self, a: &[Dim], b: &[Dim]) -> RelResult<Vec<Dim>> {
+        let rank = a.len().max(b.len());
+        let one = Dim::from(1);
+        let dim = |s: &[Dim], i: usize| {
+            (i + s.len())
+                .checked_sub(rank)
+                .map_or(one.clone(), |k| s[k].clone())
+        };
+        (0..rank)
+            .map(|i| self.broadcast_dim(&dim(a, i), &dim(b, i)))
+            .collect()
+    }
+
+    /// An attribute's value. Attributes are complete, so every declared name is there.
+    pub fn attr(&self, name: &str) -> &AttrValue {
+        static NONE: AttrValue = AttrValue::None;
+        self.attrs.get(name).unwrap_or(&NONE)
+    }
+
+    /// An attribute that is an integer; refuses other values, naming the attribute.
+    pub fn int(&self, name: &'static str) -> RelResult<i64> {
+        match self.attr(name).as_int() {
+            Some(v) => Ok(v),
+            None => self.refuse(
+                Subject::Attr(name),
+                format!("attribute `{name}` must be an integer"),
+            ),
+        }
+    }
+
+    /// An attribute that is a list of integers; `None` stays `None`.
+    pub fn ints(&self, name: &'static str) -> RelResult<Option<Vec<i64>>> {
+        match self.attr(name) {
+            AttrValue::None => Ok(None),
+            AttrValue::Int(i) => Ok(Some(vec![*i])),
+            other => match other.as_ints() {
+                Some(v) => Ok(Some(v)),
+                None => self.refuse(
+                    Subject::Attr(name),
+                    format!("attribute `{name}` must be a list of integers"),
+                ),
+            },
+        }
+    }
+
+    /// An attribute that is a truth value.
+    pub fn flag(&self, name: &'static str) -> bool {
+        self.attr(name).as_bool().unwrap_or(false)
+    }
+
+    /// An attribute that is an element type; `void` and `None` give `None`.
+    pub fn dtype(&self, name: &'static str) -> Option<DType> {
+        match self.attr(name) {
+            AttrValue::DType(d) if !d.is_void() => Some(*d),
+            AttrValue::Str(s) => s.parse().ok().filter(|d: &DType| !d.is_void()),
+            _ => None,
+        }
+    }
+
+    /// An axis attribute brought to `0..rank`; refuses one that is out of range.
+    pub fn axis(&self, name: &'static str, value: i64, rank: usize) -> RelResult<usize> {
+        let r = rank as i64;
+        if (-r..r).contains(&value) {
+            return Ok(if value < 0 { value + r } else { value } as usize);
+        }
+        let range = if r == 0 {
+            "no axis at all".into()
+        } else {
+            format!("{} to {}", -r, r - 1)
+        };
+        self.refuse(
+            Subject::Attr(name),
+            format!(
+                "`{name}={value}` is out of range: the tensor has rank {rank}, which allows {range}"
+            ),
+        )
+    }
+}
