@@ -1,0 +1,80 @@
+//! The rooms and their arrows, as ARCHITECTURE.md draws them, held against `cargo metadata`.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Which rooms a room may use directly.
+const ARROWS: &[(&str, &[&str])] = &[
+    ("base", &[]),
+    ("tensor", &[]),
+    ("runtime", &[]),
+    ("sym", &["base"]),
+    ("syntax", &["base"]),
+    ("loops", &["base", "tensor"]),
+    ("ir", &["base", "sym", "tensor", "loops"]),
+    ("ops", &["base", "sym", "tensor", "loops", "ir"]),
+    ("resolve", &["base", "syntax", "sym", "tensor", "loops", "ir", "ops"]),
+    ("infer", &["base", "sym", "tensor", "loops", "ir", "ops"]),
+    ("passes", &["base", "sym", "tensor", "loops", "ir", "ops", "infer", "interp"]),
+    ("interp", &["base", "sym", "tensor", "loops", "ir", "ops", "infer"]),
+    ("lower", &["base", "sym", "tensor", "loops", "ir", "ops", "infer", "passes"]),
+    ("codegen", &["base", "tensor", "loops", "ir", "lower", "runtime"]),
+    (
+        "driver",
+        &[
+            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "resolve", "infer", "passes",
+            "interp", "lower",
+        ],
+    ),
+    ("lsp", &["base", "syntax", "sym", "tensor", "ir", "ops", "resolve", "infer", "passes", "driver"]),
+    ("cli", &["base", "syntax", "tensor", "loops", "ir", "ops", "passes", "driver", "codegen", "runtime", "interp"]),
+];
+
+/// Crates that only one room may know.
+const KEPT: &[(&str, &str)] = &[
+    ("cranelift-codegen", "codegen"),
+    ("cranelift-object", "codegen"),
+    ("cranelift-jit", "codegen"),
+    ("lsp-server", "lsp"),
+    ("gen-lsp-types", "lsp"),
+    ("ariadne", "cli"),
+    ("clap", "cli"),
+    ("lalrpop-util", "syntax"),
+    ("logos", "syntax"),
+];
+
+fn dependencies() -> BTreeMap<String, Vec<String>> {
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
+    let out = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path", manifest])
+        .output()
+        .expect("cargo runs");
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("cargo prints JSON");
+    let mut all = BTreeMap::new();
+    for package in json["packages"].as_array().expect("a list of packages") {
+        let name = package["name"].as_str().expect("a name").to_owned();
+        let uses = package["dependencies"].as_array().expect("a list of dependencies");
+        let normal = uses.iter().filter(|d| d["kind"].is_null());
+        let names = normal.map(|d| d["name"].as_str().expect("a name").to_owned()).collect();
+        all.insert(name, names);
+    }
+    all
+}
+
+#[test]
+fn every_arrow_is_drawn() {
+    for (package, uses) in dependencies() {
+        let room = package.strip_prefix("relax-").expect("packages are named relax-…");
+        let (_, allowed) = ARROWS
+            .iter()
+            .find(|a| a.0 == room)
+            .unwrap_or_else(|| panic!("room `{room}` is not on the map"));
+        for used in uses.iter().filter_map(|u| u.strip_prefix("relax-")) {
+            assert!(allowed.contains(&used), "`{room}` may not use `{used}`");
+        }
+        for (krate, keeper) in KEPT {
+            let knows = uses.iter().any(|u| u == krate);
+            assert!(!knows || room == *keeper, "only `{keeper}` may know `{krate}`, not `{room}`");
+        }
+    }
+}
