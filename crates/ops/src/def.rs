@@ -143,6 +143,10 @@ pub struct OpDef {
     pub arity: Arity,
     /// Its attributes, in the order TVM prints them.
     pub attrs: &'static [AttrDef],
+    /// The type key under which TVM writes the attributes of this operator as one object of the
+    /// metadata section (`f(%x, meta[relay.attrs.ScanopAttrs][0])`), for operators that TVM
+    /// registers without an attribute type; `None` where they are written as `name=value`.
+    pub meta_attrs: Option<&'static str>,
     /// Its type relation.
     pub relation: RelFn,
     /// Its computation; `None` only for operators that the compiler treats itself
@@ -166,6 +170,7 @@ impl OpDef {
             inputs: &[],
             arity: Arity::Fixed,
             attrs: &[],
+            meta_attrs: None,
             relation,
             compute: None,
             fusion: Fusion::Opaque,
@@ -189,6 +194,11 @@ impl OpDef {
     /// Declares the attributes.
     pub const fn attrs(mut self, attrs: &'static [AttrDef]) -> OpDef {
         self.attrs = attrs;
+        self
+    }
+    /// Says that TVM writes the attributes as an object of the metadata section, under this type key.
+    pub const fn meta_attrs(mut self, key: &'static str) -> OpDef {
+        self.meta_attrs = Some(key);
         self
     }
     /// Gives the computation.
