@@ -1,0 +1,331 @@
+//! Copies between strided layouts, transposition and filling.
+
+use crate::context::RxContext;
+use crate::tensor::extents;
+use std::ffi::c_void;
+
+/// Loops deeper than this are merged or refused.
+const MAX_RANK: usize = 16;
+/// Bytes one thread should at least move.
+const GRAIN: usize = 128 << 10;
+
+/// One loop of a copy: extent, and strides of both sides in elements.
+#[derive(Clone, Copy, Default)]
+struct Loop {
+    n: i64,
+    src: i64,
+    dst: i64,
+}
+
+/// The loops of a copy, outermost first, with what can be one loop made one.
+#[derive(Clone, Copy)]
+struct Nest {
+    loops: [Loop; MAX_RANK],
+    rank: usize,
+}
+
+impl Nest {
+    /// `None` when nothing is to be copied.
+    fn new(shape: &[i64], src: &[i64], dst: &[i64]) -> Option<Self> {
+        let mut nest = Self {
+            loops: [Loop::default(); MAX_RANK],
+            rank: 0,
+        };
+        for ((&n, &src), &dst) in shape.iter().zip(src).zip(dst) {
+            if n <= 0 {
+                return None;
+            }
+            if n == 1 {
+                continue;
+            }
+            if nest.rank > 0 {
+                let outer = &mut nest.loops[nest.rank - 1];
+                if outer.src == src * n && outer.dst == dst * n {
+                    *outer = Loop {
+                        n: outer.n * n,
+                        src,
+                        dst,
+                    };
+                    continue;
+                }
+            }
+            if nest.rank == MAX_RANK {
+                return None;
+            }
+            nest.loops[nest.rank] = Loop { n, src, dst };
+            nest.rank += 1;
+        }
+        Some(nest)
+    }
+}
+
+/// Copies elements of `size` bytes between two layouts; strides count elements.
+///
+/// # Safety
+/// All elements the shape and strides name are readable in `src` and writable in `dst`, the two
+/// do not overlap, and `shape` has at most 16 extents.
+pub unsafe fn copy(
+    size: usize,
+    shape: &[i64],
+    src: *const u8,
+    src_strides: &[i64],
+    dst: *mut u8,
+    dst_strides: &[i64],
+) {
+    let Some(nest) = Nest::new(shape, src_strides, dst_strides) else {
+        return;
+    };
+    // SAFETY: the caller's promise.
+    unsafe { run(size, nest, src, dst) };
+}
+
+unsafe fn run(size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
+    // SAFETY: the callers' promise; unaligned accesses are used throughout.
+    unsafe {
+        match size {
+            1 => walk::<u8>(nest, src.cast(), dst.cast()),
+            2 => walk::<u16>(nest, src.cast(), dst.cast()),
+            4 => walk::<u32>(nest, src.cast(), dst.cast()),
+            8 => walk::<u64>(nest, src.cast(), dst.cast()),
+            16 => walk::<u128>(nest, src.cast(), dst.cast()),
+            _ => {}
+        }
+    }
+}
+
+/// Goes over all but the two innermost loops with a counter.
+unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
+    let one = Loop {
+        n: 1,
+        src: 0,
+        dst: 0,
+    };
+    let rank = nest.rank;
+    let inner = if rank > 0 { nest.loops[rank - 1] } else { one };
+    let middle = if rank > 1 { nest.loops[rank - 2] } else { one };
+    let outer = &nest.loops[..rank.saturating_sub(2)];
+    let mut index = [0i64; MAX_RANK];
+    loop {
+        // SAFETY: the callers' promise.
+        unsafe { plane(middle, inner, src, dst) };
+        let mut axis = outer.len();
+        loop {
+            if axis == 0 {
+                return;
+            }
+            axis -= 1;
+            let Loop { n, src: s, dst: d } = outer[axis];
+            index[axis] += 1;
+            if index[axis] < n {
+                src = src.wrapping_offset(s as isize);
+                dst = dst.wrapping_offset(d as isize);
+                break;
+            }
+            index[axis] = 0;
+            src = src.wrapping_offset((s * (1 - n)) as isize);
+            dst = dst.wrapping_offset((d * (1 - n)) as isize);
+        }
+    }
+}
+
+/// Two loops; blocks of 16 by 16 when one side runs across the other.
+unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
+    const BLOCK: i64 = 16;
+    // SAFETY: the callers' promise.
+    unsafe {
+        if inner.src == 1 && inner.dst == 1 {
+            let bytes = inner.n as usize * size_of::<T>();
+            for i in 0..outer.n {
+                let from = src.offset((i * outer.src) as isize).cast::<u8>();
+                let to = dst.offset((i * outer.dst) as isize).cast::<u8>();
+                std::ptr::copy_nonoverlapping(from, to, bytes);
+            }
+            return;
+        }
+        let at = |i: i64, j: i64| {
+            let value = src
+                .offset((i * outer.src + j * inner.src) as isize)
+                .read_unaligned();
+            dst.offset((i * outer.dst + j * inner.dst) as isize)
+                .write_unaligned(value);
+        };
+        // Writing along the rows of dst keeps its lines whole.
+        let across = outer.dst == 1;
+        let mut i0 = 0;
+        while i0 < outer.n {
+            let i1 = (i0 + BLOCK).min(outer.n);
+            let mut j0 = 0;
+            while j0 < inner.n {
+                let j1 = (j0 + BLOCK).min(inner.n);
+                if across {
+                    for j in j0..j1 {
+                        for i in i0..i1 {
+                            at(i, j);
+                        }
+                    }
+                } else {
+                    for i in i0..i1 {
+                        for j in j0..j1 {
+                            at(i, j);
+                        }
+                    }
+                }
+                j0 = j1;
+            }
+            i0 = i1;
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Sides(*const u8, *mut u8);
+// SAFETY: the pieces that threads copy do not overlap.
+unsafe impl Sync for Sides {}
+
+/// Splits the outermost loop among the context's threads.
+unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let total: i64 = nest.loops[..nest.rank].iter().map(|l| l.n).product();
+        let bytes = total as usize * size;
+        if nest.rank < 2 || bytes <= GRAIN || ctx.is_null() {
+            return run(size, nest, src, dst);
+        }
+        let first = nest.loops[0];
+        let grain = (GRAIN * first.n as usize / bytes).max(1);
+        let sides = Sides(src, dst);
+        (*ctx).pool.each(first.n as usize, grain, |begin, end, _| {
+            let sides = &sides;
+            let mut part = nest;
+            part.loops[0].n = (end - begin) as i64;
+            let skip = |stride: i64| begin as isize * stride as isize * size as isize;
+            // SAFETY: parts of the loop touch different elements of dst.
+            run(
+                size,
+                part,
+                sides.0.offset(skip(first.src)),
+                sides.1.offset(skip(first.dst)),
+            );
+        });
+    }
+}
+
+/// Copies between two strided layouts.
+///
+/// # Safety
+/// As [`copy`]; the arrays have `ndim` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_copy_strided(
+    ctx: *mut RxContext,
+    elem_size: i32,
+    ndim: i32,
+    shape: *const i64,
+    src: *const c_void,
+    src_strides: *const i64,
+    dst: *mut c_void,
+    dst_strides: *const i64,
+) -> i32 {
+    crate::context::guard(ctx, |context| {
+        if ndim as usize > MAX_RANK {
+            let text = format!("rx_copy_strided: rank {ndim} is not between 0 and {MAX_RANK}");
+            return context.fail(crate::context::Status::Argument, &text);
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            let [shape, from, to] = [shape, src_strides, dst_strides].map(|p| extents(ndim, p));
+            if let Some(nest) = Nest::new(shape, from, to) {
+                spread(ctx, elem_size as usize, nest, src.cast(), dst.cast());
+            }
+        }
+        0
+    })
+}
+
+/// Permutes the axes of a compact array into another.
+///
+/// # Safety
+/// `src_shape` and `axes` have `ndim` elements, `axes` is a permutation, both arrays are as large
+/// as the shape says and do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_transpose(
+    ctx: *mut RxContext,
+    elem_size: i32,
+    ndim: i32,
+    src_shape: *const i64,
+    axes: *const i32,
+    src: *const c_void,
+    dst: *mut c_void,
+) -> i32 {
+    crate::context::guard(ctx, |context| {
+        let rank = ndim.max(0) as usize;
+        if rank > MAX_RANK {
+            let text = format!("rx_transpose: rank {rank} is more than {MAX_RANK}");
+            return context.fail(crate::context::Status::Argument, &text);
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            let from = extents(ndim, src_shape);
+            let [mut compact, mut shape, mut strides, mut to] = [[1i64; MAX_RANK]; 4];
+            for i in (1..rank).rev() {
+                compact[i - 1] = compact[i] * from[i];
+            }
+            for i in 0..rank {
+                let axis = *axes.add(i) as usize;
+                (shape[i], strides[i]) = (from[axis], compact[axis]);
+            }
+            for i in (1..rank).rev() {
+                to[i - 1] = to[i] * shape[i];
+            }
+            // One loop along the source's lines goes inside, so that blocks see both directions.
+            if let Some(mut nest) = Nest::new(&shape[..rank], &strides[..rank], &to[..rank]) {
+                let r = nest.rank;
+                if r > 2
+                    && nest.loops[r - 1].src != 1
+                    && let Some(lines) = nest.loops[..r].iter().position(|l| l.src == 1)
+                {
+                    nest.loops[lines..r - 1].rotate_left(1);
+                }
+                spread(ctx, elem_size as usize, nest, src.cast(), dst.cast());
+            }
+        }
+        0
+    })
+}
+
+/// Writes `n` copies of an element.
+///
+/// # Safety
+/// `element` has `elem_size` bytes and `dst` `n` times as many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_fill(elem_size: i32, n: i64, element: *const c_void, dst: *mut c_void) {
+    unsafe fn fill<T: Copy>(n: i64, element: *const c_void, dst: *mut c_void) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let value = element.cast::<T>().read_unaligned();
+            for i in 0..n.max(0) as usize {
+                dst.cast::<T>().add(i).write_unaligned(value);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        match elem_size {
+            1 => fill::<u8>(n, element, dst),
+            2 => fill::<u16>(n, element, dst),
+            4 => fill::<u32>(n, element, dst),
+            8 => fill::<u64>(n, element, dst),
+            16 => fill::<u128>(n, element, dst),
+            _ => {}
+        }
+    }
+}
+
+/// Copies bytes.
+///
+/// # Safety
+/// Both have `bytes` bytes and do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_copy(bytes: i64, src: *const c_void, dst: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), bytes.max(0) as usize) };
+}

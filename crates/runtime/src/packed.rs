@@ -1,0 +1,145 @@
+//! Functions that a host registers by name and a program calls.
+
+use crate::context::{RxContext, Status, guard, text};
+use crate::object::{RxObject, rx_unit};
+use crate::release::rx_release;
+use std::collections::BTreeMap;
+use std::ffi::{c_char, c_void};
+use std::ptr::null_mut;
+
+/// A host function; see `RxPackedFn` in the C header.
+pub type PackedFn = unsafe extern "C" fn(
+    *mut RxContext,
+    *mut c_void,
+    *const *mut RxObject,
+    i32,
+    *mut *mut RxObject,
+) -> i32;
+
+/// The functions of a context by name.
+pub(crate) type Registry = BTreeMap<String, (PackedFn, *mut c_void)>;
+
+/// Registers or replaces a function.
+///
+/// # Safety
+/// `name` is null or NUL-terminated; `function` and `userdata` stay valid for the context's life.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_register_packed(
+    ctx: *mut RxContext,
+    name: *const c_char,
+    function: Option<PackedFn>,
+    userdata: *mut c_void,
+) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        let name = unsafe { text(name) };
+        let Some(function) = function.filter(|_| !name.is_empty()) else {
+            let message = "rx_register_packed: a name and a function are needed";
+            return context.fail(Status::Argument, message);
+        };
+        context
+            .packed
+            .insert(name.into_owned(), (function, userdata));
+        0
+    })
+}
+
+/// 1 when the name is registered.
+///
+/// # Safety
+/// `ctx` is a context; `name` is null or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_has_packed(ctx: *const RxContext, name: *const c_char) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        ctx.as_ref()
+            .is_some_and(|c| c.packed.contains_key(text(name).as_ref()))
+            .into()
+    }
+}
+
+/// Calls a function, and gives its error a name.
+unsafe fn call(
+    ctx: *mut RxContext,
+    name: *const c_char,
+    args: *const *mut RxObject,
+    nargs: i32,
+    ret: *mut *mut RxObject,
+) -> i32 {
+    let mut found = None;
+    let status = guard(ctx, |context| {
+        // SAFETY: the callers' promise.
+        let name = unsafe { text(name) };
+        found = context.packed.get(name.as_ref()).copied();
+        if found.is_some() {
+            context.status = 0;
+            return 0;
+        }
+        let message = format!("no packed function \"{name}\" is registered");
+        context.fail(Status::Packed, &message)
+    });
+    let Some((function, userdata)) = found else {
+        return status;
+    };
+    // SAFETY: the host's function keeps its contract; no borrow of the context is alive.
+    let status = unsafe { function(ctx, userdata, args, nargs, ret) };
+    if status == 0 {
+        return 0;
+    }
+    guard(ctx, |context| {
+        // SAFETY: the callers' promise.
+        let name = unsafe { text(name) };
+        let reason = if context.status == 0 {
+            format!("status {status}")
+        } else {
+            // SAFETY: `rx_last_error` returns a live text.
+            unsafe { text(crate::context::rx_last_error(context)) }.into_owned()
+        };
+        context.fail(
+            Status::Packed,
+            &format!("packed function \"{name}\" failed: {reason}"),
+        )
+    })
+}
+
+/// Calls a function that returns a value.
+///
+/// # Safety
+/// `name` is NUL-terminated, `args` has `nargs` live values, `ret` is writable.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_call_packed(
+    ctx: *mut RxContext,
+    name: *const c_char,
+    args: *const *mut RxObject,
+    nargs: i32,
+    ret: *mut *mut RxObject,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut result = null_mut();
+        let status = call(ctx, name, args, nargs, &mut result);
+        if status != 0 {
+            rx_release(ctx, result);
+            result = null_mut();
+        } else if result.is_null() {
+            result = rx_unit();
+        }
+        *ret = result;
+        status
+    }
+}
+
+/// Calls a function that writes its last arguments.
+///
+/// # Safety
+/// `name` is NUL-terminated, `args` has `nargs` live values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_call_dps_packed(
+    ctx: *mut RxContext,
+    name: *const c_char,
+    args: *const *mut RxObject,
+    nargs: i32,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { call(ctx, name, args, nargs, null_mut()) }
+}

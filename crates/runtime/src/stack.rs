@@ -1,0 +1,196 @@
+//! The stack that generated code runs on.
+//!
+//! Address space for it is reserved once per context, and becomes memory page by page as calls
+//! nest, so a deep recursion needs no setting and a shallow one costs nothing. Below the limit
+//! that `RxContext.stack_limit` names, a reserve is left for the runtime's own functions.
+
+use crate::context::{RxContext, Status, guard};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+/// Reserved when nothing else was said: enough for some ten million nested calls.
+const DEFAULT: u64 = 4 << 30;
+/// Left below the limit for runtime functions, which do not check.
+const RESERVE: usize = 256 << 10;
+/// Taken to be free on the caller's own stack, where no stack can be reserved.
+const CALLERS: usize = 512 << 10;
+
+/// See the module's text.
+pub struct Stack {
+    base: *mut u8,
+    mapped: usize,
+    wanted: u64,
+    inside: bool,
+}
+
+type Body = unsafe extern "C" fn(*mut RxContext, *mut c_void) -> i32;
+
+impl Stack {
+    /// Nothing reserved yet.
+    pub fn new() -> Self {
+        Self {
+            base: null_mut(),
+            mapped: 0,
+            wanted: DEFAULT,
+            inside: false,
+        }
+    }
+
+    /// Bytes that calls may use.
+    pub fn size(&self) -> u64 {
+        if self.mapped > 0 {
+            self.mapped as u64
+        } else {
+            CALLERS as u64
+        }
+    }
+
+    fn unmap(&mut self) {
+        #[cfg(unix)]
+        if self.mapped > 0 {
+            // SAFETY: the range was mapped by `reserve` and nothing runs on it.
+            unsafe { libc::munmap(self.base.cast(), self.mapped) };
+        }
+        (self.base, self.mapped) = (null_mut(), 0);
+    }
+
+    /// Reserves the stack, or a smaller one when the system refuses.
+    #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+    fn reserve(&mut self) {
+        let mut size = self.wanted as usize & !0xffff;
+        while self.mapped == 0 && size >= 4 * RESERVE {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            // SAFETY: a new anonymous mapping; its lowest page is then closed as a guard.
+            unsafe {
+                let base = libc::mmap(null_mut(), size, access, flags, -1, 0);
+                if base != libc::MAP_FAILED {
+                    libc::mprotect(base, 0x10000, libc::PROT_NONE);
+                    (self.base, self.mapped) = (base.cast(), size);
+                }
+            }
+            if self.mapped == 0 {
+                size = (size / 2) & !0xffff;
+            }
+        }
+    }
+
+    #[cfg(not(all(unix, any(target_arch = "x86_64", target_arch = "aarch64"))))]
+    fn reserve(&mut self) {}
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        self.unmap();
+    }
+}
+
+/// Calls `body(ctx, data)` with the stack pointer at `top`.
+#[cfg(all(unix, target_arch = "x86_64"))]
+unsafe fn on_stack(top: *mut u8, ctx: *mut RxContext, data: *mut c_void, body: Body) -> i32 {
+    let status: i32;
+    // SAFETY: r12 is preserved by the callee and brings the old stack pointer back; `top` is
+    // aligned to 16 and lies at the end of a mapping that nothing else uses.
+    unsafe {
+        std::arch::asm!(
+            "mov r12, rsp",
+            "mov rsp, {top}",
+            "call {body}",
+            "mov rsp, r12",
+            out("r12") _,
+            top = in(reg) top,
+            body = in(reg) body,
+            in("rdi") ctx,
+            in("rsi") data,
+            lateout("eax") status,
+            clobber_abi("sysv64"),
+        );
+    }
+    status
+}
+
+/// Calls `body(ctx, data)` with the stack pointer at `top`.
+#[cfg(all(unix, target_arch = "aarch64"))]
+unsafe fn on_stack(top: *mut u8, ctx: *mut RxContext, data: *mut c_void, body: Body) -> i32 {
+    let status: u64;
+    // SAFETY: x20 is preserved by the callee and brings the old stack pointer back; `top` is as
+    // on x86-64.
+    unsafe {
+        std::arch::asm!(
+            "mov x20, sp",
+            "mov sp, {top}",
+            "blr {body}",
+            "mov sp, x20",
+            top = in(reg) top,
+            body = in(reg) body,
+            inout("x0") ctx => status,
+            in("x1") data,
+            out("x20") _,
+            clobber_abi("C"),
+        );
+    }
+    status as i32
+}
+
+/// An address in the current frame.
+#[inline(never)]
+fn here() -> usize {
+    let mark = 0u8;
+    std::hint::black_box(&raw const mark) as usize
+}
+
+/// Sets the stack's size; 0 is the caller's own stack.
+#[unsafe(no_mangle)]
+pub extern "C" fn rx_set_stack_size(ctx: *mut RxContext, bytes: u64) -> i32 {
+    guard(ctx, |context| {
+        if context.stack.inside {
+            return context.fail(
+                Status::Argument,
+                "rx_set_stack_size: generated code is running",
+            );
+        }
+        context.stack.unmap();
+        context.stack.wanted = bytes.min(1 << 44);
+        0
+    })
+}
+
+/// Runs a function on the context's stack.
+///
+/// # Safety
+/// `ctx` is a context; `body` may be called with it and `data`, and does not unwind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_call_on_stack(
+    ctx: *mut RxContext,
+    body: Body,
+    data: *mut c_void,
+) -> i32 {
+    // SAFETY: the caller's promise; no reference into the context is held across the call.
+    unsafe {
+        if (*ctx).stack.inside {
+            return body(ctx, data);
+        }
+        if (*ctx).stack.mapped == 0 && (*ctx).stack.wanted > 0 {
+            (*ctx).stack.reserve();
+        }
+        (*ctx).stack.inside = true;
+        let status = run(ctx, body, data);
+        (*ctx).stack.inside = false;
+        (*ctx).stack_limit = 0;
+        status
+    }
+}
+
+unsafe fn run(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
+    // SAFETY: as in `rx_call_on_stack`.
+    unsafe {
+        #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+        if (*ctx).stack.mapped > 0 {
+            let (base, mapped) = ((*ctx).stack.base, (*ctx).stack.mapped);
+            (*ctx).stack_limit = base as usize + RESERVE;
+            return on_stack(base.add(mapped), ctx, data, body);
+        }
+        (*ctx).stack_limit = here().saturating_sub(CALLERS);
+        body(ctx, data)
+    }
+}

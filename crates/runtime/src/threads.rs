@@ -1,0 +1,268 @@
+//! The thread pool: loops over a range, split among a fixed number of threads.
+//!
+//! Invariant: no thread is woken for a loop that is too small, a loop inside a loop runs inline,
+//! and every piece of the range runs exactly once.
+
+use crate::context::RxContext;
+use std::cell::UnsafeCell;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+/// Handles a part of the range on one worker.
+pub type RangeFn = unsafe extern "C" fn(*mut c_void, i64, i64, i32);
+
+/// Looks a waiting worker takes before it sleeps: some fifty microseconds, about the cost of
+/// waking it.
+const SPINS: u32 = 1_000;
+
+/// Set in `Shared::gate` while workers may join the job; the other bits count those inside.
+const OPEN: usize = 1 << 31;
+
+#[derive(Clone, Copy)]
+struct Job {
+    function: RangeFn,
+    data: *mut c_void,
+    n: i64,
+    piece: i64,
+}
+
+struct Shared {
+    /// Written by the caller while no worker is inside a job.
+    job: UnsafeCell<Option<Job>>,
+    /// First index not yet taken.
+    next: AtomicI64,
+    /// Counts jobs; a change wakes the workers.
+    generation: AtomicU32,
+    /// [`OPEN`], and the workers inside the current job. A worker that wakes after the work is
+    /// done stays out, so nobody waits for sleepers.
+    gate: AtomicUsize,
+    sleepers: AtomicUsize,
+    stop: AtomicBool,
+    lock: Mutex<()>,
+    wake: Condvar,
+}
+
+// SAFETY: `job` is written only between jobs (see `Pool::run`), and what it points to is shared
+// among threads by `rx_parallel_for`'s contract.
+unsafe impl Sync for Shared {}
+// SAFETY: as above.
+unsafe impl Send for Shared {}
+
+impl Shared {
+    fn work(&self, job: Job, worker: i32) {
+        loop {
+            let begin = self.next.fetch_add(job.piece, Ordering::Relaxed);
+            if begin >= job.n {
+                return;
+            }
+            let end = (begin + job.piece).min(job.n);
+            // SAFETY: the caller of `rx_parallel_for` promised that any thread may run this.
+            unsafe { (job.function)(job.data, begin, end, worker) };
+        }
+    }
+
+    fn serve(&self, worker: i32) {
+        let mut seen = 0;
+        loop {
+            let mut spins = 0;
+            while self.generation.load(Ordering::Acquire) == seen {
+                spins += 1;
+                if spins < SPINS {
+                    std::hint::spin_loop();
+                    continue;
+                }
+                let mut held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+                self.sleepers.fetch_add(1, Ordering::SeqCst);
+                while self.generation.load(Ordering::SeqCst) == seen {
+                    held = self.wake.wait(held).unwrap_or_else(PoisonError::into_inner);
+                }
+                self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            }
+            seen = self.generation.load(Ordering::Acquire);
+            if self.stop.load(Ordering::Acquire) {
+                return;
+            }
+            if !self.enter() {
+                continue;
+            }
+            // SAFETY: the caller wrote the job before it opened the gate, and writes the next one
+            // only when nobody is inside.
+            if let Some(job) = unsafe { *self.job.get() } {
+                self.work(job, worker);
+            }
+            self.gate.fetch_sub(1, Ordering::Release);
+        }
+    }
+
+    /// Joins the current job, if there still is one.
+    fn enter(&self) -> bool {
+        let join = |gate: usize| (gate & OPEN != 0).then_some(gate + 1);
+        self.gate
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, join)
+            .is_ok()
+    }
+
+    fn announce(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            self.wake.notify_all();
+        }
+    }
+}
+
+/// The workers of a context; the calling thread is one more.
+pub struct Pool {
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
+    active: AtomicBool,
+}
+
+impl Pool {
+    /// A pool of the calling thread alone.
+    pub fn new() -> Self {
+        let shared = Shared {
+            job: UnsafeCell::new(None),
+            next: AtomicI64::new(0),
+            generation: AtomicU32::new(0),
+            gate: AtomicUsize::new(0),
+            sleepers: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+            lock: Mutex::new(()),
+            wake: Condvar::new(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            workers: Vec::new(),
+            active: AtomicBool::new(false),
+        }
+    }
+
+    /// Threads, the calling one included.
+    pub fn threads(&self) -> usize {
+        self.workers.len() + 1
+    }
+
+    /// Stops all workers and starts `threads - 1`; returns the number of threads then.
+    pub fn resize(&mut self, threads: usize) -> usize {
+        if threads == self.threads() || self.active.load(Ordering::Relaxed) {
+            return self.threads();
+        }
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.announce();
+        for worker in self.workers.drain(..) {
+            // A worker cannot panic: a panic cannot leave an `extern "C"` function.
+            let _ = worker.join();
+        }
+        *self = Self::new();
+        for worker in 1..threads {
+            let shared = Arc::clone(&self.shared);
+            let name = format!("relax-{worker}");
+            let body = move || shared.serve(worker as i32);
+            match std::thread::Builder::new().name(name).spawn(body) {
+                Ok(handle) => self.workers.push(handle),
+                Err(_) => break,
+            }
+        }
+        self.threads()
+    }
+
+    /// Runs `function` over `[0, n)` in pieces of at least `grain`.
+    ///
+    /// # Safety
+    /// `function` may be called with `data` from any thread, for disjoint ranges at the same time.
+    pub unsafe fn run(&self, n: i64, grain: i64, function: RangeFn, data: *mut c_void) {
+        if n <= 0 {
+            return;
+        }
+        let grain = grain.max(1);
+        let threads = self.threads() as i64;
+        let inline = threads == 1 || n <= grain || self.active.swap(true, Ordering::Acquire);
+        if inline {
+            // SAFETY: the caller's promise.
+            unsafe { function(data, 0, n, 0) };
+            return;
+        }
+        // Four pieces for each thread even out unequal speeds.
+        let piece = grain.max((n + threads * 4 - 1) / (threads * 4));
+        let job = Job {
+            function,
+            data,
+            n,
+            piece,
+        };
+        let shared = &*self.shared;
+        // SAFETY: the gate is shut and nobody is inside, so no worker reads the job.
+        unsafe { *shared.job.get() = Some(job) };
+        shared.next.store(0, Ordering::Relaxed);
+        shared.gate.store(OPEN, Ordering::Release);
+        shared.announce();
+        shared.work(job, 0);
+        shared.gate.fetch_and(!OPEN, Ordering::AcqRel);
+        let mut spins = 0u32;
+        while shared.gate.load(Ordering::Acquire) != 0 {
+            spins += 1;
+            if spins < 20_000 {
+                std::hint::spin_loop()
+            } else {
+                std::thread::yield_now()
+            }
+        }
+        self.active.store(false, Ordering::Release);
+    }
+
+    /// As [`Pool::run`], for a Rust closure that gets `(begin, end, worker)`.
+    pub fn each(&self, n: usize, grain: usize, body: impl Fn(usize, usize, usize) + Sync) {
+        unsafe extern "C" fn call<F: Fn(usize, usize, usize) + Sync>(
+            data: *mut c_void,
+            begin: i64,
+            end: i64,
+            worker: i32,
+        ) {
+            // SAFETY: `data` is the closure below, which is `Sync` and outlives the loop.
+            let body = unsafe { &*data.cast::<F>() };
+            body(begin as usize, end as usize, worker as usize);
+        }
+        fn of<F: Fn(usize, usize, usize) + Sync>(_: &F) -> RangeFn {
+            call::<F>
+        }
+        let data = (&raw const body).cast_mut().cast();
+        // SAFETY: the closure may be shared among threads.
+        unsafe { self.run(n as i64, grain as i64, of(&body), data) };
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if !self.workers.is_empty() {
+            self.shared.stop.store(true, Ordering::SeqCst);
+            self.shared.announce();
+            for worker in self.workers.drain(..) {
+                let _ = worker.join();
+            }
+        }
+    }
+}
+
+/// Splits a range among the context's threads.
+///
+/// # Safety
+/// `ctx` is a context; `function` may be called with `data` from any thread, for disjoint ranges
+/// at the same time.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_parallel_for(
+    ctx: *mut RxContext,
+    n: i64,
+    grain: i64,
+    function: Option<RangeFn>,
+    data: *mut c_void,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(function) = function {
+            (*ctx).pool.run(n, grain, function, data);
+        }
+    }
+}
