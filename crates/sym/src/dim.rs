@@ -1,14 +1,16 @@
 //! The value type [`Dim`] and its operators.
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{Add, Mul, Neg, Sub};
 use std::sync::Arc;
 
 use crate::facts::Facts;
-use crate::poly::{Factor, Op, OpKind, Poly};
-use crate::simplify;
+use crate::poly::{Factor, OpKind, Poly};
+use crate::rebuild::Rebuild;
+use crate::{division, extremum};
 
 relax_base::define_id! {
     /// A named, rigid dimension variable (`n` in `Tensor[(n, 4), float32]`). The module keeps
@@ -67,13 +69,14 @@ pub struct Overflow;
 
 /// A dimension: an integer-valued expression in normal form. Cheap to clone (16 bytes).
 ///
-/// Equality, hash and order are structural on the normal form: equal values are the same
-/// dimension, unequal values may still have equal meaning (ask [`Facts::eq`]). Two `?` are equal
-/// as values, although nothing is known about the extents that they stand for.
+/// Equality and hash are structural on the normal form: equal values are the same dimension,
+/// unequal values may still have equal meaning (ask [`Facts::eq`]). Two `?` are equal as values,
+/// although nothing is known about the extents that they stand for. There is no `Ord`: its `min`
+/// and `max` would be taken for the symbolic ones. Sort with [`Dim::structural_cmp`].
 ///
 /// Invariant: a value is in normal form; a polynomial that is a constant or a lone variable is
 /// never stored as a polynomial.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Dim(pub(crate) Repr);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -130,6 +133,11 @@ impl Dim {
         }
     }
 
+    /// A total, deterministic order of normal forms for sorting. It says nothing about values.
+    pub fn structural_cmp(&self, other: &Dim) -> Ordering {
+        self.0.cmp(&other.0)
+    }
+
     /// Whether this is `?`.
     pub fn is_any(&self) -> bool {
         matches!(self.0, Repr::Any)
@@ -150,22 +158,22 @@ impl Dim {
 
     /// `self // other`, rounded towards minus infinity.
     pub fn floordiv(&self, other: &Dim) -> Dim {
-        simplify::floordiv(self, other, &Facts::default())
+        division::floordiv(self, other, &Facts::default())
     }
 
     /// `self % other`, with the sign of `other`.
     pub fn modulo(&self, other: &Dim) -> Dim {
-        simplify::modulo(self, other, &Facts::default())
+        division::modulo(self, other, &Facts::default())
     }
 
     /// The smaller of the two.
     pub fn min(&self, other: &Dim) -> Dim {
-        simplify::extremum(OpKind::Min, self, other, &Facts::default())
+        extremum::extremum(OpKind::Min, self, other, &Facts::default())
     }
 
     /// The larger of the two.
     pub fn max(&self, other: &Dim) -> Dim {
-        simplify::extremum(OpKind::Max, self, other, &Facts::default())
+        extremum::extremum(OpKind::Max, self, other, &Facts::default())
     }
 
     /// `self / other` rounded up: `-(-self // other)`.
@@ -220,14 +228,11 @@ impl Dim {
     /// Replaces variables and unknowns, all at once: a replacement is not looked into again.
     /// The result is in normal form.
     pub fn substitute(&self, replace: &dyn Fn(Atom) -> Option<Dim>) -> Dim {
-        self.rebuild(replace, &Facts::default())
-    }
-
-    /// [`Dim::substitute`], simplifying with what `facts` know of the *new* atoms.
-    pub(crate) fn rebuild(&self, replace: &dyn Fn(Atom) -> Option<Dim>, facts: &Facts) -> Dim {
         match &self.0 {
             Repr::Atom(atom) => replace(*atom).unwrap_or_else(|| self.clone()),
-            Repr::Poly(poly) => simplify::rebuild_poly(poly, self, replace, facts),
+            Repr::Poly(_) if self.atoms().into_iter().any(|atom| replace(atom).is_some()) => {
+                Rebuild::new(replace, &Facts::default()).dim(self)
+            }
             _ => self.clone(),
         }
     }
@@ -235,7 +240,7 @@ impl Dim {
     /// The value under an assignment of the named variables. `Ok(None)` when there is none: an
     /// unassigned variable, an unknown, `?`, a division by zero, or a too large expression.
     pub fn eval(&self, value: &dyn Fn(DimVar) -> Option<i64>) -> Result<Option<i64>, Overflow> {
-        match eval(self, value)? {
+        match crate::eval::eval(self, value)? {
             Some(result) => i64::try_from(result).map(Some).map_err(|_| Overflow),
             None => Ok(None),
         }
@@ -291,76 +296,6 @@ fn collect_atoms(poly: &Poly, found: &mut BTreeSet<Atom>) {
             }
         }
     }
-}
-
-type Value = Result<Option<i128>, Overflow>;
-
-/// Evaluation in 128 bits. Recursion is bounded: operations nest at most 64 deep.
-fn eval(dim: &Dim, value: &dyn Fn(DimVar) -> Option<i64>) -> Value {
-    match &dim.0 {
-        Repr::Const(constant) => Ok(Some(i128::from(*constant))),
-        Repr::Atom(atom) => Ok(eval_atom(*atom, value)),
-        Repr::Any | Repr::Bad(DimError::TooLarge | DimError::DivisionByZero) => Ok(None),
-        Repr::Bad(DimError::Overflow) => Err(Overflow),
-        Repr::Poly(poly) => {
-            let mut sum = i128::from(poly.constant);
-            for term in &poly.terms {
-                let mut product = i128::from(term.coef);
-                for (factor, power) in term.mono.factors() {
-                    let base = match factor {
-                        Factor::Atom(atom) => eval_atom(*atom, value),
-                        Factor::Op(op) => eval_op(op, value)?,
-                    };
-                    let Some(base) = base else { return Ok(None) };
-                    product = base
-                        .checked_pow(*power)
-                        .and_then(|factor| product.checked_mul(factor))
-                        .ok_or(Overflow)?;
-                }
-                sum = sum.checked_add(product).ok_or(Overflow)?;
-            }
-            Ok(Some(sum))
-        }
-    }
-}
-
-fn eval_atom(atom: Atom, value: &dyn Fn(DimVar) -> Option<i64>) -> Option<i128> {
-    match atom {
-        Atom::Var(var) => value(var).map(i128::from),
-        Atom::Infer(_) => None,
-    }
-}
-
-fn eval_op(op: &Op, value: &dyn Fn(DimVar) -> Option<i64>) -> Value {
-    let mut args = Vec::with_capacity(op.args.len());
-    for arg in &op.args {
-        match eval(arg, value)? {
-            Some(result) => args.push(result),
-            None => return Ok(None),
-        }
-    }
-    Ok(match op.kind {
-        OpKind::FloorDiv if args[1] == 0 => None,
-        OpKind::Mod if args[1] == 0 => None,
-        OpKind::FloorDiv => {
-            // `i128::MIN // -1` is the one quotient that does not fit.
-            let quotient = args[0].checked_div(args[1]).ok_or(Overflow)?;
-            let exact = args[0] % args[1] == 0;
-            let negative = (args[0] < 0) != (args[1] < 0);
-            Some(if !exact && negative {
-                quotient - 1
-            } else {
-                quotient
-            })
-        }
-        OpKind::Mod => {
-            let rest = args[0].checked_rem(args[1]).ok_or(Overflow)?;
-            let adjust = rest != 0 && (rest < 0) != (args[1] < 0);
-            Some(if adjust { rest + args[1] } else { rest })
-        }
-        OpKind::Min => args.into_iter().min(),
-        OpKind::Max => args.into_iter().max(),
-    })
 }
 
 impl From<i64> for Dim {

@@ -78,7 +78,7 @@ impl Writer<'_, '_> {
                 self.out.write_str(" + ")?;
             }
             first = false;
-            self.term(term)?;
+            self.term(term, false)?;
         }
         if poly.constant > 0 {
             let sign = if first { "" } else { " + " };
@@ -87,8 +87,9 @@ impl Writer<'_, '_> {
         }
         for term in negative {
             self.out.write_str(if first { "-" } else { " - " })?;
+            // `-(a // b)` is not `-a // b`, however tight the minus.
+            self.term(term, first)?;
             first = false;
-            self.term(term)?;
         }
         if poly.constant < 0 {
             write!(self.out, " - {}", poly.constant.unsigned_abs())?;
@@ -96,8 +97,8 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// The term without its sign.
-    fn term(&mut self, term: &Term) -> fmt::Result {
+    /// The term without its sign. `tight`: something that binds stronger stands before it.
+    fn term(&mut self, term: &Term, tight: bool) -> fmt::Result {
         let mut first = true;
         for (factor, power) in term.mono.factors() {
             for _ in 0..*power {
@@ -105,7 +106,7 @@ impl Writer<'_, '_> {
                     self.out.write_str(" * ")?;
                 }
                 // `a * (b // c)` is not `a * b // c`: the first factor needs no parentheses.
-                self.factor(factor, !first)?;
+                self.factor(factor, tight || !first)?;
                 first = false;
             }
         }

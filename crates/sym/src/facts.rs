@@ -3,15 +3,23 @@
 use rustc_hash::FxHashMap;
 
 use crate::dim::{Atom, Dim};
+use crate::poly::{Factor, OpKind, Poly, Term, gcd};
+use crate::range::Ranges;
+use crate::rebuild::Rebuild;
+use crate::solve::{Solution, solve_with};
 
 /// The answer to a question about dimensions.
+///
+/// Answers hold for assignments that satisfy the facts and give both dimensions a value (see the
+/// crate's page on division by zero). Facts that contradict each other allow no assignment, so
+/// any answer may come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
-    /// It holds under every assignment that satisfies the facts.
+    /// It holds under every assignment.
     Proven,
-    /// It fails under every assignment that satisfies the facts.
+    /// It fails under every assignment.
     Refuted,
-    /// Neither is known.
+    /// Neither is known. Not even that it depends on the assignment.
     Unknown,
 }
 
@@ -22,6 +30,7 @@ pub struct Facts {
     known: FxHashMap<Atom, Known>,
 }
 
+/// Invariant: `lower >= 0` and `multiple >= 1`.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     lower: i64,
@@ -29,72 +38,279 @@ struct Known {
     multiple: i64,
 }
 
+impl Known {
+    const NOTHING: Known = Known {
+        lower: 0,
+        upper: None,
+        multiple: 1,
+    };
+
+    /// The least multiple that is not below the lower bound, if it fits.
+    fn least(self) -> Option<i64> {
+        let missing = self.lower.rem_euclid(self.multiple);
+        if missing == 0 {
+            Some(self.lower)
+        } else {
+            self.lower.checked_add(self.multiple - missing)
+        }
+    }
+}
+
 impl Facts {
     fn entry(&mut self, atom: Atom) -> &mut Known {
-        self.known.entry(atom).or_insert(Known {
-            lower: 0,
-            upper: None,
-            multiple: 1,
-        })
+        self.known.entry(atom).or_insert(Known::NOTHING)
     }
 
-    /// `atom >= lower`, besides what is known already.
+    fn get(&self, atom: Atom) -> Known {
+        self.known.get(&atom).copied().unwrap_or(Known::NOTHING)
+    }
+
+    /// Adds `atom >= lower` to what is known.
     pub fn add_lower(&mut self, atom: impl Into<Atom>, lower: i64) {
         let known = self.entry(atom.into());
         known.lower = known.lower.max(lower);
     }
 
-    /// `atom <= upper`, besides what is known already.
+    /// Adds `atom <= upper` to what is known.
     pub fn add_upper(&mut self, atom: impl Into<Atom>, upper: i64) {
         let known = self.entry(atom.into());
         known.upper = Some(known.upper.map_or(upper, |old| old.min(upper)));
     }
 
-    /// `atom` is a multiple of `divisor` (positive, others are ignored).
+    /// Adds that `atom` is a multiple of `divisor`. A divisor that is not positive says nothing
+    /// and is ignored.
     pub fn add_multiple_of(&mut self, atom: impl Into<Atom>, divisor: i64) {
-        if divisor > 0 {
-            self.entry(atom.into()).multiple = divisor;
+        if divisor <= 0 {
+            return;
         }
+        let known = self.entry(atom.into());
+        let common = gcd(known.multiple.unsigned_abs(), divisor.unsigned_abs());
+        let common = i64::try_from(common).unwrap_or(1);
+        // When the least common multiple does not fit, the older fact is kept: it is still true.
+        known.multiple = (known.multiple / common)
+            .checked_mul(divisor)
+            .unwrap_or(known.multiple);
+    }
+
+    /// The bounds of an atom.
+    pub(crate) fn bounds_of_atom(&self, atom: Atom) -> (i64, Option<i64>) {
+        let known = self.get(atom);
+        (known.lower, known.upper)
+    }
+
+    /// A number that divides every value of the term.
+    pub(crate) fn multiple_of_term(&self, term: &Term) -> u64 {
+        let mut product = term.coef.unsigned_abs();
+        for (factor, power) in term.mono.factors() {
+            let multiple = self.multiple_of_factor(factor);
+            for _ in 0..*power {
+                if multiple == 1 {
+                    break;
+                }
+                // A product that does not fit: what was gathered so far divides it as well.
+                let Some(next) = product.checked_mul(multiple) else {
+                    return product;
+                };
+                product = next;
+            }
+        }
+        product
+    }
+
+    /// Zero stands for the multiples of every number: zero itself.
+    fn multiple_of_factor(&self, factor: &Factor) -> u64 {
+        let op = match factor {
+            Factor::Atom(atom) => return self.get(*atom).multiple.unsigned_abs(),
+            Factor::Op(op) => op,
+        };
+        let mut args = op.args.iter();
+        match op.kind {
+            OpKind::FloorDiv => 1,
+            // a % k = a - a // k * k
+            OpKind::Min | OpKind::Max | OpKind::Mod => {
+                args.try_fold(0, |so_far, arg| {
+                    Some(gcd(so_far, self.multiple_of(&*arg.poly()?)))
+                })
+            }
+            .unwrap_or(1),
+        }
+    }
+
+    fn multiple_of(&self, poly: &Poly) -> u64 {
+        poly.terms
+            .iter()
+            .fold(poly.constant.unsigned_abs(), |so_far, term| {
+                if so_far == 1 {
+                    1
+                } else {
+                    gcd(so_far, self.multiple_of_term(term))
+                }
+            })
+    }
+
+    /// `dim` with every atom `n` written as `least + multiple * n'`, so that bounds below and
+    /// divisibility become part of the expression; and the facts that remain for `n'`.
+    fn reduce(&self, dim: &Dim) -> (Dim, Facts) {
+        let mut rest = Facts::default();
+        let relevant: Vec<_> = dim
+            .atoms()
+            .into_iter()
+            .filter(|atom| self.known.contains_key(atom))
+            .collect();
+        let mut shifted = FxHashMap::default();
+        for atom in relevant {
+            let known = self.get(atom);
+            let Some(least) = known.least() else { continue };
+            shifted.insert(atom, least + known.multiple * Dim::atom(atom));
+            if let Some(upper) = known.upper {
+                let room = upper.saturating_sub(least).div_euclid(known.multiple);
+                rest.add_upper(atom, room);
+            }
+        }
+        if shifted.is_empty() {
+            return (dim.clone(), rest);
+        }
+        let reduced = Rebuild::new(&|atom| shifted.get(&atom).cloned(), &rest).dim(dim);
+        (reduced, rest)
+    }
+
+    /// The difference, in the form in which the most cancels, and the facts about its atoms.
+    /// `None` when it is not known.
+    fn difference(&self, a: &Dim, b: &Dim) -> Option<(Dim, Facts)> {
+        let difference = a - b;
+        if !difference.is_known() {
+            return None;
+        }
+        if difference.as_const().is_some() {
+            return Some((difference, Facts::default()));
+        }
+        let (reduced, facts) = self.reduce(&difference);
+        let (reduced, facts) = if reduced.is_known() {
+            (reduced, facts)
+        } else {
+            (difference, self.clone())
+        };
+        if !reduced.poly()?.has_ops() {
+            return Some((reduced, facts));
+        }
+        let expanded = Rebuild::new(&|_| None, &facts)
+            .expanding_mod()
+            .dim(&reduced);
+        Some((
+            if expanded.is_known() {
+                expanded
+            } else {
+                reduced
+            },
+            facts,
+        ))
     }
 
     /// Whether `a == b`.
     pub fn eq(&self, a: &Dim, b: &Dim) -> Proof {
-        if !a.is_known() || !b.is_known() {
+        let Some((difference, facts)) = self.difference(a, b) else {
             return Proof::Unknown;
+        };
+        if let Some(value) = difference.as_const() {
+            return if value == 0 {
+                Proof::Proven
+            } else {
+                Proof::Refuted
+            };
         }
-        match (a - b).as_const() {
-            Some(0) => Proof::Proven,
-            Some(_) => Proof::Refuted,
-            None => Proof::Unknown,
+        let range = Ranges::new(&facts).of_dim(&difference);
+        if range.lower == Some(0) && range.upper == Some(0) {
+            return Proof::Proven;
+        }
+        let apart = range.lower.is_some_and(|lower| lower > 0)
+            || range.upper.is_some_and(|upper| upper < 0);
+        if apart || facts.never_zero(&difference) {
+            return Proof::Refuted;
+        }
+        Proof::Unknown
+    }
+
+    /// Whether divisibility alone keeps it from being zero, as with `n * 4 - 7`.
+    fn never_zero(&self, dim: &Dim) -> bool {
+        let Some(poly) = dim.poly() else { return false };
+        let common = poly
+            .terms
+            .iter()
+            .fold(0, |so_far, term| gcd(so_far, self.multiple_of_term(term)));
+        match common {
+            0 => poly.constant != 0,
+            common => poly.constant.unsigned_abs() % common != 0,
         }
     }
 
     /// Whether `a <= b`.
     pub fn le(&self, a: &Dim, b: &Dim) -> Proof {
-        match (b - a).as_const() {
-            Some(difference) if difference >= 0 => Proof::Proven,
-            Some(_) => Proof::Refuted,
-            None => Proof::Unknown,
+        let Some((difference, facts)) = self.difference(b, a) else {
+            return Proof::Unknown;
+        };
+        let range = Ranges::new(&facts).of_dim(&difference);
+        if range.lower.is_some_and(|lower| lower >= 0) {
+            Proof::Proven
+        } else if range.upper.is_some_and(|upper| upper < 0) {
+            Proof::Refuted
+        } else {
+            Proof::Unknown
         }
     }
 
     /// Whether `a < b`.
     pub fn lt(&self, a: &Dim, b: &Dim) -> Proof {
-        self.le(&(a + 1), b)
+        match self.le(b, a) {
+            Proof::Proven => Proof::Refuted,
+            Proof::Refuted => Proof::Proven,
+            Proof::Unknown => Proof::Unknown,
+        }
     }
 
-    /// The least and the greatest value, where known.
+    /// The least and the greatest value, where known. They need not be taken.
     pub fn bounds(&self, dim: &Dim) -> (Option<i64>, Option<i64>) {
-        (dim.as_const(), dim.as_const())
+        let Some((reduced, facts)) = self.difference(dim, &Dim::ZERO) else {
+            return (None, None);
+        };
+        let range = Ranges::new(&facts).of_dim(&reduced);
+        // A lower bound above `i64::MAX` is weakened to it, one below `i64::MIN` is none.
+        let lower = range
+            .lower
+            .and_then(|lower| i64::try_from(lower.min(i128::from(i64::MAX))).ok());
+        let upper = range
+            .upper
+            .and_then(|upper| i64::try_from(upper.max(i128::from(i64::MIN))).ok());
+        (lower, upper)
     }
 
-    /// Whether `divisor` divides `dim`.
+    /// Whether `divisor` divides `dim`. Zero divides only zero.
     pub fn divides(&self, divisor: i64, dim: &Dim) -> Proof {
-        self.eq(&dim.modulo(&Dim::from(divisor)), &Dim::ZERO)
+        if divisor == 0 || !dim.is_known() {
+            return self.eq(dim, &Dim::ZERO);
+        }
+        let (reduced, facts) = self.reduce(dim);
+        let rest = |dim: &Dim, facts: &Facts| {
+            let rest = crate::division::modulo(dim, &Dim::from(divisor), facts);
+            facts.eq(&rest, &Dim::ZERO)
+        };
+        match rest(&reduced, &facts) {
+            Proof::Unknown => rest(dim, self),
+            proof => proof,
+        }
     }
 
-    /// `dim`, simplified with these facts.
+    /// `dim` in normal form, with these facts used in the rules for `//`, `%`, `min` and `max`.
     pub fn simplify(&self, dim: &Dim) -> Dim {
-        dim.rebuild(&|_| None, self)
+        let simple = Rebuild::new(&|_| None, self).dim(dim);
+        if simple.is_known() {
+            simple
+        } else {
+            dim.clone()
+        }
+    }
+
+    /// [`solve`](crate::solve()) with these facts.
+    pub fn solve(&self, a: &Dim, b: &Dim, solvable: &dyn Fn(Atom) -> bool) -> Solution {
+        solve_with(self, a, b, solvable)
     }
 }

@@ -16,16 +16,23 @@
 //!   Division by zero has no value. Two dimensions count as equal when they have the same value
 //!   under every assignment that gives both of them one; a normal form may therefore have a
 //!   value where the written expression has none (`n * m // m` is `n`, also for `m == 0`), never
-//!   the reverse and never another value.
+//!   the reverse and never another value. A divisor that cannot be negative counts as
+//!   positive for the same reason.
 //!
 //! Invariant: this room knows no names. A module owns the names of its variables and hands a
 //! naming function to [`Dim::display`].
 
 mod dim;
 mod display;
+mod division;
+mod eval;
+mod extremum;
 mod facts;
+mod mono;
 mod poly;
-mod simplify;
+mod range;
+mod rebuild;
+mod recombine;
 mod solve;
 
 pub use dim::{Atom, Dim, DimError, DimInfer, DimVar, Overflow};

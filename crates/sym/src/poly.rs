@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::dim::{Atom, Dim, DimError, Repr};
+use crate::dim::{Dim, DimError, Repr};
+pub(crate) use crate::mono::{Factor, Mono, Op, OpKind};
 
 /// More terms than this: [`DimError::TooLarge`].
 pub(crate) const MAX_TERMS: usize = 4096;
@@ -14,178 +15,6 @@ pub(crate) const MAX_SIZE: u64 = 1 << 16;
 pub(crate) const MAX_DEPTH: u32 = 64;
 /// A product that multiplies more pairs of terms than this: [`DimError::TooLarge`].
 const MAX_PRODUCTS: usize = 1 << 14;
-
-/// The operations that are not polynomial.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) enum OpKind {
-    FloorDiv,
-    Mod,
-    Min,
-    Max,
-}
-
-/// `//` and `%` have two arguments; `min` and `max` two or more, sorted and distinct.
-#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Op {
-    pub(crate) kind: OpKind,
-    pub(crate) args: Vec<Dim>,
-    size: u64,
-    depth: u32,
-}
-
-impl Op {
-    /// The operation as it stands; simplifying it is the caller's work. An error when an
-    /// argument has no identity or the limits are exceeded.
-    pub(crate) fn build(kind: OpKind, args: Vec<Dim>) -> Dim {
-        let (mut size, mut depth) = (1u64, 0);
-        for arg in &args {
-            match &arg.0 {
-                Repr::Poly(poly) => {
-                    size = size.saturating_add(poly.size);
-                    depth = depth.max(poly.depth);
-                }
-                _ => size += 1,
-            }
-        }
-        if size > MAX_SIZE || depth >= MAX_DEPTH {
-            return Dim::bad(DimError::TooLarge);
-        }
-        let op = Op {
-            kind,
-            args,
-            size,
-            depth: depth + 1,
-        };
-        Ok(Poly::factor(Factor::Op(Arc::new(op)))).into()
-    }
-}
-
-/// What monomials multiply.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Factor {
-    Atom(Atom),
-    Op(Arc<Op>),
-}
-
-/// A product of powers of factors, not empty.
-///
-/// Invariant: factors are sorted and distinct, powers are positive.
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Mono(Arc<[(Factor, u32)]>);
-
-impl Mono {
-    pub(crate) fn factor(factor: Factor) -> Mono {
-        Mono(Arc::new([(factor, 1)]))
-    }
-
-    pub(crate) fn factors(&self) -> &[(Factor, u32)] {
-        &self.0
-    }
-
-    /// The factor, when the monomial is one factor to the first power.
-    pub(crate) fn as_factor(&self) -> Option<&Factor> {
-        match &*self.0 {
-            [(factor, 1)] => Some(factor),
-            _ => None,
-        }
-    }
-
-    fn degree(&self) -> u64 {
-        self.0.iter().map(|(_, power)| u64::from(*power)).sum()
-    }
-
-    /// `None` when a power does not fit.
-    pub(crate) fn times(&self, other: &Mono) -> Option<Mono> {
-        let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
-        let mut product = Vec::with_capacity(self.0.len() + other.0.len());
-        loop {
-            let order = match (left.peek(), right.peek()) {
-                (None, None) => return Some(Mono(product.into())),
-                (Some(_), None) => Ordering::Less,
-                (None, Some(_)) => Ordering::Greater,
-                (Some(a), Some(b)) => a.0.cmp(&b.0),
-            };
-            match order {
-                Ordering::Less => product.extend(left.next().cloned()),
-                Ordering::Greater => product.extend(right.next().cloned()),
-                Ordering::Equal => {
-                    let (a, b) = (left.next()?, right.next()?);
-                    product.push((a.0.clone(), a.1.checked_add(b.1)?));
-                }
-            }
-        }
-    }
-
-    /// `self / other`: `None` when it does not divide, `Some(None)` when the quotient is 1.
-    pub(crate) fn divide(&self, other: &Mono) -> Option<Option<Mono>> {
-        let mut quotient = Vec::with_capacity(self.0.len());
-        let mut divisor = other.0.iter().peekable();
-        for (factor, power) in self.0.iter() {
-            match divisor.peek() {
-                Some((wanted, by)) if wanted == factor => {
-                    if by > power {
-                        return None;
-                    }
-                    if power > by {
-                        quotient.push((factor.clone(), power - by));
-                    }
-                    divisor.next();
-                }
-                _ => quotient.push((factor.clone(), *power)),
-            }
-        }
-        if divisor.next().is_some() {
-            return None;
-        }
-        Some(if quotient.is_empty() {
-            None
-        } else {
-            Some(Mono(quotient.into()))
-        })
-    }
-
-    /// The greatest monomial that divides both; `None` when that is 1.
-    pub(crate) fn gcd(&self, other: &Mono) -> Option<Mono> {
-        let common: Vec<_> = self
-            .0
-            .iter()
-            .filter_map(|(factor, power)| {
-                let at = other.0.binary_search_by(|(f, _)| f.cmp(factor)).ok()?;
-                Some((factor.clone(), (*power).min(other.0[at].1)))
-            })
-            .collect();
-        if common.is_empty() {
-            None
-        } else {
-            Some(Mono(common.into()))
-        }
-    }
-}
-
-impl PartialOrd for Mono {
-    fn partial_cmp(&self, other: &Mono) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-/// Higher degrees come first, then earlier variables: `n * m + n + m`. It is a monomial order
-/// (compatible with multiplication), which polynomial division needs.
-impl Ord for Mono {
-    fn cmp(&self, other: &Mono) -> Ordering {
-        if Arc::ptr_eq(&self.0, &other.0) {
-            return Ordering::Equal;
-        }
-        other.degree().cmp(&self.degree()).then_with(|| {
-            for (a, b) in self.0.iter().zip(other.0.iter()) {
-                let order = a.0.cmp(&b.0).then(b.1.cmp(&a.1));
-                if order.is_ne() {
-                    return order;
-                }
-            }
-            self.0.len().cmp(&other.0.len())
-        })
-    }
-}
 
 /// `coef * mono`; the coefficient is not zero.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -203,6 +32,8 @@ pub(crate) struct Poly {
     pub(crate) constant: i64,
     size: u64,
     depth: u32,
+    /// A bit for each kind of operation among the factors.
+    kinds: u8,
 }
 
 /// A polynomial, or why there is none.
@@ -215,6 +46,7 @@ impl Poly {
             constant,
             size: 1,
             depth: 0,
+            kinds: 0,
         }
     }
 
@@ -259,13 +91,14 @@ impl Poly {
     }
 
     fn measured(terms: Vec<Term>, constant: i64) -> Poly {
-        let (mut size, mut depth) = (1u64, 0);
-        for (factor, _) in terms.iter().flat_map(|term| term.mono.factors()) {
+        let (mut size, mut depth, mut kinds) = (1u64, 0, 0u8);
+        for (factor, power) in terms.iter().flat_map(|term| term.mono.factors()) {
             match factor {
-                Factor::Atom(_) => size += 1,
+                Factor::Atom(_) => size += u64::from(*power),
                 Factor::Op(op) => {
-                    size = size.saturating_add(op.size);
+                    size = size.saturating_add(op.size.saturating_mul(u64::from(*power)));
                     depth = depth.max(op.depth);
+                    kinds |= 1 << op.kind as u8;
                 }
             }
         }
@@ -275,6 +108,7 @@ impl Poly {
             constant,
             size,
             depth,
+            kinds,
         }
     }
 
@@ -284,6 +118,77 @@ impl Poly {
             .iter()
             .flat_map(|term| term.mono.factors())
             .map(|(factor, _)| factor)
+    }
+
+    /// The number of nodes: what an operation on the polynomial costs.
+    pub(crate) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// How deep operations nest in it.
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Whether an operation of this kind is among the factors (not: inside an operation).
+    pub(crate) fn has(&self, kind: OpKind) -> bool {
+        self.kinds & (1 << kind as u8) != 0
+    }
+
+    pub(crate) fn has_ops(&self) -> bool {
+        self.kinds != 0
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        self.terms.is_empty() && self.constant == 0
+    }
+
+    /// The sign of the first term, or of the constant when there is no term.
+    pub(crate) fn leads_negative(&self) -> bool {
+        self.terms.first().map_or(self.constant, |term| term.coef) < 0
+    }
+
+    /// The only term, when there is no other and no constant.
+    pub(crate) fn as_term(&self) -> Option<&Term> {
+        match self.terms.as_slice() {
+            [term] if self.constant == 0 => Some(term),
+            _ => None,
+        }
+    }
+
+    /// The greatest common divisor of the terms' coefficients (not the constant), at most
+    /// `start`; with `start == 0`, theirs alone.
+    pub(crate) fn content(&self, start: u64) -> u64 {
+        self.terms
+            .iter()
+            .fold(start, |so_far, term| gcd(so_far, term.coef.unsigned_abs()))
+    }
+
+    /// Without the term at `index`.
+    pub(crate) fn without(&self, index: usize) -> Poly {
+        let mut terms = self.terms.clone();
+        terms.remove(index);
+        Poly::measured(terms, self.constant)
+    }
+
+    /// Each coefficient mapped, terms whose coefficient becomes zero dropped.
+    pub(crate) fn map(&self, coef: impl Fn(i64) -> Option<i64>, constant: i64) -> Made {
+        let mut terms = Vec::with_capacity(self.terms.len());
+        for term in &self.terms {
+            let coef = coef(term.coef).ok_or(DimError::Overflow)?;
+            if coef != 0 {
+                terms.push(Term {
+                    mono: term.mono.clone(),
+                    coef,
+                });
+            }
+        }
+        Poly::sorted(terms, constant)
+    }
+
+    pub(crate) fn scale(&self, by: i64) -> Made {
+        let constant = self.constant.checked_mul(by).ok_or(DimError::Overflow)?;
+        self.map(|coef| coef.checked_mul(by), constant)
     }
 
     pub(crate) fn as_const(&self) -> Option<i64> {
@@ -377,6 +282,19 @@ impl From<Made> for Dim {
     fn from(made: Made) -> Dim {
         match made {
             Err(error) => Dim::bad(error),
+            Ok(poly) if poly.has(OpKind::FloorDiv) && poly.has(OpKind::Mod) => {
+                Dim::settled(crate::recombine::recombine(poly))
+            }
+            made => Dim::settled(made),
+        }
+    }
+}
+
+impl Dim {
+    /// The value for a polynomial to which no rule applies any more.
+    fn settled(made: Made) -> Dim {
+        match made {
+            Err(error) => Dim::bad(error),
             Ok(poly) => match poly.terms.as_slice() {
                 [] => Dim::from(poly.constant),
                 [Term { mono, coef: 1 }] if poly.constant == 0 => match mono.as_factor() {
@@ -387,4 +305,12 @@ impl From<Made> for Dim {
             },
         }
     }
+}
+
+/// The greatest common divisor; `gcd(0, b) == b`.
+pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }

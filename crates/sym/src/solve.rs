@@ -1,37 +1,119 @@
 //! Isolating unknowns.
 
 use crate::dim::{Atom, Dim};
+use crate::facts::{Facts, Proof};
+use crate::poly::{Factor, Poly, Term};
 
 /// What can be said of `a == b`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Solution {
-    /// It holds exactly when each atom has the value beside it.
+    /// It holds exactly when each atom has the value beside it. (The value is also to be an
+    /// extent, so it is not negative wherever the equation holds.)
     Solved(Vec<(Atom, Dim)>),
     /// It always holds.
     Equal,
     /// It never holds.
     Different,
-    /// Nothing can be isolated: ask again when more is known.
+    /// Nothing can be isolated, perhaps not yet: ask again when more is known.
     Stuck,
 }
 
-/// Solves `a == b` for the atoms that `solvable` allows.
+/// Solves `a == b` for one of the atoms that `solvable` allows, by linear isolation: the atom
+/// stands in one term, alone, and the other terms are divisible by its coefficient.
+///
+/// When several qualify, unknowns go before variables and younger (higher) ids before older
+/// ones, so `?2 == ?1` makes `?2` point to `?1`.
+///
+/// Invariant: the value of a solved atom does not mention the atom.
 pub fn solve(a: &Dim, b: &Dim, solvable: &dyn Fn(Atom) -> bool) -> Solution {
-    if !a.is_known() || !b.is_known() {
+    solve_with(&Facts::default(), a, b, solvable)
+}
+
+pub(crate) fn solve_with(
+    facts: &Facts,
+    a: &Dim,
+    b: &Dim,
+    solvable: &dyn Fn(Atom) -> bool,
+) -> Solution {
+    match facts.eq(a, b) {
+        Proof::Proven => return Solution::Equal,
+        Proof::Refuted => return Solution::Different,
+        Proof::Unknown => {}
+    }
+    let difference = a - b;
+    let Some(poly) = difference.poly() else {
         return Solution::Stuck;
-    }
-    match (a - b).as_const() {
-        Some(0) => return Solution::Equal,
-        Some(_) => return Solution::Different,
-        None => {}
-    }
-    for (one, other) in [(a, b), (b, a)] {
-        if let Some(atom) = one.as_atom()
-            && solvable(atom)
-            && !other.atoms().contains(&atom)
+    };
+    let poly = cancel(facts, &poly);
+    let mut candidates: Vec<(Atom, usize)> = Vec::new();
+    for (index, term) in poly.terms.iter().enumerate() {
+        if let Some(Factor::Atom(atom)) = term.mono.as_factor()
+            && solvable(*atom)
         {
-            return Solution::Solved(vec![(atom, other.clone())]);
+            candidates.push((*atom, index));
         }
     }
+    candidates.sort_unstable_by(|a, b| b.cmp(a));
+    for (atom, index) in candidates {
+        let Some(value) = isolate(&poly, index) else {
+            continue;
+        };
+        if value.atoms().contains(&atom) {
+            continue;
+        }
+        let (lower, upper) = facts.bounds_of_atom(atom);
+        let below = facts.lt(&value, &Dim::from(lower)) == Proof::Proven;
+        let above = upper.is_some_and(|upper| facts.lt(&Dim::from(upper), &value) == Proof::Proven);
+        if below || above {
+            return Solution::Different;
+        }
+        return Solution::Solved(vec![(atom, value)]);
+    }
     Solution::Stuck
+}
+
+/// `poly == 0` without the factors that all terms share and that are never zero.
+fn cancel(facts: &Facts, poly: &Poly) -> Poly {
+    let mut terms = poly.terms.iter();
+    let Some(first) = terms.next().filter(|_| poly.constant == 0) else {
+        return poly.clone();
+    };
+    let Some(common) = terms.try_fold(first.mono.clone(), |so_far, term| so_far.gcd(&term.mono))
+    else {
+        return poly.clone();
+    };
+    let positive = common.factors().iter().all(
+        |(factor, _)| matches!(factor, Factor::Atom(atom) if facts.bounds_of_atom(*atom).0 > 0),
+    );
+    if !positive {
+        return poly.clone();
+    }
+    let mut constant = 0;
+    let mut reduced = Vec::with_capacity(poly.terms.len());
+    for term in &poly.terms {
+        match term.mono.divide(&common) {
+            Some(Some(mono)) => reduced.push(Term {
+                mono,
+                coef: term.coef,
+            }),
+            Some(None) => constant = term.coef,
+            None => return poly.clone(),
+        }
+    }
+    Poly::collect(reduced, constant).unwrap_or_else(|_| poly.clone())
+}
+
+/// `-(rest) / coef` for the term at `index`, when every coefficient is divisible.
+fn isolate(poly: &Poly, index: usize) -> Option<Dim> {
+    let divisor = poly.terms[index].coef.checked_neg()?;
+    let divide = |coef: i64| -> Option<i64> {
+        if coef.checked_rem(divisor)? == 0 {
+            coef.checked_div(divisor)
+        } else {
+            None
+        }
+    };
+    let constant = divide(poly.constant)?;
+    let value = Dim::from(poly.without(index).map(divide, constant));
+    value.is_known().then_some(value)
 }

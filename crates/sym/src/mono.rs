@@ -1,0 +1,200 @@
+//! What polynomials are made of: factors and their products.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use crate::dim::{Atom, Dim, DimError, Repr};
+use crate::poly::{MAX_DEPTH, MAX_SIZE, Poly};
+
+/// The operations that are not polynomial.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum OpKind {
+    FloorDiv,
+    Mod,
+    Min,
+    Max,
+}
+
+/// `//` and `%` have two arguments; `min` and `max` two or more, sorted and distinct.
+#[derive(PartialEq, Eq, Hash)]
+pub(crate) struct Op {
+    pub(crate) kind: OpKind,
+    pub(crate) args: Vec<Dim>,
+    pub(crate) size: u64,
+    pub(crate) depth: u32,
+}
+
+impl PartialOrd for Op {
+    fn partial_cmp(&self, other: &Op) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Op {
+    fn cmp(&self, other: &Op) -> Ordering {
+        let args = || {
+            let pairs = self.args.iter().zip(&other.args);
+            pairs
+                .map(|(a, b)| a.structural_cmp(b))
+                .find(|order| order.is_ne())
+        };
+        self.kind
+            .cmp(&other.kind)
+            .then_with(|| self.args.len().cmp(&other.args.len()))
+            .then_with(|| args().unwrap_or(Ordering::Equal))
+    }
+}
+
+impl Op {
+    /// The operation as it stands; simplifying it is the caller's work. An error when an
+    /// argument has no identity or the limits are exceeded.
+    pub(crate) fn build(kind: OpKind, args: Vec<Dim>) -> Dim {
+        let (mut size, mut depth) = (1u64, 0);
+        for arg in &args {
+            match &arg.0 {
+                Repr::Poly(poly) => {
+                    size = size.saturating_add(poly.size());
+                    depth = depth.max(poly.depth());
+                }
+                _ => size += 1,
+            }
+        }
+        if size > MAX_SIZE || depth >= MAX_DEPTH {
+            return Dim::bad(DimError::TooLarge);
+        }
+        let op = Op {
+            kind,
+            args,
+            size,
+            depth: depth + 1,
+        };
+        Ok(Poly::factor(Factor::Op(Arc::new(op)))).into()
+    }
+}
+
+/// What monomials multiply.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Factor {
+    Atom(Atom),
+    Op(Arc<Op>),
+}
+
+/// A product of powers of factors, not empty.
+///
+/// Invariant: factors are sorted and distinct, powers are positive.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Mono(Arc<[(Factor, u32)]>);
+
+impl Mono {
+    pub(crate) fn factor(factor: Factor) -> Mono {
+        Mono(Arc::new([(factor, 1)]))
+    }
+
+    pub(crate) fn factors(&self) -> &[(Factor, u32)] {
+        &self.0
+    }
+
+    /// The factor, when the monomial is one factor to the first power.
+    pub(crate) fn as_factor(&self) -> Option<&Factor> {
+        match &*self.0 {
+            [(factor, 1)] => Some(factor),
+            _ => None,
+        }
+    }
+
+    fn degree(&self) -> u64 {
+        self.0.iter().map(|(_, power)| u64::from(*power)).sum()
+    }
+
+    /// `None` when a power does not fit.
+    pub(crate) fn times(&self, other: &Mono) -> Option<Mono> {
+        let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
+        let mut product = Vec::with_capacity(self.0.len() + other.0.len());
+        loop {
+            let order = match (left.peek(), right.peek()) {
+                (None, None) => return Some(Mono(product.into())),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some(a), Some(b)) => a.0.cmp(&b.0),
+            };
+            match order {
+                Ordering::Less => product.extend(left.next().cloned()),
+                Ordering::Greater => product.extend(right.next().cloned()),
+                Ordering::Equal => {
+                    let (a, b) = (left.next()?, right.next()?);
+                    product.push((a.0.clone(), a.1.checked_add(b.1)?));
+                }
+            }
+        }
+    }
+
+    /// `self / other`: `None` when it does not divide, `Some(None)` when the quotient is 1.
+    pub(crate) fn divide(&self, other: &Mono) -> Option<Option<Mono>> {
+        let mut quotient = Vec::with_capacity(self.0.len());
+        let mut divisor = other.0.iter().peekable();
+        for (factor, power) in self.0.iter() {
+            match divisor.peek() {
+                Some((wanted, by)) if wanted == factor => {
+                    if by > power {
+                        return None;
+                    }
+                    if power > by {
+                        quotient.push((factor.clone(), power - by));
+                    }
+                    divisor.next();
+                }
+                _ => quotient.push((factor.clone(), *power)),
+            }
+        }
+        if divisor.next().is_some() {
+            return None;
+        }
+        Some(if quotient.is_empty() {
+            None
+        } else {
+            Some(Mono(quotient.into()))
+        })
+    }
+
+    /// The greatest monomial that divides both; `None` when that is 1.
+    pub(crate) fn gcd(&self, other: &Mono) -> Option<Mono> {
+        let common: Vec<_> = self
+            .0
+            .iter()
+            .filter_map(|(factor, power)| {
+                let at = other.0.binary_search_by(|(f, _)| f.cmp(factor)).ok()?;
+                Some((factor.clone(), (*power).min(other.0[at].1)))
+            })
+            .collect();
+        if common.is_empty() {
+            None
+        } else {
+            Some(Mono(common.into()))
+        }
+    }
+}
+
+impl PartialOrd for Mono {
+    fn partial_cmp(&self, other: &Mono) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Higher degrees come first, then earlier variables: `n * m + n + m`. It is a monomial order
+/// (compatible with multiplication), which polynomial division needs.
+impl Ord for Mono {
+    fn cmp(&self, other: &Mono) -> Ordering {
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return Ordering::Equal;
+        }
+        other.degree().cmp(&self.degree()).then_with(|| {
+            for (a, b) in self.0.iter().zip(other.0.iter()) {
+                let order = a.0.cmp(&b.0).then(b.1.cmp(&a.1));
+                if order.is_ne() {
+                    return order;
+                }
+            }
+            self.0.len().cmp(&other.0.len())
+        })
+    }
+}
