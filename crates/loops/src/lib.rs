@@ -11,10 +11,12 @@
 
 mod build;
 mod expr;
+mod hint;
 mod program;
 
 pub use build::{Builder, Nest, TensorRef};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
+pub use hint::Hint;
 pub use program::{
     Buf, Buffer, Combiner, Compute, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
 };

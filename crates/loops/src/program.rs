@@ -146,6 +146,41 @@ pub enum Combiner {
     Or,
 }
 
+impl Combiner {
+    /// The function that combines two values.
+    pub fn op(self) -> crate::BinOp {
+        use crate::BinOp;
+        match self {
+            Combiner::Sum => BinOp::Add,
+            Combiner::Prod => BinOp::Mul,
+            Combiner::Max => BinOp::Max,
+            Combiner::Min => BinOp::Min,
+            Combiner::And => BinOp::And,
+            Combiner::Or => BinOp::Or,
+        }
+    }
+    /// The neutral element. The least and the greatest float are the finite ones, as in TVM: the
+    /// maximum of nothing but minus infinities is the least finite number.
+    pub fn identity(self, dtype: DType) -> Ex {
+        let greatest = match (dtype.code, dtype.bits) {
+            (relax_tensor::TypeCode::BFloat, _) => f64::from(f32::from_bits(0x7f7f_0000)),
+            (_, 16) => 65504.0,
+            (_, 32) => f64::from(f32::MAX),
+            _ => f64::MAX,
+        };
+        match self {
+            Combiner::Sum | Combiner::Or => Ex::int(dtype, 0),
+            Combiner::Prod => Ex::int(dtype, 1),
+            Combiner::And => Ex::int(dtype, -1),
+            Combiner::Max if dtype.is_float() => Ex::float(dtype, -greatest),
+            Combiner::Min if dtype.is_float() => Ex::float(dtype, greatest),
+            // `uint64` constants carry their bit pattern.
+            Combiner::Max => Ex::int(dtype, dtype.int_range().map_or(0, |r| r.0 as i64)),
+            Combiner::Min => Ex::int(dtype, dtype.int_range().map_or(0, |r| r.1 as i64)),
+        }
+    }
+}
+
 /// The reduction part of a computation over indices.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reduce {
@@ -202,6 +237,8 @@ pub struct Program {
     pub outputs: Vec<Buf>,
     /// What happens.
     pub stages: Vec<Stage>,
+    /// What is known of the stages that write some buffers.
+    pub hints: Vec<(Buf, crate::Hint)>,
 }
 
 impl Program {
@@ -216,6 +253,7 @@ impl Program {
             inputs: Vec::new(),
             outputs: Vec::new(),
             stages: Vec::new(),
+            hints: Vec::new(),
         }
     }
     /// A fresh scalar variable as an expression.

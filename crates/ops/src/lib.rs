@@ -10,6 +10,7 @@
 mod compute;
 mod def;
 pub mod families;
+mod layout;
 mod registry;
 mod relation;
 
@@ -18,5 +19,7 @@ pub use def::{
     Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, RelFn, attr,
     input,
 };
+pub use layout::{Axis, Layout};
+pub use relax_ir::DTy;
 pub use registry::{Registry, registry};
 pub use relation::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};

@@ -1,0 +1,84 @@
+//! What a stage is known to be, so that the compiler may give it to a runtime kernel.
+//!
+//! A hint never changes meaning: the stage's own expression stays the definition, and kernels are
+//! checked against it.
+
+use crate::Buf;
+
+/// A computation that hand-tuned kernels know. Buffers are row-major; a hint holds for all extents.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Hint {
+    /// A matrix product whose second operand is a matrix. Without `transpose_a`, leading axes of
+    /// `a` count as one.
+    Gemm {
+        /// First operand.
+        a: Buf,
+        /// Second operand.
+        b: Buf,
+        /// Whether `a` is stored as (k, m).
+        transpose_a: bool,
+        /// Whether `b` is stored as (n, k).
+        transpose_b: bool,
+    },
+    /// A matrix product per batch, operands of rank 3; a batch of 1 is broadcast.
+    BatchGemm {
+        /// First operand.
+        a: Buf,
+        /// Second operand.
+        b: Buf,
+        /// Whether `a` is stored as (batch, k, m).
+        transpose_a: bool,
+        /// Whether `b` is stored as (batch, n, k).
+        transpose_b: bool,
+    },
+    /// A 2-D convolution, zero padded. `data` is the unpadded input.
+    Conv2d {
+        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`.
+        data: Buf,
+        /// The weight, (o, i, kh, kw), or (kh, kw, i, o) with `nhwc`.
+        weight: Buf,
+        /// Steps along h and w.
+        strides: [i64; 2],
+        /// Top, left, bottom, right.
+        padding: [i64; 4],
+        /// Distance of taps along h and w.
+        dilation: [i64; 2],
+        /// Groups of channels.
+        groups: i64,
+        /// Channels last.
+        nhwc: bool,
+    },
+    /// Softmax (or its logarithm) over the last axis.
+    Softmax {
+        /// The input.
+        data: Buf,
+        /// Whether the logarithm is taken.
+        log: bool,
+    },
+    /// Layer normalisation over the last axis, scaled and shifted.
+    LayerNorm {
+        /// The input.
+        data: Buf,
+        /// The scale, one per index of the last axis.
+        gamma: Buf,
+        /// The shift, one per index of the last axis.
+        beta: Buf,
+        /// Added to the variance.
+        epsilon: f64,
+    },
+    /// 2-D pooling in (n, c, h, w).
+    Pool2d {
+        /// The input.
+        data: Buf,
+        /// Extents of the window.
+        window: [i64; 2],
+        /// Steps along h and w.
+        strides: [i64; 2],
+        /// Top, left, bottom, right.
+        padding: [i64; 4],
+        /// Whether the maximum is taken (else the mean).
+        max: bool,
+        /// Whether a mean counts padding.
+        count_include_pad: bool,
+    },
+}
