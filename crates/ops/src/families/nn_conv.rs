@@ -1,0 +1,633 @@
+//! Convolutions over one, two and three spatial axes, in any layout.
+
+use relax_loops::{Combiner, Ex, Hint, TensorRef};
+use relax_sym::Dim;
+
+use crate::{
+    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Layout, OpDef, RelCx, RelResult, Stop,
+    Subject, Te, attr, input,
+};
+
+macro_rules! conv_attrs {
+    ($strides:expr, $padding:expr, $dilation:expr, $data:expr, $kernel:expr) => {
+        &[
+            attr(
+                "strides",
+                AttrTy::Ints,
+                Default::Ints($strides),
+                "steps along the spatial axes",
+            ),
+            attr(
+                "padding",
+                AttrTy::Ints,
+                Default::Ints($padding),
+                "zeros before and after each spatial axis",
+            ),
+            attr(
+                "dilation",
+                AttrTy::Ints,
+                Default::Ints($dilation),
+                "distance of taps along the spatial axes",
+            ),
+            attr(
+                "groups",
+                AttrTy::Int,
+                Default::Int(1),
+                "groups of channels that are convolved apart",
+            ),
+            attr(
+                "channels",
+                AttrTy::Int,
+                Default::None,
+                "number of output channels",
+            ),
+            attr(
+                "kernel_size",
+                AttrTy::Ints,
+                Default::None,
+                "spatial extents of the weight",
+            ),
+            attr(
+                "data_layout",
+                AttrTy::Str,
+                Default::Str($data),
+                "layout of the data",
+            ),
+            attr(
+                "kernel_layout",
+                AttrTy::Str,
+                Default::Str($kernel),
+                "layout of the weight",
+            ),
+            attr(
+                "out_layout",
+                AttrTy::Str,
+                Default::Str(""),
+                "layout of the result; that of the data where empty",
+            ),
+            attr(
+                "out_dtype",
+                AttrTy::DType,
+                Default::DType(""),
+                "element type of the result; that of the data where void",
+            ),
+        ]
+    };
+}
+
+/// Attributes of 2-D convolutions, shared with their quantised and packed forms.
+pub(super) const CONV2D_ATTRS: &[AttrDef] = conv_attrs!(&[1, 1], &[0, 0], &[1, 1], "NCHW", "OIHW");
+
+/// The family.
+pub static OPS: &[OpDef] = &[
+    OpDef::new("nn.conv1d", "Convolution over one spatial axis.", |cx| {
+        conv_rel(cx, 1)
+    })
+    .inputs(&[
+        input("data", "(n, c, w) in its layout"),
+        input("weight", "(o, i, kw) in its layout"),
+    ])
+    .attrs(conv_attrs!(&[1], &[0, 0], &[1], "NCW", "OIW"))
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| conv(te, 1)),
+    OpDef::new("nn.conv2d", "Convolution over two spatial axes.", |cx| {
+        conv_rel(cx, 2)
+    })
+    .inputs(&[
+        input("data", "(n, c, h, w) in its layout"),
+        input("weight", "(o, i, kh, kw) in its layout"),
+    ])
+    .attrs(CONV2D_ATTRS)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| conv(te, 2)),
+    OpDef::new("nn.conv3d", "Convolution over three spatial axes.", |cx| {
+        conv_rel(cx, 3)
+    })
+    .inputs(&[
+        input("data", "(n, c, d, h, w) in its layout"),
+        input("weight", "(o, i, kd, kh, kw) in its layout"),
+    ])
+    .attrs(conv_attrs!(
+        &[1, 1, 1],
+        &[0, 0, 0],
+        &[1, 1, 1],
+        "NCDHW",
+        "OIDHW"
+    ))
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| conv(te, 3)),
+    OpDef::new(
+        "nn.contrib_conv2d_NCHWc",
+        "2-D convolution on channels packed in blocks.",
+        |cx| conv_rel(cx, 2),
+    )
+    .inputs(&[
+        input("data", "(n, c / b, h, w, b)"),
+        input("weight", "(o / b, i / b, kh, kw, b, b)"),
+    ])
+    .attrs(CONV2D_ATTRS)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| conv(te, 2)),
+    OpDef::new(
+        "nn.contrib_depthwise_conv2d_NCHWc",
+        "Depthwise 2-D convolution on packed channels.",
+        |cx| conv_rel(cx, 2),
+    )
+    .inputs(&[
+        input("data", "(n, c / b, h, w, b)"),
+        input("weight", "(c / b, 1, kh, kw, 1, b)"),
+    ])
+    .attrs(CONV2D_ATTRS)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| conv(te, 2)),
+    OpDef::new(
+        "nn.conv2d_backward_weight",
+        "The gradient of `nn.conv2d` with respect to its weight.",
+        backward_weight_rel,
+    )
+    .inputs(&[
+        input("grad", "gradient of the result"),
+        input("data", "the data"),
+    ])
+    .attrs(CONV2D_ATTRS)
+    .fusion(Fusion::OutElementwise)
+    .compute(backward_weight),
+];
+
+/// The spatial letters of `n` axes.
+fn spatial(n: usize) -> &'static str {
+    &"DHW"[3 - n..]
+}
+
+/// The layouts of one call: as given, and the canonical ones they convert to.
+pub(super) struct Layouts {
+    pub data: Layout,
+    pub kernel: Layout,
+    pub out: Layout,
+    pub canonical: Layout,
+    pub canonical_kernel: Layout,
+}
+
+impl Layouts {
+    /// Reads the layout attributes; the canonical weight layout starts with `io`.
+    pub(super) fn read(
+        get: &dyn Fn(&str) -> String,
+        n: usize,
+        io: &str,
+    ) -> Result<Layouts, (&'static str, String)> {
+        let canonical = Layout::parse(&format!("NC{}", spatial(n))).expect("a layout");
+        let canonical_kernel = Layout::parse(&format!("{io}{}", spatial(n))).expect("a layout");
+        let parse = |name: &'static str, text: &str, like: &Layout, form: &str| {
+            let layout = Layout::parse(text).filter(|l| l.convertible(like));
+            layout.ok_or_else(|| {
+                let message = format!("`{name}=\"{text}\"` is no layout of {form}{}", spatial(n));
+                (name, message)
+            })
+        };
+        let data = parse("data_layout", &get("data_layout"), &canonical, "NC")?;
+        let kernel = parse(
+            "kernel_layout",
+            &get("kernel_layout"),
+            &canonical_kernel,
+            io,
+        )?;
+        let out = match get("out_layout") {
+            text if text.is_empty() => data.clone(),
+            text => parse("out_layout", &text, &canonical, "NC")?,
+        };
+        Ok(Layouts {
+            data,
+            kernel,
+            out,
+            canonical,
+            canonical_kernel,
+        })
+    }
+    /// The same for relations.
+    pub(super) fn of_rel(cx: &RelCx<'_>, n: usize, io: &str) -> RelResult<Layouts> {
+        let get = |name: &str| cx.attr(name).as_str().unwrap_or("").to_owned();
+        match Layouts::read(&get, n, io) {
+            Ok(l) => Ok(l),
+            Err((name, message)) => cx.refuse(Subject::Attr(name), message),
+        }
+    }
+    /// The same for computations.
+    pub(super) fn of_te(te: &Te<'_>, n: usize, io: &str) -> Result<Layouts, ComputeError> {
+        Layouts::read(&|name| te.str(name).to_owned(), n, io).map_err(|e| e.1.into())
+    }
+}
+
+/// Padding before and after each of `n` axes, from TVM's forms: one number for all, one for each
+/// axis, or all befores and then all afters. `None` for other lengths.
+pub(super) fn pairs(padding: &[i64], n: usize) -> Option<Vec<(i64, i64)>> {
+    match padding.len() {
+        1 => Some(vec![(padding[0], padding[0]); n]),
+        l if l == n => Some(padding.iter().map(|&p| (p, p)).collect()),
+        l if l == 2 * n => Some((0..n).map(|i| (padding[i], padding[n + i])).collect()),
+        _ => None,
+    }
+}
+
+/// The list-valued attribute of `n` numbers, all at least `least`.
+pub(super) fn steps(
+    cx: &RelCx<'_>,
+    name: &'static str,
+    n: usize,
+    least: i64,
+) -> RelResult<Vec<i64>> {
+    let values = cx.ints(name)?.unwrap_or_default();
+    let values = if values.len() == 1 {
+        vec![values[0]; n]
+    } else {
+        values
+    };
+    if values.len() != n {
+        let text = format!(
+            "`{name}` needs one number per spatial axis ({n}), not {}",
+            values.len()
+        );
+        return cx.refuse(Subject::Attr(name), text);
+    }
+    if let Some(bad) = values.iter().find(|&&v| v < least) {
+        return cx.refuse(
+            Subject::Attr(name),
+            format!("`{name}` must be at least {least}, not {bad}"),
+        );
+    }
+    Ok(values)
+}
+
+/// The padding attribute as pairs.
+pub(super) fn padding_of(cx: &RelCx<'_>, n: usize) -> RelResult<Vec<(i64, i64)>> {
+    let values = cx.ints("padding")?.unwrap_or_default();
+    match pairs(&values, n) {
+        Some(p) => Ok(p),
+        None => {
+            let text = format!(
+                "`padding` needs 1, {n} or {} numbers, not {}",
+                2 * n,
+                values.len()
+            );
+            cx.refuse(Subject::Attr("padding"), text)
+        }
+    }
+}
+
+/// The extents of a rank-checked argument under a canonical layout.
+pub(super) fn canonical_arg(
+    cx: &mut RelCx<'_>,
+    i: usize,
+    from: &Layout,
+    to: &Layout,
+) -> RelResult<(Vec<Dim>, DTy)> {
+    let (dims, dtype) = cx.ranked(i)?;
+    if dims.len() != from.rank() {
+        let text = format!(
+            "the layout asks for rank {}, the tensor has rank {}",
+            from.rank(),
+            dims.len()
+        );
+        return cx.refuse(Subject::Arg(i), text);
+    }
+    Ok((from.convert_dims(to, &dims), dtype))
+}
+
+/// Taps that a window reaches over: `(k - 1) * dilation + 1`.
+pub(super) fn reach(k: &Dim, dilation: i64) -> Dim {
+    (k - &Dim::ONE) * Dim::from(dilation) + Dim::ONE
+}
+
+fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+    let (out, dtype) = conv_result(cx, n, None)?;
+    cx.set_tensor(out, dtype)
+}
+
+/// The result of a convolution; unifies the weight's type where `kernel_size` and `channels` tell
+/// it. `weight_dtype` overrides the weight's element type (quantised forms).
+pub(super) fn conv_result(
+    cx: &mut RelCx<'_>,
+    n: usize,
+    weight_dtype: Option<DTy>,
+) -> RelResult<(Vec<Dim>, DTy)> {
+    let l = Layouts::of_rel(cx, n, "OI")?;
+    let (data, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
+    let groups = cx.int("groups")?;
+    if groups < 1 {
+        return cx.refuse(
+            Subject::Attr("groups"),
+            format!("`groups` must be at least 1, not {groups}"),
+        );
+    }
+    let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
+    let padding = padding_of(cx, n)?;
+    let group_dim = Dim::from(groups);
+    let weight = match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
+        Ok(w) => Some(w),
+        Err(Stop::Wait) => None,
+        Err(stop) => return Err(stop),
+    };
+    let kernel_size = cx.ints("kernel_size")?;
+    let channels = cx.attr("channels").as_int().map(Dim::from);
+    let (channels, taps) = match (kernel_size, channels) {
+        (Some(kernel_size), Some(channels)) => {
+            if kernel_size.len() != n {
+                let text = format!("`kernel_size` needs {n} numbers, not {}", kernel_size.len());
+                return cx.refuse(Subject::Attr("kernel_size"), text);
+            }
+            let taps: Vec<Dim> = kernel_size.iter().map(|&k| Dim::from(k)).collect();
+            let depthwise = groups > 1
+                && data[1] == group_dim
+                && weight.as_ref().is_some_and(|w| w.0[0] == group_dim);
+            if groups > 1 && weight.is_none() {
+                return Err(Stop::Wait);
+            }
+            let mut shape = if depthwise {
+                vec![data[1].clone(), channels.floordiv(&data[1])]
+            } else {
+                vec![channels.clone(), data[1].floordiv(&group_dim)]
+            };
+            shape.extend(taps.iter().cloned());
+            let shape = l.canonical_kernel.convert_dims(&l.kernel, &shape);
+            let element = weight_dtype
+                .or(weight.as_ref().map(|w| w.1))
+                .unwrap_or(dtype);
+            let ty = cx.host.types_mut().tensor(shape, element);
+            cx.require_arg(
+                1,
+                ty,
+                "the weight does not fit the data, `channels`, `kernel_size` and `groups`",
+            )?;
+            (channels, taps)
+        }
+        (kernel_size, channels) => {
+            let Some((w, _)) = weight else {
+                return Err(Stop::Wait);
+            };
+            for (i, k) in kernel_size
+                .unwrap_or_default()
+                .into_iter()
+                .take(n)
+                .enumerate()
+            {
+                let what = "`kernel_size` and the weight's spatial extents must agree";
+                cx.require_eq(&w[2 + i], &Dim::from(k), Subject::Attr("kernel_size"), what)?;
+            }
+            if let Some(c) = channels {
+                let what = "`channels` and the weight's output channels must agree";
+                cx.require_eq(&w[0], &c, Subject::Attr("channels"), what)?;
+            }
+            if !(data[1].is_any() || w[1].is_any()) {
+                let per_group = data[1].floordiv(&group_dim);
+                let what = "the weight's input channels must be the data's, divided by `groups`";
+                cx.require_eq(&w[1], &per_group, Subject::Arg(1), what)?;
+            }
+            (w[0].clone(), w[2..].to_vec())
+        }
+    };
+    let mut out = vec![data[0].clone(), channels];
+    for i in 0..n {
+        let size = &data[2 + i];
+        if size.is_any() {
+            out.push(Dim::ANY);
+            continue;
+        }
+        let window = reach(&taps[i], dilation[i]);
+        let room = size + &Dim::from(padding[i].0.saturating_add(padding[i].1)) - window;
+        if let Some(room) = room.as_const().filter(|&r| r < 0) {
+            let text = format!(
+                "the window (with dilation) is {} larger than the padded {} axis",
+                -room,
+                &spatial(n)[i..=i]
+            );
+            return cx.refuse(Subject::Call, text);
+        }
+        out.push(room.floordiv(&Dim::from(strides[i])) + Dim::ONE);
+    }
+    let out = l.canonical.convert_dims(&l.out, &out);
+    Ok((out, cx.dtype("out_dtype").map_or(dtype, Into::into)))
+}
+
+/// `t` read by canonical indices.
+pub(super) fn at_canonical(t: &TensorRef, own: &Layout, canonical: &Layout, index: &[Ex]) -> Ex {
+    t.at(&own.index_from(canonical, index))
+}
+
+/// The data with zeros around its spatial axes, in canonical layout. Without padding and in
+/// canonical layout already, the data itself.
+pub(super) fn padded(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    l: &Layouts,
+    padding: &[(i64, i64)],
+    fill: f64,
+) -> TensorRef {
+    if l.data == l.canonical && padding.iter().all(|&p| p == (0, 0)) {
+        return x.clone();
+    }
+    let dims = l.data.convert_extents(&l.canonical, &x.shape);
+    let mut shape = dims.clone();
+    for (d, p) in shape[2..].iter_mut().zip(padding) {
+        *d = &*d + (p.0 + p.1);
+    }
+    te.compute("pad", &shape, |i| {
+        let mut at = i.to_vec();
+        let mut inside = Ex::bool(true);
+        for (k, p) in padding.iter().enumerate() {
+            at[2 + k] = &i[2 + k] - p.0;
+            if p.0 > 0 {
+                inside = and(inside, at[2 + k].ge(0i64));
+            }
+            if p.0 > 0 || p.1 > 0 {
+                inside = and(inside, at[2 + k].lt(&dims[2 + k]));
+            }
+        }
+        let value = at_canonical(x, &l.data, &l.canonical, &at);
+        Ex::where_(&inside, &value, &value.same(fill))
+    })
+}
+
+fn and(a: Ex, b: Ex) -> Ex {
+    match (a.as_int(), b.as_int()) {
+        (Some(1), _) => b,
+        (_, Some(1)) => a,
+        _ => a & b,
+    }
+}
+
+fn conv(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
+    let l = Layouts::of_te(te, n, "OI")?;
+    let (x, w) = (te.arg(0), te.arg(1));
+    let y = conv_stage(te, n, &l, &x, &w)?;
+    te.output(&y);
+    Ok(())
+}
+
+/// One number per spatial axis.
+pub(super) fn numbers(te: &Te<'_>, name: &str, n: usize) -> Vec<i64> {
+    let v = te.ints(name).unwrap_or_default();
+    if v.len() == 1 { vec![v[0]; n] } else { v }
+}
+
+/// The convolution of `x` with `w`, as stages; the result is in the output layout.
+pub(super) fn conv_stage(
+    te: &mut Te<'_>,
+    n: usize,
+    l: &Layouts,
+    x: &TensorRef,
+    w: &TensorRef,
+) -> Result<TensorRef, ComputeError> {
+    let dtype = te.out(0).dtype;
+    let groups = te.int("groups")?;
+    let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
+    let padding =
+        pairs(&te.ints("padding").unwrap_or_default(), n).ok_or("`padding` has a wrong length")?;
+    let data = l.data.convert_extents(&l.canonical, &x.shape);
+    let weight = l.kernel.convert_extents(&l.canonical_kernel, &w.shape);
+    // A depthwise weight is (channels, multiplier, …): its output channels are the product.
+    let depthwise =
+        groups > 1 && data[1].as_int() == Some(groups) && weight[0].as_int() == Some(groups);
+    let channels = if depthwise {
+        &weight[0] * &weight[1]
+    } else {
+        weight[0].clone()
+    };
+    let p = padded(te, x, l, &padding, 0.0);
+    let mut shape = vec![data[0].clone(), channels.clone()];
+    for i in 0..n {
+        let window = (&weight[2 + i] - 1) * dilation[i] + 1;
+        let room = &data[2 + i] + (padding[i].0 + padding[i].1) - window;
+        shape.push(room.floor_div(strides[i]) + 1);
+    }
+    let shape = l.canonical.convert_extents(&l.out, &shape);
+    let mut over: Vec<Ex> = if depthwise {
+        vec![]
+    } else {
+        vec![weight[1].clone()]
+    };
+    over.extend(weight[2..].iter().cloned());
+    let y = te.reduce("conv", &shape, &over, Combiner::Sum, |i, r| {
+        let at = l.canonical.index_from(&l.out, i);
+        let (n_, o) = (at[0].clone(), at[1].clone());
+        let taps = if depthwise { r } else { &r[1..] };
+        let (channel, w_at) = if depthwise {
+            (
+                o.floor_div(&weight[1]),
+                vec![o.floor_div(&weight[1]), o.floor_mod(&weight[1])],
+            )
+        } else {
+            let group = if groups == 1 {
+                Ex::idx(0)
+            } else {
+                o.floor_div(channels.floor_div(groups))
+            };
+            (group * &weight[1] + &r[0], vec![o, r[0].clone()])
+        };
+        let mut x_at = vec![n_, channel];
+        let mut w_at = w_at;
+        for k in 0..n {
+            x_at.push(&at[2 + k] * strides[k] + &taps[k] * dilation[k]);
+            w_at.push(taps[k].clone());
+        }
+        // After `padded`, the data are in canonical layout.
+        let xe = p.at(&x_at).cast(dtype);
+        xe * at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype)
+    });
+    if n == 2 {
+        let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
+        let nchw = plain(&l.data, "NCHW") && plain(&l.kernel, "OIHW");
+        let nhwc = plain(&l.data, "NHWC") && plain(&l.kernel, "HWIO") && !depthwise;
+        if (nchw || nhwc) && l.out == l.data {
+            let hint = Hint::Conv2d {
+                data: x.buf,
+                weight: w.buf,
+                strides: [strides[0], strides[1]],
+                padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
+                dilation: [dilation[0], dilation[1]],
+                groups,
+                nhwc,
+            };
+            te.program.hints.push((y.buf, hint));
+        }
+    }
+    Ok(y)
+}
+
+fn backward_weight_rel(cx: &mut RelCx<'_>) -> RelResult {
+    let l = Layouts::of_rel(cx, 2, "OI")?;
+    let (grad, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
+    let (data, _) = canonical_arg(cx, 1, &l.data, &l.canonical)?;
+    let Some(kernel) = cx.ints("kernel_size")?.filter(|k| k.len() == 2) else {
+        return cx.refuse(
+            Subject::Attr("kernel_size"),
+            "`kernel_size` must give two numbers",
+        );
+    };
+    let groups = Dim::from(cx.int("groups")?.max(1));
+    let per_group = data[1].floordiv(&groups);
+    let (padding, strides) = (padding_of(cx, 2)?, steps(cx, "strides", 2, 1)?);
+    let dilation = steps(cx, "dilation", 2, 1)?;
+    for i in 0..2 {
+        // The window that the gradient belongs to must fit: TVM derives the weight's extent from it.
+        let reach = (&grad[2 + i] - &Dim::ONE) * Dim::from(strides[i]) + Dim::ONE;
+        let room = &data[2 + i] + &Dim::from(padding[i].0.saturating_add(padding[i].1)) - reach;
+        let most = room.floordiv(&Dim::from(dilation[i])) + Dim::ONE;
+        if most.as_const().is_some_and(|m| m < kernel[i]) {
+            return cx.refuse(
+                Subject::Attr("kernel_size"),
+                "the gradient, data and `kernel_size` do not fit",
+            );
+        }
+    }
+    let shape = [
+        grad[1].clone(),
+        per_group,
+        Dim::from(kernel[0]),
+        Dim::from(kernel[1]),
+    ];
+    let shape = l.canonical_kernel.convert_dims(&l.kernel, &shape);
+    let dtype = cx.dtype("out_dtype").map_or(dtype, Into::into);
+    cx.set_tensor(shape, dtype)
+}
+
+fn backward_weight(te: &mut Te<'_>) -> Result<(), ComputeError> {
+    let l = Layouts::of_te(te, 2, "OI")?;
+    let (grad, x) = (te.arg(0), te.arg(1));
+    let dtype = te.out(0).dtype;
+    let groups = te.int("groups")?.max(1);
+    let (strides, dilation) = (numbers(te, "strides", 2), numbers(te, "dilation", 2));
+    let padding =
+        pairs(&te.ints("padding").unwrap_or_default(), 2).ok_or("`padding` has a wrong length")?;
+    let kernel = te.ints("kernel_size").ok_or("`kernel_size` is missing")?;
+    let g = l.data.convert_extents(&l.canonical, &grad.shape);
+    let d = l.data.convert_extents(&l.canonical, &x.shape);
+    let p = padded(te, &x, &l, &padding, 0.0);
+    let per_group = d[1].floor_div(groups);
+    let shape = [
+        g[1].clone(),
+        per_group.clone(),
+        Ex::idx(kernel[0]),
+        Ex::idx(kernel[1]),
+    ];
+    let shape = l.canonical_kernel.convert_extents(&l.kernel, &shape);
+    let over = [g[0].clone(), g[2].clone(), g[3].clone()];
+    let y = te.reduce(
+        "conv_backward_weight",
+        &shape,
+        &over,
+        Combiner::Sum,
+        |i, r| {
+            let at = l.canonical_kernel.index_from(&l.kernel, i);
+            let group = at[0].floor_div(g[1].floor_div(groups));
+            let x_at = [
+                r[0].clone(),
+                group * &per_group + &at[1],
+                &r[1] * strides[0] + &at[2] * dilation[0],
+                &r[2] * strides[1] + &at[3] * dilation[1],
+            ];
+            let g_at = [r[0].clone(), at[0].clone(), r[1].clone(), r[2].clone()];
+            at_canonical(&grad, &l.data, &l.canonical, &g_at).cast(dtype) * p.at(&x_at).cast(dtype)
+        },
+    );
+    te.output(&y);
+    Ok(())
+}
