@@ -124,6 +124,9 @@ pub enum RelRef {
     User(RelId),
     /// A relation built into the operator registry, by name (`Broadcast`).
     Builtin(Symbol),
+    /// The relation of an operator with its attributes: what inference leaves unsolved in the type
+    /// of an unannotated function. Written by the operator's name.
+    Op(crate::OpId, crate::AttrsId),
 }
 
 /// A relation applied to types: `Broadcast(a, b, c)`.

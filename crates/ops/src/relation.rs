@@ -94,6 +94,11 @@ pub trait RelHost {
     fn show(&self, ty: TypeId) -> String;
     /// Whether two dimensions are equal whatever the variables are: proven, refuted or unknown.
     fn compare_dims(&mut self, a: &Dim, b: &Dim) -> relax_sym::Proof;
+    /// A function type with fresh unknowns for its parameters and dimension variables, as for a call
+    /// of it; other types are returned as they are.
+    fn instantiate(&mut self, ty: TypeId) -> TypeId {
+        ty
+    }
     /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that asks for it.
     fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str);
 }
