@@ -148,15 +148,80 @@ pub enum ExKind {
     Reinterpret(Ex),
 }
 
-#[derive(PartialEq, Debug)]
+#[derive(Debug)]
 struct Node {
     kind: ExKind,
     dtype: DType,
 }
 
 /// A scalar expression; cloning shares it.
-#[derive(Clone, PartialEq)]
+///
+/// Invariant: comparing and dropping run in bounded stack, however deep the expression.
+#[derive(Clone)]
 pub struct Ex(Arc<Node>);
+
+impl PartialEq for Ex {
+    /// Same structure and constants (floats by `==`). Shared parts are compared once.
+    fn eq(&self, other: &Ex) -> bool {
+        let mut work = vec![(self, other)];
+        let mut seen = rustc_hash::FxHashSet::default();
+        while let Some((a, b)) = work.pop() {
+            if Arc::ptr_eq(&a.0, &b.0) {
+                continue;
+            }
+            let same = a.dtype() == b.dtype()
+                && match (a.kind(), b.kind()) {
+                    (ExKind::Int(x), ExKind::Int(y)) => x == y,
+                    (ExKind::Float(x), ExKind::Float(y)) => x == y,
+                    (ExKind::Var(x), ExKind::Var(y)) => x == y,
+                    (ExKind::Load(x, i), ExKind::Load(y, j)) => x == y && i.len() == j.len(),
+                    (ExKind::Unary(x, _), ExKind::Unary(y, _)) => x == y,
+                    (ExKind::Binary(x, ..), ExKind::Binary(y, ..)) => x == y,
+                    (ExKind::Select(..), ExKind::Select(..))
+                    | (ExKind::Cast(_), ExKind::Cast(_))
+                    | (ExKind::Reinterpret(_), ExKind::Reinterpret(_)) => true,
+                    _ => false,
+                };
+            if !same {
+                return false;
+            }
+            let children = a.children();
+            if !children.is_empty() && seen.insert((a.addr(), b.addr())) {
+                work.extend(children.into_iter().zip(b.children()));
+            }
+        }
+        true
+    }
+}
+
+impl Drop for Ex {
+    fn drop(&mut self) {
+        fn take(e: &mut Ex, work: &mut Vec<Ex>) {
+            if matches!(
+                e.0.kind,
+                ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_)
+            ) {
+                return;
+            }
+            // Only the last owner takes the node apart; its children go to the work list instead
+            // of the stack.
+            if let Some(node) = Arc::get_mut(&mut e.0) {
+                match std::mem::replace(&mut node.kind, ExKind::Int(0)) {
+                    ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) => {}
+                    ExKind::Load(_, index) => work.extend(index),
+                    ExKind::Unary(_, a) | ExKind::Cast(a) | ExKind::Reinterpret(a) => work.push(a),
+                    ExKind::Binary(_, a, b) => work.extend([a, b]),
+                    ExKind::Select(c, a, b) => work.extend([c, a, b]),
+                }
+            }
+        }
+        let mut work = Vec::new();
+        take(self, &mut work);
+        while let Some(mut e) = work.pop() {
+            take(&mut e, &mut work);
+        }
+    }
+}
 
 impl std::fmt::Debug for Ex {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -176,6 +241,10 @@ impl Ex {
     /// Its element type.
     pub fn dtype(&self) -> DType {
         self.0.dtype
+    }
+    /// The identity of the shared node, for memo tables; valid while the node lives.
+    pub fn addr(&self) -> usize {
+        Arc::as_ptr(&self.0) as usize
     }
     /// A constant of any type from an integer, wrapped (or converted to float).
     pub fn int(dtype: DType, value: i64) -> Ex {

@@ -10,11 +10,13 @@
 //! This room knows neither Relay types nor operators.
 
 mod build;
+mod exec;
 mod expr;
 mod hint;
 mod program;
 
 pub use build::{Builder, Nest, TensorRef};
+pub use exec::{ExecError, ExecFault, execute, execute_for};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::Hint;
 pub use program::{

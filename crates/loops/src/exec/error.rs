@@ -1,0 +1,186 @@
+//! What can go wrong when a tensor program runs.
+
+use std::fmt;
+
+use relax_base::{Code, Diagnostic, Span, Symbol};
+use relax_tensor::DType;
+
+use crate::{Buf, Program, Var};
+
+/// A failure by ids; [`ExecError`] has the names.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Bounds(Buf, usize, i64),
+    /// Number of a message.
+    Assert(u32),
+    Message(String),
+    Size(Buf, Vec<i64>),
+    Unsupported(String),
+    Unbound(Var),
+    Early(Buf),
+    Inputs(usize, usize),
+    Outputs(usize, usize),
+    Input(Buf, DType, Vec<i64>),
+    Output(Buf, Vec<i64>),
+    Extent {
+        buf: Buf,
+        axis: usize,
+        wanted: i64,
+        found: i64,
+    },
+}
+
+/// Why a tensor program stopped.
+#[derive(Clone, PartialEq, Debug)]
+pub enum ExecFault {
+    /// An element outside its buffer.
+    OutOfBounds {
+        /// The buffer.
+        buffer: Symbol,
+        /// The axis, from 0.
+        axis: usize,
+        /// The index.
+        index: i64,
+        /// The axis's extent; `None` where it is known at run time only.
+        extent: Option<i64>,
+    },
+    /// An assertion of the program.
+    Assertion(String),
+    /// Extents that are negative, or more memory than there is.
+    Size {
+        /// The buffer.
+        buffer: Symbol,
+        /// Its extents.
+        shape: Vec<i64>,
+    },
+    /// A wrong number of inputs or output shapes: what, wanted, given.
+    Count(&'static str, usize, usize),
+    /// A tensor of the wrong type or rank: the buffer, and what was wanted and given.
+    Argument {
+        /// The buffer.
+        buffer: Symbol,
+        /// Type and rank that the program declares.
+        wanted: String,
+        /// What was given.
+        found: String,
+    },
+    /// An extent that does not fit the others.
+    Extent {
+        /// The buffer.
+        buffer: Symbol,
+        /// The axis, from 0.
+        axis: usize,
+        /// What the program computes for it.
+        wanted: i64,
+        /// What is there.
+        found: i64,
+    },
+    /// The program breaks a rule of tensor programs (the verifier would have said so) or needs
+    /// what reference execution does not have.
+    Refused(String),
+}
+
+/// A tensor program stopped.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ExecError {
+    /// The program's name.
+    pub program: Symbol,
+    /// Where it stands in text, if it does.
+    pub span: Span,
+    /// Why.
+    pub fault: ExecFault,
+}
+
+impl ExecError {
+    pub(super) fn new(program: &Program, fault: Fault) -> ExecError {
+        let name = |b: Buf| program.bufs[b].name;
+        let argument = |b: Buf, found: String| ExecFault::Argument {
+            buffer: name(b),
+            wanted: format!("{:?} of rank {}", program.bufs[b].dtype, program.bufs[b].shape.len()),
+            found,
+        };
+        let fault = match fault {
+            Fault::Bounds(b, axis, index) => ExecFault::OutOfBounds {
+                buffer: name(b),
+                axis,
+                index,
+                extent: program.bufs[b].shape.get(axis).and_then(|e| e.as_int()),
+            },
+            Fault::Assert(n) => ExecFault::Assertion(format!("assertion {n}")),
+            Fault::Message(m) => ExecFault::Assertion(m),
+            Fault::Size(b, shape) => ExecFault::Size { buffer: name(b), shape },
+            Fault::Unsupported(what) => ExecFault::Refused(what),
+            Fault::Unbound(v) => {
+                ExecFault::Refused(format!("`{}`, which nothing defines", program.vars[v].name))
+            }
+            Fault::Early(b) => {
+                ExecFault::Refused(format!("a use of `{}` before it is written", name(b)))
+            }
+            Fault::Inputs(wanted, found) => ExecFault::Count("inputs", wanted, found),
+            Fault::Outputs(wanted, found) => ExecFault::Count("output shapes", wanted, found),
+            Fault::Input(b, dtype, shape) => argument(b, format!("{dtype:?} of shape {shape:?}")),
+            Fault::Output(b, shape) => argument(b, format!("shape {shape:?}")),
+            Fault::Extent { buf, axis, wanted, found } => ExecFault::Extent {
+                buffer: name(buf),
+                axis,
+                wanted,
+                found,
+            },
+        };
+        ExecError {
+            program: program.name,
+            span: program.span,
+            fault,
+        }
+    }
+
+    /// The error as a diagnostic at `span` (the call, or the program's own place).
+    pub fn diagnostic(&self, span: Span) -> Diagnostic {
+        let code = match &self.fault {
+            ExecFault::OutOfBounds { .. } => Code(850),
+            ExecFault::Assertion(_) => Code(851),
+            ExecFault::Size { .. } => Code(852),
+            ExecFault::Count(..) | ExecFault::Argument { .. } => Code(853),
+            ExecFault::Extent { .. } => Code(854),
+            ExecFault::Refused(_) => Code(855),
+        };
+        let d = Diagnostic::error(code, span, self.to_string());
+        if self.span == Span::NONE || self.span == span {
+            d
+        } else {
+            d.label(self.span, "the tensor program")
+        }
+    }
+}
+
+impl fmt::Display for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tensor program `{}`: ", self.program)?;
+        match &self.fault {
+            ExecFault::OutOfBounds { buffer, axis, index, extent } => {
+                write!(f, "index {index} of axis {axis} is outside `{buffer}`")?;
+                match extent {
+                    Some(n) => write!(f, ", whose extent there is {n}"),
+                    None => Ok(()),
+                }
+            }
+            ExecFault::Assertion(message) => f.write_str(message),
+            ExecFault::Size { buffer, shape } => {
+                write!(f, "`{buffer}` cannot be made with extents {shape:?}")
+            }
+            ExecFault::Count(what, wanted, found) => {
+                write!(f, "takes {wanted} {what}, got {found}")
+            }
+            ExecFault::Argument { buffer, wanted, found } => {
+                write!(f, "`{buffer}` is {wanted}, got {found}")
+            }
+            ExecFault::Extent { buffer, axis, wanted, found } => write!(
+                f,
+                "axis {axis} of `{buffer}` has extent {found} where the program needs {wanted}"
+            ),
+            ExecFault::Refused(what) => write!(f, "cannot run {what}"),
+        }
+    }
+}
+
+impl std::error::Error for ExecError {}

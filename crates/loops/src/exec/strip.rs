@@ -1,0 +1,281 @@
+//! Computations over indices, strip by strip.
+//!
+//! The lanes of a strip are consecutive elements of the output: they run over its inner axes as
+//! if these were one, the outer axes are looped over, and so is the box of a reduction. Where
+//! the output is small and the reduction is not, the lanes run over the box of the reduction
+//! instead and are folded at the end.
+
+use relax_base::Id;
+
+use super::code::{Machine, Reg, STRIP};
+use super::compile::Compiler;
+use super::memory::Bufs;
+use super::num::Num;
+use super::Dims;
+use super::error::Fault;
+use crate::{Combiner, Compute, Program, Role, Var};
+
+/// Fewer lanes than this are worth another axis.
+const FEW: i64 = 32;
+
+/// A box of index values, counted in row-major order.
+struct Odometer {
+    regs: Vec<Reg>,
+    extents: Vec<i64>,
+    at: Vec<i64>,
+}
+
+impl Odometer {
+    fn new(regs: Vec<Reg>, extents: &[i64]) -> Odometer {
+        Odometer {
+            regs,
+            at: vec![0; extents.len()],
+            extents: extents.to_vec(),
+        }
+    }
+    fn reset(&mut self, m: &mut Machine) {
+        self.at.fill(0);
+        self.regs.iter().for_each(|r| m.set_int(*r, 0));
+    }
+    /// The next point; `false` after the last.
+    fn step(&mut self, m: &mut Machine) -> bool {
+        for k in (0..self.at.len()).rev() {
+            self.at[k] += 1;
+            if self.at[k] < self.extents[k] {
+                m.set_int(self.regs[k], self.at[k]);
+                return true;
+            }
+            self.at[k] = 0;
+            m.set_int(self.regs[k], 0);
+        }
+        false
+    }
+}
+
+/// Writes the coordinates of elements `start…` of a row-major box to wide registers.
+fn coordinates(m: &mut Machine, regs: &[Reg], extents: &[i64], start: i64) {
+    let mut inner = 1;
+    for (r, extent) in regs.iter().zip(extents).rev() {
+        let mut i = start / inner % extent;
+        let mut rest = inner - start % inner;
+        let lanes = m.ints(*r);
+        let mut l = 0;
+        while l < lanes.len() {
+            let end = lanes.len().min(l.saturating_add(rest as usize));
+            if inner == 1 {
+                // A run of steps up to the end of the axis.
+                let end = lanes.len().min(l + (extent - i) as usize);
+                for (v, lane) in (i..).zip(&mut lanes[l..end]) {
+                    *lane = v;
+                }
+                l = end;
+                i = 0;
+                continue;
+            }
+            lanes[l..end].fill(i);
+            l = end;
+            rest = inner;
+            i = if i + 1 == *extent { 0 } else { i + 1 };
+        }
+        inner *= extent;
+    }
+}
+
+fn product(extents: &[i64]) -> i64 {
+    extents.iter().product()
+}
+
+pub(super) fn run(program: &Program, c: &Compute, dims: &Dims, bufs: &mut Bufs) -> Result<(), Fault> {
+    let out = c.out.index();
+    let shape = bufs.at(c.out).shape.clone();
+    if program.bufs[c.out].role == Role::Input {
+        return Err(Fault::Unsupported("a computation of an input".into()));
+    }
+    if c.axes.len() != shape.len() || c.value.dtype() != program.bufs[c.out].dtype {
+        return Err(Fault::Unsupported("a computation unlike its buffer".into()));
+    }
+    let mut over = Vec::new();
+    if let Some(r) = &c.reduce {
+        for (_, extent) in &r.axes {
+            over.push(super::scalar(program, extent, dims, bufs)?.max(0));
+        }
+    }
+    if product(&shape) == 0 {
+        return Ok(());
+    }
+    // The output exists but must not be read: taken out, a read of it is an error.
+    let mut memory = bufs.0[out].take().expect("it exists: its shape was just read");
+    let result = match &c.reduce {
+        None => across_output(program, c, None, &shape, &[], dims, bufs, &mut memory),
+        Some(r) => {
+            let axes: Vec<Var> = r.axes.iter().map(|a| a.0).collect();
+            if over.contains(&0) {
+                fill(program, c, r.combiner, dims, bufs, &mut memory)
+            } else if product(&shape) < FEW && product(&over) > 2 * product(&shape) {
+                across_box(program, c, (&axes, r.combiner), &shape, &over, dims, bufs, &mut memory)
+            } else {
+                let reduce = Some((&axes[..], r.combiner));
+                across_output(program, c, reduce, &shape, &over, dims, bufs, &mut memory)
+            }
+        }
+    };
+    bufs.0[out] = Some(memory);
+    result
+}
+
+/// A reduction over nothing.
+fn fill(
+    program: &Program,
+    c: &Compute,
+    combiner: Combiner,
+    dims: &Dims,
+    bufs: &mut Bufs,
+    memory: &mut super::memory::Memory,
+) -> Result<(), Fault> {
+    let identity = combiner.identity(c.value.dtype());
+    let mut compiler = Compiler::new(program, bufs, false);
+    dims.bind(&mut compiler);
+    let mut value = compiler.expr(&identity)?;
+    let words = compiler.allocate(&mut [&mut value]);
+    let segs = std::mem::take(&mut compiler.segs);
+    let mut m = Machine::new(words, 0);
+    m.run(&segs[0], bufs)?;
+    let n = product(&memory.shape) as usize;
+    m.store_lanes(memory, 0, n, value);
+    Ok(())
+}
+
+#[allow(clippy::too_many_arguments)]
+fn across_output(
+    program: &Program,
+    c: &Compute,
+    reduce: Option<(&[Var], Combiner)>,
+    shape: &[i64],
+    over: &[i64],
+    dims: &Dims,
+    bufs: &mut Bufs,
+    memory: &mut super::memory::Memory,
+) -> Result<(), Fault> {
+    let enough = if reduce.is_some() { FEW } else { STRIP as i64 };
+    let mut split = shape.len();
+    while split > 0 && product(&shape[split..]) < enough {
+        split -= 1;
+    }
+    let num = Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
+    let mut compiler = Compiler::new(program, bufs, false);
+    dims.bind(&mut compiler);
+    let mut outer: Vec<Reg> = c.axes[..split].iter().map(|v| compiler.bind(*v, false, 1)).collect();
+    let mut lanes: Vec<Reg> = c.axes[split..].iter().map(|v| compiler.bind(*v, true, 2)).collect();
+    let axes = reduce.map_or(&[][..], |r| r.0);
+    let mut inner: Vec<Reg> = axes.iter().map(|v| compiler.bind(*v, false, 3)).collect();
+    let mut value = compiler.expr(&c.value)?;
+    let mut acc = compiler.reg(true, 3, true);
+    let mut spare = compiler.reg(true, 3, true);
+    let identity = match reduce {
+        Some((_, combiner)) => Some(combiner.identity(c.value.dtype())),
+        None => None,
+    };
+    let mut start = identity.as_ref().map(|e| compiler.expr(e)).transpose()?;
+    let mut roots = vec![&mut value, &mut acc, &mut spare];
+    roots.extend(outer.iter_mut().chain(&mut lanes).chain(&mut inner).chain(&mut start));
+    let words = compiler.allocate(&mut roots);
+    let spans = compiler.spans;
+    let segs = std::mem::take(&mut compiler.segs);
+
+    let mut m = Machine::new(words, spans);
+    m.run(&segs[0], bufs)?;
+    let total = product(&shape[split..]);
+    let mut outer = Odometer::new(outer, &shape[..split]);
+    let mut inner = Odometer::new(inner, over);
+    let mut at = 0;
+    outer.reset(&mut m);
+    loop {
+        m.lanes = 1;
+        m.run(&segs[1], bufs)?;
+        let mut from = 0;
+        while from < total {
+            let n = (total - from).min(STRIP as i64);
+            m.lanes = n as usize;
+            coordinates(&mut m, &lanes, &shape[split..], from);
+            m.run(&segs[2], bufs)?;
+            let result = match (reduce, start) {
+                (Some((_, combiner)), Some(start)) => {
+                    m.copy(num, acc, start);
+                    inner.reset(&mut m);
+                    loop {
+                        m.run(&segs[3], bufs)?;
+                        m.accumulate(combiner.op(), num, acc, value, spare);
+                        if !inner.step(&mut m) {
+                            break acc;
+                        }
+                    }
+                }
+                _ => value,
+            };
+            m.store_lanes(memory, at, n as usize, result);
+            at += n as usize;
+            from += n;
+        }
+        if !outer.step(&mut m) {
+            return Ok(());
+        }
+    }
+}
+
+#[allow(clippy::too_many_arguments)]
+fn across_box(
+    program: &Program,
+    c: &Compute,
+    (axes, combiner): (&[Var], Combiner),
+    shape: &[i64],
+    over: &[i64],
+    dims: &Dims,
+    bufs: &mut Bufs,
+    memory: &mut super::memory::Memory,
+) -> Result<(), Fault> {
+    let num = Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
+    let mut compiler = Compiler::new(program, bufs, false);
+    dims.bind(&mut compiler);
+    let mut outer: Vec<Reg> = c.axes.iter().map(|v| compiler.bind(*v, false, 1)).collect();
+    let mut lanes: Vec<Reg> = axes.iter().map(|v| compiler.bind(*v, true, 2)).collect();
+    let mut value = compiler.expr(&c.value)?;
+    let mut acc = compiler.reg(true, 3, true);
+    let mut spare = compiler.reg(true, 3, true);
+    let identity = combiner.identity(c.value.dtype());
+    let mut start = compiler.expr(&identity)?;
+    let mut roots = vec![&mut value, &mut acc, &mut spare, &mut start];
+    roots.extend(outer.iter_mut().chain(&mut lanes));
+    let words = compiler.allocate(&mut roots);
+    let spans = compiler.spans;
+    let segs = std::mem::take(&mut compiler.segs);
+
+    let mut m = Machine::new(words, spans);
+    m.run(&segs[0], bufs)?;
+    let total = product(over);
+    let most = total.min(STRIP as i64);
+    let mut outer = Odometer::new(outer, shape);
+    let mut at = 0;
+    outer.reset(&mut m);
+    loop {
+        m.lanes = 1;
+        m.run(&segs[1], bufs)?;
+        m.lanes = most as usize;
+        m.copy(num, acc, start);
+        let mut from = 0;
+        while from < total {
+            let n = (total - from).min(STRIP as i64);
+            m.lanes = n as usize;
+            coordinates(&mut m, &lanes, over, from);
+            m.run(&segs[2], bufs)?;
+            m.accumulate(combiner.op(), num, acc, value, spare);
+            from += n;
+        }
+        m.fold(combiner.op(), num, acc, most as usize, spare);
+        m.lanes = 1;
+        m.store_lanes(memory, at, 1, acc);
+        at += 1;
+        if !outer.step(&mut m) {
+            return Ok(());
+        }
+    }
+}
