@@ -159,44 +159,43 @@ fn reduce(a: &Poly, d: &Poly, facts: &Facts, wanted: Wanted) -> Option<Dim> {
 fn drop_multiples(a: Poly, d: &Poly, facts: &Facts) -> Option<Poly> {
     let d_const = d.as_const();
     let d_dim = Dim::from(Ok(d.clone()));
-    let mut result = a.clone();
+    let (mut kept, mut constant) = (Vec::with_capacity(a.terms.len()), a.constant);
+    let mut changed = false;
     for term in &a.terms {
-        let times_inner = match term.mono.as_factor() {
-            Some(Factor::Op(op)) if op.kind == OpKind::Mod => {
-                let same = op.args[1] == d_dim
-                    || d_const
-                        .zip(op.args[1].as_const())
-                        .is_some_and(|(k, modulus)| {
-                            (i128::from(term.coef) * i128::from(modulus)) % i128::from(k) == 0
-                        });
-                if same {
-                    Some(op.args[0].poly()?.scale(term.coef).ok()?)
-                } else {
-                    None
-                }
-            }
-            _ => None,
-        };
-        let multiple = d_const.is_some_and(|k| {
+        if d_const.is_some_and(|k| {
             facts
                 .multiple_of_term(term)
                 .is_multiple_of(k.unsigned_abs())
-        });
-        if times_inner.is_none() && !multiple {
+        }) {
+            changed = true;
             continue;
         }
-        let at = result
-            .terms
-            .iter()
-            .position(|t| t.mono == term.mono && t.coef == term.coef);
-        // An inner dividend that was put in before may have merged with this term: leave it.
-        let Some(at) = at else { continue };
-        result = result.without(at);
-        if let Some(inner) = times_inner {
-            result = Poly::add(&result, &inner, 1).ok()?;
+        let inner = match term.mono.as_factor() {
+            Some(Factor::Op(op)) if op.kind == OpKind::Mod => {
+                let moduli = d_const.zip(op.args[1].as_const());
+                let same = op.args[1] == d_dim
+                    || moduli.is_some_and(|(k, modulus)| {
+                        (i128::from(term.coef) * i128::from(modulus)) % i128::from(k) == 0
+                    });
+                same.then_some(&op.args[0])
+            }
+            _ => None,
+        };
+        match inner {
+            Some(inner) => {
+                changed = true;
+                let inner = inner.poly()?.scale(term.coef).ok()?;
+                constant = constant.checked_add(inner.constant)?;
+                kept.extend(inner.terms);
+            }
+            None => kept.push(term.clone()),
         }
     }
-    Some(result)
+    if changed {
+        Poly::collect(kept, constant).ok()
+    } else {
+        Some(a)
+    }
 }
 
 /// `a = d * q + r` for a divisor of one term or a constant, with the canonical residue `r`:

@@ -190,7 +190,7 @@ impl Facts {
         } else {
             (difference, self.clone())
         };
-        if !reduced.poly()?.has_ops() {
+        if !reduced.poly()?.has_inside(OpKind::Mod) {
             return Some((reduced, facts));
         }
         let expanded = Rebuild::new(&|_| None, &facts)

@@ -22,6 +22,8 @@ pub(crate) struct Op {
     pub(crate) args: Vec<Dim>,
     pub(crate) size: u64,
     pub(crate) depth: u32,
+    /// A bit for each kind of operation here and inside.
+    pub(crate) kinds: u8,
 }
 
 impl PartialOrd for Op {
@@ -32,6 +34,9 @@ impl PartialOrd for Op {
 
 impl Ord for Op {
     fn cmp(&self, other: &Op) -> Ordering {
+        if std::ptr::eq(self, other) {
+            return Ordering::Equal;
+        }
         let args = || {
             let pairs = self.args.iter().zip(&other.args);
             pairs
@@ -49,12 +54,13 @@ impl Op {
     /// The operation as it stands; simplifying it is the caller's work. An error when an
     /// argument has no identity or the limits are exceeded.
     pub(crate) fn build(kind: OpKind, args: Vec<Dim>) -> Dim {
-        let (mut size, mut depth) = (1u64, 0);
+        let (mut size, mut depth, mut kinds) = (1u64, 0, 1u8 << kind as u8);
         for arg in &args {
             match &arg.0 {
                 Repr::Poly(poly) => {
                     size = size.saturating_add(poly.size());
                     depth = depth.max(poly.depth());
+                    kinds |= poly.inner_kinds();
                 }
                 _ => size += 1,
             }
@@ -67,6 +73,7 @@ impl Op {
             args,
             size,
             depth: depth + 1,
+            kinds,
         };
         Ok(Poly::factor(Factor::Op(Arc::new(op)))).into()
     }

@@ -34,6 +34,8 @@ pub(crate) struct Poly {
     depth: u32,
     /// A bit for each kind of operation among the factors.
     kinds: u8,
+    /// The same, with the operations inside operations.
+    inner_kinds: u8,
 }
 
 /// A polynomial, or why there is none.
@@ -47,6 +49,7 @@ impl Poly {
             size: 1,
             depth: 0,
             kinds: 0,
+            inner_kinds: 0,
         }
     }
 
@@ -91,7 +94,8 @@ impl Poly {
     }
 
     fn measured(terms: Vec<Term>, constant: i64) -> Poly {
-        let (mut size, mut depth, mut kinds) = (1u64, 0, 0u8);
+        let (mut size, mut depth) = (1u64, 0);
+        let (mut kinds, mut inner_kinds) = (0u8, 0u8);
         for (factor, power) in terms.iter().flat_map(|term| term.mono.factors()) {
             match factor {
                 Factor::Atom(_) => size += u64::from(*power),
@@ -99,6 +103,7 @@ impl Poly {
                     size = size.saturating_add(op.size.saturating_mul(u64::from(*power)));
                     depth = depth.max(op.depth);
                     kinds |= 1 << op.kind as u8;
+                    inner_kinds |= op.kinds;
                 }
             }
         }
@@ -109,6 +114,7 @@ impl Poly {
             size,
             depth,
             kinds,
+            inner_kinds,
         }
     }
 
@@ -133,6 +139,15 @@ impl Poly {
     /// Whether an operation of this kind is among the factors (not: inside an operation).
     pub(crate) fn has(&self, kind: OpKind) -> bool {
         self.kinds & (1 << kind as u8) != 0
+    }
+
+    pub(crate) fn inner_kinds(&self) -> u8 {
+        self.inner_kinds
+    }
+
+    /// Whether an operation of this kind is anywhere in it.
+    pub(crate) fn has_inside(&self, kind: OpKind) -> bool {
+        self.inner_kinds & (1 << kind as u8) != 0
     }
 
     pub(crate) fn has_ops(&self) -> bool {

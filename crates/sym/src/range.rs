@@ -219,11 +219,9 @@ impl<'a> Ranges<'a> {
                     _ => None,
                 });
             let Some((factor, op)) = op else { continue };
-            let work = self.work.get() + poly.size();
-            if work > MAX_WORK {
+            if !self.spend(poly) {
                 return best;
             }
-            self.work.set(work);
             let rest = poly.without(index);
             let found = if op.kind == OpKind::FloorDiv {
                 self.lower_with_quotient(&rest, term, factor, op, depth)
@@ -237,9 +235,19 @@ impl<'a> Ranges<'a> {
         best
     }
 
+    /// Whether there is work left for a look at the polynomial.
+    fn spend(&self, poly: &Poly) -> bool {
+        let work = self.work.get() + poly.size();
+        self.work.set(work);
+        work <= MAX_WORK
+    }
+
     /// A lower bound of `rest + coef * op`, for `%`, `min` and `max`.
     fn lower_with(&self, rest: &Poly, coef: i64, op: &Op, depth: u32) -> Option<i128> {
         let put = |value: &Poly| -> Option<i128> {
+            if !self.spend(rest) {
+                return None;
+            }
             let sum = Poly::add(rest, value, coef).ok()?;
             self.of_poly(&sum, depth + 1).lower
         };

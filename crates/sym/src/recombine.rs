@@ -1,13 +1,23 @@
 //! The rule that joins a quotient and its rest to what was divided.
 
+use rustc_hash::FxHashSet;
+
+use crate::dim::Dim;
 use crate::mono::{Factor, Mono, Op, OpKind};
 use crate::poly::{Made, Poly, Term};
 
 /// Applies `a // k * k + a % k == a`, also when scaled, until nothing changes.
 pub(crate) fn recombine(mut poly: Poly) -> Made {
     'again: loop {
+        let divided: FxHashSet<&[Dim]> = poly
+            .factors()
+            .filter_map(|factor| match factor {
+                Factor::Op(op) if op.kind == OpKind::FloorDiv => Some(op.args.as_slice()),
+                _ => None,
+            })
+            .collect();
         for (index, term) in poly.terms.iter().enumerate() {
-            let Some((partner, whole)) = partner(&poly, term) else {
+            let Some((partner, whole)) = partner(&poly, &divided, term) else {
                 continue;
             };
             let mut terms = poly.terms.clone();
@@ -22,8 +32,8 @@ pub(crate) fn recombine(mut poly: Poly) -> Made {
 }
 
 /// For the term `c * m * (a % k)`: the index of the term `c * m * k * (a // k)`, if there is one,
-/// and `c * m * a`.
-fn partner(poly: &Poly, term: &Term) -> Option<(usize, Poly)> {
+/// and `c * m * a`. `divided` holds the arguments of all `//` in the polynomial.
+fn partner(poly: &Poly, divided: &FxHashSet<&[Dim]>, term: &Term) -> Option<(usize, Poly)> {
     let (modulus, op) = term
         .mono
         .factors()
@@ -32,6 +42,9 @@ fn partner(poly: &Poly, term: &Term) -> Option<(usize, Poly)> {
             Factor::Op(op) if op.kind == OpKind::Mod && *power == 1 => Some((factor, op)),
             _ => None,
         })?;
+    if !divided.contains(op.args.as_slice()) {
+        return None;
+    }
     let rest = term.mono.divide(&Mono::factor(modulus.clone()))?;
     let quotient = Op::build(OpKind::FloorDiv, op.args.clone())
         .poly()?

