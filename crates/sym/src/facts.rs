@@ -193,9 +193,7 @@ impl Facts {
         if !reduced.poly()?.has_inside(OpKind::Mod) {
             return Some((reduced, facts));
         }
-        let expanded = Rebuild::new(&|_| None, &facts)
-            .expanding_mod()
-            .dim(&reduced);
+        let expanded = Rebuild::expanding_mod(&facts).dim(&reduced);
         Some((
             if expanded.is_known() {
                 expanded

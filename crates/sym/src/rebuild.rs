@@ -32,10 +32,12 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Also writes `a % k` as `a - a // k * k`, which makes more sums cancel.
-    pub(crate) fn expanding_mod(mut self) -> Self {
-        self.expand_mod = true;
-        self
+    /// Replaces nothing, but writes `a % k` as `a - a // k * k`, which makes more sums cancel.
+    pub(crate) fn expanding_mod(facts: &'a Facts) -> Self {
+        Rebuild {
+            expand_mod: true,
+            ..Rebuild::new(&|_| None, facts)
+        }
     }
 
     /// The recursion is bounded: operations nest at most 64 deep.
@@ -69,6 +71,20 @@ impl<'a> Rebuild<'a> {
     }
 
     fn term(&self, term: &Term) -> Made {
+        // Where only `%` is to be expanded, terms without any stay.
+        let has_mod = |factor: &Factor| match factor {
+            Factor::Atom(_) => false,
+            Factor::Op(op) => op.kinds & (1 << OpKind::Mod as u8) != 0,
+        };
+        if self.expand_mod
+            && !term
+                .mono
+                .factors()
+                .iter()
+                .any(|(factor, _)| has_mod(factor))
+        {
+            return Poly::sorted(vec![term.clone()], 0);
+        }
         let mut product = Poly::constant(term.coef);
         for (factor, power) in term.mono.factors() {
             let base = match factor {

@@ -35,6 +35,7 @@ pub(crate) fn solve_with(
     b: &Dim,
     solvable: &dyn Fn(Atom) -> bool,
 ) -> Solution {
+    // This looks at the ranges as well: a value below zero is refuted here.
     match facts.eq(a, b) {
         Proof::Proven => return Solution::Equal,
         Proof::Refuted => return Solution::Different,
@@ -60,12 +61,6 @@ pub(crate) fn solve_with(
         };
         if value.atoms().contains(&atom) {
             continue;
-        }
-        let (lower, upper) = facts.bounds_of_atom(atom);
-        let below = facts.lt(&value, &Dim::from(lower)) == Proof::Proven;
-        let above = upper.is_some_and(|upper| facts.lt(&Dim::from(upper), &value) == Proof::Proven);
-        if below || above {
-            return Solution::Different;
         }
         return Solution::Solved(vec![(atom, value)]);
     }
