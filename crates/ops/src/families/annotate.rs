@@ -3,7 +3,12 @@
 use crate::AttrTy::*;
 use crate::{AttrDef, Default, Effects, Fusion, OpDef, attr, input};
 
-const COMPILER: &[AttrDef] = &[attr("compiler", Str, Default::Required, "the name of the compiler")];
+const COMPILER: &[AttrDef] = &[attr(
+    "compiler",
+    Str,
+    Default::Required,
+    "the name of the compiler",
+)];
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -11,62 +16,154 @@ pub static OPS: &[OpDef] = &[
         .inputs(&[input("data", "the input")])
         .fusion(Fusion::Elementwise)
         .compute(same_compute),
-    OpDef::new("annotation.stop_fusion", "The same tensor, not fused with what follows.", same)
-        .inputs(&[input("data", "the input")])
-        .compute(same_compute),
-    OpDef::new("annotation.cast_hint", "The same tensor, with a hint at an element type to convert to.", same)
-        .inputs(&[input("data", "the input")])
-        .attrs(&[attr("dtype", DType, Default::Required, "the element type")])
-        .meta_attrs("relay.attrs.CastHintAttrs")
-        .compute(same_compute),
-    OpDef::new("annotation.bitpack_start", "Marks where packing of bits begins.", same)
-        .inputs(&[input("data", "the input")])
-        .compute(same_compute),
-    OpDef::new("annotation.bitpack_end", "Marks where packing of bits ends.", same)
-        .inputs(&[input("data", "the input")])
-        .compute(same_compute),
-    OpDef::new("annotation.checkpoint", "Marks a value that is kept for the gradient; others are computed again.", same)
-        .inputs(&[input("data", "the input")])
-        .compute(same_compute),
-    OpDef::new("annotation.compiler_begin", "Begins a region for another compiler.", same)
-        .inputs(&[input("data", "the input")])
-        .attrs(COMPILER)
-        .meta_attrs("relay.attrs.CompilerAttrs")
-        .compute(same_compute),
-    OpDef::new("annotation.compiler_end", "Ends a region for another compiler.", same)
-        .inputs(&[input("data", "the input")])
-        .attrs(COMPILER)
-        .meta_attrs("relay.attrs.CompilerAttrs")
-        .compute(same_compute),
-    OpDef::new("annotation.with_funcid", "The same value, with the number of a function.", same)
-        .inputs(&[input("data", "the input")])
-        .compute(same_compute),
+    OpDef::new(
+        "annotation.stop_fusion",
+        "The same tensor, not fused with what follows.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .compute(same_compute),
+    OpDef::new(
+        "annotation.cast_hint",
+        "The same tensor, with a hint at an element type to convert to.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .attrs(&[attr("dtype", DType, Default::Required, "the element type")])
+    .meta_attrs("relay.attrs.CastHintAttrs")
+    .compute(same_compute),
+    OpDef::new(
+        "annotation.bitpack_start",
+        "Marks where packing of bits begins.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .compute(same_compute),
+    OpDef::new(
+        "annotation.bitpack_end",
+        "Marks where packing of bits ends.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .compute(same_compute),
+    OpDef::new(
+        "annotation.checkpoint",
+        "Marks a value that is kept for the gradient; others are computed again.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .compute(same_compute),
+    OpDef::new(
+        "annotation.compiler_begin",
+        "Begins a region for another compiler.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .attrs(COMPILER)
+    .meta_attrs("relay.attrs.CompilerAttrs")
+    .compute(same_compute),
+    OpDef::new(
+        "annotation.compiler_end",
+        "Ends a region for another compiler.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .attrs(COMPILER)
+    .meta_attrs("relay.attrs.CompilerAttrs")
+    .compute(same_compute),
+    OpDef::new(
+        "annotation.with_funcid",
+        "The same value, with the number of a function.",
+        same,
+    )
+    .inputs(&[input("data", "the input")])
+    .compute(same_compute),
     OpDef::new("device_copy", "The same tensor on another device.", same)
         .inputs(&[input("data", "the input")])
         .attrs(&[
             attr("src_virtual_device", Any, Default::Required, "where it is"),
-            attr("dst_virtual_device", Any, Default::Required, "where it is to be"),
+            attr(
+                "dst_virtual_device",
+                Any,
+                Default::Required,
+                "where it is to be",
+            ),
         ])
         .compute(same_compute),
     OpDef::new("on_device", "The same value, computed on a device.", same)
         .inputs(&[input("body", "the expression")])
         .attrs(&[
             attr("virtual_device", Any, Default::None, "the device"),
-            attr("constrain_result", Bool, Default::Bool(false), "whether the result is to be there"),
-            attr("constrain_body", Bool, Default::Bool(true), "whether the expression is to be computed there"),
+            attr(
+                "constrain_result",
+                Bool,
+                Default::Bool(false),
+                "whether the result is to be there",
+            ),
+            attr(
+                "constrain_body",
+                Bool,
+                Default::Bool(true),
+                "whether the expression is to be computed there",
+            ),
         ])
         .compute(same_compute),
     OpDef::new("debug", "The same value, shown to the debugger.", same)
         .inputs(&[input("program", "the value")])
-        .attrs(&[attr("debug_func", Any, Default::Required, "the function that shows it")])
+        .attrs(&[attr(
+            "debug_func",
+            Any,
+            Default::Required,
+            "the function that shows it",
+        )])
         .effects(Effects::Effect)
         .compute(same_compute),
-    OpDef::new("relay.op.annotation.simulated_quantize", "The input rounded to the values that a quantised type has.", simulated_quantize)
-        .inputs(&[input("data", "the input"), input("dom_scale", "the distance between values, a scalar"), input("clip_min", "the least value, a scalar"), input("clip_max", "the greatest value, a scalar")])
-        .attrs(&[
-            attr("kind", Int, Default::Required, "what is quantised: 1 input, 2 weight, 3 activation"),
-            attr("sign", Bool, Default::Bool(true), "whether the type is signed"),
-            attr("rounding", Str, Default::Str("round"), "`floor`, `ceil` or `round`"),
-        ])
-        .compute(simulated_quantize_compute),
+    OpDef::new(
+        "relay.op.annotation.simulated_quantize",
+        "The input rounded to the values that a quantised type has.",
+        simulated_quantize,
+    )
+    .inputs(&[
+        input("data", "the input"),
+        input("dom_scale", "the distance between values, a scalar"),
+        input("clip_min", "the least value, a scalar"),
+        input("clip_max", "the greatest value, a scalar"),
+    ])
+    .attrs(&[
+        attr(
+            "kind",
+            Int,
+            Default::Required,
+            "what is quantised: 1 input, 2 weight, 3 activation",
+        ),
+        attr(
+            "sign",
+            Bool,
+            Default::Bool(true),
+            "whether the type is signed",
+        ),
+        attr(
+            "rounding",
+            Str,
+            Default::Str("round"),
+            "`floor`, `ceil` or `round`",
+        ),
+    ])
+    .compute(simulated_quantize_compute),
 ];
+
+fn same(_: &mut crate::RelCx<'_>) -> crate::RelResult {
+    Err(crate::Stop::Wait)
+}
+
+fn simulated_quantize(_: &mut crate::RelCx<'_>) -> crate::RelResult {
+    Err(crate::Stop::Wait)
+}
+
+fn same_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
+    Err("not written yet".into())
+}
+
+fn simulated_quantize_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
+    Err("not written yet".into())
+}

@@ -1,8 +1,63 @@
 //! The families, one file each. A new family is a new file and one line here.
 
+mod annotate;
+mod axes;
+mod binary;
+mod broadcast_to;
+mod cast;
+mod create;
+mod dyn_image;
+mod einsum;
 mod elementwise;
+mod fixed_point;
+mod fourier;
+mod gather;
+mod join;
+mod layout;
+mod memory;
 mod nn_conv;
 mod nn_dense;
+mod nn_pool;
+mod reduce;
+mod repeat;
+mod reshape;
+mod scan;
+mod scatter;
+mod search;
+mod select;
+mod shapes;
+mod slice;
+mod sort;
+mod sparse;
 
 /// All families.
-pub static FAMILIES: &[&[crate::OpDef]] = &[elementwise::OPS, nn_conv::OPS, nn_dense::OPS];
+pub static FAMILIES: &[&[crate::OpDef]] = &[
+    annotate::OPS,
+    axes::OPS,
+    binary::OPS,
+    broadcast_to::OPS,
+    cast::OPS,
+    create::OPS,
+    dyn_image::OPS,
+    einsum::OPS,
+    elementwise::OPS,
+    fixed_point::OPS,
+    fourier::OPS,
+    gather::OPS,
+    join::OPS,
+    layout::OPS,
+    memory::OPS,
+    nn_conv::OPS,
+    nn_dense::OPS, nn_pool::OPS,
+    reduce::OPS,
+    repeat::OPS,
+    reshape::OPS,
+    scan::OPS,
+    scatter::OPS,
+    search::OPS,
+    select::OPS,
+    shapes::OPS,
+    slice::OPS,
+    sort::OPS,
+    sparse::OPS,
+];

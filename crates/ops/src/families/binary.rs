@@ -1,0 +1,111 @@
+//! Binary operators on pairs of elements, with numpy's broadcasting.
+
+use crate::{ComputeError, Fusion, OpDef, RelCx, RelResult, Te, input};
+use relax_ir::{Shape, Type};
+use relax_loops::{BinOp, Ex};
+use relax_tensor::DType;
+
+macro_rules! binary {
+    ($($name:literal $rel:ident $op:expr, $doc:literal;)*) => {
+        /// The family.
+        pub static OPS: &[OpDef] = &[$(
+            OpDef::new($name, $doc, $rel)
+                .inputs(&[input("lhs", "the left operand"), input("rhs", "the right operand")])
+                .fusion(Fusion::Broadcast)
+                .compute(|te: &mut Te<'_>| -> Result<(), ComputeError> { te.broadcast($op) }),
+        )*];
+    };
+}
+
+binary! {
+    "add" broadcast |a, b| a + b, "The sum.";
+    "subtract" broadcast |a, b| a - b, "The difference.";
+    "multiply" broadcast |a, b| a * b, "The product.";
+    "divide" broadcast |a, b| a / b, "The quotient; of integers, truncated.";
+    "trunc_divide" broadcast |a, b| truncated(a, b), "The quotient, truncated.";
+    "floor_divide" broadcast |a, b| a.floor_div(b), "The quotient, rounded down.";
+    "mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
+    "trunc_mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
+    "floor_mod" broadcast |a, b| a.floor_mod(b), "The remainder with the sign of the right operand.";
+    "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.";
+    "maximum" broadcast |a, b| a.max(b), "The greater one.";
+    "minimum" broadcast |a, b| a.min(b), "The lesser one.";
+    "left_shift" broadcast |a, b| a.shl(b), "The bits of the left operand moved up.";
+    "right_shift" broadcast |a, b| a.shr(b), "The bits of the left operand moved down, the sign kept.";
+    "bitwise_and" broadcast |a, b| a & b, "Bits that both have.";
+    "bitwise_or" broadcast |a, b| a | b, "Bits that either has.";
+    "bitwise_xor" broadcast |a, b| a ^ b, "Bits that one of them has.";
+    "logical_and" broadcast |a, b| logical(BinOp::And, a, b), "Whether both hold.";
+    "logical_or" broadcast |a, b| logical(BinOp::Or, a, b), "Whether either holds.";
+    "logical_xor" broadcast |a, b| logical(BinOp::Xor, a, b), "Whether one of them holds.";
+    "equal" compare |a, b| a.eq(b), "Whether they are equal.";
+    "not_equal" compare |a, b| a.ne(b), "Whether they differ.";
+    "less" compare |a, b| a.lt(b), "Whether the left one is less.";
+    "less_equal" compare |a, b| a.le(b), "Whether the left one is less or equal.";
+    "greater" compare |a, b| a.gt(b), "Whether the left one is greater.";
+    "greater_equal" compare |a, b| a.ge(b), "Whether the left one is greater or equal.";
+}
+
+/// Truth of both operands combined, as a value of the operands' type.
+fn logical(op: BinOp, a: &Ex, b: &Ex) -> Ex {
+    a.cast(DType::BOOL)
+        .binary(op, &b.cast(DType::BOOL))
+        .cast(a.dtype())
+}
+
+/// The quotient without its fraction.
+fn truncated(a: &Ex, b: &Ex) -> Ex {
+    let q = a / b;
+    if q.dtype().is_float() {
+        q.unary(relax_loops::UnOp::Trunc)
+    } else {
+        q
+    }
+}
+
+/// Equal element types, shapes that broadcast; the result has the operands' element type.
+pub fn broadcast(cx: &mut RelCx<'_>) -> RelResult {
+    broadcast_to(cx, None)
+}
+
+/// Equal element types, shapes that broadcast; the result is `bool`.
+fn compare(cx: &mut RelCx<'_>) -> RelResult {
+    broadcast_to(cx, Some(DType::BOOL))
+}
+
+fn broadcast_to(cx: &mut RelCx<'_>, result: Option<DType>) -> RelResult {
+    let (a, b) = (cx.tensor(0)?, cx.tensor(1)?);
+    let dtype = cx.require_dtype(
+        a.dtype,
+        b.dtype,
+        crate::Subject::Call,
+        "operands have one element type",
+    )?;
+    let dtype = result.map_or(dtype, Into::into);
+    match (&a.shape, &b.shape) {
+        (Shape::Dims(x), Shape::Dims(y)) => {
+            let dims = cx.broadcast(x, y)?;
+            cx.set_tensor(dims, dtype)
+        }
+        // Two equal shapes broadcast to themselves, whatever they are.
+        (x, y) if x == y && !matches!(x, Shape::Unknown) => {
+            let shape = a.shape.clone();
+            let t = cx
+                .host
+                .types_mut()
+                .intern(Type::Tensor(relax_ir::TensorType { shape, dtype }));
+            cx.set_out(t)
+        }
+        // A scalar takes the other one's shape, even where that is not known.
+        (Shape::Dims(d), other) | (other, Shape::Dims(d)) if d.is_empty() => {
+            let shape = other.clone();
+            let t = cx
+                .host
+                .types_mut()
+                .intern(Type::Tensor(relax_ir::TensorType { shape, dtype }));
+            cx.set_out(t)
+        }
+        (Shape::Unknown, _) | (_, Shape::Unknown) => cx.finish_unranked(dtype),
+        _ => Err(crate::Stop::Wait),
+    }
+}
