@@ -9,12 +9,18 @@
 //! Invariant: depth is data. No function of this room recurses over expressions, patterns or types.
 
 mod attrs;
+mod copy;
 mod expr;
 mod module;
 mod rel;
+mod rewrite;
+mod scope;
+mod show;
 mod types;
+mod visit;
 
 pub use attrs::{AttrValue, Attrs, AttrsId};
+pub use copy::{Copier, TypeSubst};
 pub use expr::{
     Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
     VarId, VarStyle,
@@ -24,7 +30,10 @@ pub use module::{
     OpId, UserOp,
 };
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
+pub use rewrite::{Memo, inline_call};
+pub use scope::{ScopeId, ScopeKind, Scopes};
 pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,
     TypeArena, TypeId, TypeInfer, TypeParam, TypeParamId,
 };
+pub use visit::IdSet;

@@ -1,0 +1,396 @@
+//! Deep copies with fresh variables.
+
+use relax_sym::{Atom, Dim, DimVar};
+use rustc_hash::FxHashMap;
+
+use crate::rewrite::Memo;
+use crate::{
+    Block, Clause, Constraint, DTy, Expr, ExprId, FuncId, FuncType, Function, Module, PatId,
+    Pattern, Shape, TensorType, Type, TypeArena, TypeId, TypeParamId, VarId,
+};
+
+/// What takes the place of type parameters and dimension variables in types.
+#[derive(Clone, Default, Debug)]
+pub struct TypeSubst {
+    /// For parameters of kind `Type`.
+    pub types: FxHashMap<TypeParamId, TypeId>,
+    /// For parameters of kind `Shape`.
+    pub shapes: FxHashMap<TypeParamId, Shape>,
+    /// For parameters of kind `BaseType`.
+    pub dtypes: FxHashMap<TypeParamId, DTy>,
+    /// For dimension variables.
+    pub dims: FxHashMap<DimVar, Dim>,
+    /// For parameters that a function type itself binds, where they are to be renamed.
+    pub params: FxHashMap<TypeParamId, TypeParamId>,
+    done: FxHashMap<TypeId, TypeId>,
+}
+
+impl TypeSubst {
+    /// The substitution that changes nothing yet.
+    pub fn new() -> TypeSubst {
+        TypeSubst::default()
+    }
+    /// Whether nothing is replaced.
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+            && self.shapes.is_empty()
+            && self.dtypes.is_empty()
+            && self.dims.is_empty()
+            && self.params.is_empty()
+    }
+    /// Forgets results: call it after changing the maps.
+    pub fn reset(&mut self) {
+        self.done.clear();
+    }
+
+    /// A dimension with replacements.
+    pub fn dim(&self, dim: &Dim) -> Dim {
+        if self.dims.is_empty() {
+            return dim.clone();
+        }
+        dim.substitute(&|atom| match atom {
+            Atom::Var(v) => self.dims.get(&v).cloned(),
+            Atom::Infer(_) => None,
+        })
+    }
+    /// A shape with replacements.
+    pub fn shape(&self, shape: &Shape) -> Shape {
+        match shape {
+            Shape::Dims(dims) => Shape::Dims(dims.iter().map(|d| self.dim(d)).collect()),
+            Shape::Param(p) => self.shapes.get(p).unwrap_or(shape).clone(),
+            Shape::Unknown | Shape::Infer(_) => shape.clone(),
+        }
+    }
+    /// An element type with replacements.
+    pub fn dtype(&self, dtype: DTy) -> DTy {
+        match dtype {
+            DTy::Param(p) => self.dtypes.get(&p).copied().unwrap_or(dtype),
+            DTy::Known(_) | DTy::Unknown | DTy::Infer(_) => dtype,
+        }
+    }
+
+    /// A type with replacements.
+    pub fn ty(&mut self, types: &mut TypeArena, root: TypeId) -> TypeId {
+        if self.is_empty() {
+            return root;
+        }
+        let mut stack = vec![(root, false)];
+        while let Some((ty, expanded)) = stack.pop() {
+            if self.done.contains_key(&ty) {
+                continue;
+            }
+            if !expanded {
+                stack.push((ty, true));
+                stack.extend(types.children(ty).into_iter().map(|c| (c, false)));
+                continue;
+            }
+            let new = self.rebuild(types, ty);
+            self.done.insert(ty, new);
+        }
+        self.done[&root]
+    }
+
+    fn rebuild(&self, types: &mut TypeArena, ty: TypeId) -> TypeId {
+        let all =
+            |list: &[TypeId]| -> Box<[TypeId]> { list.iter().map(|t| self.done[t]).collect() };
+        let new = match &types[ty] {
+            Type::Tensor(t) => Type::Tensor(TensorType {
+                shape: self.shape(&t.shape),
+                dtype: self.dtype(t.dtype),
+            }),
+            Type::Shape(s) => Type::Shape(self.shape(s)),
+            Type::Tuple(fields) => Type::Tuple(all(fields)),
+            Type::Func(f) => Type::Func(Box::new(FuncType {
+                params: f
+                    .params
+                    .iter()
+                    .map(|p| self.params.get(p).copied().unwrap_or(*p))
+                    .collect(),
+                dims: f
+                    .dims
+                    .iter()
+                    .map(|v| match self.dims.get(v).and_then(Dim::as_atom) {
+                        Some(Atom::Var(new)) => new,
+                        _ => *v,
+                    })
+                    .collect(),
+                args: all(&f.args),
+                ret: self.done[&f.ret],
+                constraints: f
+                    .constraints
+                    .iter()
+                    .map(|c| Constraint {
+                        rel: c.rel,
+                        args: all(&c.args),
+                    })
+                    .collect(),
+            })),
+            Type::Adt(adt, args) => Type::Adt(*adt, all(args)),
+            Type::Ref(t) => Type::Ref(self.done[t]),
+            Type::Param(p) => return self.types.get(p).copied().unwrap_or(ty),
+            Type::Object | Type::Infer(_) | Type::Error => return ty,
+        };
+        types.intern(new)
+    }
+}
+
+/// Copies expressions so that every variable they bind is new.
+///
+/// A copier remembers what it copied: two calls on the same copier share the copies of shared
+/// nodes. Use a new copier for each copy that must stand alone.
+#[derive(Clone, Default, Debug)]
+pub struct Copier {
+    /// What takes the place of variables: preset it to substitute, read it to find the new
+    /// variables.
+    pub values: FxHashMap<VarId, ExprId>,
+    /// The same for type parameters and dimension variables.
+    pub types: TypeSubst,
+    vars: FxHashMap<VarId, VarId>,
+    memo: Memo,
+}
+
+impl Copier {
+    /// A copier that has seen nothing.
+    pub fn new() -> Copier {
+        Copier::default()
+    }
+
+    /// The copy of a variable that a copied expression binds.
+    pub fn var(&self, old: VarId) -> Option<VarId> {
+        self.vars.get(&old).copied()
+    }
+
+    fn fresh(&mut self, m: &mut Module, old: VarId) -> VarId {
+        if let Some(&new) = self.vars.get(&old) {
+            return new;
+        }
+        let mut var = m.vars[old].clone();
+        var.ty = var.ty.map(|t| self.types.ty(&mut m.types, t));
+        let new = m.vars.push(var);
+        if let Some(attrs) = m.var_attrs.get(&old).cloned() {
+            m.var_attrs.insert(new, attrs);
+        }
+        self.vars.insert(old, new);
+        let expr = m.add(Expr::Var(new), relax_base::Span::NONE);
+        self.values.entry(old).or_insert(expr);
+        new
+    }
+
+    /// A copy of everything under `root`.
+    pub fn expr(&mut self, m: &mut Module, root: ExprId) -> ExprId {
+        let order = m.post_order_within([root], |id| !self.memo.contains_key(&id));
+        // Dimension variables and type parameters first: annotations everywhere may name them.
+        for &id in &order {
+            self.bind_types(m, id);
+        }
+        for &id in &order {
+            for var in m.bound_vars(id) {
+                if !self.values.contains_key(&var) {
+                    self.fresh(m, var);
+                }
+            }
+        }
+        for &old in &order {
+            if !self.memo.contains_key(&old) {
+                let new = self.node(m, old);
+                self.memo.insert(old, new);
+            }
+        }
+        self.memo[&root]
+    }
+
+    /// A copy of a function, its parameters, type parameters and dimension variables included.
+    pub fn func(&mut self, m: &mut Module, func: FuncId) -> FuncId {
+        self.bind_func_types(m, func);
+        for param in m.funcs[func].params.clone() {
+            self.fresh(m, param);
+        }
+        let body = m.funcs[func].body;
+        self.expr(m, body);
+        self.function(m, func)
+    }
+
+    fn bind_func_types(&mut self, m: &mut Module, func: FuncId) {
+        let function = &m.funcs[func];
+        let (params, dims) = (function.type_params.clone(), function.dims.clone());
+        for old in params {
+            if !self.types.params.contains_key(&old) {
+                let param = m.types.params[old].clone();
+                let new = m.types.params.push(param);
+                let ty = m.types.intern(Type::Param(new));
+                self.types.params.insert(old, new);
+                self.types.types.insert(old, ty);
+                self.types.shapes.insert(old, Shape::Param(new));
+                self.types.dtypes.insert(old, DTy::Param(new));
+            }
+        }
+        for dim in dims {
+            self.fresh_dim(m, dim);
+        }
+    }
+
+    fn fresh_dim(&mut self, m: &mut Module, old: DimVar) {
+        if !self.types.dims.contains_key(&old) {
+            let info = m.dims[old].clone();
+            let new = Dim::var(m.dims.push(info));
+            self.types.dims.insert(old, new);
+        }
+    }
+
+    fn bind_types(&mut self, m: &mut Module, id: ExprId) {
+        if let Expr::Func(f) = m.exprs[id] {
+            self.bind_func_types(m, f);
+        }
+    }
+
+    fn node(&mut self, m: &mut Module, old: ExprId) -> ExprId {
+        let node = m.map_children(old, |c| self.memo[&c]);
+        let new = match &m.exprs[node] {
+            Expr::Var(v) => return self.values.get(v).copied().unwrap_or(node),
+            // A constant keeps its identity for nothing; all other leaves are names.
+            _ if m.is_leaf(node) => return node,
+            Expr::Func(f) => {
+                let f = *f;
+                Expr::Func(self.function(m, f))
+            }
+            &Expr::Let { var, value, body } => Expr::Let {
+                var: self.vars.get(&var).copied().unwrap_or(var),
+                value,
+                body,
+            },
+            Expr::Match {
+                value,
+                clauses,
+                complete,
+            } => {
+                let (value, complete, clauses) = (*value, *complete, clauses.clone());
+                let clauses = clauses.iter().map(|c| Clause {
+                    pattern: self.pattern(m, c.pattern),
+                    body: c.body,
+                });
+                Expr::Match {
+                    value,
+                    clauses: clauses.collect(),
+                    complete,
+                }
+            }
+            &Expr::Dataflow { block, body } => {
+                let rename = |v: VarId| self.vars.get(&v).copied().unwrap_or(v);
+                let old = &m.blocks[block];
+                let block = Block {
+                    bindings: old
+                        .bindings
+                        .iter()
+                        .map(|b| crate::Binding {
+                            var: rename(b.var),
+                            value: b.value,
+                        })
+                        .collect(),
+                    outputs: old.outputs.iter().map(|&v| rename(v)).collect(),
+                    span: old.span,
+                };
+                Expr::Dataflow {
+                    block: m.blocks.push(block),
+                    body,
+                }
+            }
+            Expr::Shape(dims) => Expr::Shape(dims.iter().map(|d| self.types.dim(d)).collect()),
+            Expr::MatchShape { value, dims } => Expr::MatchShape {
+                value: *value,
+                dims: dims.iter().map(|d| self.types.dim(d)).collect(),
+            },
+            &Expr::MatchCast { value, ty } => Expr::MatchCast {
+                value,
+                ty: self.types.ty(&mut m.types, ty),
+            },
+            &Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            } => {
+                let types = m.type_args(type_args).to_vec();
+                let types: Vec<_> = types
+                    .into_iter()
+                    .map(|t| self.types.ty(&mut m.types, t))
+                    .collect();
+                Expr::Call {
+                    callee,
+                    args,
+                    attrs,
+                    type_args: m.make_type_args(&types),
+                }
+            }
+            other => other.clone(),
+        };
+        m.add(new, m.span(old))
+    }
+
+    /// The function around the body that was copied already.
+    fn function(&mut self, m: &mut Module, func: FuncId) -> FuncId {
+        let old = m.funcs[func].clone();
+        let mut ty = |m: &mut Module, t: TypeId| self.types.ty(&mut m.types, t);
+        let ret = old.ret.map(|t| ty(m, t));
+        let constraints = old.constraints.iter().map(|c| Constraint {
+            rel: c.rel,
+            args: c.args.iter().map(|&t| ty(m, t)).collect(),
+        });
+        let constraints = constraints.collect();
+        let new = Function {
+            type_params: old
+                .type_params
+                .iter()
+                .map(|p| self.types.params[p])
+                .collect(),
+            dims: old
+                .dims
+                .iter()
+                .map(|v| match self.types.dims[v].as_atom() {
+                    Some(Atom::Var(new)) => new,
+                    _ => *v,
+                })
+                .collect(),
+            params: old
+                .params
+                .iter()
+                .map(|p| self.vars.get(p).copied().unwrap_or(*p))
+                .collect(),
+            ret,
+            constraints,
+            // `map_children` may have put the new body in place already.
+            body: self.memo.get(&old.body).copied().unwrap_or(old.body),
+            attrs: old.attrs,
+            span: old.span,
+        };
+        m.funcs.push(new)
+    }
+
+    fn pattern(&mut self, m: &mut Module, root: PatId) -> PatId {
+        let mut done: FxHashMap<PatId, PatId> = FxHashMap::default();
+        for id in m.sub_patterns(root).into_iter().rev() {
+            let all = |args: &[PatId]| args.iter().map(|a| done[a]).collect();
+            let new = match &m.patterns[id] {
+                Pattern::Wildcard => Pattern::Wildcard,
+                Pattern::Var(v) => Pattern::Var(self.vars.get(v).copied().unwrap_or(*v)),
+                Pattern::Ctor(c, args) => Pattern::Ctor(*c, all(args)),
+                Pattern::Tuple(args) => Pattern::Tuple(all(args)),
+            };
+            let span = m.pattern_spans[id];
+            let new = m.patterns.push(new);
+            m.pattern_spans.set(new, span);
+            done.insert(id, new);
+        }
+        done[&root]
+    }
+}
+
+impl Module {
+    /// A copy of everything under `root` in which every bound variable is new.
+    pub fn copy_fresh(&mut self, root: ExprId) -> ExprId {
+        Copier::new().expr(self, root)
+    }
+    /// A copy of a function in which every variable is new.
+    pub fn copy_func(&mut self, func: FuncId) -> FuncId {
+        Copier::new().func(self, func)
+    }
+}

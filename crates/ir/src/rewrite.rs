@@ -1,0 +1,224 @@
+//! Making new expressions from old ones: bottom-up rewriting, substitution, copies with fresh
+//! variables.
+//!
+//! Nodes are immutable: a rewriter makes new nodes where something changed and keeps the old ids
+//! where nothing did, so shared nodes stay shared.
+//! Invariant: none of these functions recurses.
+
+use relax_base::Span;
+use rustc_hash::FxHashMap;
+
+use crate::{Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, VarId};
+
+/// What became of expressions that a rewriter has seen.
+pub type Memo = FxHashMap<ExprId, ExprId>;
+
+impl Module {
+    /// The span of an expression, to be given to what replaces it.
+    pub fn span(&self, id: ExprId) -> Span {
+        self.spans[id]
+    }
+
+    /// The same expression over other sub-expressions: `f` maps each direct sub-expression
+    /// ([`Module::for_each_child`] lists them in the same order). The result is `id` itself when
+    /// `f` changes nothing. Closures and dataflow blocks are copied around their new parts and
+    /// keep their variables.
+    pub fn map_children(&mut self, id: ExprId, mut f: impl FnMut(ExprId) -> ExprId) -> ExprId {
+        let mut changed = false;
+        let mut g = |old: ExprId| {
+            let new = f(old);
+            changed |= new != old;
+            new
+        };
+        let new = match &self.exprs[id] {
+            Expr::Var(_)
+            | Expr::Global(_)
+            | Expr::Op(_)
+            | Expr::Ctor(_)
+            | Expr::Extern(_)
+            | Expr::Const(_)
+            | Expr::Shape(_)
+            | Expr::Error => return id,
+            Expr::Tuple(fields) => {
+                let fields: Vec<_> = self.list(*fields).iter().map(|&e| g(e)).collect();
+                if !changed {
+                    return id;
+                }
+                Expr::Tuple(self.make_list(&fields))
+            }
+            Expr::Proj { tuple, index } => Expr::Proj {
+                tuple: g(*tuple),
+                index: *index,
+            },
+            Expr::Func(func) => {
+                let func = *func;
+                let body = g(self.funcs[func].body);
+                if !changed {
+                    return id;
+                }
+                let function = Function {
+                    body,
+                    ..self.funcs[func].clone()
+                };
+                Expr::Func(self.funcs.push(function))
+            }
+            &Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            } => {
+                let callee = g(callee);
+                let items: Vec<_> = self.list(args).iter().map(|&e| g(e)).collect();
+                if !changed {
+                    return id;
+                }
+                Expr::Call {
+                    callee,
+                    args: self.make_list(&items),
+                    attrs,
+                    type_args,
+                }
+            }
+            Expr::Let { var, value, body } => Expr::Let {
+                var: *var,
+                value: g(*value),
+                body: g(*body),
+            },
+            Expr::If {
+                cond,
+                then,
+                otherwise,
+            } => Expr::If {
+                cond: g(*cond),
+                then: g(*then),
+                otherwise: g(*otherwise),
+            },
+            Expr::Match {
+                value,
+                clauses,
+                complete,
+            } => {
+                let value = g(*value);
+                let map = |c: &Clause| Clause {
+                    pattern: c.pattern,
+                    body: g(c.body),
+                };
+                Expr::Match {
+                    value,
+                    clauses: clauses.iter().map(map).collect(),
+                    complete: *complete,
+                }
+            }
+            Expr::RefNew(e) => Expr::RefNew(g(*e)),
+            Expr::RefRead(e) => Expr::RefRead(g(*e)),
+            Expr::RefWrite(cell, value) => Expr::RefWrite(g(*cell), g(*value)),
+            Expr::MatchShape { value, dims } => Expr::MatchShape {
+                value: g(*value),
+                dims: dims.clone(),
+            },
+            Expr::MatchCast { value, ty } => Expr::MatchCast {
+                value: g(*value),
+                ty: *ty,
+            },
+            Expr::Dataflow { block, body } => {
+                let (old, body) = (*block, *body);
+                let map = |b: &Binding| Binding {
+                    var: b.var,
+                    value: g(b.value),
+                };
+                let bindings = self.blocks[old].bindings.iter().map(map).collect();
+                let body = g(body);
+                if !changed {
+                    return id;
+                }
+                let block = Block {
+                    bindings,
+                    ..self.blocks[old].clone()
+                };
+                Expr::Dataflow {
+                    block: self.blocks.push(block),
+                    body,
+                }
+            }
+        };
+        if changed {
+            self.add(new, self.span(id))
+        } else {
+            id
+        }
+    }
+
+    /// Rewrites everything under `root`, sub-expressions first, each shared node once. `f` gets a
+    /// node whose sub-expressions are already the new ones, and the old node; it returns what
+    /// takes its place (the node itself to leave it). `memo` holds what was rewritten before and
+    /// after: give the same memo for all functions of a module, so that nodes stay shared.
+    pub fn rewrite(
+        &mut self,
+        root: ExprId,
+        memo: &mut Memo,
+        mut f: impl FnMut(&mut Module, ExprId, ExprId) -> ExprId,
+    ) -> ExprId {
+        let order = self.post_order_within([root], |id| !memo.contains_key(&id));
+        for old in order {
+            if memo.contains_key(&old) {
+                continue;
+            }
+            let node = self.map_children(old, |c| memo[&c]);
+            let new = f(self, node, old);
+            memo.insert(old, new);
+        }
+        memo[&root]
+    }
+
+    /// Rewrites the bodies of all functions with [`Module::rewrite`]; whether anything changed.
+    pub fn rewrite_globals(
+        &mut self,
+        mut f: impl FnMut(&mut Module, ExprId, ExprId) -> ExprId,
+    ) -> bool {
+        let (mut memo, mut changed) = (Memo::default(), false);
+        for (id, body) in self.global_bodies() {
+            let new = self.rewrite(body, &mut memo, &mut f);
+            changed |= new != body;
+            self.set_global_body(id, new);
+        }
+        changed
+    }
+
+    /// Gives a global function another body.
+    pub fn set_global_body(&mut self, id: crate::GlobalId, body: ExprId) {
+        let func = self.global_func(id).expect("the global is a function");
+        if self.funcs[func].body != body {
+            let function = Function {
+                body,
+                ..self.funcs[func].clone()
+            };
+            let func = self.funcs.push(function);
+            self.globals[id].kind = crate::GlobalKind::Func(func);
+        }
+    }
+
+    /// `root` with expressions in place of variables. Variables are ids with one binding place
+    /// each, so no name is captured; but a replacement that itself binds variables may come out in
+    /// several places: copy it with [`Module::copy_fresh`] then.
+    pub fn substitute(&mut self, root: ExprId, values: &FxHashMap<VarId, ExprId>) -> ExprId {
+        self.rewrite(root, &mut Memo::default(), |m, new, _| match m.exprs[new] {
+            Expr::Var(v) => values.get(&v).copied().unwrap_or(new),
+            _ => new,
+        })
+    }
+}
+
+/// The new body of a function whose parameters get values: [`Module::copy_fresh`] with the
+/// arguments in place of the parameters. `None` when the numbers differ.
+pub fn inline_call(m: &mut Module, func: FuncId, args: &[ExprId]) -> Option<ExprId> {
+    let function = &m.funcs[func];
+    if function.params.len() != args.len() {
+        return None;
+    }
+    let values = function.params.iter().copied().zip(args.iter().copied());
+    let mut copy = crate::Copier::new();
+    copy.values = values.collect();
+    let body = function.body;
+    Some(copy.expr(m, body))
+}

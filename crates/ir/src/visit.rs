@@ -1,0 +1,279 @@
+//! Walks over the expression graph: children, orders, uses, free variables.
+//!
+//! Invariant: every walk keeps its own stack; none recurses.
+
+use relax_base::Id;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{Expr, ExprId, GlobalId, GlobalKind, Module, PatId, Pattern, VarId};
+
+/// A set of ids of one arena, one bit each.
+#[derive(Clone, Default, Debug)]
+pub struct IdSet {
+    words: Vec<u64>,
+}
+
+impl IdSet {
+    /// The empty set.
+    pub fn new() -> IdSet {
+        IdSet::default()
+    }
+    /// Adds an id; whether it was new.
+    pub fn insert(&mut self, id: impl Id) -> bool {
+        let (word, bit) = (id.index() / 64, 1u64 << (id.index() % 64));
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        let new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        new
+    }
+    /// Whether the id is in the set.
+    pub fn contains(&self, id: impl Id) -> bool {
+        self.words
+            .get(id.index() / 64)
+            .is_some_and(|w| w & (1 << (id.index() % 64)) != 0)
+    }
+}
+
+impl Module {
+    /// Calls `f` with each direct sub-expression, in order of evaluation. The body of a closure and
+    /// the bindings of a dataflow block count as sub-expressions.
+    pub fn for_each_child(&self, id: ExprId, mut f: impl FnMut(ExprId)) {
+        match &self.exprs[id] {
+            Expr::Var(_)
+            | Expr::Global(_)
+            | Expr::Op(_)
+            | Expr::Ctor(_)
+            | Expr::Extern(_)
+            | Expr::Const(_)
+            | Expr::Shape(_)
+            | Expr::Error => {}
+            Expr::Tuple(fields) => self.list(*fields).iter().copied().for_each(f),
+            Expr::Proj { tuple, index: _ } => f(*tuple),
+            Expr::Func(func) => f(self.funcs[*func].body),
+            Expr::Call {
+                callee,
+                args,
+                attrs: _,
+                type_args: _,
+            } => {
+                f(*callee);
+                self.list(*args).iter().copied().for_each(f);
+            }
+            Expr::Let {
+                var: _,
+                value,
+                body,
+            } => {
+                f(*value);
+                f(*body);
+            }
+            Expr::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                f(*cond);
+                f(*then);
+                f(*otherwise);
+            }
+            Expr::Match {
+                value,
+                clauses,
+                complete: _,
+            } => {
+                f(*value);
+                clauses.iter().for_each(|c| f(c.body));
+            }
+            Expr::RefNew(e) | Expr::RefRead(e) => f(*e),
+            Expr::RefWrite(cell, value) => {
+                f(*cell);
+                f(*value);
+            }
+            Expr::MatchShape { value, dims: _ } | Expr::MatchCast { value, ty: _ } => f(*value),
+            Expr::Dataflow { block, body } => {
+                self.blocks[*block].bindings.iter().for_each(|b| f(b.value));
+                f(*body);
+            }
+        }
+    }
+
+    /// Whether an expression is a leaf of the graph: a name or a constant. Leaves have no identity
+    /// of their own: two nodes for the same variable mean the same.
+    pub fn is_leaf(&self, id: ExprId) -> bool {
+        matches!(
+            self.exprs[id],
+            Expr::Var(_)
+                | Expr::Global(_)
+                | Expr::Op(_)
+                | Expr::Ctor(_)
+                | Expr::Extern(_)
+                | Expr::Const(_)
+        )
+    }
+
+    /// The expressions reachable from `roots`, each once, sub-expressions first.
+    pub fn post_order(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<ExprId> {
+        self.post_order_within(roots, |_| true)
+    }
+
+    /// [`Module::post_order`] without the sub-expressions of nodes for which `enter` is false.
+    pub fn post_order_within(
+        &self,
+        roots: impl IntoIterator<Item = ExprId>,
+        mut enter: impl FnMut(ExprId) -> bool,
+    ) -> Vec<ExprId> {
+        let (mut seen, mut order) = (IdSet::new(), Vec::new());
+        // The flag says that the sub-expressions were pushed already.
+        let mut stack: Vec<(ExprId, bool)> = Vec::new();
+        for root in roots {
+            stack.push((root, false));
+            while let Some((id, expanded)) = stack.pop() {
+                if expanded {
+                    order.push(id);
+                    continue;
+                }
+                if !seen.insert(id) {
+                    continue;
+                }
+                stack.push((id, true));
+                if enter(id) {
+                    let first = stack.len();
+                    self.for_each_child(id, |c| {
+                        if !seen.contains(c) {
+                            stack.push((c, false));
+                        }
+                    });
+                    stack[first..].reverse();
+                }
+            }
+        }
+        order
+    }
+
+    /// The expressions reachable from `roots`, each once, users before what they use first.
+    pub fn pre_order(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<ExprId> {
+        let (mut seen, mut order) = (IdSet::new(), Vec::new());
+        let mut stack = Vec::new();
+        for root in roots {
+            stack.push(root);
+            while let Some(id) = stack.pop() {
+                if !seen.insert(id) {
+                    continue;
+                }
+                order.push(id);
+                let first = stack.len();
+                self.for_each_child(id, |c| stack.push(c));
+                stack[first..].reverse();
+            }
+        }
+        order
+    }
+
+    /// How many places under `roots` use each expression: the number of edges that lead to it from
+    /// different nodes or different positions of one node. Roots count only their other uses.
+    pub fn use_counts(
+        &self,
+        roots: impl IntoIterator<Item = ExprId>,
+    ) -> relax_base::SideTable<ExprId, u32> {
+        let mut uses = relax_base::SideTable::default();
+        for id in self.post_order(roots) {
+            self.for_each_child(id, |c| *uses.entry(c) += 1);
+        }
+        uses
+    }
+
+    /// The variables that an expression itself binds, in order: of a `let`, of a function's
+    /// parameters, of patterns, of a dataflow block.
+    pub fn bound_vars(&self, id: ExprId) -> Vec<VarId> {
+        match &self.exprs[id] {
+            Expr::Let { var, .. } => vec![*var],
+            Expr::Func(f) => self.funcs[*f].params.clone(),
+            Expr::Match { clauses, .. } => {
+                let mut vars = Vec::new();
+                for clause in clauses {
+                    vars.extend(self.pattern_vars(clause.pattern));
+                }
+                vars
+            }
+            Expr::Dataflow { block, .. } => {
+                self.blocks[*block].bindings.iter().map(|b| b.var).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// All patterns inside a pattern, itself first, left to right.
+    pub fn sub_patterns(&self, pattern: PatId) -> Vec<PatId> {
+        let (mut order, mut stack) = (Vec::new(), vec![pattern]);
+        while let Some(id) = stack.pop() {
+            order.push(id);
+            match &self.patterns[id] {
+                Pattern::Wildcard | Pattern::Var(_) => {}
+                Pattern::Ctor(_, args) | Pattern::Tuple(args) => {
+                    stack.extend(args.iter().rev());
+                }
+            }
+        }
+        order
+    }
+
+    /// The variables that a pattern binds, left to right.
+    pub fn pattern_vars(&self, pattern: PatId) -> Vec<VarId> {
+        self.sub_patterns(pattern)
+            .into_iter()
+            .filter_map(|p| match self.patterns[p] {
+                Pattern::Var(v) => Some(v),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The variables that stand under `root` without being bound there, in order of first use.
+    pub fn free_vars(&self, root: ExprId) -> Vec<VarId> {
+        let order = self.post_order([root]);
+        let mut bound: FxHashSet<VarId> = FxHashSet::default();
+        for &id in &order {
+            bound.extend(self.bound_vars(id));
+        }
+        // One of a kind: every variable has one binding place, so being bound anywhere under the
+        // root and being bound where it is used are the same.
+        let mut free = Vec::new();
+        for &id in &order {
+            if let Expr::Var(v) = self.exprs[id]
+                && bound.insert(v)
+            {
+                free.push(v);
+            }
+        }
+        free
+    }
+
+    /// The bodies of all functions, in order of the text.
+    pub fn global_bodies(&self) -> Vec<(GlobalId, ExprId)> {
+        let body = |(id, g): (GlobalId, &crate::Global)| match g.kind {
+            GlobalKind::Func(f) => Some((id, self.funcs[f].body)),
+            GlobalKind::Prim(_) => None,
+        };
+        self.globals.iter().filter_map(body).collect()
+    }
+
+    /// The globals that each function mentions, in order of first mention.
+    pub fn call_graph(&self) -> FxHashMap<GlobalId, Vec<GlobalId>> {
+        let mut graph = FxHashMap::default();
+        for (id, body) in self.global_bodies() {
+            let mut seen = FxHashSet::default();
+            let mut callees = Vec::new();
+            for e in self.post_order([body]) {
+                if let Expr::Global(g) = self.exprs[e]
+                    && seen.insert(g)
+                {
+                    callees.push(g);
+                }
+            }
+            graph.insert(id, callees);
+        }
+        graph
+    }
+}
