@@ -147,6 +147,8 @@ pub struct OpDef {
     /// metadata section (`f(%x, meta[relay.attrs.ScanopAttrs][0])`), for operators that TVM
     /// registers without an attribute type; `None` where they are written as `name=value`.
     pub meta_attrs: Option<&'static str>,
+    /// The infix spelling that stands for it (`+`); empty for none.
+    pub sugar: &'static str,
     /// Its type relation.
     pub relation: RelFn,
     /// Its computation; `None` only for operators that the compiler treats itself
@@ -171,6 +173,7 @@ impl OpDef {
             arity: Arity::Fixed,
             attrs: &[],
             meta_attrs: None,
+            sugar: "",
             relation,
             compute: None,
             fusion: Fusion::Opaque,
@@ -184,6 +187,11 @@ impl OpDef {
     /// Declares the inputs.
     pub const fn inputs(mut self, inputs: &'static [Input]) -> OpDef {
         self.inputs = inputs;
+        self
+    }
+    /// Gives the infix spelling.
+    pub const fn sugar(mut self, sugar: &'static str) -> OpDef {
+        self.sugar = sugar;
         self
     }
     /// Takes any number of arguments.

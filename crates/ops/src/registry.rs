@@ -12,6 +12,7 @@ use crate::families::FAMILIES;
 pub struct Registry {
     ops: Vec<&'static OpDef>,
     names: FxHashMap<&'static str, OpId>,
+    sugar: FxHashMap<&'static str, OpId>,
 }
 
 /// The registry.
@@ -25,7 +26,11 @@ pub fn registry() -> &'static Registry {
             .enumerate()
             .map(|(i, op)| (op.name, OpId(i as u32)))
             .collect();
-        Registry { ops, names }
+        let sugar = (ops.iter().enumerate())
+            .filter(|(_, op)| !op.sugar.is_empty())
+            .map(|(i, op)| (op.sugar, OpId(i as u32)))
+            .collect();
+        Registry { ops, names, sugar }
     })
 }
 
@@ -33,6 +38,20 @@ impl Registry {
     /// The operator of that name.
     pub fn find(&self, name: &str) -> Option<OpId> {
         self.names.get(name).copied()
+    }
+    /// The operator that an infix spelling (`+`) stands for.
+    pub fn sugar(&self, spelling: &str) -> Option<OpId> {
+        self.sugar.get(spelling).copied()
+    }
+    /// The type relation that the text knows by this name (`where Broadcast`).
+    pub fn relation(&self, name: &str) -> Option<crate::RelFn> {
+        (crate::families::RELATIONS.iter())
+            .find(|r| r.0 == name)
+            .map(|r| r.1)
+    }
+    /// The names of all relations that the text knows.
+    pub fn relation_names(&self) -> impl Iterator<Item = &'static str> {
+        crate::families::RELATIONS.iter().map(|r| r.0)
     }
     /// The definition of a built-in operator; `None` for `op` items of a module.
     pub fn get(&self, id: OpId) -> Option<&'static OpDef> {

@@ -61,3 +61,9 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     sort::OPS,
     sparse::OPS,
 ];
+
+/// Type relations that the text knows by name, for `where` clauses.
+pub static RELATIONS: &[(&str, crate::RelFn)] = &[
+    ("Broadcast", binary::broadcast),
+    ("Identity", elementwise::identity),
+];
