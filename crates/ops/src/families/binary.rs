@@ -6,7 +6,7 @@ use relax_loops::{BinOp, Ex};
 use relax_tensor::DType;
 
 macro_rules! binary {
-    ($($name:literal $(as $sugar:literal)? $rel:ident $op:expr, $doc:literal;)*) => {
+    ($($name:literal $(($sugar:literal))? $rel:ident $op:expr, $doc:literal;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[$(
             OpDef::new($name, $doc, $rel)
@@ -19,15 +19,15 @@ macro_rules! binary {
 }
 
 binary! {
-    "add" as "+" broadcast |a, b| a + b, "The sum.";
-    "subtract" as "-" broadcast |a, b| a - b, "The difference.";
-    "multiply" as "*" broadcast |a, b| a * b, "The product.";
-    "divide" as "/" broadcast |a, b| a / b, "The quotient; of integers, truncated.";
+    "add" ("+") broadcast |a, b| a + b, "The sum.";
+    "subtract" ("-") broadcast |a, b| a - b, "The difference.";
+    "multiply" ("*") broadcast |a, b| a * b, "The product.";
+    "divide" ("/") broadcast |a, b| a / b, "The quotient; of integers, truncated.";
     "trunc_divide" broadcast |a, b| truncated(a, b), "The quotient, truncated.";
     "floor_divide" broadcast |a, b| a.floor_div(b), "The quotient, rounded down.";
     "mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "trunc_mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
-    "floor_mod" as "%" broadcast |a, b| a.floor_mod(b), "The remainder with the sign of the right operand.";
+    "floor_mod" ("%") broadcast |a, b| a.floor_mod(b), "The remainder with the sign of the right operand.";
     "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.";
     "maximum" broadcast |a, b| a.max(b), "The greater one.";
     "minimum" broadcast |a, b| a.min(b), "The lesser one.";
@@ -36,15 +36,15 @@ binary! {
     "bitwise_and" broadcast |a, b| a & b, "Bits that both have.";
     "bitwise_or" broadcast |a, b| a | b, "Bits that either has.";
     "bitwise_xor" broadcast |a, b| a ^ b, "Bits that one of them has.";
-    "logical_and" as "&&" broadcast |a, b| logical(BinOp::And, a, b), "Whether both hold.";
-    "logical_or" as "||" broadcast |a, b| logical(BinOp::Or, a, b), "Whether either holds.";
+    "logical_and" ("&&") broadcast |a, b| logical(BinOp::And, a, b), "Whether both hold.";
+    "logical_or" ("||") broadcast |a, b| logical(BinOp::Or, a, b), "Whether either holds.";
     "logical_xor" broadcast |a, b| logical(BinOp::Xor, a, b), "Whether one of them holds.";
-    "equal" as "==" compare |a, b| a.eq(b), "Whether they are equal.";
-    "not_equal" as "!=" compare |a, b| a.ne(b), "Whether they differ.";
-    "less" as "<" compare |a, b| a.lt(b), "Whether the left one is less.";
-    "less_equal" as "<=" compare |a, b| a.le(b), "Whether the left one is less or equal.";
-    "greater" as ">" compare |a, b| a.gt(b), "Whether the left one is greater.";
-    "greater_equal" as ">=" compare |a, b| a.ge(b), "Whether the left one is greater or equal.";
+    "equal" ("==") compare |a, b| a.eq(b), "Whether they are equal.";
+    "not_equal" ("!=") compare |a, b| a.ne(b), "Whether they differ.";
+    "less" ("<") compare |a, b| a.lt(b), "Whether the left one is less.";
+    "less_equal" ("<=") compare |a, b| a.le(b), "Whether the left one is less or equal.";
+    "greater" (">") compare |a, b| a.gt(b), "Whether the left one is greater.";
+    "greater_equal" (">=") compare |a, b| a.ge(b), "Whether the left one is greater or equal.";
 }
 
 /// Truth of both operands combined, as a value of the operands' type.

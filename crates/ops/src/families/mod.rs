@@ -15,8 +15,10 @@ mod gather;
 mod join;
 mod layout;
 mod memory;
+mod nn_activation;
 mod nn_conv;
 mod nn_dense;
+mod nn_norm;
 mod nn_pool;
 mod reduce;
 mod repeat;
@@ -29,6 +31,8 @@ mod shapes;
 mod slice;
 mod sort;
 mod sparse;
+pub mod util;
+pub mod util_te;
 
 /// All families.
 pub static FAMILIES: &[&[crate::OpDef]] = &[
@@ -48,7 +52,10 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     layout::OPS,
     memory::OPS,
     nn_conv::OPS,
-    nn_dense::OPS, nn_pool::OPS,
+    nn_dense::OPS,
+    nn_activation::OPS,
+    nn_norm::OPS,
+    nn_pool::OPS,
     reduce::OPS,
     repeat::OPS,
     reshape::OPS,

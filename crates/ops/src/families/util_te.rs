@@ -1,0 +1,99 @@
+//! What computations of several families ask for.
+
+use relax_loops::{Ex, TensorRef};
+use relax_tensor::DType;
+
+use crate::{ComputeError, Te};
+
+/// What a computation gives.
+pub type Done = Result<(), ComputeError>;
+
+/// The row-major position of `index` in a box of extents `shape`.
+pub fn flat(index: &[Ex], shape: &[Ex]) -> Ex {
+    let mut at = Ex::idx(0);
+    for (i, n) in index.iter().zip(shape) {
+        at = if n.as_int() == Some(1) { at } else { at * n + i };
+    }
+    at
+}
+
+/// The index of the element at row-major position `at`.
+pub fn unflat(at: &Ex, shape: &[Ex]) -> Vec<Ex> {
+    let mut index = vec![Ex::idx(0); shape.len()];
+    let mut rest = at.clone();
+    // The first axis that is not of extent 1 needs no remainder: the position is within the box.
+    let first = shape.iter().position(|n| n.as_int() != Some(1)).unwrap_or(0);
+    for axis in (0..shape.len()).rev() {
+        let n = &shape[axis];
+        if n.as_int() == Some(1) {
+            continue;
+        }
+        if axis == first {
+            index[axis] = rest;
+            break;
+        }
+        index[axis] = rest.floor_mod(n);
+        rest = rest.floor_div(n);
+    }
+    index
+}
+
+/// The product of extents.
+pub fn product(shape: &[Ex]) -> Ex {
+    shape.iter().fold(Ex::idx(1), |p, n| p * n)
+}
+
+/// The output `x` under another shape of as many elements.
+pub fn reshaped(te: &mut Te<'_>, x: &TensorRef, shape: &[Ex]) -> TensorRef {
+    let x = x.clone();
+    let own = shape.to_vec();
+    te.compute("reshape", shape, move |i| x.at(&unflat(&flat(i, &own), &x.shape)))
+}
+
+/// The elements of a vector, or a scalar as a vector of one, as indices.
+pub fn elements(x: &TensorRef) -> Result<Vec<Ex>, ComputeError> {
+    match x.shape.as_slice() {
+        [] => Ok(vec![x.scalar().cast(DType::I64)]),
+        [n] => match n.as_int() {
+            Some(n) => Ok((0..n).map(|i| x.at(&[Ex::idx(i)]).cast(DType::I64)).collect()),
+            None => Err("a vector that gives extents must have a known length".into()),
+        },
+        _ => Err("extents are given by a vector".into()),
+    }
+}
+
+/// `i` brought into `0..n`, where negative indices count from the end.
+pub fn from_end(i: &Ex, n: &Ex) -> Ex {
+    Ex::where_(&i.lt(0i64), &(i + n), i)
+}
+
+/// `i` brought into `0..n` by cutting off what is outside.
+pub fn clamp(i: &Ex, n: &Ex) -> Ex {
+    i.max(0i64).min(n - 1).max(0i64)
+}
+
+/// The element type of output `k`.
+pub fn out_dtype(te: &Te<'_>, k: usize) -> DType {
+    te.out(k).dtype
+}
+
+/// An index without some of its parts.
+pub fn without(index: &[Ex], axis: usize) -> Vec<Ex> {
+    let mut v = index.to_vec();
+    v.remove(axis);
+    v
+}
+
+/// An index with one part put in.
+pub fn with(index: &[Ex], axis: usize, part: Ex) -> Vec<Ex> {
+    let mut v = index.to_vec();
+    v.insert(axis, part);
+    v
+}
+
+/// An index with one part replaced.
+pub fn set(index: &[Ex], axis: usize, part: Ex) -> Vec<Ex> {
+    let mut v = index.to_vec();
+    v[axis] = part;
+    v
+}
