@@ -95,6 +95,14 @@ impl AttrValue {
     pub fn as_ints(&self) -> Option<Vec<i64>> {
         self.as_array()?.iter().map(AttrValue::as_int).collect()
     }
+    /// The list's items, all pairs of integers (`pad_width=[[0, 0], [1, 1]]`).
+    pub fn as_int_pairs(&self) -> Option<Vec<(i64, i64)>> {
+        let pair = |v: &AttrValue| match v.as_ints()?[..] {
+            [a, b] => Some((a, b)),
+            _ => None,
+        };
+        self.as_array()?.iter().map(pair).collect()
+    }
     /// Whether this is `None`.
     pub fn is_none(&self) -> bool {
         matches!(self, AttrValue::None)

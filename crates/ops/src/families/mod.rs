@@ -19,6 +19,7 @@ mod nn_activation;
 mod nn_conv;
 mod nn_dense;
 mod nn_norm;
+mod nn_pad;
 mod nn_pool;
 mod reduce;
 mod repeat;
@@ -55,6 +56,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     nn_dense::OPS,
     nn_activation::OPS,
     nn_norm::OPS,
+    nn_pad::OPS,
     nn_pool::OPS,
     reduce::OPS,
     repeat::OPS,

@@ -1,0 +1,505 @@
+//! Normalisation: softmax and its kin, and the norms over batches, layers, groups, instances.
+
+use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
+use relax_sym::Dim;
+
+use super::elementwise::identity;
+use crate::{
+    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject,
+    Te, attr, input,
+};
+
+const AXIS_LAST: &[AttrDef] = &[attr(
+    "axis",
+    AttrTy::Int,
+    Default::Int(-1),
+    "the axis that is normalised",
+)];
+const DATA: &[Input] = &[input("data", "the input")];
+const NORM_INPUTS: &[Input] = &[
+    input("data", "the input"),
+    input("gamma", "the scale, one per index of the axis"),
+    input("beta", "the shift, one per index of the axis"),
+];
+const EPSILON: AttrDef = attr(
+    "epsilon",
+    AttrTy::Float,
+    Default::Float(1e-5),
+    "added to the variance",
+);
+const CENTER: AttrDef = attr(
+    "center",
+    AttrTy::Bool,
+    Default::Bool(true),
+    "whether `beta` is added",
+);
+const SCALE: AttrDef = attr(
+    "scale",
+    AttrTy::Bool,
+    Default::Bool(true),
+    "whether `gamma` multiplies",
+);
+
+macro_rules! norm_attrs {
+    ($axis:literal $(, $first:expr)*) => {
+        &[
+            $($first,)*
+            attr("axis", AttrTy::Int, Default::Int($axis), "the axis of `gamma` and `beta`"),
+            EPSILON,
+            CENTER,
+            SCALE,
+        ]
+    };
+}
+
+/// The family.
+pub static OPS: &[OpDef] = &[
+    OpDef::new(
+        "nn.softmax",
+        "`exp(x) / sum(exp(x))` along an axis, the maximum taken off first.",
+        softmax_rel,
+    )
+    .inputs(DATA)
+    .attrs(AXIS_LAST)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| softmax(te, false)),
+    OpDef::new(
+        "nn.fast_softmax",
+        "`nn.softmax` with leave to approximate `exp`.",
+        softmax_rel,
+    )
+    .inputs(DATA)
+    .attrs(AXIS_LAST)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| softmax(te, false)),
+    OpDef::new(
+        "nn.log_softmax",
+        "The logarithm of `nn.softmax`.",
+        softmax_rel,
+    )
+    .inputs(DATA)
+    .attrs(AXIS_LAST)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| softmax(te, true)),
+    OpDef::new(
+        "nn.batch_norm",
+        "Normalises by given means and variances, per channel.",
+        batch_norm_rel,
+    )
+    .inputs(&[
+        input("data", "the input"),
+        input("gamma", "the scale, one per channel"),
+        input("beta", "the shift, one per channel"),
+        input("moving_mean", "the means, one per channel"),
+        input("moving_var", "the variances, one per channel"),
+    ])
+    .attrs(norm_attrs!(1))
+    .fusion(Fusion::OutElementwise)
+    .compute(batch_norm),
+    OpDef::new(
+        "nn.layer_norm",
+        "Normalises along one axis by its own mean and variance.",
+        |cx| norm_rel(cx, 0),
+    )
+    .inputs(NORM_INPUTS)
+    .attrs(norm_attrs!(-1))
+    .compute(layer_norm),
+    OpDef::new(
+        "nn.instance_norm",
+        "Normalises each channel of each sample.",
+        |cx| norm_rel(cx, 3),
+    )
+    .inputs(NORM_INPUTS)
+    .attrs(norm_attrs!(1))
+    .compute(instance_norm),
+    OpDef::new(
+        "nn.group_norm",
+        "Normalises each group of channels of each sample.",
+        |cx| norm_rel(cx, 0),
+    )
+    .inputs(NORM_INPUTS)
+    .attrs(norm_attrs!(
+        1,
+        attr(
+            "num_groups",
+            AttrTy::Int,
+            Default::Int(0),
+            "number of groups"
+        )
+    ))
+    .compute(group_norm),
+    OpDef::new(
+        "nn.lrn",
+        "Local response normalisation across channels.",
+        identity,
+    )
+    .inputs(DATA)
+    .attrs(&[
+        attr(
+            "size",
+            AttrTy::Int,
+            Default::Int(5),
+            "channels that take part",
+        ),
+        attr("axis", AttrTy::Int, Default::Int(1), "the channel axis"),
+        attr(
+            "bias",
+            AttrTy::Float,
+            Default::Float(2.0),
+            "offset that keeps the divisor from 0",
+        ),
+        attr(
+            "alpha",
+            AttrTy::Float,
+            Default::Float(0.0001),
+            "scale of the sum of squares",
+        ),
+        attr("beta", AttrTy::Float, Default::Float(0.75), "exponent"),
+    ])
+    .compute(lrn),
+    OpDef::new(
+        "nn.l2_normalize",
+        "Divides by the euclidean norm along axes.",
+        identity,
+    )
+    .inputs(DATA)
+    .attrs(&[
+        attr(
+            "eps",
+            AttrTy::Float,
+            Default::Required,
+            "the least sum of squares",
+        ),
+        attr(
+            "axis",
+            AttrTy::Ints,
+            Default::None,
+            "the axes of the norm; all where `None`",
+        ),
+    ])
+    .compute(l2_normalize),
+];
+
+fn softmax_rel(cx: &mut RelCx<'_>) -> RelResult {
+    let t = cx.tensor(0)?;
+    if let Some(dims) = t.shape.dims() {
+        cx.axis("axis", cx.int("axis")?, dims.len())?;
+    }
+    identity(cx)
+}
+
+/// `index` with one axis replaced.
+fn with(index: &[Ex], axis: usize, value: &Ex) -> Vec<Ex> {
+    let mut at = index.to_vec();
+    at[axis] = value.clone();
+    at
+}
+
+/// The index without one axis.
+fn without(index: &[Ex], axis: usize) -> Vec<Ex> {
+    index
+        .iter()
+        .enumerate()
+        .filter(|(k, _)| *k != axis)
+        .map(|(_, i)| i.clone())
+        .collect()
+}
+
+fn insert(index: &[Ex], axis: usize, value: &Ex) -> Vec<Ex> {
+    let mut at = index.to_vec();
+    at.insert(axis, value.clone());
+    at
+}
+
+fn softmax(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let axis = te.axis("axis", x.rank())?;
+    let rest = without(&x.shape, axis);
+    let over = [x.shape[axis].clone()];
+    let max = te.reduce("max", &rest, &over, Combiner::Max, |i, r| {
+        x.at(&insert(i, axis, &r[0]))
+    });
+    let shifted = |i: &[Ex]| x.at(i) - max.at(&without(i, axis));
+    let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
+        shifted(&insert(i, axis, &r[0])).unary(UnOp::Exp)
+    });
+    let y = te.compute("softmax", &x.shape, |i| {
+        let total = sum.at(&without(i, axis));
+        if log {
+            shifted(i) - total.unary(UnOp::Log)
+        } else {
+            shifted(i).unary(UnOp::Exp) / total
+        }
+    });
+    if axis + 1 == x.rank() {
+        te.program
+            .hints
+            .push((y.buf, Hint::Softmax { data: x.buf, log }));
+    }
+    te.output(&y);
+    Ok(())
+}
+
+/// Requires arguments 1 and up to be vectors along `axis` of the data.
+fn require_vectors(cx: &mut RelCx<'_>, extent: &Dim, dtype: DTy) -> RelResult<relax_ir::TypeId> {
+    let ty = cx.host.types_mut().tensor(vec![extent.clone()], dtype);
+    for i in 1..cx.args.len() {
+        cx.require_arg(i, ty, "this input has one element per index of the axis")?;
+    }
+    Ok(ty)
+}
+
+fn norm_rel(cx: &mut RelCx<'_>, least_rank: usize) -> RelResult {
+    let (dims, dtype) = cx.ranked(0)?;
+    if dims.len() < least_rank {
+        let text = format!(
+            "`{}` needs rank {least_rank} or more, not {}",
+            cx.name,
+            dims.len()
+        );
+        return cx.refuse(Subject::Arg(0), text);
+    }
+    let axis = cx.axis("axis", cx.int("axis")?, dims.len())?;
+    if let Some(groups) = cx.attrs.get("num_groups").and_then(|g| g.as_int()) {
+        if groups < 1 {
+            let text = format!("`num_groups` must be at least 1, not {groups}");
+            return cx.refuse(Subject::Attr("num_groups"), text);
+        }
+        let rest = dims[axis].modulo(&Dim::from(groups));
+        let what = "`num_groups` must divide the channels: the remainder must be 0";
+        cx.require_eq(&rest, &Dim::ZERO, Subject::Attr("num_groups"), what)?;
+    }
+    require_vectors(cx, &dims[axis], dtype)?;
+    let ty = cx.arg(0);
+    cx.set_out(ty)
+}
+
+fn batch_norm_rel(cx: &mut RelCx<'_>) -> RelResult {
+    let (dims, dtype) = cx.ranked(0)?;
+    let axis = cx.axis("axis", cx.int("axis")?, dims.len())?;
+    let vector = require_vectors(cx, &dims[axis], dtype)?;
+    let data = cx.arg(0);
+    let ty = cx.host.types_mut().tuple([data, vector, vector]);
+    cx.set_out(ty)
+}
+
+/// How the result is scaled and shifted by vectors along the axis.
+struct Affine {
+    gamma: Option<TensorRef>,
+    beta: Option<TensorRef>,
+}
+
+impl Affine {
+    fn of(te: &Te<'_>) -> Affine {
+        let wanted = |flag, i| te.flag(flag).then(|| te.arg(i));
+        Affine {
+            gamma: wanted("scale", 1),
+            beta: wanted("center", 2),
+        }
+    }
+    fn apply(&self, x: Ex, at: &Ex) -> Ex {
+        let at = std::slice::from_ref(at);
+        let x = self.gamma.as_ref().map_or(x.clone(), |g| x * g.at(at));
+        self.beta.as_ref().map_or(x.clone(), |b| x + b.at(at))
+    }
+}
+
+fn batch_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
+    let (x, mean, var) = (te.arg(0), te.arg(3), te.arg(4));
+    let axis = te.axis("axis", x.rank())?;
+    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    let y = te.compute("batch_norm", &x.shape, |i| {
+        let c = &i[axis..=axis];
+        let deviation = (var.at(c) + x.at(i).same(epsilon)).unary(UnOp::Sqrt);
+        affine.apply((x.at(i) - mean.at(c)) / deviation, &i[axis])
+    });
+    te.output(&y);
+    te.output(&mean);
+    te.output(&var);
+    Ok(())
+}
+
+/// Mean and variance of `x` over the axes where `over` holds; both keep the other axes.
+fn moments(te: &mut Te<'_>, x: &TensorRef, over: &[bool]) -> (TensorRef, TensorRef) {
+    let pick = |which: bool| -> Vec<Ex> {
+        x.shape
+            .iter()
+            .zip(over)
+            .filter(|(_, o)| **o == which)
+            .map(|(d, _)| d.clone())
+            .collect()
+    };
+    let (rest, box_) = (pick(false), pick(true));
+    let join = |i: &[Ex], r: &[Ex]| -> Vec<Ex> {
+        let (mut i, mut r) = (i.iter(), r.iter());
+        let take = |o: &bool| if *o { r.next() } else { i.next() };
+        over.iter()
+            .map(take)
+            .map(|e| e.expect("one per axis").clone())
+            .collect()
+    };
+    let count = box_.iter().fold(Ex::idx(1), |n, d| n * d).cast(x.dtype);
+    let sum = te.reduce("sum", &rest, &box_, Combiner::Sum, |i, r| x.at(&join(i, r)));
+    let mean = te.compute("mean", &rest, |i| sum.at(i) / &count);
+    let squares = te.reduce("squares", &rest, &box_, Combiner::Sum, |i, r| {
+        let d = x.at(&join(i, r)) - mean.at(i);
+        &d * &d
+    });
+    let var = te.compute("var", &rest, |i| squares.at(i) / &count);
+    (mean, var)
+}
+
+/// `(x - mean) / sqrt(var + epsilon)`.
+fn normal(x: Ex, mean: Ex, var: Ex, epsilon: f64) -> Ex {
+    let epsilon = x.same(epsilon);
+    (x - mean) / (var + epsilon).unary(UnOp::Sqrt)
+}
+
+fn layer_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
+    let (x, gamma, beta) = (te.arg(0), te.arg(1), te.arg(2));
+    let axis = te.axis("axis", x.rank())?;
+    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    let over: Vec<bool> = (0..x.rank()).map(|k| k == axis).collect();
+    let (mean, var) = moments(te, &x, &over);
+    let y = te.compute("layer_norm", &x.shape, |i| {
+        let at = without(i, axis);
+        affine.apply(
+            normal(x.at(i), mean.at(&at), var.at(&at), epsilon),
+            &i[axis],
+        )
+    });
+    if axis + 1 == x.rank() && te.flag("scale") && te.flag("center") {
+        let hint = Hint::LayerNorm {
+            data: x.buf,
+            gamma: gamma.buf,
+            beta: beta.buf,
+            epsilon,
+        };
+        te.program.hints.push((y.buf, hint));
+    }
+    te.output(&y);
+    Ok(())
+}
+
+fn instance_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let axis = te.axis("axis", x.rank())?;
+    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    let over: Vec<bool> = (0..x.rank()).map(|k| k != 0 && k != axis).collect();
+    let (mean, var) = moments(te, &x, &over);
+    let y = te.compute("instance_norm", &x.shape, |i| {
+        let at: Vec<Ex> = (0..x.rank())
+            .filter(|&k| !over[k])
+            .map(|k| i[k].clone())
+            .collect();
+        affine.apply(
+            normal(x.at(i), mean.at(&at), var.at(&at), epsilon),
+            &i[axis],
+        )
+    });
+    te.output(&y);
+    Ok(())
+}
+
+fn group_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let axis = te.axis("axis", x.rank())?;
+    let groups = te.int("num_groups")?.max(1);
+    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    // The channel axis is seen as (groups, channels per group).
+    let per_group = x.shape[axis].floor_div(groups);
+    let mut split = x.shape.clone();
+    split[axis] = per_group.clone();
+    split.insert(axis, Ex::idx(groups));
+    let grouped = te.compute("groups", &split, |i| {
+        let mut at = i.to_vec();
+        let group = at.remove(axis);
+        at[axis] = group * &per_group + &at[axis];
+        x.at(&at)
+    });
+    let over: Vec<bool> = (0..split.len()).map(|k| k != 0 && k != axis).collect();
+    let (mean, var) = moments(te, &grouped, &over);
+    let y = te.compute("group_norm", &x.shape, |i| {
+        let group = i[axis].floor_div(&per_group);
+        let at = if axis == 0 {
+            vec![group]
+        } else {
+            vec![i[0].clone(), group]
+        };
+        let at = &at[..mean.rank()];
+        affine.apply(normal(x.at(i), mean.at(at), var.at(at), epsilon), &i[axis])
+    });
+    te.output(&y);
+    Ok(())
+}
+
+fn lrn(te: &mut Te<'_>) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let axis = te.axis("axis", x.rank())?;
+    let size = te.int("size")?.max(1);
+    let [bias, alpha, beta] = [te.float("bias")?, te.float("alpha")?, te.float("beta")?];
+    let squares = te.reduce(
+        "squares",
+        &x.shape,
+        &[Ex::idx(size)],
+        Combiner::Sum,
+        |i, r| {
+            let at = &i[axis] + &r[0] - size / 2;
+            let v = x.at(&with(i, axis, &at));
+            let inside = at.ge(0i64) & at.lt(&x.shape[axis]);
+            Ex::where_(&inside, &(&v * &v), &v.same(0.0))
+        },
+    );
+    let y = te.compute("lrn", &x.shape, |i| {
+        let s = squares.at(i);
+        let scale = s.same(bias) + s.same(alpha) * &s / s.same(size as f64);
+        x.at(i) / scale.pow(beta)
+    });
+    te.output(&y);
+    Ok(())
+}
+
+fn l2_normalize(te: &mut Te<'_>) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let eps = te.float("eps")?;
+    let rank = x.rank() as i64;
+    let axes = te.ints("axis").unwrap_or_else(|| (0..rank).collect());
+    let over: Vec<bool> = (0..rank)
+        .map(|k| axes.contains(&k) || axes.contains(&(k - rank)))
+        .collect();
+    let rest: Vec<Ex> = x
+        .shape
+        .iter()
+        .zip(&over)
+        .filter(|(_, o)| !**o)
+        .map(|(d, _)| d.clone())
+        .collect();
+    let reduced: Vec<Ex> = x
+        .shape
+        .iter()
+        .zip(&over)
+        .filter(|(_, o)| **o)
+        .map(|(d, _)| d.clone())
+        .collect();
+    let squares = te.reduce("squares", &rest, &reduced, Combiner::Sum, |i, r| {
+        let (mut i, mut r) = (i.iter(), r.iter());
+        let take = |o: &bool| if *o { r.next() } else { i.next() };
+        let at: Vec<Ex> = over
+            .iter()
+            .map(take)
+            .map(|e| e.expect("one per axis").clone())
+            .collect();
+        x.at(&at) * x.at(&at)
+    });
+    let y = te.compute("l2_normalize", &x.shape, |i| {
+        let at: Vec<Ex> = i
+            .iter()
+            .zip(&over)
+            .filter(|(_, o)| !**o)
+            .map(|(d, _)| d.clone())
+            .collect();
+        x.at(i) / squares.at(&at).max(eps).unary(UnOp::Sqrt)
+    });
+    te.output(&y);
+    Ok(())
+}

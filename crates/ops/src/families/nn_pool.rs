@@ -1,0 +1,434 @@
+//! Pooling over windows, over everything, and to a given output size.
+
+use relax_loops::{Combiner, Ex, Hint, TensorRef};
+use relax_sym::Dim;
+use relax_tensor::DType;
+
+use super::nn_conv::{numbers, padding_of, pairs, reach, steps};
+use crate::{
+    AttrDef, AttrTy, ComputeError, Default, Fusion, Input, Layout, OpDef, RelCx, RelResult,
+    Subject, Te, attr, input,
+};
+
+const DATA: &[Input] = &[input("data", "the input, in its layout")];
+const CEIL: AttrDef = attr(
+    "ceil_mode",
+    AttrTy::Bool,
+    Default::Bool(false),
+    "whether a last partial window counts",
+);
+const COUNT_PAD: AttrDef = attr(
+    "count_include_pad",
+    AttrTy::Bool,
+    Default::Bool(false),
+    "whether a mean counts padding",
+);
+const OUT_LAYOUT: AttrDef = attr(
+    "out_layout",
+    AttrTy::Str,
+    Default::Str(""),
+    "layout of the result; that of the data where empty",
+);
+
+macro_rules! window_attrs {
+    ($ones:expr, $zeros:expr, $layout:expr $(, $more:expr)*) => {
+        &[
+            attr("pool_size", AttrTy::Ints, Default::Required, "extents of the window"),
+            attr("strides", AttrTy::Ints, Default::Ints($ones), "steps along the spatial axes"),
+            attr("dilation", AttrTy::Ints, Default::Ints($ones), "distance of taps along the spatial axes"),
+            attr("padding", AttrTy::Ints, Default::Ints($zeros), "padding before and after each spatial axis"),
+            attr("layout", AttrTy::Str, Default::Str($layout), "layout of the data"),
+            OUT_LAYOUT,
+            CEIL,
+            $($more,)*
+        ]
+    };
+}
+
+macro_rules! adaptive_attrs {
+    ($layout:expr) => {
+        &[
+            attr(
+                "output_size",
+                AttrTy::Ints,
+                Default::Ints(&[]),
+                "extents of the result; one number for all; those of the data where empty",
+            ),
+            attr(
+                "layout",
+                AttrTy::Str,
+                Default::Str($layout),
+                "layout of the data",
+            ),
+            OUT_LAYOUT,
+        ]
+    };
+}
+
+const GLOBAL: &[AttrDef] = &[
+    attr(
+        "layout",
+        AttrTy::Str,
+        Default::Str("NCHW"),
+        "layout of the data",
+    ),
+    OUT_LAYOUT,
+];
+
+macro_rules! window {
+    ($name:literal, $n:literal, max, $attrs:expr) => {
+        OpDef::new($name, "The maximum over each window.", |cx| {
+            window_rel(cx, $n)
+        })
+        .inputs(DATA)
+        .attrs($attrs)
+        .fusion(Fusion::OutElementwise)
+        .compute(|te| window(te, $n, true))
+    };
+    ($name:literal, $n:literal, avg, $attrs:expr) => {
+        OpDef::new($name, "The mean over each window.", |cx| window_rel(cx, $n))
+            .inputs(DATA)
+            .attrs($attrs)
+            .fusion(Fusion::OutElementwise)
+            .compute(|te| window(te, $n, false))
+    };
+}
+
+macro_rules! adaptive {
+    ($name:literal, $n:literal, $max:literal, $layout:literal) => {
+        OpDef::new(
+            $name,
+            "Pooling to a given output size: windows tile the input as evenly as they can.",
+            |cx| adaptive_rel(cx, $n),
+        )
+        .inputs(DATA)
+        .attrs(adaptive_attrs!($layout))
+        .fusion(Fusion::OutElementwise)
+        .compute(|te| adaptive(te, $n, $max))
+    };
+}
+
+/// The family.
+pub static OPS: &[OpDef] = &[
+    window!("nn.max_pool1d", 1, max, window_attrs!(&[1], &[0], "NCW")),
+    window!(
+        "nn.max_pool2d",
+        2,
+        max,
+        window_attrs!(&[1, 1], &[0, 0], "NCHW")
+    ),
+    window!(
+        "nn.max_pool3d",
+        3,
+        max,
+        window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW")
+    ),
+    window!(
+        "nn.avg_pool1d",
+        1,
+        avg,
+        window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
+    ),
+    window!(
+        "nn.avg_pool2d",
+        2,
+        avg,
+        window_attrs!(&[1, 1], &[0, 0], "NCHW", COUNT_PAD)
+    ),
+    window!(
+        "nn.avg_pool3d",
+        3,
+        avg,
+        window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
+    ),
+    adaptive!("nn.adaptive_max_pool1d", 1, true, "NCW"),
+    adaptive!("nn.adaptive_max_pool2d", 2, true, "NCHW"),
+    adaptive!("nn.adaptive_max_pool3d", 3, true, "NCDHW"),
+    adaptive!("nn.adaptive_avg_pool1d", 1, false, "NCW"),
+    adaptive!("nn.adaptive_avg_pool2d", 2, false, "NCHW"),
+    adaptive!("nn.adaptive_avg_pool3d", 3, false, "NCDHW"),
+    OpDef::new(
+        "nn.global_max_pool2d",
+        "The maximum of each channel.",
+        |cx| global_rel(cx, 2),
+    )
+    .inputs(DATA)
+    .attrs(GLOBAL)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| global(te, 2, true)),
+    OpDef::new("nn.global_avg_pool2d", "The mean of each channel.", |cx| {
+        global_rel(cx, 2)
+    })
+    .inputs(DATA)
+    .attrs(GLOBAL)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| global(te, 2, false)),
+];
+
+/// Positions of the last `n` of D, H, W in a layout; `None` where one is missing or split.
+fn spatial_axes(layout: &str, n: usize) -> Option<Vec<usize>> {
+    let layout = Layout::parse(layout)?;
+    let whole = |c: char| {
+        (layout.factor(c) == 1)
+            .then(|| layout.position(c))
+            .flatten()
+    };
+    "DHW"[3 - n..].chars().map(whole).collect()
+}
+
+fn axes_rel(cx: &RelCx<'_>, n: usize, rank: usize) -> RelResult<Vec<usize>> {
+    let text = cx.attr("layout").as_str().unwrap_or("");
+    match spatial_axes(text, n) {
+        Some(axes) if axes.iter().all(|&a| a < rank) => Ok(axes),
+        Some(_) => {
+            let message =
+                format!("layout `{text}` asks for a higher rank than the tensor's {rank}");
+            cx.refuse(Subject::Arg(0), message)
+        }
+        None => {
+            let message = format!(
+                "`layout=\"{text}\"` must have the unsplit axes {}",
+                &"DHW"[3 - n..]
+            );
+            cx.refuse(Subject::Attr("layout"), message)
+        }
+    }
+}
+
+fn window_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+    let (mut dims, dtype) = cx.ranked(0)?;
+    let axes = axes_rel(cx, n, dims.len())?;
+    let size = steps(cx, "pool_size", n, 1)?;
+    let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
+    let padding = padding_of(cx, n)?;
+    let ceil = cx.flag("ceil_mode");
+    for (i, &axis) in axes.iter().enumerate() {
+        if dims[axis].is_any() {
+            continue;
+        }
+        let window = reach(&Dim::from(size[i]), dilation[i]);
+        let pad = Dim::from(padding[i].0.saturating_add(padding[i].1));
+        let mut room = &dims[axis] + &pad - window;
+        if room.as_const().is_some_and(|r| r < 0) {
+            let text = format!("the window is larger than the padded axis {axis}");
+            return cx.refuse(Subject::Attr("pool_size"), text);
+        }
+        if ceil {
+            room = room + Dim::from(strides[i] - 1);
+        }
+        dims[axis] = room.floordiv(&Dim::from(strides[i])) + Dim::ONE;
+    }
+    cx.set_tensor(dims, dtype)
+}
+
+/// The value that a maximum over nothing has.
+fn lowest(dtype: DType) -> Ex {
+    match dtype.int_range() {
+        Some((least, _)) => Ex::int(dtype, least as i64),
+        None if dtype == DType::F64 => Ex::float(dtype, f64::MIN),
+        None if dtype == DType::F16 => Ex::float(dtype, -65504.0),
+        None => Ex::float(dtype, f64::from(f32::MIN)),
+    }
+}
+
+/// `x / count`: truncating on integers, as TVM does.
+fn divided(x: &Ex, count: &Ex) -> Ex {
+    x / count.cast(x.dtype())
+}
+
+fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let axes = spatial_axes(te.str("layout"), n).ok_or("the layout has no such axes")?;
+    let size = numbers(te, "pool_size", n);
+    let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
+    let padding =
+        pairs(&te.ints("padding").unwrap_or_default(), n).ok_or("`padding` has a wrong length")?;
+    let ceil = te.flag("ceil_mode");
+    let mut shape = x.shape.clone();
+    for (i, &axis) in axes.iter().enumerate() {
+        let extra = if ceil { strides[i] - 1 } else { 0 };
+        let reach = (size[i] - 1) * dilation[i] + 1;
+        let room = &x.shape[axis] + (padding[i].0 + padding[i].1 + extra - reach);
+        shape[axis] = room.floor_div(strides[i]) + 1;
+    }
+    let fill = if max {
+        lowest(x.dtype)
+    } else {
+        Ex::int(x.dtype, 0)
+    };
+    let p = if ceil || padding.iter().any(|&p| p != (0, 0)) {
+        let mut padded = x.shape.clone();
+        for (i, &axis) in axes.iter().enumerate() {
+            let extra = if ceil { strides[i] - 1 } else { 0 };
+            padded[axis] = &x.shape[axis] + (padding[i].0 + padding[i].1 + extra);
+        }
+        te.compute("pad", &padded, |at| {
+            let mut from = at.to_vec();
+            let mut inside = Ex::bool(true);
+            for (i, &axis) in axes.iter().enumerate() {
+                from[axis] = &at[axis] - padding[i].0;
+                inside = inside & from[axis].ge(0i64) & from[axis].lt(&x.shape[axis]);
+            }
+            Ex::where_(&inside, &x.at(&from), &fill)
+        })
+    } else {
+        x.clone()
+    };
+    let over: Vec<Ex> = size.iter().map(|&k| Ex::idx(k)).collect();
+    let combiner = if max { Combiner::Max } else { Combiner::Sum };
+    let pooled = te.reduce("pool", &shape, &over, combiner, |i, r| {
+        let mut at = i.to_vec();
+        for (k, &axis) in axes.iter().enumerate() {
+            at[axis] = &i[axis] * strides[k] + &r[k] * dilation[k];
+        }
+        p.at(&at)
+    });
+    let y = if max {
+        pooled
+    } else {
+        let include = te.flag("count_include_pad");
+        te.compute("pool_avg", &shape, |i| {
+            let mut count = Ex::idx(1);
+            for (k, &axis) in axes.iter().enumerate() {
+                let d = dilation[k];
+                let start = &i[axis] * strides[k] - padding[k].0;
+                let last = &start + (size[k] - 1) * d;
+                count = if include {
+                    let end = last.min(&x.shape[axis] + (padding[k].1 - 1));
+                    count * ((end - start).floor_div(d) + 1)
+                } else {
+                    let skipped = (Ex::idx(d - 1) - &start).floor_div(d).max(0i64);
+                    let end = last.min(&x.shape[axis] - 1);
+                    count * ((end - (start + skipped * d)).floor_div(d) + 1)
+                };
+            }
+            divided(&pooled.at(i), &count.max(1i64))
+        })
+    };
+    if n == 2 && te.str("layout") == "NCHW" && !ceil && dilation == [1, 1] {
+        let hint = Hint::Pool2d {
+            data: x.buf,
+            window: [size[0], size[1]],
+            strides: [strides[0], strides[1]],
+            padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
+            max,
+            count_include_pad: te.flag("count_include_pad"),
+        };
+        te.program.hints.push((y.buf, hint));
+    }
+    te.output(&y);
+    Ok(())
+}
+
+fn adaptive_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+    let (mut dims, dtype) = cx.ranked(0)?;
+    let axes = axes_rel(cx, n, dims.len())?;
+    let size = cx.ints("output_size")?.unwrap_or_default();
+    if size.len() > n || n == 3 && size.len() == 2 {
+        let text = format!(
+            "`output_size` needs at most {n} numbers, not {}",
+            size.len()
+        );
+        return cx.refuse(Subject::Attr("output_size"), text);
+    }
+    if size.iter().any(|&s| s < 1) {
+        return cx.refuse(
+            Subject::Attr("output_size"),
+            "`output_size` must be positive",
+        );
+    }
+    for (i, &axis) in axes.iter().enumerate() {
+        if let Some(&s) = if size.len() == 1 {
+            size.first()
+        } else {
+            size.get(i)
+        } {
+            dims[axis] = Dim::from(s);
+        }
+    }
+    cx.set_tensor(dims, dtype)
+}
+
+fn adaptive(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let axes = spatial_axes(te.str("layout"), n).ok_or("the layout has no such axes")?;
+    let size = te.ints("output_size").unwrap_or_default();
+    let mut shape = x.shape.clone();
+    for (i, &axis) in axes.iter().enumerate() {
+        if let Some(&s) = if size.len() == 1 {
+            size.first()
+        } else {
+            size.get(i)
+        } {
+            shape[axis] = Ex::idx(s);
+        }
+    }
+    let y = tiled(te, &x, &axes, &shape, max);
+    te.output(&y);
+    Ok(())
+}
+
+/// Pools `x` to `shape`: output index `o` of `m` covers `[o * n / m, ceil((o + 1) * n / m))` of an
+/// axis of `n`.
+fn tiled(te: &mut Te<'_>, x: &TensorRef, axes: &[usize], shape: &[Ex], max: bool) -> TensorRef {
+    let from = |i: &[Ex], axis: usize| (&i[axis] * &x.shape[axis]).floor_div(&shape[axis]);
+    let to = |i: &[Ex], axis: usize| {
+        ((&i[axis] + 1) * &x.shape[axis] + &shape[axis] - 1).floor_div(&shape[axis])
+    };
+    // The widest window; narrower ones leave the rest out.
+    let over: Vec<Ex> = axes
+        .iter()
+        .map(|&a| match (x.shape[a].as_int(), shape[a].as_int()) {
+            (Some(n), Some(m)) if m > 0 && n % m == 0 => Ex::idx(n / m),
+            _ => (&x.shape[a] + &shape[a] - 1).floor_div(&shape[a]) + 1,
+        })
+        .collect();
+    let fill = if max {
+        lowest(x.dtype)
+    } else {
+        Ex::int(x.dtype, 0)
+    };
+    let combiner = if max { Combiner::Max } else { Combiner::Sum };
+    let pooled = te.reduce("pool", shape, &over, combiner, |i, r| {
+        let mut at = i.to_vec();
+        let mut inside = Ex::bool(true);
+        for (k, &axis) in axes.iter().enumerate() {
+            at[axis] = from(i, axis) + &r[k];
+            let even = matches!((x.shape[axis].as_int(), shape[axis].as_int()),
+                (Some(n), Some(m)) if m > 0 && n % m == 0);
+            if !even {
+                inside = inside & at[axis].lt(to(i, axis));
+            }
+        }
+        Ex::where_(&inside, &x.at(&at), &fill)
+    });
+    if max {
+        return pooled;
+    }
+    te.compute("pool_avg", shape, |i| {
+        let count = axes
+            .iter()
+            .fold(Ex::idx(1), |c, &a| c * (to(i, a) - from(i, a)));
+        divided(&pooled.at(i), &count)
+    })
+}
+
+fn global_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+    let (mut dims, dtype) = cx.ranked(0)?;
+    for axis in axes_rel(cx, n, dims.len())? {
+        dims[axis] = Dim::ONE;
+    }
+    cx.set_tensor(dims, dtype)
+}
+
+fn global(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
+    let x = te.arg(0);
+    let axes = spatial_axes(te.str("layout"), n).ok_or("the layout has no such axes")?;
+    let mut shape = x.shape.clone();
+    for &axis in &axes {
+        shape[axis] = Ex::idx(1);
+    }
+    let y = tiled(te, &x, &axes, &shape, max);
+    te.output(&y);
+    Ok(())
+}
