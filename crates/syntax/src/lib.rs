@@ -4,3 +4,17 @@
 //! type rule, no name lookup.
 
 pub mod ast;
+mod build;
+mod context;
+mod lex;
+mod parse;
+mod token;
+
+#[allow(clippy::all, clippy::pedantic, missing_docs, unused)]
+mod grammar {
+    include!(concat!(env!("OUT_DIR"), "/relay.rs"));
+}
+
+pub use lex::{Comment, Lexed, Token, lex};
+pub use parse::{Parsed, parse, parse_type};
+pub use token::{HighlightClass, TOKENS, Tok, TokenInfo};

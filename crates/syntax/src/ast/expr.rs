@@ -93,8 +93,8 @@ pub enum ExprKind {
         cond: ExprId,
         /// A block.
         then: ExprId,
-        /// A block or an `if`.
-        otherwise: ExprId,
+        /// A block or an `if`; `None` where no `else` is written, which only tensor programs may.
+        otherwise: Option<ExprId>,
     },
     /// `match (e) { … }`, `match? (e) { … }`
     Match {
@@ -392,13 +392,6 @@ pub enum StmtKind {
         loops: List<LoopId>,
         /// The body.
         body: ExprId,
-    },
-    /// `if (c) { … }` without a value: an `if` whose other branch is an empty block, not written.
-    When {
-        /// The condition.
-        cond: ExprId,
-        /// A block in braces.
-        then: ExprId,
     },
     /// `%Y[%i] = e;`, `%Y[%i] += e;`
     Store {

@@ -1,0 +1,320 @@
+//! Between lexer and parser: what only the context decides, and the mistakes that are best seen
+//! here.
+//!
+//! One pass over the tokens follows the brackets and
+//! - turns names into soft keywords (`data`, `where`, `shape`, …) where they are that,
+//! - turns `<` and `>` into brackets where they enclose types,
+//! - balances the brackets, so that the parser never sees an unbalanced one,
+//! - puts in a separator that is missing between two things that cannot stand side by side,
+//! - cuts the file into items and expressions.
+//!
+//! Each repair reports its mistake, so the parser has nothing to add about it.
+//!
+//! Invariant: the pass looks ahead only over stretches that it does not look over again, or over
+//! a bounded number of tokens: its time is linear in the text.
+
+mod brackets;
+mod keywords;
+mod separators;
+
+use relax_base::{Code, Diagnostic, SourceFile, Span};
+
+use crate::lex::{Lexed, Token};
+use crate::token::Tok;
+
+/// A stretch of tokens that is parsed on its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+    /// An item, or else the expression of an expression file.
+    pub(crate) item: bool,
+}
+
+/// What the pass made of the tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Prepared {
+    pub(crate) tokens: Vec<Token>,
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) version: Option<Span>,
+    pub(crate) metadata: Option<Span>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+/// What an open bracket encloses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FrameKind {
+    Top,
+    /// `{ statements }`
+    Block,
+    /// The braces of a `match`.
+    Arms,
+    /// The braces of a data type.
+    Ctors,
+    /// Attributes in braces.
+    AttrBraces,
+    /// Parameters of a function.
+    Params,
+    /// Arguments of a call: `(` after an expression.
+    Args,
+    /// Any other `(`.
+    Parens,
+    Square,
+    /// `<types>`
+    Angle,
+}
+
+/// What the next bracket of a frame belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pending {
+    None,
+    Match,
+    Fn,
+    Data,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    kind: FrameKind,
+    opener: Token,
+    pending: Pending,
+    /// The first token of the current statement or element, if it has begun.
+    first: Option<Tok>,
+    /// Whether the current statement has had a `=` of its own.
+    bound: bool,
+}
+
+pub(crate) struct Pass<'s> {
+    file: &'s SourceFile,
+    input: &'s [Token],
+    out: Prepared,
+    frames: Vec<Frame>,
+    segment: Option<Segment>,
+    /// The item that is being read at the top, if any.
+    item: Option<Tok>,
+    has_turnstile: bool,
+}
+
+/// Runs the pass.
+pub(crate) fn prepare(file: &SourceFile, lexed: &Lexed) -> Prepared {
+    let mut pass = Pass {
+        file,
+        input: &lexed.tokens,
+        out: Prepared::default(),
+        frames: vec![Frame {
+            kind: FrameKind::Top,
+            opener: Token {
+                tok: Tok::Error,
+                start: file.start,
+                end: file.start,
+            },
+            pending: Pending::None,
+            first: None,
+            bound: false,
+        }],
+        segment: None,
+        item: None,
+        has_turnstile: lexed.tokens.iter().any(|t| t.tok == Tok::Turnstile),
+    };
+    pass.out.tokens.reserve(lexed.tokens.len() + 16);
+    let mut i = 0;
+    while i < pass.input.len() {
+        i = pass.step(i);
+    }
+    pass.finish();
+    pass.out
+}
+
+impl<'s> Pass<'s> {
+    fn top(&mut self) -> &mut Frame {
+        self.frames
+            .last_mut()
+            .expect("the top frame is never popped")
+    }
+
+    fn kind(&self) -> FrameKind {
+        self.frames.last().map_or(FrameKind::Top, |f| f.kind)
+    }
+
+    fn at(&self, i: usize) -> Option<Tok> {
+        self.input.get(i).map(|t| t.tok)
+    }
+
+    fn text(&self, t: Token) -> &'s str {
+        self.file.slice(t.span())
+    }
+
+    fn last(&self) -> Option<Token> {
+        let from = self.segment.map_or(self.out.tokens.len(), |s| s.start);
+        self.out.tokens[from..].last().copied()
+    }
+
+    fn report(&mut self, d: Diagnostic) {
+        self.out.diagnostics.push(d);
+    }
+
+    /// Where the text before the current token ends.
+    fn end_of_last(&self) -> u32 {
+        self.out.tokens.last().map_or(self.file.start, |t| t.end)
+    }
+
+    /// Handles the token at `i` and returns the index to go on with.
+    fn step(&mut self, i: usize) -> usize {
+        let mut t = self.input[i];
+        match t.tok {
+            Tok::Version => {
+                if self.out.version.is_some() {
+                    self.report(Diagnostic::error(
+                        Code(104),
+                        t.span(),
+                        "a second version header",
+                    ));
+                }
+                self.out.version = Some(t.span());
+                return i + 1;
+            }
+            Tok::Metadata => {
+                self.out.metadata = Some(t.span());
+                return i + 1;
+            }
+            Tok::BadGraph => {
+                self.bad_graph(t);
+                t.tok = Tok::Error;
+            }
+            _ => {}
+        }
+        if let Some(tok) = self.keyword(i) {
+            t.tok = tok;
+        }
+        if let Some(next) = self.foreign(i) {
+            match next {
+                keywords::Foreign::Fn => t.tok = Tok::Fn,
+                keywords::Foreign::Drop => return i + 1,
+            }
+        }
+        if matches!(t.tok, Tok::Def | Tok::Type | Tok::Extern) && self.frames.len() > 1 {
+            self.close_all(Some(t));
+        }
+        self.separate(i, &mut t);
+        self.begin(i, t);
+        match t.tok {
+            Tok::LParen | Tok::LSquare | Tok::LBrace | Tok::TLt => self.open(i, t),
+            Tok::RParen | Tok::RSquare | Tok::RBrace | Tok::TGt => {
+                self.close(i, t);
+                return i + 1;
+            }
+            Tok::Semi => {
+                self.semicolon(i, t);
+                return i + 1;
+            }
+            Tok::Comma => {
+                self.out.tokens.push(t);
+                let f = self.top();
+                f.first = None;
+                f.bound = false;
+                f.pending = Pending::None;
+            }
+            _ => {
+                match t.tok {
+                    Tok::Match | Tok::MatchQ => self.top().pending = Pending::Match,
+                    Tok::Fn | Tok::Def | Tok::Op | Tok::PrimFunc => {
+                        self.top().pending = Pending::Fn;
+                    }
+                    Tok::Type | Tok::Data => self.top().pending = Pending::Data,
+                    Tok::Eq => self.top().bound = true,
+                    _ => {}
+                }
+                self.out.tokens.push(t);
+            }
+        }
+        i + 1
+    }
+
+    /// Starts a statement and, at the top, a segment, where none has begun.
+    fn begin(&mut self, i: usize, t: Token) {
+        let at_top = self.frames.len() == 1;
+        let starts_item = matches!(
+            t.tok,
+            Tok::Def | Tok::Type | Tok::Extern | Tok::Data | Tok::Rel | Tok::Op | Tok::PrimFunc
+        );
+        if at_top {
+            let extern_type = t.tok == Tok::Type && self.last().map(|t| t.tok) == Some(Tok::Extern);
+            if starts_item && !extern_type {
+                self.end_segment();
+            }
+            if self.segment.is_none() {
+                let prolog = self.has_turnstile && self.is_prolog(i);
+                let start = self.out.tokens.len();
+                let item = starts_item || prolog;
+                self.segment = Some(Segment {
+                    start,
+                    end: start,
+                    item,
+                });
+                self.item = starts_item.then_some(t.tok);
+                if prolog {
+                    self.item = Some(Tok::Prolog);
+                    self.out.tokens.push(Token {
+                        tok: Tok::Prolog,
+                        start: t.start,
+                        end: t.start,
+                    });
+                }
+            }
+        }
+        let f = self.top();
+        if f.first.is_none() {
+            f.first = Some(t.tok);
+            f.bound = false;
+        }
+    }
+
+    fn end_segment(&mut self) {
+        if let Some(mut s) = self.segment.take() {
+            s.end = self.out.tokens.len();
+            self.out.segments.push(s);
+        }
+        self.item = None;
+        let f = self.top();
+        f.first = None;
+        f.bound = false;
+        f.pending = Pending::None;
+    }
+
+    /// A closing brace has brought the pass back to the top, or a `;` stands there.
+    fn statement_ends_at_top(&mut self, brace: bool) {
+        match self.item {
+            Some(Tok::Def | Tok::Op | Tok::PrimFunc | Tok::Type | Tok::Data | Tok::Extern) => {
+                self.end_segment();
+            }
+            Some(Tok::Rel | Tok::Prolog) if !brace => self.end_segment(),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self) {
+        if self.frames.len() > 1 {
+            self.close_all(None);
+        }
+        self.end_segment();
+    }
+
+    fn bad_graph(&mut self, t: Token) {
+        let text = self.text(t);
+        let digits = text[1..].find(|c: char| !c.is_ascii_digit()).unwrap_or(0) + 1;
+        let (number, rest) = text.split_at(digits);
+        self.report(
+            Diagnostic::error(
+                Code(113),
+                t.span(),
+                format!("`{text}` is neither a graph variable nor a local variable"),
+            )
+            .note("a graph variable is `%` and a number, a local variable begins with a letter")
+            .suggest(
+                format!("drop `{rest}`: `{number}`"),
+                Span::new(t.start + digits as u32, t.end),
+                "",
+            ),
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! Balancing brackets.
+
+use relax_base::{Code, Diagnostic, Edit, Fix, Span};
+
+use super::{Frame, FrameKind, Pass, Pending, keywords::HORIZON, keywords::ends_operand};
+use crate::lex::Token;
+use crate::token::Tok;
+
+fn closer(opener: Tok) -> Tok {
+    match opener {
+        Tok::LParen => Tok::RParen,
+        Tok::LSquare => Tok::RSquare,
+        Tok::LBrace => Tok::RBrace,
+        _ => Tok::TGt,
+    }
+}
+
+fn text(tok: Tok) -> &'static str {
+    match tok {
+        Tok::LParen => "(",
+        Tok::RParen => ")",
+        Tok::LSquare => "[",
+        Tok::RSquare => "]",
+        Tok::LBrace => "{",
+        Tok::RBrace => "}",
+        Tok::TLt => "<",
+        _ => ">",
+    }
+}
+
+impl Pass<'_> {
+    pub(super) fn open(&mut self, _i: usize, t: Token) {
+        let last = self.last().map(|t| t.tok);
+        let before = self.out.tokens.iter().rev().nth(1).map(|t| t.tok);
+        let f = *self.top();
+        let kind = match t.tok {
+            Tok::LBrace => match (last, f.pending) {
+                (Some(Tok::Local), _) if f.kind == FrameKind::Params => FrameKind::AttrBraces,
+                (Some(Tok::Local), _) if before == Some(Tok::Let) => FrameKind::AttrBraces,
+                (Some(Tok::Eq), _) if f.kind == FrameKind::Args => FrameKind::AttrBraces,
+                (_, Pending::Match) => FrameKind::Arms,
+                (_, Pending::Data) => FrameKind::Ctors,
+                _ => FrameKind::Block,
+            },
+            Tok::LParen if f.pending == Pending::Fn => FrameKind::Params,
+            Tok::LParen if last.is_some_and(ends_operand) || last == Some(Tok::TGt) => {
+                FrameKind::Args
+            }
+            Tok::LParen => FrameKind::Parens,
+            Tok::LSquare => FrameKind::Square,
+            _ => FrameKind::Angle,
+        };
+        let done = match t.tok {
+            Tok::LParen => f.pending == Pending::Fn,
+            Tok::LBrace => true,
+            _ => false,
+        };
+        if done {
+            self.top().pending = Pending::None;
+        }
+        self.out.tokens.push(t);
+        self.frames.push(Frame {
+            kind,
+            opener: t,
+            pending: Pending::None,
+            first: None,
+            bound: false,
+        });
+    }
+
+    pub(super) fn close(&mut self, i: usize, t: Token) {
+        let matches = |f: &Frame| closer(f.opener.tok) == t.tok;
+        let inner = self.frames.len() - 1;
+        if inner > 0 && matches(&self.frames[inner]) {
+            self.pop(t);
+            return;
+        }
+        // Round and square brackets do not reach out of braces.
+        let found = (1..=inner).rev().find_map(|d| {
+            if matches(&self.frames[d]) {
+                return Some(Some(d));
+            }
+            let wall = self.frames[d].opener.tok == Tok::LBrace && t.tok != Tok::RBrace;
+            wall.then_some(None)
+        });
+        let Some(Some(depth)) = found else {
+            self.stray(t);
+            return;
+        };
+        if t.tok != Tok::RBrace && self.is_stray(i, depth) {
+            self.stray(t);
+            return;
+        }
+        let unclosed: Vec<Token> = self.frames[depth + 1..].iter().map(|f| f.opener).collect();
+        self.unclosed(&unclosed, Some(t));
+        while self.frames.len() - 1 > depth {
+            self.insert_closer();
+        }
+        self.pop(t);
+    }
+
+    /// Pops the frame that `t` closes.
+    fn pop(&mut self, t: Token) {
+        self.frames.pop();
+        self.out.tokens.push(t);
+        if t.tok == Tok::RBrace && self.frames.len() == 1 {
+            self.statement_ends_at_top(true);
+        }
+    }
+
+    fn insert_closer(&mut self) {
+        let Some(f) = self.frames.pop() else { return };
+        let end = self.end_of_last();
+        self.out.tokens.push(Token {
+            tok: closer(f.opener.tok),
+            start: end,
+            end,
+        });
+    }
+
+    fn stray(&mut self, t: Token) {
+        let mut d = Diagnostic::error(
+            Code(106),
+            t.span(),
+            format!("this `{}` closes nothing", text(t.tok)),
+        );
+        if let Some(f) = self.frames.last()
+            && self.frames.len() > 1
+        {
+            d = d.label(
+                f.opener.span(),
+                format!(
+                    "the innermost open bracket is this `{}`",
+                    text(f.opener.tok)
+                ),
+            );
+        }
+        self.report(d.suggest("remove it", t.span(), ""));
+        // Where a value is still awaited, the bracket stands for it.
+        let awaited = self
+            .last()
+            .is_none_or(|l| !ends_operand(l.tok) && l.tok != Tok::Semi);
+        if awaited && self.frames.len() > 1 {
+            self.begin(
+                usize::MAX,
+                Token {
+                    tok: Tok::Error,
+                    ..t
+                },
+            );
+            self.out.tokens.push(Token {
+                tok: Tok::Error,
+                ..t
+            });
+        }
+    }
+
+    /// Which reading of a wrong closing bracket leaves fewer mistakes up to the end of the
+    /// statement: that it closes the frame at `depth`, or that it is one too many?
+    fn is_stray(&self, i: usize, depth: usize) -> bool {
+        let from = self.frames.len().saturating_sub(16).max(1);
+        let stack: Vec<Tok> = self.frames[from..].iter().map(|f| f.opener.tok).collect();
+        let popped = self.frames.len() - 1 - depth;
+        let keep = stack.len().saturating_sub(popped + 1);
+        let closing = popped + self.mismatches(i + 1, stack[..keep].to_vec());
+        let stray = 1 + self.mismatches(i + 1, stack);
+        stray < closing
+    }
+
+    /// Counts the bracket mistakes from `i` to the end of the statement.
+    fn mismatches(&self, i: usize, mut stack: Vec<Tok>) -> usize {
+        let mut count = 0;
+        for t in self.input.iter().skip(i).take(HORIZON) {
+            match t.tok {
+                Tok::LParen | Tok::LSquare => stack.push(t.tok),
+                Tok::RParen | Tok::RSquare => match stack.last() {
+                    Some(&o) if closer(o) == t.tok => {
+                        stack.pop();
+                    }
+                    Some(Tok::LParen | Tok::LSquare)
+                        if stack
+                            .iter()
+                            .rev()
+                            .nth(1)
+                            .is_some_and(|&o| closer(o) == t.tok) =>
+                    {
+                        stack.truncate(stack.len() - 2);
+                        count += 1;
+                    }
+                    _ => count += 1,
+                },
+                Tok::LBrace | Tok::RBrace | Tok::Semi | Tok::Def => break,
+                _ => {}
+            }
+        }
+        let open = stack
+            .iter()
+            .rev()
+            .take_while(|&&o| o != Tok::LBrace)
+            .count();
+        count + open
+    }
+
+    /// Reports brackets that are never closed, as one mistake; `before` is the token that shows
+    /// it, `None` the end of the file.
+    fn unclosed(&mut self, openers: &[Token], before: Option<Token>) {
+        let Some(&first) = openers.first() else {
+            return;
+        };
+        let what = text(first.tok);
+        let mut d = Diagnostic::error(
+            Code(105),
+            first.span(),
+            format!("this `{what}` is never closed"),
+        );
+        let (place, found) = match before {
+            Some(t) => (
+                t.span(),
+                format!("`{}` expected before this", text(closer(first.tok))),
+            ),
+            None => {
+                let end = self.file.span().at_end();
+                (
+                    end,
+                    format!("`{}` expected before the end", text(closer(first.tok))),
+                )
+            }
+        };
+        d = d.label(place, found);
+        for t in &openers[1..openers.len().min(4)] {
+            d = d.label(t.span(), format!("nor is this `{}`", text(t.tok)));
+        }
+        let closers: String = openers.iter().rev().map(|t| text(closer(t.tok))).collect();
+        let end = self.end_of_last();
+        d.fixes.push(Fix {
+            title: format!("insert `{closers}`"),
+            edits: vec![Edit {
+                span: Span::new(end, end),
+                text: closers,
+            }],
+            certain: false,
+        });
+        self.report(d);
+    }
+
+    /// Closes everything: an item begins, or the file ends.
+    pub(super) fn close_all(&mut self, before: Option<Token>) {
+        let openers: Vec<Token> = self.frames[1..].iter().map(|f| f.opener).collect();
+        self.unclosed(&openers, before);
+        while self.frames.len() > 1 {
+            self.insert_closer();
+        }
+        self.statement_ends_at_top(true);
+    }
+
+    pub(super) fn semicolon(&mut self, i: usize, t: Token) {
+        // A `;` inside brackets separates statements only after `let` and the like.
+        while matches!(
+            self.kind(),
+            FrameKind::Args
+                | FrameKind::Params
+                | FrameKind::Square
+                | FrameKind::Angle
+                | FrameKind::Parens
+                | FrameKind::AttrBraces
+        ) {
+            let f = *self.top();
+            let statement = matches!(f.kind, FrameKind::Parens | FrameKind::Args)
+                && (matches!(f.first, Some(Tok::Let | Tok::FreeVar | Tok::Dataflow)) || f.bound);
+            if statement || f.kind == FrameKind::Parens && self.closes_later(i) {
+                break;
+            }
+            self.unclosed(&[f.opener], Some(t));
+            self.insert_closer();
+        }
+        if self.frames.len() == 1 && self.segment.is_none() {
+            // After an item: `type T;` ended with its name already, others may carry one too.
+            if let Some(s) = self.out.segments.last_mut()
+                && s.item
+                && s.end == self.out.tokens.len()
+            {
+                return;
+            }
+        }
+        self.begin(i, t);
+        self.out.tokens.push(t);
+        let f = self.top();
+        f.first = None;
+        f.bound = false;
+        f.pending = Pending::None;
+        if self.frames.len() == 1 {
+            self.statement_ends_at_top(false);
+        }
+    }
+
+    /// Whether a `)` for the innermost bracket follows before the block around it ends.
+    fn closes_later(&self, i: usize) -> bool {
+        let mut depth = 0usize;
+        for t in self.input.iter().skip(i).take(HORIZON * 4) {
+            match t.tok {
+                Tok::LParen | Tok::LSquare | Tok::LBrace => depth += 1,
+                Tok::RParen if depth == 0 => return true,
+                Tok::RBrace | Tok::RSquare if depth == 0 => return false,
+                Tok::RParen | Tok::RSquare | Tok::RBrace => depth -= 1,
+                Tok::Def => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+}

@@ -1,0 +1,279 @@
+//! Soft keywords, type brackets, and words of other languages.
+
+use relax_base::{Code, Diagnostic, Span};
+
+use super::{FrameKind, Pass, Pending};
+use crate::token::Tok;
+
+/// What to do with a word that some other language has.
+pub(super) enum Foreign {
+    /// Read it as `fn`.
+    Fn,
+    /// Read on without it.
+    Drop,
+}
+
+/// How many tokens a look-ahead may cover where it is not otherwise bounded.
+pub(super) const HORIZON: usize = 512;
+
+impl Pass<'_> {
+    /// The special meaning of the token at `i` in its context, if it has one.
+    pub(super) fn keyword(&mut self, i: usize) -> Option<Tok> {
+        let t = self.input[i];
+        match t.tok {
+            Tok::Name => self.soft_keyword(i),
+            Tok::Lt => self.opens_types(i).then_some(Tok::TLt),
+            Tok::Gt if self.kind() == FrameKind::Angle => Some(Tok::TGt),
+            _ => None,
+        }
+    }
+
+    fn soft_keyword(&mut self, i: usize) -> Option<Tok> {
+        let next = self.at(i + 1);
+        let fresh = self.frames.last().is_some_and(|f| f.first.is_none());
+        let item_place = self.frames.len() == 1 && (self.segment.is_none() || self.item_may_end());
+        let text = self.text(self.input[i]);
+        Some(match (text, next) {
+            ("data", Some(Tok::Name)) if item_place => Tok::Data,
+            ("rel", Some(Tok::Name)) if item_place => Tok::Rel,
+            ("op", Some(Tok::Name)) if item_place => Tok::Op,
+            ("prim_func", Some(Tok::Global | Tok::Name)) if item_place => Tok::PrimFunc,
+            ("where", Some(Tok::Name)) if self.after_operand() => Tok::Where,
+            ("where", Some(_)) if self.item == Some(Tok::Rel) && self.after_operand() => Tok::Where,
+            ("case", Some(Tok::Name | Tok::Local | Tok::Underscore | Tok::LParen))
+                if self.kind() == FrameKind::Arms && fresh =>
+            {
+                Tok::Case
+            }
+            ("shape", Some(Tok::LParen)) => Tok::Shape,
+            ("match_shape", Some(Tok::LParen)) => Tok::MatchShape,
+            ("match_cast", Some(Tok::LParen)) => Tok::MatchCast,
+            ("dataflow", Some(Tok::LBrace)) => Tok::Dataflow,
+            ("for", Some(Tok::Local)) => Tok::For,
+            ("in", Some(_)) if self.after_operand() && self.in_loop_header() => Tok::In,
+            ("alloc", Some(Tok::Local)) => Tok::Alloc,
+            ("init", Some(Tok::LBrace)) => Tok::Init,
+            ("compute", Some(_)) if self.item == Some(Tok::Op) && fresh => Tok::Compute,
+            _ => return None,
+        })
+    }
+
+    /// Whether an item that has no closing brace may end here.
+    fn item_may_end(&self) -> bool {
+        matches!(
+            self.item,
+            Some(Tok::Extern | Tok::Type | Tok::Data | Tok::Rel | Tok::Prolog)
+        ) && self.after_operand()
+            || self.frames[0].first.is_none()
+    }
+
+    fn after_operand(&self) -> bool {
+        self.last().is_some_and(|t| ends_operand(t.tok))
+    }
+
+    fn in_loop_header(&self) -> bool {
+        let tokens = &self.out.tokens;
+        let header = tokens.iter().rev().take(HORIZON);
+        header
+            .map(|t| t.tok)
+            .find(|t| !matches!(t, Tok::Local | Tok::Comma))
+            == Some(Tok::For)
+    }
+
+    /// Whether the `<` at `i` is a bracket.
+    fn opens_types(&self, i: usize) -> bool {
+        let Some(last) = self.last() else {
+            return false;
+        };
+        if last.tok == Tok::Fn {
+            return true;
+        }
+        let before = self.out.tokens.iter().rev().nth(1).map(|t| t.tok);
+        if matches!(last.tok, Tok::Global | Tok::Name)
+            && matches!(
+                before,
+                Some(Tok::Def | Tok::Data | Tok::Type | Tok::Op | Tok::PrimFunc)
+            )
+        {
+            return true;
+        }
+        let adjacent = last.end == self.input[i].start;
+        if !adjacent || !matches!(last.tok, Tok::Local | Tok::Global | Tok::Name | Tok::Graph) {
+            return false;
+        }
+        // Type arguments hold no variables, so the stretches looked over are disjoint.
+        let mut depth = 1;
+        for j in i + 1..self.input.len() {
+            match self.input[j].tok {
+                Tok::Gt => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return self.at(j + 1) == Some(Tok::LParen);
+                    }
+                }
+                Tok::Lt if self.input[j - 1].tok == Tok::Fn => depth += 1,
+                Tok::Name
+                | Tok::Int
+                | Tok::Comma
+                | Tok::LParen
+                | Tok::RParen
+                | Tok::LSquare
+                | Tok::RSquare
+                | Tok::Colon
+                | Tok::Arrow
+                | Tok::Question
+                | Tok::Underscore
+                | Tok::Plus
+                | Tok::Minus
+                | Tok::Star
+                | Tok::SlashSlash
+                | Tok::Percent
+                | Tok::Fn
+                | Tok::Ref
+                | Tok::Meta => {}
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Whether `Name(…) :-` begins at `i`.
+    pub(super) fn is_prolog(&self, i: usize) -> bool {
+        if self.at(i) != Some(Tok::Name) || self.at(i + 1) != Some(Tok::LParen) {
+            return false;
+        }
+        let mut depth = 0usize;
+        for j in i + 1..self.input.len() {
+            match self.input[j].tok {
+                Tok::LParen | Tok::LSquare | Tok::LBrace => depth += 1,
+                Tok::RParen | Tok::RSquare | Tok::RBrace => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return self.at(j + 1) == Some(Tok::Turnstile);
+                    }
+                }
+                Tok::Def => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+
+    /// Words of other languages that are surely meant as those.
+    pub(super) fn foreign(&mut self, i: usize) -> Option<Foreign> {
+        let t = self.input[i];
+        if t.tok != Tok::Name {
+            return None;
+        }
+        let next = self.at(i + 1)?;
+        match self.text(t) {
+            word @ ("fun" | "func" | "function" | "lambda")
+                if matches!(next, Tok::LParen | Tok::Lt | Tok::LSquare)
+                    && !self.after_operand()
+                    && self.has_body(i + 1) =>
+            {
+                self.report(
+                    Diagnostic::error(
+                        Code(109),
+                        t.span(),
+                        format!("a function is spelled `fn`, not `{word}`"),
+                    )
+                    .fix("write `fn`", t.span(), "fn"),
+                );
+                self.top().pending = Pending::Fn;
+                Some(Foreign::Fn)
+            }
+            "return" if starts_operand(next) || next == Tok::LParen => {
+                if !matches!(self.kind(), FrameKind::Block | FrameKind::Top) {
+                    return None;
+                }
+                let rest = Span::new(t.start, self.input[i + 1].start);
+                self.report(
+                    Diagnostic::error(Code(109), t.span(), "there is no `return`")
+                        .note("the last expression of a block, without `;`, is its value")
+                        .suggest("drop `return`", rest, ""),
+                );
+                Some(Foreign::Drop)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the brackets that open at `i` are followed by a body or a result type.
+    fn has_body(&self, i: usize) -> bool {
+        let mut depth = 0usize;
+        for j in i..self.input.len().min(i + HORIZON) {
+            match self.input[j].tok {
+                Tok::LParen | Tok::LSquare => depth += 1,
+                Tok::RParen | Tok::RSquare => {
+                    depth = depth.saturating_sub(1);
+                    let next = self.at(j + 1);
+                    if depth == 0 && matches!(next, Some(Tok::LBrace | Tok::Arrow)) {
+                        return true;
+                    }
+                }
+                Tok::LBrace | Tok::RBrace | Tok::Semi => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
+/// Whether an expression or type can end with the token.
+pub(super) fn ends_operand(tok: Tok) -> bool {
+    matches!(
+        tok,
+        Tok::Local
+            | Tok::Graph
+            | Tok::Global
+            | Tok::Name
+            | Tok::Int
+            | Tok::Float
+            | Tok::Proj
+            | Tok::Str
+            | Tok::Meta
+            | Tok::True
+            | Tok::False
+            | Tok::Underscore
+            | Tok::Question
+            | Tok::RParen
+            | Tok::RSquare
+            | Tok::RBrace
+            | Tok::Error
+    )
+}
+
+/// Whether an expression can begin with the token and no expression can go on with it.
+pub(super) fn starts_operand(tok: Tok) -> bool {
+    matches!(
+        tok,
+        Tok::Local
+            | Tok::Graph
+            | Tok::Global
+            | Tok::Name
+            | Tok::Int
+            | Tok::Float
+            | Tok::Str
+            | Tok::Meta
+            | Tok::True
+            | Tok::False
+            | Tok::Let
+            | Tok::Fn
+            | Tok::If
+            | Tok::Match
+            | Tok::MatchQ
+            | Tok::Ref
+            | Tok::RefRead
+            | Tok::RefWrite
+            | Tok::FreeVar
+            | Tok::Shape
+            | Tok::MatchShape
+            | Tok::MatchCast
+            | Tok::Dataflow
+            | Tok::Alloc
+            | Tok::Init
+            | Tok::Compute
+            | Tok::Error
+    )
+}

@@ -1,0 +1,197 @@
+//! Missing separators: two things side by side that cannot stand so.
+
+use relax_base::{Code, Diagnostic};
+
+use super::{Frame, FrameKind, Pass, Pending, keywords::ends_operand, keywords::starts_operand};
+use crate::lex::Token;
+use crate::token::Tok;
+
+impl Pass<'_> {
+    /// Puts a separator before the token at `i` if one is missing.
+    pub(super) fn separate(&mut self, i: usize, t: &mut Token) {
+        let Some(last) = self.last() else { return };
+        if last.tok == Tok::Def && t.tok == Tok::Name {
+            let name = self.text(*t);
+            self.report(
+                Diagnostic::error(
+                    Code(108),
+                    t.span(),
+                    "the name of a function needs the sigil `@`",
+                )
+                .fix(format!("write `@{name}`"), t.span().at_start(), "@"),
+            );
+            t.tok = Tok::Global;
+            return;
+        }
+        if !ends_operand(last.tok) || !starts_operand(t.tok) {
+            return;
+        }
+        let f = *self.top();
+        match f.kind {
+            FrameKind::Top if self.item.is_some() => self.missing_body(f, last),
+            FrameKind::Top | FrameKind::Block => self.missing_semicolon(i, f, last, *t),
+            FrameKind::Arms => {
+                if last.tok != Tok::RBrace && matches!(t.tok, Tok::Name | Tok::Local) {
+                    self.insert(Tok::Comma, ",", "after this clause", last);
+                    self.top().first = None;
+                }
+            }
+            FrameKind::Ctors => {}
+            FrameKind::Params if matches!(last.tok, Tok::Local | Tok::Name) => {
+                if matches!(t.tok, Tok::Name | Tok::Fn | Tok::Ref) {
+                    self.insert(Tok::Colon, ":", "before the type of a parameter", last);
+                } else {
+                    self.insert(Tok::Comma, ",", "between these", last);
+                }
+            }
+            FrameKind::Parens | FrameKind::Args
+                if matches!(f.first, Some(Tok::Let | Tok::FreeVar))
+                    || f.bound && f.first == Some(Tok::Graph) =>
+            {
+                self.missing_semicolon(i, f, last, *t);
+            }
+            FrameKind::Args | FrameKind::AttrBraces
+                if last.tok == Tok::Name
+                    && f.first == Some(Tok::Name)
+                    && !f.bound
+                    && matches!(
+                        t.tok,
+                        Tok::Str | Tok::Int | Tok::Float | Tok::True | Tok::False
+                    ) =>
+            {
+                self.insert(Tok::Eq, "=", "between an attribute and its value", last);
+                self.top().bound = true;
+            }
+            _ => {
+                self.insert(Tok::Comma, ",", "between these", last);
+                let f = self.top();
+                f.first = None;
+                f.bound = false;
+            }
+        }
+    }
+
+    /// Reports a missing token after `last` and puts it in.
+    fn insert(&mut self, tok: Tok, text: &str, place: &str, last: Token) {
+        let at = last.span().at_end();
+        self.report(
+            Diagnostic::error(Code(107), at, format!("expected `{text}` {place}")).fix(
+                format!("insert `{text}`"),
+                at,
+                text,
+            ),
+        );
+        self.push_virtual(tok, last.end);
+    }
+
+    fn push_virtual(&mut self, tok: Tok, at: u32) {
+        self.out.tokens.push(Token {
+            tok,
+            start: at,
+            end: at,
+        });
+    }
+
+    /// An item at the top goes on with something that only a body can hold.
+    fn missing_body(&mut self, f: Frame, last: Token) {
+        if !matches!(self.item, Some(Tok::Def | Tok::Op | Tok::PrimFunc)) {
+            return;
+        }
+        if f.pending == Pending::Fn || last.tok == Tok::Global {
+            return;
+        }
+        let at = last.span().at_end();
+        self.report(
+            Diagnostic::error(
+                Code(107),
+                at,
+                "expected `{` before the body of this function",
+            )
+            .suggest("insert `{`", at, " {"),
+        );
+        let opener = Token {
+            tok: Tok::LBrace,
+            start: at.start,
+            end: at.start,
+        };
+        self.top().pending = Pending::None;
+        self.open(usize::MAX, opener);
+    }
+
+    fn missing_semicolon(&mut self, i: usize, f: Frame, last: Token, t: Token) {
+        let first = f.first;
+        if matches!(first, Some(Tok::Let | Tok::FreeVar)) && !f.bound {
+            // `let %x T = e` or `let %x e`.
+            if last.tok == Tok::Local && first == Some(Tok::Let) {
+                if self.binds_later(i) {
+                    self.insert(Tok::Colon, ":", "before the type of a variable", last);
+                } else {
+                    self.insert(Tok::Eq, "=", "between a variable and its value", last);
+                    self.top().bound = true;
+                }
+                return;
+            }
+            if last.tok == Tok::Local && matches!(t.tok, Tok::Name | Tok::Fn | Tok::Ref) {
+                self.insert(Tok::Colon, ":", "before the type of a variable", last);
+                return;
+            }
+        }
+        if matches!(last.tok, Tok::Graph | Tok::Local)
+            && f.first == Some(last.tok)
+            && !f.bound
+            && !matches!(t.tok, Tok::Let | Tok::FreeVar)
+            && self.out.tokens.len() >= 2
+            && self.input.get(i + 1).map(|t| t.tok) == Some(Tok::LParen)
+            && i > 0
+            && self.starts_statement(i - 1)
+        {
+            // `%0 add(%x, %y);`
+            self.insert(Tok::Eq, "=", "between a variable and its value", last);
+            self.top().bound = true;
+            return;
+        }
+        let graph = first == Some(Tok::Graph) && f.bound;
+        let block_like = last.tok == Tok::RBrace
+            && matches!(
+                first,
+                Some(Tok::If | Tok::For | Tok::Init | Tok::Dataflow | Tok::Match | Tok::MatchQ)
+            );
+        // `parallel for` begins with a name.
+        let marked_loop = last.tok == Tok::RBrace && first == Some(Tok::Name);
+        if graph || block_like || marked_loop {
+            self.push_virtual(Tok::Semi, last.end);
+        } else {
+            let what = match first {
+                Some(Tok::Let) => "after this binding",
+                Some(Tok::FreeVar) => "after this declaration",
+                _ if f.bound => "after this binding",
+                _ => "after this expression",
+            };
+            self.insert(Tok::Semi, ";", what, last);
+        }
+        let f = self.top();
+        f.first = None;
+        f.bound = false;
+        f.pending = Pending::None;
+    }
+
+    /// Whether a statement begins with the token at `i`.
+    fn starts_statement(&self, i: usize) -> bool {
+        i == 0 || matches!(self.input[i - 1].tok, Tok::Semi | Tok::LBrace | Tok::RBrace)
+    }
+
+    /// Whether a `=` follows before the statement ends.
+    fn binds_later(&self, i: usize) -> bool {
+        let mut depth = 0usize;
+        for t in self.input.iter().skip(i).take(super::keywords::HORIZON) {
+            match t.tok {
+                Tok::LParen | Tok::LSquare => depth += 1,
+                Tok::RParen | Tok::RSquare => depth = depth.saturating_sub(1),
+                Tok::Eq if depth == 0 => return true,
+                Tok::Semi | Tok::LBrace | Tok::RBrace | Tok::Let | Tok::Def => return false,
+                _ => {}
+            }
+        }
+        false
+    }
+}

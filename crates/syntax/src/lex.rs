@@ -1,0 +1,201 @@
+//! Text to tokens, comments set aside.
+
+use logos::Logos;
+use relax_base::{Code, Diagnostic, SourceFile, Span};
+
+use crate::token::{LexState, Tok};
+
+/// A token and its place in the position space of the source map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Token {
+    /// What it is.
+    pub tok: Tok,
+    /// Its first byte.
+    pub start: u32,
+    /// One past its last byte.
+    pub end: u32,
+}
+
+impl Token {
+    /// Its place.
+    pub fn span(self) -> Span {
+        Span::new(self.start, self.end)
+    }
+}
+
+/// A comment and its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Comment {
+    /// Where it stands, its delimiters included, a line comment without the line's end.
+    pub span: Span,
+    /// Whether it ends with the line.
+    pub line: bool,
+}
+
+/// What the lexer made of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Lexed {
+    /// The tokens, in order, without white space and comments.
+    pub tokens: Vec<Token>,
+    /// The comments, in order.
+    pub comments: Vec<Comment>,
+    /// What could not be read.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Splits a file into tokens. Every byte of the text is white space or belongs to exactly one
+/// token, comment or diagnostic.
+pub fn lex(file: &SourceFile) -> Lexed {
+    lex_range(file, file.span())
+}
+
+/// Splits a part of a file into tokens.
+pub(crate) fn lex_range(file: &SourceFile, range: Span) -> Lexed {
+    let text = file.slice(range);
+    let base = range.start;
+    let mut out = Lexed::default();
+    out.tokens.reserve(text.len() / 5);
+    let mut dims = DimBrackets::default();
+    let mut lexer = Tok::lexer_with_extras(text, LexState::default());
+    loop {
+        lexer.extras.floor_div = dims.allows_floor_div();
+        let Some(result) = lexer.next() else { break };
+        let span = lexer.span();
+        let token = Token {
+            tok: result.unwrap_or(Tok::Unknown),
+            start: base + span.start as u32,
+            end: base + span.end as u32,
+        };
+        if std::mem::take(&mut lexer.extras.unclosed) {
+            out.diagnostics.push(unclosed(token));
+        }
+        match token.tok {
+            Tok::LineComment | Tok::BlockComment => out.comments.push(Comment {
+                span: token.span(),
+                line: token.tok == Tok::LineComment,
+            }),
+            Tok::Unknown => unknown(file, token, &mut out),
+            Tok::UnknownSection => {
+                let text = file.slice(token.span());
+                out.diagnostics.push(
+                    Diagnostic::error(Code(104), token.span(), format!("unknown section `{text}`"))
+                        .note("the sections are `#[version = \"0.0.5\"]` and `#[metadata]`"),
+                );
+            }
+            _ => {
+                dims.see(token.tok, || file.slice(token.span()));
+                out.tokens.push(token);
+            }
+        }
+    }
+    out
+}
+
+fn unclosed(token: Token) -> Diagnostic {
+    let what = if token.tok == Tok::Str {
+        "string"
+    } else {
+        "comment"
+    };
+    let close = if token.tok == Tok::Str { "\"" } else { "*/" };
+    let opening = Span::new(token.start, token.start + close.len() as u32);
+    Diagnostic::error(Code(103), opening, format!("this {what} is never closed")).suggest(
+        format!("close it with `{close}`"),
+        token.span().at_end(),
+        close,
+    )
+}
+
+/// Reports a stretch of characters that begin no token, once.
+fn unknown(file: &SourceFile, token: Token, out: &mut Lexed) {
+    if let Some(last) = out.diagnostics.last_mut()
+        && last.code == Code(102)
+        && last.labels[0].span.end == token.start
+    {
+        last.labels[0].span.end = token.end;
+        last.message = format!(
+            "`{}` means nothing here",
+            printable(file.slice(last.span()))
+        );
+        return;
+    }
+    let text = printable(file.slice(token.span()));
+    out.diagnostics.push(Diagnostic::error(
+        Code(102),
+        token.span(),
+        format!("`{text}` means nothing here"),
+    ));
+}
+
+fn printable(text: &str) -> String {
+    let mut out: String = text
+        .chars()
+        .take(20)
+        .flat_map(|c| {
+            let escape = c.is_control() || c == '\u{FFFD}';
+            let plain = (!escape).then_some(c);
+            escape
+                .then(|| c.escape_default())
+                .into_iter()
+                .flatten()
+                .chain(plain)
+        })
+        .collect();
+    if text.chars().nth(20).is_some() {
+        out.push('…');
+    }
+    out
+}
+
+/// Follows brackets just enough to know where `//` is floor division: inside the brackets of a
+/// shape or an index, after an operand.
+#[derive(Default)]
+struct DimBrackets {
+    /// For each open round or square bracket, whether dimensions may stand in it.
+    open: Vec<bool>,
+    last: Last,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Last {
+    #[default]
+    Other,
+    /// A name or value: an operand.
+    Operand,
+    /// A name that makes the bracket after it one of dimensions.
+    DimHead,
+}
+
+impl DimBrackets {
+    fn allows_floor_div(&self) -> bool {
+        self.last != Last::Other && self.open.last().copied().unwrap_or(false)
+    }
+
+    fn see<'a>(&mut self, tok: Tok, text: impl FnOnce() -> &'a str) {
+        self.last = match tok {
+            Tok::LParen | Tok::LSquare => {
+                let inherited = self.open.last().copied().unwrap_or(false);
+                let index = tok == Tok::LSquare && self.last == Last::Operand;
+                self.open
+                    .push(inherited || index || self.last == Last::DimHead);
+                Last::Other
+            }
+            Tok::RParen | Tok::RSquare => {
+                self.open.pop();
+                Last::Operand
+            }
+            Tok::LBrace | Tok::RBrace | Tok::Def => {
+                // An unclosed bracket must not turn all later comments into divisions.
+                self.open.clear();
+                Last::Other
+            }
+            Tok::Local | Tok::Graph | Tok::Int | Tok::Proj => Last::Operand,
+            Tok::Name => match text() {
+                "Tensor" | "Shape" | "Buffer" | "shape" | "match_shape" | "match_cast" | "grid"
+                | "min" | "max" => Last::DimHead,
+                _ => Last::Operand,
+            },
+            _ => Last::Other,
+        };
+    }
+}

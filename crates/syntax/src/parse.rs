@@ -1,0 +1,311 @@
+//! Text to tree, errors included.
+
+mod message;
+mod recover;
+
+use std::cell::Cell;
+
+use lalrpop_util::ParseError;
+use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, Span, Symbol};
+
+use crate::ast::{Ast, FileForm, Item, ItemKind};
+use crate::build::Builder;
+use crate::context::{self, Prepared, Segment};
+use crate::grammar::{FileBodyParser, ItemParser, TypeFileParser};
+use crate::lex::{self, Comment, Lexed, Token};
+use crate::token::Tok;
+
+/// What became of a text.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The tree; complete where there are no errors.
+    pub ast: Ast,
+    /// Every comment of the file, in order.
+    pub comments: Vec<Comment>,
+    /// The mistakes, in order of place.
+    pub diagnostics: Diagnostics,
+}
+
+/// Parses a file. Always returns a tree: unreadable stretches are `Error` nodes, each of them
+/// covered by a diagnostic.
+pub fn parse(file: &SourceFile) -> Parsed {
+    parse_lexed(file, lex::lex(file))
+}
+
+/// Parses the part of a file at `range` as one type, for example the inside of a `/* ty=… */`
+/// comment. The tree's only item is the type.
+pub fn parse_type(file: &SourceFile, range: Span) -> Parsed {
+    let lexed = lex::lex_range(file, range);
+    let prepared = context::prepare(file, &lexed);
+    let mut parser = Parser::new(file, prepared);
+    let whole = Segment {
+        start: 0,
+        end: parser.prepared.tokens.len(),
+        item: false,
+    };
+    let first = parser.try_type(whole);
+    if let Err(failure) = first {
+        parser.report(whole, &failure);
+    }
+    parser.finish(lexed)
+}
+
+pub(crate) fn parse_lexed(file: &SourceFile, lexed: Lexed) -> Parsed {
+    let prepared = context::prepare(file, &lexed);
+    let mut parser = Parser::new(file, prepared);
+    parser.header();
+    for segment in std::mem::take(&mut parser.prepared.segments) {
+        parser.segment(segment);
+    }
+    parser.finish(lexed)
+}
+
+/// Why LALRPOP stopped.
+struct Failure {
+    /// The index of the offending token; the number of tokens for the end.
+    at: usize,
+    expected: Vec<String>,
+}
+
+struct Parser<'s> {
+    file: &'s SourceFile,
+    builder: Builder<'s>,
+    prepared: Prepared,
+    diagnostics: Vec<Diagnostic>,
+    /// How many tokens may still be parsed again for the sake of further errors.
+    budget: usize,
+}
+
+/// More errors than this are not reported.
+const MOST_ERRORS: usize = 200;
+
+impl<'s> Parser<'s> {
+    fn new(file: &'s SourceFile, mut prepared: Prepared) -> Self {
+        let diagnostics = std::mem::take(&mut prepared.diagnostics);
+        let budget = 4_000_000 + prepared.tokens.len() * 8;
+        Parser {
+            file,
+            builder: Builder::new(file),
+            prepared,
+            diagnostics,
+            budget,
+        }
+    }
+
+    fn finish(mut self, lexed: Lexed) -> Parsed {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.extend(lexed.diagnostics);
+        diagnostics.extend(self.diagnostics);
+        diagnostics.extend(std::mem::take(&mut self.builder.diagnostics));
+        diagnostics.sort();
+        Parsed {
+            ast: self.builder.ast,
+            comments: lexed.comments,
+            diagnostics,
+        }
+    }
+
+    /// Version and metadata.
+    fn header(&mut self) {
+        if let Some(span) = self.prepared.version {
+            let text = self.file.slice(span);
+            let version = text.split('"').nth(1);
+            let assigned = text.split('"').next().is_some_and(|t| t.contains('='));
+            match version {
+                Some(v) if assigned => {
+                    self.builder.ast.version = Some((Symbol::new(v), span));
+                    if v != "0.0.5" {
+                        self.diagnostics.push(
+                            Diagnostic::error(
+                                Code(104),
+                                span,
+                                format!("version `{v}` of the text format is not known"),
+                            )
+                            .suggest(
+                                "write version 0.0.5",
+                                span,
+                                "#[version = \"0.0.5\"]",
+                            ),
+                        );
+                    }
+                }
+                _ => self.diagnostics.push(
+                    Diagnostic::error(Code(104), span, "this version header is malformed").fix(
+                        "write the header as TVM does",
+                        span,
+                        "#[version = \"0.0.5\"]",
+                    ),
+                ),
+            }
+        }
+        if let Some(span) = self.prepared.metadata {
+            let text = self.file.slice(span);
+            let head = text.find(']').map_or(text.len(), |i| i + 1) as u32;
+            self.builder.ast.metadata = Some(Span::new(span.start + head, span.end));
+        }
+    }
+
+    fn segment(&mut self, segment: Segment) {
+        if !segment.item && self.looks_like_type(segment) && self.try_type(segment).is_ok() {
+            return;
+        }
+        let mut tokens: Option<Vec<Token>> = None;
+        let mut first_error = true;
+        loop {
+            let mark = self.builder.mark();
+            let slice = match &tokens {
+                Some(t) => t.as_slice(),
+                None => &self.prepared.tokens[segment.start..segment.end],
+            };
+            let result = run(&mut self.builder, slice, segment.item, self.file);
+            let failure = match result {
+                Ok(item) => {
+                    self.add(item);
+                    return;
+                }
+                Err(failure) => failure,
+            };
+            self.builder.reset(mark);
+            if first_error && !segment.item && slice.len() < 100_000 {
+                // A file may hold a type that no expression looks like: `fn (A) -> B`.
+                if self.try_type(segment).is_ok() {
+                    return;
+                }
+            }
+            first_error = false;
+            let owned = tokens
+                .get_or_insert_with(|| self.prepared.tokens[segment.start..segment.end].to_vec());
+            if !recover::is_echo(owned, failure.at) {
+                let d = message::explain(self.file, owned, failure.at, &failure.expected);
+                self.diagnostics.push(d);
+            }
+            let cost = owned.len();
+            let give_up = self.budget < cost || self.diagnostics.len() > MOST_ERRORS;
+            self.budget = self.budget.saturating_sub(cost);
+            if give_up || !recover::cut(owned, failure.at) {
+                let span = owned
+                    .first()
+                    .map_or(Span::NONE, |f| f.span())
+                    .to(owned.last().map_or(Span::NONE, |l| l.span()));
+                self.add(Item {
+                    kind: ItemKind::Error,
+                    span,
+                    name_span: span,
+                });
+                return;
+            }
+        }
+    }
+
+    fn add(&mut self, item: Item) {
+        let ast = &mut self.builder.ast;
+        if let ItemKind::Expr(_) = item.kind {
+            if ast.form == FileForm::Expression {
+                self.diagnostics.push(
+                    Diagnostic::error(Code(117), item.span, "a file holds at most one expression")
+                        .note("functions are declared with `def @name(…) { … }`"),
+                );
+            }
+            ast.form = FileForm::Expression;
+        }
+        ast.items.push(item);
+    }
+
+    fn looks_like_type(&self, s: Segment) -> bool {
+        let t = &self.prepared.tokens[s.start..s.end];
+        let [first, rest @ ..] = t else { return false };
+        match (first.tok, rest.first().map(|t| t.tok)) {
+            (Tok::Name, Some(Tok::LSquare)) => {
+                matches!(self.file.slice(first.span()), "Tensor" | "Shape" | "Buffer")
+            }
+            (Tok::Name, None) => {
+                let text = self.file.slice(first.span());
+                matches!(text, "Object" | "Shape")
+                    || ["int", "uint", "float", "bool", "bfloat"].iter().any(|p| {
+                        text.strip_prefix(p)
+                            .is_some_and(|r| r.chars().all(|c| c.is_ascii_digit()))
+                    })
+            }
+            _ => false,
+        }
+    }
+
+    fn try_type(&mut self, s: Segment) -> Result<(), Failure> {
+        let mark = self.builder.mark();
+        let tokens = &self.prepared.tokens[s.start..s.end];
+        let at = Cell::new(0);
+        match TypeFileParser::new().parse(&mut self.builder, feed(tokens, &at)) {
+            Ok(ty) => {
+                let span = self.builder.ast.types[ty].span;
+                self.builder.ast.form = FileForm::Type;
+                self.builder.ast.items.push(Item {
+                    kind: ItemKind::Type(ty),
+                    span,
+                    name_span: span,
+                });
+                Ok(())
+            }
+            Err(e) => {
+                self.builder.reset(mark);
+                Err(failure(e, at.get(), tokens.len()))
+            }
+        }
+    }
+
+    fn report(&mut self, s: Segment, failure: &Failure) {
+        let tokens = &self.prepared.tokens[s.start..s.end];
+        let d = message::explain(self.file, tokens, failure.at, &failure.expected);
+        self.diagnostics.push(d);
+    }
+}
+
+/// Runs the generated parser over one segment.
+fn run(
+    builder: &mut Builder<'_>,
+    tokens: &[Token],
+    item: bool,
+    file: &SourceFile,
+) -> Result<Item, Failure> {
+    let at = Cell::new(0);
+    let result = if item {
+        ItemParser::new().parse(builder, feed(tokens, &at))
+    } else {
+        FileBodyParser::new()
+            .parse(builder, feed(tokens, &at))
+            .map(|e| {
+                let span = builder.ast.exprs[e].span;
+                Item {
+                    kind: ItemKind::Expr(e),
+                    span,
+                    name_span: span,
+                }
+            })
+    };
+    let _ = file;
+    result.map_err(|e| failure(e, at.get(), tokens.len()))
+}
+
+/// Feeds tokens to the parser and counts them.
+fn feed<'a>(
+    tokens: &'a [Token],
+    at: &'a Cell<usize>,
+) -> impl Iterator<Item = Result<(u32, Tok, u32), ()>> + 'a {
+    tokens.iter().map(|t| {
+        at.set(at.get() + 1);
+        Ok((t.start, t.tok, t.end))
+    })
+}
+
+fn failure(e: ParseError<u32, Tok, ()>, fed: usize, all: usize) -> Failure {
+    match e {
+        ParseError::UnrecognizedEof { expected, .. } => Failure { at: all, expected },
+        ParseError::UnrecognizedToken { expected, .. } => Failure {
+            at: fed.saturating_sub(1),
+            expected,
+        },
+        _ => Failure {
+            at: fed.saturating_sub(1),
+            expected: Vec::new(),
+        },
+    }
+}

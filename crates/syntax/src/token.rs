@@ -1,0 +1,413 @@
+//! The tokens of the text format.
+
+use logos::Logos;
+
+/// State that decides how ambiguous characters are read.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct LexState {
+    /// Whether `//` here is floor division and not a comment.
+    pub floor_div: bool,
+    /// Whether a block comment or string ran into the end of the file.
+    pub unclosed: bool,
+}
+
+/// The sorts of tokens. The second half is never read from text: the layer between lexer and
+/// parser makes these out of names and punctuation where the context decides what they are.
+#[derive(Logos, Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[logos(extras = LexState)]
+#[logos(skip(r"[ \t\r\n\u{0C}]+"))]
+#[repr(u8)]
+#[allow(missing_docs)]
+pub enum Tok {
+    #[token("let")]
+    Let,
+    #[token("fn")]
+    Fn,
+    #[token("def")]
+    Def,
+    #[token("if")]
+    If,
+    #[token("else")]
+    Else,
+    #[token("type")]
+    Type,
+    #[token("match")]
+    Match,
+    #[regex(r"match[ \t]*\?")]
+    MatchQ,
+    #[token("extern")]
+    Extern,
+    #[token("free_var")]
+    FreeVar,
+    #[token("ref")]
+    Ref,
+    #[token("ref_read")]
+    RefRead,
+    #[token("ref_write")]
+    RefWrite,
+    #[token("True")]
+    True,
+    #[token("False")]
+    False,
+    #[token("_", priority = 5)]
+    Underscore,
+
+    /// `%x`; a dot belongs to the name where letters follow (`%layer.0.weight`).
+    #[regex(r"%[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*((\.[0-9]+)*\.[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*)*")]
+    Local,
+    #[regex(r"%[0-9]+")]
+    Graph,
+    #[regex(r"@[A-Za-z_][A-Za-z0-9_]*([/.][A-Za-z0-9_]+)*")]
+    Global,
+    #[regex(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*([ \t]*\.[ \t]*[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*)*", priority = 2)]
+    Name,
+    #[regex(r"[0-9]+([iu][0-9]+)?")]
+    Int,
+    #[regex(r"[0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?(f[0-9]*|bf16)?", priority = 1)]
+    #[regex(
+        r"inff|inff?16|inff?64|infbf16|nanf?|nanf16|nanf64|nanbf16",
+        priority = 10
+    )]
+    Float,
+    /// `.0` after a tuple.
+    #[regex(r"\.[0-9]+")]
+    Proj,
+    #[token("\"", string)]
+    #[regex(r"'[^'\n]*'")]
+    Str,
+    #[regex(r"meta[ \t]*\[[^\]\n]*\][ \t]*\[[ \t]*[0-9]*[ \t]*\]", priority = 20)]
+    Meta,
+    #[regex(r"#[ \t]*\[[ \t]*version[^\]\n]*\]", priority = 30)]
+    Version,
+    #[regex(r"#[ \t]*\[[ \t]*metadata[ \t]*\]", rest, priority = 30)]
+    Metadata,
+
+    #[token("(")]
+    LParen,
+    #[token(")")]
+    RParen,
+    #[token("[")]
+    LSquare,
+    #[token("]")]
+    RSquare,
+    #[token("{")]
+    LBrace,
+    #[token("}")]
+    RBrace,
+    #[token(",")]
+    Comma,
+    #[token(";")]
+    Semi,
+    #[token(":")]
+    Colon,
+    #[token(".")]
+    Dot,
+    #[token("=")]
+    Eq,
+    #[token("=>")]
+    FatArrow,
+    #[token("->")]
+    Arrow,
+    #[token("+")]
+    Plus,
+    #[token("-")]
+    Minus,
+    #[token("*")]
+    Star,
+    #[token("/")]
+    Slash,
+    #[token("%")]
+    Percent,
+    #[token("<")]
+    Lt,
+    #[token("<=")]
+    Le,
+    #[token(">")]
+    Gt,
+    #[token(">=")]
+    Ge,
+    #[token("==")]
+    EqEq,
+    #[token("!=")]
+    Ne,
+    #[token("&&")]
+    AndAnd,
+    #[token("||")]
+    OrOr,
+    #[token("+=")]
+    PlusEq,
+    #[token("*=")]
+    StarEq,
+    #[token("?")]
+    Question,
+    #[token(":-")]
+    Turnstile,
+    #[token("//", slashes)]
+    SlashSlash,
+
+    /// `// …` or `# …`
+    #[regex(r"#[^\n]*", priority = 1, allow_greedy = true)]
+    LineComment,
+    /// `/* … */`, nested.
+    #[token("/*", block_comment)]
+    BlockComment,
+    /// `#[…]` that is neither version nor metadata.
+    #[regex(r"#[ \t]*\[[ \t]*[A-Za-z_][^\]\n]*\]", priority = 4)]
+    UnknownSection,
+    /// `%1_q`: a number and a name at once.
+    #[regex(r"%[0-9]+[A-Za-z_][A-Za-z0-9_]*")]
+    BadGraph,
+    /// Characters that begin nothing.
+    Unknown,
+
+    // What the layer above the lexer makes.
+    /// `<` that opens type parameters or arguments.
+    TLt,
+    /// `>` that closes them.
+    TGt,
+    /// `data` at the head of an item.
+    Data,
+    /// `rel` at the head of an item.
+    Rel,
+    /// `op` at the head of an item.
+    Op,
+    /// `prim_func` at the head of an item.
+    PrimFunc,
+    /// Nothing: stands before `Name(…) :- …`.
+    Prolog,
+    /// `where` of a signature.
+    Where,
+    /// `case` of a clause.
+    Case,
+    /// `shape` before `(`.
+    Shape,
+    /// `match_shape` before `(`.
+    MatchShape,
+    /// `match_cast` before `(`.
+    MatchCast,
+    /// `dataflow` before `{`.
+    Dataflow,
+    /// `for` before a loop variable.
+    For,
+    /// `in` of a loop.
+    In,
+    /// `alloc` before a variable.
+    Alloc,
+    /// `init` before `{`.
+    Init,
+    /// `compute` in an `op` item.
+    Compute,
+    /// A stretch of text that could not be read, reported already.
+    Error,
+}
+
+/// How an editor shows a token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HighlightClass {
+    /// `let`
+    Keyword,
+    /// `%x`
+    Variable,
+    /// `@f`
+    Function,
+    /// `nn.conv2d`, `float32`
+    Name,
+    /// `1f`
+    Number,
+    /// `"a"`
+    String,
+    /// `True`, `inff`
+    Constant,
+    /// `// …`
+    Comment,
+    /// `+`
+    Operator,
+    /// `(`
+    Bracket,
+    /// `;`
+    Punctuation,
+    /// `meta[…][0]`, `#[version = …]`
+    Meta,
+}
+
+/// A line of the public token table.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenInfo {
+    /// The token.
+    pub tok: Tok,
+    /// Its name in grammars and messages.
+    pub name: &'static str,
+    /// How it may look.
+    pub example: &'static str,
+    /// How it is shown.
+    pub class: HighlightClass,
+}
+
+macro_rules! table {
+    ($($tok:ident $name:literal $example:literal $class:ident;)*) => {
+        /// Every token, for editor grammars and messages.
+        pub static TOKENS: &[TokenInfo] = &[$(TokenInfo {
+            tok: Tok::$tok, name: $name, example: $example, class: HighlightClass::$class,
+        },)*];
+    };
+}
+
+table! {
+    Let "`let`" "let" Keyword;
+    Fn "`fn`" "fn" Keyword;
+    Def "`def`" "def" Keyword;
+    If "`if`" "if" Keyword;
+    Else "`else`" "else" Keyword;
+    Type "`type`" "type" Keyword;
+    Match "`match`" "match" Keyword;
+    MatchQ "`match?`" "match?" Keyword;
+    Extern "`extern`" "extern" Keyword;
+    FreeVar "`free_var`" "free_var" Keyword;
+    Ref "`ref`" "ref" Keyword;
+    RefRead "`ref_read`" "ref_read" Keyword;
+    RefWrite "`ref_write`" "ref_write" Keyword;
+    True "`True`" "True" Constant;
+    False "`False`" "False" Constant;
+    Underscore "`_`" "_" Keyword;
+    Local "a local variable" "%x" Variable;
+    Graph "a graph variable" "%0" Variable;
+    Global "a global name" "@main" Function;
+    Name "a name" "nn.conv2d" Name;
+    Int "an integer" "1i64" Number;
+    Float "a number" "1.5f" Number;
+    Proj "a projection" ".0" Number;
+    Str "a string" "\"NCHW\"" String;
+    Meta "a metadata reference" "meta[relay.Constant][0]" Meta;
+    Version "the version header" "#[version = \"0.0.5\"]" Meta;
+    Metadata "the metadata section" "#[metadata]" Meta;
+    LParen "`(`" "(" Bracket;
+    RParen "`)`" ")" Bracket;
+    LSquare "`[`" "[" Bracket;
+    RSquare "`]`" "]" Bracket;
+    LBrace "`{`" "{" Bracket;
+    RBrace "`}`" "}" Bracket;
+    Comma "`,`" "," Punctuation;
+    Semi "`;`" ";" Punctuation;
+    Colon "`:`" ":" Punctuation;
+    Dot "`.`" "." Punctuation;
+    Eq "`=`" "=" Operator;
+    FatArrow "`=>`" "=>" Operator;
+    Arrow "`->`" "->" Operator;
+    Plus "`+`" "+" Operator;
+    Minus "`-`" "-" Operator;
+    Star "`*`" "*" Operator;
+    Slash "`/`" "/" Operator;
+    Percent "`%`" "%" Operator;
+    Lt "`<`" "<" Operator;
+    Le "`<=`" "<=" Operator;
+    Gt "`>`" ">" Operator;
+    Ge "`>=`" ">=" Operator;
+    EqEq "`==`" "==" Operator;
+    Ne "`!=`" "!=" Operator;
+    AndAnd "`&&`" "&&" Operator;
+    OrOr "`||`" "||" Operator;
+    PlusEq "`+=`" "+=" Operator;
+    StarEq "`*=`" "*=" Operator;
+    Question "`?`" "?" Constant;
+    Turnstile "`:-`" ":-" Operator;
+    SlashSlash "`//`" "//" Operator;
+    LineComment "a comment" "// …" Comment;
+    BlockComment "a comment" "/* … */" Comment;
+    UnknownSection "an unknown section" "#[x]" Meta;
+    BadGraph "a misspelled variable" "%1_q" Variable;
+    Unknown "an unknown character" "$" Punctuation;
+    TLt "`<`" "<" Bracket;
+    TGt "`>`" ">" Bracket;
+    Data "`data`" "data" Keyword;
+    Rel "`rel`" "rel" Keyword;
+    Op "`op`" "op" Keyword;
+    PrimFunc "`prim_func`" "prim_func" Keyword;
+    Prolog "a relation" "" Keyword;
+    Where "`where`" "where" Keyword;
+    Case "`case`" "case" Keyword;
+    Shape "`shape`" "shape" Keyword;
+    MatchShape "`match_shape`" "match_shape" Keyword;
+    MatchCast "`match_cast`" "match_cast" Keyword;
+    Dataflow "`dataflow`" "dataflow" Keyword;
+    For "`for`" "for" Keyword;
+    In "`in`" "in" Keyword;
+    Alloc "`alloc`" "alloc" Keyword;
+    Init "`init`" "init" Keyword;
+    Compute "`compute`" "compute" Keyword;
+    Error "an unreadable stretch" "" Punctuation;
+}
+
+impl Tok {
+    /// What messages call the token: `` `;` `` or "a local variable".
+    pub fn describe(self) -> &'static str {
+        TOKENS
+            .iter()
+            .find(|t| t.tok == self)
+            .map_or("something", |t| t.name)
+    }
+}
+
+/// Scans a string after its opening quote: a backslash takes the next character with it.
+fn string(lex: &mut logos::Lexer<'_, Tok>) {
+    let rest = lex.remainder().as_bytes();
+    let mut i = 0;
+    while i < rest.len() {
+        match rest[i] {
+            b'\\' => i += 2,
+            b'"' => {
+                lex.bump(i + 1);
+                return;
+            }
+            _ => i += 1,
+        }
+    }
+    lex.extras.unclosed = true;
+    // The mistake is nearly always on this line; what follows is read on its own.
+    let line = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+    lex.bump(line);
+}
+
+/// Takes everything up to the end: the metadata section is the last thing in a file.
+fn rest(lex: &mut logos::Lexer<'_, Tok>) {
+    lex.bump(lex.remainder().len());
+}
+
+fn slashes(lex: &mut logos::Lexer<'_, Tok>) -> Tok {
+    if lex.extras.floor_div {
+        let rest = lex.remainder().trim_start_matches([' ', '\t']);
+        if rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '(' || c == '%')
+        {
+            return Tok::SlashSlash;
+        }
+    }
+    let rest = lex.remainder().as_bytes();
+    let line = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+    lex.bump(line);
+    Tok::LineComment
+}
+
+/// Scans a block comment after its opening; they nest, as in TVM.
+fn block_comment(lex: &mut logos::Lexer<'_, Tok>) {
+    let rest = lex.remainder().as_bytes();
+    let mut depth = 1usize;
+    let mut i = 0;
+    while i + 1 < rest.len() {
+        match (rest[i], rest[i + 1]) {
+            (b'*', b'/') => {
+                depth -= 1;
+                i += 2;
+                if depth == 0 {
+                    lex.bump(i);
+                    return;
+                }
+            }
+            (b'/', b'*') => {
+                depth += 1;
+                i += 2;
+            }
+            _ => i += 1,
+        }
+    }
+    lex.extras.unclosed = true;
+    lex.bump(rest.len());
+}
