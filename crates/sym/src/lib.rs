@@ -28,6 +28,7 @@ mod division;
 mod eval;
 mod extremum;
 mod facts;
+mod fold;
 mod mono;
 mod poly;
 mod range;
@@ -37,5 +38,6 @@ mod solve;
 
 pub use dim::{Atom, Dim, DimError, DimInfer, DimVar, Overflow};
 pub use display::DisplayDim;
+pub use fold::{DimBuilder, DimOp};
 pub use facts::{Facts, Proof};
 pub use solve::{Solution, solve};
