@@ -197,10 +197,7 @@ impl PartialEq for Ex {
 impl Drop for Ex {
     fn drop(&mut self) {
         fn take(e: &mut Ex, work: &mut Vec<Ex>) {
-            if matches!(
-                e.0.kind,
-                ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_)
-            ) {
+            if matches!(e.0.kind, ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_)) {
                 return;
             }
             // Only the last owner takes the node apart; its children go to the work list instead

@@ -9,12 +9,15 @@
 //!
 //! This room knows neither Relay types nor operators.
 
+mod bounds;
 mod build;
 mod exec;
 mod expr;
 mod hint;
 mod program;
+mod rewrite;
 
+pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
 pub use exec::{ExecError, ExecFault, execute, execute_for};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
@@ -22,3 +25,4 @@ pub use hint::Hint;
 pub use program::{
     Buf, Buffer, Combiner, Compute, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
 };
+pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};

@@ -3,9 +3,9 @@
 //! A register holds one lane (*uniform*) or as many as the strip at hand has (*wide*); which of
 //! the two is known when the code is made. Loop nests run on uniform registers only.
 
+use super::error::Fault;
 use super::memory::{Bufs, Dst, Lanes, Memory, Src};
 use super::num::{self, Class, Num};
-use super::error::Fault;
 use crate::{BinOp, Buf, UnOp};
 
 /// Lanes of a full strip: long enough to pay for dispatch, short enough for the first cache.
@@ -62,7 +62,10 @@ impl Ins {
     pub(super) fn regs(&mut self, f: &mut dyn FnMut(&mut Reg, bool)) {
         let axes = |axes: &mut [AxisIndex], f: &mut dyn FnMut(&mut Reg, bool)| {
             for a in axes {
-                a.wide.iter_mut().chain(&mut a.uniform).for_each(|r| f(r, false));
+                a.wide
+                    .iter_mut()
+                    .chain(&mut a.uniform)
+                    .for_each(|r| f(r, false));
             }
         };
         match self {
@@ -389,8 +392,10 @@ impl Machine {
                     pc = *back;
                 }
                 Ins::Alloc(buf, extents) => {
-                    let shape: Vec<i64> =
-                        extents.iter().map(|r| self.words[r.at as usize] as i64).collect();
+                    let shape: Vec<i64> = extents
+                        .iter()
+                        .map(|r| self.words[r.at as usize] as i64)
+                        .collect();
                     bufs.local(*buf, shape)?;
                 }
                 Ins::Assert(c, message) => {
@@ -434,8 +439,15 @@ impl Machine {
             span.range.push((lo, hi));
         }
         let first = span.flat[0];
-        let step = if n > 1 { span.flat[1].wrapping_sub(first) } else { 1 };
-        let steady = span.flat.windows(2).all(|w| w[1].wrapping_sub(w[0]) == step);
+        let step = if n > 1 {
+            span.flat[1].wrapping_sub(first)
+        } else {
+            1
+        };
+        let steady = span
+            .flat
+            .windows(2)
+            .all(|w| w[1].wrapping_sub(w[0]) == step);
         span.shape = if steady && step >= 0 {
             Shape::Step(first, step as usize)
         } else {
@@ -446,7 +458,11 @@ impl Machine {
                     span.runs.push((l as u32 + 1, w[1]));
                 }
             }
-            if span.runs.len() * 6 <= n { Shape::Runs } else { Shape::Any }
+            if span.runs.len() * 6 <= n {
+                Shape::Runs
+            } else {
+                Shape::Any
+            }
         };
         self.spans[number as usize] = span;
     }
@@ -521,7 +537,12 @@ impl Machine {
             }
         }
         // SAFETY: the active lanes were checked one by one.
-        unsafe { memory.load(&Lanes::Some(base, &span.flat[..n], &active[..n]), self.dst(memory.num, d)) };
+        unsafe {
+            memory.load(
+                &Lanes::Some(base, &span.flat[..n], &active[..n]),
+                self.dst(memory.num, d),
+            )
+        };
         Ok(())
     }
 }

@@ -9,8 +9,8 @@ use relax_base::Id;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::error::Fault;
 use super::code::{AxisIndex, Ins, Reg, STRIP};
+use super::error::Fault;
 use super::memory::Bufs;
 use super::num::{self, Num};
 use crate::{BinOp, Buf, Ex, ExKind, Program, UnOp, Var};
@@ -93,10 +93,6 @@ impl<'a> Compiler<'a> {
         self.vars.insert(var, r);
         r
     }
-    /// A variable that already has a register.
-    pub(super) fn alias(&mut self, var: Var, r: Reg) {
-        self.vars.insert(var, r);
-    }
     /// A dimension.
     pub(super) fn bind_const(&mut self, var: Var, value: i64) {
         let r = self.constant(DType::I64, value as u64);
@@ -157,7 +153,11 @@ impl<'a> Compiler<'a> {
     }
     fn remember(&mut self, e: &Ex, r: Reg) {
         let pure = !self.scalar && !self.has_load(e);
-        let context = if pure { 0 } else { self.context.last().map_or(0, |c| c.0) };
+        let context = if pure {
+            0
+        } else {
+            self.context.last().map_or(0, |c| c.0)
+        };
         self.memo.insert(e.addr(), (r, context));
     }
     fn enter(&mut self, mask: Option<Reg>) {
@@ -242,7 +242,14 @@ impl<'a> Compiler<'a> {
                         };
                         self.enter(Some(mask));
                     }
-                    work.push(Task::Otherwise(e, Arm { cond, result, patch }));
+                    work.push(Task::Otherwise(
+                        e,
+                        Arm {
+                            cond,
+                            result,
+                            patch,
+                        },
+                    ));
                     work.push(Task::Visit(a));
                 }
                 Task::Otherwise(e, mut arm) => {
@@ -354,12 +361,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Whether a buffer exists, has as many axes as it is given indices, and elements of `dtype`.
-    pub(super) fn check_access(
-        &self,
-        buf: Buf,
-        indices: usize,
-        dtype: DType,
-    ) -> Result<(), Fault> {
+    pub(super) fn check_access(&self, buf: Buf, indices: usize, dtype: DType) -> Result<(), Fault> {
         let info = &self.program.bufs[buf];
         match &self.bufs.0[buf.index()] {
             None => Err(Fault::Early(buf)),
@@ -367,9 +369,10 @@ impl<'a> Compiler<'a> {
                 "{dtype:?} access to {}, which is {:?}",
                 info.name, info.dtype
             ))),
-            Some(_) if info.shape.len() != indices => Err(Fault::Unsupported(
-                format!("{indices} indices into {}", info.name),
-            )),
+            Some(_) if info.shape.len() != indices => Err(Fault::Unsupported(format!(
+                "{indices} indices into {}",
+                info.name
+            ))),
             Some(_) => Ok(()),
         }
     }
@@ -390,8 +393,10 @@ impl<'a> Compiler<'a> {
         let mut axes = Vec::with_capacity(shape.len());
         for (k, signs) in signs.iter().enumerate() {
             let mut parts: [Option<Reg>; 2] = [None, None];
-            let mut own: Vec<(Reg, bool)> =
-                signs.iter().map(|minus| (terms.next().expect("counted"), *minus)).collect();
+            let mut own: Vec<(Reg, bool)> = signs
+                .iter()
+                .map(|minus| (terms.next().expect("counted"), *minus))
+                .collect();
             // Terms of low level first, so that as little as possible is summed up inside.
             own.sort_by_key(|t| self.level(t.0));
             for (r, minus) in own {
@@ -422,15 +427,28 @@ impl<'a> Compiler<'a> {
         if mask.is_none() && wide_regs.is_empty() {
             let zero = axes.iter().any(|a| a.uniform.is_none());
             let zero = zero.then(|| self.constant(DType::I64, 0));
-            let index = axes.iter().map(|a| a.uniform.or(zero).expect("made above")).collect();
+            let index = axes
+                .iter()
+                .map(|a| a.uniform.or(zero).expect("made above"))
+                .collect();
             return Ok(self.emit(&operands, |d| Ins::Fetch(d, *buf, index)));
         }
-        let level = wide_regs.iter().map(|r| self.level(*r)).max().unwrap_or(2).max(1);
+        let level = wide_regs
+            .iter()
+            .map(|r| self.level(*r))
+            .max()
+            .unwrap_or(2)
+            .max(1);
         let span = self.spans as u32;
         self.spans += 1;
         let axes: Box<[AxisIndex]> = axes.into();
         // Without wide parts the offsets are all 0, as long as the strip.
-        let load_level = operands.iter().map(|r| self.level(*r)).max().unwrap_or(0).max(level);
+        let load_level = operands
+            .iter()
+            .map(|r| self.level(*r))
+            .max()
+            .unwrap_or(0)
+            .max(level);
         self.segs[usize::from(level)].push(Ins::Span(span, axes.clone()));
         let wide = operands.iter().any(|r| r.wide);
         let d = self.reg(wide, load_level, false);
@@ -459,12 +477,13 @@ impl<'a> Compiler<'a> {
         let mut place: Vec<Option<u32>> = vec![None; n];
         let mut free: Vec<u32> = Vec::new();
         let mut words = 0u32;
-        let mut take = |r: &Reg, free: &mut Vec<u32>| {
+        let mut take = |r: &Reg, keep: bool, free: &mut Vec<u32>| {
             if !r.wide {
                 words += 1;
                 return words - 1;
             }
-            free.pop().unwrap_or_else(|| {
+            // One that is kept may be set before its segment runs: never words used earlier in it.
+            (if keep { None } else { free.pop() }).unwrap_or_else(|| {
                 words += STRIP as u32;
                 words - STRIP as u32
             })
@@ -474,7 +493,7 @@ impl<'a> Compiler<'a> {
                 let mut ended = Vec::new();
                 ins.regs(&mut |r, _| {
                     let id = r.at as usize;
-                    r.at = *place[id].get_or_insert_with(|| take(r, &mut free));
+                    r.at = *place[id].get_or_insert_with(|| take(r, keep[id], &mut free));
                     if r.wide && !keep[id] && last[id] == Some((s, at)) && !ended.contains(&r.at) {
                         ended.push(r.at);
                     }
@@ -484,7 +503,7 @@ impl<'a> Compiler<'a> {
         }
         for r in roots {
             let id = r.at as usize;
-            r.at = *place[id].get_or_insert_with(|| take(r, &mut free));
+            r.at = *place[id].get_or_insert_with(|| take(r, true, &mut free));
         }
         words as usize
     }

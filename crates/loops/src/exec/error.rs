@@ -96,7 +96,11 @@ impl ExecError {
         let name = |b: Buf| program.bufs[b].name;
         let argument = |b: Buf, found: String| ExecFault::Argument {
             buffer: name(b),
-            wanted: format!("{:?} of rank {}", program.bufs[b].dtype, program.bufs[b].shape.len()),
+            wanted: format!(
+                "{:?} of rank {}",
+                program.bufs[b].dtype,
+                program.bufs[b].shape.len()
+            ),
             found,
         };
         let fault = match fault {
@@ -108,7 +112,10 @@ impl ExecError {
             },
             Fault::Assert(n) => ExecFault::Assertion(format!("assertion {n}")),
             Fault::Message(m) => ExecFault::Assertion(m),
-            Fault::Size(b, shape) => ExecFault::Size { buffer: name(b), shape },
+            Fault::Size(b, shape) => ExecFault::Size {
+                buffer: name(b),
+                shape,
+            },
             Fault::Unsupported(what) => ExecFault::Refused(what),
             Fault::Unbound(v) => {
                 ExecFault::Refused(format!("`{}`, which nothing defines", program.vars[v].name))
@@ -120,7 +127,12 @@ impl ExecError {
             Fault::Outputs(wanted, found) => ExecFault::Count("output shapes", wanted, found),
             Fault::Input(b, dtype, shape) => argument(b, format!("{dtype:?} of shape {shape:?}")),
             Fault::Output(b, shape) => argument(b, format!("shape {shape:?}")),
-            Fault::Extent { buf, axis, wanted, found } => ExecFault::Extent {
+            Fault::Extent {
+                buf,
+                axis,
+                wanted,
+                found,
+            } => ExecFault::Extent {
                 buffer: name(buf),
                 axis,
                 wanted,
@@ -157,7 +169,12 @@ impl fmt::Display for ExecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "tensor program `{}`: ", self.program)?;
         match &self.fault {
-            ExecFault::OutOfBounds { buffer, axis, index, extent } => {
+            ExecFault::OutOfBounds {
+                buffer,
+                axis,
+                index,
+                extent,
+            } => {
                 write!(f, "index {index} of axis {axis} is outside `{buffer}`")?;
                 match extent {
                     Some(n) => write!(f, ", whose extent there is {n}"),
@@ -171,10 +188,19 @@ impl fmt::Display for ExecError {
             ExecFault::Count(what, wanted, found) => {
                 write!(f, "takes {wanted} {what}, got {found}")
             }
-            ExecFault::Argument { buffer, wanted, found } => {
+            ExecFault::Argument {
+                buffer,
+                wanted,
+                found,
+            } => {
                 write!(f, "`{buffer}` is {wanted}, got {found}")
             }
-            ExecFault::Extent { buffer, axis, wanted, found } => write!(
+            ExecFault::Extent {
+                buffer,
+                axis,
+                wanted,
+                found,
+            } => write!(
                 f,
                 "axis {axis} of `{buffer}` has extent {found} where the program needs {wanted}"
             ),

@@ -4,8 +4,8 @@ use half::{bf16, f16};
 use relax_base::Id;
 use relax_tensor::{DType, Tensor};
 
-use super::num::Num;
 use super::error::Fault;
+use super::num::Num;
 use crate::Buf;
 
 /// A buffer that exists.
@@ -117,7 +117,8 @@ unsafe fn gather<T: Copy, R: Default>(
                 for (k, &(first, offset)) in runs.iter().enumerate() {
                     let end = runs.get(k + 1).map_or(d.len(), |r| r.0 as usize);
                     let d = &mut d[first as usize..end];
-                    let s = std::slice::from_raw_parts(src.offset((base + offset) as isize), d.len());
+                    let s =
+                        std::slice::from_raw_parts(src.offset((base + offset) as isize), d.len());
                     for (d, s) in d.iter_mut().zip(s) {
                         *d = f(*s);
                     }
@@ -232,11 +233,15 @@ impl Bufs {
     /// The buffer; the program was compiled only after it came to exist.
     #[inline]
     pub(super) fn at(&self, buf: Buf) -> &Memory {
-        self.0[buf.index()].as_ref().expect("stages run after their buffers exist")
+        self.0[buf.index()]
+            .as_ref()
+            .expect("stages run after their buffers exist")
     }
     #[inline]
     pub(super) fn at_mut(&mut self, buf: Buf) -> &mut Memory {
-        self.0[buf.index()].as_mut().expect("stages run after their buffers exist")
+        self.0[buf.index()]
+            .as_mut()
+            .expect("stages run after their buffers exist")
     }
 }
 

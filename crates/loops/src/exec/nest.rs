@@ -3,12 +3,12 @@
 use relax_base::Id;
 use relax_tensor::DType;
 
+use super::Dims;
 use super::code::{Ins, Machine, Reg};
 use super::compile::Compiler;
+use super::error::Fault;
 use super::memory::{Bufs, Memory};
 use super::num::Num;
-use super::Dims;
-use super::error::Fault;
 use crate::{BinOp, Buf, Ex, Program, Role, Stmt};
 
 /// What is left to do: statements, or the end of a construct.
@@ -24,13 +24,19 @@ enum Task<'s> {
     End(usize),
 }
 
-pub(super) fn run(program: &Program, body: &[Stmt], dims: &Dims, bufs: &mut Bufs) -> Result<(), Fault> {
+pub(super) fn run(
+    program: &Program,
+    body: &[Stmt],
+    dims: &Dims,
+    bufs: &mut Bufs,
+) -> Result<(), Fault> {
     for buf in buffers(body) {
         if program.bufs[buf].role == Role::Local {
             // Until its `alloc` runs it has no elements (or the one of a scalar).
             let rank = program.bufs[buf].shape.len();
-            let empty = Memory::fresh(program.bufs[buf].dtype, vec![0; rank])
-                .ok_or_else(|| Fault::Unsupported(format!("buffers of {:?}", program.bufs[buf].dtype)))?;
+            let empty = Memory::fresh(program.bufs[buf].dtype, vec![0; rank]).ok_or_else(|| {
+                Fault::Unsupported(format!("buffers of {:?}", program.bufs[buf].dtype))
+            })?;
             bufs.0[buf.index()] = Some(empty);
         }
     }
@@ -104,7 +110,12 @@ fn statement<'s>(
     work: &mut Vec<Task<'s>>,
 ) -> Result<(), Fault> {
     match stmt {
-        Stmt::For { var, extent, mark: _, body } => {
+        Stmt::For {
+            var,
+            extent,
+            mark: _,
+            body,
+        } => {
             let n = c.expr(extent)?;
             let i = c.bind(*var, false, 0);
             c.code().push(Ins::Const(i, 0));
@@ -121,7 +132,11 @@ fn statement<'s>(
             work.push(Task::EndWhile(top, exit));
             work.push(Task::Block(body.iter()));
         }
-        Stmt::If { cond, then, otherwise } => {
+        Stmt::If {
+            cond,
+            then,
+            otherwise,
+        } => {
             let r = c.expr(cond)?;
             let jump = c.code().len();
             c.code().push(Ins::JumpUnless(r, 0));
@@ -152,7 +167,10 @@ fn statement<'s>(
         }
         Stmt::Alloc { buf } => {
             let extents = &program.bufs[*buf].shape;
-            let regs = extents.iter().map(|e| c.expr(e)).collect::<Result<_, _>>()?;
+            let regs = extents
+                .iter()
+                .map(|e| c.expr(e))
+                .collect::<Result<_, _>>()?;
             c.code().push(Ins::Alloc(*buf, regs));
         }
         Stmt::Init { over, body } => {
@@ -161,12 +179,14 @@ fn statement<'s>(
                 let i = c.expr(&Ex::var(*var, DType::I64))?;
                 let zero = c.constant(DType::I64, 0);
                 let first = c.reg(false, 0, false);
-                c.code().push(Ins::Binary(BinOp::Eq, Num::I(64), first, i, zero));
+                c.code()
+                    .push(Ins::Binary(BinOp::Eq, Num::I(64), first, i, zero));
                 all = Some(match all {
                     None => first,
                     Some(r) => {
                         let both = c.reg(false, 0, false);
-                        c.code().push(Ins::Binary(BinOp::And, Num::Bool, both, r, first));
+                        c.code()
+                            .push(Ins::Binary(BinOp::And, Num::Bool, both, r, first));
                         both
                     }
                 });
@@ -201,7 +221,9 @@ pub(super) fn buffers(body: &[Stmt]) -> Vec<Buf> {
             Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
                 work.push(body.iter());
             }
-            Stmt::If { then, otherwise, .. } => work.extend([otherwise.iter(), then.iter()]),
+            Stmt::If {
+                then, otherwise, ..
+            } => work.extend([otherwise.iter(), then.iter()]),
             Stmt::Store { buf, .. } | Stmt::Alloc { buf } => {
                 if seen.insert(*buf) {
                     found.push(*buf);

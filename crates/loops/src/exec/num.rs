@@ -127,7 +127,10 @@ pub(super) fn select<T: Copy>(d: &mut [T], c: &[i64], a: &[T], b: &[T]) {
     if c.len() != d.len() {
         return map1(d, if c[0] != 0 { a } else { b }, |v| v);
     }
-    let (sa, sb) = (usize::from(a.len() == d.len()), usize::from(b.len() == d.len()));
+    let (sa, sb) = (
+        usize::from(a.len() == d.len()),
+        usize::from(b.len() == d.len()),
+    );
     for (i, d) in d.iter_mut().enumerate() {
         *d = if c[i] != 0 { a[i * sa] } else { b[i * sb] };
     }
@@ -239,7 +242,11 @@ pub(super) fn binary_exists(op: BinOp, num: Num) -> bool {
 /// A unary function on integer lanes.
 pub(super) fn int_unary(op: UnOp, num: Num, d: &mut [i64], a: &[i64]) {
     let bits = num.bits();
-    let ones = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
+    let ones = if bits == 64 {
+        u64::MAX
+    } else {
+        (1 << bits) - 1
+    };
     match op {
         UnOp::Neg => map1(d, a, i64::wrapping_neg),
         UnOp::Abs if matches!(num, Num::I(_)) => map1(d, a, i64::wrapping_abs),
@@ -248,7 +255,9 @@ pub(super) fn int_unary(op: UnOp, num: Num, d: &mut [i64], a: &[i64]) {
         UnOp::IsNan | UnOp::IsInf => return map1(d, a, |_| 0),
         UnOp::IsFinite => return map1(d, a, |_| 1),
         UnOp::Popcount => map1(d, a, |v| (v as u64 & ones).count_ones().into()),
-        UnOp::Clz => map1(d, a, |v| i64::from((v as u64 & ones).leading_zeros()) - i64::from(64 - bits)),
+        UnOp::Clz => map1(d, a, |v| {
+            i64::from((v as u64 & ones).leading_zeros()) - i64::from(64 - bits)
+        }),
         _ => map1(d, a, |v| v),
     }
     wrap(num, d);
@@ -274,8 +283,17 @@ pub(super) fn int_binary(op: BinOp, num: Num, d: &mut [i64], a: &[i64], b: &[i64
         BinOp::And => return map2(d, a, b, |x, y| x & y),
         BinOp::Or => return map2(d, a, b, |x, y| x | y),
         BinOp::Xor => return map2(d, a, b, |x, y| x ^ y),
-        BinOp::Shl => map2(d, a, b, |x, y| if (0..bits).contains(&y) { x << y } else { 0 }),
-        BinOp::Shr => return map2(d, a, b, |x, y| x >> if (0..bits).contains(&y) { y } else { 63 }),
+        BinOp::Shl => map2(
+            d,
+            a,
+            b,
+            |x, y| if (0..bits).contains(&y) { x << y } else { 0 },
+        ),
+        BinOp::Shr => {
+            return map2(d, a, b, |x, y| {
+                x >> if (0..bits).contains(&y) { y } else { 63 }
+            });
+        }
         BinOp::Eq => return map2(d, a, b, |x, y| i64::from(x == y)),
         BinOp::Ne => return map2(d, a, b, |x, y| i64::from(x != y)),
         BinOp::Lt => return map2(d, a, b, |x, y| i64::from(x < y)),
@@ -299,7 +317,12 @@ fn uint64_binary(op: BinOp, d: &mut [i64], a: &[i64], b: &[i64]) -> bool {
         }
         BinOp::Min => map2(d, a, b, |x, y| u(x).min(u(y)) as i64),
         BinOp::Max => map2(d, a, b, |x, y| u(x).max(u(y)) as i64),
-        BinOp::Shr => map2(d, a, b, |x, y| if u(y) < 64 { (u(x) >> y) as i64 } else { 0 }),
+        BinOp::Shr => map2(
+            d,
+            a,
+            b,
+            |x, y| if u(y) < 64 { (u(x) >> y) as i64 } else { 0 },
+        ),
         BinOp::Lt => map2(d, a, b, |x, y| i64::from(u(x) < u(y))),
         BinOp::Le => map2(d, a, b, |x, y| i64::from(u(x) <= u(y))),
         BinOp::Gt => map2(d, a, b, |x, y| i64::from(u(x) > u(y))),

@@ -7,12 +7,12 @@
 
 use relax_base::Id;
 
+use super::Dims;
 use super::code::{Machine, Reg, STRIP};
 use super::compile::Compiler;
+use super::error::Fault;
 use super::memory::Bufs;
 use super::num::Num;
-use super::Dims;
-use super::error::Fault;
 use crate::{Combiner, Compute, Program, Role, Var};
 
 /// Fewer lanes than this are worth another axis.
@@ -85,7 +85,12 @@ fn product(extents: &[i64]) -> i64 {
     extents.iter().product()
 }
 
-pub(super) fn run(program: &Program, c: &Compute, dims: &Dims, bufs: &mut Bufs) -> Result<(), Fault> {
+pub(super) fn run(
+    program: &Program,
+    c: &Compute,
+    dims: &Dims,
+    bufs: &mut Bufs,
+) -> Result<(), Fault> {
     let out = c.out.index();
     let shape = bufs.at(c.out).shape.clone();
     if program.bufs[c.out].role == Role::Input {
@@ -104,7 +109,9 @@ pub(super) fn run(program: &Program, c: &Compute, dims: &Dims, bufs: &mut Bufs) 
         return Ok(());
     }
     // The output exists but must not be read: taken out, a read of it is an error.
-    let mut memory = bufs.0[out].take().expect("it exists: its shape was just read");
+    let mut memory = bufs.0[out]
+        .take()
+        .expect("it exists: its shape was just read");
     let result = match &c.reduce {
         None => across_output(program, c, None, &shape, &[], dims, bufs, &mut memory),
         Some(r) => {
@@ -112,7 +119,16 @@ pub(super) fn run(program: &Program, c: &Compute, dims: &Dims, bufs: &mut Bufs) 
             if over.contains(&0) {
                 fill(program, c, r.combiner, dims, bufs, &mut memory)
             } else if product(&shape) < FEW && product(&over) > 2 * product(&shape) {
-                across_box(program, c, (&axes, r.combiner), &shape, &over, dims, bufs, &mut memory)
+                across_box(
+                    program,
+                    c,
+                    (&axes, r.combiner),
+                    &shape,
+                    &over,
+                    dims,
+                    bufs,
+                    &mut memory,
+                )
             } else {
                 let reduce = Some((&axes[..], r.combiner));
                 across_output(program, c, reduce, &shape, &over, dims, bufs, &mut memory)
@@ -161,11 +177,18 @@ fn across_output(
     while split > 0 && product(&shape[split..]) < enough {
         split -= 1;
     }
-    let num = Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
+    let num =
+        Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
     let mut compiler = Compiler::new(program, bufs, false);
     dims.bind(&mut compiler);
-    let mut outer: Vec<Reg> = c.axes[..split].iter().map(|v| compiler.bind(*v, false, 1)).collect();
-    let mut lanes: Vec<Reg> = c.axes[split..].iter().map(|v| compiler.bind(*v, true, 2)).collect();
+    let mut outer: Vec<Reg> = c.axes[..split]
+        .iter()
+        .map(|v| compiler.bind(*v, false, 1))
+        .collect();
+    let mut lanes: Vec<Reg> = c.axes[split..]
+        .iter()
+        .map(|v| compiler.bind(*v, true, 2))
+        .collect();
     let axes = reduce.map_or(&[][..], |r| r.0);
     let mut inner: Vec<Reg> = axes.iter().map(|v| compiler.bind(*v, false, 3)).collect();
     let mut value = compiler.expr(&c.value)?;
@@ -177,7 +200,13 @@ fn across_output(
     };
     let mut start = identity.as_ref().map(|e| compiler.expr(e)).transpose()?;
     let mut roots = vec![&mut value, &mut acc, &mut spare];
-    roots.extend(outer.iter_mut().chain(&mut lanes).chain(&mut inner).chain(&mut start));
+    roots.extend(
+        outer
+            .iter_mut()
+            .chain(&mut lanes)
+            .chain(&mut inner)
+            .chain(&mut start),
+    );
     let words = compiler.allocate(&mut roots);
     let spans = compiler.spans;
     let segs = std::mem::take(&mut compiler.segs);
@@ -233,7 +262,8 @@ fn across_box(
     bufs: &mut Bufs,
     memory: &mut super::memory::Memory,
 ) -> Result<(), Fault> {
-    let num = Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
+    let num =
+        Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
     let mut compiler = Compiler::new(program, bufs, false);
     dims.bind(&mut compiler);
     let mut outer: Vec<Reg> = c.axes.iter().map(|v| compiler.bind(*v, false, 1)).collect();

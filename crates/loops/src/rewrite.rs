@@ -1,0 +1,267 @@
+//! Rewriting of scalar expressions: maps over shared expressions, substitution, simplification.
+//!
+//! Everything here works on the shared graph: a part that occurs twice is rewritten once, and
+//! depth is on work lists.
+
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use crate::{BinOp, Ex, ExKind, Stmt, Var};
+
+/// Rebuilds `root` bottom-up. `leave` sees every node after its children were rewritten, and gives
+/// what stands in its place (`None` keeps it).
+pub fn map_expr(root: &Ex, mut leave: impl FnMut(&Ex) -> Option<Ex>) -> Ex {
+    let mut done: FxHashMap<usize, Ex> = FxHashMap::default();
+    let mut work = vec![(root, false)];
+    while let Some((e, ready)) = work.pop() {
+        if done.contains_key(&e.addr()) {
+            continue;
+        }
+        let children = e.children();
+        if !ready && !children.is_empty() {
+            work.push((e, true));
+            work.extend(children.into_iter().map(|c| (c, false)));
+            continue;
+        }
+        let new: Vec<Ex> = children.iter().map(|c| done[&c.addr()].clone()).collect();
+        let same = new.iter().zip(&children).all(|(n, c)| n.addr() == c.addr());
+        let rebuilt = if same {
+            e.clone()
+        } else {
+            e.with_children(new)
+        };
+        let result = leave(&rebuilt).unwrap_or(rebuilt);
+        done.insert(e.addr(), result);
+    }
+    done[&root.addr()].clone()
+}
+
+/// Puts expressions in the place of variables.
+pub fn substitute(root: &Ex, of: &dyn Fn(Var) -> Option<Ex>) -> Ex {
+    map_expr(root, |e| match e.kind() {
+        ExKind::Var(v) => of(*v),
+        _ => None,
+    })
+}
+
+/// Visits every node once, children before parents.
+pub fn visit_expr<'e>(root: &'e Ex, mut see: impl FnMut(&'e Ex)) {
+    let mut seen = rustc_hash::FxHashSet::default();
+    let mut work = vec![(root, false)];
+    while let Some((e, ready)) = work.pop() {
+        if ready {
+            see(e);
+        } else if seen.insert(e.addr()) {
+            work.push((e, true));
+            work.extend(e.children().into_iter().rev().map(|c| (c, false)));
+        }
+    }
+}
+
+/// Rewrites every expression of a block, in place; the blocks inside come after.
+pub fn map_stmts(block: &mut [Stmt], f: &mut dyn FnMut(&Ex) -> Ex) {
+    let mut work = vec![block];
+    while let Some(block) = work.pop() {
+        for stmt in block {
+            match stmt {
+                Stmt::For { extent, body, .. } => {
+                    *extent = f(extent);
+                    work.push(body);
+                }
+                Stmt::While { cond, body } => {
+                    *cond = f(cond);
+                    work.push(body);
+                }
+                Stmt::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    *cond = f(cond);
+                    work.push(then);
+                    work.push(otherwise);
+                }
+                Stmt::Store { index, value, .. } => {
+                    index.iter_mut().for_each(|i| *i = f(i));
+                    *value = f(value);
+                }
+                Stmt::Let { value, .. } => *value = f(value),
+                Stmt::Alloc { .. } => {}
+                Stmt::Init { body, .. } => work.push(body),
+                Stmt::Assert { cond, .. } => *cond = f(cond),
+            }
+        }
+    }
+}
+
+/// Simplifies index arithmetic (`int64`) and conditions over it.
+///
+/// `range` gives the inclusive bounds of variables where they are known. Constants gather at the
+/// end of sums, multiples cancel in `//` and `%`, a comparison that the bounds decide becomes a
+/// constant, and so does a `min`, a `max` or a select.
+pub fn simplify(root: &Ex, range: &dyn Fn(Var) -> Option<(i64, i64)>) -> Ex {
+    let mut bounds: FxHashMap<usize, crate::Interval> = FxHashMap::default();
+    // Nodes made on the way stay alive, so that their addresses stay theirs.
+    let mut alive: Vec<Ex> = Vec::new();
+    map_expr(root, |e| {
+        let mut e = e.clone();
+        for _ in 0..4 {
+            match step(&e, range, &mut bounds, &mut alive) {
+                Some(next) => e = next,
+                None => break,
+            }
+        }
+        Some(e)
+    })
+}
+
+fn step(
+    e: &Ex,
+    range: &dyn Fn(Var) -> Option<(i64, i64)>,
+    bounds: &mut FxHashMap<usize, crate::Interval>,
+    alive: &mut Vec<Ex>,
+) -> Option<Ex> {
+    let mut interval = |e: &Ex| {
+        alive.push(e.clone());
+        crate::bounds::interval_memo(e, range, bounds)
+    };
+    match e.kind() {
+        ExKind::Binary(op, a, b) if a.dtype() == DType::I64 => {
+            let (ia, ib) = (interval(a), interval(b));
+            if let Some(v) = ia.compare(*op, ib) {
+                return Some(Ex::bool(v));
+            }
+            match op {
+                BinOp::Min if ia.hi <= ib.lo => return Some(a.clone()),
+                BinOp::Min if ib.hi <= ia.lo => return Some(b.clone()),
+                BinOp::Max if ia.lo >= ib.hi => return Some(a.clone()),
+                BinOp::Max if ib.lo >= ia.hi => return Some(b.clone()),
+                _ => {}
+            }
+            index_step(*op, a, b, ia)
+        }
+        ExKind::Binary(BinOp::And, a, b) if e.dtype().is_bool() => match (a.as_int(), b.as_int()) {
+            (Some(0), _) | (_, Some(0)) => Some(Ex::bool(false)),
+            (Some(_), _) => Some(b.clone()),
+            (_, Some(_)) => Some(a.clone()),
+            _ => None,
+        },
+        ExKind::Binary(BinOp::Or, a, b) if e.dtype().is_bool() => match (a.as_int(), b.as_int()) {
+            (Some(0), _) => Some(b.clone()),
+            (_, Some(0)) => Some(a.clone()),
+            (Some(_), _) | (_, Some(_)) => Some(Ex::bool(true)),
+            _ => None,
+        },
+        ExKind::Select(c, a, b) => {
+            let known = c.as_int();
+            match known {
+                Some(0) => Some(b.clone()),
+                Some(_) => Some(a.clone()),
+                None if a.addr() == b.addr() => Some(a.clone()),
+                None => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Algebra of `int64`; `ia` bounds the left side.
+fn index_step(op: BinOp, a: &Ex, b: &Ex, ia: crate::Interval) -> Option<Ex> {
+    let constant = b.as_int();
+    match op {
+        // A constant moves to the right, and constants meet.
+        BinOp::Add if a.as_int().is_some() && constant.is_none() => Some(b + a),
+        BinOp::Mul if a.as_int().is_some() && constant.is_none() => Some(b * a),
+        BinOp::Add | BinOp::Sub if constant.is_some() => {
+            let c = constant.unwrap_or(0);
+            let c = if op == BinOp::Sub {
+                c.checked_neg()?
+            } else {
+                c
+            };
+            match a.kind() {
+                ExKind::Binary(BinOp::Add, x, y) => Some(x + y.as_int()?.checked_add(c)?),
+                _ if op == BinOp::Sub => Some(a + c),
+                _ => None,
+            }
+        }
+        BinOp::Add => match (a.kind(), b.kind()) {
+            // (x + c) + y is (x + y) + c; (x // c) * c + x % c is x.
+            (ExKind::Binary(BinOp::Mul, q, c), ExKind::Binary(BinOp::FloorMod, x, d))
+                if c.as_int().is_some() && c.as_int() == d.as_int() && c.as_int() != Some(0) =>
+            {
+                match q.kind() {
+                    ExKind::Binary(BinOp::FloorDiv, y, f) if f.as_int() == c.as_int() && x == y => {
+                        Some(x.clone())
+                    }
+                    _ => None,
+                }
+            }
+            (ExKind::Binary(BinOp::Add, x, y), _) if y.as_int().is_some() => Some((x + b) + y),
+            (_, ExKind::Binary(BinOp::Add, x, y)) if y.as_int().is_some() => Some((a + x) + y),
+            _ => None,
+        },
+        BinOp::Sub if a == b => Some(Ex::idx(0)),
+        BinOp::Sub => match a.kind() {
+            ExKind::Binary(BinOp::Add, x, y) if y == b => Some(x.clone()),
+            ExKind::Binary(BinOp::Add, x, y) if x == b => Some(y.clone()),
+            _ => None,
+        },
+        BinOp::Mul => match a.kind() {
+            ExKind::Binary(BinOp::Mul, x, y) => Some(x * y.as_int()?.checked_mul(constant?)?),
+            _ => None,
+        },
+        BinOp::FloorDiv | BinOp::FloorMod => {
+            let c = constant.filter(|c| *c > 0)?;
+            if ia.lo >= 0 && ia.hi < c {
+                return Some(if op == BinOp::FloorDiv {
+                    Ex::idx(0)
+                } else {
+                    a.clone()
+                });
+            }
+            // Sums and products must not have wrapped for multiples to cancel.
+            if !ia.exact {
+                return None;
+            }
+            if op == BinOp::FloorDiv
+                && let ExKind::Binary(BinOp::FloorDiv, x, d) = a.kind()
+                && let Some(d) = d.as_int().filter(|d| *d > 0)
+            {
+                return Some(x.floor_div(d.checked_mul(c)?));
+            }
+            if let ExKind::Binary(BinOp::Mul, x, k) = a.kind()
+                && let Some(k) = k.as_int()
+            {
+                return match op {
+                    BinOp::FloorDiv if k % c == 0 => Some(x * (k / c)),
+                    BinOp::FloorDiv if k > 0 && c % k == 0 => Some(x.floor_div(c / k)),
+                    BinOp::FloorMod if k % c == 0 => Some(Ex::idx(0)),
+                    _ => None,
+                };
+            }
+            let ExKind::Binary(BinOp::Add, x, y) = a.kind() else {
+                return None;
+            };
+            let multiple = |e: &Ex| match e.kind() {
+                ExKind::Int(v) if v % c == 0 => Some(Ex::idx(v / c)),
+                ExKind::Binary(BinOp::Mul, z, k) => {
+                    let k = k.as_int()?;
+                    (k % c == 0).then(|| z * (k / c))
+                }
+                _ => None,
+            };
+            let (whole, rest) = match (multiple(x), multiple(y)) {
+                (Some(q), _) => (q, y),
+                (None, Some(q)) => (q, x),
+                _ => return None,
+            };
+            Some(if op == BinOp::FloorDiv {
+                whole + rest.floor_div(c)
+            } else {
+                rest.floor_mod(c)
+            })
+        }
+        _ => None,
+    }
+}
