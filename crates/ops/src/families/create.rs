@@ -1,9 +1,18 @@
 //! Tensors made from nothing or from one value: `full`, `zeros`, `ones`, their `_like` and `dyn.`
 //! forms, and `arange`.
 
+use relax_ir::AttrValue;
+use relax_loops::Ex;
+use relax_sym::Dim;
+use relax_tensor::{DType as DT, Tensor};
+
 use super::elementwise::identity;
+use super::util::{
+    anys, dtype_given, dtype_or, extents, finish, finish_like, need_scalar, vector_len,
+};
+use super::util_te::{Done, elements};
 use crate::AttrTy::*;
-use crate::{AttrDef, Default, Fusion, OpDef, attr, input};
+use crate::{AttrDef, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 const INIT: &[AttrDef] = &[
     attr("shape", Dims, Default::Required, "the extents"),
@@ -125,66 +134,158 @@ pub static OPS: &[OpDef] = &[
     .compute(arange_compute),
 ];
 
-fn arange(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn full(cx: &mut RelCx<'_>) -> RelResult {
+    let value = need_scalar(cx, 0, "the value to fill with")?;
+    let dims = extents(cx, "shape")?;
+    finish(cx, dims, dtype_or(cx, "dtype", value))
 }
 
-fn dyn_full(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn init(cx: &mut RelCx<'_>) -> RelResult {
+    let dims = extents(cx, "shape")?;
+    let dtype = dtype_given(cx, "dtype")?;
+    finish(cx, dims, dtype)
 }
 
-fn dyn_init(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn full_like(cx: &mut RelCx<'_>) -> RelResult {
+    need_scalar(cx, 1, "the value to fill with")?;
+    let t = cx.tensor(0)?;
+    let dtype = t.dtype;
+    finish_like(cx, t, dtype)
 }
 
-fn full(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn dyn_full(cx: &mut RelCx<'_>) -> RelResult {
+    let value = need_scalar(cx, 0, "the value to fill with")?;
+    let rank = vector_len(cx, 1, "the shape")?;
+    finish(cx, anys(rank), dtype_or(cx, "dtype", value))
 }
 
-fn full_like(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn dyn_init(cx: &mut RelCx<'_>) -> RelResult {
+    let rank = vector_len(cx, 0, "the shape")?;
+    let dtype = dtype_given(cx, "dtype")?;
+    finish(cx, anys(rank), dtype)
 }
 
-fn init(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// The number of elements of `arange`, when all three numbers are known: the attributes hold them
+/// (as a constant of the metadata section, or a number), or the arguments are constants.
+fn arange(cx: &mut RelCx<'_>) -> RelResult {
+    let dtype = dtype_given(cx, "dtype")?;
+    let scalar = cx.host.types_mut().scalar(dtype);
+    for (i, what) in ["`start`", "`end`", "`step`"].into_iter().enumerate() {
+        cx.require_arg(
+            i,
+            scalar,
+            &format!("{what} is a scalar of the attribute `dtype`"),
+        )?;
+    }
+    let mut numbers = [0.0; 3];
+    let mut known = true;
+    for (i, name) in ["start", "stop", "step"].into_iter().enumerate() {
+        let constant = cx.host.const_arg(i).filter(|t| t.len() == 1);
+        match (constant, cx.attr(name)) {
+            // What the attributes don't fix stays open, even where the argument is a constant.
+            (_, AttrValue::None) => known = false,
+            (_, AttrValue::Int(v)) => numbers[i] = *v as f64,
+            (_, AttrValue::Float(v)) => numbers[i] = *v,
+            (Some(t), _) => numbers[i] = t.get_f64(0),
+            (None, _) => known = false,
+        }
+    }
+    if !known {
+        return finish(cx, anys(1), dtype);
+    }
+    let [start, stop, step] = numbers;
+    let count = ((stop - start) / step).ceil();
+    if !(count >= 1.0 && count <= f64::from(i32::MAX)) {
+        return cx.refuse(
+            Subject::Call,
+            format!("from {start} to {stop} by {step} there are no numbers, or too many"),
+        );
+    }
+    finish(cx, vec![Dim::from(count as i64)], dtype)
 }
 
-fn arange_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// The extents of output 0: constants, or dimension variables that the caller binds.
+fn out_shape(te: &mut Te<'_>) -> Vec<Ex> {
+    let known = te.out(0).shape.clone();
+    known
+        .iter()
+        .map(|n| match n {
+            Some(n) => Ex::idx(*n),
+            None => te.dim("n"),
+        })
+        .collect()
 }
 
-fn dyn_full_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn filled(te: &mut Te<'_>, shape: &[Ex], value: Ex) -> Done {
+    let y = te.compute("y", shape, |_| value);
+    te.output(&y);
+    Ok(())
 }
 
-fn dyn_ones_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn full_compute(te: &mut Te<'_>) -> Done {
+    let shape = out_shape(te);
+    let value = te.arg(0).scalar().cast(te.out(0).dtype);
+    filled(te, &shape, value)
 }
 
-fn dyn_zeros_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn constant(te: &mut Te<'_>, value: i64) -> Done {
+    let shape = out_shape(te);
+    let value = Ex::int(te.out(0).dtype, value);
+    filled(te, &shape, value)
+}
+fn zeros_compute(te: &mut Te<'_>) -> Done {
+    constant(te, 0)
+}
+fn ones_compute(te: &mut Te<'_>) -> Done {
+    constant(te, 1)
 }
 
-fn full_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn full_like_compute(te: &mut Te<'_>) -> Done {
+    let (x, v) = (te.arg(0), te.arg(1));
+    filled(te, &x.shape, v.scalar().cast(x.dtype))
+}
+fn zeros_like_compute(te: &mut Te<'_>) -> Done {
+    let x = te.arg(0);
+    filled(te, &x.shape, Ex::int(x.dtype, 0))
+}
+fn ones_like_compute(te: &mut Te<'_>) -> Done {
+    let x = te.arg(0);
+    filled(te, &x.shape, Ex::int(x.dtype, 1))
 }
 
-fn full_like_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn dyn_full_compute(te: &mut Te<'_>) -> Done {
+    let shape = elements(&te.arg(1))?;
+    let value = te.arg(0).scalar().cast(te.out(0).dtype);
+    filled(te, &shape, value)
+}
+fn dyn_zeros_compute(te: &mut Te<'_>) -> Done {
+    let shape = elements(&te.arg(0))?;
+    let value = Ex::int(te.out(0).dtype, 0);
+    filled(te, &shape, value)
+}
+fn dyn_ones_compute(te: &mut Te<'_>) -> Done {
+    let shape = elements(&te.arg(0))?;
+    let value = Ex::int(te.out(0).dtype, 1);
+    filled(te, &shape, value)
 }
 
-fn ones_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
-}
-
-fn ones_like_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
-}
-
-fn zeros_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
-}
-
-fn zeros_like_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn arange_compute(te: &mut Te<'_>) -> Done {
+    let [start, stop, step] = [te.arg(0), te.arg(1), te.arg(2)].map(|t| t.scalar());
+    let dtype = te.out(0).dtype;
+    let number = |t: Option<&Tensor>| t.filter(|t| t.len() == 1).map(|t| t.get_f64(0));
+    let known = [0, 1, 2].map(|i| number(te.const_arg(i)));
+    let count = match (te.out(0).shape.first().copied().flatten(), known) {
+        (Some(n), _) => Ex::idx(n),
+        (None, [Some(a), Some(b), Some(s)]) => Ex::idx(((b - a) / s).ceil().max(0.0) as i64),
+        _ => {
+            let [a, b, s] = [&start, &stop, &step].map(|e| e.cast(DT::F64));
+            let n = ((b - a) / s).unary(relax_loops::UnOp::Ceil);
+            n.cast(DT::I64).max(0i64)
+        }
+    };
+    let y = te.compute("y", &[count], |i| {
+        (&start + &step * i[0].cast(step.dtype())).cast(dtype)
+    });
+    te.output(&y);
+    Ok(())
 }

@@ -124,5 +124,14 @@ fn clip(cx: &mut RelCx<'_>) -> RelResult {
 
 fn clip_compute(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (low, high) = (te.float("a_min")?, te.float("a_max")?);
-    te.elementwise(|x| x.max(x.same(low)).min(x.same(high)))
+    // Bounds beyond an integer type are its own bounds.
+    let bound = |x: &Ex, v: f64| match x.dtype().int_range() {
+        Some((least, greatest)) if !x.dtype().is_float() => {
+            let v = (v as i128).clamp(least, greatest);
+            Ex::int(x.dtype(), v as i64)
+        }
+        _ => x.same(v),
+    };
+    // The upper bound first, so that NaN gives it, as in TVM.
+    te.elementwise(|x| x.min(bound(x, high)).max(bound(x, low)))
 }

@@ -16,8 +16,11 @@ mod join;
 mod layout;
 mod memory;
 mod nn_activation;
+mod nn_block;
 mod nn_conv;
+mod nn_conv_transpose;
 mod nn_dense;
+mod nn_loss;
 mod nn_norm;
 mod nn_pad;
 mod nn_pool;
@@ -53,8 +56,11 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     layout::OPS,
     memory::OPS,
     nn_conv::OPS,
+    nn_conv_transpose::OPS,
     nn_dense::OPS,
     nn_activation::OPS,
+    nn_block::OPS,
+    nn_loss::OPS,
     nn_norm::OPS,
     nn_pad::OPS,
     nn_pool::OPS,

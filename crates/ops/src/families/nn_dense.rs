@@ -5,44 +5,107 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 
 use crate::{
-    AttrDef, AttrTy, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input,
+    AttrDef, AttrTy, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr,
+    input,
 };
 
-const OUT_DTYPE: AttrDef =
-    attr("out_dtype", AttrTy::DType, Default::DType(""), "the element type of the result; that of the data where void");
-const UNITS: AttrDef = attr("units", AttrTy::Int, Default::Required, "the number of result columns");
-const TRANSPOSE_A: AttrDef =
-    attr("transpose_a", AttrTy::Bool, Default::Bool(false), "whether the first operand is transposed");
-const TRANSPOSE_B: AttrDef =
-    attr("transpose_b", AttrTy::Bool, Default::Bool(false), "whether the second operand is transposed");
+const OUT_DTYPE: AttrDef = attr(
+    "out_dtype",
+    AttrTy::DType,
+    Default::DType(""),
+    "the element type of the result; that of the data where void",
+);
+const UNITS: AttrDef = attr(
+    "units",
+    AttrTy::Int,
+    Default::Required,
+    "the number of result columns",
+);
+const TRANSPOSE_A: AttrDef = attr(
+    "transpose_a",
+    AttrTy::Bool,
+    Default::Bool(false),
+    "whether the first operand is transposed",
+);
+const TRANSPOSE_B: AttrDef = attr(
+    "transpose_b",
+    AttrTy::Bool,
+    Default::Bool(false),
+    "whether the second operand is transposed",
+);
 
 /// The family.
 pub static OPS: &[OpDef] = &[
-    OpDef::new("nn.dense", "`y = x · wᵀ`: the last axis of the data against the rows of the weight.", dense_rel)
-        .inputs(&[input("data", "any leading axes, then k"), input("weight", "(units, k)")])
-        .attrs(&[UNITS, OUT_DTYPE])
-        .fusion(Fusion::OutElementwise)
-        .compute(|te| product(te, false, true)),
-    OpDef::new("nn.matmul", "`y = a · b`, either operand transposed on request.", matmul_rel)
-        .inputs(&[input("tensor_a", "any leading axes, then a matrix"), input("tensor_b", "a matrix")])
-        .attrs(&[UNITS, OUT_DTYPE, TRANSPOSE_A, TRANSPOSE_B])
-        .fusion(Fusion::OutElementwise)
-        .compute(|te| product(te, te.flag("transpose_a"), te.flag("transpose_b"))),
-    OpDef::new("nn.batch_matmul", "A matrix product for each batch; a batch of 1 is broadcast.", batch_matmul_rel)
-        .inputs(&[input("tensor_a", "(batch, m, k)"), input("tensor_b", "(batch, k, n)")])
-        .attrs(&[OUT_DTYPE, TRANSPOSE_A, TRANSPOSE_B])
-        .fusion(Fusion::OutElementwise)
-        .compute(batch_matmul),
+    OpDef::new(
+        "nn.dense",
+        "`y = x · wᵀ`: the last axis of the data against the rows of the weight.",
+        dense_rel,
+    )
+    .inputs(&[
+        input("data", "any leading axes, then k"),
+        input("weight", "(units, k)"),
+    ])
+    .attrs(&[UNITS, OUT_DTYPE])
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| product(te, false, true)),
+    OpDef::new(
+        "nn.matmul",
+        "`y = a · b`, either operand transposed on request.",
+        matmul_rel,
+    )
+    .inputs(&[
+        input("tensor_a", "any leading axes, then a matrix"),
+        input("tensor_b", "a matrix"),
+    ])
+    .attrs(&[UNITS, OUT_DTYPE, TRANSPOSE_A, TRANSPOSE_B])
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| product(te, te.flag("transpose_a"), te.flag("transpose_b"))),
+    OpDef::new(
+        "nn.batch_matmul",
+        "A matrix product for each batch; a batch of 1 is broadcast.",
+        batch_matmul_rel,
+    )
+    .inputs(&[
+        input("tensor_a", "(batch, m, k)"),
+        input("tensor_b", "(batch, k, n)"),
+    ])
+    .attrs(&[OUT_DTYPE, TRANSPOSE_A, TRANSPOSE_B])
+    .fusion(Fusion::OutElementwise)
+    .compute(batch_matmul),
     OpDef::new("nn.bias_add", "Adds a vector along one axis.", bias_add_rel)
-        .inputs(&[input("data", "the input"), input("bias", "one element per index of the axis")])
-        .attrs(&[attr("axis", AttrTy::Int, Default::Int(1), "the axis of the bias")])
+        .inputs(&[
+            input("data", "the input"),
+            input("bias", "one element per index of the axis"),
+        ])
+        .attrs(&[attr(
+            "axis",
+            AttrTy::Int,
+            Default::Int(1),
+            "the axis of the bias",
+        )])
         .fusion(Fusion::Broadcast)
         .compute(bias_add),
-    OpDef::new("nn.contrib_dense_pack", "`nn.dense` with a weight packed in tiles of output columns.", dense_pack_rel)
-        .inputs(&[input("data", "(m, k)"), input("weight", "(units / t, k, t)")])
-        .attrs(&[UNITS, OUT_DTYPE, attr("weight_layout", AttrTy::Str, Default::Str("NC"), "how the weight is packed")])
-        .fusion(Fusion::OutElementwise)
-        .compute(dense_pack),
+    OpDef::new(
+        "nn.contrib_dense_pack",
+        "`nn.dense` with a weight packed in tiles of output columns.",
+        dense_pack_rel,
+    )
+    .inputs(&[
+        input("data", "(m, k)"),
+        input("weight", "(units / t, k, t)"),
+    ])
+    .attrs(&[
+        UNITS,
+        OUT_DTYPE,
+        attr(
+            "weight_layout",
+            AttrTy::Str,
+            Default::Str("NC"),
+            "how the weight is packed",
+        ),
+    ])
+    .fusion(Fusion::OutElementwise)
+    .compute(dense_pack),
 ];
 
 fn dense_rel(cx: &mut RelCx<'_>) -> RelResult {
@@ -57,7 +120,11 @@ fn product_rel(cx: &mut RelCx<'_>, transpose_a: bool, transpose_b: bool) -> RelR
     let (a, dtype) = cx.ranked(0)?;
     let least = if transpose_a { 2 } else { 1 };
     if a.len() < least {
-        let text = format!("`{}` needs an operand of rank {least} or more, not {}", cx.name, a.len());
+        let text = format!(
+            "`{}` needs an operand of rank {least} or more, not {}",
+            cx.name,
+            a.len()
+        );
         return cx.refuse(Subject::Arg(0), text);
     }
     let last = a.len() - 1;
@@ -70,11 +137,24 @@ fn product_rel(cx: &mut RelCx<'_>, transpose_a: bool, transpose_b: bool) -> RelR
     if cx.attr("units").is_none() {
         let (b, _) = cx.ranked(1)?;
         if b.len() != 2 {
-            let text = format!("the second operand of `{}` must be a matrix, not of rank {}", cx.name, b.len());
+            let text = format!(
+                "the second operand of `{}` must be a matrix, not of rank {}",
+                cx.name,
+                b.len()
+            );
             return cx.refuse(Subject::Arg(1), text);
         }
-        let (bk, bn) = if transpose_b { (&b[1], &b[0]) } else { (&b[0], &b[1]) };
-        cx.require_eq(bk, &k, Subject::Arg(1), "the reduced extents of the two operands must agree")?;
+        let (bk, bn) = if transpose_b {
+            (&b[1], &b[0])
+        } else {
+            (&b[0], &b[1])
+        };
+        cx.require_eq(
+            bk,
+            &k,
+            Subject::Arg(1),
+            "the reduced extents of the two operands must agree",
+        )?;
         out[last] = bn.clone();
     } else {
         let units = Dim::from(cx.int("units")?);
@@ -83,7 +163,11 @@ fn product_rel(cx: &mut RelCx<'_>, transpose_a: bool, transpose_b: bool) -> RelR
             Err(crate::Stop::Wait) => dtype,
             Err(stop) => return Err(stop),
         };
-        let shape = if transpose_b { vec![units.clone(), k] } else { vec![k, units.clone()] };
+        let shape = if transpose_b {
+            vec![units.clone(), k]
+        } else {
+            vec![k, units.clone()]
+        };
         let ty = cx.host.types_mut().tensor(shape, b_dtype);
         cx.require_arg(1, ty, "the weight does not fit the data and `units`")?;
         out[last] = units;
@@ -116,11 +200,20 @@ fn product(te: &mut Te<'_>, transpose_a: bool, transpose_b: bool) -> Result<(), 
             ai[last] = i[last - 1].clone();
             ai[last - 1] = r[0].clone();
         }
-        let bi = if transpose_b { [i[last].clone(), r[0].clone()] } else { [r[0].clone(), i[last].clone()] };
+        let bi = if transpose_b {
+            [i[last].clone(), r[0].clone()]
+        } else {
+            [r[0].clone(), i[last].clone()]
+        };
         a.at(&ai).cast(dtype) * b.at(&bi).cast(dtype)
     });
     if a.rank() == 2 || !transpose_a {
-        let hint = Hint::Gemm { a: a.buf, b: b.buf, transpose_a, transpose_b };
+        let hint = Hint::Gemm {
+            a: a.buf,
+            b: b.buf,
+            transpose_a,
+            transpose_b,
+        };
         te.program.hints.push((y.buf, hint));
     }
     te.output(&y);
@@ -132,7 +225,11 @@ fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (b, b_dtype) = cx.ranked(1)?;
     for (i, s) in [&a, &b].into_iter().enumerate() {
         if s.len() != 3 {
-            let text = format!("`{}` takes tensors of rank 3 (batch, rows, columns), not of rank {}", cx.name, s.len());
+            let text = format!(
+                "`{}` takes tensors of rank 3 (batch, rows, columns), not of rank {}",
+                cx.name,
+                s.len()
+            );
             return cx.refuse(Subject::Arg(i), text);
         }
     }
@@ -140,9 +237,18 @@ fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (m, ak) = if ta { (&a[2], &a[1]) } else { (&a[1], &a[2]) };
     let (bk, n) = if tb { (&b[2], &b[1]) } else { (&b[1], &b[2]) };
     // As in TVM: where any extent is `?`, nothing is compared, and the batch is `?` where either is.
-    let batch = if a[0].is_any() || b[0].is_any() { Dim::ANY } else { cx.broadcast_dim(&a[0], &b[0])? };
+    let batch = if a[0].is_any() || b[0].is_any() {
+        Dim::ANY
+    } else {
+        cx.broadcast_dim(&a[0], &b[0])?
+    };
     if !a.iter().chain(&b).any(Dim::is_any) {
-        cx.require_eq(ak, bk, Subject::Call, "the reduced extents of the two operands must agree")?;
+        cx.require_eq(
+            ak,
+            bk,
+            Subject::Call,
+            "the reduced extents of the two operands must agree",
+        )?;
     }
     let dtype = match (cx.dtype("out_dtype"), dtype) {
         (Some(d), _) => d.into(),
@@ -160,17 +266,32 @@ fn batch_matmul(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let n = if transpose_b { 1 } else { 2 };
     let batch = Te::broadcast_shape(&a.shape[..1], &b.shape[..1]).remove(0);
     let shape = [batch, a.shape[m].clone(), b.shape[n].clone()];
-    let y = te.reduce("batch_matmul", &shape, &[a.shape[k].clone()], Combiner::Sum, |i, r| {
-        let pick = |t: &TensorRef, row: &Ex, col: &Ex, swap: bool| {
-            let (row, col) = if swap { (col, row) } else { (row, col) };
-            t.at_broadcast(&[i[0].clone(), row.clone(), col.clone()]).cast(dtype)
-        };
-        // Only the batch is broadcast: the other extents are read as they are.
-        let ax = pick(&fixed(&a), &i[1], &r[0], transpose_a);
-        let bx = pick(&fixed(&b), &r[0], &i[2], transpose_b);
-        ax * bx
-    });
-    te.program.hints.push((y.buf, Hint::BatchGemm { a: a.buf, b: b.buf, transpose_a, transpose_b }));
+    let y = te.reduce(
+        "batch_matmul",
+        &shape,
+        &[a.shape[k].clone()],
+        Combiner::Sum,
+        |i, r| {
+            let pick = |t: &TensorRef, row: &Ex, col: &Ex, swap: bool| {
+                let (row, col) = if swap { (col, row) } else { (row, col) };
+                t.at_broadcast(&[i[0].clone(), row.clone(), col.clone()])
+                    .cast(dtype)
+            };
+            // Only the batch is broadcast: the other extents are read as they are.
+            let ax = pick(&fixed(&a), &i[1], &r[0], transpose_a);
+            let bx = pick(&fixed(&b), &r[0], &i[2], transpose_b);
+            ax * bx
+        },
+    );
+    te.program.hints.push((
+        y.buf,
+        Hint::BatchGemm {
+            a: a.buf,
+            b: b.buf,
+            transpose_a,
+            transpose_b,
+        },
+    ));
     te.output(&y);
     Ok(())
 }
@@ -208,7 +329,12 @@ fn dense_pack_rel(cx: &mut RelCx<'_>) -> RelResult {
         let text = format!("`{}` takes a matrix and a packed weight of rank 3", cx.name);
         return cx.refuse(Subject::Call, text);
     }
-    cx.require_eq(&weight[1], &data[1], Subject::Arg(1), "the reduced extents of data and weight must agree")?;
+    cx.require_eq(
+        &weight[1],
+        &data[1],
+        Subject::Arg(1),
+        "the reduced extents of data and weight must agree",
+    )?;
     let dtype = cx.dtype("out_dtype").map_or(dtype, Into::into);
     cx.set_tensor(vec![data[0].clone(), &weight[0] * &weight[2]], dtype)
 }
@@ -217,11 +343,17 @@ fn dense_pack(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (x, w) = (te.arg(0), te.arg(1));
     let dtype = out_dtype(te);
     let shape = [x.shape[0].clone(), &w.shape[0] * &w.shape[2]];
-    let y = te.reduce("dense_pack", &shape, &[x.shape[1].clone()], Combiner::Sum, |i, r| {
-        let tile = &w.shape[2];
-        let at = [i[1].floor_div(tile), r[0].clone(), i[1].floor_mod(tile)];
-        x.at(&[i[0].clone(), r[0].clone()]).cast(dtype) * w.at(&at).cast(dtype)
-    });
+    let y = te.reduce(
+        "dense_pack",
+        &shape,
+        &[x.shape[1].clone()],
+        Combiner::Sum,
+        |i, r| {
+            let tile = &w.shape[2];
+            let at = [i[1].floor_div(tile), r[0].clone(), i[1].floor_mod(tile)];
+            x.at(&[i[0].clone(), r[0].clone()]).cast(dtype) * w.at(&at).cast(dtype)
+        },
+    );
     te.output(&y);
     Ok(())
 }

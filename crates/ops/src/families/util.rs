@@ -19,7 +19,11 @@ pub fn shaped(cx: &mut RelCx<'_>, i: usize) -> RelResult<(Option<Vec<Dim>>, DTy)
 }
 
 /// The same for a type, a field of argument `i`.
-pub fn shaped_field(cx: &mut RelCx<'_>, i: usize, ty: TypeId) -> RelResult<(Option<Vec<Dim>>, DTy)> {
+pub fn shaped_field(
+    cx: &mut RelCx<'_>,
+    i: usize,
+    ty: TypeId,
+) -> RelResult<(Option<Vec<Dim>>, DTy)> {
     let t = cx.expect_tensor(ty, Subject::Arg(i))?;
     Ok((dims_of(t.shape)?, t.dtype))
 }
@@ -36,14 +40,23 @@ fn dims_of(shape: Shape) -> RelResult<Option<Vec<Dim>>> {
 pub fn tensor_type(cx: &mut RelCx<'_>, dims: Vec<Dim>, dtype: impl Into<DTy>) -> RelResult<TypeId> {
     if dims.len() > MAX_RANK {
         let rank = dims.len();
-        return cx.refuse(Subject::Call, format!("the result would have {rank} axes, more than {MAX_RANK}"));
+        return cx.refuse(
+            Subject::Call,
+            format!("the result would have {rank} axes, more than {MAX_RANK}"),
+        );
     }
     for d in &dims {
         if let Some(e) = d.error() {
-            return cx.refuse(Subject::Call, format!("an extent of the result has no value: {e}"));
+            return cx.refuse(
+                Subject::Call,
+                format!("an extent of the result has no value: {e}"),
+            );
         }
         if let Some(n) = d.as_const().filter(|&n| n < 0) {
-            return cx.refuse(Subject::Call, format!("an extent of the result would be {n}, but extents are not negative"));
+            return cx.refuse(
+                Subject::Call,
+                format!("an extent of the result would be {n}, but extents are not negative"),
+            );
         }
     }
     Ok(cx.host.types_mut().tensor(dims, dtype))
@@ -51,7 +64,10 @@ pub fn tensor_type(cx: &mut RelCx<'_>, dims: Vec<Dim>, dtype: impl Into<DTy>) ->
 
 /// A tensor type of unknown rank.
 pub fn unranked_type(cx: &mut RelCx<'_>, dtype: impl Into<DTy>) -> TypeId {
-    let t = TensorType { shape: Shape::Unknown, dtype: dtype.into() };
+    let t = TensorType {
+        shape: Shape::Unknown,
+        dtype: dtype.into(),
+    };
     cx.host.types_mut().intern(Type::Tensor(t))
 }
 
@@ -63,7 +79,10 @@ pub fn finish(cx: &mut RelCx<'_>, dims: Vec<Dim>, dtype: impl Into<DTy>) -> RelR
 
 /// Makes the result the tensor type of an argument with another element type.
 pub fn finish_like(cx: &mut RelCx<'_>, like: TensorType, dtype: impl Into<DTy>) -> RelResult {
-    let t = TensorType { shape: like.shape, dtype: dtype.into() };
+    let t = TensorType {
+        shape: like.shape,
+        dtype: dtype.into(),
+    };
     let ty = cx.host.types_mut().intern(Type::Tensor(t));
     cx.set_out(ty)
 }
@@ -88,7 +107,10 @@ pub fn dim_list(cx: &RelCx<'_>, name: &'static str) -> RelResult<Option<Vec<Dim>
     };
     match list {
         Some(list) => Ok(Some(list)),
-        None => cx.refuse(Subject::Attr(name), format!("attribute `{name}` must be a list of extents")),
+        None => cx.refuse(
+            Subject::Attr(name),
+            format!("attribute `{name}` must be a list of extents"),
+        ),
     }
 }
 
@@ -96,7 +118,10 @@ pub fn dim_list(cx: &RelCx<'_>, name: &'static str) -> RelResult<Option<Vec<Dim>
 pub fn extents(cx: &RelCx<'_>, name: &'static str) -> RelResult<Vec<Dim>> {
     match dim_list(cx, name)? {
         Some(list) => Ok(list),
-        None => cx.refuse(Subject::Attr(name), format!("attribute `{name}` must be given")),
+        None => cx.refuse(
+            Subject::Attr(name),
+            format!("attribute `{name}` must be given"),
+        ),
     }
 }
 
@@ -104,7 +129,10 @@ pub fn extents(cx: &RelCx<'_>, name: &'static str) -> RelResult<Vec<Dim>> {
 pub fn int_list(cx: &RelCx<'_>, name: &'static str) -> RelResult<Vec<i64>> {
     match cx.ints(name)? {
         Some(list) => Ok(list),
-        None => cx.refuse(Subject::Attr(name), format!("attribute `{name}` must be given")),
+        None => cx.refuse(
+            Subject::Attr(name),
+            format!("attribute `{name}` must be given"),
+        ),
     }
 }
 
@@ -115,7 +143,10 @@ pub fn word(cx: &RelCx<'_>, name: &'static str, words: &[&str]) -> RelResult<Str
         return Ok(text.into());
     }
     let words: Vec<String> = words.iter().map(|w| format!("\"{w}\"")).collect();
-    cx.refuse(Subject::Attr(name), format!("`{name}=\"{text}\"` must be one of {}", words.join(", ")))
+    cx.refuse(
+        Subject::Attr(name),
+        format!("`{name}=\"{text}\"` must be one of {}", words.join(", ")),
+    )
 }
 
 /// Requires an argument to be a scalar.
@@ -124,7 +155,10 @@ pub fn need_scalar(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult<DTy> {
     match dims {
         Some(d) if !d.is_empty() => {
             let rank = d.len();
-            cx.refuse(Subject::Arg(i), format!("{what} must be a scalar, but has rank {rank}"))
+            cx.refuse(
+                Subject::Arg(i),
+                format!("{what} must be a scalar, but has rank {rank}"),
+            )
         }
         _ => Ok(dtype),
     }
@@ -145,11 +179,17 @@ pub fn need_integers(cx: &RelCx<'_>, dtype: DTy, i: usize, what: &str) -> RelRes
 pub fn vector_len(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult<usize> {
     let (dims, _) = shaped(cx, i)?;
     let Some(dims) = dims else {
-        return cx.refuse(Subject::Arg(i), format!("{what} must be a vector of known length, but its rank is unknown"));
+        return cx.refuse(
+            Subject::Arg(i),
+            format!("{what} must be a vector of known length, but its rank is unknown"),
+        );
     };
     let [len] = dims.as_slice() else {
         let rank = dims.len();
-        return cx.refuse(Subject::Arg(i), format!("{what} must be a vector, but has rank {rank}"));
+        return cx.refuse(
+            Subject::Arg(i),
+            format!("{what} must be a vector, but has rank {rank}"),
+        );
     };
     if len.has_infer() {
         return Err(Stop::Wait);
@@ -158,11 +198,17 @@ pub fn vector_len(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult<usize> 
         Some(Ok(n)) if n <= MAX_RANK => Ok(n),
         Some(_) => {
             let n = cx.host.show_dim(len);
-            cx.refuse(Subject::Arg(i), format!("{what} gives {n} axes, more than {MAX_RANK}"))
+            cx.refuse(
+                Subject::Arg(i),
+                format!("{what} gives {n} axes, more than {MAX_RANK}"),
+            )
         }
         None => {
             let n = cx.host.show_dim(len);
-            cx.refuse(Subject::Arg(i), format!("{what} must be a vector of known length, but its length is {n}"))
+            cx.refuse(
+                Subject::Arg(i),
+                format!("{what} must be a vector of known length, but its length is {n}"),
+            )
         }
     }
 }
@@ -187,7 +233,10 @@ pub fn gap_attr(cx: &RelCx<'_>, name: &'static str, rank: usize) -> RelResult<us
     }
     cx.refuse(
         Subject::Attr(name),
-        format!("`{name}={v}` is out of range: with rank {rank} it may be {} to {r}", -r - 1),
+        format!(
+            "`{name}={v}` is out of range: with rank {rank} it may be {} to {r}",
+            -r - 1
+        ),
     )
 }
 
@@ -227,6 +276,9 @@ pub fn dtype_or(cx: &RelCx<'_>, name: &'static str, otherwise: DTy) -> DTy {
 pub fn dtype_given(cx: &RelCx<'_>, name: &'static str) -> RelResult<DType> {
     match cx.dtype(name) {
         Some(d) => Ok(d),
-        None => cx.refuse(Subject::Attr(name), format!("attribute `{name}` must be an element type")),
+        None => cx.refuse(
+            Subject::Attr(name),
+            format!("attribute `{name}` must be an element type"),
+        ),
     }
 }

@@ -12,7 +12,11 @@ pub type Done = Result<(), ComputeError>;
 pub fn flat(index: &[Ex], shape: &[Ex]) -> Ex {
     let mut at = Ex::idx(0);
     for (i, n) in index.iter().zip(shape) {
-        at = if n.as_int() == Some(1) { at } else { at * n + i };
+        at = if n.as_int() == Some(1) {
+            at
+        } else {
+            at * n + i
+        };
     }
     at
 }
@@ -22,7 +26,10 @@ pub fn unflat(at: &Ex, shape: &[Ex]) -> Vec<Ex> {
     let mut index = vec![Ex::idx(0); shape.len()];
     let mut rest = at.clone();
     // The first axis that is not of extent 1 needs no remainder: the position is within the box.
-    let first = shape.iter().position(|n| n.as_int() != Some(1)).unwrap_or(0);
+    let first = shape
+        .iter()
+        .position(|n| n.as_int() != Some(1))
+        .unwrap_or(0);
     for axis in (0..shape.len()).rev() {
         let n = &shape[axis];
         if n.as_int() == Some(1) {
@@ -47,7 +54,9 @@ pub fn product(shape: &[Ex]) -> Ex {
 pub fn reshaped(te: &mut Te<'_>, x: &TensorRef, shape: &[Ex]) -> TensorRef {
     let x = x.clone();
     let own = shape.to_vec();
-    te.compute("reshape", shape, move |i| x.at(&unflat(&flat(i, &own), &x.shape)))
+    te.compute("reshape", shape, move |i| {
+        x.at(&unflat(&flat(i, &own), &x.shape))
+    })
 }
 
 /// The elements of a vector, or a scalar as a vector of one, as indices.
@@ -55,7 +64,9 @@ pub fn elements(x: &TensorRef) -> Result<Vec<Ex>, ComputeError> {
     match x.shape.as_slice() {
         [] => Ok(vec![x.scalar().cast(DType::I64)]),
         [n] => match n.as_int() {
-            Some(n) => Ok((0..n).map(|i| x.at(&[Ex::idx(i)]).cast(DType::I64)).collect()),
+            Some(n) => Ok((0..n)
+                .map(|i| x.at(&[Ex::idx(i)]).cast(DType::I64))
+                .collect()),
             None => Err("a vector that gives extents must have a known length".into()),
         },
         _ => Err("extents are given by a vector".into()),

@@ -1,0 +1,281 @@
+//! Transposed convolutions: each input element spreads over a window of the output.
+
+use relax_loops::{Combiner, Ex};
+use relax_sym::Dim;
+
+use super::nn_conv::{
+    Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
+};
+use crate::{
+    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
+    Te, attr, input,
+};
+
+macro_rules! transpose_attrs {
+    ($ones:expr, $zeros:expr, $data:expr, $kernel:expr) => {
+        &[
+            attr(
+                "channels",
+                AttrTy::Int,
+                Default::None,
+                "number of output channels",
+            ),
+            attr(
+                "kernel_size",
+                AttrTy::Ints,
+                Default::None,
+                "spatial extents of the weight",
+            ),
+            attr(
+                "strides",
+                AttrTy::Ints,
+                Default::Ints($ones),
+                "distance that neighbouring inputs get in the output",
+            ),
+            attr(
+                "output_padding",
+                AttrTy::Ints,
+                Default::Ints($zeros),
+                "added to the output's extents at the end",
+            ),
+            attr(
+                "padding",
+                AttrTy::Ints,
+                Default::Ints($zeros),
+                "taken off the output before and after each spatial axis",
+            ),
+            attr(
+                "dilation",
+                AttrTy::Ints,
+                Default::Ints($ones),
+                "distance of taps along the spatial axes",
+            ),
+            attr(
+                "groups",
+                AttrTy::Int,
+                Default::Int(1),
+                "groups of channels that are convolved apart",
+            ),
+            attr(
+                "data_layout",
+                AttrTy::Str,
+                Default::Str($data),
+                "layout of the data",
+            ),
+            attr(
+                "kernel_layout",
+                AttrTy::Str,
+                Default::Str($kernel),
+                "layout of the weight",
+            ),
+            attr(
+                "out_layout",
+                AttrTy::Str,
+                Default::Str(""),
+                "layout of the result; that of the data where empty",
+            ),
+            attr(
+                "out_dtype",
+                AttrTy::DType,
+                Default::DType(""),
+                "element type of the result; that of the data where void",
+            ),
+        ]
+    };
+}
+
+/// Attributes of the 2-D form, shared with its quantised form.
+pub(super) const CONV2D_TRANSPOSE_ATTRS: &[AttrDef] =
+    transpose_attrs!(&[1, 1], &[0, 0], "NCHW", "IOHW");
+
+/// The family.
+pub static OPS: &[OpDef] = &[
+    OpDef::new(
+        "nn.conv1d_transpose",
+        "Transposed convolution over one spatial axis.",
+        |cx| rel(cx, 1),
+    )
+    .inputs(&[
+        input("data", "(n, c, w) in its layout"),
+        input("weight", "(i, o, kw) in its layout"),
+    ])
+    .attrs(transpose_attrs!(&[1], &[0], "NCW", "IOW"))
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| compute(te, 1)),
+    OpDef::new(
+        "nn.conv2d_transpose",
+        "Transposed convolution over two spatial axes.",
+        |cx| rel(cx, 2),
+    )
+    .inputs(&[
+        input("data", "(n, c, h, w) in its layout"),
+        input("weight", "(i, o, kh, kw) in its layout"),
+    ])
+    .attrs(CONV2D_TRANSPOSE_ATTRS)
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| compute(te, 2)),
+    OpDef::new(
+        "nn.conv3d_transpose",
+        "Transposed convolution over three spatial axes.",
+        |cx| rel(cx, 3),
+    )
+    .inputs(&[
+        input("data", "(n, c, d, h, w) in its layout"),
+        input("weight", "(i, o, kd, kh, kw) in its layout"),
+    ])
+    .attrs(transpose_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", "IODHW"))
+    .fusion(Fusion::OutElementwise)
+    .compute(|te| compute(te, 3)),
+];
+
+fn rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+    let (out, dtype) = transpose_result(cx, n)?;
+    cx.set_tensor(out, dtype)
+}
+
+/// The result of a transposed convolution; unifies the weight's type where the attributes tell it.
+pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<Dim>, DTy)> {
+    let l = Layouts::of_rel(cx, n, "IO")?;
+    let (data, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
+    let groups = cx.int("groups")?;
+    if groups < 1 {
+        return cx.refuse(
+            Subject::Attr("groups"),
+            format!("`groups` must be at least 1, not {groups}"),
+        );
+    }
+    let groups = Dim::from(groups);
+    let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
+    let extra = steps(cx, "output_padding", n, 0)?;
+    let padding = padding_of(cx, n)?;
+    let weight = match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
+        Ok(w) => Some(w),
+        Err(Stop::Wait) => None,
+        Err(stop) => return Err(stop),
+    };
+    let kernel_size = cx.ints("kernel_size")?;
+    let channels = cx.attr("channels").as_int().map(Dim::from);
+    let (channels, taps) = match (kernel_size, channels) {
+        (Some(kernel_size), Some(channels)) => {
+            if kernel_size.len() != n {
+                let text = format!("`kernel_size` needs {n} numbers, not {}", kernel_size.len());
+                return cx.refuse(Subject::Attr("kernel_size"), text);
+            }
+            let taps: Vec<Dim> = kernel_size.iter().map(|&k| Dim::from(k)).collect();
+            let mut shape = vec![data[1].clone(), channels.floordiv(&groups)];
+            shape.extend(taps.iter().cloned());
+            let shape = l.canonical_kernel.convert_dims(&l.kernel, &shape);
+            let ty = cx
+                .host
+                .types_mut()
+                .tensor(shape, weight.map_or(dtype, |w| w.1));
+            cx.require_arg(
+                1,
+                ty,
+                "the weight does not fit the data, `channels`, `kernel_size` and `groups`",
+            )?;
+            (channels, taps)
+        }
+        (kernel_size, channels) => {
+            let Some((w, _)) = weight else {
+                return Err(Stop::Wait);
+            };
+            for (i, k) in kernel_size
+                .unwrap_or_default()
+                .into_iter()
+                .take(n)
+                .enumerate()
+            {
+                let what = "`kernel_size` and the weight's spatial extents must agree";
+                cx.require_eq(&w[2 + i], &Dim::from(k), Subject::Attr("kernel_size"), what)?;
+            }
+            if let Some(c) = &channels {
+                let what = "`channels` divided by `groups` must be the weight's output channels";
+                cx.require_eq(&w[1], &c.floordiv(&groups), Subject::Attr("channels"), what)?;
+            }
+            if !(data[1].is_any() || w[0].is_any()) {
+                let what = "the weight's input channels must be the data's";
+                cx.require_eq(&w[0], &data[1], Subject::Arg(1), what)?;
+            }
+            (channels.unwrap_or_else(|| &w[1] * &groups), w[2..].to_vec())
+        }
+    };
+    let mut out = vec![data[0].clone(), channels];
+    for i in 0..n {
+        let size = &data[2 + i];
+        if size.is_any() {
+            out.push(Dim::ANY);
+            continue;
+        }
+        let spread = (size - &Dim::ONE) * Dim::from(strides[i]) + reach(&taps[i], dilation[i]);
+        let cut = padding[i]
+            .0
+            .saturating_add(padding[i].1)
+            .saturating_sub(extra[i]);
+        let extent = spread - Dim::from(cut);
+        if extent.as_const().is_some_and(|e| e < 0) {
+            return cx.refuse(
+                Subject::Attr("padding"),
+                "`padding` takes more off than the result has",
+            );
+        }
+        out.push(extent);
+    }
+    let out = l.canonical.convert_dims(&l.out, &out);
+    Ok((out, cx.dtype("out_dtype").map_or(dtype, Into::into)))
+}
+
+fn compute(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
+    let l = Layouts::of_te(te, n, "IO")?;
+    let (x, w) = (te.arg(0), te.arg(1));
+    let dtype = te.out(0).dtype;
+    let groups = te.int("groups")?;
+    let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
+    let extra = numbers(te, "output_padding", n);
+    let padding =
+        pairs(&te.ints("padding").unwrap_or_default(), n).ok_or("`padding` has a wrong length")?;
+    let data = l.data.convert_extents(&l.canonical, &x.shape);
+    let weight = l.kernel.convert_extents(&l.canonical_kernel, &w.shape);
+    let mut shape = vec![data[0].clone(), &weight[1] * groups];
+    for i in 0..n {
+        let reach = (&weight[2 + i] - 1) * dilation[i] + 1;
+        let cut = padding[i].0 + padding[i].1 - extra[i];
+        shape.push((&data[2 + i] - 1) * strides[i] + reach - cut);
+    }
+    let shape = l.canonical.convert_extents(&l.out, &shape);
+    let per_group = data[1].floor_div(groups);
+    let mut over = vec![per_group.clone()];
+    over.extend(weight[2..].iter().cloned());
+    let y = te.reduce("conv_transpose", &shape, &over, Combiner::Sum, |i, r| {
+        let at = l.canonical.index_from(&l.out, i);
+        let group = if groups == 1 {
+            Ex::idx(0)
+        } else {
+            at[1].floor_div(&weight[1])
+        };
+        let channel = group * &per_group + &r[0];
+        let column = if groups == 1 {
+            at[1].clone()
+        } else {
+            at[1].floor_mod(&weight[1])
+        };
+        let (mut x_at, mut w_at) = (vec![at[0].clone(), channel.clone()], vec![channel, column]);
+        let mut hits = Ex::bool(true);
+        for k in 0..n {
+            // Output y comes from input i by tap t where i * stride + t * dilation = y + pad.
+            let from = &at[2 + k] + padding[k].0 - &r[1 + k] * dilation[k];
+            let input = from.floor_div(strides[k]);
+            hits = hits & from.ge(0i64) & input.lt(&data[2 + k]);
+            if strides[k] > 1 {
+                hits = hits & from.floor_mod(strides[k]).eq(0i64);
+            }
+            x_at.push(input);
+            w_at.push(r[1 + k].clone());
+        }
+        let xe = at_canonical(&x, &l.data, &l.canonical, &x_at).cast(dtype);
+        let we = at_canonical(&w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype);
+        Ex::where_(&hits, &(&xe * &we), &xe.same(0.0))
+    });
+    te.output(&y);
+    Ok(())
+}
