@@ -38,6 +38,6 @@ mod solve;
 
 pub use dim::{Atom, Dim, DimError, DimInfer, DimVar, Overflow};
 pub use display::DisplayDim;
-pub use fold::{DimBuilder, DimOp};
 pub use facts::{Facts, Proof};
+pub use fold::{DimBuilder, DimOp};
 pub use solve::{Solution, solve};

@@ -117,6 +117,14 @@ fn rests() {
         "n * 2",
     );
     check((-&n).floordiv(&int(4)) * 4 + (-&n).modulo(&int(4)), "-n");
+    check(
+        n.floordiv(&int(4)) * 8 + n.modulo(&int(4)),
+        "n // 4 * 8 + n % 4",
+    );
+    check(
+        (n.floordiv(&int(4)) * 4 + n.modulo(&int(4))) * &m * 2,
+        "n * m * 2",
+    );
 }
 
 #[test]
@@ -135,6 +143,8 @@ fn extrema() {
     check(n.min(&h).min(&n.min(&m)), "min(n, min(m, h))");
     check(h.min(&m).min(&n), "min(n, min(m, h))");
     check((-&n).min(&-&m), "-max(n, m)");
+    check((&m - &n * 2).min(&(&h - &n)), "min(h, m - n) - n");
+    check((&m + &n * 2).min(&(&h + &n)), "n + min(h, n + m)");
     check(n.max(&m).min(&n), "n");
     check(n.min(&m).max(&n), "n");
     check(int(3).max(&int(5)), "5");
@@ -303,6 +313,35 @@ fn more_facts_prove_more() {
         matches!(atom, Atom::Infer(_))
     });
     assert_eq!(solved, Solution::Solved(vec![(DimInfer(0).into(), int(3))]));
+}
+
+#[test]
+fn contradictory_facts_do_no_harm() {
+    let [n, m, ..] = vars();
+    let mut facts = Facts::default();
+    facts.add_lower(DimVar(0), i64::MAX);
+    facts.add_upper(DimVar(0), i64::MIN);
+    facts.add_multiple_of(DimVar(0), i64::MAX - 1);
+    facts.add_multiple_of(DimVar(0), 6);
+    facts.add_upper(DimVar(1), -1);
+    facts.add_multiple_of(DimVar(1), 0);
+    for dim in [
+        &n * &m,
+        n.floordiv(&m),
+        m.modulo(&n),
+        n.min(&m) * &n - &m.max(&n),
+    ] {
+        let _ = (
+            facts.bounds(&dim),
+            facts.eq(&dim, &m),
+            facts.le(&dim, &n),
+            facts.simplify(&dim),
+        );
+        let _ = (
+            facts.divides(i64::MIN, &dim),
+            facts.solve(&dim, &n, &|_| true),
+        );
+    }
 }
 
 #[test]
