@@ -100,6 +100,12 @@ impl<'a> Te<'a> {
     pub fn out(&self, k: usize) -> &TensorInfo {
         &self.outs[k]
     }
+    /// A dimension variable that no input binds: the caller binds it by the extent of an output.
+    pub fn dim(&mut self, name: &str) -> Ex {
+        let (var, ex) = self.builder.program.fresh(name, DType::I64);
+        self.builder.program.dims.push(var);
+        ex
+    }
     /// All attributes.
     pub fn attrs(&self) -> &'a Attrs {
         self.attrs

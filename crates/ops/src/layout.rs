@@ -32,15 +32,23 @@ impl Layout {
                 factor = factor.checked_mul(10)?.checked_add(d.into())?;
                 continue;
             }
-            let fits = if c.is_ascii_uppercase() { factor == 0 } else { c.is_ascii_lowercase() && factor > 0 };
+            let fits = if c.is_ascii_uppercase() {
+                factor == 0
+            } else {
+                c.is_ascii_lowercase() && factor > 0
+            };
             if !fits || axes.iter().any(|a| a.letter == c) {
                 return None;
             }
             axes.push(Axis { letter: c, factor });
             factor = 0;
         }
-        let whole = |a: &Axis| axes.iter().any(|b| b.letter == a.letter.to_ascii_uppercase());
-        (factor == 0 && !axes.is_empty() && axes.iter().all(whole)).then_some(Layout { axes: axes.clone() })
+        let whole = |a: &Axis| {
+            axes.iter()
+                .any(|b| b.letter == a.letter.to_ascii_uppercase())
+        };
+        (factor == 0 && !axes.is_empty() && axes.iter().all(whole))
+            .then_some(Layout { axes: axes.clone() })
     }
     /// Number of axes.
     pub fn rank(&self) -> usize {
@@ -57,13 +65,20 @@ impl Layout {
     /// The extent of the inner part of an outer axis; 1 without one.
     pub fn factor(&self, outer: char) -> i64 {
         let inner = outer.to_ascii_lowercase();
-        self.axes.iter().find(|a| a.letter == inner).map_or(1, |a| a.factor)
+        self.axes
+            .iter()
+            .find(|a| a.letter == inner)
+            .map_or(1, |a| a.factor)
     }
     /// Whether both have the same outer axes.
     pub fn convertible(&self, other: &Layout) -> bool {
         let outer = |l: &Layout| {
-            let mut o: Vec<char> =
-                l.axes.iter().filter(|a| a.factor == 0).map(|a| a.letter).collect();
+            let mut o: Vec<char> = l
+                .axes
+                .iter()
+                .filter(|a| a.factor == 0)
+                .map(|a| a.letter)
+                .collect();
             o.sort_unstable();
             o
         };
@@ -108,12 +123,20 @@ impl Layout {
                 let mut whole = part(outer).expect("layouts are convertible");
                 let (mine, theirs) = (self.factor(outer), from.factor(outer));
                 if mine == theirs && mine > 1 {
-                    return if a.factor > 0 { part(inner).expect("has a factor") } else { whole };
+                    return if a.factor > 0 {
+                        part(inner).expect("has a factor")
+                    } else {
+                        whole
+                    };
                 }
                 if let Some(i) = part(inner) {
                     whole = whole * theirs + i;
                 }
-                if a.factor > 0 { whole.floor_mod(mine) } else { whole.floor_div(mine) }
+                if a.factor > 0 {
+                    whole.floor_mod(mine)
+                } else {
+                    whole.floor_div(mine)
+                }
             })
             .collect()
     }
@@ -136,7 +159,9 @@ mod tests {
     #[test]
     fn converts_extents_and_indices() {
         let (a, b) = (Layout::parse("NHWC"), Layout::parse("NCHW4c"));
-        let (Some(a), Some(b)) = (a, b) else { unreachable!() };
+        let (Some(a), Some(b)) = (a, b) else {
+            unreachable!()
+        };
         let dims: Vec<Dim> = [1, 5, 6, 8].map(Dim::from).into();
         let there = a.convert_dims(&b, &dims);
         assert_eq!(there, [1, 2, 5, 6, 4].map(Dim::from));

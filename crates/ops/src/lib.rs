@@ -20,6 +20,6 @@ pub use def::{
     input,
 };
 pub use layout::{Axis, Layout};
-pub use relax_ir::DTy;
 pub use registry::{Registry, registry};
 pub use relation::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};
+pub use relax_ir::{AttrValue, DTy};

@@ -64,4 +64,12 @@ impl Registry {
             .enumerate()
             .map(|(i, op)| (OpId(i as u32), *op))
     }
+    /// The name under which an operator's relation can be written in a `where` clause, when it does
+    /// not depend on attributes.
+    pub fn relation_name(&self, op: OpId) -> Option<&'static str> {
+        let def = self.get(op)?;
+        let mut named = crate::families::RELATIONS.iter();
+        let same = named.find(|r| std::ptr::fn_addr_eq(r.1, def.relation));
+        same.filter(|_| def.attrs.is_empty()).map(|r| r.0)
+    }
 }

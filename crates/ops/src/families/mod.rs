@@ -12,6 +12,7 @@ mod elementwise;
 mod fixed_point;
 mod fourier;
 mod gather;
+mod image_resize;
 mod join;
 mod layout;
 mod memory;
@@ -26,7 +27,9 @@ mod nn_pad;
 mod nn_pool;
 mod reduce;
 mod repeat;
+mod resample;
 mod reshape;
+mod reshape_rule;
 mod scan;
 mod scatter;
 mod search;
@@ -52,6 +55,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     fixed_point::OPS,
     fourier::OPS,
     gather::OPS,
+    image_resize::OPS,
     join::OPS,
     layout::OPS,
     memory::OPS,

@@ -1,7 +1,16 @@
 //! The same elements, in row-major order, under another shape.
 
+use relax_ir::{AttrValue, DTy};
+use relax_loops::Ex;
+use relax_sym::Dim;
+
+use super::reshape_rule::{Extent, Item, new_extents};
+use super::util::{anys, check_eq, finish, shaped, vector_len};
+use super::util_te::{Done, elements, product, reshaped};
 use crate::AttrTy::*;
-use crate::{AttrDef, Default, Fusion, OpDef, attr, input};
+use crate::{
+    AttrDef, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input,
+};
 
 const NEWSHAPE: &[AttrDef] = &[
     attr(
@@ -90,34 +99,277 @@ pub static OPS: &[OpDef] = &[
     .compute(reshape_like_compute),
 ];
 
-fn dyn_reshape(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+impl Extent for Dim {
+    fn int(v: i64) -> Dim {
+        Dim::from(v)
+    }
+    fn times(&self, other: &Dim) -> Dim {
+        self * other
+    }
+    fn over(&self, other: &Dim) -> Dim {
+        self.floordiv(other)
+    }
+    fn is_any(&self) -> bool {
+        Dim::is_any(self)
+    }
+    fn any() -> Dim {
+        Dim::ANY
+    }
 }
 
-fn reshape(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+impl Extent for Ex {
+    fn int(v: i64) -> Ex {
+        Ex::idx(v)
+    }
+    fn times(&self, other: &Ex) -> Ex {
+        self * other
+    }
+    fn over(&self, other: &Ex) -> Ex {
+        self.floor_div(other)
+    }
+    fn is_any(&self) -> bool {
+        false
+    }
+    fn any() -> Ex {
+        Ex::idx(0)
+    }
 }
 
-fn reshape_like(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// The items of `newshape`.
+fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
+    let one = |v: &AttrValue| match v {
+        AttrValue::Int(i) => Some(Item::Int(*i)),
+        AttrValue::Dim(d) => Some(Item::Sym(d.clone())),
+        _ => None,
+    };
+    match value {
+        AttrValue::Array(list) => list.iter().map(one).collect(),
+        other => one(other).map(|i| vec![i]),
+    }
 }
 
-fn reverse_reshape(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn reshape(cx: &mut RelCx<'_>) -> RelResult {
+    by_items(cx, false)
+}
+fn reverse_reshape(cx: &mut RelCx<'_>) -> RelResult {
+    by_items(cx, true)
 }
 
-fn dyn_reshape_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn by_items(cx: &mut RelCx<'_>, reverse: bool) -> RelResult {
+    let Some(mut new) = items(cx.attr("newshape")) else {
+        return cx.refuse(
+            Subject::Attr("newshape"),
+            "attribute `newshape` must be a list of extents",
+        );
+    };
+    let allow_zero = cx.flag("allowzero");
+    let (dims, dtype) = shaped(cx, 0)?;
+    let Some(mut dims) = dims else {
+        return unranked(cx, &new, allow_zero, dtype);
+    };
+    if reverse {
+        new.reverse();
+        dims.reverse();
+    }
+    let mut out = match new_extents(&dims, &new, allow_zero) {
+        Ok(out) => out,
+        Err(message) => {
+            return cx.refuse(Subject::Attr("newshape"), format!("`newshape`: {message}"));
+        }
+    };
+    same_count(cx, &dims, &out)?;
+    if reverse {
+        out.reverse();
+    }
+    finish(cx, out, dtype)
 }
 
-fn reshape_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// From unknown rank only what stands in the attribute is known; what is copied is not.
+fn unranked(cx: &mut RelCx<'_>, new: &[Item<Dim>], allow_zero: bool, dtype: DTy) -> RelResult {
+    if new.iter().any(|i| matches!(i, Item::Int(..=-2))) {
+        return cx.finish_unranked(dtype);
+    }
+    let dim = |i: &Item<Dim>| match i {
+        Item::Int(v) if *v > 0 || (*v == 0 && allow_zero) => Dim::from(*v),
+        Item::Int(_) => Dim::ANY,
+        Item::Sym(d) => d.clone(),
+    };
+    finish(cx, new.iter().map(dim).collect(), dtype)
 }
 
-fn reshape_like_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// Requires that reshaping keeps the number of elements.
+fn same_count(cx: &mut RelCx<'_>, old: &[Dim], new: &[Dim]) -> RelResult {
+    let count = |dims: &[Dim]| dims.iter().fold(Dim::ONE, |n, d| n * d);
+    if old.iter().chain(new).any(|d| !d.is_known()) {
+        return Ok(());
+    }
+    let (a, b) = (count(old), count(new));
+    if a == b {
+        return Ok(());
+    }
+    let show = |cx: &RelCx<'_>, dims: &[Dim]| {
+        let dims: Vec<String> = dims.iter().map(|d| cx.host.show_dim(d)).collect();
+        format!("({})", dims.join(", "))
+    };
+    let rule = format!(
+        "reshaping keeps the number of elements, but {} cannot become {}",
+        show(cx, old),
+        show(cx, new)
+    );
+    check_eq(cx, &a, &b, Subject::Call, &rule)
 }
 
-fn reverse_reshape_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn dyn_reshape(cx: &mut RelCx<'_>) -> RelResult {
+    let (_, dtype) = shaped(cx, 0)?;
+    let rank = vector_len(cx, 1, "the new shape")?;
+    finish(cx, anys(rank), dtype)
+}
+
+/// An end of a range of axes: `None` is the rank, negative numbers count from there.
+fn end(value: Option<i64>, rank: usize) -> Option<usize> {
+    let r = rank as i64;
+    let v = value.unwrap_or(r);
+    let v = if v < 0 { v.checked_add(r)? } else { v };
+    (0..=r).contains(&v).then_some(v as usize)
+}
+
+/// The axes of the two tensors that a `reshape_like` puts together: what stays before, what is taken,
+/// where the rest begins.
+fn like_ranges(
+    attr: &dyn Fn(&'static str) -> Option<i64>,
+    lhs: usize,
+    rhs: usize,
+) -> Result<[usize; 4], &'static str> {
+    let begin = |name, rank| end(Some(attr(name).unwrap_or(0)), rank).ok_or(name);
+    let end = |name, rank| end(attr(name), rank).ok_or(name);
+    let all = [
+        begin("lhs_begin", lhs)?,
+        end("lhs_end", lhs)?,
+        begin("rhs_begin", rhs)?,
+        end("rhs_end", rhs)?,
+    ];
+    if all[0] > all[1] {
+        return Err("lhs_end");
+    }
+    if all[2] > all[3] {
+        return Err("rhs_end");
+    }
+    Ok(all)
+}
+
+fn reshape_like(cx: &mut RelCx<'_>) -> RelResult {
+    let (a, dtype) = shaped(cx, 0)?;
+    let (b, _) = shaped(cx, 1)?;
+    let whole = ["lhs_begin", "lhs_end", "rhs_begin", "rhs_end"]
+        .iter()
+        .all(|n| matches!(cx.attr(n), AttrValue::None | AttrValue::Int(0)));
+    let (a, b) = match (a, b) {
+        (Some(a), Some(b)) => (a, b),
+        (None, Some(b)) if whole && cx.attr("rhs_end").is_none() => return finish(cx, b, dtype),
+        _ => return cx.finish_unranked(dtype),
+    };
+    let get = |name: &'static str| cx.attr(name).as_int();
+    let [l0, l1, r0, r1] = match like_ranges(&get, a.len(), b.len()) {
+        Ok(r) => r,
+        Err(name) => {
+            let (v, l, r) = (cx.attr(name).as_int().unwrap_or(0), a.len(), b.len());
+            return cx.refuse(
+                Subject::Attr(name),
+                format!("`{name}={v}` gives no range of axes: the tensors have rank {l} and {r}"),
+            );
+        }
+    };
+    let out: Vec<Dim> = [&a[..l0], &b[r0..r1], &a[l1..]].concat();
+    // TVM looks at the number of elements only where the input's extents are constants.
+    if a.iter().all(|d| d.as_const().is_some()) {
+        same_count(cx, &a, &out)?;
+    }
+    finish(cx, out, dtype)
+}
+
+fn reshape_compute(te: &mut Te<'_>) -> Done {
+    static_reshape(te, false)
+}
+fn reverse_reshape_compute(te: &mut Te<'_>) -> Done {
+    static_reshape(te, true)
+}
+
+fn static_reshape(te: &mut Te<'_>, reverse: bool) -> Done {
+    let x = te.arg(0);
+    let known = te.out(0).shape.clone();
+    let shape: Vec<Ex> = if known.iter().all(Option::is_some) {
+        known.iter().flatten().map(|&n| Ex::idx(n)).collect()
+    } else {
+        let mut items = items(te.attr("newshape")).ok_or("`newshape` is no list of extents")?;
+        let mut old = x.shape.clone();
+        if reverse {
+            items.reverse();
+            old.reverse();
+        }
+        // One symbolic extent is what is left; the caller binds more by the extents of the output.
+        let symbolic = items.iter().filter(|i| matches!(i, Item::Sym(_))).count();
+        let open = items.iter().any(|i| matches!(i, Item::Int(-1 | -4)));
+        let items: Vec<Item<Ex>> = items
+            .into_iter()
+            .map(|i| match i {
+                Item::Int(v) => Item::Int(v),
+                Item::Sym(_) if symbolic == 1 && !open => Item::Int(-1),
+                Item::Sym(_) => Item::Sym(te.dim("n")),
+            })
+            .collect();
+        let mut new = new_extents(&old, &items, te.flag("allowzero")).map_err(ComputeError)?;
+        if reverse {
+            new.reverse();
+        }
+        new
+    };
+    let y = reshaped(te, &x, &shape);
+    te.output(&y);
+    Ok(())
+}
+
+/// The extents that the vector of `dyn.reshape` asks for: 0 copies, -1 is what is left. Other special
+/// numbers would change the rank, which is fixed.
+fn dyn_reshape_compute(te: &mut Te<'_>) -> Done {
+    let x = te.arg(0);
+    let asked = elements(&te.arg(1))?;
+    let one = Ex::idx(1);
+    let zero_copies = !te.flag("allowzero");
+    let copied: Vec<Ex> = asked
+        .iter()
+        .enumerate()
+        .map(|(k, v)| match x.shape.get(k) {
+            Some(old) if zero_copies => Ex::where_(&v.eq(0i64), old, v),
+            _ => v.clone(),
+        })
+        .collect();
+    let positive: Vec<Ex> = copied
+        .iter()
+        .map(|v| Ex::where_(&v.lt(0i64), &one, v))
+        .collect();
+    let rest = product(&x.shape).floor_div(product(&positive));
+    let shape: Vec<Ex> = copied
+        .iter()
+        .map(|v| Ex::where_(&v.lt(0i64), &rest, v))
+        .collect();
+    te.nest(|n| {
+        n.assert(
+            product(&shape).eq(product(&x.shape)),
+            "dyn.reshape keeps the number of elements",
+        );
+    });
+    let y = reshaped(te, &x, &shape);
+    te.output(&y);
+    Ok(())
+}
+
+fn reshape_like_compute(te: &mut Te<'_>) -> Done {
+    let (x, like) = (te.arg(0), te.arg(1));
+    let get = |name: &'static str| te.attr(name).as_int();
+    let [l0, l1, r0, r1] = like_ranges(&get, x.rank(), like.rank())
+        .map_err(|name| format!("`{name}` gives no range of axes"))?;
+    let shape = [&x.shape[..l0], &like.shape[r0..r1], &x.shape[l1..]].concat();
+    let y = reshaped(te, &x, &shape);
+    te.output(&y);
+    Ok(())
 }
