@@ -44,7 +44,7 @@ impl From<DimInfer> for Atom {
 /// Why a dimension has no usable value. The later one wins when two meet in an operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DimError {
-    /// The expression outgrew the limits (4,096 terms, 65,536 nodes, 64 nested `//`, `%`, `min`,
+    /// The expression outgrew the limits (4,096 terms, 32,768 nodes, 64 nested `//`, `%`, `min`,
     /// `max`). It behaves like [`Dim::ANY`]: nothing is known, so nothing wrong is claimed.
     TooLarge,
     /// A coefficient does not fit in 64 bits.

@@ -10,7 +10,7 @@ pub(crate) use crate::mono::{Factor, Mono, Op, OpKind};
 pub(crate) const MAX_TERMS: usize = 4096;
 /// More nodes (terms, factors, and those of nested operations, shared ones counted each time)
 /// than this: [`DimError::TooLarge`].
-pub(crate) const MAX_SIZE: u64 = 1 << 16;
+pub(crate) const MAX_SIZE: u64 = 1 << 15;
 /// Operations nested deeper than this: [`DimError::TooLarge`]. It bounds every recursion here.
 pub(crate) const MAX_DEPTH: u32 = 64;
 /// A product that multiplies more pairs of terms than this: [`DimError::TooLarge`].

@@ -132,7 +132,8 @@ impl<'a> Ranges<'a> {
         for term in &poly.terms {
             range = range.plus(self.of_term(term));
         }
-        if poly.has_ops() && poly.terms.len() + usize::from(poly.constant != 0) > 1 {
+        let refine = poly.has_ops() && self.work.get() <= MAX_WORK && depth < MAX_REFINEMENTS;
+        if refine && poly.terms.len() + usize::from(poly.constant != 0) > 1 {
             let lower = self.refined_lower(poly, depth);
             range = range.intersect(Range { lower, upper: None });
             if let Ok(negated) = poly.scale(-1) {
@@ -205,9 +206,6 @@ impl<'a> Ranges<'a> {
     /// A lower bound from putting polynomials for operations: `min(a, b) <= a`,
     /// `a // k * k <= a` and their like let terms cancel that plain intervals cannot.
     fn refined_lower(&self, poly: &Poly, depth: u32) -> Option<i128> {
-        if depth >= MAX_REFINEMENTS {
-            return None;
-        }
         let mut best: Option<i128> = None;
         for (index, term) in poly.terms.iter().enumerate() {
             let op = term

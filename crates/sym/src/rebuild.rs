@@ -9,7 +9,7 @@ use crate::facts::Facts;
 use crate::poly::{Factor, Made, Op, OpKind, Poly, Term};
 
 /// Nodes that one rebuild may make; more is [`DimError::TooLarge`].
-const MAX_WORK: u64 = 1 << 19;
+const MAX_WORK: u64 = 1 << 18;
 
 /// One walk over a dimension.
 pub(crate) struct Rebuild<'a> {
