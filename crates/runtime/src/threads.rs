@@ -246,6 +246,25 @@ impl Drop for Pool {
     }
 }
 
+/// Pointers that the threads of a loop share.
+pub(crate) struct Share<T>(T);
+
+// SAFETY: `Share::new`'s caller promised it.
+unsafe impl<T> Sync for Share<T> {}
+
+impl<T> Share<T> {
+    /// # Safety
+    /// The threads write disjoint parts of what the pointers inside point to.
+    pub unsafe fn new(inner: T) -> Self {
+        Self(inner)
+    }
+
+    /// What is shared.
+    pub fn get(&self) -> &T {
+        &self.0
+    }
+}
+
 /// Splits a range among the context's threads.
 ///
 /// # Safety

@@ -1,2 +1,5 @@
 //! Computational kernels, chosen at run time by what the processor can do.
+
+pub mod gemm;
+pub mod simd;
 pub mod strided;

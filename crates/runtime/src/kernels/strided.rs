@@ -2,6 +2,7 @@
 
 use crate::context::RxContext;
 use crate::tensor::extents;
+use crate::threads::Share;
 use std::ffi::c_void;
 
 /// Loops deeper than this are merged or refused.
@@ -177,11 +178,6 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Sides(*const u8, *mut u8);
-// SAFETY: the pieces that threads copy do not overlap.
-unsafe impl Sync for Sides {}
-
 /// Splits the outermost loop among the context's threads.
 unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
     // SAFETY: the callers' promise.
@@ -193,9 +189,9 @@ unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, d
         }
         let first = nest.loops[0];
         let grain = (GRAIN * first.n as usize / bytes).max(1);
-        let sides = Sides(src, dst);
+        let shared = Share::new((src, dst));
         (*ctx).pool.each(first.n as usize, grain, |begin, end, _| {
-            let sides = &sides;
+            let &(src, dst) = shared.get();
             let mut part = nest;
             part.loops[0].n = (end - begin) as i64;
             let skip = |stride: i64| begin as isize * stride as isize * size as isize;
@@ -203,8 +199,8 @@ unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, d
             run(
                 size,
                 part,
-                sides.0.offset(skip(first.src)),
-                sides.1.offset(skip(first.dst)),
+                src.offset(skip(first.src)),
+                dst.offset(skip(first.dst)),
             );
         });
     }

@@ -1,0 +1,543 @@
+//! Matrix products of float32.
+//!
+//! A block of A is packed into panels of 8 rows and a block of B into panels of 16 columns, so
+//! that tiles read both in order; a panel of A stays in the first cache while the block of B
+//! comes from the second. Each element of the result is one chain of sums over the common axis,
+//! whatever the number of threads.
+
+pub mod epilogue;
+pub mod other;
+pub mod pack;
+pub mod tile;
+
+use crate::context::{RxContext, guard};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use epilogue::{RxEpilogue, Target};
+use std::ptr::{null, null_mut};
+use tile::{COLS, Columns, ROWS};
+
+/// Longest piece of the common axis: a panel of A of this length takes a third of the first cache.
+const KC: usize = 512;
+/// Columns of a block of B, which is to stay in the second cache.
+const NC: usize = 480;
+/// Rows of a block of A.
+const MC: usize = 2048;
+/// Below this many multiplications a product stays on one thread.
+const SMALL: usize = 1 << 19;
+/// Up to this many rows, products with a B that is not packed read it as it lies.
+const FEW_ROWS: usize = 4;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxGemmF32 {
+    /// Rows of the result.
+    pub m: i64,
+    /// Columns of the result.
+    pub n: i64,
+    /// The common axis.
+    pub k: i64,
+    /// Left operand.
+    pub a: *const f32,
+    /// Its strides.
+    pub a_rs: i64,
+    /// Its strides.
+    pub a_cs: i64,
+    /// Right operand.
+    pub b: *const f32,
+    /// Its strides.
+    pub b_rs: i64,
+    /// Its strides.
+    pub b_cs: i64,
+    /// The left operand, packed; or null.
+    pub a_packed: *const f32,
+    /// The right operand, packed; or null.
+    pub b_packed: *const f32,
+    /// The result.
+    pub c: *mut f32,
+    /// Its row stride.
+    pub c_ld: i64,
+    /// Add to the result's old contents.
+    pub accumulate: i32,
+    /// 0.
+    pub reserved: i32,
+    /// What happens before storing.
+    pub epilogue: RxEpilogue,
+}
+
+impl Default for RxGemmF32 {
+    fn default() -> Self {
+        Self {
+            m: 0,
+            n: 0,
+            k: 0,
+            a: null(),
+            a_rs: 0,
+            a_cs: 0,
+            b: null(),
+            b_rs: 0,
+            b_cs: 0,
+            a_packed: null(),
+            b_packed: null(),
+            c: null_mut(),
+            c_ld: 0,
+            accumulate: 0,
+            reserved: 0,
+            epilogue: RxEpilogue::default(),
+        }
+    }
+}
+
+/// How the operands are read; decided for the whole product, so that threads do not matter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// Few rows, columns of B contiguous: sums of products along them.
+    Dots,
+    /// Few rows, or small: B is read as it lies, row by row.
+    Direct,
+    /// B is packed, here or by the caller.
+    Packed,
+}
+
+impl RxGemmF32 {
+    fn way(&self) -> Way {
+        if !self.b_packed.is_null() {
+            return Way::Packed;
+        }
+        let few = self.m as usize <= FEW_ROWS;
+        match (self.b_rs, self.b_cs) {
+            (_, 1) if few || self.m <= 16 => Way::Direct,
+            (1, _) if few && self.a_packed.is_null() && self.a_cs == 1 => Way::Dots,
+            _ => Way::Packed,
+        }
+    }
+
+    /// The part of the product from `(row, column)` on, `m` by `n`.
+    unsafe fn part(&self, row: usize, column: usize, m: usize, n: usize) -> Self {
+        let mut part = *self;
+        let (i, j) = (row as isize, column as isize);
+        (part.m, part.n) = (m as i64, n as i64);
+        // SAFETY: the part lies in the product; packed operands are cut between panels.
+        unsafe {
+            if self.a_packed.is_null() {
+                part.a = self.a.offset(i * self.a_rs as isize);
+            } else {
+                part.a_packed = self.a_packed.add(row * self.k as usize);
+            }
+            if self.b_packed.is_null() {
+                part.b = self.b.offset(j * self.b_cs as isize);
+            } else {
+                part.b_packed = self.b_packed.add(column * self.k as usize);
+            }
+            let target = self.target(true).shift(row, column);
+            part.c = target.c;
+            if let Some(epilogue) = target.epilogue {
+                part.epilogue = epilogue;
+            }
+        }
+        part
+    }
+
+    /// The result, with the epilogue when the sums are complete.
+    fn target(&self, last: bool) -> Target {
+        let epilogue = (last && !self.epilogue.none()).then_some(self.epilogue);
+        Target {
+            c: self.c,
+            ld: self.c_ld as usize,
+            accumulate: self.accumulate != 0,
+            epilogue,
+        }
+    }
+
+    /// Floats of scratch memory for the packed blocks of A and B.
+    fn scratch(&self, way: Way) -> (usize, usize) {
+        let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
+        let kc = k.min(KC);
+        let a = if self.a_packed.is_null() {
+            m.min(MC).next_multiple_of(ROWS) * kc
+        } else {
+            0
+        };
+        let b = match way {
+            Way::Packed if self.b_packed.is_null() => n.min(NC).next_multiple_of(COLS) * kc,
+            Way::Direct => COLS * kc,
+            _ => 0,
+        };
+        (a.next_multiple_of(16), b.next_multiple_of(16))
+    }
+}
+
+/// One product on one thread.
+unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if way == Way::Dots {
+            dispatch!(dots(g: &RxGemmF32));
+        } else {
+            dispatch!(blocks(g: &RxGemmF32, way: Way, scratch: *mut f32));
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
+    let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
+    // SAFETY: the callers' promise; `scratch` is as large as `RxGemmF32::scratch` says.
+    unsafe {
+        let (a_room, b_room) = (scratch, scratch.add(g.scratch(way).0));
+        let mut p0 = 0;
+        loop {
+            let kc = even_piece(k - p0, KC, 1);
+            let mut target = g.target(p0 + kc == k);
+            target.accumulate |= p0 > 0;
+            for i0 in (0..m).step_by(MC) {
+                let mc = (m - i0).min(MC);
+                // A panel of A starts every `panel` floats.
+                let (a, panel) = if g.a_packed.is_null() {
+                    let a =
+                        g.a.offset(i0 as isize * g.a_rs as isize + p0 as isize * g.a_cs as isize);
+                    pack::rows(mc, kc, a, g.a_rs as isize, g.a_cs as isize, a_room);
+                    (a_room.cast_const(), kc * ROWS)
+                } else {
+                    (g.a_packed.add(i0 * k + p0 * ROWS), k * ROWS)
+                };
+                let mut j0 = 0;
+                while j0 < n {
+                    let (nc, b) = if !g.b_packed.is_null() {
+                        let nc = (n - j0).min(NC);
+                        let ptr = g.b_packed.add(j0 * k + p0 * COLS);
+                        (
+                            nc,
+                            Columns {
+                                ptr,
+                                group: k * COLS,
+                                row: COLS,
+                            },
+                        )
+                    } else if way == Way::Direct && n - j0 >= COLS {
+                        let nc = (n - j0) / COLS * COLS;
+                        let ptr = g.b.offset(p0 as isize * g.b_rs as isize).add(j0);
+                        (
+                            nc,
+                            Columns {
+                                ptr,
+                                group: COLS,
+                                row: g.b_rs as usize,
+                            },
+                        )
+                    } else {
+                        let nc = (n - j0).min(NC);
+                        let (rs, cs) = (g.b_rs as isize, g.b_cs as isize);
+                        let from = g.b.offset(p0 as isize * rs + j0 as isize * cs);
+                        pack::columns(kc, nc, from, rs, cs, b_room);
+                        (
+                            nc,
+                            Columns {
+                                ptr: b_room,
+                                group: kc * COLS,
+                                row: COLS,
+                            },
+                        )
+                    };
+                    block::<S>(mc, nc, kc, a, panel, b, &target.shift(i0, j0));
+                    j0 += nc;
+                }
+            }
+            p0 += kc;
+            if p0 >= k {
+                return;
+            }
+        }
+    }
+}
+
+/// A piece of `rest` of at most about `limit`, so that the last one is not tiny.
+fn even_piece(rest: usize, limit: usize, unit: usize) -> usize {
+    if rest <= limit {
+        return rest;
+    }
+    rest.div_ceil(rest.div_ceil(limit)).next_multiple_of(unit)
+}
+
+/// All tiles of a block.
+#[inline(always)]
+pub(crate) unsafe fn block<S: Simd>(
+    m: usize,
+    n: usize,
+    k: usize,
+    a: *const f32,
+    panel: usize,
+    b: Columns,
+    target: &Target,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if m == 1 {
+            let wide = 8 * S::LANES;
+            for j in (0..n).step_by(wide) {
+                let columns = (n - j).min(wide);
+                let b = Columns {
+                    ptr: b.ptr.add(j / COLS * b.group + j % COLS),
+                    ..b
+                };
+                tile::row::<S>(columns, k, a, b, &target.shift(0, j));
+            }
+            return;
+        }
+        let wide = S::NV * S::LANES;
+        let mut i = 0;
+        while i < m {
+            let rows = (m - i).min(S::MR);
+            let a = a.add(i / ROWS * panel + i % ROWS);
+            let mut j = 0;
+            while j < n {
+                let columns = even_piece(n - j, wide, S::LANES).min(wide);
+                let b = Columns {
+                    ptr: b.ptr.add(j / COLS * b.group + j % COLS),
+                    ..b
+                };
+                tile::run::<S>(rows, columns, k, a, b, &target.shift(i, j));
+                j += columns;
+            }
+            i += rows;
+        }
+    }
+}
+
+/// Few rows against columns that are contiguous: each element is a sum of products.
+#[inline(always)]
+unsafe fn dots<S: Simd>(g: &RxGemmF32) {
+    let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
+    let target = g.target(true);
+    // SAFETY: the callers' promise.
+    unsafe {
+        for i in 0..m {
+            let a = g.a.offset(i as isize * g.a_rs as isize);
+            let mut j = 0;
+            while j < n {
+                let columns = (n - j).min(4);
+                let mut sums = [0.0f32; 16];
+                let b = g.b.offset(j as isize * g.b_cs as isize);
+                if columns == 4 {
+                    let dot = dot4::<S>(k, a, b, g.b_cs as isize);
+                    sums[..4].copy_from_slice(&dot);
+                } else {
+                    for (c, sum) in sums.iter_mut().enumerate().take(columns) {
+                        let b = b.offset(c as isize * g.b_cs as isize);
+                        *sum = dot4::<S>(k, a, b, 0)[0];
+                    }
+                }
+                let part = S::load(sums.as_ptr());
+                target.shift(i, j).finish::<S>(&part, 1, 1, columns);
+                j += columns;
+            }
+        }
+    }
+}
+
+/// The products of one vector with four others that lie `step` apart.
+#[inline(always)]
+unsafe fn dot4<S: Simd>(k: usize, a: *const f32, b: *const f32, step: isize) -> [f32; 4] {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut acc = [[S::splat(0.0); 2]; 4];
+        let at = [b, b.offset(step), b.offset(2 * step), b.offset(3 * step)];
+        let mut p = 0;
+        while p + 2 * S::LANES <= k {
+            for half in 0..2 {
+                let q = p + half * S::LANES;
+                let x = S::load(a.add(q));
+                for (acc, at) in acc.iter_mut().zip(at) {
+                    acc[half] = x.fma(S::load(at.add(q)), acc[half]);
+                }
+            }
+            p += 2 * S::LANES;
+        }
+        while p < k {
+            let part = (k - p).min(S::LANES);
+            let x = S::load_part(a.add(p), part);
+            for (acc, at) in acc.iter_mut().zip(at) {
+                acc[0] = x.fma(S::load_part(at.add(p), part), acc[0]);
+            }
+            p += part;
+        }
+        acc.map(|[x, y]| x.add(y).sum())
+    }
+}
+
+/// How many parts along rows and columns a product is cut into for `threads`.
+fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
+    let (m, n) = (g.m as usize, g.n as usize);
+    let (row_units, column_units) = (m.div_ceil(ROWS), n.div_ceil(3 * COLS));
+    let mut best = (1, 1, f64::INFINITY);
+    for rows in 1..=threads {
+        if threads % rows != 0 {
+            continue;
+        }
+        let columns = threads / rows;
+        // The largest part's work, and what packing adds to it.
+        let (h, w) = (
+            row_units.div_ceil(rows) * ROWS,
+            column_units.div_ceil(columns) * 3 * COLS,
+        );
+        let a = if g.a_packed.is_null() {
+            h as f64 * 4.0
+        } else {
+            0.0
+        };
+        let b = if g.b_packed.is_null() {
+            w as f64 * 4.0
+        } else {
+            0.0
+        };
+        let cost = h as f64 * w as f64 + a + b;
+        if cost < best.2 {
+            best = (rows, columns, cost);
+        }
+    }
+    (best.0, best.1)
+}
+
+/// A product on as many threads as it deserves.
+pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
+    let (m, n, k) = (
+        g.m.max(0) as usize,
+        g.n.max(0) as usize,
+        g.k.max(0) as usize,
+    );
+    if m == 0 || n == 0 {
+        return 0;
+    }
+    let work = m.saturating_mul(n).saturating_mul(k);
+    let threads = context.pool.threads();
+    let way = g.way();
+    let (rows, columns) = if threads == 1 || work < SMALL {
+        (1, 1)
+    } else {
+        grid(g, threads)
+    };
+    let h = m.div_ceil(rows).next_multiple_of(ROWS);
+    let w = n.div_ceil(columns).next_multiple_of(3 * COLS);
+    let sizes = RxGemmF32 {
+        m: h.min(m) as i64,
+        n: w.min(n) as i64,
+        ..*g
+    }
+    .scratch(way);
+    let each = sizes.0 + sizes.1;
+    let parts = rows * columns;
+    // SAFETY: the caller's promise; every part writes its own rectangle of the result.
+    unsafe {
+        let mut scratch = null_mut();
+        if each > 0 {
+            scratch = rx_scratch_alloc(context, (each * parts * 4) as u64).cast::<f32>();
+            if scratch.is_null() {
+                return context.status;
+            }
+        }
+        if parts == 1 {
+            serial(g, way, scratch);
+        } else {
+            let shared = Share::new((g, scratch));
+            context.pool.each(parts, 1, |begin, end, _| {
+                let (g, scratch) = shared.get();
+                for part in begin..end {
+                    let (i, j) = (part / columns * h, part % columns * w);
+                    if i < m && j < n {
+                        let sub = g.part(i, j, h.min(m - i), w.min(n - j));
+                        serial(&sub, way, scratch.add(part * each));
+                    }
+                }
+            });
+        }
+        rx_scratch_free(context, scratch.cast());
+    }
+    0
+}
+
+/// A product.
+///
+/// # Safety
+/// The operands are as large as the sizes and strides say, and do not overlap the result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_gemm_f32(ctx: *mut RxContext, g: *const RxGemmF32) -> i32 {
+    // SAFETY: the caller's promise.
+    guard(ctx, |context| unsafe { gemm(context, &*g) })
+}
+
+/// Many products of the same sizes.
+///
+/// # Safety
+/// As [`rx_gemm_f32`], for each of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_batch_gemm_f32(
+    ctx: *mut RxContext,
+    g: *const RxGemmF32,
+    batch: i64,
+    a_step: i64,
+    b_step: i64,
+    c_step: i64,
+) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise; every product writes its own result.
+        unsafe {
+            let g = &*g;
+            let of = |i: i64| {
+                let mut one = *g;
+                let (a, b, c) = ((i * a_step) as isize, (i * b_step) as isize, i * c_step);
+                if g.a_packed.is_null() {
+                    one.a = g.a.offset(a);
+                } else {
+                    one.a_packed = g.a_packed.offset(a);
+                }
+                if g.b_packed.is_null() {
+                    one.b = g.b.offset(b);
+                } else {
+                    one.b_packed = g.b_packed.offset(b);
+                }
+                one.c = g.c.offset(c as isize);
+                if !g.epilogue.residual.is_null() {
+                    one.epilogue.residual = g.epilogue.residual.offset(c as isize);
+                }
+                one
+            };
+            if g.m <= 0 || g.n <= 0 || batch <= 0 {
+                return 0;
+            }
+            let work = (g.m as usize)
+                .saturating_mul(g.n as usize)
+                .saturating_mul(g.k as usize);
+            let threads = context.pool.threads();
+            if threads > 1 && batch < threads as i64 && work >= SMALL {
+                for i in 0..batch {
+                    let status = gemm(context, &of(i));
+                    if status != 0 {
+                        return status;
+                    }
+                }
+                return 0;
+            }
+            let way = g.way();
+            let sizes = g.scratch(way);
+            let each = sizes.0 + sizes.1;
+            let scratch = rx_scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
+            if scratch.is_null() {
+                return context.status;
+            }
+            let shared = Share::new((of, scratch));
+            let grain = (SMALL / work.max(1)).max(1);
+            context
+                .pool
+                .each(batch as usize, grain, |begin, end, worker| {
+                    let (of, scratch) = shared.get();
+                    for i in begin..end {
+                        serial(&of(i as i64), way, scratch.add(worker * each));
+                    }
+                });
+            rx_scratch_free(context, scratch.cast());
+            0
+        }
+    })
+}

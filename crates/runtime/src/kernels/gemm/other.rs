@@ -1,0 +1,185 @@
+//! Matrix products of the other element types, by one simple scheme: rows of B are added, scaled,
+//! to rows of a block of sums, which compilers turn into vector code for each instruction set.
+
+use crate::context::{RxContext, guard};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+use std::ffi::c_void;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxGemm {
+    /// Rows of the result.
+    pub m: i64,
+    /// Columns of the result.
+    pub n: i64,
+    /// The common axis.
+    pub k: i64,
+    /// Left operand.
+    pub a: *const c_void,
+    /// Its strides.
+    pub a_rs: i64,
+    /// Its strides.
+    pub a_cs: i64,
+    /// Right operand.
+    pub b: *const c_void,
+    /// Its strides.
+    pub b_rs: i64,
+    /// Its strides.
+    pub b_cs: i64,
+    /// The result.
+    pub c: *mut c_void,
+    /// Its row stride.
+    pub c_ld: i64,
+    /// Add to the result's old contents.
+    pub accumulate: i32,
+    /// 0.
+    pub reserved: i32,
+}
+
+/// Columns that are summed together.
+const WIDE: usize = 64;
+/// Rows that share a converted block of B.
+const HIGH: usize = 4;
+/// Steps of the common axis that are converted together.
+const DEEP: usize = 128;
+
+/// An element of a result.
+trait Sum: Copy + Default {
+    /// `self + a * b`, wrapping for integers.
+    fn fma(self, a: Self, b: Self) -> Self;
+    /// `self + b`, wrapping for integers.
+    fn plus(self, b: Self) -> Self;
+}
+
+macro_rules! integer {
+    ($($t:ty),*) => {$(impl Sum for $t {
+        #[inline(always)]
+        fn fma(self, a: Self, b: Self) -> Self {
+            self.wrapping_add(a.wrapping_mul(b))
+        }
+        #[inline(always)]
+        fn plus(self, b: Self) -> Self {
+            self.wrapping_add(b)
+        }
+    })*};
+}
+integer!(i32, i64);
+
+impl Sum for f64 {
+    #[inline(always)]
+    fn fma(self, a: Self, b: Self) -> Self {
+        self + a * b
+    }
+    #[inline(always)]
+    fn plus(self, b: Self) -> Self {
+        self + b
+    }
+}
+
+#[inline(always)]
+unsafe fn rows<S: Simd, A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(
+    g: &RxGemm,
+    begin: usize,
+    end: usize,
+) {
+    let (n, k) = (g.n as usize, g.k.max(0) as usize);
+    let (a, b, c) = (g.a.cast::<A>(), g.b.cast::<B>(), g.c.cast::<C>());
+    // SAFETY: the callers' promise.
+    unsafe {
+        for j0 in (0..n).step_by(WIDE) {
+            let wide = (n - j0).min(WIDE);
+            let mut p0 = 0;
+            loop {
+                let deep = (k - p0).min(DEEP);
+                let mut block = [[C::default(); WIDE]; DEEP];
+                for (p, line) in block.iter_mut().enumerate().take(deep) {
+                    let from = b.offset(
+                        (p0 + p) as isize * g.b_rs as isize + j0 as isize * g.b_cs as isize,
+                    );
+                    for (j, x) in line.iter_mut().enumerate().take(wide) {
+                        *x = (*from.offset(j as isize * g.b_cs as isize)).into();
+                    }
+                }
+                let mut i0 = begin;
+                while i0 < end {
+                    let high = (end - i0).min(HIGH);
+                    let mut sums = [[C::default(); WIDE]; HIGH];
+                    for (p, line) in block.iter().enumerate().take(deep) {
+                        for (i, sums) in sums.iter_mut().enumerate() {
+                            let row = (i0 + i.min(high - 1)) as isize * g.a_rs as isize;
+                            let x: C =
+                                (*a.offset(row + (p0 + p) as isize * g.a_cs as isize)).into();
+                            for (sum, y) in sums.iter_mut().zip(line) {
+                                *sum = sum.fma(x, *y);
+                            }
+                        }
+                    }
+                    for (i, sums) in sums.iter().enumerate().take(high) {
+                        let to = c.add((i0 + i) * g.c_ld as usize + j0);
+                        for (j, sum) in sums.iter().enumerate().take(wide) {
+                            let keep = p0 > 0 || g.accumulate != 0;
+                            *to.add(j) = if keep { (*to.add(j)).plus(*sum) } else { *sum };
+                        }
+                    }
+                    i0 += high;
+                }
+                p0 += deep;
+                if p0 >= k {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+macro_rules! products {
+    ($($(#[$doc:meta])* $name:ident: $a:ty, $b:ty => $c:ty;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// The operands are as large as the sizes and strides say, and do not overlap the result.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(ctx: *mut RxContext, g: *const RxGemm) -> i32 {
+            #[inline(always)]
+            unsafe fn kernel<S: Simd>(g: &RxGemm, begin: usize, end: usize) {
+                // SAFETY: the caller's promise.
+                unsafe { rows::<S, $a, $b, $c>(g, begin, end) };
+            }
+            guard(ctx, |context| {
+                // SAFETY: the caller's promise; rows of the result are disjoint.
+                unsafe {
+                    if (*g).m <= 0 || (*g).n <= 0 {
+                        return 0;
+                    }
+                    let shared = Share::new(*g);
+                    let work = ((*g).n as usize).saturating_mul((*g).k.max(1) as usize);
+                    let grain = ((1 << 17) / work).max(HIGH);
+                    context.pool.each((*g).m as usize, grain, |begin, end, _| {
+                        let g = shared.get();
+                        dispatch!(kernel(g: &RxGemm, begin: usize, end: usize));
+                    });
+                }
+                0
+            })
+        }
+    )*};
+}
+
+products! {
+    /// float64.
+    rx_gemm_f64: f64, f64 => f64;
+    /// int8 by int8.
+    rx_gemm_i8_i8_i32: i8, i8 => i32;
+    /// uint8 by int8.
+    rx_gemm_u8_i8_i32: u8, i8 => i32;
+    /// uint8 by uint8.
+    rx_gemm_u8_u8_i32: u8, u8 => i32;
+    /// int16.
+    rx_gemm_i16_i16_i32: i16, i16 => i32;
+    /// int32.
+    rx_gemm_i32_i32_i32: i32, i32 => i32;
+    /// int64.
+    rx_gemm_i64_i64_i64: i64, i64 => i64;
+}

@@ -1,0 +1,154 @@
+//! Operands in the order in which tiles read them. The format is the same on every machine:
+//! panels of 8 rows of A and of 16 columns of B, the common axis running fastest but for these.
+
+use super::tile::{COLS, ROWS};
+
+/// Packs `m` by `k` elements of A into panels of 8 rows; missing rows are 0.
+///
+/// # Safety
+/// `a` is readable at all `i * rs + p * cs`, `out` has room for `ceil(m/8) * 8 * k` floats.
+pub unsafe fn rows(m: usize, k: usize, a: *const f32, rs: isize, cs: isize, out: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for panel in 0..m.div_ceil(ROWS) {
+            let a = a.offset((panel * ROWS) as isize * rs);
+            panel_of::<ROWS>(
+                (m - panel * ROWS).min(ROWS),
+                k,
+                a,
+                rs,
+                cs,
+                out.add(panel * ROWS * k),
+            );
+        }
+    }
+}
+
+/// Packs `k` by `n` elements of B into panels of 16 columns; missing columns are 0.
+///
+/// # Safety
+/// `b` is readable at all `p * rs + j * cs`, `out` has room for `ceil(n/16) * 16 * k` floats.
+pub unsafe fn columns(k: usize, n: usize, b: *const f32, rs: isize, cs: isize, out: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        for panel in 0..n.div_ceil(COLS) {
+            let b = b.offset((panel * COLS) as isize * cs);
+            panel_of::<COLS>(
+                (n - panel * COLS).min(COLS),
+                k,
+                b,
+                cs,
+                rs,
+                out.add(panel * COLS * k),
+            );
+        }
+    }
+}
+
+/// One panel: `out[p * W + i] = x[i * across + p * along]` for `i < width`, 0 up to `W`.
+#[inline(always)]
+unsafe fn panel_of<const W: usize>(
+    width: usize,
+    k: usize,
+    x: *const f32,
+    across: isize,
+    along: isize,
+    out: *mut f32,
+) {
+    /// Steps taken together when lines run along the common axis.
+    const STEP: usize = 8;
+    // SAFETY: the callers' promise.
+    unsafe {
+        if width == W && across == 1 {
+            for p in 0..k {
+                let line = x
+                    .offset(p as isize * along)
+                    .cast::<[f32; W]>()
+                    .read_unaligned();
+                out.add(p * W).cast::<[f32; W]>().write_unaligned(line);
+            }
+            return;
+        }
+        let mut p = 0;
+        if width == W && along == 1 {
+            while p + STEP <= k {
+                let mut block = [[0.0f32; STEP]; W];
+                for (i, line) in block.iter_mut().enumerate() {
+                    let from = x.offset(i as isize * across).add(p);
+                    *line = from.cast::<[f32; STEP]>().read_unaligned();
+                }
+                for s in 0..STEP {
+                    let mut line = [0.0f32; W];
+                    for i in 0..W {
+                        line[i] = block[i][s];
+                    }
+                    out.add((p + s) * W)
+                        .cast::<[f32; W]>()
+                        .write_unaligned(line);
+                }
+                p += STEP;
+            }
+        }
+        while p < k {
+            for i in 0..W {
+                let value = if i < width {
+                    *x.offset(i as isize * across + p as isize * along)
+                } else {
+                    0.0
+                };
+                *out.add(p * W + i) = value;
+            }
+            p += 1;
+        }
+    }
+}
+
+fn count(n: i64) -> usize {
+    usize::try_from(n).unwrap_or(0)
+}
+
+/// Floats of a packed B.
+#[unsafe(no_mangle)]
+pub extern "C" fn rx_pack_b_f32_size(k: i64, n: i64) -> i64 {
+    (count(n).next_multiple_of(COLS) * count(k)) as i64
+}
+
+/// Packs B.
+///
+/// # Safety
+/// As [`columns`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_pack_b_f32(
+    k: i64,
+    n: i64,
+    b: *const f32,
+    b_rs: i64,
+    b_cs: i64,
+    out: *mut f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { columns(count(k), count(n), b, b_rs as isize, b_cs as isize, out) };
+}
+
+/// Floats of a packed A.
+#[unsafe(no_mangle)]
+pub extern "C" fn rx_pack_a_f32_size(m: i64, k: i64) -> i64 {
+    (count(m).next_multiple_of(ROWS) * count(k)) as i64
+}
+
+/// Packs A.
+///
+/// # Safety
+/// As [`rows`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_pack_a_f32(
+    m: i64,
+    k: i64,
+    a: *const f32,
+    a_rs: i64,
+    a_cs: i64,
+    out: *mut f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe { rows(count(m), count(k), a, a_rs as isize, a_cs as isize, out) };
+}

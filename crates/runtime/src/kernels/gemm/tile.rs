@@ -1,0 +1,159 @@
+//! The innermost part of matrix products and convolutions: one tile of the result, kept in
+//! registers while the common axis is summed.
+
+use super::epilogue::Target;
+use crate::kernels::simd::Simd;
+
+/// Rows of a panel of A.
+pub const ROWS: usize = 8;
+/// Columns of a panel of B.
+pub const COLS: usize = 16;
+
+/// Columns of B as the tile reads them: column group `g` (16 columns) of row `p` starts at
+/// `ptr + g * group + p * row`.
+#[derive(Clone, Copy)]
+pub struct Columns {
+    /// First element.
+    pub ptr: *const f32,
+    /// From one group of 16 columns to the next.
+    pub group: usize,
+    /// From one row to the next.
+    pub row: usize,
+}
+
+/// Sums `k` steps of `MR` rows by `NV` vectors.
+///
+/// `a` is a place in a panel of A (8 floats for each step). `columns` of the target's columns are
+/// wanted, at most `NV * LANES`; all of the vectors are read.
+///
+/// # Safety
+/// The operands have `k` steps of the tile's size, the target its rows and columns, and the
+/// instruction set of `S` is enabled.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
+    k: usize,
+    a: *const f32,
+    b: Columns,
+    columns: usize,
+    target: &Target,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut acc = [[S::splat(0.0); NV]; MR];
+        let mut at = [b.ptr; NV];
+        for (v, at) in at.iter_mut().enumerate() {
+            let column = v * S::LANES;
+            *at = b.ptr.add(column / COLS * b.group + column % COLS);
+        }
+        let mut a = a;
+        for _ in 0..k {
+            let mut row = [S::splat(0.0); NV];
+            for v in 0..NV {
+                row[v] = S::load(at[v]);
+                at[v] = at[v].wrapping_add(b.row);
+            }
+            for i in 0..MR {
+                let x = S::splat(*a.add(i));
+                for v in 0..NV {
+                    acc[i][v] = x.fma(row[v], acc[i][v]);
+                }
+            }
+            a = a.wrapping_add(ROWS);
+        }
+        if target.plain() && columns == NV * S::LANES {
+            for i in 0..MR {
+                let c = target.c.add(i * target.ld);
+                for v in 0..NV {
+                    let c = c.add(v * S::LANES);
+                    let old = if target.accumulate {
+                        S::load(c)
+                    } else {
+                        S::splat(0.0)
+                    };
+                    acc[i][v].add(old).store(c);
+                }
+            }
+        } else {
+            // Through memory, in a copy, so that the sums themselves can stay in registers.
+            let mut spill = [[S::splat(0.0); NV]; MR];
+            for i in 0..MR {
+                for v in 0..NV {
+                    spill[i][v] = acc[i][v];
+                }
+            }
+            target.finish::<S>(spill.as_ptr().cast(), MR, NV, columns);
+        }
+    }
+}
+
+/// One tile of `rows` (at most `S::MR`) by `columns` (at most `S::NV` vectors).
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+pub unsafe fn run<S: Simd>(
+    rows: usize,
+    columns: usize,
+    k: usize,
+    a: *const f32,
+    b: Columns,
+    target: &Target,
+) {
+    let vectors = columns.div_ceil(S::LANES);
+    macro_rules! pick {
+        ($($mr:literal)*; $($nv:literal)*) => { pick!(@ [$($mr)*] [$($nv)*]) };
+        (@ [$($mr:literal)*] $nvs:tt) => {
+            match rows { $($mr if $mr <= S::MR => pick!(# $mr $nvs),)* _ => {} }
+        };
+        (# $mr:literal [$($nv:literal)*]) => {
+            match vectors {
+                // SAFETY: the caller's promise.
+                $($nv if $nv <= S::NV => unsafe { tile::<S, $mr, $nv>(k, a, b, columns, target) },)*
+                _ => {}
+            }
+        };
+    }
+    pick!(1 2 3 4 5 6 7 8; 1 2 3);
+}
+
+/// A tile of one row and many columns, at most eight vectors: memory is the limit here.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+pub unsafe fn row<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns, target: &Target) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match columns.div_ceil(S::LANES) {
+            1 => tile::<S, 1, 1>(k, a, b, columns, target),
+            2 => tile::<S, 1, 2>(k, a, b, columns, target),
+            3 | 4 if columns > 3 * S::LANES => tile::<S, 1, 4>(k, a, b, columns, target),
+            3 => tile::<S, 1, 3>(k, a, b, columns, target),
+            8 => tile::<S, 1, 8>(k, a, b, columns, target),
+            _ => {
+                let first = 4 * S::LANES;
+                tile::<S, 1, 4>(k, a, b, first, target);
+                let groups = first / COLS * b.group + first % COLS;
+                let rest = Columns {
+                    ptr: b.ptr.add(groups),
+                    ..b
+                };
+                row_tail::<S>(columns - first, k, a, rest, &target.shift(0, first));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn row_tail<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns, target: &Target) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match columns.div_ceil(S::LANES) {
+            1 => tile::<S, 1, 1>(k, a, b, columns, target),
+            2 => tile::<S, 1, 2>(k, a, b, columns, target),
+            3 => tile::<S, 1, 3>(k, a, b, columns, target),
+            _ => tile::<S, 1, 4>(k, a, b, columns, target),
+        }
+    }
+}

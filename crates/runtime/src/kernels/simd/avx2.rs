@@ -1,0 +1,143 @@
+//! Eight lanes: AVX2 with FMA.
+
+use super::Simd;
+use std::arch::x86_64::*;
+
+/// A ymm register.
+#[derive(Clone, Copy)]
+pub struct Avx2(__m256);
+
+/// Eight ones, then eight zeros: a window into it is a mask of the first lanes.
+static LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+#[inline(always)]
+#[allow(unsafe_op_in_unsafe_fn)]
+unsafe fn mask(n: usize) -> __m256i {
+    _mm256_loadu_si256(LANES.as_ptr().add(8 - n).cast())
+}
+
+// SAFETY: every method is one or a few intrinsics of the enabled instruction set; masked loads
+// and stores touch only the lanes of the mask.
+#[allow(unsafe_op_in_unsafe_fn)]
+unsafe impl Simd for Avx2 {
+    const LANES: usize = 8;
+    const MR: usize = 4;
+    const NV: usize = 3;
+    type Mask = __m256;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Self(_mm256_set1_ps(x))
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Self(_mm256_loadu_ps(from))
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        _mm256_storeu_ps(to, self.0);
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, n: usize) -> Self {
+        Self(_mm256_maskload_ps(from, mask(n)))
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut f32, n: usize) {
+        _mm256_maskstore_ps(to, mask(n), self.0);
+    }
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        Self(_mm256_add_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn sub(self, b: Self) -> Self {
+        Self(_mm256_sub_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        Self(_mm256_mul_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        Self(_mm256_div_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn fma(self, b: Self, c: Self) -> Self {
+        Self(_mm256_fmadd_ps(self.0, b.0, c.0))
+    }
+    #[inline(always)]
+    unsafe fn max(self, b: Self) -> Self {
+        Self(_mm256_max_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn min(self, b: Self) -> Self {
+        Self(_mm256_min_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        Self(_mm256_sqrt_ps(self.0))
+    }
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        Self(_mm256_round_ps::<
+            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+        >(self.0))
+    }
+    #[inline(always)]
+    unsafe fn scale(self, n: Self) -> Self {
+        // Two steps, since 2^n alone may be out of range.
+        let n = _mm256_cvtps_epi32(n.0);
+        let half = _mm256_srai_epi32::<1>(n);
+        let rest = _mm256_sub_epi32(n, half);
+        let bias = _mm256_set1_epi32(127);
+        let a = _mm256_slli_epi32::<23>(_mm256_add_epi32(half, bias));
+        let b = _mm256_slli_epi32::<23>(_mm256_add_epi32(rest, bias));
+        let scaled = _mm256_mul_ps(self.0, _mm256_castsi256_ps(a));
+        Self(_mm256_mul_ps(scaled, _mm256_castsi256_ps(b)))
+    }
+    #[inline(always)]
+    unsafe fn split(self) -> (Self, Self) {
+        let bits = _mm256_castps_si256(self.0);
+        let shifted = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f35_04f3));
+        let e = _mm256_srai_epi32::<23>(shifted);
+        let m = _mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(e));
+        (Self(_mm256_castsi256_ps(m)), Self(_mm256_cvtepi32_ps(e)))
+    }
+    #[inline(always)]
+    unsafe fn lt(self, b: Self) -> __m256 {
+        _mm256_cmp_ps::<_CMP_LT_OQ>(self.0, b.0)
+    }
+    #[inline(always)]
+    unsafe fn eq(self, b: Self) -> __m256 {
+        _mm256_cmp_ps::<_CMP_EQ_OQ>(self.0, b.0)
+    }
+    #[inline(always)]
+    unsafe fn select(mask: __m256, yes: Self, no: Self) -> Self {
+        Self(_mm256_blendv_ps(no.0, yes.0, mask))
+    }
+    #[inline(always)]
+    unsafe fn abs(self) -> Self {
+        Self(_mm256_andnot_ps(_mm256_set1_ps(-0.0), self.0))
+    }
+    #[inline(always)]
+    unsafe fn copysign(self, b: Self) -> Self {
+        let sign = _mm256_set1_ps(-0.0);
+        Self(_mm256_or_ps(
+            _mm256_andnot_ps(sign, self.0),
+            _mm256_and_ps(sign, b.0),
+        ))
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        let half = _mm_add_ps(
+            _mm256_castps256_ps128(self.0),
+            _mm256_extractf128_ps::<1>(self.0),
+        );
+        let pair = _mm_add_ps(half, _mm_movehl_ps(half, half));
+        _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps::<1>(pair, pair)))
+    }
+    #[inline(always)]
+    unsafe fn all_lt(self, b: Self) -> bool {
+        _mm256_movemask_ps(self.lt(b)) == 0xff
+    }
+}

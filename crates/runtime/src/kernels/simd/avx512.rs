@@ -1,0 +1,126 @@
+//! Sixteen lanes: AVX-512.
+
+use super::Simd;
+use std::arch::x86_64::*;
+
+/// A zmm register.
+#[derive(Clone, Copy)]
+pub struct Avx512(__m512);
+
+#[inline(always)]
+fn mask(n: usize) -> __mmask16 {
+    (0xffff_u32 >> (16 - n as u32)) as __mmask16
+}
+
+// SAFETY: every method is one or a few intrinsics of the enabled instruction set; masked loads
+// and stores touch only the lanes of the mask.
+#[allow(unsafe_op_in_unsafe_fn)]
+unsafe impl Simd for Avx512 {
+    const LANES: usize = 16;
+    const MR: usize = 8;
+    const NV: usize = 3;
+    type Mask = __mmask16;
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Self(_mm512_set1_ps(x))
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Self(_mm512_loadu_ps(from))
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        _mm512_storeu_ps(to, self.0);
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, n: usize) -> Self {
+        Self(_mm512_maskz_loadu_ps(mask(n), from))
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut f32, n: usize) {
+        _mm512_mask_storeu_ps(to, mask(n), self.0);
+    }
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        Self(_mm512_add_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn sub(self, b: Self) -> Self {
+        Self(_mm512_sub_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        Self(_mm512_mul_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        Self(_mm512_div_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn fma(self, b: Self, c: Self) -> Self {
+        Self(_mm512_fmadd_ps(self.0, b.0, c.0))
+    }
+    #[inline(always)]
+    unsafe fn max(self, b: Self) -> Self {
+        Self(_mm512_max_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn min(self, b: Self) -> Self {
+        Self(_mm512_min_ps(self.0, b.0))
+    }
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        Self(_mm512_sqrt_ps(self.0))
+    }
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        Self(_mm512_roundscale_ps::<
+            { _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC },
+        >(self.0))
+    }
+    #[inline(always)]
+    unsafe fn scale(self, n: Self) -> Self {
+        Self(_mm512_scalef_ps(self.0, n.0))
+    }
+    #[inline(always)]
+    unsafe fn split(self) -> (Self, Self) {
+        let bits = _mm512_castps_si512(self.0);
+        let shifted = _mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f35_04f3));
+        let e = _mm512_srai_epi32::<23>(shifted);
+        let m = _mm512_sub_epi32(bits, _mm512_slli_epi32::<23>(e));
+        (Self(_mm512_castsi512_ps(m)), Self(_mm512_cvtepi32_ps(e)))
+    }
+    #[inline(always)]
+    unsafe fn lt(self, b: Self) -> __mmask16 {
+        _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, b.0)
+    }
+    #[inline(always)]
+    unsafe fn eq(self, b: Self) -> __mmask16 {
+        _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(self.0, b.0)
+    }
+    #[inline(always)]
+    unsafe fn select(mask: __mmask16, yes: Self, no: Self) -> Self {
+        Self(_mm512_mask_blend_ps(mask, no.0, yes.0))
+    }
+    #[inline(always)]
+    unsafe fn abs(self) -> Self {
+        Self(_mm512_abs_ps(self.0))
+    }
+    #[inline(always)]
+    unsafe fn copysign(self, b: Self) -> Self {
+        let sign = _mm512_set1_ps(-0.0);
+        Self(_mm512_or_ps(
+            _mm512_andnot_ps(sign, self.0),
+            _mm512_and_ps(sign, b.0),
+        ))
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        _mm512_reduce_add_ps(self.0)
+    }
+    #[inline(always)]
+    unsafe fn all_lt(self, b: Self) -> bool {
+        self.lt(b) == 0xffff
+    }
+}

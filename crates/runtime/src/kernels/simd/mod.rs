@@ -1,0 +1,182 @@
+//! Vectors of float32 as a trait, so that every kernel is written once for all processors.
+//!
+//! A kernel is a generic `#[inline(always)]` function over [`Simd`]; [`dispatch`] makes the
+//! variants, each inside a function that enables its instruction set, and calls the one that
+//! [`isa`] names.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+pub use portable::Portable;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// An instruction set that kernels exist for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Isa {
+    /// What every processor of the target has.
+    Portable = 0,
+    /// AVX2 with FMA.
+    Avx2 = 1,
+    /// AVX-512 F, VL, DQ and BW.
+    Avx512 = 2,
+}
+
+static CHOSEN: AtomicU8 = AtomicU8::new(u8::MAX);
+
+/// The instruction set in use: the best one the processor has, or what `RELAX_ISA` lowers it to.
+#[inline]
+pub fn isa() -> Isa {
+    match CHOSEN.load(Ordering::Relaxed) {
+        0 => Isa::Portable,
+        1 => Isa::Avx2,
+        2 => Isa::Avx512,
+        _ => choose(),
+    }
+}
+
+/// The best instruction set of this processor.
+pub fn best() -> Isa {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512vl")
+            && is_x86_feature_detected!("avx512dq")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("fma")
+        {
+            return Isa::Avx512;
+        }
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+            return Isa::Avx2;
+        }
+    }
+    Isa::Portable
+}
+
+#[cold]
+fn choose() -> Isa {
+    let limit = match std::env::var("RELAX_ISA").as_deref() {
+        Ok("portable") => Isa::Portable,
+        Ok("avx2") => Isa::Avx2,
+        _ => Isa::Avx512,
+    };
+    set(limit)
+}
+
+/// Uses `limit` or the best the processor has, whichever is lower; for tests.
+pub fn set(limit: Isa) -> Isa {
+    let isa = best().min(limit);
+    CHOSEN.store(isa as u8, Ordering::Relaxed);
+    isa
+}
+
+/// 0 portable, 1 AVX2, 2 AVX-512.
+#[unsafe(no_mangle)]
+pub extern "C" fn rx_isa() -> i32 {
+    isa() as i32
+}
+
+/// A vector of float32 with the operations that kernels need.
+///
+/// # Safety
+/// Methods may be called only where the implementation's instruction set is enabled, which is
+/// what [`dispatch`] sees to; pointers must be valid for the lanes that are touched.
+pub unsafe trait Simd: Copy {
+    /// Floats in a vector.
+    const LANES: usize;
+    /// Rows of a matrix product's tile.
+    const MR: usize;
+    /// Vectors in a row of that tile.
+    const NV: usize;
+    /// The result of a comparison.
+    type Mask: Copy;
+
+    /// All lanes `x`.
+    unsafe fn splat(x: f32) -> Self;
+    /// Reads all lanes, unaligned.
+    unsafe fn load(from: *const f32) -> Self;
+    /// Writes all lanes, unaligned.
+    unsafe fn store(self, to: *mut f32);
+    /// Reads the first `n` lanes, at most `LANES`; the others are 0.
+    unsafe fn load_part(from: *const f32, n: usize) -> Self;
+    /// Writes the first `n` lanes, at most `LANES`.
+    unsafe fn store_part(self, to: *mut f32, n: usize);
+    /// `self + b`.
+    unsafe fn add(self, b: Self) -> Self;
+    /// `self - b`.
+    unsafe fn sub(self, b: Self) -> Self;
+    /// `self * b`.
+    unsafe fn mul(self, b: Self) -> Self;
+    /// `self / b`.
+    unsafe fn div(self, b: Self) -> Self;
+    /// `self * b + c`, rounded once where the processor can.
+    unsafe fn fma(self, b: Self, c: Self) -> Self;
+    /// `if self > b { self } else { b }`: the second where one is NaN.
+    unsafe fn max(self, b: Self) -> Self;
+    /// `if self < b { self } else { b }`: the second where one is NaN.
+    unsafe fn min(self, b: Self) -> Self;
+    /// Square root.
+    unsafe fn sqrt(self) -> Self;
+    /// To the nearest integer, ties to even.
+    unsafe fn round(self) -> Self;
+    /// Adds `n` (an integer in a float, -126 ≤ n ≤ 127) to the exponent of a number: `self * 2^n`.
+    unsafe fn scale(self, n: Self) -> Self;
+    /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive normal number.
+    unsafe fn split(self) -> (Self, Self);
+    /// `self < b`, false for NaN.
+    unsafe fn lt(self, b: Self) -> Self::Mask;
+    /// `self == b`, false for NaN.
+    unsafe fn eq(self, b: Self) -> Self::Mask;
+    /// `mask ? yes : no`.
+    unsafe fn select(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    /// Magnitude.
+    unsafe fn abs(self) -> Self;
+    /// Magnitude of `self` with the sign of `b`.
+    unsafe fn copysign(self, b: Self) -> Self;
+    /// Sum of the lanes, as a tree.
+    unsafe fn sum(self) -> f32;
+    /// All lanes are below `b`.
+    unsafe fn all_lt(self, b: Self) -> bool;
+}
+
+/// Calls a generic kernel for the instruction set in use.
+///
+/// `dispatch!(name(arg: Type, …) -> Ret)` stands for `name::<S>(arg, …)` with the right `S`.
+macro_rules! dispatch {
+    ($name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
+            unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                unsafe { $name::<$crate::kernels::simd::Avx512>($($arg),*) }
+            }
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
+            unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
+                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                unsafe { $name::<$crate::kernels::simd::Avx2>($($arg),*) }
+            }
+            match $crate::kernels::simd::isa() {
+                $crate::kernels::simd::Isa::Avx512 => avx512($($arg),*),
+                $crate::kernels::simd::Isa::Avx2 => avx2($($arg),*),
+                $crate::kernels::simd::Isa::Portable => {
+                    $name::<$crate::kernels::simd::Portable>($($arg),*)
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            $name::<$crate::kernels::simd::Portable>($($arg),*)
+        }
+    }};
+}
+pub(crate) use dispatch;

@@ -1,0 +1,167 @@
+//! Four lanes in plain Rust, which compilers turn into SSE2 or NEON.
+
+use super::Simd;
+
+/// Four floats.
+#[derive(Clone, Copy)]
+pub struct Portable([f32; 4]);
+
+#[inline(always)]
+fn map(a: Portable, f: impl Fn(f32) -> f32) -> Portable {
+    Portable(a.0.map(f))
+}
+
+#[inline(always)]
+fn zip(a: Portable, b: Portable, f: impl Fn(f32, f32) -> f32) -> Portable {
+    let (a, b) = (a.0, b.0);
+    Portable([f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])])
+}
+
+/// Adding and taking away 1.5 · 2^23 leaves the nearest integer of a number below 2^22.
+const MAGIC: f32 = 12_582_912.0;
+
+// SAFETY: no method needs an instruction set beyond the target's; partial loads and stores touch
+// the first `n` lanes.
+unsafe impl Simd for Portable {
+    const LANES: usize = 4;
+    const MR: usize = 4;
+    const NV: usize = 2;
+    type Mask = [bool; 4];
+
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Self([x; 4])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { from.cast::<[f32; 4]>().read_unaligned() })
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) };
+    }
+    #[inline(always)]
+    unsafe fn load_part(from: *const f32, n: usize) -> Self {
+        let mut all = [0.0; 4];
+        for (i, lane) in all.iter_mut().enumerate().take(n) {
+            // SAFETY: the caller's promise.
+            *lane = unsafe { *from.add(i) };
+        }
+        Self(all)
+    }
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut f32, n: usize) {
+        for (i, lane) in self.0.iter().enumerate().take(n) {
+            // SAFETY: the caller's promise.
+            unsafe { *to.add(i) = *lane };
+        }
+    }
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        zip(self, b, |a, b| a + b)
+    }
+    #[inline(always)]
+    unsafe fn sub(self, b: Self) -> Self {
+        zip(self, b, |a, b| a - b)
+    }
+    #[inline(always)]
+    unsafe fn mul(self, b: Self) -> Self {
+        zip(self, b, |a, b| a * b)
+    }
+    #[inline(always)]
+    unsafe fn div(self, b: Self) -> Self {
+        zip(self, b, |a, b| a / b)
+    }
+    #[inline(always)]
+    unsafe fn fma(self, b: Self, c: Self) -> Self {
+        let one = |a: f32, b: f32, c: f32| {
+            if cfg!(target_arch = "aarch64") {
+                a.mul_add(b, c)
+            } else {
+                a * b + c
+            }
+        };
+        let (a, b, c) = (self.0, b.0, c.0);
+        Self([
+            one(a[0], b[0], c[0]),
+            one(a[1], b[1], c[1]),
+            one(a[2], b[2], c[2]),
+            one(a[3], b[3], c[3]),
+        ])
+    }
+    #[inline(always)]
+    unsafe fn max(self, b: Self) -> Self {
+        zip(self, b, |a, b| if a > b { a } else { b })
+    }
+    #[inline(always)]
+    unsafe fn min(self, b: Self) -> Self {
+        zip(self, b, |a, b| if a < b { a } else { b })
+    }
+    #[inline(always)]
+    unsafe fn sqrt(self) -> Self {
+        map(self, f32::sqrt)
+    }
+    #[inline(always)]
+    unsafe fn round(self) -> Self {
+        map(self, |a| {
+            let near = (a.abs() + MAGIC) - MAGIC;
+            if a.abs() < 4_194_304.0 {
+                near.copysign(a)
+            } else {
+                a
+            }
+        })
+    }
+    #[inline(always)]
+    unsafe fn scale(self, n: Self) -> Self {
+        zip(self, n, |a, n| {
+            let n = n as i32;
+            let half = n >> 1;
+            let power = |e: i32| f32::from_bits(((e + 127) << 23) as u32);
+            a * power(half) * power(n - half)
+        })
+    }
+    #[inline(always)]
+    unsafe fn split(self) -> (Self, Self) {
+        let exponent = |a: f32| (a.to_bits() as i32).wrapping_sub(0x3f35_04f3) >> 23;
+        let m = map(self, |a| {
+            f32::from_bits((a.to_bits() as i32).wrapping_sub(exponent(a) << 23) as u32)
+        });
+        (m, map(self, |a| exponent(a) as f32))
+    }
+    #[inline(always)]
+    unsafe fn lt(self, b: Self) -> [bool; 4] {
+        let (a, b) = (self.0, b.0);
+        [a[0] < b[0], a[1] < b[1], a[2] < b[2], a[3] < b[3]]
+    }
+    #[inline(always)]
+    unsafe fn eq(self, b: Self) -> [bool; 4] {
+        let (a, b) = (self.0, b.0);
+        [a[0] == b[0], a[1] == b[1], a[2] == b[2], a[3] == b[3]]
+    }
+    #[inline(always)]
+    unsafe fn select(mask: [bool; 4], yes: Self, no: Self) -> Self {
+        let one = |i: usize| if mask[i] { yes.0[i] } else { no.0[i] };
+        Self([one(0), one(1), one(2), one(3)])
+    }
+    #[inline(always)]
+    unsafe fn abs(self) -> Self {
+        map(self, f32::abs)
+    }
+    #[inline(always)]
+    unsafe fn copysign(self, b: Self) -> Self {
+        zip(self, b, f32::copysign)
+    }
+    #[inline(always)]
+    unsafe fn sum(self) -> f32 {
+        let [a, b, c, d] = self.0;
+        (a + c) + (b + d)
+    }
+    #[inline(always)]
+    unsafe fn all_lt(self, b: Self) -> bool {
+        let (a, b) = (self.0, b.0);
+        a[0] < b[0] && a[1] < b[1] && a[2] < b[2] && a[3] < b[3]
+    }
+}
