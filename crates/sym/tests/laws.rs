@@ -40,8 +40,8 @@ fn sums_and_products() {
     check((&n + 1) * (&n - 1), "n * n - 1");
     check(&n + &m - &n, "m");
     check(&n - &n, "0");
-    check(-&n, "-n");
-    check(-&n * 3 - 2, "-n * 3 - 2");
+    check(-&n, "0 - n");
+    check(-&n * 3 - 2, "0 - n * 3 - 2");
     check(&h + &m * &n + &n * 2 - 7, "n * m + n * 2 + h - 7");
     check((&n + &m) * (&n + &m) - &n * &n - &m * &m, "n * m * 2");
 }
@@ -66,7 +66,7 @@ fn quotients() {
     check(n.floordiv(&m).floordiv(&h), "n // (m * h)");
     check(n.floordiv(&int(1)), "n");
     check(n.floordiv(&n), "1");
-    check(n.floordiv(&int(-4)), "-((n + 3) // 4)");
+    check(n.floordiv(&int(-4)), "0 - (n + 3) // 4");
     check(n.ceildiv(&int(4)), "(n + 3) // 4");
     check(n.ceildiv(&m), "(n - 1) // m + 1");
     check((&n + &m - 1).floordiv(&m), "(n - 1) // m + 1");
@@ -116,7 +116,7 @@ fn rests() {
         (&n * 2).floordiv(&int(4)) * 4 + (&n * 2).modulo(&int(4)),
         "n * 2",
     );
-    check((-&n).floordiv(&int(4)) * 4 + (-&n).modulo(&int(4)), "-n");
+    check((-&n).floordiv(&int(4)) * 4 + (-&n).modulo(&int(4)), "0 - n");
     check(
         n.floordiv(&int(4)) * 8 + n.modulo(&int(4)),
         "n // 4 * 8 + n % 4",
@@ -142,7 +142,7 @@ fn extrema() {
     check(n.min(&m).min(&h), "min(n, min(m, h))");
     check(n.min(&h).min(&n.min(&m)), "min(n, min(m, h))");
     check(h.min(&m).min(&n), "min(n, min(m, h))");
-    check((-&n).min(&-&m), "-max(n, m)");
+    check((-&n).min(&-&m), "0 - max(n, m)");
     check((&m - &n * 2).min(&(&h - &n)), "min(h, m - n) - n");
     check((&m + &n * 2).min(&(&h + &n)), "n + min(h, n + m)");
     check(n.max(&m).min(&n), "n");
