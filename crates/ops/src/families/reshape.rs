@@ -4,7 +4,7 @@ use relax_ir::{AttrValue, DTy};
 use relax_loops::Ex;
 use relax_sym::Dim;
 
-use super::reshape_rule::{Extent, Item, new_extents};
+use super::extent_rules::{Item, new_extents};
 use super::util::{anys, check_eq, finish, shaped, vector_len};
 use super::util_te::{Done, elements, product, reshaped};
 use crate::AttrTy::*;
@@ -98,42 +98,6 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::Injective)
     .compute(reshape_like_compute),
 ];
-
-impl Extent for Dim {
-    fn int(v: i64) -> Dim {
-        Dim::from(v)
-    }
-    fn times(&self, other: &Dim) -> Dim {
-        self * other
-    }
-    fn over(&self, other: &Dim) -> Dim {
-        self.floordiv(other)
-    }
-    fn is_any(&self) -> bool {
-        Dim::is_any(self)
-    }
-    fn any() -> Dim {
-        Dim::ANY
-    }
-}
-
-impl Extent for Ex {
-    fn int(v: i64) -> Ex {
-        Ex::idx(v)
-    }
-    fn times(&self, other: &Ex) -> Ex {
-        self * other
-    }
-    fn over(&self, other: &Ex) -> Ex {
-        self.floor_div(other)
-    }
-    fn is_any(&self) -> bool {
-        false
-    }
-    fn any() -> Ex {
-        Ex::idx(0)
-    }
-}
 
 /// The items of `newshape`.
 fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
@@ -328,27 +292,35 @@ fn static_reshape(te: &mut Te<'_>, reverse: bool) -> Done {
     Ok(())
 }
 
-/// The extents that the vector of `dyn.reshape` asks for: 0 copies, -1 is what is left. Other special
-/// numbers would change the rank, which is fixed.
+/// The extents that the vector of `dyn.reshape` asks for: 0 copies, -1 is what is left, -3 merges two.
 fn dyn_reshape_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let asked = elements(&te.arg(1))?;
-    let one = Ex::idx(1);
-    let zero_copies = !te.flag("allowzero");
-    let copied: Vec<Ex> = asked
-        .iter()
-        .enumerate()
-        .map(|(k, v)| match x.shape.get(k) {
-            Some(old) if zero_copies => Ex::where_(&v.eq(0i64), old, v),
-            _ => v.clone(),
-        })
-        .collect();
-    let positive: Vec<Ex> = copied
+    let (one, two) = (Ex::idx(1), Ex::idx(2));
+    let copies = !te.flag("allowzero");
+    let old = |at: &Ex| {
+        let pick = |n: Ex, (a, d): (usize, &Ex)| Ex::where_(&at.eq(a as i64), d, &n);
+        x.shape.iter().enumerate().fold(one.clone(), pick)
+    };
+    let mut at = Ex::idx(0);
+    let mut found = Vec::with_capacity(asked.len());
+    for v in &asked {
+        let here = old(&at);
+        let copied = if copies {
+            Ex::where_(&v.eq(0i64), &here, v)
+        } else {
+            v.clone()
+        };
+        let merges = v.eq(-3i64);
+        found.push(Ex::where_(&merges, &(&here * old(&(&at + 1))), &copied));
+        at = at + Ex::where_(&merges, &two, &one);
+    }
+    let positive: Vec<Ex> = found
         .iter()
         .map(|v| Ex::where_(&v.lt(0i64), &one, v))
         .collect();
     let rest = product(&x.shape).floor_div(product(&positive));
-    let shape: Vec<Ex> = copied
+    let shape: Vec<Ex> = found
         .iter()
         .map(|v| Ex::where_(&v.lt(0i64), &rest, v))
         .collect();
