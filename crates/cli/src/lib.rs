@@ -1,1 +1,16 @@
-//! placeholder
+//! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
+
+pub mod io;
+pub mod render;
+
+/// The exit codes of all tools.
+pub mod exit {
+    use std::process::ExitCode;
+
+    /// Everything went well.
+    pub const OK: ExitCode = ExitCode::SUCCESS;
+    /// The text has errors (or a comparison failed).
+    pub const ERRORS: u8 = 1;
+    /// The tool was called wrongly, or a file could not be read or written.
+    pub const USAGE: u8 = 2;
+}

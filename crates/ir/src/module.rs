@@ -178,6 +178,11 @@ pub struct Module {
     /// The global that an expression file's expression became; its parameters are the free
     /// variables.
     pub expression: Option<GlobalId>,
+    /// The type of a type file.
+    pub type_item: Option<TypeId>,
+    /// How many types of the text inference has to find: `TypeInfer(0)` up to here (exclusive)
+    /// stand for a `_` each.
+    pub type_holes: u32,
     /// What the metadata section held beside constants.
     pub metadata: Metadata,
     attrs: Vec<Attrs>,

@@ -84,4 +84,6 @@ pub struct RelationDef {
     pub args: Vec<TypePattern>,
     /// The result.
     pub ret: TypePattern,
+    /// Whether it came from the prelude.
+    pub prelude: bool,
 }

@@ -1,0 +1,38 @@
+//! Reading and writing files and the standard streams; `-` stands for a stream.
+
+use std::io::{Read, Write};
+use std::path::Path;
+
+/// The bytes of a file, or of standard input for `-`; the error as a sentence.
+pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let result = if path == Path::new("-") {
+        let mut bytes = Vec::new();
+        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        std::fs::read(path)
+    };
+    result.map_err(|e| format!("cannot read {}: {e}", path.display()))
+}
+
+/// Writes a file, or standard output for `-`. A reader that went away is no error.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let result = if path == Path::new("-") {
+        let mut out = std::io::stdout().lock();
+        out.write_all(bytes).and_then(|()| out.flush())
+    } else {
+        std::fs::write(path, bytes)
+    };
+    match result {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|e| format!("cannot write {}: {e}", path.display())),
+    }
+}
+
+/// The name of a file in diagnostics.
+pub fn display_name(path: &Path) -> String {
+    if path == Path::new("-") {
+        "<stdin>".into()
+    } else {
+        path.display().to_string()
+    }
+}

@@ -1,0 +1,92 @@
+//! A session: the files that were read, and how.
+
+use std::sync::Arc;
+
+use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap, Span};
+use relax_ir::Module;
+
+/// A file is too large for the position space.
+const TOO_LARGE: Code = Code(1201);
+/// A file is not UTF-8.
+const NOT_UTF8: Code = Code(1202);
+
+pub use relax_resolve::Options as ReadOptions;
+
+/// Everything that was read so far. Spans of all modules of a session mean places in its sources.
+#[derive(Debug, Default)]
+pub struct Session {
+    /// The files.
+    pub sources: SourceMap,
+    /// How texts are read.
+    pub options: ReadOptions,
+}
+
+impl Session {
+    /// A session without files.
+    pub fn new(options: ReadOptions) -> Session {
+        Session {
+            sources: SourceMap::new(),
+            options,
+        }
+    }
+
+    /// Takes a file in. Bytes that are no UTF-8 become replacement characters, with an error.
+    pub fn add(
+        &mut self,
+        name: &str,
+        bytes: Vec<u8>,
+        diagnostics: &mut Diagnostics,
+    ) -> Option<Arc<SourceFile>> {
+        let (text, bad) = match String::from_utf8(bytes) {
+            Ok(text) => (text, None),
+            Err(e) => {
+                let at = e.utf8_error().valid_up_to() as u32;
+                (String::from_utf8_lossy(e.as_bytes()).into_owned(), Some(at))
+            }
+        };
+        let Some(file) = self.sources.add(name, text) else {
+            let message = format!("`{name}` is too large: all files together may have 4 GiB");
+            diagnostics.push(Diagnostic::error(TOO_LARGE, Span::NONE, message));
+            return None;
+        };
+        if let Some(at) = bad {
+            let place = Span::new(file.start + at, file.start + at + '\u{fffd}'.len_utf8() as u32);
+            let message = "the text is not UTF-8";
+            let d = Diagnostic::error(NOT_UTF8, place, message)
+                .primary("the first bytes that are no character");
+            diagnostics.push(d);
+        }
+        Some(file)
+    }
+
+    /// Reads a text: parses it and resolves its names. The module is usable only when there are
+    /// no errors.
+    pub fn read(&mut self, name: &str, bytes: Vec<u8>) -> (Module, Diagnostics) {
+        let mut diagnostics = Diagnostics::new();
+        let Some(file) = self.add(name, bytes, &mut diagnostics) else {
+            return (Module::new(), diagnostics);
+        };
+        let module = self.read_source(&file, &mut diagnostics);
+        (module, diagnostics)
+    }
+
+    /// The same for a file that was taken in before.
+    pub fn read_source(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Module {
+        let parsed = relax_syntax::parse(file);
+        let unreadable = parsed.diagnostics.has_errors();
+        diagnostics.extend(parsed.diagnostics);
+        let (module, more) = relax_resolve::resolve(&parsed.ast, file, &self.options);
+        if unreadable {
+            // Where the text is damaged, a definition may be unread rather than missing: what the
+            // resolver says besides is only worth saying when it cannot be a consequence.
+            let parts = diagnostics.iter().map(Diagnostic::span).collect::<Vec<_>>();
+            let near = |d: &Diagnostic| parts.iter().any(|p| p.touches(d.span().start));
+            let independent = |d: &Diagnostic| !near(d) && !relax_resolve::codes::may_follow(d.code);
+            diagnostics.extend(more.into_iter().filter(independent));
+        } else {
+            diagnostics.extend(more);
+        }
+        diagnostics.sort();
+        module
+    }
+}

@@ -1,0 +1,434 @@
+//! Attributes: values as written, and their check against an operator's schema.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_ir::{AttrValue, Attrs, AttrsId, OpId};
+use relax_ops::{AttrTy, Default as AttrDefault};
+use relax_sym::Dim;
+use relax_syntax::ast::{self, BinOp, ExprKind};
+
+use super::Resolver;
+use super::scope::TypeName;
+use crate::codes;
+
+/// The attributes an operator takes, ready for looking up.
+#[derive(Debug)]
+pub(crate) struct Schema {
+    /// In the order of the operator's declaration.
+    pub(crate) attrs: Vec<SchemaAttr>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct SchemaAttr {
+    pub(crate) name: Symbol,
+    pub(crate) ty: AttrTy,
+    /// `None` when it must be given.
+    pub(crate) default: Option<AttrValue>,
+}
+
+/// The value of a declared default.
+fn default_value(default: AttrDefault) -> Option<AttrValue> {
+    Some(match default {
+        AttrDefault::Required => return None,
+        AttrDefault::None => AttrValue::None,
+        AttrDefault::Int(v) => AttrValue::Int(v),
+        AttrDefault::Float(v) => AttrValue::Float(v),
+        AttrDefault::Bool(v) => AttrValue::Bool(v),
+        AttrDefault::Str(v) => AttrValue::Str(v.into()),
+        AttrDefault::DType(v) => v.parse().map_or(AttrValue::None, AttrValue::DType),
+        AttrDefault::Ints(v) => AttrValue::ints(v),
+        AttrDefault::Floats(v) => AttrValue::array(v.iter().map(|&x| AttrValue::Float(x))),
+    })
+}
+
+/// What an attribute type is called in messages.
+fn type_name(ty: AttrTy) -> &'static str {
+    match ty {
+        AttrTy::Int => "an integer",
+        AttrTy::Float => "a number",
+        AttrTy::Bool => "`True` or `False`",
+        AttrTy::Str => "a string",
+        AttrTy::DType => "an element type, written as a string",
+        AttrTy::Ints => "a list of integers",
+        AttrTy::Floats => "a list of numbers",
+        AttrTy::Dims => "a list of dimensions",
+        AttrTy::IntLists => "a list of lists of integers",
+        AttrTy::Strs => "a list of strings",
+        AttrTy::IntOrInts => "an integer or a list of integers",
+        AttrTy::Any => "a value",
+    }
+}
+
+fn is_dim(v: &AttrValue) -> bool {
+    matches!(v, AttrValue::Dim(_) | AttrValue::Meta(..)) || v.as_int().is_some()
+}
+
+/// The value as an integer; booleans count as 0 and 1.
+fn int(v: AttrValue) -> AttrValue {
+    match v {
+        AttrValue::Bool(b) => AttrValue::Int(b.into()),
+        other => other,
+    }
+}
+
+/// Each item of a list by `f`; a value that is no list counts as the list of it.
+fn list(v: AttrValue, f: impl Fn(AttrValue) -> Option<AttrValue>) -> Option<AttrValue> {
+    match v {
+        AttrValue::None => Some(AttrValue::None),
+        AttrValue::Array(items) => {
+            if items.iter().all(|i| f(i.clone()).as_ref() == Some(i)) {
+                return Some(AttrValue::Array(items));
+            }
+            let items: Option<Arc<[AttrValue]>> = items.iter().cloned().map(f).collect();
+            items.map(AttrValue::Array)
+        }
+        one => Some(AttrValue::Array(Arc::new([f(one)?]))),
+    }
+}
+
+/// Brings a value to the type an attribute is declared with; `None` when it does not fit.
+fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
+    // Objects of the metadata section are kept; what they are is not looked into.
+    if matches!(v, AttrValue::Meta(..)) {
+        return Some(v);
+    }
+    let dims = |v: AttrValue| is_dim(&v).then(|| int(v));
+    match ty {
+        AttrTy::Any => Some(v),
+        AttrTy::Int => match v {
+            AttrValue::Dim(_) => Some(v),
+            _ => v.as_int().map(AttrValue::Int),
+        },
+        AttrTy::Float => v.as_float().map(AttrValue::Float),
+        AttrTy::Bool => v.as_bool().map(AttrValue::Bool),
+        AttrTy::Str => match v {
+            AttrValue::Str(_) => Some(v),
+            AttrValue::DType(d) => Some(AttrValue::Str(d.to_string().into())),
+            _ => None,
+        },
+        AttrTy::DType => match v {
+            AttrValue::DType(_) => Some(v),
+            AttrValue::Str(s) => s.parse().ok().map(AttrValue::DType),
+            AttrValue::Array(items) => {
+                // Several outputs have a list of element types.
+                let all: Option<Arc<[AttrValue]>> =
+                    items.iter().map(|i| fit(i.clone(), AttrTy::DType)).collect();
+                all.map(AttrValue::Array)
+            }
+            _ => None,
+        },
+        AttrTy::Ints | AttrTy::Dims => list(v, dims),
+        AttrTy::Floats => list(v, |v| v.as_float().map(AttrValue::Float)),
+        AttrTy::Strs => list(v, |v| v.as_str().is_some().then_some(v)),
+        AttrTy::IntLists => match v {
+            AttrValue::None => Some(v),
+            AttrValue::Array(_) => list(v, |row| match row {
+                AttrValue::Array(_) => list(row, dims),
+                _ => None,
+            }),
+            _ => None,
+        },
+        AttrTy::IntOrInts => match v {
+            AttrValue::Array(_) => list(v, dims),
+            v => is_dim(&v).then(|| int(v)),
+        },
+    }
+}
+
+/// A step of the walk over an attribute's value.
+enum Step {
+    Look(ast::ExprId),
+    Finish(ast::ExprId, usize),
+}
+
+impl Resolver<'_> {
+    /// The schema of an operator.
+    pub(crate) fn schema(&mut self, op: OpId) -> Rc<Schema> {
+        if let Some(schema) = self.schemas.get(&op) {
+            return schema.clone();
+        }
+        let attrs = match (self.registry.get(op), self.module.user_op(op)) {
+            (Some(def), _) => (def.attrs.iter())
+                .map(|a| SchemaAttr {
+                    name: Symbol::new(a.name),
+                    ty: a.ty,
+                    default: default_value(a.default),
+                })
+                .collect(),
+            (None, Some(user)) => (user.attrs.iter())
+                .map(|(name, ty, default)| SchemaAttr {
+                    name: *name,
+                    ty: super::user_op::attr_type(*ty).unwrap_or(AttrTy::Any),
+                    default: default.clone(),
+                })
+                .collect(),
+            (None, None) => Vec::new(),
+        };
+        let schema = Rc::new(Schema { attrs });
+        self.schemas.insert(op, schema.clone());
+        schema
+    }
+
+    /// The attributes of a call that gives none. Calls of one operator share them.
+    pub(crate) fn default_attrs(&mut self, op: OpId) -> AttrsId {
+        if let Some(&id) = self.default_attrs.get(&op) {
+            return id;
+        }
+        let schema = self.schema(op);
+        let attrs: Attrs = (schema.attrs.iter())
+            .map(|a| (a.name, a.default.clone().unwrap_or(AttrValue::None)))
+            .collect();
+        let id = self.module.make_attrs(attrs);
+        self.default_attrs.insert(op, id);
+        id
+    }
+
+    /// The attributes of a call to an operator: checked and complete.
+    pub(crate) fn op_attrs(
+        &mut self,
+        op: OpId,
+        given: ast::List<ast::AttrId>,
+        call: Span,
+        name: &str,
+    ) -> AttrsId {
+        let schema = self.schema(op);
+        if given.is_empty() {
+            let missing = schema.attrs.iter().find(|a| a.default.is_none());
+            if let Some(missing) = missing {
+                self.missing_attr(missing.name, call, name);
+            }
+            return self.default_attrs(op);
+        }
+        let ast = self.ast;
+        let mut values: Vec<Option<(AttrValue, Span)>> = vec![None; schema.attrs.len()];
+        for a in ast.list(given) {
+            let ast::Attr { key, value, span } = ast.attrs[a];
+            let place = ast.exprs[value].span;
+            let Some(i) = schema.attrs.iter().position(|s| s.name == key) else {
+                // TVM's printer names the attributes' type where it cannot know the operator.
+                if key != "attrs_type_key" {
+                    self.unknown_attr(&schema, key, span, name);
+                }
+                continue;
+            };
+            if let Some((_, first)) = &values[i] {
+                let message = format!("attribute `{key}` is given twice");
+                let first = *first;
+                let d = Diagnostic::error(codes::ATTR_PLACE, span, message);
+                self.error(d.label(first, "first here"));
+                continue;
+            }
+            let wanted = &schema.attrs[i];
+            let Some(value) = self.attr_value(value) else {
+                values[i] = Some((AttrValue::None, span));
+                continue;
+            };
+            let none_fits = value.is_none()
+                && (wanted.default.as_ref().is_some_and(AttrValue::is_none)
+                    || !matches!(wanted.ty, AttrTy::Int | AttrTy::Float | AttrTy::Bool));
+            let fitted = if none_fits {
+                Some(value)
+            } else {
+                fit(value, wanted.ty)
+            };
+            if fitted.is_none() {
+                let message = format!(
+                    "attribute `{key}` of `{name}` must be {}",
+                    type_name(wanted.ty)
+                );
+                self.error(Diagnostic::error(codes::ATTR_TYPE, place, message));
+            }
+            values[i] = Some((fitted.unwrap_or(AttrValue::None), span));
+        }
+        let mut attrs = Vec::with_capacity(values.len());
+        for (a, value) in schema.attrs.iter().zip(values) {
+            let value = match (value, &a.default) {
+                (Some((value, _)), _) => value,
+                (None, Some(default)) => default.clone(),
+                (None, None) => {
+                    self.missing_attr(a.name, call, name);
+                    AttrValue::None
+                }
+            };
+            attrs.push((a.name, value));
+        }
+        self.module.make_attrs(attrs.into_iter().collect())
+    }
+
+    fn missing_attr(&mut self, attr: Symbol, call: Span, name: &str) {
+        let message = format!("`{name}` needs the attribute `{attr}`");
+        self.error(Diagnostic::error(codes::MISSING_ATTR, call, message));
+    }
+
+    fn unknown_attr(&mut self, schema: &Schema, key: Symbol, span: Span, name: &str) {
+        let place = Span::new(span.start, span.start + key.as_str().len() as u32);
+        let message = format!("`{name}` has no attribute `{key}`");
+        let d = Diagnostic::error(codes::UNKNOWN_ATTR, place, message);
+        let names = || schema.attrs.iter().map(|a| a.name.as_str());
+        let d = if let Some(near) = did_you_mean(key.as_str(), names()) {
+            d.suggest(format!("did you mean `{near}`?"), place, near)
+        } else if schema.attrs.is_empty() {
+            d.note("it has no attributes")
+        } else {
+            let list: Vec<&str> = names().collect();
+            d.note(format!("it has {}", list.join(", ")))
+        };
+        self.error(d);
+    }
+
+    /// Attributes without a schema (of functions, of calls to functions), as they stand.
+    pub(crate) fn free_attrs(&mut self, given: ast::List<ast::AttrId>) -> Attrs {
+        let ast = self.ast;
+        if given.is_empty() {
+            return Attrs::new();
+        }
+        let mut out: Vec<(Symbol, AttrValue)> = Vec::with_capacity(given.len());
+        for a in ast.list(given) {
+            let ast::Attr { key, value, span } = ast.attrs[a];
+            if out.iter().any(|o| o.0 == key) {
+                let message = format!("attribute `{key}` is given twice");
+                self.error(Diagnostic::error(codes::ATTR_PLACE, span, message));
+                continue;
+            }
+            if let Some(value) = self.attr_value(value) {
+                out.push((key, value));
+            }
+        }
+        out.into_iter().collect()
+    }
+
+    /// The value of an attribute; `None` after an error.
+    pub(crate) fn attr_value(&mut self, e: ast::ExprId) -> Option<AttrValue> {
+        let mut good = true;
+        if let Some(v) = self.flat_attr(e, &mut good) {
+            return good.then_some(v);
+        }
+        let ast = self.ast;
+        let mut steps = vec![Step::Look(e)];
+        let mut done: Vec<AttrValue> = Vec::new();
+        while let Some(step) = steps.pop() {
+            match step {
+                Step::Look(e) => {
+                    if let Some(v) = self.flat_attr(e, &mut good) {
+                        done.push(v);
+                        continue;
+                    }
+                    match ast.exprs[e].kind {
+                        ExprKind::Paren(inner) => steps.push(Step::Look(inner)),
+                        ExprKind::List(items) | ExprKind::Tuple(items) => {
+                            steps.push(Step::Finish(e, done.len()));
+                            steps.extend(ast.list(items).rev().map(Step::Look));
+                        }
+                        ExprKind::Map(items) => {
+                            steps.push(Step::Finish(e, done.len()));
+                            steps.extend(
+                                (ast.list(items).rev()).map(|a| Step::Look(ast.attrs[a].value)),
+                            );
+                        }
+                        ExprKind::Binary { lhs, rhs, .. } => {
+                            steps.push(Step::Finish(e, done.len()));
+                            steps.push(Step::Look(rhs));
+                            steps.push(Step::Look(lhs));
+                        }
+                        _ => unreachable!("only forms with parts have parts"),
+                    }
+                }
+                Step::Finish(e, base) => {
+                    let v = match ast.exprs[e].kind {
+                        ExprKind::Map(items) => {
+                            let keys = ast.list(items).map(|a| ast.attrs[a].key);
+                            AttrValue::Dict(keys.zip(done.drain(base..)).collect())
+                        }
+                        ExprKind::Binary { op, .. } => {
+                            let v = self.attr_arith(op, &done[base..], ast.exprs[e].span);
+                            good &= v.is_some();
+                            done.truncate(base);
+                            v.unwrap_or(AttrValue::None)
+                        }
+                        _ => AttrValue::Array(done.drain(base..).collect()),
+                    };
+                    done.push(v);
+                }
+            }
+        }
+        done.pop().filter(|_| good)
+    }
+
+    /// Arithmetic on dimensions, `newshape=[n * 2, 4]`.
+    fn attr_arith(&mut self, op: BinOp, parts: &[AttrValue], span: Span) -> Option<AttrValue> {
+        let dim = |v: &AttrValue| match v {
+            AttrValue::Dim(d) => Some(d.clone()),
+            AttrValue::Int(i) => Some(Dim::from(*i)),
+            _ => None,
+        };
+        let value = match (dim(&parts[0]), dim(&parts[1]), op) {
+            (Some(a), Some(b), BinOp::Add) => Some(&a + &b),
+            (Some(a), Some(b), BinOp::Sub) => Some(&a - &b),
+            (Some(a), Some(b), BinOp::Mul) => Some(&a * &b),
+            (Some(a), Some(b), BinOp::FloorDiv) => Some(a.floordiv(&b)),
+            (Some(a), Some(b), BinOp::Mod) => Some(a.modulo(&b)),
+            _ => None,
+        };
+        let value = value.filter(|d| d.error().is_none());
+        if value.is_none() {
+            let message = "this is no dimension: attributes know `+ - * // %` on dimensions";
+            self.error(Diagnostic::error(codes::ATTR_TYPE, span, message));
+        }
+        value.map(|d| match d.as_const() {
+            Some(v) => AttrValue::Int(v),
+            None => AttrValue::Dim(d),
+        })
+    }
+
+    /// Values without parts; `None` for those with parts.
+    fn flat_attr(&mut self, e: ast::ExprId, good: &mut bool) -> Option<AttrValue> {
+        let ast::Expr { kind, span } = self.ast.exprs[e];
+        Some(match kind {
+            ExprKind::Int { value, .. } => AttrValue::Int(value),
+            ExprKind::Float { value, .. } => AttrValue::Float(value),
+            ExprKind::Bool(b) => AttrValue::Bool(b),
+            ExprKind::Str(s) => AttrValue::Str(s.as_str().into()),
+            ExprKind::Meta { key, index } => self.meta_attr(key, index, span, good),
+            ExprKind::Name(name) => match name.as_str() {
+                "None" | "nullptr" => AttrValue::None,
+                "?" => AttrValue::Dim(Dim::ANY),
+                _ => {
+                    if let Some(TypeName::Dim(var)) = self.scopes.type_name(name) {
+                        AttrValue::Dim(Dim::var(var))
+                    } else if let Some(dtype) = self.dtype(name) {
+                        AttrValue::DType(dtype)
+                    } else {
+                        *good = false;
+                        if self.first_report('n', name) {
+                            let message = format!("`{name}` is no value of an attribute");
+                            let d = Diagnostic::error(codes::ATTR_TYPE, span, message)
+                                .note("names here are dimension variables, element types and `None`")
+                                .suggest("a string", span, format!("\"{name}\""));
+                            self.error(d);
+                        }
+                        AttrValue::None
+                    }
+                }
+            },
+            ExprKind::Paren(_)
+            | ExprKind::List(_)
+            | ExprKind::Tuple(_)
+            | ExprKind::Map(_)
+            | ExprKind::Binary { .. } => return None,
+            ExprKind::Error => {
+                *good = false;
+                AttrValue::None
+            }
+            _ => {
+                *good = false;
+                let message =
+                    "attributes are constants: numbers, strings, lists, dimensions, element types";
+                self.error(Diagnostic::error(codes::ATTR_TYPE, span, message));
+                AttrValue::None
+            }
+        })
+    }
+}

@@ -1,0 +1,232 @@
+//! Calls.
+
+use relax_base::{Diagnostic, Span, Symbol};
+use relax_ir::{AttrsId, Expr, ExprId, OpId};
+use relax_ops::Arity;
+use relax_syntax::ast::{self, ExprKind};
+
+use super::Resolver;
+use super::expr::Task;
+use super::pattern::count;
+use crate::codes;
+
+/// Relax's call of a function registered at run time, by name: a form of the language.
+const CALL_PACKED: &str = "call_packed";
+/// The documentation's dense constant, `Constant(1, (10, 10), float32)`: a form of the language.
+const CONSTANT: &str = "Constant";
+
+impl Resolver<'_> {
+    /// A callee without its type arguments.
+    fn peel(&self, callee: ast::ExprId) -> (ast::ExprId, Option<ast::List<ast::TypeId>>) {
+        match self.ast.exprs[callee].kind {
+            ExprKind::TypeApply { callee, args } => (callee, Some(args)),
+            _ => (callee, None),
+        }
+    }
+
+    /// Whether a name is one of the language's own call forms; a definition of that name wins.
+    fn is_form(&mut self, callee: ast::ExprId, form: &str) -> bool {
+        match self.plain_name(callee) {
+            Some(name) if name == form => {
+                self.ctor_named(name).is_none() && self.op_named(name).is_none()
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn look_call(
+        &mut self,
+        e: ast::ExprId,
+        callee: ast::ExprId,
+        args: ast::List<ast::ExprId>,
+        span: Span,
+    ) {
+        let ast = self.ast;
+        let (callee, _) = self.peel(callee);
+        if self.is_form(callee, CONSTANT) {
+            let value = self.dense_constant(args, span);
+            self.values.push(value);
+            return;
+        }
+        let base = self.values.len() as u32;
+        self.tasks.push(Task::Finish(e, base));
+        let mut items = ast.list(args);
+        if self.meta_attrs_arg(args).is_some() {
+            items.next_back();
+        }
+        self.tasks.extend(items.rev().map(Task::Expr));
+        match ast.exprs[callee].kind {
+            // Names are looked up here, so that a callee is reported before its arguments.
+            ExprKind::Name(name) => {
+                let place = ast.exprs[callee].span;
+                let id = if self.is_form(callee, CALL_PACKED) {
+                    let place = self.at(place);
+                    self.module.add(Expr::Extern(name), place)
+                } else {
+                    self.callee_name(name, place, true)
+                };
+                self.values.push(id);
+            }
+            _ => self.tasks.push(Task::Expr(callee)),
+        }
+    }
+
+    /// TVM writes the attributes of some calls as a last argument `meta[…Attrs][0]`.
+    fn meta_attrs_arg(&self, args: ast::List<ast::ExprId>) -> Option<(Symbol, u32, Span)> {
+        let last = self.ast.nth(args, args.len().checked_sub(1)?)?;
+        match self.ast.exprs[last] {
+            ast::Expr {
+                kind: ExprKind::Meta { key, index },
+                span,
+            } if key.as_str().ends_with("Attrs") => Some((key, index, span)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn finish_call(&mut self, e: ast::ExprId, base: usize) -> ExprId {
+        let ast = self.ast;
+        let ast::Expr { kind, span } = ast.exprs[e];
+        let ExprKind::Call {
+            callee: written,
+            args: given,
+            attrs,
+        } = kind
+        else {
+            unreachable!("a call")
+        };
+        let (name_expr, type_args) = self.peel(written);
+        let mut callee = self.values[base];
+        let meta = self.meta_attrs_arg(given);
+        if let Expr::Extern(form) = self.module.exprs[callee]
+            && form == CALL_PACKED
+            && self.plain_name(name_expr) == Some(form)
+        {
+            return self.call_packed(base, attrs, span, ast.exprs[name_expr].span);
+        }
+        let mut call_attrs = AttrsId::NONE;
+        match self.module.exprs[callee] {
+            Expr::Op(op) => {
+                let n = self.values.len() - base - 1;
+                let name = self.op_name(op);
+                if !self.check_arity(op, n, span, name) {
+                    return self.error_expr(span);
+                }
+                call_attrs = match meta {
+                    Some((key, index, place)) => {
+                        let found = self.meta_op_attrs(op, key, index, place);
+                        if !attrs.is_empty() {
+                            let message = "attributes are given twice: by name, and as an object";
+                            self.error(Diagnostic::error(codes::ATTR_PLACE, place, message));
+                        }
+                        found
+                    }
+                    None => self.op_attrs(op, attrs, ast.exprs[name_expr].span, name),
+                };
+            }
+            Expr::Error => {
+                // The attributes of an unknown operator are still looked into for other mistakes.
+                self.free_attrs(attrs);
+                return self.error_expr(span);
+            }
+            Expr::Ctor(_) if !attrs.is_empty() => {
+                let first = ast.nth(attrs, 0).map_or(span, |a| ast.attrs[a].span);
+                let message = "a constructor takes no attributes";
+                self.error(Diagnostic::error(codes::ATTR_PLACE, first, message));
+            }
+            // A constructor without fields that is called in a value position already: `Nil()`.
+            Expr::Call { callee: inner, .. }
+                if matches!(self.module.exprs[inner], Expr::Ctor(_))
+                    && matches!(ast.exprs[name_expr].kind, ExprKind::Name(_)) =>
+            {
+                callee = inner;
+            }
+            _ => {
+                let attrs = self.free_attrs(attrs);
+                call_attrs = self.module.make_attrs(attrs);
+            }
+        }
+        let type_args = match type_args {
+            None => 0,
+            Some(list) => self.call_type_args(list),
+        };
+        let args = self.module.make_list(&self.values[base + 1..]);
+        let place = self.at(span);
+        let call = Expr::Call {
+            callee,
+            args,
+            attrs: call_attrs,
+            type_args,
+        };
+        self.module.add(call, place)
+    }
+
+    /// Type arguments; shapes are among them: `plus<(10, 10)>`.
+    fn call_type_args(&mut self, list: ast::List<ast::TypeId>) -> u32 {
+        let ast = self.ast;
+        let types: Vec<_> = ast.list(list).map(|t| self.type_arg(t)).collect();
+        self.module.make_type_args(&types)
+    }
+
+    fn check_arity(&mut self, op: OpId, given: usize, span: Span, name: &str) -> bool {
+        let (wanted, at_least) = match (self.registry.get(op), self.module.user_op(op)) {
+            (Some(def), _) => (def.inputs.len(), def.arity == Arity::AtLeast),
+            (None, Some(user)) => (user.params.len(), false),
+            (None, None) => return true,
+        };
+        if given == wanted || at_least && given >= wanted {
+            return true;
+        }
+        let least = if at_least { "at least " } else { "" };
+        let message = format!(
+            "`{name}` takes {least}{}, {given} given",
+            count(wanted, "argument")
+        );
+        let d = Diagnostic::error(codes::OP_ARITY, span, message);
+        let d = match self.registry.get(op) {
+            Some(def) if !def.inputs.is_empty() => {
+                let names: Vec<&str> = def.inputs.iter().map(|i| i.name).collect();
+                d.note(format!("its arguments are {}", names.join(", ")))
+            }
+            _ => d,
+        };
+        self.error(d);
+        false
+    }
+
+    /// The name of an operator.
+    pub(crate) fn op_name(&self, op: OpId) -> &'static str {
+        match (self.registry.get(op), self.module.user_op(op)) {
+            (Some(def), _) => def.name,
+            (None, Some(user)) => user.name.as_str(),
+            (None, None) => "",
+        }
+    }
+
+    /// `call_packed("name", args)`: a call of the function of that name.
+    fn call_packed(
+        &mut self,
+        base: usize,
+        attrs: ast::List<ast::AttrId>,
+        span: Span,
+        place: Span,
+    ) -> ExprId {
+        let first = self.values.get(base + 1).copied();
+        let callee = first.filter(|&f| matches!(self.module.exprs[f], Expr::Extern(_)));
+        let Some(callee) = callee else {
+            let message = "`call_packed` takes the name of a function, a string, first";
+            self.error(Diagnostic::error(codes::OP_ARITY, place, message));
+            return self.error_expr(span);
+        };
+        let attrs = self.free_attrs(attrs);
+        let attrs = self.module.make_attrs(attrs);
+        let args = self.module.make_list(&self.values[base + 2..]);
+        let span = self.at(span);
+        let call = Expr::Call {
+            callee,
+            args,
+            attrs,
+            type_args: 0,
+        };
+        self.module.add(call, span)
+    }
+}

@@ -1,0 +1,158 @@
+//! Numbers, and the documentation's dense constants.
+
+use relax_base::{Diagnostic, Span};
+use relax_ir::{Expr, ExprId};
+use relax_syntax::ast::{self, ExprKind, NumSuffix};
+use relax_tensor::{DType, Tensor, TypeCode};
+
+use super::Resolver;
+use crate::codes;
+
+/// The largest dense constant that is written out, in bytes.
+const LARGEST: usize = 1 << 30;
+
+/// The element type that a suffix names; `None` for one that names none.
+pub(crate) fn suffix_dtype(suffix: NumSuffix) -> Option<DType> {
+    let new = |code, bits, known: &[u8]| known.contains(&bits).then(|| DType::new(code, bits));
+    match suffix {
+        NumSuffix::None => None,
+        NumSuffix::F => Some(DType::F32),
+        NumSuffix::I(bits) => new(TypeCode::Int, bits, &[8, 16, 32, 64]),
+        NumSuffix::U(bits) => new(TypeCode::UInt, bits, &[8, 16, 32, 64]),
+        NumSuffix::Float(bits) => new(TypeCode::Float, bits, &[16, 32, 64]),
+        NumSuffix::Bf16 => Some(DType::BF16),
+    }
+}
+
+/// Whether a finite float becomes infinite in a type.
+fn overflows(dtype: DType, value: f64) -> bool {
+    value.is_finite() && Tensor::scalar_f64(dtype, value).get_f64(0).is_infinite()
+}
+
+/// Whether an integer fits a type.
+fn fits(dtype: DType, value: i64) -> bool {
+    match dtype.int_range() {
+        Some((least, most)) => (least..=most).contains(&i128::from(value)),
+        None => !overflows(dtype, value as f64),
+    }
+}
+
+impl Resolver<'_> {
+    fn constant(&mut self, value: Tensor, plain: bool, span: Span) -> ExprId {
+        let id = self.module.consts.push(value);
+        self.module.literals.insert(id, plain);
+        let span = self.at(span);
+        self.module.add(Expr::Const(id), span)
+    }
+
+    /// A number or truth value.
+    pub(crate) fn literal(&mut self, e: ast::ExprId) -> ExprId {
+        let ast::Expr { kind, span } = self.ast.exprs[e];
+        let tensor = match kind {
+            ExprKind::Bool(b) => {
+                let t = Tensor::scalar_i64(DType::BOOL, b.into());
+                let id = self.module.constant(t, Span::NONE);
+                let place = self.at(span);
+                if !place.is_none() {
+                    self.module.spans.set(id, place);
+                }
+                return id;
+            }
+            ExprKind::Int { value, suffix } => {
+                // Without suffix the context decides; TVM takes int64 where int32 is too small.
+                let dtype = match suffix {
+                    NumSuffix::None if i32::try_from(value).is_ok() => Some(DType::I32),
+                    NumSuffix::None => Some(DType::I64),
+                    _ => suffix_dtype(suffix),
+                };
+                match dtype {
+                    Some(d) if !fits(d, value) => Err(format!("{value} does not fit {d}")),
+                    Some(d) => Ok((Tensor::scalar_i64(d, value), suffix)),
+                    None => Err(format!("no element type has the suffix `{suffix}`")),
+                }
+            }
+            ExprKind::Float { value, suffix } => {
+                let dtype = match suffix {
+                    NumSuffix::None => Some(DType::F32),
+                    _ => suffix_dtype(suffix),
+                };
+                match dtype {
+                    Some(d) if overflows(d, value) => Err(format!("{value:e} does not fit {d}")),
+                    Some(d) => Ok((Tensor::scalar_f64(d, value), suffix)),
+                    None => Err(format!("no element type has the suffix `{suffix}`")),
+                }
+            }
+            _ => unreachable!("a literal"),
+        };
+        match tensor {
+            Ok((t, suffix)) => self.constant(t, suffix == NumSuffix::None, span),
+            Err(message) => {
+                self.error(Diagnostic::error(codes::LITERAL, span, message));
+                self.error_expr(span)
+            }
+        }
+    }
+
+    /// `Constant(1, (10, 10), float32)`.
+    pub(crate) fn dense_constant(&mut self, args: ast::List<ast::ExprId>, span: Span) -> ExprId {
+        match self.dense(args) {
+            Ok(t) => {
+                let span = self.at(span);
+                self.module.constant(t, span)
+            }
+            Err(message) => {
+                let d = Diagnostic::error(codes::LITERAL, span, message)
+                    .note("it is written `Constant(1, (10, 10), float32)`");
+                self.error(d);
+                self.error_expr(span)
+            }
+        }
+    }
+
+    fn dense(&mut self, args: ast::List<ast::ExprId>) -> Result<Tensor, &'static str> {
+        const FORM: &str = "a dense constant has a number, a shape of numbers and an element type";
+        let ast = self.ast;
+        let (Some(value), Some(shape), Some(dtype), 3) = (
+            ast.nth(args, 0),
+            ast.nth(args, 1),
+            ast.nth(args, 2),
+            args.len(),
+        ) else {
+            return Err(FORM);
+        };
+        let dtype = self
+            .plain_name(dtype)
+            .and_then(|name| self.dtype(name))
+            .ok_or(FORM)?;
+        let extent = |e: ast::ExprId| match ast.exprs[e].kind {
+            ExprKind::Int { value, .. } if value >= 0 => Ok(value),
+            _ => Err(FORM),
+        };
+        let shape: Vec<i64> = match ast.exprs[shape].kind {
+            ExprKind::Tuple(items) => ast.list(items).map(extent).collect::<Result<_, _>>()?,
+            ExprKind::Paren(one) => vec![extent(one)?],
+            _ => return Err(FORM),
+        };
+        let element = match ast.exprs[value].kind {
+            ExprKind::Int { value, .. } if fits(dtype, value) => Tensor::scalar_i64(dtype, value),
+            ExprKind::Float { value, .. } if !overflows(dtype, value) => {
+                Tensor::scalar_f64(dtype, value)
+            }
+            ExprKind::Bool(b) => Tensor::scalar_i64(dtype, b.into()),
+            ExprKind::Int { .. } | ExprKind::Float { .. } => {
+                return Err("the number does not fit the element type");
+            }
+            _ => return Err(FORM),
+        };
+        let len = Tensor::byte_len(dtype, &shape).filter(|&len| len <= LARGEST);
+        len.ok_or("the constant is larger than a gibibyte")?;
+        let mut t = Tensor::zeros(dtype, &shape);
+        let pattern = element.bytes();
+        if pattern.iter().any(|&b| b != 0) {
+            for chunk in t.bytes_mut().chunks_exact_mut(pattern.len()) {
+                chunk.copy_from_slice(pattern);
+            }
+        }
+        Ok(t)
+    }
+}

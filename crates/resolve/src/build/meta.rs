@@ -1,0 +1,518 @@
+//! The metadata section: TVM's object graph as JSON, tensors in base64.
+//!
+//! `{"root": 1, "nodes": [{"type_key", "attrs", "keys", "data", "repr_str"}], "b64ndarrays": […]}`:
+//! node 0 is null, the root a map from type keys to arrays of objects. Tensors are only decoded
+//! when they are referred to.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Span, Symbol};
+use relax_ir::{AttrValue, Attrs, AttrsId, ConstId, Expr, ExprId, OpId};
+use relax_ops::AttrTy;
+use relax_sym::Dim;
+use relax_syntax::ast::{self, ExprKind};
+use relax_tensor::{DType, Tensor, TypeCode};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+
+use super::Resolver;
+use crate::codes;
+
+/// The first eight bytes of a tensor.
+const MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
+/// The key under which constants stand.
+const CONSTANT: &str = "relay.Constant";
+
+/// A JSON string that is borrowed where it has no escapes, however long it is.
+#[derive(Deserialize, Debug)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize, Debug, Default)]
+struct Node<'a> {
+    #[serde(borrow, default)]
+    type_key: Cow<'a, str>,
+    #[serde(borrow, default)]
+    attrs: FxHashMap<Cow<'a, str>, Text<'a>>,
+    #[serde(borrow, default)]
+    keys: Vec<Text<'a>>,
+    #[serde(default)]
+    data: Vec<usize>,
+    #[serde(borrow, default)]
+    repr_str: Option<Text<'a>>,
+}
+
+#[derive(Deserialize, Debug)]
+struct Graph<'a> {
+    root: usize,
+    #[serde(borrow)]
+    nodes: Vec<Node<'a>>,
+    #[serde(borrow, default)]
+    b64ndarrays: Vec<Text<'a>>,
+}
+
+/// The section of a file, read.
+#[derive(Debug)]
+pub(crate) struct MetaTable<'a> {
+    graph: Graph<'a>,
+    lists: FxHashMap<Symbol, Vec<usize>>,
+    /// Constants that were decoded, by position under their key.
+    constants: FxHashMap<u32, Option<ConstId>>,
+}
+
+impl<'a> MetaTable<'a> {
+    fn new(graph: Graph<'a>) -> Option<MetaTable<'a>> {
+        let root = graph.nodes.get(graph.root)?;
+        let mut lists = FxHashMap::default();
+        for (key, &list) in root.keys.iter().zip(&root.data) {
+            let list = graph.nodes.get(list)?;
+            lists.insert(Symbol::new(&key.0), list.data.clone());
+        }
+        Some(MetaTable {
+            graph,
+            lists,
+            constants: FxHashMap::default(),
+        })
+    }
+
+    fn node(&self, key: Symbol, index: u32) -> Option<&Node<'a>> {
+        let at = *self.lists.get(&key)?.get(index as usize)?;
+        self.graph.nodes.get(at)
+    }
+
+    /// The tensor of a `relay.Constant`.
+    fn tensor(&self, node: &Node<'a>) -> Result<Tensor, String> {
+        let index: Option<usize> = node.attrs.get("data").and_then(|t| t.0.parse().ok());
+        let text = index.and_then(|i| self.graph.b64ndarrays.get(i));
+        let text = text.ok_or("the constant refers to no tensor of the section")?;
+        decode_tensor(&text.0)
+    }
+
+    /// The node that an attribute's text refers to.
+    fn referred(&self, text: &str) -> Option<&Node<'a>> {
+        self.graph.nodes.get(text.parse::<usize>().ok()?)
+    }
+
+    /// A dimension: integers and arithmetic of TVM's tensor level.
+    fn dim(&self, index: usize) -> Option<Dim> {
+        // Operands stand after their operator, which a crafted section may break: a budget ends
+        // what would run in circles.
+        enum Step {
+            Look(usize),
+            Finish(usize),
+        }
+        let mut steps = vec![Step::Look(index)];
+        let mut done: Vec<Dim> = Vec::new();
+        let mut budget = 10_000;
+        while let Some(step) = steps.pop() {
+            budget -= 1;
+            if budget == 0 {
+                return None;
+            }
+            match step {
+                Step::Look(i) => {
+                    let node = self.graph.nodes.get(i)?;
+                    match &*node.type_key {
+                        "IntImm" => done.push(Dim::from(int_imm(node)?)),
+                        "tir.Any" => done.push(Dim::ANY),
+                        "tir.Add" | "tir.Sub" | "tir.Mul" | "tir.FloorDiv" | "tir.FloorMod"
+                        | "tir.Div" | "tir.Mod" | "tir.Min" | "tir.Max" => {
+                            let operand = |k: &str| node.attrs.get(k)?.0.parse().ok();
+                            steps.push(Step::Finish(i));
+                            steps.push(Step::Look(operand("b")?));
+                            steps.push(Step::Look(operand("a")?));
+                        }
+                        _ => return None,
+                    }
+                }
+                Step::Finish(i) => {
+                    let (b, a) = (done.pop()?, done.pop()?);
+                    done.push(match &*self.graph.nodes.get(i)?.type_key {
+                        "tir.Add" => &a + &b,
+                        "tir.Sub" => &a - &b,
+                        "tir.Mul" => &a * &b,
+                        "tir.FloorDiv" | "tir.Div" => a.floordiv(&b),
+                        "tir.FloorMod" | "tir.Mod" => a.modulo(&b),
+                        "tir.Min" => a.min(&b),
+                        _ => a.max(&b),
+                    });
+                }
+            }
+        }
+        done.pop()
+    }
+
+    /// The value of an attribute of an attributes object, read as the type it is declared with.
+    fn attr(&self, text: &str, ty: AttrTy, default: Option<&AttrValue>) -> Option<AttrValue> {
+        let none = default.is_some_and(AttrValue::is_none);
+        let referred = self.referred(text);
+        let null = text == "0" && none;
+        match ty {
+            AttrTy::Str | AttrTy::DType => {
+                let text = match referred {
+                    Some(n) if n.type_key == "runtime.String" => {
+                        n.repr_str.as_ref().map_or("", |t| &t.0)
+                    }
+                    _ => text,
+                };
+                if ty == AttrTy::DType {
+                    return text.parse().ok().map(AttrValue::DType);
+                }
+                Some(AttrValue::Str(text.into()))
+            }
+            AttrTy::Float => text.parse().ok().map(AttrValue::Float),
+            AttrTy::Bool => text.parse::<i64>().ok().map(|v| AttrValue::Bool(v != 0)),
+            _ if null => Some(AttrValue::None),
+            AttrTy::Int => match referred {
+                Some(n) if n.type_key == "IntImm" => int_imm(n).map(AttrValue::Int),
+                _ => text.parse().ok().map(AttrValue::Int),
+            },
+            _ => self.object(text.parse().ok()?, 8),
+        }
+    }
+
+    /// An object as a value; nesting deeper than `depth` has none.
+    fn object(&self, index: usize, depth: u32) -> Option<AttrValue> {
+        let node = self.graph.nodes.get(index)?;
+        Some(match &*node.type_key {
+            "" => AttrValue::None,
+            "IntImm" => {
+                let v = int_imm(node)?;
+                if node.attrs.get("dtype").is_some_and(|t| t.0 == "bool") {
+                    AttrValue::Bool(v != 0)
+                } else {
+                    AttrValue::Int(v)
+                }
+            }
+            "FloatImm" => AttrValue::Float(node.attrs.get("value")?.0.parse().ok()?),
+            "runtime.String" => {
+                AttrValue::Str(node.repr_str.as_ref().map_or("", |t| &t.0).into())
+            }
+            "Array" if depth > 0 => {
+                let items: Option<Arc<[AttrValue]>> =
+                    node.data.iter().map(|&i| self.object(i, depth - 1)).collect();
+                AttrValue::Array(items?)
+            }
+            _ => {
+                let d = self.dim(index)?;
+                match d.as_const() {
+                    Some(v) => AttrValue::Int(v),
+                    None => AttrValue::Dim(d),
+                }
+            }
+        })
+    }
+}
+
+fn int_imm(node: &Node<'_>) -> Option<i64> {
+    node.attrs.get("value")?.0.parse().ok()
+}
+
+/// A tensor in TVM's layout: magic, a reserved word, device (two `int32`), rank (`int32`), element
+/// type (code, bits, lanes), extents (`int64`), number of bytes, data; in base64.
+pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
+    let clean: Cow<'_, [u8]> = if text.bytes().any(|b| b.is_ascii_whitespace()) {
+        text.bytes().filter(|b| !b.is_ascii_whitespace()).collect()
+    } else {
+        text.as_bytes().into()
+    };
+    let bytes = base64_simd::STANDARD
+        .decode_to_vec(&clean[..])
+        .map_err(|_| "the tensor is no valid base64")?;
+    drop(clean);
+    let cut = || "the tensor is cut off".to_string();
+    let word = |at: usize| -> Result<u64, String> {
+        let bytes = bytes.get(at..at + 8).ok_or_else(cut)?;
+        Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
+    };
+    if word(0)? != MAGIC {
+        return Err("the tensor does not begin as TVM's tensors do".into());
+    }
+    let rank = word(24)? as u32 as usize;
+    if rank > 1000 {
+        return Err(format!("the tensor claims {rank} axes"));
+    }
+    let kind = (word(24)? >> 32) as u32;
+    let (code, bits, lanes) = (kind as u8, (kind >> 8) as u8, (kind >> 16) as u16);
+    let code = match code {
+        0 => TypeCode::Int,
+        1 => TypeCode::UInt,
+        2 => TypeCode::Float,
+        4 => TypeCode::BFloat,
+        _ => return Err(format!("the tensor's element type has the unknown code {code}")),
+    };
+    let dtype = DType { code, bits, lanes };
+    if !matches!(bits, 1 | 4 | 8 | 16 | 32 | 64) || lanes == 0 {
+        return Err(format!("the tensor's elements have {bits} bits, {lanes} lanes"));
+    }
+    let shape: Vec<i64> = (0..rank)
+        .map(|i| word(32 + 8 * i).map(|w| w as i64))
+        .collect::<Result<_, _>>()?;
+    let data = 40 + 8 * rank;
+    let stated = word(data - 8)?;
+    let len = Tensor::byte_len(dtype, &shape);
+    if len.map(|l| l as u64) != Some(stated) {
+        return Err(format!("the tensor's shape does not take {stated} bytes"));
+    }
+    let end = data.checked_add(stated as usize).ok_or_else(cut)?;
+    if end > bytes.len() {
+        return Err(cut());
+    }
+    // Large tensors stay where they were decoded to; the header is a multiple of eight bytes.
+    if stated > 64 {
+        let owner = Arc::new(bytes);
+        if let Some(t) = Tensor::from_owner(dtype, &shape, owner.clone(), data) {
+            return Ok(t);
+        }
+        return Tensor::from_bytes(dtype, &shape, &owner[data..end]).ok_or_else(cut);
+    }
+    Tensor::from_bytes(dtype, &shape, &bytes[data..end]).ok_or_else(cut)
+}
+
+impl Resolver<'_> {
+    /// Reads the section's graph, if the file has one.
+    pub(crate) fn metadata_section(&mut self) {
+        let Some(span) = self.ast.metadata else {
+            return;
+        };
+        let text = self.file.slice(span);
+        let mut parser = serde_json::Deserializer::from_str(text);
+        match Graph::deserialize(&mut parser) {
+            Ok(graph) => match MetaTable::new(graph) {
+                Some(table) => {
+                    if table.lists.keys().any(|k| *k != CONSTANT) {
+                        self.module.metadata.raw = Some(text.into());
+                    }
+                    self.meta = Some(table);
+                }
+                None => self.bad_metadata(span, "its root is not a map of lists"),
+            },
+            Err(e) => {
+                let at = offset(text, e.line(), e.column());
+                let place = Span::new(span.start + at, span.start + at);
+                self.bad_metadata(place, &e.to_string());
+            }
+        }
+    }
+
+    fn bad_metadata(&mut self, span: Span, why: &str) {
+        self.meta_failed = true;
+        let d = Diagnostic::error(codes::METADATA, span, "the metadata section cannot be read");
+        self.error(d.primary(why));
+    }
+
+    /// `meta[key][index]` as an expression.
+    pub(crate) fn meta_expr(&mut self, key: Symbol, index: u32, span: Span) -> ExprId {
+        if key != CONSTANT {
+            if self.meta_entry(key, index, span) {
+                let message = format!("`meta[{key}][{index}]` is no expression");
+                self.error(Diagnostic::error(codes::META_REF, span, message));
+            }
+            return self.error_expr(span);
+        }
+        if let Some(table) = &self.meta
+            && let Some(&known) = table.constants.get(&index)
+        {
+            return self.const_expr(known, span);
+        }
+        if self.meta.is_none() && !self.meta_failed && self.options.stub_constants {
+            return self.stub_constant(span);
+        }
+        if !self.meta_entry(key, index, span) {
+            return self.error_expr(span);
+        }
+        let Some(table) = &self.meta else {
+            return self.error_expr(span);
+        };
+        let decoded = match table.node(key, index) {
+            Some(node) => table.tensor(node),
+            None => return self.error_expr(span),
+        };
+        let id = match decoded {
+            Ok(tensor) => Some(self.module.consts.push(tensor)),
+            Err(why) => {
+                let message = format!("`meta[{key}][{index}]` cannot be read");
+                let d = Diagnostic::error(codes::METADATA, span, message).primary(why);
+                self.error(d);
+                None
+            }
+        };
+        if let Some(table) = &mut self.meta {
+            table.constants.insert(index, id);
+        }
+        self.const_expr(id, span)
+    }
+
+    fn const_expr(&mut self, id: Option<ConstId>, span: Span) -> ExprId {
+        match id {
+            Some(id) => {
+                let span = self.at(span);
+                self.module.add(Expr::Const(id), span)
+            }
+            None => self.error_expr(span),
+        }
+    }
+
+    /// Whether the section has this entry; reports it otherwise.
+    fn meta_entry(&mut self, key: Symbol, index: u32, span: Span) -> bool {
+        if self.meta_failed {
+            return false;
+        }
+        let message = match &self.meta {
+            None => {
+                let message = "this refers to a metadata section, which the file does not have";
+                let d = Diagnostic::error(codes::META_REF, span, message).note(
+                    "`--stub-constants` gives such constants placeholders of zeros, typed by \
+                     the comments that TVM prints after them",
+                );
+                if self.first_report('M', Symbol::new("")) {
+                    self.error(d);
+                }
+                return false;
+            }
+            Some(table) => match table.lists.get(&key) {
+                None => format!("the metadata section has nothing under `{key}`"),
+                Some(list) if list.len() <= index as usize => {
+                    let n = super::pattern::count(list.len(), "entry");
+                    let n = n.replace("entrys", "entries");
+                    format!("the metadata section has only {n} under `{key}`")
+                }
+                Some(_) => return true,
+            },
+        };
+        self.error(Diagnostic::error(codes::META_REF, span, message));
+        false
+    }
+
+    /// A placeholder of zeros for a constant whose metadata section is missing. Its type is in
+    /// the comment that TVM prints after it: `/* ty=Tensor[(64), float32] */`.
+    fn stub_constant(&mut self, span: Span) -> ExprId {
+        let after = Span::new(span.end, self.file.span().end);
+        let ty = self.file.slice(after).trim_start();
+        let ty = ty.strip_prefix("/*").map(str::trim_start);
+        let ty = ty.and_then(|t| t.strip_prefix("ty=")?.split_once("*/"));
+        match ty.and_then(|(t, _)| stub(t.trim())) {
+            Some(t) => {
+                let span = self.at(span);
+                self.module.constant(t, span)
+            }
+            None => {
+                let message = "the type of this constant cannot be told";
+                let d = Diagnostic::error(codes::META_REF, span, message).note(
+                    "the metadata section is missing, and no comment such as \
+                     `/* ty=Tensor[(64), float32] */` follows",
+                );
+                self.error(d);
+                self.error_expr(span)
+            }
+        }
+    }
+
+    /// `meta[…]` as a dimension.
+    pub(crate) fn meta_dim(&mut self, e: ast::ExprId, failed: &mut bool) -> Dim {
+        let ast::Expr { kind, span } = self.ast.exprs[e];
+        let ExprKind::Meta { key, index } = kind else {
+            *failed = true;
+            return Dim::ANY;
+        };
+        if !self.meta_entry(key, index, span) {
+            *failed = true;
+            return Dim::ANY;
+        }
+        let found = self.meta.as_ref().and_then(|table| {
+            let at = *table.lists.get(&key)?.get(index as usize)?;
+            table.dim(at)
+        });
+        found.unwrap_or_else(|| {
+            *failed = true;
+            let message = format!("`meta[{key}][{index}]` is no dimension");
+            self.error(Diagnostic::error(codes::META_REF, span, message));
+            Dim::ANY
+        })
+    }
+
+    /// `meta[…]` as an attribute's value: a string, number or list; other objects by reference.
+    pub(crate) fn meta_attr(
+        &mut self,
+        key: Symbol,
+        index: u32,
+        span: Span,
+        good: &mut bool,
+    ) -> AttrValue {
+        if !self.meta_entry(key, index, span) {
+            *good = false;
+            return AttrValue::None;
+        }
+        let found = self.meta.as_ref().and_then(|table| {
+            let at = *table.lists.get(&key)?.get(index as usize)?;
+            table.object(at, 8)
+        });
+        found.unwrap_or(AttrValue::Meta(key, index))
+    }
+
+    /// The attributes of a call, given as an object of the section.
+    pub(crate) fn meta_op_attrs(
+        &mut self,
+        op: OpId,
+        key: Symbol,
+        index: u32,
+        span: Span,
+    ) -> AttrsId {
+        if !self.meta_entry(key, index, span) {
+            return self.default_attrs(op);
+        }
+        let schema = self.schema(op);
+        let Some(table) = &self.meta else {
+            return self.default_attrs(op);
+        };
+        let Some(node) = table.node(key, index) else {
+            return self.default_attrs(op);
+        };
+        let mut out: Vec<(Symbol, AttrValue)> = Vec::with_capacity(schema.attrs.len());
+        let mut bad = None;
+        for a in &schema.attrs {
+            let value = match node.attrs.get(a.name.as_str()) {
+                Some(text) => table.attr(&text.0, a.ty, a.default.as_ref()),
+                None => a.default.clone(),
+            };
+            if value.is_none() {
+                bad = Some(a.name);
+            }
+            out.push((a.name, value.unwrap_or(AttrValue::None)));
+        }
+        if let Some(name) = bad {
+            let message = format!("`meta[{key}][{index}]` has no usable `{name}`");
+            self.error(Diagnostic::error(codes::META_REF, span, message));
+        }
+        self.module.make_attrs(out.into_iter().collect::<Attrs>())
+    }
+}
+
+/// A tensor of zeros of a type as TVM's comments show it.
+fn stub(ty: &str) -> Option<Tensor> {
+    let Some(inside) = ty.strip_prefix("Tensor[(") else {
+        return Some(Tensor::zeros(ty.parse().ok()?, &[]));
+    };
+    let (dims, dtype) = inside.strip_suffix(']')?.split_once(')')?;
+    let dtype: DType = dtype.trim_start_matches(',').trim().parse().ok()?;
+    let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
+    let shape: Vec<i64> = dims.map(|d| d.parse().ok()).collect::<Option<_>>()?;
+    Tensor::byte_len(dtype, &shape).filter(|&len| len < 1 << 32)?;
+    Some(Tensor::zeros(dtype, &shape))
+}
+
+/// The byte offset of a one-based line and column.
+fn offset(text: &str, line: usize, column: usize) -> u32 {
+    let mut start = 0;
+    for _ in 1..line {
+        match text[start..].find('\n') {
+            Some(i) => start += i + 1,
+            None => break,
+        }
+    }
+    let mut at = (start + column.saturating_sub(1)).min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at as u32
+}

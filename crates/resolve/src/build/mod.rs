@@ -1,0 +1,205 @@
+//! Syntax tree to module: the state that all parts share, and the order of work.
+
+mod attrs;
+mod call;
+mod dims;
+mod expr;
+mod function;
+mod items;
+mod literal;
+mod meta;
+mod names;
+mod pattern;
+mod prelude;
+mod program;
+mod relation;
+mod scalar;
+mod scope;
+mod stmt;
+mod types;
+mod user_op;
+
+use relax_base::{Diagnostic, Diagnostics, SourceFile, Span, Symbol};
+use relax_ir::{
+    AdtId, AttrsId, CtorId, ExprId, FuncId, GlobalId, Module, OpId, RelId, TypeId, VarId,
+};
+use relax_ops::{Registry, registry};
+use relax_sym::DimVar;
+use relax_syntax::ast::{self, Ast};
+use relax_tensor::DType;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use expr::Task;
+use function::FnFrame;
+use meta::MetaTable;
+use scope::Scopes;
+use stmt::{Flow, Pending};
+
+/// How texts are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Gives constants whose metadata section is missing a placeholder of zeros, typed by the
+    /// comment that TVM prints after them.
+    pub stub_constants: bool,
+}
+
+/// Resolves a tree that was parsed from `file`.
+pub fn resolve(ast: &Ast, file: &SourceFile, options: &Options) -> (Module, Diagnostics) {
+    let mut r = Resolver::new(ast, file, options);
+    r.file_items();
+    r.prelude_items();
+    if r.diags.len() > 1 {
+        r.diags.sort();
+    }
+    (r.module, r.diags)
+}
+
+/// Where a dimension variable that is not known may be bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DimMode {
+    /// Here: a signature, `match_shape`, `match_cast`.
+    Bind,
+    /// Not here.
+    Reject,
+}
+
+struct Resolver<'a> {
+    ast: &'a Ast,
+    file: &'a SourceFile,
+    options: &'a Options,
+    registry: &'static Registry,
+    module: Module,
+    diags: Diagnostics,
+    scopes: Scopes,
+    /// Whether nodes get places: false for the prelude, which is in no source map.
+    places: bool,
+
+    globals: FxHashMap<Symbol, GlobalId>,
+    ctors: FxHashMap<Symbol, CtorId>,
+    adts: FxHashMap<Symbol, AdtId>,
+    relations: FxHashMap<Symbol, RelId>,
+    user_ops: FxHashMap<Symbol, OpId>,
+    op_names: FxHashMap<Symbol, Option<OpId>>,
+    dtypes: FxHashMap<Symbol, Option<DType>>,
+    prelude_queue: Vec<prelude::Wanted>,
+    /// Number of fields of each constructor, known before the fields are resolved.
+    ctor_fields: Vec<u32>,
+    /// Number of parameters of each data type, likewise.
+    adt_params: Vec<u32>,
+
+    /// Graph bindings. TVM's printer numbers them through the whole module and refers to them from
+    /// other branches than the one that binds them, so they have no scope.
+    graph: FxHashMap<u32, ExprId>,
+    /// Free variables of an expression file; `None` inside a definition.
+    free: Option<Vec<VarId>>,
+    free_names: FxHashMap<Symbol, VarId>,
+    /// Names already reported in this item: one mistake, one error.
+    reported: FxHashSet<(char, Symbol)>,
+    dim_mode: DimMode,
+    new_dims: Vec<DimVar>,
+
+    tasks: Vec<Task>,
+    values: Vec<ExprId>,
+    /// Patterns of the clauses whose match is not finished.
+    clause_patterns: Vec<relax_ir::PatId>,
+    pending: Vec<Pending>,
+    flows: Vec<Flow>,
+    fns: Vec<FnFrame>,
+    last_fn: Option<FuncId>,
+
+    default_attrs: FxHashMap<OpId, AttrsId>,
+    schemas: FxHashMap<OpId, std::rc::Rc<attrs::Schema>>,
+    meta: Option<MetaTable<'a>>,
+    meta_failed: bool,
+}
+
+impl<'a> Resolver<'a> {
+    fn new(ast: &'a Ast, file: &'a SourceFile, options: &'a Options) -> Self {
+        Resolver {
+            ast,
+            file,
+            options,
+            registry: registry(),
+            module: Module::new(),
+            diags: Diagnostics::new(),
+            scopes: Scopes::default(),
+            places: true,
+            globals: FxHashMap::default(),
+            ctors: FxHashMap::default(),
+            adts: FxHashMap::default(),
+            relations: FxHashMap::default(),
+            user_ops: FxHashMap::default(),
+            op_names: FxHashMap::default(),
+            dtypes: FxHashMap::default(),
+            prelude_queue: Vec::new(),
+            ctor_fields: Vec::new(),
+            adt_params: Vec::new(),
+            graph: FxHashMap::default(),
+            free: None,
+            free_names: FxHashMap::default(),
+            reported: FxHashSet::default(),
+            dim_mode: DimMode::Reject,
+            new_dims: Vec::new(),
+            tasks: Vec::new(),
+            values: Vec::new(),
+            clause_patterns: Vec::new(),
+            pending: Vec::new(),
+            flows: Vec::new(),
+            fns: Vec::new(),
+            last_fn: None,
+            default_attrs: FxHashMap::default(),
+            schemas: FxHashMap::default(),
+            meta: None,
+            meta_failed: false,
+        }
+    }
+
+    /// The place to record for a span of the tree.
+    fn at(&self, span: Span) -> Span {
+        if self.places { span } else { Span::NONE }
+    }
+
+    fn error(&mut self, d: Diagnostic) {
+        self.diags.push(d);
+    }
+
+    /// Whether this name has not been reported as unknown in this item; `sort` tells apart names
+    /// of different sorts.
+    fn first_report(&mut self, sort: char, name: Symbol) -> bool {
+        self.reported.insert((sort, name))
+    }
+
+    fn error_expr(&mut self, span: Span) -> ExprId {
+        let span = self.at(span);
+        self.module.add(relax_ir::Expr::Error, span)
+    }
+
+    fn error_type(&mut self) -> TypeId {
+        self.module.types.error()
+    }
+
+    /// The built-in operator of that name, remembered per name.
+    fn builtin_op(&mut self, name: Symbol) -> Option<OpId> {
+        let registry = self.registry;
+        *self
+            .op_names
+            .entry(name)
+            .or_insert_with(|| registry.find(name.as_str()))
+    }
+
+    /// The element type of that name, remembered per name.
+    fn dtype(&mut self, name: Symbol) -> Option<DType> {
+        *self.dtypes.entry(name).or_insert_with(|| {
+            let text = name.as_str();
+            text.parse().ok().filter(|_| !text.is_empty() && text != "void")
+        })
+    }
+
+    /// The text of a tree's expression that is a plain name.
+    fn plain_name(&self, e: ast::ExprId) -> Option<Symbol> {
+        match self.ast.exprs[e].kind {
+            ast::ExprKind::Name(name) => Some(name),
+            _ => None,
+        }
+    }
+}

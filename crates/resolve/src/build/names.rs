@@ -1,0 +1,194 @@
+//! Looking up names, and what to say when they are not there.
+
+use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_ir::{Expr, ExprId, OpId, Var, VarStyle};
+
+use super::Resolver;
+use super::scope::TypeName;
+use crate::codes;
+
+impl Resolver<'_> {
+    pub(crate) fn local(&mut self, name: Symbol, span: Span) {
+        let var = self
+            .scopes
+            .local(name)
+            .or_else(|| self.free_names.get(&name).copied());
+        let expr = match var {
+            Some(var) => Expr::Var(var),
+            None => self.unknown_local(name, span),
+        };
+        let place = self.at(span);
+        let id = self.module.add(expr, place);
+        self.values.push(id);
+    }
+
+    /// In an expression file, makes a free variable (with a warning); reports an error elsewhere.
+    pub(crate) fn unknown_local(&mut self, name: Symbol, span: Span) -> Expr {
+        if let Some(free) = &mut self.free {
+            let var = self.module.vars.push(Var {
+                name,
+                ty: None,
+                span,
+                style: VarStyle::Free,
+            });
+            free.push(var);
+            self.free_names.insert(name, var);
+            let message = format!("`%{name}` is not declared; it is taken as a free variable");
+            let d = Diagnostic::warning(codes::UNDECLARED_FREE, span, message)
+                .note(format!("declare it before the expression: `free_var %{name}: …;`"));
+            self.error(d);
+            return Expr::Var(var);
+        }
+        if self.first_report('%', name) {
+            let near = did_you_mean(name.as_str(), self.scopes.local_names());
+            let mut d = Diagnostic::error(
+                codes::UNKNOWN_LOCAL,
+                span,
+                format!("there is no variable `%{name}` here"),
+            );
+            if let Some(near) = near {
+                d = d.suggest(format!("did you mean `%{near}`?"), span, format!("%{near}"));
+            } else if self.globals.contains_key(&name) {
+                d = d.suggest(format!("did you mean `@{name}`?"), span, format!("@{name}"));
+            } else {
+                d = d.primary("not bound before this place, or bound in another scope");
+            }
+            self.error(d);
+        }
+        Expr::Error
+    }
+
+    pub(crate) fn graph_var(&mut self, index: u32, span: Span) {
+        let value = match self.graph.get(&index) {
+            Some(&value) => value,
+            None => {
+                let name = Symbol::new(&index.to_string());
+                if self.first_report('#', name) {
+                    let message = format!("`%{index}` has not been bound before this place");
+                    let d = Diagnostic::error(codes::UNKNOWN_GRAPH, span, message)
+                        .note("graph variables are bound by `%0 = …;` and used after that");
+                    self.error(d);
+                }
+                self.error_expr(span)
+            }
+        };
+        self.values.push(value);
+    }
+
+    pub(crate) fn global(&mut self, name: Symbol, span: Span) -> ExprId {
+        let found = self.globals.get(&name).copied();
+        let expr = match found.or_else(|| self.prelude_global(name)) {
+            Some(id) => Expr::Global(id),
+            None => {
+                if self.first_report('@', name) {
+                    let names = self.module.globals.values().map(|g| g.name.as_str());
+                    let near = did_you_mean(name.as_str(), names);
+                    let message = format!("there is no global `@{name}`");
+                    let mut d = Diagnostic::error(codes::UNKNOWN_GLOBAL, span, message);
+                    if let Some(near) = near {
+                        d = d.suggest(
+                            format!("did you mean `@{near}`?"),
+                            span,
+                            format!("@{near}"),
+                        );
+                    } else if self.scopes.local(name).is_some() {
+                        d = d.suggest(
+                            format!("did you mean `%{name}`?"),
+                            span,
+                            format!("%{name}"),
+                        );
+                    }
+                    self.error(d);
+                }
+                Expr::Error
+            }
+        };
+        let span = self.at(span);
+        self.module.add(expr, span)
+    }
+
+    /// The operator of that name: an `op` item of the module, of the prelude, or built in.
+    pub(crate) fn op_named(&mut self, name: Symbol) -> Option<OpId> {
+        if let Some(&id) = self.user_ops.get(&name) {
+            return Some(id);
+        }
+        let builtin = self.builtin_op(name);
+        builtin.or_else(|| self.prelude_op(name))
+    }
+
+    /// A bare name as the callee of a call, or an operator as a value; constructors without fields
+    /// are called at once, as TVM does.
+    pub(crate) fn bare_name(&mut self, name: Symbol, span: Span) -> ExprId {
+        let id = self.callee_name(name, span, false);
+        if let Expr::Ctor(ctor) = self.module.exprs[id]
+            && self.ctor_arity(ctor) == 0
+        {
+            let place = self.at(span);
+            return self.module.call(id, &[], place);
+        }
+        id
+    }
+
+    /// A bare name: a constructor or an operator.
+    pub(crate) fn callee_name(&mut self, name: Symbol, span: Span, called: bool) -> ExprId {
+        let place = self.at(span);
+        if let Some(ctor) = self.ctor_named(name) {
+            return self.module.add(Expr::Ctor(ctor), place);
+        }
+        if let Some(op) = self.op_named(name) {
+            return self.module.add(Expr::Op(op), place);
+        }
+        self.unknown_name(name, span, called);
+        self.module.add(Expr::Error, place)
+    }
+
+    fn unknown_name(&mut self, name: Symbol, span: Span, called: bool) {
+        if !self.first_report('a', name) {
+            return;
+        }
+        if let Some(TypeName::Dim(_)) = self.scopes.type_name(name) {
+            let d = Diagnostic::error(
+                codes::UNKNOWN_NAME,
+                span,
+                format!("`{name}` is a dimension variable, which is no value by itself"),
+            )
+            .note(format!("`shape({name})` is a shape value"));
+            return self.error(d);
+        }
+        let what = if called {
+            "operator or constructor"
+        } else {
+            "operator, constructor or dimension"
+        };
+        let message = format!("there is no {what} `{name}`");
+        let d = Diagnostic::error(codes::UNKNOWN_NAME, span, message);
+        let sigil = if self.scopes.local(name).is_some() || self.free_names.contains_key(&name) {
+            Some('%')
+        } else if self.globals.contains_key(&name) {
+            Some('@')
+        } else {
+            None
+        };
+        let d = if let Some(sigil) = sigil {
+            d.suggest(
+                format!("did you mean `{sigil}{name}`?"),
+                span,
+                format!("{sigil}{name}"),
+            )
+        } else {
+            let ops = self.registry.iter().map(|(_, op)| op.name);
+            let ctors = self.module.ctors.values().map(|c| c.name.as_str());
+            let user = self.user_ops.keys().map(|n| n.as_str());
+            match did_you_mean(name.as_str(), ops.chain(ctors).chain(user)) {
+                Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
+                None if !called => d.suggest(
+                    format!("did you mean the local variable `%{name}`?"),
+                    span,
+                    format!("%{name}"),
+                ),
+                None => d,
+            }
+        };
+        self.error(d);
+    }
+}

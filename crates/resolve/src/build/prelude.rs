@@ -1,0 +1,141 @@
+//! The prelude: definitions that a module may use without writing them.
+//!
+//! A definition is merged into the module when a name is used that the module does not define, and
+//! with it, in turn, what it uses. Merged items have no places: the prelude is in no source map.
+
+use std::sync::{Arc, OnceLock};
+
+use relax_base::{SourceFile, SourceMap, Symbol};
+use relax_ir::{AdtId, CtorId, GlobalId, OpId, RelId};
+use relax_syntax::ast::{Ast, ItemKind};
+use rustc_hash::FxHashMap;
+
+use super::Resolver;
+
+static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/prelude.rs"));
+
+/// What sort of name is looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Sort {
+    Global,
+    Type,
+    Ctor,
+    Relation,
+    Op,
+}
+
+/// An item of the prelude that the module uses and that is still to be resolved.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    file: usize,
+    item: usize,
+}
+
+struct Prelude {
+    files: Vec<(Arc<SourceFile>, Ast)>,
+    names: FxHashMap<(Sort, Symbol), Wanted>,
+}
+
+fn prelude() -> &'static Prelude {
+    static PRELUDE: OnceLock<Prelude> = OnceLock::new();
+    PRELUDE.get_or_init(|| {
+        let mut map = SourceMap::new();
+        let mut all = Prelude {
+            files: Vec::new(),
+            names: FxHashMap::default(),
+        };
+        for (name, text) in FILES {
+            let Some(source) = map.add(*name, *text) else {
+                continue;
+            };
+            let parsed = relax_syntax::parse(&source);
+            debug_assert!(!parsed.diagnostics.has_errors(), "the prelude parses: {name}");
+            let ast = parsed.ast;
+            let file = all.files.len();
+            for (item, it) in ast.items.iter().enumerate() {
+                let at = Wanted { file, item };
+                let mut add = |sort, name| all.names.insert((sort, name), at);
+                match it.kind {
+                    ItemKind::Def { name, .. } => add(Sort::Global, name),
+                    ItemKind::PrimFunc(p) => add(Sort::Global, p.name),
+                    ItemKind::Rel(r) => add(Sort::Relation, r.name),
+                    ItemKind::Op(o) => add(Sort::Op, o.name),
+                    ItemKind::TypeDef(def) => {
+                        for c in ast.list(def.ctors) {
+                            add(Sort::Ctor, ast.ctors[c].name);
+                        }
+                        add(Sort::Type, def.name)
+                    }
+                    _ => None,
+                };
+            }
+            all.files.push((source, ast));
+        }
+        all
+    })
+}
+
+impl Resolver<'_> {
+    /// Works in a file of the prelude for a while.
+    fn in_prelude(&mut self, file: usize, work: impl FnOnce(&mut Self)) {
+        let (source, ast) = &prelude().files[file];
+        let old = (self.ast, self.file, self.places);
+        (self.ast, self.file, self.places) = (ast, source, false);
+        work(self);
+        (self.ast, self.file, self.places) = old;
+    }
+
+    /// Declares the item behind a name; whether there is one.
+    fn want(&mut self, sort: Sort, name: Symbol) -> bool {
+        let Some(&at) = prelude().names.get(&(sort, name)) else {
+            return false;
+        };
+        let item = &prelude().files[at.file].1.items[at.item];
+        if let ItemKind::TypeDef(def) = item.kind
+            && self.adts.contains_key(&def.name)
+        {
+            // The module defines a type of this name that lacks the constructor asked for: its
+            // own type stands, and the name is unknown.
+            return false;
+        }
+        let mut first = false;
+        self.in_prelude(at.file, |r| {
+            first = r.declare(item, true);
+        });
+        if first {
+            self.prelude_queue.push(at);
+        }
+        first
+    }
+
+    pub(crate) fn prelude_global(&mut self, name: Symbol) -> Option<GlobalId> {
+        self.want(Sort::Global, name).then(|| self.globals[&name])
+    }
+    pub(crate) fn prelude_adt(&mut self, name: Symbol) -> Option<AdtId> {
+        self.want(Sort::Type, name).then(|| self.adts[&name])
+    }
+    pub(crate) fn prelude_ctor(&mut self, name: Symbol) -> Option<CtorId> {
+        if self.want(Sort::Ctor, name) {
+            self.ctors.get(&name).copied()
+        } else {
+            None
+        }
+    }
+    pub(crate) fn prelude_relation(&mut self, name: Symbol) -> Option<RelId> {
+        self.want(Sort::Relation, name)
+            .then(|| self.relations[&name])
+    }
+    pub(crate) fn prelude_op(&mut self, name: Symbol) -> Option<OpId> {
+        self.want(Sort::Op, name).then(|| self.user_ops[&name])
+    }
+
+    /// Resolves what the module uses of the prelude.
+    pub(crate) fn prelude_items(&mut self) {
+        while let Some(at) = self.prelude_queue.pop() {
+            self.reported.clear();
+            self.in_prelude(at.file, |r| {
+                r.define(&r.ast.items[at.item], true);
+            });
+        }
+    }
+}

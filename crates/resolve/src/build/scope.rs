@@ -1,0 +1,105 @@
+//! What names mean at a point of the text.
+//!
+//! Names live in flat maps; entering a scope remembers the length of the undo log, leaving it
+//! plays the log back. No scope allocates.
+
+use relax_base::Symbol;
+use relax_ir::{TypeParamId, VarId};
+use relax_sym::DimVar;
+use rustc_hash::FxHashMap;
+
+/// What a bare name in a type means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TypeName {
+    /// A type parameter.
+    Param(TypeParamId),
+    /// A dimension variable.
+    Dim(DimVar),
+}
+
+/// The end of the undo log when a scope was entered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark(u32);
+
+enum Undo {
+    Local(Symbol, Option<VarId>),
+    Type(Symbol, Option<TypeName>),
+}
+
+/// The scopes.
+#[derive(Default)]
+pub(crate) struct Scopes {
+    locals: FxHashMap<Symbol, VarId>,
+    types: FxHashMap<Symbol, TypeName>,
+    undo: Vec<Undo>,
+}
+
+impl Scopes {
+    /// Enters a scope.
+    pub(crate) fn enter(&self) -> Mark {
+        Mark(self.undo.len() as u32)
+    }
+    /// Leaves the scope entered at `mark`, and all inside it.
+    pub(crate) fn leave(&mut self, mark: Mark) {
+        while self.undo.len() > mark.0 as usize {
+            match self.undo.pop() {
+                Some(Undo::Local(name, Some(old))) => {
+                    self.locals.insert(name, old);
+                }
+                Some(Undo::Local(name, None)) => {
+                    self.locals.remove(&name);
+                }
+                Some(Undo::Type(name, Some(old))) => {
+                    self.types.insert(name, old);
+                }
+                Some(Undo::Type(name, None)) => {
+                    self.types.remove(&name);
+                }
+                None => {}
+            }
+        }
+    }
+    /// Leaves a scope but keeps the dimension variables bound in it (a dataflow block).
+    pub(crate) fn leave_keeping_dims(&mut self, mark: Mark) {
+        let kept: Vec<(Symbol, TypeName)> = self.undo[mark.0 as usize..]
+            .iter()
+            .filter_map(|u| match u {
+                Undo::Type(name, _) => Some((*name, *self.types.get(name)?)),
+                Undo::Local(..) => None,
+            })
+            .collect();
+        self.leave(mark);
+        for (name, what) in kept {
+            self.bind_type(name, what);
+        }
+    }
+    /// Binds a local variable.
+    pub(crate) fn bind(&mut self, name: Symbol, var: VarId) {
+        let old = self.locals.insert(name, var);
+        self.undo.push(Undo::Local(name, old));
+    }
+    /// Binds a name in types.
+    pub(crate) fn bind_type(&mut self, name: Symbol, what: TypeName) {
+        let old = self.types.insert(name, what);
+        self.undo.push(Undo::Type(name, old));
+    }
+    /// The local variable of that name.
+    pub(crate) fn local(&self, name: Symbol) -> Option<VarId> {
+        self.locals.get(&name).copied()
+    }
+    /// What a name means in types.
+    pub(crate) fn type_name(&self, name: Symbol) -> Option<TypeName> {
+        if self.types.is_empty() {
+            return None;
+        }
+        self.types.get(&name).copied()
+    }
+    /// The names of all locals in scope, in no order.
+    pub(crate) fn local_names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.locals.keys().map(|s| s.as_str())
+    }
+    /// The names known in types, in no order.
+    pub(crate) fn type_names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.types.keys().map(|s| s.as_str())
+    }
+}

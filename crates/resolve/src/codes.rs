@@ -1,0 +1,85 @@
+//! The codes of the diagnostics of this room; each has a page in `docs/errors/`.
+
+use relax_base::Code;
+
+/// A local variable is not in scope.
+pub const UNKNOWN_LOCAL: Code = Code(201);
+/// A global is not defined.
+pub const UNKNOWN_GLOBAL: Code = Code(202);
+/// A bare name is neither an operator nor a constructor.
+pub const UNKNOWN_NAME: Code = Code(203);
+/// A type is not defined.
+pub const UNKNOWN_TYPE: Code = Code(204);
+/// A name is defined twice.
+pub const DUPLICATE: Code = Code(205);
+/// A graph variable is used before it is bound.
+pub const UNKNOWN_GRAPH: Code = Code(206);
+/// A free variable of an expression file is not declared (a warning).
+pub const UNDECLARED_FREE: Code = Code(207);
+/// A construct stands where it has no meaning.
+pub const MISPLACED: Code = Code(208);
+/// The version header names a version that is not known.
+pub const VERSION: Code = Code(209);
+/// A constructor pattern has the wrong number of fields, or names no constructor.
+pub const PATTERN: Code = Code(210);
+/// A relation is not defined, or its text is not understood.
+pub const RELATION: Code = Code(211);
+/// A numeric literal does not fit its type.
+pub const LITERAL: Code = Code(212);
+/// The metadata section cannot be read.
+pub const METADATA: Code = Code(213);
+/// A reference into the metadata section finds nothing.
+pub const META_REF: Code = Code(214);
+/// A data type definition contradicts itself.
+pub const DATA_TYPE: Code = Code(215);
+/// An `output` names something that is not bound in its dataflow block.
+pub const OUTPUT: Code = Code(216);
+/// A kind does not fit, or is not known.
+pub const KIND: Code = Code(310);
+/// A type has the wrong number of arguments.
+pub const TYPE_ARITY: Code = Code(311);
+/// A type is written in a way that means nothing.
+pub const TYPE_FORM: Code = Code(312);
+/// A dimension variable is not bound.
+pub const UNKNOWN_DIM: Code = Code(410);
+/// A dimension expression has no value.
+pub const DIM_FORM: Code = Code(411);
+/// An operator is called with the wrong number of arguments.
+pub const OP_ARITY: Code = Code(510);
+/// An operator has no such attribute.
+pub const UNKNOWN_ATTR: Code = Code(511);
+/// An attribute's value has the wrong type.
+pub const ATTR_TYPE: Code = Code(512);
+/// A required attribute is missing.
+pub const MISSING_ATTR: Code = Code(513);
+/// Attributes stand where nothing takes them, or twice.
+pub const ATTR_PLACE: Code = Code(514);
+/// A name inside a tensor program is not known.
+pub const PROGRAM_NAME: Code = Code(850);
+/// Element types inside a tensor program do not fit.
+pub const PROGRAM_TYPE: Code = Code(851);
+/// A construct does not belong into a tensor program.
+pub const PROGRAM_FORM: Code = Code(852);
+
+/// Whether an error of this code may be the consequence of text that could not be read: the
+/// definition that is missed may stand in the unreadable part.
+pub fn may_follow(code: Code) -> bool {
+    matches!(
+        code,
+        UNKNOWN_LOCAL
+            | UNKNOWN_GLOBAL
+            | UNKNOWN_NAME
+            | UNKNOWN_TYPE
+            | UNDECLARED_FREE
+            | UNKNOWN_GRAPH
+            | PATTERN
+            | RELATION
+            | META_REF
+            | OUTPUT
+            | UNKNOWN_DIM
+            | OP_ARITY
+            | MISSING_ATTR
+            | PROGRAM_NAME
+            | MISPLACED
+    )
+}
