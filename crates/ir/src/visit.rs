@@ -3,9 +3,12 @@
 //! Invariant: every walk keeps its own stack; none recurses.
 
 use relax_base::Id;
+use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::{Expr, ExprId, GlobalId, GlobalKind, Module, PatId, Pattern, VarId};
+use crate::{
+    Expr, ExprId, GlobalId, GlobalKind, Module, PatId, Pattern, TensorType, Type, TypeId, VarId,
+};
 
 /// A set of ids of one arena, one bit each.
 #[derive(Clone, Default, Debug)]
@@ -27,6 +30,12 @@ impl IdSet {
         let new = self.words[word] & bit == 0;
         self.words[word] |= bit;
         new
+    }
+    /// Takes an id out.
+    pub fn remove(&mut self, id: impl Id) {
+        if let Some(word) = self.words.get_mut(id.index() / 64) {
+            *word &= !(1 << (id.index() % 64));
+        }
     }
     /// Whether the id is in the set.
     pub fn contains(&self, id: impl Id) -> bool {
@@ -248,6 +257,23 @@ impl Module {
             }
         }
         free
+    }
+
+    /// The dimension variables that occur in types.
+    pub fn dims_in_types(&self, types: impl IntoIterator<Item = TypeId>) -> FxHashSet<DimVar> {
+        let (mut seen, mut found) = (IdSet::new(), FxHashSet::default());
+        let mut stack: Vec<TypeId> = types.into_iter().collect();
+        while let Some(ty) = stack.pop() {
+            if !seen.insert(ty) {
+                continue;
+            }
+            if let Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape) = &self.types[ty] {
+                let dims = shape.dims().unwrap_or_default();
+                found.extend(dims.iter().flat_map(|d| d.free_vars()));
+            }
+            stack.extend(self.types.children(ty));
+        }
+        found
     }
 
     /// The bodies of all functions, in order of the text.

@@ -1,0 +1,147 @@
+//! Attributes of calls and functions.
+
+use relax_base::Symbol;
+use relax_ir::{AttrValue, Attrs, AttrsId, Expr, ExprId, OpId};
+use relax_ops::{AttrTy, Default, OpDef, registry};
+use relax_sym::Dim;
+use relax_syntax::ast::{self, ExprKind, NumSuffix};
+
+use super::{NO, Printer};
+
+/// The definition of a built-in operator.
+pub(super) fn schema_of(op: OpId) -> Option<&'static OpDef> {
+    registry().get(op)
+}
+
+/// Whether a value is the default, so that it need not be written.
+fn is_default(value: &AttrValue, default: Default) -> bool {
+    match default {
+        Default::Required => false,
+        Default::None => value.is_none(),
+        Default::Int(d) => *value == AttrValue::Int(d),
+        Default::Float(d) => *value == AttrValue::Float(d),
+        Default::Bool(d) => *value == AttrValue::Bool(d),
+        Default::Str(d) => value.as_str() == Some(d),
+        Default::DType(d) => match value {
+            AttrValue::DType(t) => d.parse() == Ok(*t),
+            _ => false,
+        },
+        Default::Ints(d) => value.as_ints().as_deref() == Some(d),
+        Default::Floats(d) => value.as_array().is_some_and(|a| {
+            a.len() == d.len() && a.iter().zip(d).all(|(v, d)| v.as_float() == Some(*d))
+        }),
+    }
+}
+
+impl Printer<'_> {
+    /// The name of an operator.
+    pub(super) fn op_name(&self, op: OpId) -> Symbol {
+        match (schema_of(op), self.m.user_op(op)) {
+            (Some(def), _) => def.name.into(),
+            (None, Some(user)) => user.name,
+            (None, None) => Symbol::new(&format!("{op:?}")),
+        }
+    }
+
+    /// The attributes of a call: `args` gets the one reference into the metadata section that
+    /// stands for them where TVM writes them so.
+    pub(super) fn call_attrs(
+        &mut self,
+        callee: ExprId,
+        attrs: AttrsId,
+        args: &mut Vec<ast::ExprId>,
+    ) -> ast::List<ast::AttrId> {
+        if attrs == AttrsId::NONE {
+            return ast::List::EMPTY;
+        }
+        let m = self.m;
+        let op = match m.exprs[callee] {
+            Expr::Op(op) => Some(op),
+            _ => None,
+        };
+        let def = op.and_then(schema_of);
+        if let (Some(op), Some(key)) = (op, def.and_then(|d| d.meta_attrs)) {
+            let index = self.meta.attrs(key, op, attrs);
+            let key = key.into();
+            args.push(self.out.expr(ExprKind::Meta { key, index }, NO));
+            return ast::List::EMPTY;
+        }
+        let user = op.and_then(|op| m.user_op(op));
+        let mut ids = Vec::new();
+        for (name, value) in m.attrs(attrs).iter() {
+            let schema = def.and_then(|d| d.attr(name.as_str()));
+            let omitted = match (schema, user) {
+                (Some(schema), _) => is_default(value, schema.default),
+                (None, Some(user)) => user
+                    .attrs
+                    .iter()
+                    .any(|(n, _, default)| n == name && default.as_ref() == Some(value)),
+                (None, None) => false,
+            };
+            if !omitted {
+                ids.push(self.attr(*name, value, schema.map(|s| s.ty)));
+            }
+        }
+        self.out.make_list(ids)
+    }
+
+    /// The attributes of a function or a variable: all of them, in order.
+    pub(super) fn dict_attrs(&mut self, attrs: &Attrs) -> ast::List<ast::AttrId> {
+        let ids: Vec<_> = attrs.iter().map(|(n, v)| self.attr(*n, v, None)).collect();
+        self.out.make_list(ids)
+    }
+
+    fn attr(&mut self, name: Symbol, value: &AttrValue, ty: Option<AttrTy>) -> ast::AttrId {
+        let value = self.attr_value(value, ty);
+        self.out.attr(name, value, NO)
+    }
+
+    /// The value of an attribute. Lists nest only as deep as the text that they came from nests
+    /// brackets; the reader bounds that.
+    pub(super) fn attr_value(&mut self, value: &AttrValue, ty: Option<AttrTy>) -> ast::ExprId {
+        let kind = match value {
+            AttrValue::None => ExprKind::Name("None".into()),
+            AttrValue::Bool(b) => ExprKind::Bool(*b),
+            AttrValue::Int(value) if matches!(ty, Some(AttrTy::Float | AttrTy::Floats)) => {
+                ExprKind::Float {
+                    value: *value as f64,
+                    suffix: NumSuffix::F,
+                }
+            }
+            AttrValue::Int(value) => ExprKind::Int {
+                value: *value,
+                suffix: NumSuffix::None,
+            },
+            AttrValue::Float(value) => ExprKind::Float {
+                value: *value,
+                suffix: NumSuffix::F,
+            },
+            AttrValue::Str(text) => ExprKind::Str(Symbol::new(text)),
+            AttrValue::DType(d) => ExprKind::Str(Symbol::new(&d.to_string())),
+            AttrValue::Dim(dim) => return self.dim_value(dim),
+            AttrValue::Array(items) => {
+                let items: Vec<_> = items.iter().map(|v| self.attr_value(v, ty)).collect();
+                ExprKind::List(self.out.make_list(items))
+            }
+            AttrValue::Dict(items) => {
+                let ids: Vec<_> = items.iter().map(|(n, v)| self.attr(*n, v, None)).collect();
+                ExprKind::Map(self.out.make_list(ids))
+            }
+            AttrValue::Meta(key, index) => ExprKind::Meta {
+                key: *key,
+                index: self.meta.kept(*key, *index),
+            },
+        };
+        self.out.expr(kind, NO)
+    }
+
+    /// A dimension among attribute values, where the tree has expressions and no types.
+    fn dim_value(&mut self, dim: &Dim) -> ast::ExprId {
+        for v in dim.free_vars() {
+            self.dim_name(v);
+        }
+        let names = |v| self.types.dim_text(v);
+        let text = dim.display(&names).to_string();
+        self.name(text.as_str())
+    }
+}

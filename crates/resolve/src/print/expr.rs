@@ -1,0 +1,757 @@
+//! Expressions as tree: what stands in place, what is bound and in which order.
+//!
+//! This is TVM's printer as a machine with an explicit stack of [`Task`]s, because the numbers of
+//! graph bindings follow from the order in which that printer visits. Its rules:
+//!
+//! * A node is *visited* by making its own text. Arguments of calls, fields of tuples and projected
+//!   tuples are visited before the node ([`Task::Flow`]), from a work list; everything else is
+//!   visited from where it stands.
+//! * A visited node is then *placed* ([`Task::Place`]): names and constants in place; at the end of
+//!   a scope or as the value of a `let` also what is used once; everything else is bound to the
+//!   next `%n`, once, in the innermost block that is open.
+
+use relax_base::{SideTable, Symbol};
+use relax_ir::{Expr, ExprId, FuncId, Function, GlobalId, PatId, Pattern, VarId, VarStyle};
+use relax_syntax::ast::{self, ExprKind, PatKind, StmtKind};
+use rustc_hash::FxHashMap;
+
+use super::{NO, Printer};
+
+/// What is still to do. Tasks that make a node push it on the stack of results.
+enum Task {
+    /// Visits a node after the nodes that it is made of, unless it was visited before.
+    Flow { id: ExprId, expanded: bool },
+    /// Places a visited node.
+    Place { id: ExprId, last: bool },
+    /// Visits and places a node in a block of its own.
+    Scope(ExprId),
+    /// Ends that block.
+    EndScope,
+    /// Makes a node of the results of the tasks before it.
+    Build(ExprId),
+    /// Binds a `let`'s variable, then does its value.
+    Let { id: ExprId, head: Head },
+    /// Adds the statement of a `let` whose value is done.
+    LetDone {
+        id: ExprId,
+        head: Head,
+        binder: Option<ast::BinderId>,
+    },
+    /// Does the next binding of a dataflow block.
+    Flowing {
+        id: ExprId,
+        head: Head,
+        index: usize,
+        binder: Option<ast::BinderId>,
+    },
+    /// Ends a chain of `let`s.
+    EndLet(Head),
+    /// Names the variables of a clause, then does its body.
+    Clause { id: ExprId, index: usize },
+}
+
+/// The chain of `let`s that a task belongs to.
+#[derive(Clone, Copy)]
+struct Head {
+    id: ExprId,
+    /// Whether the chain has opened its block: the first value is done outside of it.
+    open: bool,
+}
+
+/// What printing knows between functions.
+#[derive(Default)]
+pub(super) struct State {
+    /// What visited nodes became.
+    memo: SideTable<ExprId, Option<ast::ExprId>>,
+    /// Nodes that have their `%n`.
+    bound: relax_ir::IdSet,
+    vars: SideTable<VarId, Option<Symbol>>,
+    /// The next `%n`.
+    temps: u32,
+    tasks: Vec<Task>,
+    results: Vec<ast::ExprId>,
+    blocks: Vec<Vec<ast::StmtId>>,
+    /// Free variables that are named and not declared yet.
+    free: FxHashMap<VarId, ast::BinderId>,
+    /// What to forget at the end of a function.
+    seen: Vec<ExprId>,
+    /// Patterns of the clauses that are under way.
+    pats: FxHashMap<(ExprId, usize), ast::PatId>,
+    /// Binders of the functions that are under way.
+    heads: FxHashMap<ExprId, ast::Function>,
+}
+
+impl Printer<'_> {
+    /// A function's tree; its body is done with all it contains.
+    pub(super) fn function(&mut self, func: FuncId) -> ast::FnId {
+        let body = self.m.funcs[func].body;
+        self.uses = self.m.use_counts([body]);
+        let mut head = self.function_head(func);
+        head.body = self.scope(body);
+        self.forget();
+        self.out.functions.push(head)
+    }
+
+    /// Ends a function: a node that another function shares is written there again.
+    fn forget(&mut self) {
+        for id in self.state.seen.drain(..) {
+            self.state.memo.set(id, None);
+            self.state.bound.remove(id);
+        }
+    }
+
+    /// The expression of an expression file, with its free variables: TVM declares each before its
+    /// first use, the pretty style all of them first.
+    pub(super) fn expression(&mut self, global: GlobalId) -> ast::ExprId {
+        let m = self.m;
+        let func = m.global_func(global).expect("an expression file's");
+        let body = m.funcs[func].body;
+        self.uses = m.use_counts([body]);
+        let used: Vec<VarId> = if self.pretty() {
+            Vec::new()
+        } else {
+            m.free_vars(body)
+        };
+        let mut first = Vec::new();
+        for &param in &m.funcs[func].params {
+            if !used.contains(&param) {
+                let binder = self.binder(param);
+                first.push(self.out.stmt(StmtKind::FreeVar(binder), NO));
+            }
+        }
+        let block = self.scope(body);
+        self.forget();
+        let ExprKind::Block { stmts, tail, .. } = self.out.exprs[block].kind else {
+            unreachable!("a scope is a block")
+        };
+        first.extend(self.out.list(stmts));
+        let stmts = self.out.make_list(first);
+        let braces = false;
+        self.out.expr(
+            ExprKind::Block {
+                stmts,
+                tail,
+                braces,
+            },
+            NO,
+        )
+    }
+
+    /// Name, parameters, attributes, result type: what is made before the body.
+    fn function_head(&mut self, func: FuncId) -> ast::Function {
+        let m = self.m;
+        let f = &m.funcs[func];
+        let params: Vec<_> = f.params.iter().map(|&p| self.binder(p)).collect();
+        let params = self.out.make_list(params);
+        let dims: Vec<_> = if self.pretty() {
+            self.declared_dims(f)
+        } else {
+            Vec::new()
+        };
+        let type_params = self.type_param_list(&f.type_params, &dims);
+        let attrs = self.dict_attrs(&f.attrs);
+        let ret = f.ret.or_else(|| self.mode.types.and_then(|t| t.ret(func)));
+        let ret_node = ret.map(|t| self.ty(t));
+        let relations = if self.pretty() && !f.constraints.is_empty() {
+            let args: Option<Vec<_>> = f.params.iter().map(|&p| m.vars[p].ty).collect();
+            let args = args.unwrap_or_default();
+            let ret = ret.unwrap_or(relax_ir::TypeId(u32::MAX));
+            let relations = self.constraints(&f.constraints, &args, ret);
+            self.out.make_list(relations)
+        } else {
+            ast::List::EMPTY
+        };
+        ast::Function {
+            type_params,
+            angle: false,
+            params,
+            attrs,
+            ret: ret_node,
+            relations,
+            // Filled in when the body is done.
+            body: ast::ExprId(0),
+            header: NO,
+        }
+    }
+
+    /// The dimension variables that the parameters' types do not bind.
+    fn declared_dims(&self, f: &Function) -> Vec<relax_sym::DimVar> {
+        let types = f.params.iter().filter_map(|&p| self.m.vars[p].ty);
+        let used = self.m.dims_in_types(types);
+        let dims = f.dims.iter().copied();
+        dims.filter(|d| !used.contains(d)).collect()
+    }
+
+    /// Names a variable where it is bound.
+    fn binder(&mut self, var: VarId) -> ast::BinderId {
+        let info = &self.m.vars[var];
+        let name = self.names.variable(info.name);
+        self.state.vars.set(var, Some(name));
+        let ty = info.ty.map(|t| self.ty(t));
+        let binder = self.out.binder(name, ty, NO);
+        if let Some(attrs) = self.m.var_attrs.get(&var) {
+            let attrs = self.dict_attrs(attrs);
+            self.out.binders[binder].attrs = attrs;
+        }
+        if let Some(ty) = self.mode.types.and_then(|t| t.var(var)) {
+            let ty = self.ty(ty);
+            self.out.binder_types.set(binder, Some(ty));
+        }
+        binder
+    }
+
+    /// A braced block with everything under `root`.
+    fn scope(&mut self, root: ExprId) -> ast::ExprId {
+        self.state.tasks.push(Task::Scope(root));
+        while let Some(task) = self.state.tasks.pop() {
+            self.step(task);
+        }
+        self.state.results.pop().expect("a scope gives its block")
+    }
+
+    fn push(&mut self, task: Task) {
+        self.state.tasks.push(task);
+    }
+
+    /// Visit, then place: in reverse, as the last task pushed runs first.
+    fn push_print(&mut self, id: ExprId, last: bool) {
+        self.push(Task::Place { id, last });
+        self.push(Task::Flow {
+            id,
+            expanded: false,
+        });
+    }
+
+    fn stmt(&mut self, kind: StmtKind) {
+        let stmt = self.out.stmt(kind, NO);
+        let block = self.state.blocks.last_mut().expect("a block is open");
+        block.push(stmt);
+    }
+
+    fn pop(&mut self) -> ast::ExprId {
+        self.state.results.pop().expect("a result for each part")
+    }
+
+    fn step(&mut self, task: Task) {
+        match task {
+            Task::Flow { id, expanded } => self.flow(id, expanded),
+            Task::Place { id, last } => {
+                let placed = self.place(id, last);
+                self.state.results.push(placed);
+            }
+            Task::Scope(id) => {
+                self.state.blocks.push(Vec::new());
+                self.push(Task::EndScope);
+                self.push_print(id, true);
+            }
+            Task::EndScope => {
+                let tail = self.pop();
+                let stmts = self.state.blocks.pop().expect("opened by the scope");
+                let block = self.close(stmts, tail, true);
+                self.state.results.push(block);
+            }
+            Task::Build(id) => self.build(id),
+            Task::Let { id, head } => self.begin_let(id, head),
+            Task::LetDone { id, head, binder } => self.end_binding(id, head, binder),
+            Task::Flowing {
+                id,
+                head,
+                index,
+                binder,
+            } => self.dataflow_step(id, head, index, binder),
+            Task::EndLet(head) => {
+                let tail = self.pop();
+                let stmts = self.state.blocks.pop().expect("opened by the chain");
+                let block = self.close(stmts, tail, false);
+                self.visited(head.id, block);
+            }
+            Task::Clause { id, index } => self.begin_clause(id, index),
+        }
+    }
+
+    /// A block; the statements of a chain of `let`s at its end become its own.
+    fn close(
+        &mut self,
+        mut stmts: Vec<ast::StmtId>,
+        tail: ast::ExprId,
+        braces: bool,
+    ) -> ast::ExprId {
+        let mut tail = Some(tail);
+        if let Some(end) = tail
+            && let ExprKind::Block {
+                stmts: inner,
+                tail: inner_tail,
+                braces: false,
+            } = self.out.exprs[end].kind
+        {
+            stmts.extend(self.out.list(inner));
+            tail = inner_tail;
+        }
+        let stmts = self.out.make_list(stmts);
+        self.out.expr(
+            ExprKind::Block {
+                stmts,
+                tail,
+                braces,
+            },
+            NO,
+        )
+    }
+
+    fn flow(&mut self, id: ExprId, expanded: bool) {
+        let m = self.m;
+        if self.state.memo[id].is_some() {
+            return;
+        }
+        if expanded {
+            return self.visit(id);
+        }
+        self.push(Task::Flow { id, expanded: true });
+        let first = self.state.tasks.len();
+        match &m.exprs[id] {
+            Expr::Call { callee, args, .. } => {
+                for &part in std::iter::once(callee).chain(m.list(*args)) {
+                    self.push_unvisited(part);
+                }
+            }
+            Expr::Tuple(fields) => {
+                for &part in m.list(*fields) {
+                    self.push_unvisited(part);
+                }
+            }
+            Expr::Proj { tuple, .. } => self.push_unvisited(*tuple),
+            _ => {}
+        }
+        self.state.tasks[first..].reverse();
+    }
+
+    fn push_unvisited(&mut self, id: ExprId) {
+        if self.state.memo[id].is_none() {
+            self.push(Task::Flow {
+                id,
+                expanded: false,
+            });
+        }
+    }
+
+    fn visited(&mut self, id: ExprId, node: ast::ExprId) {
+        if let Some(types) = self.mode.types
+            && matches!(
+                self.m.exprs[id],
+                Expr::Const(_)
+                    | Expr::Call { .. }
+                    | Expr::Func(_)
+                    | Expr::Tuple(_)
+                    | Expr::Proj { .. }
+            )
+            && let Some(ty) = types.expr(id)
+        {
+            let ty = self.ty(ty);
+            self.out.expr_types.set(node, Some(ty));
+        }
+        self.state.memo.set(id, Some(node));
+        self.state.seen.push(id);
+    }
+
+    /// Makes a node's own text.
+    fn visit(&mut self, id: ExprId) {
+        let m = self.m;
+        match &m.exprs[id] {
+            Expr::Var(var) => {
+                let name = self.local(*var);
+                let node = self.out.expr(ExprKind::Local(name), NO);
+                self.visited(id, node);
+            }
+            Expr::Global(g) => {
+                let node = self.out.expr(ExprKind::Global(m.globals[*g].name), NO);
+                self.visited(id, node);
+            }
+            Expr::Op(op) => {
+                let name = self.op_name(*op);
+                let node = self.name(name);
+                self.visited(id, node);
+            }
+            Expr::Ctor(c) => {
+                let node = self.name(m.ctors[*c].name);
+                self.visited(id, node);
+            }
+            Expr::Extern(name) => {
+                let node = self.out.expr(ExprKind::Str(*name), NO);
+                self.visited(id, node);
+            }
+            Expr::Const(c) => {
+                let node = self.constant(*c);
+                self.visited(id, node);
+            }
+            Expr::Call { .. } | Expr::Tuple(_) | Expr::Proj { .. } => {
+                let node = self.flat(id);
+                self.visited(id, node);
+            }
+            Expr::Shape(dims) => {
+                let dims: Vec<_> = dims.iter().map(|d| self.dim(d)).collect();
+                let dims = self.out.make_list(dims);
+                let node = self.out.expr(ExprKind::Shape(dims), NO);
+                self.visited(id, node);
+            }
+            Expr::Error => {
+                let node = self.out.expr(ExprKind::Error, NO);
+                self.visited(id, node);
+            }
+            Expr::Let { .. } | Expr::Dataflow { .. } => self.push(Task::Let {
+                id,
+                head: Head { id, open: false },
+            }),
+            Expr::Func(f) => {
+                let head = self.function_head(*f);
+                self.state.heads.insert(id, head);
+                self.push(Task::Build(id));
+                self.push(Task::Scope(m.funcs[*f].body));
+            }
+            Expr::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                self.push(Task::Build(id));
+                self.push(Task::Scope(*otherwise));
+                self.push(Task::Scope(*then));
+                self.push_print(*cond, false);
+            }
+            Expr::Match { value, clauses, .. } => {
+                self.push(Task::Build(id));
+                for index in (0..clauses.len()).rev() {
+                    self.push(Task::Clause { id, index });
+                }
+                self.push_print(*value, false);
+            }
+            Expr::RefNew(value) | Expr::RefRead(value) => {
+                self.push(Task::Build(id));
+                self.push_print(*value, false);
+            }
+            Expr::MatchShape { value, .. } | Expr::MatchCast { value, .. } => {
+                self.push(Task::Build(id));
+                self.push_print(*value, false);
+            }
+            Expr::RefWrite(cell, value) => {
+                self.push(Task::Build(id));
+                self.push_print(*value, false);
+                self.push_print(*cell, false);
+            }
+        }
+    }
+
+    /// The name of a variable. One that is not bound yet is free, and is declared where it is
+    /// placed.
+    fn local(&mut self, var: VarId) -> Symbol {
+        if let Some(name) = self.state.vars[var] {
+            return name;
+        }
+        let binder = self.binder(var);
+        self.state.free.insert(var, binder);
+        self.out.binders[binder].name
+    }
+
+    /// A call, tuple or projection, of parts that are all visited.
+    fn flat(&mut self, id: ExprId) -> ast::ExprId {
+        let m = self.m;
+        match &m.exprs[id] {
+            Expr::Tuple(fields) => {
+                let fields: Vec<_> = m
+                    .list(*fields)
+                    .iter()
+                    .map(|&f| self.place(f, false))
+                    .collect();
+                let fields = self.out.make_list(fields);
+                self.out.expr(ExprKind::Tuple(fields), NO)
+            }
+            Expr::Proj { tuple, index } => {
+                let (tuple, index) = (self.place(*tuple, false), *index);
+                self.out.expr(ExprKind::Proj { tuple, index }, NO)
+            }
+            &Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            } => {
+                // Arguments first: what they bind stands before what the callee binds.
+                let mut args: Vec<_> = m.list(args).iter().map(|&a| self.place(a, false)).collect();
+                let attrs = self.call_attrs(callee, attrs, &mut args);
+                let mut head = self.place(callee, false);
+                match m.exprs[callee] {
+                    // A node of its own, for each call has its own type.
+                    Expr::Ctor(c) if m.ctors[c].fields.is_empty() => {
+                        return self.name(m.ctors[c].name);
+                    }
+                    Expr::Extern(_) => {
+                        args.insert(0, head);
+                        head = self.name("call_packed");
+                    }
+                    _ => {}
+                }
+                if self.pretty() && type_args != 0 {
+                    let types: Vec<_> =
+                        m.type_args(type_args).iter().map(|&t| self.ty(t)).collect();
+                    let args = self.out.make_list(types);
+                    let kind = ExprKind::TypeApply { callee: head, args };
+                    head = self.out.expr(kind, NO);
+                }
+                let args = self.out.make_list(args);
+                let callee = head;
+                self.out.expr(
+                    ExprKind::Call {
+                        callee,
+                        args,
+                        attrs,
+                    },
+                    NO,
+                )
+            }
+            _ => unreachable!("asked for calls, tuples and projections only"),
+        }
+    }
+
+    /// Where a visited node is used: its text, or the `%n` that it is bound to.
+    fn place(&mut self, id: ExprId, last: bool) -> ast::ExprId {
+        let node = self.state.memo[id].expect("visited before it is placed");
+        if let Expr::Var(var) = self.m.exprs[id]
+            && !self.state.free.is_empty()
+            && let Some(binder) = self.state.free.remove(&var)
+        {
+            self.stmt(StmtKind::FreeVar(binder));
+        }
+        if self.m.is_leaf(id) || self.state.bound.contains(id) {
+            return node;
+        }
+        let once = self.uses[id] <= 1;
+        if once && (last || self.stands_in_place(id)) {
+            return node;
+        }
+        self.state.bound.insert(id);
+        let index = self.state.temps;
+        self.state.temps += 1;
+        let value = match self.out.exprs[node].kind {
+            ExprKind::Block { braces: false, .. } => self.out.expr(ExprKind::Paren(node), NO),
+            _ => node,
+        };
+        self.stmt(StmtKind::Graph { index, value });
+        let name = self.out.expr(ExprKind::Graph(index), NO);
+        self.state.memo.set(id, Some(name));
+        name
+    }
+
+    /// What reads better where it is used than as a binding of its own.
+    fn stands_in_place(&self, id: ExprId) -> bool {
+        match self.m.exprs[id] {
+            Expr::Shape(_) | Expr::Error => true,
+            Expr::Tuple(_) | Expr::Proj { .. } => self.pretty(),
+            Expr::Call { callee, .. } => {
+                self.pretty()
+                    && matches!(self.m.exprs[callee], Expr::Ctor(c) if self.m.ctors[c].fields.is_empty())
+            }
+            _ => false,
+        }
+    }
+
+    /// Makes a node of the results of its parts.
+    fn build(&mut self, id: ExprId) {
+        let m = self.m;
+        let kind = match &m.exprs[id] {
+            Expr::Func(_) => {
+                let mut head = self.state.heads.remove(&id).expect("made before the body");
+                head.body = self.pop();
+                ExprKind::Fn(self.out.functions.push(head))
+            }
+            Expr::If { .. } => {
+                let (otherwise, then, cond) = (self.pop(), self.pop(), self.pop());
+                ExprKind::If {
+                    cond,
+                    then,
+                    otherwise: Some(otherwise),
+                }
+            }
+            Expr::Match {
+                clauses, complete, ..
+            } => {
+                let mut ids = Vec::with_capacity(clauses.len());
+                for index in (0..clauses.len()).rev() {
+                    let body = self.pop();
+                    let pat = self.state.pats.remove(&(id, index));
+                    ids.push(self.out.clauses.push(ast::Clause {
+                        pat: pat.expect("made before the body"),
+                        body,
+                        case: false,
+                        span: NO,
+                    }));
+                }
+                let scrutinee = self.pop();
+                ids.reverse();
+                ExprKind::Match {
+                    scrutinee,
+                    clauses: self.out.make_list(ids),
+                    complete: *complete,
+                }
+            }
+            Expr::RefNew(_) => ExprKind::RefNew(self.pop()),
+            Expr::RefRead(_) => ExprKind::RefRead(self.pop()),
+            Expr::RefWrite(..) => {
+                let (value, target) = (self.pop(), self.pop());
+                ExprKind::RefWrite { target, value }
+            }
+            Expr::MatchShape { dims, .. } => {
+                let dims: Vec<_> = dims.iter().map(|d| self.dim(d)).collect();
+                ExprKind::MatchShape {
+                    value: self.pop(),
+                    dims: self.out.make_list(dims),
+                }
+            }
+            Expr::MatchCast { ty, .. } => ExprKind::MatchCast {
+                ty: self.ty(*ty),
+                value: self.pop(),
+            },
+            _ => unreachable!("only these wait for their parts"),
+        };
+        let node = self.out.expr(kind, NO);
+        self.visited(id, node);
+    }
+
+    fn begin_let(&mut self, id: ExprId, head: Head) {
+        match self.m.exprs[id] {
+            Expr::Let { var, value, .. } => {
+                let effect = self.m.vars[var].style == VarStyle::Effect;
+                let binder = (!effect).then(|| self.binder(var));
+                self.push(Task::LetDone { id, head, binder });
+                self.push_print(value, true);
+            }
+            Expr::Dataflow { .. } => {
+                self.state.blocks.push(Vec::new());
+                self.push(Task::Flowing {
+                    id,
+                    head,
+                    index: 0,
+                    binder: None,
+                });
+            }
+            _ => unreachable!("only these begin a chain"),
+        }
+    }
+
+    /// Goes on with what follows a statement of the chain.
+    fn next_link(&mut self, mut head: Head, body: ExprId) {
+        head.open = true;
+        let link = matches!(self.m.exprs[body], Expr::Let { .. } | Expr::Dataflow { .. });
+        // A shared end of a chain is placed like any other shared node.
+        if link && self.state.memo[body].is_none() && self.uses[body] <= 1 {
+            self.push(Task::Let { id: body, head });
+        } else {
+            self.push(Task::EndLet(head));
+            self.push_print(body, true);
+        }
+    }
+
+    fn bind(&mut self, var: VarId, binder: Option<ast::BinderId>, value: ast::ExprId) -> StmtKind {
+        match (binder, self.m.vars[var].style) {
+            (None, _) => StmtKind::Expr(value),
+            (Some(binder), VarStyle::Binding) => StmtKind::Bind { binder, value },
+            (Some(binder), _) => StmtKind::Let { binder, value },
+        }
+    }
+
+    fn end_binding(&mut self, id: ExprId, head: Head, binder: Option<ast::BinderId>) {
+        let Expr::Let { var, body, .. } = self.m.exprs[id] else {
+            unreachable!("a `let` is under way")
+        };
+        let value = self.pop();
+        let kind = self.bind(var, binder, value);
+        if !head.open {
+            self.state.blocks.push(Vec::new());
+        }
+        self.stmt(kind);
+        self.next_link(head, body);
+    }
+
+    /// One binding of a dataflow block ends (if `index` is not 0) and the next one begins.
+    fn dataflow_step(
+        &mut self,
+        id: ExprId,
+        head: Head,
+        index: usize,
+        binder: Option<ast::BinderId>,
+    ) {
+        let m = self.m;
+        let Expr::Dataflow { block, body } = m.exprs[id] else {
+            unreachable!("a dataflow block is under way")
+        };
+        let block = &m.blocks[block];
+        if index > 0 {
+            let value = self.pop();
+            let kind = self.bind(block.bindings[index - 1].var, binder, value);
+            self.stmt(kind);
+        }
+        if let Some(next) = block.bindings.get(index) {
+            let effect = m.vars[next.var].style == VarStyle::Effect;
+            let binder = (!effect).then(|| self.binder(next.var));
+            self.push(Task::Flowing {
+                id,
+                head,
+                index: index + 1,
+                binder,
+            });
+            return self.push_print(next.value, true);
+        }
+        let mut outputs = Vec::new();
+        for &var in &block.outputs {
+            let name = self.state.vars[var].unwrap_or(m.vars[var].name);
+            outputs.push(self.out.expr(ExprKind::Local(name), NO));
+        }
+        let outputs = self.out.make_list(outputs);
+        self.stmt(StmtKind::Output(outputs));
+        let stmts = self.state.blocks.pop().expect("opened with the block");
+        let inner = self.out.block(stmts, None, NO);
+        if !head.open {
+            self.state.blocks.push(Vec::new());
+        }
+        self.stmt(StmtKind::Dataflow(inner));
+        self.next_link(head, body);
+    }
+
+    fn begin_clause(&mut self, id: ExprId, index: usize) {
+        let Expr::Match { clauses, .. } = &self.m.exprs[id] else {
+            unreachable!("a `match` is under way")
+        };
+        let clause = clauses[index];
+        let pat = self.pattern(clause.pattern);
+        self.state.pats.insert((id, index), pat);
+        self.push(Task::Scope(clause.body));
+    }
+
+    fn pattern(&mut self, root: PatId) -> ast::PatId {
+        let m = self.m;
+        let order = m.sub_patterns(root);
+        let mut binders = FxHashMap::default();
+        for &id in &order {
+            if let Pattern::Var(v) = m.patterns[id] {
+                binders.insert(id, self.binder(v));
+            }
+        }
+        let mut done: FxHashMap<PatId, ast::PatId> = FxHashMap::default();
+        for &id in order.iter().rev() {
+            let kind = match &m.patterns[id] {
+                Pattern::Wildcard => PatKind::Wildcard,
+                Pattern::Var(_) => PatKind::Var(binders[&id]),
+                Pattern::Ctor(c, args) => PatKind::Ctor {
+                    name: m.ctors[*c].name,
+                    args: self.out.make_list(args.iter().map(|a| done[a])),
+                    parens: !args.is_empty(),
+                },
+                Pattern::Tuple(args) => PatKind::Tuple {
+                    items: self.out.make_list(args.iter().map(|a| done[a])),
+                    // TVM writes one-tuple patterns without a comma.
+                    comma: args.len() == 1 && self.pretty(),
+                },
+            };
+            done.insert(id, self.out.pat(kind, NO));
+        }
+        done[&root]
+    }
+}

@@ -1,0 +1,424 @@
+//! The metadata section: TVM's JSON graph of nodes, with tensors in base64.
+//!
+//! A graph is a list of nodes; node 1 is the map from type keys to arrays, whose items `meta[key][i]`
+//! refers to. References between nodes are their positions in the list, as strings where they stand
+//! among attributes.
+
+use std::fmt::Write;
+
+use relax_base::Symbol;
+use relax_ir::{AttrValue, AttrsId, ConstId, Module, OpId};
+use relax_ops::{AttrTy, OpDef};
+use relax_tensor::{Tensor, TypeCode};
+use rustc_hash::FxHashMap;
+use serde_json::Value;
+
+use super::constant::CONSTANT;
+
+/// The first word of a serialised NDArray.
+const NDARRAY_MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
+
+/// The objects that the text refers to.
+pub(super) struct MetaWriter<'a> {
+    /// The section that the module was read with.
+    raw: Option<&'a str>,
+    /// Whether an object of that section is still referred to.
+    keeps: bool,
+    /// How many objects of each key that section holds, where it is kept.
+    kept_len: FxHashMap<Symbol, u32>,
+    consts: Vec<ConstId>,
+    const_index: FxHashMap<ConstId, u32>,
+    attrs: Vec<(&'static str, Vec<(OpId, AttrsId)>)>,
+    attr_index: FxHashMap<AttrsId, u32>,
+}
+
+impl<'a> MetaWriter<'a> {
+    pub(super) fn new(raw: Option<&'a str>) -> MetaWriter<'a> {
+        MetaWriter {
+            raw,
+            keeps: false,
+            kept_len: FxHashMap::default(),
+            consts: Vec::new(),
+            const_index: FxHashMap::default(),
+            attrs: Vec::new(),
+            attr_index: FxHashMap::default(),
+        }
+    }
+
+    /// The index of a constant.
+    pub(super) fn constant(&mut self, id: ConstId) -> u32 {
+        let next = self.consts.len() as u32;
+        *self.const_index.entry(id).or_insert_with(|| {
+            self.consts.push(id);
+            next
+        })
+    }
+
+    /// The index of the attributes of a call, among the objects of that key.
+    pub(super) fn attrs(&mut self, key: &'static str, op: OpId, attrs: AttrsId) -> u32 {
+        if let Some(&index) = self.attr_index.get(&attrs) {
+            return index;
+        }
+        let list = match self.attrs.iter().position(|(k, _)| *k == key) {
+            Some(i) => &mut self.attrs[i].1,
+            None => {
+                self.attrs.push((key, Vec::new()));
+                &mut self.attrs.last_mut().expect("just pushed").1
+            }
+        };
+        let before = self.kept_len.get(&Symbol::new(key)).copied();
+        let index = before.unwrap_or(0) + list.len() as u32;
+        list.push((op, attrs));
+        self.attr_index.insert(attrs, index);
+        index
+    }
+
+    /// The index of an object that is written as it was read.
+    pub(super) fn kept(&mut self, _key: Symbol, index: u32) -> u32 {
+        self.keeps = true;
+        index
+    }
+
+    /// The JSON text; `None` when nothing refers to it.
+    pub(super) fn finish(
+        self,
+        m: &Module,
+        schema: &dyn Fn(OpId) -> Option<&'static OpDef>,
+    ) -> Option<String> {
+        if self.consts.is_empty() && self.attrs.is_empty() && !self.keeps {
+            return None;
+        }
+        let mut graph = Graph::default();
+        let mut old: Vec<(String, Vec<u64>)> = Vec::new();
+        if self.keeps
+            && let Some(raw) = self.raw
+        {
+            old = graph.load(raw).unwrap_or_default();
+        }
+        if graph.nodes.is_empty() {
+            // Node 0 stands for nothing; node 1 is the map.
+            graph.nodes = vec![Node::bare(""), Node::bare("Map")];
+        }
+        let mut entries: Vec<(String, Vec<usize>)> = Vec::new();
+        for (key, items) in old {
+            if key != CONSTANT {
+                entries.push((key, items.into_iter().map(|i| i as usize).collect()));
+            }
+        }
+        for (key, list) in &self.attrs {
+            let mut items = Vec::new();
+            for &(op, attrs) in list {
+                items.push(graph.attrs(key, schema(op), m.attrs(attrs)));
+            }
+            match entries.iter_mut().find(|(k, _)| k == key) {
+                Some((_, old)) => old.extend(items),
+                None => entries.push(((*key).to_owned(), items)),
+            }
+        }
+        if !self.consts.is_empty() {
+            let device = graph.device();
+            let tensors = self.consts.iter().map(|&c| &m.consts[c]);
+            let items = tensors.map(|t| graph.constant(t, device)).collect();
+            entries.push((CONSTANT.to_owned(), items));
+        }
+        Some(graph.finish(entries))
+    }
+}
+
+/// A node of the graph.
+struct Node {
+    type_key: String,
+    /// Everything else, as JSON text after the type key.
+    rest: String,
+}
+
+impl Node {
+    fn bare(type_key: &str) -> Node {
+        Node {
+            type_key: type_key.to_owned(),
+            rest: String::new(),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Graph {
+    nodes: Vec<Node>,
+    arrays: Vec<String>,
+    device: Option<usize>,
+}
+
+impl Graph {
+    fn push(&mut self, type_key: &str, rest: String) -> usize {
+        let type_key = type_key.to_owned();
+        self.nodes.push(Node { type_key, rest });
+        self.nodes.len() - 1
+    }
+
+    /// Starts from the graph of a section that was read; its entries come back.
+    fn load(&mut self, raw: &str) -> Option<Vec<(String, Vec<u64>)>> {
+        let json: Value = serde_json::from_str(raw).ok()?;
+        let nodes = json.get("nodes")?.as_array()?;
+        let root = json.get("root")?.as_u64()? as usize;
+        if root != 1 {
+            return None;
+        }
+        let numbers =
+            |v: &Value| -> Option<Vec<u64>> { v.as_array()?.iter().map(Value::as_u64).collect() };
+        let map = nodes.get(root)?;
+        let (keys, data) = (map.get("keys")?.as_array()?, numbers(map.get("data")?)?);
+        let mut entries = Vec::new();
+        for (key, &item) in keys.iter().zip(&data) {
+            let items = nodes.get(item as usize)?.get("data");
+            let items = items.and_then(numbers).unwrap_or_default();
+            entries.push((key.as_str()?.to_owned(), items));
+        }
+        for node in nodes {
+            let mut rest = String::new();
+            for (key, value) in node.as_object()? {
+                if key != "type_key" {
+                    let _ = write!(rest, ", \n      {}: {value}", quote(key));
+                }
+            }
+            self.push(node.get("type_key")?.as_str()?, rest);
+        }
+        if let Some(arrays) = json.get("b64ndarrays").and_then(Value::as_array) {
+            for a in arrays {
+                self.arrays.push(a.as_str()?.to_owned());
+            }
+        }
+        Some(entries)
+    }
+
+    /// A node with attributes; TVM writes them sorted by name.
+    fn with_attrs(&mut self, type_key: &str, attrs: &[(&str, String)]) -> usize {
+        let mut rest = String::from(", \n      \"attrs\": {");
+        let mut sorted: Vec<_> = attrs.iter().collect();
+        sorted.sort_by_key(|(name, _)| *name);
+        for (i, (name, value)) in sorted.into_iter().enumerate() {
+            rest.push_str(if i == 0 { "\n" } else { ", \n" });
+            let _ = write!(rest, "        {}: {}", quote(name), quote(value));
+        }
+        rest.push_str("\n      }");
+        self.push(type_key, rest)
+    }
+
+    fn array(&mut self, type_key: &str, items: &[usize]) -> usize {
+        let rest = format!(", \n      \"data\": {}", index_list(items));
+        self.push(type_key, rest)
+    }
+
+    fn string(&mut self, text: &str) -> usize {
+        let rest = format!(", \n      \"repr_str\": {}", quote(text));
+        self.push("runtime.String", rest)
+    }
+
+    fn int(&mut self, value: i64) -> usize {
+        let (dtype, value) = ("int32".to_owned(), value.to_string());
+        let attrs = [("dtype", dtype), ("span", "0".into()), ("value", value)];
+        self.with_attrs("IntImm", &attrs)
+    }
+
+    fn float(&mut self, value: f64) -> usize {
+        let (dtype, value) = ("float32".to_owned(), value.to_string());
+        let attrs = [("dtype", dtype), ("span", "0".into()), ("value", value)];
+        self.with_attrs("FloatImm", &attrs)
+    }
+
+    /// The device of constants that are on no particular one.
+    fn device(&mut self) -> usize {
+        if let Some(device) = self.device {
+            return device;
+        }
+        let scope = self.push("runtime.String", String::new());
+        let attrs = [
+            ("device_type_int", "-1".to_owned()),
+            ("memory_scope", scope.to_string()),
+            ("target", "0".to_owned()),
+            ("virtual_device_id", "-1".to_owned()),
+        ];
+        let device = self.with_attrs("VirtualDevice", &attrs);
+        self.device = Some(device);
+        device
+    }
+
+    fn constant(&mut self, t: &Tensor, device: usize) -> usize {
+        self.arrays.push(encode(t));
+        let attrs = [
+            ("_checked_type_", "0".to_owned()),
+            ("data", (self.arrays.len() - 1).to_string()),
+            ("span", "0".to_owned()),
+            ("virtual_device_", device.to_string()),
+        ];
+        self.with_attrs(CONSTANT, &attrs)
+    }
+
+    /// The attributes of a call. Numbers, truth values and element types stand in place, as TVM
+    /// writes C++ values; lists, strings and integers that may be absent are nodes.
+    fn attrs(
+        &mut self,
+        key: &str,
+        schema: Option<&'static OpDef>,
+        attrs: &relax_ir::Attrs,
+    ) -> usize {
+        let mut fields = Vec::new();
+        for (name, value) in attrs.iter() {
+            let by_node = schema
+                .and_then(|d| d.attr(name.as_str()))
+                .is_some_and(|a| is_boxed(a.ty));
+            let text = match value {
+                AttrValue::Bool(b) if !by_node => u8::from(*b).to_string(),
+                AttrValue::Int(i) if !by_node => i.to_string(),
+                AttrValue::Float(x) if !by_node => x.to_string(),
+                AttrValue::Str(s) if !by_node => s.to_string(),
+                AttrValue::DType(d) => d.to_string(),
+                value => self.value(value).to_string(),
+            };
+            fields.push((name.as_str(), text));
+        }
+        self.with_attrs(key, &fields)
+    }
+
+    /// A value as a node of its own. Lists nest only as deep as schemas let them.
+    fn value(&mut self, value: &AttrValue) -> usize {
+        match value {
+            AttrValue::None | AttrValue::Meta(..) => 0,
+            AttrValue::Bool(b) => self.int((*b).into()),
+            AttrValue::Int(i) => self.int(*i),
+            AttrValue::Float(x) => self.float(*x),
+            AttrValue::Str(s) => self.string(s),
+            AttrValue::DType(d) => self.string(&d.to_string()),
+            AttrValue::Dim(_) => {
+                let attrs = [("dtype", "int32".to_owned()), ("span", "0".to_owned())];
+                self.with_attrs("tir.Any", &attrs)
+            }
+            AttrValue::Array(items) => {
+                let items: Vec<_> = items.iter().map(|v| self.value(v)).collect();
+                self.array("Array", &items)
+            }
+            AttrValue::Dict(items) => {
+                let keys: Vec<_> = items.iter().map(|(k, _)| quote(k.as_str())).collect();
+                let data: Vec<_> = items.iter().map(|(_, v)| self.value(v)).collect();
+                let rest = format!(
+                    ", \n      \"keys\": [{}], \n      \"data\": {}",
+                    keys.join(", "),
+                    index_list(&data)
+                );
+                self.push("Map", rest)
+            }
+        }
+    }
+
+    fn finish(mut self, entries: Vec<(String, Vec<usize>)>) -> String {
+        let (mut keys, mut data) = (String::new(), Vec::new());
+        for (i, (key, items)) in entries.iter().enumerate() {
+            keys.push_str(if i == 0 { "\n" } else { ", \n" });
+            let _ = write!(keys, "        {}", quote(key));
+            data.push(self.array("Array", items));
+        }
+        self.nodes[1].rest = format!(
+            ", \n      \"keys\": [{keys}\n      ], \n      \"data\": {}",
+            index_list(&data)
+        );
+        let size: usize = self.arrays.iter().map(|a| a.len() + 16).sum();
+        let mut out = String::with_capacity(size + self.nodes.len() * 160);
+        out.push_str("{\n  \"root\": 1, \n  \"nodes\": [\n");
+        for (i, node) in self.nodes.iter().enumerate() {
+            if i > 0 {
+                out.push_str(", \n");
+            }
+            let key = quote(&node.type_key);
+            let _ = write!(
+                out,
+                "    {{\n      \"type_key\": {key}{}\n    }}",
+                node.rest
+            );
+        }
+        out.push_str("\n  ], \n  \"b64ndarrays\": [");
+        for (i, array) in self.arrays.iter().enumerate() {
+            out.push_str(if i == 0 { "\n" } else { ", \n" });
+            out.push_str("    \"");
+            out.push_str(array);
+            out.push('"');
+        }
+        out.push_str(if self.arrays.is_empty() { "]" } else { "\n  ]" });
+        out.push_str(", \n  \"attrs\": {\"tvm_version\": \"0.12.0\"}\n}");
+        out
+    }
+}
+
+/// Whether TVM holds an attribute of this type as a node.
+fn is_boxed(ty: AttrTy) -> bool {
+    !matches!(
+        ty,
+        AttrTy::Int | AttrTy::Float | AttrTy::Bool | AttrTy::Str | AttrTy::DType
+    )
+}
+
+fn quote(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+fn index_list(items: &[usize]) -> String {
+    let items: Vec<_> = items.iter().map(usize::to_string).collect();
+    format!("[{}]", items.join(", "))
+}
+
+/// A tensor as TVM serialises an NDArray, in base64.
+fn encode(t: &Tensor) -> String {
+    let (dtype, data) = (t.dtype(), t.bytes());
+    let code: u8 = match dtype.code {
+        TypeCode::Int => 0,
+        TypeCode::UInt => 1,
+        TypeCode::Float => 2,
+        TypeCode::Handle => 3,
+        TypeCode::BFloat => 4,
+    };
+    let mut bytes = Vec::with_capacity(64 + 8 * t.shape().len() + data.len());
+    bytes.extend(NDARRAY_MAGIC.to_le_bytes());
+    bytes.extend(0u64.to_le_bytes());
+    // The device: CPU, number 0.
+    bytes.extend(1u32.to_le_bytes());
+    bytes.extend(0u32.to_le_bytes());
+    bytes.extend((t.shape().len() as u32).to_le_bytes());
+    bytes.extend([code, dtype.bits]);
+    bytes.extend(dtype.lanes.to_le_bytes());
+    for d in t.shape() {
+        bytes.extend(d.to_le_bytes());
+    }
+    bytes.extend((data.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(data);
+    base64_simd::STANDARD.encode_to_string(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_are_serialised_as_tvm_does() {
+        // Taken from a text that TVM 0.12 printed.
+        let t = Tensor::from_slice(&[3], &[1f32, 2.0, 3.0]);
+        assert_eq!(
+            encode(&t),
+            "P6G0lvBAXt0AAAAAAAAAAAEAAAAAAAAAAQAAAAIgAQADAAAAAAAAAAwAAAAAAAAAAACAPwAAAEAAAEBA"
+        );
+    }
+
+    #[test]
+    fn the_section_is_json_whose_references_hold() {
+        let mut m = Module::new();
+        let id = m.consts.push(Tensor::from_slice(&[2], &[1i64, 2]));
+        let mut meta = MetaWriter::new(None);
+        assert_eq!(meta.constant(id), 0);
+        assert_eq!(meta.constant(id), 0);
+        let text = meta.finish(&m, &|_| None).expect("a section");
+        let json: Value = serde_json::from_str(&text).expect("JSON");
+        let nodes = json["nodes"].as_array().expect("nodes");
+        let list = nodes[1]["data"][0].as_u64().expect("an index") as usize;
+        let constant = nodes[list]["data"][0].as_u64().expect("an index") as usize;
+        assert_eq!(nodes[constant]["type_key"], CONSTANT);
+        assert_eq!(nodes[constant]["attrs"]["data"], "0");
+        assert_eq!(json["b64ndarrays"].as_array().map(Vec::len), Some(1));
+    }
+}

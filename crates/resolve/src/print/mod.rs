@@ -1,0 +1,109 @@
+//! Module to syntax tree: how a module is written.
+//!
+//! The tree that comes out is laid out by the syntax room's printer. What is decided here is what
+//! gets a name and which: which nodes of the graph stand in place and which are bound as `%0`,
+//! the order of the bindings, unique names, which attributes are left out, what goes into the
+//! metadata section. The rules are those of TVM 0.12's text printer, in both styles; where the
+//! pretty style departs from them, [`Style`] says so.
+//!
+//! Invariant: printing is linear in the size of the module and does not recurse over its depth.
+
+mod attrs;
+mod constant;
+mod expr;
+mod item;
+mod meta;
+mod names;
+mod prim;
+mod types;
+
+use relax_base::{SideTable, Span, Symbol};
+use relax_ir::{ExprId, FuncId, Module, TypeId, VarId};
+use relax_syntax::ast::{self, Ast};
+
+use self::expr::State;
+use self::meta::MetaWriter;
+use self::names::Names;
+use self::types::TypeTable;
+
+/// Which spelling.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Style {
+    /// TVM's `astext()`, byte for byte: definitions sorted by name, `(3)` for one dimension,
+    /// floats with six digits.
+    Tvm,
+    /// The same with these differences: definitions in their order, tuples, projections, shapes
+    /// and constructors without fields in place where they are used once, kinds of type
+    /// parameters, explicit type arguments, scalars of every element type as literals.
+    #[default]
+    Pretty,
+}
+
+/// The types of a module that was inferred, for annotated printing.
+pub trait TypeSource {
+    /// The type of an expression.
+    fn expr(&self, id: ExprId) -> Option<TypeId>;
+    /// The type of a local variable.
+    fn var(&self, id: VarId) -> Option<TypeId>;
+    /// The result type of a function, where it is not annotated.
+    fn ret(&self, id: FuncId) -> Option<TypeId>;
+}
+
+/// How to print.
+#[derive(Clone, Copy, Default)]
+pub struct PrintMode<'a> {
+    /// The spelling.
+    pub style: Style,
+    /// Where to take `/* ty=… */` comments and missing result types from; none without it.
+    pub types: Option<&'a dyn TypeSource>,
+}
+
+/// The tree that says what the module says.
+pub fn module_to_ast(module: &Module, mode: &PrintMode<'_>) -> Ast {
+    let mut printer = Printer::new(module, *mode);
+    printer.module();
+    printer.finish()
+}
+
+/// One printing of one module.
+struct Printer<'a> {
+    m: &'a Module,
+    mode: PrintMode<'a>,
+    out: Ast,
+    names: Names,
+    types: TypeTable,
+    meta: MetaWriter<'a>,
+    state: State,
+    /// How often each expression of the current function is used.
+    uses: SideTable<ExprId, u32>,
+}
+
+const NO: Span = Span::NONE;
+
+impl<'a> Printer<'a> {
+    fn new(m: &'a Module, mode: PrintMode<'a>) -> Printer<'a> {
+        Printer {
+            m,
+            mode,
+            out: Ast::new(),
+            names: Names::default(),
+            types: TypeTable::default(),
+            meta: MetaWriter::new(m.metadata.raw.as_deref()),
+            state: State::default(),
+            uses: SideTable::default(),
+        }
+    }
+
+    fn pretty(&self) -> bool {
+        self.mode.style == Style::Pretty
+    }
+
+    fn finish(mut self) -> Ast {
+        self.out.metadata_text = self.meta.finish(self.m, &attrs::schema_of);
+        self.out
+    }
+
+    fn name(&mut self, text: impl Into<Symbol>) -> ast::ExprId {
+        self.out.expr(ast::ExprKind::Name(text.into()), NO)
+    }
+}

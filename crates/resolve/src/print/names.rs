@@ -1,0 +1,62 @@
+//! Unique names.
+
+use relax_base::Symbol;
+use rustc_hash::FxHashMap;
+
+/// The names given out so far, over the whole text, as TVM keeps them: a name that is taken gets
+/// the first free number behind it.
+#[derive(Default)]
+pub(super) struct Names {
+    taken: FxHashMap<Symbol, u32>,
+}
+
+impl Names {
+    /// A name for a variable that would like to be called `wish`.
+    pub(super) fn variable(&mut self, wish: Symbol) -> Symbol {
+        let text = wish.as_str();
+        // TVM's rule: a name starts with a letter.
+        if text.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            self.unique(wish)
+        } else {
+            self.unique(Symbol::new(&format!("v{text}")))
+        }
+    }
+
+    /// `wish`, or with a number behind it where it is taken.
+    pub(super) fn unique(&mut self, wish: Symbol) -> Symbol {
+        let name = match self.taken.get(&wish).copied() {
+            None => wish,
+            Some(mut last) => {
+                let name = loop {
+                    last += 1;
+                    let name = Symbol::new(&format!("{wish}{last}"));
+                    if !self.taken.contains_key(&name) {
+                        break name;
+                    }
+                };
+                self.taken.insert(wish, last);
+                name
+            }
+        };
+        self.taken.insert(name, 0);
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn taken_names_get_numbers() {
+        let mut names = Names::default();
+        let mut name = |wish: &str| names.variable(wish.into()).to_string();
+        assert_eq!(name("x"), "x");
+        assert_eq!(name("x1"), "x1");
+        assert_eq!(name("x"), "x2");
+        assert_eq!(name("x"), "x3");
+        assert_eq!(name("x1"), "x11");
+        assert_eq!(name("_"), "v_");
+        assert_eq!(name(""), "v");
+    }
+}

@@ -1,0 +1,311 @@
+//! Types, shapes and dimensions as tree.
+
+use relax_base::{Id, SideTable, Symbol};
+use relax_ir::{DTy, FuncType, Kind, RelRef, Shape, Type, TypeId, TypeParamId};
+use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
+use relax_syntax::ast::{self, Ast, NumSuffix, TypeExprKind, TypeOp};
+use rustc_hash::FxHashMap;
+
+use super::names::Names;
+use super::{NO, Printer, Style};
+
+/// What types became in the tree so far: equal types are the same node.
+#[derive(Default)]
+pub(super) struct TypeTable {
+    done: SideTable<TypeId, Option<ast::TypeId>>,
+    /// The names of dimension variables of the current definition.
+    dims: FxHashMap<DimVar, Symbol>,
+    /// The names of its type parameters, where they had to be made unique.
+    params: FxHashMap<TypeParamId, Symbol>,
+    names: Names,
+    /// The types in `done` that mention such names.
+    local: Vec<TypeId>,
+}
+
+impl Printer<'_> {
+    /// Starts a definition: dimension variables and type parameters are named anew.
+    pub(super) fn begin_type_names(&mut self) {
+        let table = &mut self.types;
+        for ty in table.local.drain(..) {
+            table.done.set(ty, None);
+        }
+        table.dims.clear();
+        table.params.clear();
+        table.names = Names::default();
+    }
+
+    fn node(&mut self, kind: TypeExprKind) -> ast::TypeId {
+        self.out.ty(kind, NO)
+    }
+
+    /// A type.
+    pub(super) fn ty(&mut self, root: TypeId) -> ast::TypeId {
+        if let Some(done) = self.types.done[root] {
+            return done;
+        }
+        let mut stack = vec![(root, false)];
+        while let Some((ty, expanded)) = stack.pop() {
+            if self.types.done[ty].is_some() {
+                continue;
+            }
+            if expanded {
+                let new = self.ty_node(ty);
+                self.types.done.set(ty, Some(new));
+                self.types.local.push(ty);
+                continue;
+            }
+            if let Type::Func(f) = &self.m.types[ty] {
+                // Named before they are used.
+                for &p in f.params.iter() {
+                    self.type_param_name(p);
+                }
+            }
+            stack.push((ty, true));
+            let children = self.m.types.children(ty);
+            stack.extend(children.into_iter().rev().map(|c| (c, false)));
+        }
+        self.types.done[root].expect("made above")
+    }
+
+    fn done(&self, ty: TypeId) -> ast::TypeId {
+        self.types.done[ty].expect("parts are made before the whole")
+    }
+
+    fn all_done(&self, types: &[TypeId]) -> Vec<ast::TypeId> {
+        types.iter().map(|&t| self.done(t)).collect()
+    }
+
+    fn ty_node(&mut self, ty: TypeId) -> ast::TypeId {
+        let m = self.m;
+        match &m.types[ty] {
+            Type::Tensor(t) => match (&t.shape, t.dtype) {
+                (Shape::Dims(dims), dtype) if dims.is_empty() && dtype != DTy::Unknown => {
+                    self.dtype(dtype)
+                }
+                (shape, dtype) => {
+                    let (shape, dtype) = (self.shape(shape), self.dtype(dtype));
+                    self.out.type_apply("Tensor".into(), [shape, dtype], NO)
+                }
+            },
+            Type::Shape(Shape::Unknown) => self.out.type_name("Shape".into(), NO),
+            Type::Shape(shape) => {
+                let shape = self.shape(shape);
+                self.out.type_apply("Shape".into(), [shape], NO)
+            }
+            Type::Tuple(fields) => {
+                let fields = self.all_done(fields);
+                self.out.type_tuple(fields, NO)
+            }
+            Type::Func(f) => self.func_type(f),
+            Type::Adt(adt, args) => {
+                let (name, args) = (m.adts[*adt].name, self.all_done(args));
+                if args.is_empty() {
+                    self.out.type_name(name, NO)
+                } else {
+                    self.out.type_apply(name, args, NO)
+                }
+            }
+            Type::Ref(t) => {
+                let inner = self.done(*t);
+                self.node(TypeExprKind::Ref(inner))
+            }
+            Type::Object => self.out.type_name("Object".into(), NO),
+            Type::Param(p) => self.type_param(*p),
+            Type::Infer(_) => self.node(TypeExprKind::Hole),
+            Type::Error => self.node(TypeExprKind::Error),
+        }
+    }
+
+    fn func_type(&mut self, f: &FuncType) -> ast::TypeId {
+        let params = self.type_param_list(&f.params, &[]);
+        let (args, ret) = (self.all_done(&f.args), self.done(f.ret));
+        let relations = if self.pretty() {
+            self.constraints(&f.constraints, &f.args, f.ret)
+        } else {
+            Vec::new()
+        };
+        self.out.type_fn(params, args, ret, &relations, NO)
+    }
+
+    /// What stands after `where`. A relation over just the arguments and the result is written by
+    /// its name.
+    pub(super) fn constraints(
+        &mut self,
+        constraints: &[relax_ir::Constraint],
+        args: &[TypeId],
+        ret: TypeId,
+    ) -> Vec<ast::TypeId> {
+        let mut out = Vec::new();
+        for c in constraints {
+            let name = match c.rel {
+                RelRef::User(r) => self.m.relations[r].name,
+                RelRef::Builtin(name) => name,
+                RelRef::Op(op, _) => self.op_name(op),
+            };
+            let head = self.out.type_name(name, NO);
+            let plain = c.args.len() == args.len() + 1
+                && c.args.iter().eq(args.iter().chain(std::iter::once(&ret)));
+            out.push(if plain || c.args.is_empty() {
+                head
+            } else {
+                let args: Vec<_> = c.args.iter().map(|&t| self.ty(t)).collect();
+                let args = self.out.make_list(args);
+                self.node(TypeExprKind::Call { head, args })
+            });
+        }
+        out
+    }
+
+    /// A declaration of type parameters.
+    pub(super) fn type_param_list(
+        &mut self,
+        params: &[TypeParamId],
+        dims: &[DimVar],
+    ) -> ast::List<ast::TypeParamId> {
+        let mut ids = Vec::new();
+        for &p in params {
+            let name = self.type_param_name(p);
+            let kind = self.m.types.params[p].kind;
+            let kind = (self.pretty() && kind != Kind::Type).then(|| kind.to_string());
+            ids.push(self.declare(name, kind.as_deref()));
+        }
+        for &d in dims {
+            let name = self.dim_name(d);
+            ids.push(self.declare(name, Some("ShapeVar")));
+        }
+        self.out.make_list(ids)
+    }
+
+    fn declare(&mut self, name: Symbol, kind: Option<&str>) -> ast::TypeParamId {
+        self.out.type_params.push(ast::TypeParam {
+            name,
+            kind: kind.map(Symbol::new),
+            span: NO,
+        })
+    }
+
+    /// The name of a type parameter: TVM's as it is, ours unique within a definition.
+    pub(super) fn type_param_name(&mut self, p: TypeParamId) -> Symbol {
+        let wish = match self.m.types.params.get(p) {
+            Some(info) => info.name,
+            None => return Symbol::new(&format!("t{}", p.index())),
+        };
+        if self.mode.style == Style::Tvm {
+            return wish;
+        }
+        let table = &mut self.types;
+        *table
+            .params
+            .entry(p)
+            .or_insert_with(|| table.names.unique(wish))
+    }
+
+    fn type_param(&mut self, p: TypeParamId) -> ast::TypeId {
+        let name = self.type_param_name(p);
+        self.out.type_name(name, NO)
+    }
+
+    pub(super) fn dim_name(&mut self, d: DimVar) -> Symbol {
+        let wish = match self.m.dims.get(d) {
+            Some(info) => info.name,
+            None => Symbol::new(&format!("d{}", d.index())),
+        };
+        let table = &mut self.types;
+        *table
+            .dims
+            .entry(d)
+            .or_insert_with(|| table.names.unique(wish))
+    }
+
+    /// An element type.
+    pub(super) fn dtype(&mut self, dtype: DTy) -> ast::TypeId {
+        match dtype {
+            DTy::Known(d) => self.out.type_name(Symbol::new(&d.to_string()), NO),
+            DTy::Unknown | DTy::Infer(_) => self.node(TypeExprKind::Hole),
+            DTy::Param(p) => self.type_param(p),
+        }
+    }
+
+    /// A shape.
+    pub(super) fn shape(&mut self, shape: &Shape) -> ast::TypeId {
+        match shape {
+            Shape::Dims(dims) => {
+                let items: Vec<_> = dims.iter().map(|d| self.dim(d)).collect();
+                let comma = items.len() == 1 && self.pretty();
+                let items = self.out.make_list(items);
+                self.node(TypeExprKind::Tuple { items, comma })
+            }
+            Shape::Unknown | Shape::Infer(_) => self.node(TypeExprKind::Hole),
+            Shape::Param(p) => self.type_param(*p),
+        }
+    }
+
+    /// A dimension.
+    pub(super) fn dim(&mut self, dim: &Dim) -> ast::TypeId {
+        for v in dim.free_vars() {
+            self.dim_name(v);
+        }
+        let mut writer = DimWriter {
+            out: &mut self.out,
+            names: &self.types.dims,
+        };
+        dim.build(&mut writer)
+    }
+}
+
+struct DimWriter<'a> {
+    out: &'a mut Ast,
+    names: &'a FxHashMap<DimVar, Symbol>,
+}
+
+impl DimBuilder for DimWriter<'_> {
+    type Out = ast::TypeId;
+
+    fn int(&mut self, value: i64) -> ast::TypeId {
+        let suffix = NumSuffix::None;
+        self.out.ty(TypeExprKind::Int { value, suffix }, NO)
+    }
+    fn atom(&mut self, atom: Atom) -> ast::TypeId {
+        match atom {
+            Atom::Var(v) => self.out.type_name(self.names[&v], NO),
+            Atom::Infer(_) => self.out.ty(TypeExprKind::Any, NO),
+        }
+    }
+    fn any(&mut self) -> ast::TypeId {
+        self.out.ty(TypeExprKind::Any, NO)
+    }
+    fn bad(&mut self, _: DimError) -> ast::TypeId {
+        self.out.ty(TypeExprKind::Error, NO)
+    }
+    fn op(&mut self, op: DimOp, lhs: ast::TypeId, rhs: ast::TypeId) -> ast::TypeId {
+        let op = match op {
+            DimOp::Add => TypeOp::Add,
+            DimOp::Sub => TypeOp::Sub,
+            DimOp::Mul => TypeOp::Mul,
+            DimOp::FloorDiv => TypeOp::FloorDiv,
+            DimOp::Mod => TypeOp::Mod,
+            DimOp::Min | DimOp::Max => {
+                let name = if op == DimOp::Min { "min" } else { "max" };
+                let head = self.out.type_name(name.into(), NO);
+                let args = self.out.make_list([lhs, rhs]);
+                return self.out.ty(TypeExprKind::Call { head, args }, NO);
+            }
+        };
+        self.out.ty(TypeExprKind::Binary { op, lhs, rhs }, NO)
+    }
+    fn group(&mut self, inner: ast::TypeId) -> ast::TypeId {
+        let items = self.out.make_list([inner]);
+        let comma = false;
+        self.out.ty(TypeExprKind::Tuple { items, comma }, NO)
+    }
+}
+
+impl TypeTable {
+    /// The name of a dimension variable that was named before.
+    pub(super) fn dim_text(&self, v: DimVar) -> String {
+        match self.dims.get(&v) {
+            Some(name) => name.to_string(),
+            None => format!("d{}", v.index()),
+        }
+    }
+}
