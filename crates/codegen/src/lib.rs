@@ -1,1 +1,7 @@
-//! placeholder
+//! Loops and control flow to machine code. The only room that knows Cranelift.
+
+mod env;
+mod kernel;
+mod scalar;
+
+pub use kernel::Unsupported;

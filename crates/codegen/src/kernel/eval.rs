@@ -1,0 +1,212 @@
+//! Scalar expressions of a kernel.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
+use relax_loops::{Buf, Ex, ExKind, Interval, interval};
+
+use super::{Kernel, Result, Unsupported};
+use crate::scalar::register;
+
+/// A step of evaluation on the work list.
+enum Work<'e> {
+    Visit(&'e Ex),
+    Emit(&'e Ex),
+}
+
+fn key(e: &Ex) -> usize {
+    std::ptr::from_ref(e.kind()) as usize
+}
+
+impl Kernel<'_, '_, '_> {
+    /// What is known of an index expression.
+    pub(super) fn interval(&self, e: &Ex) -> Interval {
+        interval(e, &|v| self.ranges.get(&v).copied())
+    }
+
+    fn known(&self, e: &Ex) -> Option<Value> {
+        let k = key(e);
+        self.memo.iter().rev().find_map(|layer| layer.get(&k)).copied()
+    }
+
+    fn remember(&mut self, e: &Ex, v: Value) {
+        if let Some(layer) = self.memo.last_mut() {
+            layer.insert(key(e), v);
+        }
+    }
+
+    /// The value of an expression at this place. Parts that occur twice are computed once.
+    ///
+    /// Work list instead of recursion; only a `select` whose sides must not both be evaluated
+    /// recurses, once per nesting of such selects.
+    pub(super) fn eval(&mut self, root: &Ex) -> Result<Value> {
+        let mut work = vec![Work::Visit(root)];
+        while let Some(step) = work.pop() {
+            match step {
+                Work::Visit(e) => {
+                    if self.known(e).is_some() {
+                        continue;
+                    }
+                    if let ExKind::Select(c, a, b) = e.kind()
+                        && !(self.harmless(a) && self.harmless(b))
+                    {
+                        let v = self.lazy_select(e, c, a, b)?;
+                        self.remember(e, v);
+                        continue;
+                    }
+                    work.push(Work::Emit(e));
+                    work.extend(e.children().into_iter().map(Work::Visit));
+                }
+                Work::Emit(e) => {
+                    if self.known(e).is_none() {
+                        let v = self.emit(e)?;
+                        self.remember(e, v);
+                    }
+                }
+            }
+        }
+        Ok(self.known(root).expect("just evaluated"))
+    }
+
+    /// Whether evaluating an expression needlessly does no harm: all its loads are proven inside.
+    fn harmless(&self, e: &Ex) -> bool {
+        let mut work = vec![e];
+        while let Some(e) = work.pop() {
+            if let ExKind::Load(buf, index) = e.kind() {
+                let shape = &self.program.bufs[*buf].shape;
+                if !index.iter().zip(shape).all(|(i, n)| self.inside(i, n)) {
+                    return false;
+                }
+            }
+            work.extend(e.children());
+        }
+        true
+    }
+
+    /// Whether an index is proven to lie in `0..extent`.
+    fn inside(&self, index: &Ex, extent: &Ex) -> bool {
+        // A loop over just this (perhaps symbolic) extent.
+        if let ExKind::Var(v) = index.kind()
+            && self.over.get(v) == Some(extent)
+        {
+            return true;
+        }
+        let Some(n) = extent.as_int() else { return false };
+        let i = self.interval(index);
+        i.exact && i.lo >= 0 && i.hi < n
+    }
+
+    fn lazy_select(&mut self, e: &Ex, c: &Ex, a: &Ex, b: &Ex) -> Result<Value> {
+        let cond = self.eval(c)?;
+        let [yes, no, done] = [(); 3].map(|()| self.b.create_block());
+        let result = self.b.append_block_param(done, register(e.dtype()));
+        self.b.ins().brif(cond, yes, &[], no, &[]);
+        for (block, side) in [(yes, a), (no, b)] {
+            self.b.switch_to_block(block);
+            self.memo.push(rustc_hash::FxHashMap::default());
+            let v = self.eval(side);
+            self.memo.pop();
+            self.b.ins().jump(done, &[BlockArg::Value(v?)]);
+        }
+        self.b.switch_to_block(done);
+        Ok(result)
+    }
+
+    /// One node; its children are known.
+    fn emit(&mut self, e: &Ex) -> Result<Value> {
+        let dtype = e.dtype();
+        let get = |k: &Self, e: &Ex| k.known(e).expect("children first");
+        Ok(match e.kind() {
+            ExKind::Int(v) => self.scalars().int(dtype, *v),
+            ExKind::Float(v) => self.scalars().float(dtype, *v),
+            ExKind::Var(v) => *self
+                .vars
+                .get(v)
+                .ok_or_else(|| Unsupported(format!("`{}` has no value here", self.program.vars[*v].name)))?,
+            ExKind::Load(buf, index) => {
+                let address = self.address(*buf, index)?;
+                self.scalars().load(dtype, address)
+            }
+            ExKind::Unary(op, a) => {
+                let v = get(self, a);
+                let r = self.scalars().unary(*op, a.dtype(), v);
+                r.ok_or_else(|| Unsupported(format!("{op:?} of {}", a.dtype())))?
+            }
+            ExKind::Binary(op, a, b) => {
+                let (x, y) = (get(self, a), get(self, b));
+                let r = self.scalars().binary(*op, a.dtype(), x, y);
+                r.ok_or_else(|| Unsupported(format!("{op:?} of {}", a.dtype())))?
+            }
+            ExKind::Select(c, a, b) => {
+                let (c, x, y) = (get(self, c), get(self, a), get(self, b));
+                self.b.ins().select(c, x, y)
+            }
+            ExKind::Cast(a) => {
+                let v = get(self, a);
+                self.scalars().cast(a.dtype(), dtype, v)
+            }
+            ExKind::Reinterpret(a) => {
+                let v = get(self, a);
+                self.reinterpret(a, e, v)?
+            }
+        })
+    }
+
+    fn reinterpret(&mut self, from: &Ex, to: &Ex, v: Value) -> Result<Value> {
+        let (f, t) = (register(from.dtype()), register(to.dtype()));
+        if from.dtype().size() != to.dtype().size() || from.dtype().size() == 2 {
+            let text = format!("the bits of {} as {}", from.dtype(), to.dtype());
+            return Err(Unsupported(text));
+        }
+        Ok(if f == t {
+            v
+        } else {
+            self.b.ins().bitcast(t, cranelift_codegen::ir::MemFlagsData::new(), v)
+        })
+    }
+
+    /// The address of an element. Indices that are not proven to be inside are checked.
+    pub(super) fn address(&mut self, buf: Buf, index: &[Ex]) -> Result<Value> {
+        let values: Vec<Value> = index.iter().map(|i| self.eval(i)).collect::<Result<_>>()?;
+        let place = self.places.get(&buf).cloned();
+        let name = self.program.bufs[buf].name;
+        let place = place.ok_or_else(|| Unsupported(format!("`{name}` is read before it is written")))?;
+        let shape = self.program.bufs[buf].shape.clone();
+        let mut offset = None;
+        for (k, &i) in values.iter().enumerate() {
+            if !self.inside(&index[k], &shape[k]) {
+                self.check(buf, i, place.extents[k]);
+            }
+            offset = Some(match offset {
+                None => i,
+                Some(o) => {
+                    let scaled = self.b.ins().imul(o, place.extents[k]);
+                    self.b.ins().iadd(scaled, i)
+                }
+            });
+        }
+        Ok(match offset {
+            None => place.data,
+            Some(o) => {
+                let bytes = self.b.ins().imul_imm_s(o, self.program.bufs[buf].dtype.size() as i64);
+                self.b.ins().iadd(place.data, bytes)
+            }
+        })
+    }
+
+    fn check(&mut self, buf: Buf, index: Value, extent: Value) {
+        let outside = match self.outside.get(&buf) {
+            Some(&block) => block,
+            None => {
+                let block = self.b.create_block();
+                self.b.set_cold_block(block);
+                self.b.append_block_param(block, types::I64);
+                self.outside.insert(buf, block);
+                block
+            }
+        };
+        let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
+        let ok = self.b.create_block();
+        self.b.ins().brif(fine, ok, &[], outside, &[BlockArg::Value(index)]);
+        self.b.switch_to_block(ok);
+    }
+}

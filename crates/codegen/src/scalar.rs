@@ -1,0 +1,454 @@
+//! Scalar operations in Cranelift IR.
+//!
+//! Integers live in registers of their storage width, `bool` as 0 or 1 in eight bits. `float16` and
+//! `bfloat16` live as `f32` that is rounded to their precision after every operation, which gives
+//! the same results as computing in the narrow type.
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_frontend::FunctionBuilder;
+use relax_loops::{BinOp, UnOp};
+use relax_tensor::{DType, TypeCode};
+
+use crate::env::Env;
+
+/// The register type of an element type.
+pub(crate) fn register(dtype: DType) -> Type {
+    match (dtype.code, dtype.size()) {
+        (TypeCode::Float, 8) => types::F64,
+        (TypeCode::Float | TypeCode::BFloat, _) => types::F32,
+        (_, 1) => types::I8,
+        (_, 2) => types::I16,
+        (_, 4) => types::I32,
+        _ => types::I64,
+    }
+}
+
+fn is_f16(dtype: DType) -> bool {
+    dtype.code == TypeCode::Float && dtype.bits == 16
+}
+
+fn is_bf16(dtype: DType) -> bool {
+    dtype.code == TypeCode::BFloat
+}
+
+/// Whether integers of this type are compared, divided and extended as signed numbers.
+fn signed(dtype: DType) -> bool {
+    dtype.is_int()
+}
+
+/// Emits scalar operations into one function.
+pub(crate) struct Scalars<'a, 'f, 'm> {
+    pub b: &'a mut FunctionBuilder<'f>,
+    pub env: &'a mut Env<'m>,
+}
+
+impl Scalars<'_, '_, '_> {
+    /// Calls an imported function that returns one value.
+    pub fn call(&mut self, name: &'static str, args: &[Value]) -> Value {
+        let f = self.env.import(name, self.b.func);
+        let call = self.b.ins().call(f, args);
+        self.b.inst_results(call)[0]
+    }
+
+    fn math(&mut self, dtype: DType, single: &'static str, double: &'static str, args: &[Value]) -> Value {
+        let name = if register(dtype) == types::F64 { double } else { single };
+        let v = self.call(name, args);
+        self.rounded(dtype, v)
+    }
+
+    /// Rounds an `f32` that stands for a narrower float; other values as they are. Integers
+    /// narrower than their storage are wrapped.
+    pub fn rounded(&mut self, dtype: DType, v: Value) -> Value {
+        if is_f16(dtype) {
+            let bits = self.call("rx_f32_to_f16", &[v]);
+            return self.call("rx_f16_to_f32", &[bits]);
+        }
+        if is_bf16(dtype) {
+            let bits = self.bf16_bits(v);
+            let wide = self.b.ins().ishl_imm_s(bits, 16);
+            return self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide);
+        }
+        let width = 8 * dtype.size() as i64;
+        let spare = width - i64::from(dtype.bits);
+        if dtype.is_float() || dtype.is_bool() || spare == 0 {
+            return v;
+        }
+        let up = self.b.ins().ishl_imm_s(v, spare);
+        if signed(dtype) {
+            self.b.ins().sshr_imm_s(up, spare)
+        } else {
+            self.b.ins().ushr_imm_s(up, spare)
+        }
+    }
+
+    /// The upper half of an `f32`, rounded to nearest even, as i32; NaN stays NaN.
+    fn bf16_bits(&mut self, v: Value) -> Value {
+        let bits = self.b.ins().bitcast(types::I32, MemFlagsData::new(), v);
+        let odd = self.b.ins().ushr_imm_s(bits, 16);
+        let odd = self.b.ins().band_imm_s(odd, 1);
+        let bump = self.b.ins().iadd_imm_s(odd, 0x7fff);
+        let sum = self.b.ins().iadd(bits, bump);
+        let up = self.b.ins().ushr_imm_s(sum, 16);
+        let nan = self.b.ins().fcmp(FloatCC::Unordered, v, v);
+        let quiet = self.b.ins().ushr_imm_s(bits, 16);
+        let quiet = self.b.ins().bor_imm_s(quiet, 0x40);
+        self.b.ins().select(nan, quiet, up)
+    }
+
+    /// Reads an element.
+    pub fn load(&mut self, dtype: DType, address: Value) -> Value {
+        let flags = MemFlagsData::trusted();
+        if is_f16(dtype) {
+            let bits = self.b.ins().uload16(types::I32, flags, address, 0);
+            return self.call("rx_f16_to_f32", &[bits]);
+        }
+        if is_bf16(dtype) {
+            let bits = self.b.ins().uload16(types::I32, flags, address, 0);
+            let wide = self.b.ins().ishl_imm_s(bits, 16);
+            return self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide);
+        }
+        self.b.ins().load(register(dtype), flags, address, 0)
+    }
+
+    /// Writes an element.
+    pub fn store(&mut self, dtype: DType, value: Value, address: Value) {
+        let flags = MemFlagsData::trusted();
+        if is_f16(dtype) {
+            let bits = self.call("rx_f32_to_f16", &[value]);
+            self.b.ins().istore16(flags, bits, address, 0);
+        } else if is_bf16(dtype) {
+            let bits = self.bf16_bits(value);
+            self.b.ins().istore16(flags, bits, address, 0);
+        } else {
+            self.b.ins().store(flags, value, address, 0);
+        }
+    }
+
+    /// An integer constant of an element type.
+    pub fn int(&mut self, dtype: DType, v: i64) -> Value {
+        match register(dtype) {
+            types::F32 => self.b.ins().f32const(v as f32),
+            types::F64 => self.b.ins().f64const(v as f64),
+            ty => {
+                let bits = 64 - ty.bits();
+                self.b.ins().iconst(ty, ((v as u64) << bits >> bits) as i64)
+            }
+        }
+    }
+
+    /// A float constant of an element type.
+    pub fn float(&mut self, dtype: DType, v: f64) -> Value {
+        if register(dtype) == types::F64 {
+            self.b.ins().f64const(v)
+        } else {
+            self.b.ins().f32const(v as f32)
+        }
+    }
+
+    /// Conversion between element types.
+    pub fn cast(&mut self, from: DType, to: DType, v: Value) -> Value {
+        let (rf, rt) = (register(from), register(to));
+        if to.is_bool() {
+            return if from.is_float() {
+                let zero = self.float(from, 0.0);
+                self.b.ins().fcmp(FloatCC::NotEqual, v, zero)
+            } else {
+                self.b.ins().icmp_imm_s(IntCC::NotEqual, v, 0)
+            };
+        }
+        match (from.is_float(), to.is_float()) {
+            (true, true) => {
+                let v = match (rf, rt) {
+                    (types::F32, types::F64) => self.b.ins().fpromote(types::F64, v),
+                    (types::F64, types::F32) => self.b.ins().fdemote(types::F32, v),
+                    _ => v,
+                };
+                self.rounded(to, v)
+            }
+            (false, true) => {
+                let wide = self.widen(from, v, if rf == types::I64 { types::I64 } else { types::I32 });
+                let v = if signed(from) {
+                    self.b.ins().fcvt_from_sint(rt, wide)
+                } else {
+                    self.b.ins().fcvt_from_uint(rt, wide)
+                };
+                self.rounded(to, v)
+            }
+            (true, false) => {
+                let wide = if rt == types::I64 { types::I64 } else { types::I32 };
+                if !signed(to) {
+                    let v = self.b.ins().fcvt_to_uint_sat(wide, v);
+                    return self.clamp(to, wide, v);
+                }
+                let v = self.b.ins().fcvt_to_sint_sat(wide, v);
+                self.clamp(to, wide, v)
+            }
+            (false, false) => {
+                let v = if rt.bits() > rf.bits() {
+                    self.widen(from, v, rt)
+                } else if rt.bits() < rf.bits() {
+                    self.b.ins().ireduce(rt, v)
+                } else {
+                    v
+                };
+                self.rounded(to, v)
+            }
+        }
+    }
+
+    fn widen(&mut self, from: DType, v: Value, to: Type) -> Value {
+        if self.b.func.dfg.value_type(v) == to {
+            v
+        } else if signed(from) {
+            self.b.ins().sextend(to, v)
+        } else {
+            self.b.ins().uextend(to, v)
+        }
+    }
+
+    /// Saturates a wide integer to the range of `to` and narrows it.
+    fn clamp(&mut self, to: DType, wide: Type, v: Value) -> Value {
+        let Some((least, most)) = to.int_range().filter(|_| u32::from(to.bits) < wide.bits()) else {
+            return v;
+        };
+        let most = self.b.ins().iconst(wide, most as i64);
+        let v = if signed(to) {
+            let least = self.b.ins().iconst(wide, least as i64);
+            let v = self.b.ins().smax(v, least);
+            self.b.ins().smin(v, most)
+        } else {
+            self.b.ins().umin(v, most)
+        };
+        let narrow = register(to);
+        if narrow == wide { v } else { self.b.ins().ireduce(narrow, v) }
+    }
+
+    /// A unary function; `None` where it has no meaning for the type.
+    pub fn unary(&mut self, op: UnOp, dtype: DType, v: Value) -> Option<Value> {
+        let float = dtype.is_float();
+        let r = match op {
+            UnOp::Neg if float => self.b.ins().fneg(v),
+            UnOp::Neg => self.b.ins().ineg(v),
+            UnOp::Abs if float => self.b.ins().fabs(v),
+            UnOp::Abs if signed(dtype) => self.b.ins().iabs(v),
+            UnOp::Abs => v,
+            UnOp::Not if dtype.is_bool() => self.b.ins().bxor_imm_s(v, 1),
+            UnOp::Not if !float => self.b.ins().bnot(v),
+            UnOp::Popcount if !float => self.b.ins().popcnt(v),
+            UnOp::Clz if !float => {
+                let n = self.b.ins().clz(v);
+                let spare = 8 * dtype.size() as i64 - i64::from(dtype.bits);
+                self.b.ins().iadd_imm_s(n, -spare)
+            }
+            UnOp::Floor | UnOp::Ceil | UnOp::Trunc | UnOp::Round | UnOp::RoundEven if !float => v,
+            UnOp::IsNan | UnOp::IsInf if !float => self.b.ins().iconst(types::I8, 0),
+            UnOp::IsFinite if !float => self.b.ins().iconst(types::I8, 1),
+            _ if !float => return None,
+            UnOp::IsNan => self.b.ins().fcmp(FloatCC::Unordered, v, v),
+            UnOp::IsInf | UnOp::IsFinite => {
+                let a = self.b.ins().fabs(v);
+                let inf = self.float(dtype, f64::INFINITY);
+                let cc = if op == UnOp::IsInf { FloatCC::Equal } else { FloatCC::LessThan };
+                self.b.ins().fcmp(cc, a, inf)
+            }
+            UnOp::Sqrt => self.b.ins().sqrt(v),
+            UnOp::Rsqrt => {
+                let root = self.b.ins().sqrt(v);
+                let root = self.rounded(dtype, root);
+                let one = self.float(dtype, 1.0);
+                self.b.ins().fdiv(one, root)
+            }
+            UnOp::Sigmoid => {
+                let n = self.b.ins().fneg(v);
+                let e = self.math(dtype, "expf", "exp", &[n]);
+                let one = self.float(dtype, 1.0);
+                let d = self.b.ins().fadd(one, e);
+                let d = self.rounded(dtype, d);
+                self.b.ins().fdiv(one, d)
+            }
+            UnOp::Floor => self.b.ins().floor(v),
+            UnOp::Ceil => self.b.ins().ceil(v),
+            UnOp::Trunc => self.b.ins().trunc(v),
+            UnOp::RoundEven => self.b.ins().nearest(v),
+            UnOp::Round => return Some(self.math(dtype, "roundf", "round", &[v])),
+            UnOp::Exp => return Some(self.math(dtype, "expf", "exp", &[v])),
+            UnOp::Log => return Some(self.math(dtype, "logf", "log", &[v])),
+            UnOp::Log2 => return Some(self.math(dtype, "log2f", "log2", &[v])),
+            UnOp::Log10 => return Some(self.math(dtype, "log10f", "log10", &[v])),
+            UnOp::Sin => return Some(self.math(dtype, "sinf", "sin", &[v])),
+            UnOp::Cos => return Some(self.math(dtype, "cosf", "cos", &[v])),
+            UnOp::Tan => return Some(self.math(dtype, "tanf", "tan", &[v])),
+            UnOp::Asin => return Some(self.math(dtype, "asinf", "asin", &[v])),
+            UnOp::Acos => return Some(self.math(dtype, "acosf", "acos", &[v])),
+            UnOp::Atan => return Some(self.math(dtype, "atanf", "atan", &[v])),
+            UnOp::Sinh => return Some(self.math(dtype, "sinhf", "sinh", &[v])),
+            UnOp::Cosh => return Some(self.math(dtype, "coshf", "cosh", &[v])),
+            UnOp::Tanh => return Some(self.math(dtype, "tanhf", "tanh", &[v])),
+            UnOp::Asinh => return Some(self.math(dtype, "asinhf", "asinh", &[v])),
+            UnOp::Acosh => return Some(self.math(dtype, "acoshf", "acosh", &[v])),
+            UnOp::Atanh => return Some(self.math(dtype, "atanhf", "atanh", &[v])),
+            UnOp::Erf => return Some(self.math(dtype, "erff", "erf", &[v])),
+            UnOp::Not | UnOp::Popcount | UnOp::Clz => return None,
+        };
+        let kept = matches!(op, UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite);
+        Some(if kept { r } else { self.rounded(dtype, r) })
+    }
+
+    /// A binary function; `None` where it has no meaning for the type.
+    pub fn binary(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Option<Value> {
+        if op.is_comparison() {
+            return Some(self.compare(op, dtype, a, b));
+        }
+        let r = if dtype.is_float() {
+            self.float_binary(op, dtype, a, b)?
+        } else {
+            self.int_binary(op, dtype, a, b)?
+        };
+        Some(self.rounded(dtype, r))
+    }
+
+    fn compare(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Value {
+        if dtype.is_float() {
+            let cc = match op {
+                BinOp::Eq => FloatCC::Equal,
+                BinOp::Ne => FloatCC::NotEqual,
+                BinOp::Lt => FloatCC::LessThan,
+                BinOp::Le => FloatCC::LessThanOrEqual,
+                BinOp::Gt => FloatCC::GreaterThan,
+                _ => FloatCC::GreaterThanOrEqual,
+            };
+            return self.b.ins().fcmp(cc, a, b);
+        }
+        let s = signed(dtype);
+        let cc = match op {
+            BinOp::Eq => IntCC::Equal,
+            BinOp::Ne => IntCC::NotEqual,
+            BinOp::Lt if s => IntCC::SignedLessThan,
+            BinOp::Le if s => IntCC::SignedLessThanOrEqual,
+            BinOp::Gt if s => IntCC::SignedGreaterThan,
+            BinOp::Ge if s => IntCC::SignedGreaterThanOrEqual,
+            BinOp::Lt => IntCC::UnsignedLessThan,
+            BinOp::Le => IntCC::UnsignedLessThanOrEqual,
+            BinOp::Gt => IntCC::UnsignedGreaterThan,
+            _ => IntCC::UnsignedGreaterThanOrEqual,
+        };
+        self.b.ins().icmp(cc, a, b)
+    }
+
+    fn float_binary(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Option<Value> {
+        Some(match op {
+            BinOp::Add => self.b.ins().fadd(a, b),
+            BinOp::Sub => self.b.ins().fsub(a, b),
+            BinOp::Mul => self.b.ins().fmul(a, b),
+            BinOp::Div => self.b.ins().fdiv(a, b),
+            BinOp::FloorDiv => {
+                let q = self.b.ins().fdiv(a, b);
+                let q = self.rounded(dtype, q);
+                self.b.ins().floor(q)
+            }
+            BinOp::FloorMod => {
+                let q = self.b.ins().fdiv(a, b);
+                let q = self.rounded(dtype, q);
+                let q = self.b.ins().floor(q);
+                let p = self.b.ins().fmul(q, b);
+                let p = self.rounded(dtype, p);
+                self.b.ins().fsub(a, p)
+            }
+            BinOp::Rem => self.math(dtype, "fmodf", "fmod", &[a, b]),
+            BinOp::Min | BinOp::Max => {
+                let cc = if op == BinOp::Min { FloatCC::LessThan } else { FloatCC::GreaterThan };
+                let c = self.b.ins().fcmp(cc, a, b);
+                self.b.ins().select(c, a, b)
+            }
+            BinOp::Pow => self.math(dtype, "powf", "pow", &[a, b]),
+            BinOp::Atan2 => self.math(dtype, "atan2f", "atan2", &[a, b]),
+            _ => return None,
+        })
+    }
+
+    fn int_binary(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Option<Value> {
+        let s = signed(dtype);
+        Some(match op {
+            BinOp::Add => self.b.ins().iadd(a, b),
+            BinOp::Sub => self.b.ins().isub(a, b),
+            BinOp::Mul => self.b.ins().imul(a, b),
+            BinOp::Min if s => self.b.ins().smin(a, b),
+            BinOp::Max if s => self.b.ins().smax(a, b),
+            BinOp::Min => self.b.ins().umin(a, b),
+            BinOp::Max => self.b.ins().umax(a, b),
+            BinOp::And => self.b.ins().band(a, b),
+            BinOp::Or => self.b.ins().bor(a, b),
+            BinOp::Xor => self.b.ins().bxor(a, b),
+            BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::Rem => self.divide(op, dtype, a, b),
+            BinOp::Shl | BinOp::Shr => self.shift(op, dtype, a, b),
+            BinOp::Pow => {
+                let (x, y) = (self.widen(dtype, a, types::I64), self.widen(dtype, b, types::I64));
+                let r = self.call("rx_ipow", &[x, y]);
+                let ty = register(dtype);
+                if ty == types::I64 { r } else { self.b.ins().ireduce(ty, r) }
+            }
+            _ => return None,
+        })
+    }
+
+    fn shift(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Value {
+        let (s, bits) = (signed(dtype), i64::from(dtype.bits));
+        let inside = self.b.ins().icmp_imm_s(IntCC::UnsignedLessThan, b, bits);
+        let zero = self.int(dtype, 0);
+        if op == BinOp::Shl {
+            let v = self.b.ins().ishl(a, b);
+            return self.b.ins().select(inside, v, zero);
+        }
+        if !s {
+            let v = self.b.ins().ushr(a, b);
+            return self.b.ins().select(inside, v, zero);
+        }
+        let last = self.int(dtype, bits - 1);
+        let count = self.b.ins().select(inside, b, last);
+        self.b.ins().sshr(a, count)
+    }
+
+    /// Integer division and remainder, never trapping: by zero gives 0, and the least integer by -1
+    /// wraps.
+    fn divide(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Value {
+        let ty = register(dtype);
+        let wide = if ty.bits() < 32 { types::I32 } else { ty };
+        let (x, y) = (self.widen(dtype, a, wide), self.widen(dtype, b, wide));
+        let is_zero = self.b.ins().icmp_imm_s(IntCC::Equal, y, 0);
+        let one = self.b.ins().iconst(wide, 1);
+        let zero = self.b.ins().iconst(wide, 0);
+        let quotient = matches!(op, BinOp::Div | BinOp::FloorDiv);
+        let r = if !signed(dtype) {
+            let y = self.b.ins().select(is_zero, one, y);
+            if quotient { self.b.ins().udiv(x, y) } else { self.b.ins().urem(x, y) }
+        } else {
+            let is_minus = self.b.ins().icmp_imm_s(IntCC::Equal, y, -1);
+            let special = self.b.ins().bor(is_zero, is_minus);
+            let safe = self.b.ins().select(special, one, y);
+            let (q, rem) = (self.b.ins().sdiv(x, safe), self.b.ins().srem(x, safe));
+            let neg = self.b.ins().ineg(x);
+            let q = self.b.ins().select(is_minus, neg, q);
+            match op {
+                BinOp::Div => q,
+                BinOp::Rem => rem,
+                _ => {
+                    // Where the remainder is not 0 and its sign is not the divisor's, one step down.
+                    let crossed = self.b.ins().bxor(rem, safe);
+                    let crossed = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, crossed, 0);
+                    let rest = self.b.ins().icmp_imm_s(IntCC::NotEqual, rem, 0);
+                    let step = self.b.ins().band(crossed, rest);
+                    if op == BinOp::FloorDiv {
+                        let down = self.b.ins().iadd_imm_s(q, -1);
+                        self.b.ins().select(step, down, q)
+                    } else {
+                        let up = self.b.ins().iadd(rem, safe);
+                        self.b.ins().select(step, up, rem)
+                    }
+                }
+            }
+        };
+        let r = self.b.ins().select(is_zero, zero, r);
+        if wide == ty { r } else { self.b.ins().ireduce(ty, r) }
+    }
+}
