@@ -1,1 +1,71 @@
-//! placeholder
+//! Types: what each expression of a module is, found by one solver for type relations and symbolic
+//! shapes.
+//!
+//! [`infer`] walks every function, operands first, and gives each node a type that may hold
+//! unknowns. Unification solves unknowns; relations that need more than is known wait on a work list
+//! and run again when one of their unknowns is solved. When nothing moves, literals take their
+//! default types, functions without complete annotations are generalised, and what is left open is an
+//! error that names the place to annotate.
+//!
+//! Invariant: nothing here recurses over expressions, types or patterns, and nothing panics on a
+//! module that the resolver or the builder made.
+//! Invariant: results and diagnostics do not depend on anything but the module and the options.
+
+mod call;
+pub mod codes;
+mod coverage;
+mod effects;
+mod flags;
+mod groups;
+mod instantiate;
+mod map;
+mod patterns;
+mod relations;
+mod report;
+mod scheme;
+mod shapes;
+mod show;
+mod solver;
+mod typing;
+mod unify;
+mod unknown;
+mod user_rel;
+mod walk;
+
+use relax_base::Diagnostics;
+use relax_ir::Module;
+
+pub use typing::{Check, CheckKind, Typing};
+
+/// How strictly to check.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct InferOptions {
+    /// Equalities of dimensions that are neither proven nor refuted are errors instead of warnings
+    /// with a check at run time.
+    pub strict_shapes: bool,
+}
+
+/// Finds the type of everything in a module. Literals without suffix get the element type that their
+/// context asks for, in place; the module's type arena grows, its expressions stay as they are.
+///
+/// The typing is complete even when there are errors: what an error left open is
+/// [`relax_ir::Type::Error`]. Diagnostics come in the order of the text.
+pub fn infer(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
+    let types = std::mem::take(&mut module.types);
+    let mut solver = solver::Solver::new(module, types, options);
+    solver.run();
+    solver.report_open();
+    solver.check_effects();
+    let outcome = typing::finish(solver);
+    module.types = outcome.types;
+    for info in outcome.new_dims {
+        module.dims.push(info);
+    }
+    for (c, value) in outcome.literals {
+        module.consts[c] = value;
+        module.literals.insert(c, false);
+    }
+    let mut diagnostics = outcome.diagnostics;
+    diagnostics.sort();
+    (outcome.typing, diagnostics)
+}

@@ -1,0 +1,389 @@
+//! Calls: of operators by their relation, of functions by their type.
+
+use relax_base::{Diagnostic, Symbol};
+use relax_ir::{
+    AdtId, AttrsId, Constraint, CtorId, Expr, ExprId, ExprList, FuncType, GlobalKind, Kind, OpId,
+    RelRef, Type, TypeId,
+};
+use relax_ops::{Arity, RelCx, Stop, registry};
+
+use crate::codes;
+use crate::flags::{COARSE, ERROR, INFER};
+use crate::relations::{RelKind, State};
+use crate::solver::Solver;
+use crate::unknown::{Site, Sol};
+use crate::{Check, CheckKind};
+
+impl Solver<'_> {
+    pub fn finish_call(&mut self, e: ExprId, callee: ExprId, args: ExprList) -> TypeId {
+        let m = self.m;
+        let (attrs, type_args) = match &m.exprs[e] {
+            Expr::Call {
+                attrs, type_args, ..
+            } => (*attrs, m.type_args(*type_args)),
+            _ => (AttrsId::NONE, &[][..]),
+        };
+        match m.exprs[callee] {
+            Expr::Op(op) if op.user_index().is_none() => self.operator_call(e, op, args, attrs),
+            Expr::Op(op) => {
+                let ty = self.operator_type(op);
+                self.apply(e, ty, args, type_args)
+            }
+            Expr::Ctor(c) => {
+                let ty = self.constructor_type(c);
+                self.apply(e, ty, args, type_args)
+            }
+            Expr::Extern(_) => {
+                self.packed.push(e);
+                self.fresh()
+            }
+            Expr::Global(g) => {
+                let ty = self.global_type(g);
+                if let GlobalKind::Prim(_) = m.globals[g].kind {
+                    self.report_prim_call(e, g);
+                    return self.error;
+                }
+                self.apply(e, ty, args, type_args)
+            }
+            Expr::Var(v) if self.scheme_of.contains_key(&v) => {
+                let scheme = self.scheme_of[&v];
+                let ty = self.use_scheme(scheme);
+                self.apply(e, ty, args, type_args)
+            }
+            _ => {
+                let ty = self.type_of(callee);
+                self.apply(e, ty, args, type_args)
+            }
+        }
+    }
+
+    /// The call of a built-in operator. The hot path: where all argument types are known, the
+    /// relation concludes at once and nothing is put on the work list.
+    fn operator_call(&mut self, e: ExprId, op: OpId, args: ExprList, attrs: AttrsId) -> TypeId {
+        let Some(def) = registry().get(op) else {
+            return self.error;
+        };
+        let m = self.m;
+        let list = m.list(args);
+        let enough = match def.arity {
+            Arity::Fixed => list.len() == def.inputs.len(),
+            Arity::AtLeast => list.len() >= def.inputs.len(),
+        };
+        if !enough {
+            let (n, found) = (def.inputs.len(), list.len());
+            let d = Diagnostic::error(
+                codes::ARG_COUNT,
+                self.span(e),
+                format!("`{}` takes {n} arguments, and {found} are given", def.name),
+            );
+            self.report(d);
+            return self.error;
+        }
+        let mut buffer = [TypeId(0); 8];
+        let mut long;
+        let types: &mut [TypeId] = if list.len() <= buffer.len() {
+            &mut buffer[..list.len()]
+        } else {
+            long = vec![TypeId(0); list.len()];
+            &mut long
+        };
+        let mut flags = 0;
+        for (slot, &a) in types.iter_mut().zip(list) {
+            let mut t = self.type_of(a);
+            let mut f = self.flags(t);
+            if f & INFER != 0 {
+                t = self.resolve(t);
+                f = self.flags(t);
+            }
+            *slot = t;
+            flags |= f;
+        }
+        if flags & ERROR != 0 {
+            return self.error;
+        }
+        self.cur_call = e;
+        self.site = Site::Rel(e);
+        if flags & INFER == 0 && !self.has_rigid(types) {
+            let (out, id) = self.scratch;
+            let mut cx = RelCx {
+                host: self,
+                name: def.name,
+                args: types,
+                out,
+                attrs: m.attrs(attrs),
+            };
+            return match (def.relation)(&mut cx) {
+                Ok(()) => {
+                    let ty = self.resolve(out);
+                    if self.flags(ty) & INFER == 0 {
+                        // Nothing else can know the unknown, since no argument had any.
+                        let u = &mut self.unknowns[id as usize];
+                        u.sol = Sol::Open;
+                        u.level = self.level;
+                    } else {
+                        self.new_scratch();
+                    }
+                    ty
+                }
+                Err(Stop::Refuse(r)) => {
+                    self.unknowns[id as usize].sol = Sol::Open;
+                    self.refused(&RelKind::Op(op, attrs), types, out, e, &r);
+                    self.unknowns[id as usize].sol = Sol::Open;
+                    self.error
+                }
+                Err(Stop::Wait) => {
+                    self.new_scratch();
+                    self.defer(RelKind::Op(op, attrs), types, out)
+                }
+            };
+        }
+        let out = self.fresh();
+        match self.run_relation(&RelKind::Op(op, attrs), types, out, e) {
+            Ok(()) => self.head(out),
+            Err(Stop::Refuse(r)) => {
+                self.refused(&RelKind::Op(op, attrs), types, out, e, &r);
+                self.error
+            }
+            Err(Stop::Wait) => self.defer(RelKind::Op(op, attrs), types, out),
+        }
+    }
+
+    fn has_rigid(&self, types: &[TypeId]) -> bool {
+        !self.assumptions.is_empty()
+            && types
+                .iter()
+                .any(|&t| matches!(self.types[t], Type::Param(_)))
+    }
+
+    /// Puts a relation that waits on the work list.
+    fn defer(&mut self, kind: RelKind, args: &[TypeId], out: TypeId) -> TypeId {
+        let id = self.add_rel(kind.clone(), args.into(), out);
+        // It just ran: it need not run again before something changes.
+        let queued = self.queue.pop_back();
+        debug_assert_eq!(queued, Some(id));
+        self.rels[id as usize].state = State::Waiting;
+        if !self.watch(id, &kind, args, out) {
+            self.give_up(id);
+        }
+        self.head(out)
+    }
+
+    /// The call of something with a function type.
+    fn apply(&mut self, e: ExprId, ty: TypeId, args: ExprList, given: &[TypeId]) -> TypeId {
+        let m = self.m;
+        let list = m.list(args);
+        let mut ty = self.head(ty);
+        if let Type::Infer(_) = self.types[ty] {
+            // A function that takes these arguments, whatever it gives.
+            let ret = self.fresh();
+            let func = FuncType {
+                params: Box::default(),
+                dims: Box::default(),
+                args: list.iter().map(|&a| self.type_of(a)).collect(),
+                ret,
+                constraints: Box::default(),
+            };
+            let func = self.types.intern(Type::Func(Box::new(func)));
+            self.site = Site::Callee(e);
+            if let Err(clash) = self.unify(ty, func) {
+                self.report_clash(ty, func, &clash);
+                return self.error;
+            }
+            return ret;
+        }
+        if self.flags(ty) & INFER != 0 {
+            ty = self.resolve(ty);
+        }
+        let Type::Func(f) = &self.types[ty] else {
+            if self.types[ty] != Type::Error {
+                self.report_not_function(e, ty);
+            }
+            return self.error;
+        };
+        let generic = !(f.params.is_empty() && f.dims.is_empty());
+        let (arity, ret, params) = (f.args.len(), f.ret, f.params.len() + f.dims.len());
+        if given.len() > params {
+            self.report_type_arg_count(e, given.len(), params);
+            return self.error;
+        }
+        if arity != list.len() {
+            self.report_arg_count(e, arity, list.len());
+            return if generic { self.error } else { ret };
+        }
+        let mut result = ret;
+        let mut func = ty;
+        if generic {
+            self.cur_call = e;
+            let Some(instance) = self.instantiate_func(ty, given) else {
+                return self.error;
+            };
+            if self.fuel == 0 {
+                self.report_fuel(e);
+                return self.error;
+            }
+            func = instance.ty;
+            result = match &self.types[func] {
+                Type::Func(f) => f.ret,
+                _ => self.error,
+            };
+            self.type_args.insert(e, instance.args);
+            if self.is_recursive(e) && self.is_open(ret) {
+                result = self.fresh();
+                let kind = RelKind::Instance(Box::new(instance.subst));
+                self.add_rel(kind, [ret].into(), result);
+            }
+        }
+        let Type::Func(f) = self.types[func].clone() else {
+            return self.error;
+        };
+        let mut clashed = false;
+        for (i, (&a, &want)) in list.iter().zip(f.args.iter()).enumerate() {
+            let have = self.type_of(a);
+            if have == want || self.types[want] == Type::Object {
+                continue;
+            }
+            self.site = Site::Arg {
+                call: e,
+                index: i as u32,
+            };
+            match self.unify(have, want) {
+                Ok(()) if self.coarse => self.record_cast(a, have, want),
+                Ok(()) => {}
+                Err(clash) => {
+                    let first = !clashed || !generic;
+                    clashed = true;
+                    if first {
+                        self.report_clash(have, want, &clash);
+                    }
+                }
+            }
+        }
+        if !clashed {
+            self.cur_call = e;
+            for c in &f.constraints {
+                self.add_constraint(c);
+            }
+        } else if self.is_open(result) {
+            return self.error;
+        }
+        self.solve_queue();
+        self.resolve(result)
+    }
+
+    /// Whether a call is of a global of the group that is being inferred, without result annotation.
+    fn is_recursive(&self, e: ExprId) -> bool {
+        let Expr::Call { callee, .. } = self.m.exprs[e] else {
+            return false;
+        };
+        match self.m.exprs[callee] {
+            Expr::Global(g) => self.open_globals.contains(&g),
+            Expr::Var(_) => true,
+            _ => false,
+        }
+    }
+
+    /// Records that a value must be looked at when the program runs, because it is known less finely
+    /// than the place where it goes asks for.
+    pub fn record_cast(&mut self, value: ExprId, have: TypeId, want: TypeId) {
+        let (have, want) = (self.resolve(have), self.resolve(want));
+        if self.flags(have) & COARSE != 0 && have != want {
+            self.checks.push(Check {
+                expr: value,
+                kind: CheckKind::HasType(want),
+            });
+        }
+    }
+
+    /// The arguments of a constraint: where the text names none, all arguments and the result.
+    pub fn complete_constraint(
+        &mut self,
+        c: &Constraint,
+        args: &[TypeId],
+        ret: TypeId,
+    ) -> Constraint {
+        if !c.args.is_empty() {
+            return c.clone();
+        }
+        Constraint {
+            rel: c.rel,
+            args: args.iter().copied().chain([ret]).collect(),
+        }
+    }
+
+    /// The type of a constructor as a function.
+    pub fn constructor_type(&mut self, c: CtorId) -> TypeId {
+        let ctor = &self.m.ctors[c];
+        let ret = self.adt_type(ctor.adt);
+        let params = self.m.adts[ctor.adt].params.clone();
+        let func = FuncType {
+            params: params.into(),
+            dims: Box::default(),
+            args: ctor.fields.clone().into(),
+            ret,
+            constraints: Box::default(),
+        };
+        self.types.intern(Type::Func(Box::new(func)))
+    }
+
+    /// A data type applied to its own parameters.
+    fn adt_type(&mut self, adt: AdtId) -> TypeId {
+        let params = &self.m.adts[adt].params;
+        let args = params
+            .iter()
+            .map(|&p| self.types.intern(Type::Param(p)))
+            .collect();
+        self.types.intern(Type::Adt(adt, args))
+    }
+
+    /// The type of an operator as a value: its relation over type parameters, or the signature of an
+    /// `op` item.
+    pub fn operator_type(&mut self, op: OpId) -> TypeId {
+        if let Some(user) = self.m.user_op(op) {
+            let args: Box<[TypeId]> = user.params.iter().map(|p| p.1).collect();
+            let mut params = user.type_params.clone();
+            let ret = user.ret.unwrap_or_else(|| {
+                let p = self.types.param(Symbol::new("r"), Kind::Type);
+                params.push(p);
+                self.types.intern(Type::Param(p))
+            });
+            let constraints = (user.constraints.iter())
+                .map(|c| self.complete_constraint(c, &args, ret))
+                .collect();
+            let func = FuncType {
+                params: params.into(),
+                dims: user.dims.clone().into(),
+                args,
+                ret,
+                constraints,
+            };
+            return self.types.intern(Type::Func(Box::new(func)));
+        }
+        let Some(def) = registry().get(op) else {
+            return self.error;
+        };
+        let names = (0..=def.inputs.len()).map(crate::scheme::letter);
+        let params: Box<[_]> = names
+            .map(|n| self.types.param(Symbol::new(&n), Kind::Type))
+            .collect();
+        let types: Vec<TypeId> = params
+            .iter()
+            .map(|&p| self.types.intern(Type::Param(p)))
+            .collect();
+        let rel = match registry().relation_name(op) {
+            Some(name) => RelRef::Builtin(name.into()),
+            None => RelRef::Op(op, AttrsId::NONE),
+        };
+        let func = FuncType {
+            params,
+            dims: Box::default(),
+            args: types[..def.inputs.len()].into(),
+            ret: types[def.inputs.len()],
+            constraints: [Constraint {
+                rel,
+                args: types.clone().into(),
+            }]
+            .into(),
+        };
+        self.types.intern(Type::Func(Box::new(func)))
+    }
+}

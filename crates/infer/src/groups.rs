@@ -1,0 +1,512 @@
+//! Globals in the order of their dependencies, and what is decided when a group of them is walked.
+
+use relax_base::{Diagnostic, Id};
+use relax_ir::{DTy, Expr, ExprId, FuncId, GlobalId, GlobalKind, Type, TypeId};
+use relax_sym::{Dim, Proof};
+use relax_tensor::DType;
+use rustc_hash::FxHashSet;
+
+use crate::codes;
+use crate::flags::{ERROR, INFER};
+use crate::relations::{RelKind, State};
+use crate::solver::{NO_EXPR, Solver, UNTYPED};
+use crate::unknown::{Lit, Sol, Sort};
+use crate::{Check, CheckKind};
+
+impl Solver<'_> {
+    /// Types every function of the module.
+    pub fn run(&mut self) {
+        let m = self.m;
+        let funcs: Vec<(GlobalId, FuncId)> = (m.globals.iter())
+            .filter_map(|(id, g)| match g.kind {
+                GlobalKind::Func(f) => Some((id, f)),
+                GlobalKind::Prim(_) => None,
+            })
+            .collect();
+        let complete: Vec<bool> = (m.globals.values())
+            .map(|g| match g.kind {
+                GlobalKind::Func(f) => self.is_annotated(f),
+                GlobalKind::Prim(_) => true,
+            })
+            .collect();
+        for &(g, f) in &funcs {
+            if complete[g.index()] {
+                self.global_ty[g.index()] = self.signature(f);
+            }
+        }
+        let groups = if funcs.len() > 1 && complete.iter().any(|c| !c) {
+            self.dependency_groups(&funcs, &complete)
+        } else {
+            funcs.iter().map(|f| vec![*f]).collect()
+        };
+        for group in groups {
+            self.infer_group(&group, &complete);
+        }
+    }
+
+    fn is_annotated(&self, f: FuncId) -> bool {
+        let func = &self.m.funcs[f];
+        func.ret.is_some() && func.params.iter().all(|&p| self.m.vars[p].ty.is_some())
+    }
+
+    fn infer_group(&mut self, group: &[(GlobalId, FuncId)], complete: &[bool]) {
+        let errors = self.diags.error_count();
+        let (first_scheme, first_rel) = (self.schemes.len(), self.rels.len());
+        let first_check = self.open_checks.len();
+        self.open_globals = (group.iter().map(|g| g.0))
+            .filter(|g| !complete[g.index()])
+            .collect();
+        for &(g, f) in group {
+            self.current_global = Some(g);
+            self.signature(f);
+            self.walk_function(f);
+        }
+        self.solve_queue();
+        self.close_schemes(first_scheme);
+        self.default_packed();
+        self.default_literals();
+        self.solve_queue();
+        let open: Vec<FuncId> = (group.iter())
+            .filter(|g| self.open_globals.contains(&g.0))
+            .map(|g| g.1)
+            .collect();
+        self.generalise_group(&open, first_rel);
+        for &(g, f) in group {
+            let ty = self.func_ty[f.index()];
+            if self.open_globals.contains(&g) {
+                self.global_ty[g.index()] = self.resolve(ty);
+            }
+        }
+        self.open_globals.clear();
+        self.report_stuck(first_rel, self.diags.error_count() > errors);
+        self.decide_checks(first_check);
+    }
+
+    /// Literals that nothing has decided take the type that their text alone has.
+    fn default_literals(&mut self) {
+        for (e, v) in std::mem::take(&mut self.literal_unknowns) {
+            // Solved ones are looked at through their root, which carries the class.
+            if let DTy::Infer(root) = self.head_dtype(DTy::Infer(v)) {
+                let u = &self.unknowns[root.index()];
+                let dtype = match (u.lit, &self.m.exprs[e]) {
+                    (Lit::Float, _) => DType::F32,
+                    (_, Expr::Const(c)) => self.m.consts[*c].dtype(),
+                    _ => DType::I32,
+                };
+                self.solved(root.0, Sol::DType(DTy::Known(dtype)));
+                self.solve_queue();
+            }
+        }
+    }
+
+    /// What packed functions give is anything, where nothing says more.
+    fn default_packed(&mut self) {
+        for e in std::mem::take(&mut self.packed) {
+            let ty = self.type_of(e);
+            if let Type::Infer(_) = self.types[ty] {
+                let object = self.types.intern(Type::Object);
+                let _ = self.unify(ty, object);
+            } else {
+                self.checks.push(Check {
+                    expr: e,
+                    kind: CheckKind::HasType(ty),
+                });
+            }
+        }
+        self.solve_queue();
+    }
+
+    fn generalise_group(&mut self, funcs: &[FuncId], first_rel: usize) {
+        let mut unknowns: Vec<u32> = Vec::new();
+        let mut seen: FxHashSet<u32> = FxHashSet::default();
+        for &f in funcs {
+            let ty = self.func_ty[f.index()];
+            self.for_unknowns(ty, &mut |_, v| {
+                if seen.insert(v) {
+                    unknowns.push(v);
+                }
+            });
+        }
+        if unknowns.is_empty() {
+            return;
+        }
+        // Relations that are connected with these unknowns, over any number of steps.
+        let mut waiting: Vec<(u32, Vec<u32>)> = Vec::new();
+        for id in first_rel..self.rels.len() {
+            if self.rels[id].state != State::Done {
+                waiting.push((id as u32, self.rel_unknowns(id)));
+            }
+        }
+        let mut rels = Vec::new();
+        loop {
+            let before = rels.len();
+            waiting.retain(|(id, vs)| {
+                let connected = vs.iter().any(|v| seen.contains(v));
+                if connected {
+                    rels.push(*id);
+                    for &v in vs {
+                        if seen.insert(v) {
+                            unknowns.push(v);
+                        }
+                    }
+                }
+                !connected
+            });
+            if rels.len() == before {
+                break;
+            }
+        }
+        rels.sort_unstable();
+        // A field of an unknown tuple cannot be written in a type: it is reported as stuck.
+        if rels.iter().any(|&r| {
+            let kind = &self.rels[r as usize].kind;
+            matches!(kind, RelKind::Proj(_) | RelKind::DimEq(..) | RelKind::Instance(_))
+        }) {
+            return;
+        }
+        self.generalise(funcs, &unknowns, &rels);
+    }
+
+    /// Relations that wait in vain: names the variable whose annotation would help.
+    fn report_stuck(&mut self, first_rel: usize, errors: bool) {
+        for id in first_rel..self.rels.len() {
+            if self.rels[id].state == State::Done {
+                continue;
+            }
+            let rel = self.rels[id].clone();
+            self.rels[id].state = State::Done;
+            let mut poisoned = errors;
+            let mut culprit = None;
+            for (i, &t) in rel.args.iter().enumerate() {
+                let t = self.resolve(t);
+                poisoned |= self.flags(t) & ERROR != 0;
+                if culprit.is_none() && self.flags(t) & INFER != 0 {
+                    culprit = Some(i);
+                }
+            }
+            if !poisoned {
+                self.report_waiting(&rel, culprit);
+            }
+            for v in self.rel_unknowns(id) {
+                self.poison_unknown(v);
+            }
+            let out = self.head(rel.out);
+            if let Type::Infer(v) = self.types[out] {
+                self.poison_unknown(v.0);
+            }
+        }
+    }
+
+    fn report_waiting(&mut self, rel: &crate::relations::Rel, culprit: Option<usize>) {
+        if let RelKind::DimEq(a, b) = &rel.kind {
+            let (a, b) = (self.show_extent(a), self.show_extent(b));
+            let d = Diagnostic::error(
+                codes::UNSOLVED_DIM,
+                self.place(rel.call),
+                format!("the call does not determine the dimensions: {a} must be {b}"),
+            );
+            self.report(d);
+            return;
+        }
+        let name = self.relation_text(&rel.kind);
+        let args: &[ExprId] = match self.m.exprs.get(rel.call) {
+            Some(Expr::Call { args, .. }) => self.m.list(*args),
+            Some(Expr::Proj { tuple, .. }) => std::slice::from_ref(tuple),
+            _ => &[],
+        };
+        let mut d = Diagnostic::error(
+            codes::INCOMPLETE,
+            self.place(rel.call),
+            format!("the type of `{name}` is not determined here"),
+        );
+        if let Some(i) = culprit {
+            let text = self.show_type(rel.args[i]);
+            d = match args.get(i).map(|&a| (&self.m.exprs[a], a)) {
+                Some((Expr::Var(v), _)) => {
+                    let var = &self.m.vars[*v];
+                    d.label(
+                        var.span,
+                        format!("all that is known of `%{}` is {text}", var.name),
+                    )
+                    .suggest(
+                        format!("annotate `%{}`", var.name),
+                        var.span.at_end(),
+                        ": Tensor[(…), float32]",
+                    )
+                }
+                Some((_, a)) if !self.place(a).is_none() => {
+                    d.label(self.place(a), format!("all that is known of this is {text}"))
+                }
+                _ => d.note(format!("all that is known of argument {} is {text}", i + 1)),
+            };
+        }
+        self.report(d);
+    }
+
+    /// Gives up on an unknown.
+    pub fn poison_unknown(&mut self, v: u32) {
+        if !matches!(self.unknowns[v as usize].sol, Sol::Open) {
+            return;
+        }
+        self.unknowns[v as usize].sol = match self.unknowns[v as usize].sort {
+            Sort::Type => Sol::Type(self.error),
+            Sort::Shape => Sol::Shape(relax_ir::Shape::Unknown),
+            Sort::DType => Sol::DType(DTy::Unknown),
+            Sort::Dim => Sol::Dim(Dim::ANY),
+        };
+    }
+
+    /// Decides what was left open, now that all that can be known is known.
+    fn decide_checks(&mut self, first: usize) {
+        let open: Vec<_> = self.open_checks.drain(first..).collect();
+        let mut seen: FxHashSet<(ExprId, Dim, Dim)> = FxHashSet::default();
+        for c in open {
+            let (a, b) = (self.resolve_dim(&c.a), self.resolve_dim(&c.b));
+            if !a.is_known() || !b.is_known() || !seen.insert((c.at, a.clone(), b.clone())) {
+                continue;
+            }
+            match self.compare_extents(&a, &b) {
+                Proof::Proven => continue,
+                Proof::Refuted if !c.or_one => {
+                    let (x, y) = (self.show_extent(&a), self.show_extent(&b));
+                    let d = Diagnostic::error(
+                        codes::MATCH_SHAPE,
+                        self.place(c.at),
+                        format!("the dimensions {x} and {y} differ, but must be equal"),
+                    );
+                    self.report(d);
+                    continue;
+                }
+                _ => {}
+            }
+            if !c.asked {
+                self.report_undecided(&c, &a, &b);
+            }
+            if c.at != NO_EXPR {
+                let kind = if c.or_one {
+                    CheckKind::Broadcast(a, b)
+                } else {
+                    CheckKind::Equal(a, b)
+                };
+                self.checks.push(Check { expr: c.at, kind });
+            }
+        }
+    }
+
+    fn report_undecided(&mut self, c: &crate::solver::OpenCheck, a: &Dim, b: &Dim) {
+        let (x, y) = (self.show_extent(a), self.show_extent(b));
+        let message = if c.or_one {
+            format!("{x} and {y} must be equal, or one of them 1, which is not known here")
+        } else {
+            format!("{x} and {y} must be equal, which is not known here")
+        };
+        let span = self.place(c.at);
+        let mut d = if self.opts.strict_shapes {
+            Diagnostic::error(codes::UNDECIDED, span, message)
+        } else {
+            Diagnostic::warning(codes::UNDECIDED, span, message)
+                .note("the compiled program checks it each time it comes here")
+        };
+        if !c.rule.is_empty() && !c.or_one {
+            d = d.note(c.rule.clone());
+        }
+        for dim in [a, b] {
+            for v in dim.free_vars() {
+                if let Some(info) = self.m.dims.get(v).filter(|i| !i.span.is_none()) {
+                    d = d.label(info.span, format!("`{}` is bound here", info.name));
+                }
+            }
+        }
+        self.report(d);
+    }
+
+    /// Unknowns that are left anywhere: the place to annotate is named, once per unknown.
+    pub fn report_open(&mut self) {
+        let quiet = self.diags.has_errors();
+        for i in 0..self.var_ty.len() {
+            let t = self.var_ty[i];
+            if t == UNTYPED || !self.is_open(t) {
+                continue;
+            }
+            let var = &self.m.vars[relax_ir::VarId::from_index(i)];
+            if !quiet {
+                let text = self.show_type(t);
+                let d = Diagnostic::error(
+                    codes::INCOMPLETE,
+                    var.span,
+                    format!("the type of `%{}` is not determined", var.name),
+                )
+                .primary(format!("all that is known of it is {text}"))
+                .suggest(
+                    format!("annotate `%{}`", var.name),
+                    var.span.at_end(),
+                    ": Tensor[(…), float32]",
+                );
+                self.report(d);
+            }
+            self.poison_type(t);
+        }
+        for i in 0..self.expr_ty.len() {
+            let t = self.expr_ty[i];
+            if t.0 >= crate::solver::OPEN.0 || !self.is_open(t) {
+                continue;
+            }
+            let e = ExprId::from_index(i);
+            if !quiet && !self.place(e).is_none() {
+                let text = self.show_type(t);
+                let d = Diagnostic::error(
+                    codes::INCOMPLETE,
+                    self.place(e),
+                    format!("the type of this is not determined: all that is known is {text}"),
+                )
+                .note("bind it to an annotated variable: `let %x: T = …;`");
+                self.report(d);
+            }
+            self.poison_type(t);
+        }
+    }
+
+    fn poison_type(&mut self, t: TypeId) {
+        let mut found = Vec::new();
+        self.for_unknowns(t, &mut |_, v| found.push(v));
+        for v in found {
+            self.poison_unknown(v);
+        }
+    }
+
+    /// Groups of functions that refer to each other, dependencies first (Tarjan's algorithm on an
+    /// explicit stack). Functions with complete signatures depend on nothing and nothing on them.
+    fn dependency_groups(
+        &self,
+        funcs: &[(GlobalId, FuncId)],
+        complete: &[bool],
+    ) -> Vec<Vec<(GlobalId, FuncId)>> {
+        let edges: Vec<Vec<usize>> = {
+            let mut position = vec![usize::MAX; self.m.globals.len()];
+            for (i, (g, _)) in funcs.iter().enumerate() {
+                position[g.index()] = i;
+            }
+            let mut seen = vec![u32::MAX; self.m.exprs.len()];
+            (funcs.iter().enumerate())
+                .map(|(i, &(_, f))| {
+                    let mut out = Vec::new();
+                    self.for_globals(f, i as u32, &mut seen, &mut |g| {
+                        if !complete[g.index()] && position[g.index()] != usize::MAX {
+                            out.push(position[g.index()]);
+                        }
+                    });
+                    out
+                })
+                .collect()
+        };
+        let n = funcs.len();
+        let (mut index, mut low) = (vec![usize::MAX; n], vec![0; n]);
+        let (mut on_stack, mut stack) = (vec![false; n], Vec::new());
+        let (mut groups, mut next) = (Vec::new(), 0);
+        for root in 0..n {
+            if index[root] != usize::MAX {
+                continue;
+            }
+            let mut work = vec![(root, 0)];
+            while let Some(&mut (v, ref mut edge)) = work.last_mut() {
+                if *edge == 0 && index[v] == usize::MAX {
+                    (index[v], low[v]) = (next, next);
+                    next += 1;
+                    stack.push(v);
+                    on_stack[v] = true;
+                }
+                if let Some(&w) = edges[v].get(*edge) {
+                    *edge += 1;
+                    if index[w] == usize::MAX {
+                        work.push((w, 0));
+                    } else if on_stack[w] {
+                        low[v] = low[v].min(index[w]);
+                    }
+                    continue;
+                }
+                work.pop();
+                if let Some(&(parent, _)) = work.last() {
+                    low[parent] = low[parent].min(low[v]);
+                }
+                if low[v] == index[v] {
+                    let mut group = Vec::new();
+                    while let Some(w) = stack.pop() {
+                        on_stack[w] = false;
+                        group.push(w);
+                        if w == v {
+                            break;
+                        }
+                    }
+                    group.sort_unstable();
+                    groups.push(group.into_iter().map(|w| funcs[w]).collect());
+                }
+            }
+        }
+        groups
+    }
+
+    /// Calls `f` for every global that a function's body refers to.
+    fn for_globals(&self, func: FuncId, mark: u32, seen: &mut [u32], f: &mut dyn FnMut(GlobalId)) {
+        let mut stack = vec![self.m.funcs[func].body];
+        while let Some(e) = stack.pop() {
+            if std::mem::replace(&mut seen[e.index()], mark) == mark {
+                continue;
+            }
+            if let Expr::Global(g) = self.m.exprs[e] {
+                f(g);
+            }
+            self.for_parts(e, &mut |part| stack.push(part));
+        }
+    }
+
+    /// Calls `f` for every direct part of an expression, function bodies included.
+    pub fn for_parts(&self, e: ExprId, f: &mut dyn FnMut(ExprId)) {
+        match &self.m.exprs[e] {
+            Expr::Var(_)
+            | Expr::Global(_)
+            | Expr::Op(_)
+            | Expr::Ctor(_)
+            | Expr::Extern(_)
+            | Expr::Const(_)
+            | Expr::Shape(_)
+            | Expr::Error => {}
+            Expr::Tuple(list) => self.m.list(*list).iter().for_each(|&e| f(e)),
+            Expr::Proj { tuple: e, .. }
+            | Expr::RefNew(e)
+            | Expr::RefRead(e)
+            | Expr::MatchShape { value: e, .. }
+            | Expr::MatchCast { value: e, .. } => f(*e),
+            Expr::Func(func) => f(self.m.funcs[*func].body),
+            Expr::Call { callee, args, .. } => {
+                f(*callee);
+                self.m.list(*args).iter().for_each(|&e| f(e));
+            }
+            Expr::Let { value, body, .. } => {
+                f(*value);
+                f(*body);
+            }
+            Expr::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                f(*cond);
+                f(*then);
+                f(*otherwise);
+            }
+            Expr::Match { value, clauses, .. } => {
+                f(*value);
+                clauses.iter().for_each(|c| f(c.body));
+            }
+            Expr::RefWrite(a, b) => {
+                f(*a);
+                f(*b);
+            }
+            Expr::Dataflow { block, body } => {
+                let block = &self.m.blocks[*block];
+                block.bindings.iter().for_each(|b| f(b.value));
+                f(*body);
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Rebuilding types: filling in solutions, instantiating parameters, erasing dimensions.
+//!
+//! Invariant: works on an explicit stack and visits each distinct type once, so that neither deep
+//! nor heavily shared types cost more than their number of nodes.
+
+use relax_ir::{DTy, FuncType, Shape, TensorType, Type, TypeId};
+use relax_sym::Dim;
+use rustc_hash::FxHashMap;
+
+use crate::solver::Solver;
+
+/// What becomes of an unknown or a type parameter.
+pub(crate) enum Leaf {
+    /// It stays.
+    Keep,
+    /// It becomes this type.
+    Is(TypeId),
+    /// It becomes this type, which is to be rebuilt in turn.
+    Look(TypeId),
+}
+
+/// One way of rebuilding types.
+pub(crate) trait Mapper {
+    /// Whether a type with these [`flags`](crate::flags) may change at all.
+    fn wants(&self, flags: u8) -> bool;
+    /// An unknown or a parameter in the place of a type.
+    fn leaf(&mut self, s: &mut Solver<'_>, ty: &Type) -> Leaf;
+    /// A shape.
+    fn shape(&mut self, s: &mut Solver<'_>, shape: &Shape) -> Shape;
+    /// An element type.
+    fn dtype(&mut self, s: &mut Solver<'_>, dtype: DTy) -> DTy;
+    /// A function type, after its parts were rebuilt.
+    fn func(&mut self, _: &mut Solver<'_>, f: FuncType) -> FuncType {
+        f
+    }
+}
+
+/// Applies `f` to the dimensions of a shape.
+pub(crate) fn map_dims(shape: &Shape, mut f: impl FnMut(&Dim) -> Dim) -> Shape {
+    match shape {
+        Shape::Dims(dims) => Shape::Dims(dims.iter().map(&mut f).collect()),
+        other => other.clone(),
+    }
+}
+
+impl Solver<'_> {
+    /// Rebuilds a type.
+    pub fn map_type(&mut self, root: TypeId, m: &mut dyn Mapper) -> TypeId {
+        if !m.wants(self.flags(root)) {
+            return root;
+        }
+        if let Type::Tensor(t) = &self.types[root] {
+            let t = t.clone();
+            return self.map_tensor(&t, m);
+        }
+        let mut done: FxHashMap<TypeId, TypeId> = FxHashMap::default();
+        let mut stack = vec![root];
+        while let Some(&t) = stack.last() {
+            if done.contains_key(&t) {
+                stack.pop();
+                continue;
+            }
+            let new = match self.types[t].clone() {
+                ty @ (Type::Infer(_) | Type::Param(_)) => match m.leaf(self, &ty) {
+                    Leaf::Keep => t,
+                    Leaf::Is(u) => u,
+                    Leaf::Look(u) if !m.wants(self.flags(u)) => u,
+                    Leaf::Look(u) => match done.get(&u) {
+                        Some(&v) => v,
+                        None => {
+                            stack.push(u);
+                            continue;
+                        }
+                    },
+                },
+                Type::Tensor(t) => self.map_tensor(&t, m),
+                Type::Shape(s) => {
+                    let s = m.shape(self, &s);
+                    self.types.intern(Type::Shape(s))
+                }
+                ty @ (Type::Object | Type::Error) => self.types.intern(ty),
+                composite => {
+                    let before = stack.len();
+                    for c in self.types.children(t) {
+                        if !done.contains_key(&c) {
+                            if m.wants(self.flags(c)) {
+                                stack.push(c);
+                            } else {
+                                done.insert(c, c);
+                            }
+                        }
+                    }
+                    if stack.len() > before {
+                        continue;
+                    }
+                    let get = |ts: &[TypeId]| ts.iter().map(|t| done[t]).collect::<Box<[_]>>();
+                    let ty = match composite {
+                        Type::Tuple(fields) => Type::Tuple(get(&fields)),
+                        Type::Adt(adt, args) => Type::Adt(adt, get(&args)),
+                        Type::Ref(t) => Type::Ref(done[&t]),
+                        Type::Func(mut f) => {
+                            f.args = get(&f.args);
+                            f.ret = done[&f.ret];
+                            for c in &mut f.constraints {
+                                c.args = get(&c.args);
+                            }
+                            Type::Func(Box::new(m.func(self, *f)))
+                        }
+                        leaf => leaf,
+                    };
+                    self.types.intern(ty)
+                }
+            };
+            done.insert(t, new);
+            stack.pop();
+        }
+        done[&root]
+    }
+
+    fn map_tensor(&mut self, t: &TensorType, m: &mut dyn Mapper) -> TypeId {
+        let shape = m.shape(self, &t.shape);
+        let dtype = m.dtype(self, t.dtype);
+        self.types.intern(Type::Tensor(TensorType { shape, dtype }))
+    }
+}

@@ -1,0 +1,443 @@
+//! The relation work list, and what the solver offers to relations.
+
+use relax_ir::{
+    AttrsId, Constraint, Expr, ExprId, OpId, RelId, RelRef, Shape, TensorType, Type, TypeArena,
+    TypeId,
+};
+use relax_ops::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject, registry};
+use relax_sym::{Dim, Proof};
+use relax_tensor::Tensor;
+
+use crate::flags::{COARSE, ERROR, INFER, PARAM};
+use crate::solver::{NO_EXPR, OpenCheck, Solver};
+use crate::unknown::{NO_WATCH, Site};
+
+/// Which relation.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum RelKind {
+    /// The relation of a built-in operator, with its attributes.
+    Op(OpId, AttrsId),
+    /// A relation by name.
+    Builtin(relax_base::Symbol),
+    /// A `rel` item.
+    User(RelId),
+    /// A field of a tuple that is not known yet.
+    Proj(u32),
+    /// Two dimensions of which no unknown can be isolated yet.
+    DimEq(Dim, Dim),
+    /// The result of a recursive call of a polymorphic function whose result is not annotated:
+    /// the one argument is the result type in the function itself.
+    Instance(Box<crate::instantiate::Subst>),
+}
+
+/// What became of a relation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Queued,
+    Waiting,
+    Done,
+}
+
+/// A relation that did not conclude at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Rel {
+    pub kind: RelKind,
+    pub args: Box<[TypeId]>,
+    pub out: TypeId,
+    /// The call it belongs to.
+    pub call: ExprId,
+    pub state: State,
+}
+
+impl Solver<'_> {
+    /// Adds a relation to the work list.
+    pub fn add_rel(&mut self, kind: RelKind, args: Box<[TypeId]>, out: TypeId) -> u32 {
+        let id = u32::try_from(self.rels.len()).expect("fewer than 2^32 relations");
+        self.rels.push(Rel {
+            kind,
+            args,
+            out,
+            call: self.cur_call,
+            state: State::Queued,
+        });
+        self.queue.push_back(id);
+        id
+    }
+
+    /// Puts a waiting relation on the work list.
+    pub fn wake(&mut self, rel: u32) {
+        let r = &mut self.rels[rel as usize];
+        if r.state == State::Waiting {
+            r.state = State::Queued;
+            self.queue.push_back(rel);
+        }
+    }
+
+    /// Runs relations until none can move.
+    pub fn solve_queue(&mut self) {
+        while let Some(id) = self.queue.pop_front() {
+            let rel = &self.rels[id as usize];
+            if rel.state == State::Done {
+                continue;
+            }
+            let (kind, args, out, call) = (rel.kind.clone(), rel.args.clone(), rel.out, rel.call);
+            // Marked first: what the relation itself solves shall wake it again.
+            self.rels[id as usize].state = State::Waiting;
+            match self.run_relation(&kind, &args, out, call) {
+                Ok(()) => self.rels[id as usize].state = State::Done,
+                Err(Stop::Wait) => {
+                    if !self.watch(id, &kind, &args, out) {
+                        self.give_up(id);
+                    }
+                }
+                Err(Stop::Refuse(r)) => {
+                    self.rels[id as usize].state = State::Done;
+                    self.refused(&kind, &args, out, call, &r);
+                }
+            }
+        }
+    }
+
+    /// Registers a relation with every unknown it depends on. False when there is none left in its
+    /// arguments, so that waiting would be in vain.
+    pub fn watch(&mut self, id: u32, kind: &RelKind, args: &[TypeId], out: TypeId) -> bool {
+        let mut found: Vec<u32> = Vec::new();
+        for &t in args {
+            self.for_unknowns(t, &mut |_, v| found.push(v));
+        }
+        if let RelKind::DimEq(a, b) = kind {
+            for d in [a, b] {
+                found.extend(self.resolve_dim(d).infer_vars().into_iter().map(|v| v.0));
+            }
+        }
+        let any = !found.is_empty();
+        self.for_unknowns(out, &mut |_, v| found.push(v));
+        found.sort_unstable();
+        found.dedup();
+        for v in found {
+            let cell = self.watch_pool.len() as u32;
+            let head = std::mem::replace(&mut self.unknowns[v as usize].watch, cell);
+            self.watch_pool.push((id, head));
+            debug_assert!(head == NO_WATCH || head < cell);
+        }
+        any
+    }
+
+    /// Runs a relation once.
+    pub fn run_relation(
+        &mut self,
+        kind: &RelKind,
+        args: &[TypeId],
+        out: TypeId,
+        call: ExprId,
+    ) -> RelResult {
+        let mut poisoned = false;
+        let mut rigid = false;
+        for &t in args {
+            let t = self.resolve(t);
+            poisoned |= self.flags(t) & ERROR != 0;
+            rigid |= matches!(self.types[t], Type::Param(_));
+        }
+        if poisoned {
+            // The error was reported where it arose; the result is as unknown as the argument.
+            let error = self.error;
+            let _ = self.unify(out, error);
+            return Ok(());
+        }
+        if rigid && self.assumed(kind, args, out) {
+            return Ok(());
+        }
+        self.cur_call = call;
+        self.site = Site::Rel(call);
+        match kind {
+            RelKind::Op(op, attrs) => {
+                let Some(def) = registry().get(*op) else {
+                    return Ok(());
+                };
+                let attrs = self.m.attrs(*attrs);
+                (def.relation)(&mut RelCx {
+                    host: self,
+                    name: def.name,
+                    args,
+                    out,
+                    attrs,
+                })
+            }
+            RelKind::Builtin(name) => {
+                let Some(relation) = registry().relation(name.as_str()) else {
+                    return Ok(());
+                };
+                let attrs = self.m.attrs(AttrsId::NONE);
+                relation(&mut RelCx {
+                    host: self,
+                    name: name.as_str(),
+                    args,
+                    out,
+                    attrs,
+                })
+            }
+            RelKind::User(id) => self.run_user_relation(*id, args, out),
+            RelKind::Proj(index) => {
+                let tuple = self.head(args[0]);
+                match &self.types[tuple] {
+                    Type::Infer(_) => Err(Stop::Wait),
+                    Type::Tuple(fields) => match fields.get(*index as usize).copied() {
+                        Some(field) => {
+                            if let Err(clash) = self.unify(out, field) {
+                                self.site = Site::Match(call);
+                                self.report_clash(out, field, &clash);
+                            }
+                            Ok(())
+                        }
+                        None => self.refuse_proj(tuple, *index),
+                    },
+                    _ => self.refuse_proj(tuple, *index),
+                }
+            }
+            RelKind::DimEq(a, b) => {
+                let (a, b) = (self.resolve_dim(a), self.resolve_dim(b));
+                let before = self.rels.len();
+                let result = self.unify_extent(&a, &b);
+                if self.rels.len() > before {
+                    // Still stuck: this relation goes on waiting instead of the new one.
+                    self.rels.truncate(before);
+                    self.queue.retain(|&r| (r as usize) < before);
+                    return Err(Stop::Wait);
+                }
+                match result {
+                    Ok(()) => Ok(()),
+                    Err((a, b)) => Err(refusal(
+                        Subject::Call,
+                        format!(
+                            "the extents {} and {} differ",
+                            self.show_dim(&a),
+                            self.show_dim(&b)
+                        ),
+                    )),
+                }
+            }
+            RelKind::Instance(subst) => {
+                let ret = self.resolve(args[0]);
+                if self.flags(ret) & INFER != 0 {
+                    return Err(Stop::Wait);
+                }
+                let ret = self.substitute(ret, subst);
+                if self.unify(out, ret).is_err() {
+                    let (have, want) = (self.show(out), self.show(ret));
+                    return Err(Stop::from(
+                        Refusal {
+                            subject: Subject::Call,
+                            message: format!(
+                                "this recursive call gives {want}, but is used as {have}"
+                            ),
+                            notes: Vec::new(),
+                        }
+                        .note("annotate the function's result type to use it at several types"),
+                    ));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn refuse_proj(&mut self, tuple: TypeId, index: u32) -> RelResult {
+        let text = self.show(tuple);
+        let message = match &self.types[tuple] {
+            Type::Tuple(fields) => match fields.len() {
+                0 => format!("there is no field {index}: the tuple is empty"),
+                n => format!(
+                    "there is no field {index} in {text}, whose fields are 0 to {}",
+                    n - 1
+                ),
+            },
+            _ => format!("only tuples have fields, and this is {text}"),
+        };
+        Err(refusal(Subject::Arg(0), message))
+    }
+
+    /// Whether a `where` clause of an enclosing function says that the relation holds of these
+    /// rigid types; then its result is the clause's.
+    fn assumed(&mut self, kind: &RelKind, args: &[TypeId], out: TypeId) -> bool {
+        let Some(wanted) = self.rel_ref(kind) else {
+            return false;
+        };
+        for i in 0..self.assumptions.len() {
+            let c = self.assumptions[i].clone();
+            let same = self.same_relation(c.rel, wanted) && c.args.len() == args.len() + 1;
+            if same
+                && c.args
+                    .iter()
+                    .zip(args)
+                    .all(|(&x, &y)| self.resolve(x) == self.resolve(y))
+            {
+                return self.unify(out, c.args[args.len()]).is_ok();
+            }
+        }
+        false
+    }
+
+    /// How a relation is named in a `where` clause.
+    pub fn rel_ref(&self, kind: &RelKind) -> Option<RelRef> {
+        match kind {
+            RelKind::Op(op, attrs) => Some(match registry().relation_name(*op) {
+                Some(name) => RelRef::Builtin(name.into()),
+                _ => RelRef::Op(*op, *attrs),
+            }),
+            RelKind::Builtin(name) => Some(RelRef::Builtin(*name)),
+            RelKind::User(id) => Some(RelRef::User(*id)),
+            RelKind::Proj(_) | RelKind::DimEq(..) | RelKind::Instance(_) => None,
+        }
+    }
+
+    fn same_relation(&self, a: RelRef, b: RelRef) -> bool {
+        let plain = |r: RelRef| match r {
+            RelRef::Op(op, _) => registry().relation_name(op).map_or(r, |n| RelRef::Builtin(n.into())),
+            other => other,
+        };
+        plain(a) == plain(b)
+    }
+
+    /// Adds the relations of a `where` clause, at a call or in the signature of an operator.
+    pub fn add_constraint(&mut self, c: &Constraint) {
+        let Some((&out, args)) = c.args.split_last() else {
+            return;
+        };
+        let kind = match c.rel {
+            RelRef::User(id) => RelKind::User(id),
+            RelRef::Builtin(name) => RelKind::Builtin(name),
+            RelRef::Op(op, attrs) => RelKind::Op(op, attrs),
+        };
+        self.add_rel(kind, args.into(), out);
+    }
+
+    /// A relation waits although all its arguments are known: some rank or element type is `_`, so
+    /// nothing is known of the result either; or it is asked about something that is no tensor.
+    pub fn give_up(&mut self, id: u32) {
+        let rel = self.rels[id as usize].clone();
+        let mut coarse = false;
+        let mut object = None;
+        for (i, &t) in rel.args.iter().enumerate() {
+            let t = self.resolve(t);
+            coarse |= self.flags(t) & (COARSE | PARAM) != 0;
+            if self.types[t] == Type::Object {
+                object = object.or(Some(i));
+            }
+        }
+        self.rels[id as usize].state = State::Done;
+        if let Some(i) = object {
+            let name = self.relation_text(&rel.kind);
+            let r = Refusal {
+                subject: Subject::Arg(i),
+                message: format!("`{name}` takes a tensor here, and of an Object nothing is known"),
+                notes: vec!["say what it is: `match_cast(…, Tensor[(…), float32])`".into()],
+            };
+            self.refused(&rel.kind, &rel.args, rel.out, rel.call, &r);
+        } else if coarse && !matches!(rel.kind, RelKind::Proj(_) | RelKind::DimEq(..)) {
+            let out = self.head(rel.out);
+            if matches!(self.types[out], Type::Infer(_)) {
+                let unknown = self.types.intern(Type::Tensor(TensorType {
+                    shape: Shape::Unknown,
+                    dtype: relax_ir::DTy::Unknown,
+                }));
+                let _ = self.unify(out, unknown);
+            }
+        } else {
+            self.rels[id as usize].state = State::Waiting;
+        }
+    }
+
+    /// The name of a relation or its operator, for messages.
+    pub fn relation_text(&self, kind: &RelKind) -> String {
+        match kind {
+            RelKind::Op(op, _) => registry().get(*op).map_or("?", |d| d.name).to_string(),
+            RelKind::Builtin(name) => name.to_string(),
+            RelKind::User(id) => self.m.relations[*id].name.to_string(),
+            RelKind::Proj(i) => format!(".{i}"),
+            RelKind::DimEq(..) => "=".into(),
+            RelKind::Instance(_) => "call".into(),
+        }
+    }
+
+    /// The place a check is recorded at.
+    pub fn check_place(&self) -> ExprId {
+        match self.site {
+            Site::Arg { call, .. } | Site::Rel(call) | Site::Callee(call) => call,
+            Site::Bound { value, .. } => value,
+            Site::Cond(e) | Site::Branches(e) | Site::Cell(e) | Site::Match(e) => e,
+            Site::Clause { of, .. } | Site::Pattern { of, .. } => of,
+            Site::Return(f) => self.m.funcs[f].body,
+            Site::None => NO_EXPR,
+        }
+    }
+}
+
+/// A refusal without notes.
+pub(crate) fn refusal(subject: Subject, message: String) -> Stop {
+    Stop::from(Refusal {
+        subject,
+        message,
+        notes: Vec::new(),
+    })
+}
+
+impl RelHost for Solver<'_> {
+    fn types(&self) -> &TypeArena {
+        &self.types
+    }
+    fn types_mut(&mut self) -> &mut TypeArena {
+        &mut self.types
+    }
+    fn resolve(&mut self, ty: TypeId) -> TypeId {
+        Solver::resolve(self, ty)
+    }
+    fn unify(&mut self, a: TypeId, b: TypeId) -> Result<(), Mismatch> {
+        Solver::unify(self, a, b).map_err(|c| Mismatch {
+            left: self.show(c.found),
+            right: self.show(c.expected),
+        })
+    }
+    fn unify_dim(&mut self, a: &Dim, b: &Dim) -> Result<(), Mismatch> {
+        self.unify_extent(a, b).map_err(|(a, b)| Mismatch {
+            left: self.show_dim(&a),
+            right: self.show_dim(&b),
+        })
+    }
+    fn const_arg(&self, i: usize) -> Option<&Tensor> {
+        let Expr::Call { args, .. } = self.m.exprs.get(self.cur_call)? else {
+            return None;
+        };
+        match self.m.exprs[*self.m.list(*args).get(i)?] {
+            Expr::Const(c) => Some(&self.m.consts[c]),
+            _ => None,
+        }
+    }
+    fn fresh_type(&mut self) -> TypeId {
+        self.fresh()
+    }
+    fn show_dim(&self, d: &Dim) -> String {
+        self.show_extent(d)
+    }
+    fn show(&self, ty: TypeId) -> String {
+        self.show_type(ty)
+    }
+    fn compare_dims(&mut self, a: &Dim, b: &Dim) -> Proof {
+        let (a, b) = (self.resolve_dim(a), self.resolve_dim(b));
+        self.compare_extents(&a, &b)
+    }
+    fn instantiate(&mut self, ty: TypeId) -> TypeId {
+        let ty = Solver::resolve(self, ty);
+        self.instantiate_func(ty, &[]).map_or(ty, |i| i.ty)
+    }
+    fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str) {
+        let at = self.check_place();
+        let (a, b) = (a.clone(), b.clone());
+        self.open_checks.push(OpenCheck {
+            a,
+            b,
+            rule: rule.into(),
+            at,
+            or_one: rule == "broadcasting",
+            asked: false,
+        });
+    }
+}

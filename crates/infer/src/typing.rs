@@ -1,0 +1,235 @@
+//! The result of inference.
+
+use relax_base::{Diagnostics, Id, SideTable};
+use relax_ir::{
+    ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, Shape, Type, TypeArena,
+    TypeId, VarId,
+};
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
+use rustc_hash::FxHashMap;
+
+use crate::flags::{INFER, PARAM};
+use crate::map::{Leaf, Mapper};
+use crate::solver::{OPEN, Solver};
+use crate::unknown::Sol;
+
+/// Something that inference could not prove and that the compiled program has to see to.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Check {
+    /// Where: the check takes place when this expression is evaluated, after its parts.
+    pub expr: ExprId,
+    /// What.
+    pub kind: CheckKind,
+}
+
+/// What is checked at run time.
+#[derive(Clone, PartialEq, Debug)]
+pub enum CheckKind {
+    /// The two dimensions are equal.
+    Equal(Dim, Dim),
+    /// The two dimensions are equal, or one of them is 1.
+    Broadcast(Dim, Dim),
+    /// The expression's value has this type.
+    HasType(TypeId),
+    /// The value that a `match_shape` looks at has this shape (a `Shape[…]` type).
+    HasShape(TypeId),
+}
+
+/// The types of a module, beside its nodes. Nodes that no function reaches have the error type.
+#[derive(Clone, Debug)]
+pub struct Typing {
+    /// Of expressions. Operators and constructors that are only called have the error type:
+    /// look at the call.
+    pub exprs: SideTable<ExprId, TypeId>,
+    /// Of variables.
+    pub vars: SideTable<VarId, TypeId>,
+    /// Of functions: their [`Type::Func`], with what was inferred filled in.
+    pub funcs: SideTable<FuncId, TypeId>,
+    /// Of globals.
+    pub globals: SideTable<GlobalId, TypeId>,
+    /// What the compiled program has to check, in order of the expressions.
+    pub checks: Vec<Check>,
+    /// What stands for the type parameters in each call of a polymorphic function. Shapes stand as
+    /// `Shape[…]` types, element types as scalar types.
+    pub type_args: FxHashMap<ExprId, Box<[TypeId]>>,
+    /// Functions whose evaluation does nothing but give a value.
+    pub pure: SideTable<FuncId, bool>,
+}
+
+impl Typing {
+    /// The checks at an expression.
+    pub fn checks_of(&self, e: ExprId) -> impl Iterator<Item = &Check> {
+        let from = self.checks.partition_point(|c| c.expr < e);
+        self.checks[from..].iter().take_while(move |c| c.expr == e)
+    }
+}
+
+pub(crate) struct Outcome {
+    pub typing: Typing,
+    pub types: TypeArena,
+    pub new_dims: Vec<DimInfo>,
+    pub literals: Vec<(ConstId, Tensor)>,
+    pub diagnostics: Diagnostics,
+}
+
+/// Fills in all solutions and puts generalised function types where they belong.
+struct Final {
+    generalised: bool,
+}
+
+impl Mapper for Final {
+    fn wants(&self, flags: u8) -> bool {
+        flags & INFER != 0 || self.generalised && flags & PARAM != 0
+    }
+    fn leaf(&mut self, s: &mut Solver<'_>, ty: &Type) -> Leaf {
+        match ty {
+            Type::Infer(v) => match s.unknowns[v.index()].sol {
+                Sol::Type(t) => Leaf::Look(t),
+                _ => Leaf::Is(s.error),
+            },
+            _ => Leaf::Keep,
+        }
+    }
+    fn shape(&mut self, s: &mut Solver<'_>, shape: &Shape) -> Shape {
+        match s.resolve_shape(shape) {
+            Shape::Infer(_) => Shape::Unknown,
+            Shape::Dims(dims) => Shape::Dims(
+                dims.iter()
+                    .map(|d| if d.has_infer() { Dim::ANY } else { d.clone() })
+                    .collect(),
+            ),
+            other => other,
+        }
+    }
+    fn dtype(&mut self, s: &mut Solver<'_>, dtype: DTy) -> DTy {
+        match s.head_dtype(dtype) {
+            DTy::Infer(_) => DTy::Unknown,
+            other => other,
+        }
+    }
+    fn func(&mut self, s: &mut Solver<'_>, f: FuncType) -> FuncType {
+        if !self.generalised {
+            return f;
+        }
+        let id = s.types.intern(Type::Func(Box::new(f.clone())));
+        match s.quantified.get(&id).map(|&new| &s.types[new]) {
+            Some(Type::Func(new)) => (**new).clone(),
+            _ => f,
+        }
+    }
+}
+
+/// Ends inference: resolved types in side tables.
+pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
+    let mut mapper = Final {
+        generalised: !s.quantified.is_empty(),
+    };
+    let mut memo: FxHashMap<TypeId, TypeId> = FxHashMap::default();
+    let mut resolve = |s: &mut Solver<'_>, t: TypeId| {
+        if t.0 >= OPEN.0 {
+            return s.error;
+        }
+        if !mapper.wants(s.flags(t)) {
+            return t;
+        }
+        if let Some(&new) = memo.get(&t) {
+            return new;
+        }
+        let new = s.map_type(t, &mut mapper);
+        memo.insert(t, new);
+        new
+    };
+    let mut table = |s: &mut Solver<'_>, list: Vec<TypeId>| -> Vec<TypeId> {
+        list.into_iter().map(|t| resolve(s, t)).collect()
+    };
+    let exprs = std::mem::take(&mut s.expr_ty);
+    let exprs = table(&mut s, exprs);
+    let vars = std::mem::take(&mut s.var_ty);
+    let vars = table(&mut s, vars);
+    let funcs = std::mem::take(&mut s.func_ty);
+    let funcs = table(&mut s, funcs);
+    let globals = std::mem::take(&mut s.global_ty);
+    let globals = table(&mut s, globals);
+    let mut type_args = FxHashMap::default();
+    for (e, args) in std::mem::take(&mut s.type_args) {
+        let args: Vec<TypeId> = table(&mut s, args.into_vec());
+        type_args.insert(e, args.into());
+    }
+    let mut checks = std::mem::take(&mut s.checks);
+    for c in &mut checks {
+        if let CheckKind::HasType(t) | CheckKind::HasShape(t) = &mut c.kind {
+            *t = table(&mut s, vec![*t])[0];
+        }
+    }
+    checks.sort_by_key(|c| c.expr);
+    let mut literals = Vec::new();
+    for (i, &t) in exprs.iter().enumerate() {
+        if let Expr::Const(c) = s.m.exprs[ExprId::from_index(i)]
+            && s.m.literals.get(&c).copied().unwrap_or(false)
+            && let Some(dtype) = s.types.as_tensor(t).and_then(|t| t.dtype.known())
+            && dtype != s.m.consts[c].dtype()
+        {
+            match converted(&s.m.consts[c], dtype) {
+                Some(value) => literals.push((c, value)),
+                None => {
+                    let text = s.m.consts[c].get_i64(0);
+                    let d = relax_base::Diagnostic::error(
+                        crate::codes::LITERAL,
+                        s.place(ExprId::from_index(i)),
+                        format!("{text} does not fit {dtype}, which its context asks for"),
+                    );
+                    s.report(d);
+                }
+            }
+        }
+    }
+    let pure = s.purity.iter().enumerate().fold(
+        SideTable::with_default(true),
+        |mut table: SideTable<FuncId, bool>, (i, &p)| {
+            table.set(FuncId::from_index(i), p);
+            table
+        },
+    );
+    Outcome {
+        typing: Typing {
+            exprs: side(s.error, &exprs),
+            vars: side(s.error, &vars),
+            funcs: side(s.error, &funcs),
+            globals: side(s.error, &globals),
+            checks,
+            type_args,
+            pure,
+        },
+        types: s.types,
+        new_dims: s.new_dims,
+        literals,
+        diagnostics: s.diags,
+    }
+}
+
+fn side<I: Id>(default: TypeId, list: &[TypeId]) -> SideTable<I, TypeId> {
+    let mut table = SideTable::with_default(default);
+    for (i, &t) in list.iter().enumerate() {
+        table.set(I::from_index(i), t);
+    }
+    table
+}
+
+/// A literal under another element type; `None` when an integer does not fit.
+fn converted(value: &Tensor, dtype: DType) -> Option<Tensor> {
+    let mut out = Tensor::zeros(dtype, value.shape());
+    for i in 0..value.len() {
+        if value.dtype().is_float() {
+            out.set_f64(i, value.get_f64(i));
+        } else {
+            let v = value.get_i64(i);
+            match dtype.int_range() {
+                Some((least, most)) if !(least..=most).contains(&i128::from(v)) => return None,
+                Some(_) => out.set_i64(i, v),
+                None => out.set_f64(i, v as f64),
+            }
+        }
+    }
+    Some(out)
+}

@@ -1,0 +1,456 @@
+//! Unification.
+//!
+//! Invariant: works on an explicit stack; a pair of types is looked at once per call, so that
+//! heavily shared types take time linear in their number of distinct nodes.
+
+use relax_base::Id;
+use relax_ir::{DTy, Shape, TensorType, Type, TypeId};
+use relax_sym::{Atom, Dim, Proof, Solution, solve};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::flags::{COARSE, INFER};
+use crate::relations::RelKind;
+use crate::solver::{OpenCheck, Solver};
+use crate::unknown::{Clash, Detail, Lit, NO_WATCH, Sol};
+
+type Unified = Result<(), Clash>;
+
+impl Solver<'_> {
+    /// Makes two types equal as far as they can be. `?` and `_` agree with everything and set
+    /// [`Solver::coarse`]. What was solved before a clash stays solved.
+    pub fn unify(&mut self, found: TypeId, expected: TypeId) -> Unified {
+        self.coarse = false;
+        if found == expected {
+            return Ok(());
+        }
+        let mut pairs = std::mem::take(&mut self.pairs);
+        pairs.clear();
+        pairs.push((found, expected));
+        self.seen.clear();
+        let mut result = Ok(());
+        while let Some((a, b)) = pairs.pop() {
+            result = self.unify_pair(a, b, &mut pairs);
+            if result.is_err() {
+                break;
+            }
+        }
+        self.pairs = pairs;
+        result
+    }
+
+    fn unify_pair(&mut self, a: TypeId, b: TypeId, pairs: &mut Vec<(TypeId, TypeId)>) -> Unified {
+        let (a, b) = (self.head(a), self.head(b));
+        if a == b {
+            return Ok(());
+        }
+        let clash = |detail| {
+            Err(Clash {
+                found: a,
+                expected: b,
+                detail,
+            })
+        };
+        match (&self.types[a], &self.types[b]) {
+            (Type::Infer(v), _) => {
+                let v = v.0;
+                self.bind_type(v, b, a, b)
+            }
+            (_, Type::Infer(v)) => {
+                let v = v.0;
+                self.bind_type(v, a, a, b)
+            }
+            (Type::Error, _) | (_, Type::Error) => Ok(()),
+            (Type::Tensor(x), Type::Tensor(y)) => {
+                let (x, y) = (x.clone(), y.clone());
+                self.unify_shape(&x.shape, &y.shape)
+                    .and_then(|()| self.unify_dtype(x.dtype, y.dtype))
+                    .or_else(clash)
+            }
+            (Type::Shape(x), Type::Shape(y)) => {
+                let (x, y) = (x.clone(), y.clone());
+                self.unify_shape(&x, &y).or_else(clash)
+            }
+            (Type::Tuple(x), Type::Tuple(y)) if x.len() == y.len() => {
+                if self.seen.insert((a, b)) {
+                    pairs.extend(x.iter().copied().zip(y.iter().copied()).rev());
+                }
+                Ok(())
+            }
+            (Type::Tuple(x), Type::Tuple(y)) => clash(Detail::Count(x.len(), y.len())),
+            (Type::Adt(p, x), Type::Adt(q, y)) if p == q && x.len() == y.len() => {
+                if self.seen.insert((a, b)) {
+                    pairs.extend(x.iter().copied().zip(y.iter().copied()).rev());
+                }
+                Ok(())
+            }
+            (Type::Ref(x), Type::Ref(y)) => {
+                pairs.push((*x, *y));
+                Ok(())
+            }
+            (Type::Func(x), Type::Func(y)) => {
+                if x.args.len() != y.args.len() {
+                    return clash(Detail::Count(x.args.len(), y.args.len()));
+                }
+                if !self.seen.insert((a, b)) {
+                    return Ok(());
+                }
+                let (x, y) = if x.params.is_empty()
+                    && y.params.is_empty()
+                    && x.dims.is_empty()
+                    && y.dims.is_empty()
+                {
+                    (a, b)
+                } else {
+                    self.align_binders(a, b)
+                };
+                let (Type::Func(x), Type::Func(y)) = (&self.types[x], &self.types[y]) else {
+                    return Ok(());
+                };
+                pairs.push((x.ret, y.ret));
+                pairs.extend(x.args.iter().copied().zip(y.args.iter().copied()).rev());
+                Ok(())
+            }
+            _ => clash(Detail::Form),
+        }
+    }
+
+    /// Solves a type unknown.
+    fn bind_type(&mut self, v: u32, t: TypeId, a: TypeId, b: TypeId) -> Unified {
+        if self.flags(t) & INFER != 0 && !self.lower_levels(v, t) {
+            return Err(Clash {
+                found: a,
+                expected: b,
+                detail: Detail::Infinite,
+            });
+        }
+        self.solved(v, Sol::Type(t));
+        Ok(())
+    }
+
+    /// Records a solution and wakes the relations that wait for it.
+    pub fn solved(&mut self, v: u32, sol: Sol) {
+        let u = &mut self.unknowns[v as usize];
+        u.sol = sol;
+        let mut cell = std::mem::replace(&mut u.watch, NO_WATCH);
+        while cell != NO_WATCH {
+            let (rel, next) = self.watch_pool[cell as usize];
+            self.wake(rel);
+            cell = next;
+        }
+    }
+
+    /// Lets no unknown of `t` be generalised where `v` may not be. False when `v` occurs in `t`.
+    fn lower_levels(&mut self, v: u32, t: TypeId) -> bool {
+        let level = self.unknowns[v as usize].level;
+        let mut ok = true;
+        self.for_unknowns(t, &mut |s, u| {
+            if u == v {
+                ok = false;
+            }
+            let at = &mut s.unknowns[u as usize].level;
+            *at = (*at).min(level);
+        });
+        ok
+    }
+
+    /// Calls `f` for each open unknown of a type, each once per distinct type that holds it.
+    pub fn for_unknowns(&mut self, t: TypeId, f: &mut dyn FnMut(&mut Self, u32)) {
+        let mut stack = vec![t];
+        let mut seen: FxHashSet<TypeId> = FxHashSet::default();
+        while let Some(t) = stack.pop() {
+            let t = self.head(t);
+            if self.flags(t) & INFER == 0 || !seen.insert(t) {
+                continue;
+            }
+            match self.types[t].clone() {
+                Type::Infer(v) => f(self, v.0),
+                Type::Tensor(TensorType { shape, dtype }) => {
+                    self.shape_unknowns(&shape, f);
+                    if let DTy::Infer(v) = self.head_dtype(dtype) {
+                        f(self, v.0);
+                    }
+                }
+                Type::Shape(shape) => self.shape_unknowns(&shape, f),
+                _ => stack.extend(self.types.children(t).into_iter().rev()),
+            }
+        }
+    }
+
+    fn shape_unknowns(&mut self, shape: &Shape, f: &mut dyn FnMut(&mut Self, u32)) {
+        match self.resolve_shape(shape) {
+            Shape::Infer(v) => f(self, v.0),
+            Shape::Dims(dims) => {
+                for v in dims.iter().flat_map(Dim::infer_vars) {
+                    f(self, v.0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Makes two shapes equal.
+    pub fn unify_shape(&mut self, a: &Shape, b: &Shape) -> Result<(), Detail> {
+        let (a, b) = (self.head_shape(a), self.head_shape(b));
+        match (&a, &b) {
+            (Shape::Infer(v), Shape::Infer(w)) if v == w => Ok(()),
+            (Shape::Infer(v), other) | (other, Shape::Infer(v)) => {
+                let (v, level) = (v.0, self.unknowns[v.index()].level);
+                match other {
+                    Shape::Infer(w) => self.cap_level(w.0, level),
+                    Shape::Dims(dims) => {
+                        for w in dims.iter().flat_map(Dim::infer_vars) {
+                            self.cap_level(w.0, level);
+                        }
+                    }
+                    _ => {}
+                }
+                self.solved(v, Sol::Shape(other.clone()));
+                Ok(())
+            }
+            (Shape::Unknown, _) | (_, Shape::Unknown) => {
+                self.coarse = true;
+                Ok(())
+            }
+            (Shape::Param(p), Shape::Param(q)) if p == q => Ok(()),
+            (Shape::Dims(x), Shape::Dims(y)) => {
+                if x.len() != y.len() {
+                    return Err(Detail::Rank(x.len(), y.len()));
+                }
+                for (i, (x, y)) in x.iter().zip(y.iter()).enumerate() {
+                    self.unify_extent(x, y)
+                        .map_err(|(x, y)| Detail::Dim(i, x, y))?;
+                }
+                Ok(())
+            }
+            _ => Err(Detail::Shape),
+        }
+    }
+
+    fn cap_level(&mut self, v: u32, level: u32) {
+        let at = &mut self.unknowns[v as usize].level;
+        *at = (*at).min(level);
+    }
+
+    /// Makes two element types equal.
+    pub fn unify_dtype(&mut self, a: DTy, b: DTy) -> Result<(), Detail> {
+        let (a, b) = (self.head_dtype(a), self.head_dtype(b));
+        if a == b {
+            return Ok(());
+        }
+        match (a, b) {
+            (DTy::Infer(v), DTy::Infer(w)) => {
+                let (x, y) = (&self.unknowns[v.index()], &self.unknowns[w.index()]);
+                let lit = match (x.lit, y.lit) {
+                    (Lit::Float, _) | (_, Lit::Float) => Lit::Float,
+                    (Lit::Int, _) | (_, Lit::Int) => Lit::Int,
+                    _ => Lit::No,
+                };
+                let level = x.level.min(y.level);
+                let target = &mut self.unknowns[w.index()];
+                (target.lit, target.level) = (lit, level);
+                self.solved(v.0, Sol::DType(b));
+                Ok(())
+            }
+            (DTy::Infer(v), other) | (other, DTy::Infer(v)) => {
+                let fits = match (self.unknowns[v.index()].lit, other) {
+                    (Lit::No, _) => true,
+                    // `_` says nothing; the literal keeps its own type.
+                    (_, DTy::Unknown) => {
+                        self.coarse = true;
+                        return Ok(());
+                    }
+                    (Lit::Int, DTy::Known(d)) => !d.is_bool() && d.lanes == 1,
+                    (Lit::Float, DTy::Known(d)) => d.is_float() && d.lanes == 1,
+                    _ => false,
+                };
+                if !fits {
+                    return Err(Detail::DType(a, b));
+                }
+                self.solved(v.0, Sol::DType(other));
+                Ok(())
+            }
+            (DTy::Unknown, _) | (_, DTy::Unknown) => {
+                self.coarse = true;
+                Ok(())
+            }
+            _ => Err(Detail::DType(a, b)),
+        }
+    }
+
+    /// Makes two extents equal: solves unknowns, accepts what is proven, refuses what is refuted,
+    /// and leaves the rest to be decided when everything is known.
+    pub fn unify_extent(&mut self, a: &Dim, b: &Dim) -> Result<(), (Dim, Dim)> {
+        if a == b {
+            // Two `?` are equal as values, and nothing finer is lost by it.
+            return Ok(());
+        }
+        if let (Some(x), Some(y)) = (a.as_const(), b.as_const()) {
+            debug_assert_ne!(x, y);
+            return Err((a.clone(), b.clone()));
+        }
+        let (a, b) = (self.resolve_dim(a), self.resolve_dim(b));
+        if a == b {
+            return Ok(());
+        }
+        if !a.is_known() || !b.is_known() {
+            // An unknown that meets `?` is as coarse as that.
+            for (d, other) in [(&a, &b), (&b, &a)] {
+                if let Some(Atom::Infer(v)) = d.as_atom() {
+                    self.solved(v.0, Sol::Dim(other.clone()));
+                    return Ok(());
+                }
+            }
+            self.coarse = true;
+            return Ok(());
+        }
+        if a.has_infer() || b.has_infer() {
+            return match solve(&a, &b, &|atom| matches!(atom, Atom::Infer(_))) {
+                Solution::Equal => Ok(()),
+                Solution::Different => Err((a, b)),
+                Solution::Solved(solutions) => {
+                    for (atom, value) in solutions {
+                        if let Atom::Infer(v) = atom {
+                            if value.as_const().is_some_and(|c| c < 0) {
+                                return Err((a, b));
+                            }
+                            let level = self.unknowns[v.index()].level;
+                            for w in value.infer_vars() {
+                                self.cap_level(w.0, level);
+                            }
+                            self.solved(v.0, Sol::Dim(value));
+                        }
+                    }
+                    Ok(())
+                }
+                Solution::Stuck => {
+                    self.add_rel(RelKind::DimEq(a, b), Box::default(), self.unit);
+                    Ok(())
+                }
+            };
+        }
+        match self.compare_extents(&a, &b) {
+            Proof::Proven => Ok(()),
+            Proof::Refuted => Err((a, b)),
+            Proof::Unknown => {
+                self.open_checks.push(OpenCheck {
+                    a,
+                    b,
+                    rule: String::new(),
+                    at: self.check_place(),
+                    or_one: false,
+                    asked: false,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether two resolved dimensions are equal, with what matches have bound.
+    pub fn compare_extents(&self, a: &Dim, b: &Dim) -> Proof {
+        match self.facts.eq(a, b) {
+            Proof::Unknown if !self.alias.is_empty() => {
+                self.facts.eq(&self.unalias(a), &self.unalias(b))
+            }
+            proof => proof,
+        }
+    }
+
+    /// Replaces variables that a match bound to a known dimension by that dimension.
+    pub fn unalias(&self, d: &Dim) -> Dim {
+        let mut d = d.clone();
+        // Each alias only refers to variables bound before it, so this ends.
+        loop {
+            let new = d.substitute(&|atom| match atom {
+                Atom::Var(v) => self.alias.get(&v).cloned(),
+                Atom::Infer(_) => None,
+            });
+            if new == d {
+                return d;
+            }
+            d = new;
+        }
+    }
+
+    /// The coarser of two types that were unified: `?` and `_` where either has them, as TVM does.
+    pub fn join(&mut self, a: TypeId, b: TypeId) -> TypeId {
+        let (a, b) = (self.resolve(a), self.resolve(b));
+        if a == b || (self.flags(a) | self.flags(b)) & COARSE == 0 {
+            return a;
+        }
+        let mut done: FxHashMap<(TypeId, TypeId), TypeId> = FxHashMap::default();
+        let mut stack = vec![(a, b)];
+        while let Some(&(x, y)) = stack.last() {
+            if done.contains_key(&(x, y)) {
+                stack.pop();
+                continue;
+            }
+            let joined = if x == y || (self.flags(x) | self.flags(y)) & COARSE == 0 {
+                x
+            } else {
+                match (self.types[x].clone(), self.types[y].clone()) {
+                    (Type::Tensor(p), Type::Tensor(q)) => {
+                        let dtype = if q.dtype == DTy::Unknown { q.dtype } else { p.dtype };
+                        let shape = join_shape(&p.shape, &q.shape);
+                        self.types.intern(Type::Tensor(TensorType { shape, dtype }))
+                    }
+                    (Type::Shape(p), Type::Shape(q)) => {
+                        self.types.intern(Type::Shape(join_shape(&p, &q)))
+                    }
+                    _ => {
+                        let (cx, cy) = (self.types.children(x), self.types.children(y));
+                        if cx.is_empty() || cx.len() != cy.len() {
+                            done.insert((x, y), x);
+                            stack.pop();
+                            continue;
+                        }
+                        let before = stack.len();
+                        let pairs = cx.iter().copied().zip(cy.iter().copied());
+                        stack.extend(pairs.filter(|p| !done.contains_key(p)));
+                        if stack.len() > before {
+                            continue;
+                        }
+                        let parts = cx.iter().zip(&cy).map(|(x, y)| done[&(*x, *y)]);
+                        let parts: Vec<TypeId> = parts.collect();
+                        self.with_children(x, &parts)
+                    }
+                }
+            };
+            done.insert((x, y), joined);
+            stack.pop();
+        }
+        done[&(a, b)]
+    }
+
+    /// The type with other parts, given in the order of [`relax_ir::TypeArena::children`].
+    fn with_children(&mut self, t: TypeId, parts: &[TypeId]) -> TypeId {
+        let ty = match self.types[t].clone() {
+            Type::Tuple(_) => Type::Tuple(parts.into()),
+            Type::Adt(adt, _) => Type::Adt(adt, parts.into()),
+            Type::Ref(_) => Type::Ref(parts[0]),
+            Type::Func(mut f) => {
+                let n = f.args.len();
+                f.args = parts[..n].into();
+                f.ret = parts[n];
+                let mut rest = &parts[n + 1..];
+                for c in &mut f.constraints {
+                    let (own, after) = rest.split_at(c.args.len());
+                    (c.args, rest) = (own.into(), after);
+                }
+                Type::Func(f)
+            }
+            other => other,
+        };
+        self.types.intern(ty)
+    }
+}
+
+fn join_shape(a: &Shape, b: &Shape) -> Shape {
+    match (a, b) {
+        (Shape::Dims(x), Shape::Dims(y)) if x.len() == y.len() => {
+            let join = |(x, y): (&Dim, &Dim)| if y.is_any() { y.clone() } else { x.clone() };
+            Shape::Dims(x.iter().zip(y.iter()).map(join).collect())
+        }
+        (_, Shape::Unknown) => Shape::Unknown,
+        _ => a.clone(),
+    }
+}
