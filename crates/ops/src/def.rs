@@ -115,6 +115,19 @@ pub enum Effects {
     Effect,
 }
 
+/// How the compiler comes by the value of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, std::default::Default)]
+pub enum Treatment {
+    /// By the operator's computation.
+    #[default]
+    Computed,
+    /// `call_tir`: runs the tensor program that is the first argument on the tensors of the second,
+    /// writing tensors of the shapes that the third gives.
+    CallTir,
+    /// `call_dps_packed`: the same with a function registered at run time.
+    CallDpsPacked,
+}
+
 /// A type relation: see [`RelCx`].
 pub type RelFn = fn(&mut RelCx<'_>) -> RelResult;
 /// A computation: reads `te`'s inputs and attributes, builds stages, names the outputs.
@@ -128,6 +141,8 @@ pub struct Hooks {
     pub data_dependent_shape: bool,
     /// The operator's name in the same family that takes its shape attributes as tensors.
     pub dynamic_form: Option<&'static str>,
+    /// How the compiler comes by the value of a call.
+    pub treatment: Treatment,
 }
 
 /// An operator.
@@ -181,6 +196,7 @@ impl OpDef {
             hooks: Hooks {
                 data_dependent_shape: false,
                 dynamic_form: None,
+                treatment: Treatment::Computed,
             },
         }
     }
@@ -227,6 +243,11 @@ impl OpDef {
     /// Says that the output shape depends on input values.
     pub const fn data_dependent(mut self) -> OpDef {
         self.hooks.data_dependent_shape = true;
+        self
+    }
+    /// Says that the compiler treats calls in its own way.
+    pub const fn treatment(mut self, treatment: Treatment) -> OpDef {
+        self.hooks.treatment = treatment;
         self
     }
     /// The attribute of that name.

@@ -16,7 +16,7 @@ mod relation;
 
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use def::{
-    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, RelFn, attr,
+    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, RelFn, Treatment, attr,
     input,
 };
 pub use layout::{Axis, Layout};
