@@ -1,8 +1,560 @@
-//! placeholder
-use relax_base::Span;
-use relax_loops::Program;
-use relax_syntax::ast;
+//! `prim_func` items: tensor programs written by hand.
+//!
+//! Parameters are buffers; those that are written are outputs and stand last. Statements become
+//! one loop nest.
+
+use relax_base::{Diagnostic, Span, Symbol};
+use relax_loops::{
+    BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo,
+};
+use relax_syntax::ast::{self, ExprKind, ForKind, StmtKind, StoreOp, TypeExprKind, TypeOp};
+use relax_tensor::DType;
+use rustc_hash::FxHashSet;
+
 use super::Resolver;
+use super::scalar::{Named, ProgramCx};
+use crate::codes;
+
+/// Blocks nest at most this deep: loop nests own their parts, and walking them recurses.
+const DEEPEST: usize = 200;
+
+enum Step {
+    Look(ast::TypeId),
+    Finish(ast::TypeId, usize),
+}
+
 impl Resolver<'_> {
-    pub(crate) fn prim_func(&mut self, p: &ast::PrimFunc, _span: Span) -> Program { Program::new(p.name) }
+    /// The program behind a `prim_func`; incomplete after errors.
+    pub(crate) fn prim_func(&mut self, p: &ast::PrimFunc, span: Span) -> Program {
+        let ast = self.ast;
+        let place = self.at(span);
+        let mut cx = ProgramCx::new(p.name, place);
+        let mut params: Vec<(Buf, Span)> = Vec::new();
+        let mut seen: Vec<(Symbol, Span)> = Vec::new();
+        for b in ast.list(p.params) {
+            let binder = ast.binders[b];
+            if let Some(&(_, first)) = seen.iter().find(|s| s.0 == binder.name) {
+                let message = format!("parameter `%{}` stands twice", binder.name);
+                self.duplicate(binder.span, first, &message);
+            }
+            seen.push((binder.name, binder.span));
+            if let Some(buf) = self.declare_buffer(&mut cx, b, Role::Input, true) {
+                params.push((buf, binder.span));
+            }
+        }
+        self.check_dims_bound(&cx, span);
+        let mut loops = Vec::new();
+        let body = self.program_block(&mut cx, p.body, &mut loops, 0);
+        let mut written = FxHashSet::default();
+        written_buffers(&body, &mut written);
+        let mut last_output: Option<Span> = None;
+        for (buf, place) in params {
+            if written.contains(&buf) {
+                cx.program.bufs[buf].role = Role::Output;
+                cx.program.outputs.push(buf);
+                last_output = Some(place);
+                continue;
+            }
+            cx.program.inputs.push(buf);
+            if let Some(output) = last_output {
+                let name = cx.program.bufs[buf].name;
+                let message = format!("`%{name}` is only read, and stands after an output");
+                let d = Diagnostic::error(codes::PROGRAM_FORM, place, message)
+                    .label(output, "this one is written")
+                    .note("a tensor program takes its inputs first, then its outputs");
+                self.error(d);
+            }
+        }
+        cx.program.stages.push(Stage::Nest(body));
+        cx.program
+    }
+
+    /// Every dimension variable must be found by looking at a parameter's extents.
+    fn check_dims_bound(&mut self, cx: &ProgramCx, span: Span) {
+        for &dim in &cx.program.dims {
+            let bound = cx.program.bufs.values().any(|b| {
+                let bare = |e: &Ex| matches!(e.kind(), ExKind::Var(v) if *v == dim);
+                b.shape.iter().any(bare)
+            });
+            if !bound {
+                let name = cx.program.vars[dim].name;
+                let message = format!("the value of `{name}` cannot be told from the parameters");
+                let d = Diagnostic::error(codes::PROGRAM_NAME, span, message)
+                    .note(format!("some buffer must have `{name}` alone as an extent"));
+                self.error(d);
+            }
+        }
+    }
+
+    /// Declares the buffer of a parameter or an `alloc`; `None` after an error.
+    pub(crate) fn declare_buffer(
+        &mut self,
+        cx: &mut ProgramCx,
+        binder: ast::BinderId,
+        role: Role,
+        bind_dims: bool,
+    ) -> Option<Buf> {
+        let ast = self.ast;
+        let b = ast.binders[binder];
+        let Some(ty) = b.ty else {
+            let message = format!("`%{}` needs a type: `Buffer[(n,), float32]`", b.name);
+            self.error(Diagnostic::error(codes::PROGRAM_FORM, b.span, message));
+            return None;
+        };
+        let (shape, dtype) = self.buffer_type(cx, ty, bind_dims)?;
+        let buf = cx.program.bufs.push(Buffer {
+            name: b.name,
+            dtype,
+            shape,
+            role,
+        });
+        cx.bind(b.name, Named::Buf(buf));
+        Some(buf)
+    }
+
+    fn buffer_type(
+        &mut self,
+        cx: &mut ProgramCx,
+        ty: ast::TypeId,
+        bind_dims: bool,
+    ) -> Option<(Vec<Ex>, DType)> {
+        let ast = self.ast;
+        let ast::TypeExpr { kind, span } = ast.types[ty];
+        let dtype_of = |r: &mut Self, t: ast::TypeId| match ast.types[t].kind {
+            TypeExprKind::Name(name) => r.dtype(name).filter(|d| d.lanes == 1),
+            _ => None,
+        };
+        let parts = match kind {
+            TypeExprKind::Error => return None,
+            TypeExprKind::Name(_) => dtype_of(self, ty).map(|d| (ast::List::EMPTY, d)),
+            TypeExprKind::Apply { head, args } if args.len() == 2 => {
+                let known = matches!(ast.types[head].kind,
+                    TypeExprKind::Name(n) if n == "Buffer" || n == "Tensor");
+                match (ast.nth(args, 0), ast.nth(args, 1)) {
+                    (Some(shape), Some(dtype)) if known => match ast.types[shape].kind {
+                        TypeExprKind::Tuple { items, .. } => {
+                            dtype_of(self, dtype).map(|d| (items, d))
+                        }
+                        _ => None,
+                    },
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let Some((items, dtype)) = parts else {
+            let message = "tensor programs know buffers, `Buffer[(n, 4), float32]`, and numbers, \
+                           `float32`";
+            self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+            return None;
+        };
+        let shape: Option<Vec<Ex>> = ast
+            .list(items)
+            .map(|d| self.extent(cx, d, bind_dims))
+            .collect();
+        Some((shape?, dtype))
+    }
+
+    /// A buffer's extent; new names become dimension variables where `bind` allows it.
+    pub(crate) fn extent(
+        &mut self,
+        cx: &mut ProgramCx,
+        t: ast::TypeId,
+        bind: bool,
+    ) -> Option<Ex> {
+        let ast = self.ast;
+        let mut steps = vec![Step::Look(t)];
+        let mut done: Vec<Ex> = Vec::new();
+        while let Some(step) = steps.pop() {
+            let (t, base) = match step {
+                Step::Finish(t, base) => (t, base),
+                Step::Look(t) => {
+                    let ast::TypeExpr { kind, span } = ast.types[t];
+                    match kind {
+                        TypeExprKind::Int { value, .. } => done.push(Ex::idx(value)),
+                        TypeExprKind::Name(name) => {
+                            done.push(self.extent_name(cx, name, span, bind)?);
+                        }
+                        TypeExprKind::Binary { lhs, rhs, .. } => {
+                            steps.push(Step::Finish(t, done.len()));
+                            steps.push(Step::Look(rhs));
+                            steps.push(Step::Look(lhs));
+                        }
+                        TypeExprKind::Tuple { items, comma }
+                            if items.len() == 1 && !comma =>
+                        {
+                            steps.extend(ast.list(items).map(Step::Look));
+                        }
+                        TypeExprKind::Call { head, args } if args.len() == 2 => {
+                            let known = matches!(ast.types[head].kind,
+                                TypeExprKind::Name(n) if n == "min" || n == "max");
+                            if !known {
+                                let message = "extents know `min(a, b)` and `max(a, b)`";
+                                let d = Diagnostic::error(codes::PROGRAM_FORM, span, message);
+                                self.error(d);
+                                return None;
+                            }
+                            steps.push(Step::Finish(t, done.len()));
+                            steps.extend(ast.list(args).rev().map(Step::Look));
+                        }
+                        TypeExprKind::Error => return None,
+                        _ => {
+                            let message = "an extent is a number, a name or `+ - * // %` of them";
+                            let d = Diagnostic::error(codes::PROGRAM_FORM, span, message);
+                            self.error(d);
+                            return None;
+                        }
+                    }
+                    continue;
+                }
+            };
+            let (b, a) = (done.pop()?, done.pop()?);
+            debug_assert_eq!(done.len(), base);
+            let op = match ast.types[t].kind {
+                TypeExprKind::Binary { op, .. } => match op {
+                    TypeOp::Add => BinOp::Add,
+                    TypeOp::Sub => BinOp::Sub,
+                    TypeOp::Mul => BinOp::Mul,
+                    TypeOp::FloorDiv => BinOp::FloorDiv,
+                    TypeOp::Mod => BinOp::FloorMod,
+                    _ => {
+                        let message = "a comparison is no extent";
+                        let span = ast.types[t].span;
+                        self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+                        return None;
+                    }
+                },
+                TypeExprKind::Call { head, .. }
+                    if ast.types[head].kind == TypeExprKind::Name(Symbol::new("min")) =>
+                {
+                    BinOp::Min
+                }
+                _ => BinOp::Max,
+            };
+            done.push(a.binary(op, &b));
+        }
+        done.pop()
+    }
+
+    fn extent_name(
+        &mut self,
+        cx: &mut ProgramCx,
+        name: Symbol,
+        span: Span,
+        bind: bool,
+    ) -> Option<Ex> {
+        if let Some(&var) = cx.dims.get(&name) {
+            return Some(Ex::var(var, DType::I64));
+        }
+        if bind {
+            let (var, ex) = cx.program.fresh(name.as_str(), DType::I64);
+            cx.program.dims.push(var);
+            cx.dims.insert(name, var);
+            return Some(ex);
+        }
+        if self.first_report('n', name) {
+            let message = format!("there is no dimension `{name}` here");
+            let d = Diagnostic::error(codes::PROGRAM_NAME, span, message);
+            let near = Self::near(name, cx.dims.keys().map(|n| n.as_str()));
+            let d = match near {
+                Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
+                None => d,
+            };
+            self.error(d);
+        }
+        None
+    }
+
+    /// A block of statements. Recursion is bounded by [`DEEPEST`]; `loops` are the variables of
+    /// the enclosing loops.
+    fn program_block(
+        &mut self,
+        cx: &mut ProgramCx,
+        block: ast::ExprId,
+        loops: &mut Vec<Var>,
+        depth: usize,
+    ) -> Vec<Stmt> {
+        let ast = self.ast;
+        let ast::Expr { kind, span } = ast.exprs[block];
+        if depth > DEEPEST {
+            let message = "blocks nest too deeply in this tensor program";
+            self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+            return Vec::new();
+        }
+        let mark = cx.undo.len();
+        let mut out = Vec::new();
+        match kind {
+            ExprKind::Block { stmts, tail, .. } => {
+                for s in ast.list(stmts) {
+                    self.program_stmt(cx, s, loops, depth, &mut out);
+                }
+                if let Some(tail) = tail {
+                    self.program_effect(cx, tail, loops, depth, &mut out);
+                }
+            }
+            // `else if` stands without braces.
+            _ => self.program_effect(cx, block, loops, depth, &mut out),
+        }
+        cx.leave(mark);
+        out
+    }
+
+    fn program_stmt(
+        &mut self,
+        cx: &mut ProgramCx,
+        s: ast::StmtId,
+        loops: &mut Vec<Var>,
+        depth: usize,
+        out: &mut Vec<Stmt>,
+    ) {
+        let ast = self.ast;
+        let ast::Stmt { kind, span } = ast.stmts[s];
+        match kind {
+            StmtKind::Error => {}
+            StmtKind::Let { binder, value } | StmtKind::Bind { binder, value } => {
+                self.program_let(cx, binder, value, out);
+            }
+            StmtKind::Expr(e) => self.program_effect(cx, e, loops, depth, out),
+            StmtKind::For {
+                kind,
+                loops: headers,
+                body,
+            } => {
+                let mark = cx.undo.len();
+                let mut headed = Vec::with_capacity(headers.len());
+                let mut good = true;
+                // Extents are read before the variables come into scope.
+                for l in ast.list(headers) {
+                    let extent = self.index_expr(cx, ast.loops[l].extent);
+                    good &= extent.is_some();
+                    headed.push((ast.loops[l].binder, extent.unwrap_or(Ex::idx(0))));
+                }
+                let outer = loops.len();
+                for &(binder, _) in &headed {
+                    let name = ast.binders[binder].name;
+                    let dtype = DType::I64;
+                    let var = cx.program.vars.push(VarInfo { name, dtype });
+                    cx.bind(name, Named::Var(var));
+                    loops.push(var);
+                }
+                let mut body = self.program_block(cx, body, loops, depth + 1);
+                let n = headed.len();
+                for (i, (_, extent)) in headed.into_iter().enumerate().rev() {
+                    let mark = match kind {
+                        ForKind::Parallel if i == 0 => Mark::Parallel,
+                        ForKind::Vectorize(w) if i + 1 == n => Mark::Vectorize(w),
+                        ForKind::Unroll if i + 1 == n => Mark::Unroll,
+                        _ => Mark::Serial,
+                    };
+                    let var = loops[outer + i];
+                    body = vec![Stmt::For {
+                        var,
+                        extent,
+                        mark,
+                        body,
+                    }];
+                }
+                loops.truncate(outer);
+                cx.leave(mark);
+                if good {
+                    out.append(&mut body);
+                }
+            }
+            StmtKind::Store { target, op, value } => {
+                if let Some(stmt) = self.program_store(cx, target, op, value) {
+                    out.push(stmt);
+                }
+            }
+            StmtKind::Alloc(binder) => {
+                if let Some(buf) = self.declare_buffer(cx, binder, Role::Local, false) {
+                    out.push(Stmt::Alloc { buf });
+                }
+            }
+            StmtKind::Init(body) => {
+                let body = self.program_block(cx, body, loops, depth + 1);
+                let mut used = FxHashSet::default();
+                index_vars(&body, &mut used);
+                let over = loops.iter().copied().filter(|v| !used.contains(v)).collect();
+                out.push(Stmt::Init { over, body });
+            }
+            StmtKind::Graph { .. }
+            | StmtKind::FreeVar(_)
+            | StmtKind::Dataflow(_)
+            | StmtKind::Output(_)
+            | StmtKind::Compute { .. } => {
+                let message = "this statement does not belong to a tensor program";
+                self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+            }
+        }
+    }
+
+    fn program_let(
+        &mut self,
+        cx: &mut ProgramCx,
+        binder: ast::BinderId,
+        value: ast::ExprId,
+        out: &mut Vec<Stmt>,
+    ) {
+        let b = self.ast.binders[binder];
+        let want = match b.ty {
+            None => None,
+            Some(t) => match self.buffer_type(cx, t, false) {
+                Some((shape, dtype)) if shape.is_empty() => Some(dtype),
+                Some(_) => {
+                    let message = "a name stands for one number here; buffers are made by `alloc`";
+                    let span = self.ast.types[t].span;
+                    self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+                    return;
+                }
+                None => return,
+            },
+        };
+        let value = self.scalar(cx, value, want);
+        let dtype = value.as_ref().map_or(DType::I64, Ex::dtype);
+        let name = b.name;
+        let var = cx.program.vars.push(VarInfo { name, dtype });
+        cx.bind(name, Named::Var(var));
+        match value {
+            Some(value) => out.push(Stmt::Let { var, value }),
+            // The name is known, so that its uses are no further errors.
+            None => {
+                self.reported.insert(('%', name));
+            }
+        }
+    }
+
+    fn program_store(
+        &mut self,
+        cx: &mut ProgramCx,
+        target: ast::ExprId,
+        op: StoreOp,
+        value: ast::ExprId,
+    ) -> Option<Stmt> {
+        let ast = self.ast;
+        let (base, indices) = match ast.exprs[target].kind {
+            ExprKind::Index { base, indices } => (base, indices),
+            _ => (target, ast::List::EMPTY),
+        };
+        let place = ast.exprs[target].span;
+        let (buf, dtype, rank) = self.buffer(cx, base)?;
+        if rank != indices.len() {
+            let name = cx.program.bufs[buf].name;
+            let message = format!("`%{name}` has rank {rank}, {} given", indices.len());
+            self.error(Diagnostic::error(codes::PROGRAM_FORM, place, message));
+            return None;
+        }
+        let index: Option<Vec<Ex>> = ast.list(indices).map(|i| self.index_expr(cx, i)).collect();
+        let value = self.scalar(cx, value, Some(dtype));
+        let (index, value) = (index?, value?);
+        let old = || Ex::new(ExKind::Load(buf, index.clone()), dtype);
+        let value = match op {
+            StoreOp::Set => value,
+            StoreOp::Add => old().binary(BinOp::Add, &value),
+            StoreOp::Mul => old().binary(BinOp::Mul, &value),
+        };
+        Some(Stmt::Store { buf, index, value })
+    }
+
+    /// An expression that stands as a statement: `if` and `assert`.
+    fn program_effect(
+        &mut self,
+        cx: &mut ProgramCx,
+        e: ast::ExprId,
+        loops: &mut Vec<Var>,
+        depth: usize,
+        out: &mut Vec<Stmt>,
+    ) {
+        let ast = self.ast;
+        let ast::Expr { kind, span } = ast.exprs[e];
+        match kind {
+            ExprKind::Error => {}
+            ExprKind::Block { .. } => {
+                let mut body = self.program_block(cx, e, loops, depth + 1);
+                out.append(&mut body);
+            }
+            ExprKind::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let cond = self.scalar(cx, cond, Some(DType::BOOL));
+                let then = self.program_block(cx, then, loops, depth + 1);
+                let otherwise = match otherwise {
+                    Some(o) => self.program_block(cx, o, loops, depth + 1),
+                    None => Vec::new(),
+                };
+                if let Some(cond) = cond {
+                    out.push(Stmt::If {
+                        cond,
+                        then,
+                        otherwise,
+                    });
+                }
+            }
+            ExprKind::Call { callee, args, .. }
+                if self.plain_name(callee).is_some_and(|n| n == "assert") =>
+            {
+                let message = ast.nth(args, 1).map(|m| ast.exprs[m].kind);
+                let (Some(cond), Some(ExprKind::Str(message)), 2) =
+                    (ast.nth(args, 0), message, args.len())
+                else {
+                    let message = "`assert` takes a condition and a message";
+                    self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+                    return;
+                };
+                if let Some(cond) = self.scalar(cx, cond, Some(DType::BOOL)) {
+                    let message = message.as_str().to_owned();
+                    out.push(Stmt::Assert { cond, message });
+                }
+            }
+            _ => {
+                let message = "the value of this expression is not used";
+                let d = Diagnostic::error(codes::PROGRAM_FORM, span, message)
+                    .note("statements store elements, name numbers, loop, branch or allocate");
+                self.error(d);
+            }
+        }
+    }
+}
+
+/// The parts of a statement that are statements.
+fn inner(s: &Stmt) -> [&[Stmt]; 2] {
+    match s {
+        Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => [body, &[]],
+        Stmt::If {
+            then, otherwise, ..
+        } => [then, otherwise],
+        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Alloc { .. } | Stmt::Assert { .. } => {
+            [&[], &[]]
+        }
+    }
+}
+
+/// Every buffer that is stored to.
+fn written_buffers(body: &[Stmt], out: &mut FxHashSet<Buf>) {
+    let mut work: Vec<&Stmt> = body.iter().collect();
+    while let Some(s) = work.pop() {
+        if let Stmt::Store { buf, .. } = s {
+            out.insert(*buf);
+        }
+        work.extend(inner(s).into_iter().flatten());
+    }
+}
+
+/// Every variable that the indices of stores depend on.
+fn index_vars(body: &[Stmt], out: &mut FxHashSet<Var>) {
+    let mut work: Vec<&Stmt> = body.iter().collect();
+    let mut exprs: Vec<&Ex> = Vec::new();
+    while let Some(s) = work.pop() {
+        if let Stmt::Store { index, .. } = s {
+            exprs.extend(index);
+        }
+        work.extend(inner(s).into_iter().flatten());
+    }
+    while let Some(e) = exprs.pop() {
+        if let ExKind::Var(v) = e.kind() {
+            out.insert(*v);
+        }
+        exprs.extend(e.children());
+    }
 }

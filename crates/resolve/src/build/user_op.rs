@@ -1,11 +1,379 @@
-//! placeholder
-use relax_base::Symbol;
-use relax_ir::OpId;
+//! `op` items: operators with their computation, written in the text format.
+//!
+//! `compute e` gives each element of the result from the elements at the same index: every tensor
+//! in `e` has the result's shape or is a scalar. `compute [%i, %j] => e` names the index and reads
+//! elements, `%x[%i, %j]`; there `sum(%k, n, e)` (also `prod`, `maximum`, `minimum`, `all`, `any`)
+//! combines `e` over `%k` from 0 to `n`, and may stand outermost only. A tensor whose shape is a
+//! parameter of kind `Shape` has one axis in the computation, over all its elements.
+
+use relax_base::{Diagnostic, Span, Symbol};
+use relax_ir::{AttrValue, DTy, OpId, Shape, Type, TypeId, TypeParamId, UserOp};
+use relax_loops::{Buffer, Combiner, Compute, Ex, Program, Reduce, Role, Stage, Var, VarInfo};
 use relax_ops::AttrTy;
-use relax_syntax::ast;
-use super::Resolver;
-pub(crate) fn attr_type(_name: Symbol) -> Option<AttrTy> { None }
+use relax_sym::{Atom, Dim};
+use relax_syntax::ast::{self, ExprKind, StmtKind, TypeExprKind};
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use super::scalar::{Named, ProgramCx};
+use super::{DimMode, Resolver};
+use crate::codes;
+
+/// The reductions, as the text names them.
+pub const REDUCTIONS: &[(&str, Combiner)] = &[
+    ("sum", Combiner::Sum),
+    ("prod", Combiner::Prod),
+    ("maximum", Combiner::Max),
+    ("minimum", Combiner::Min),
+    ("all", Combiner::And),
+    ("any", Combiner::Or),
+];
+
+/// The attribute type that an attribute's type name asks for.
+pub(crate) fn attr_type(name: Symbol) -> Option<AttrTy> {
+    Some(match name.as_str() {
+        "string" => AttrTy::Str,
+        "dtype" => AttrTy::DType,
+        "ints" => AttrTy::Ints,
+        "floats" => AttrTy::Floats,
+        text => {
+            let d: DType = text.parse().ok()?;
+            if d.is_bool() {
+                AttrTy::Bool
+            } else if d.is_float() {
+                AttrTy::Float
+            } else if d.is_integral() {
+                AttrTy::Int
+            } else {
+                return None;
+            }
+        }
+    })
+}
+
+/// The extents of the tensors of an operator, as its program sees them.
+#[derive(Default)]
+struct Extents {
+    /// The number of elements of a shape parameter.
+    sizes: FxHashMap<TypeParamId, Ex>,
+    vars: FxHashMap<relax_sym::DimVar, Ex>,
+}
+
 impl Resolver<'_> {
-    pub(crate) fn declare_user_op(&mut self, _id: OpId, _op: &ast::OpItem) {}
-    pub(crate) fn define_user_op(&mut self, _op: &ast::OpItem) {}
+    /// What calls need to know before the item is resolved: how many tensors, which attributes.
+    pub(crate) fn declare_user_op(&mut self, id: OpId, op: &ast::OpItem) {
+        let ast = self.ast;
+        let error = self.error_type();
+        let mut params = Vec::new();
+        let mut attrs: Vec<(Symbol, Symbol, Option<AttrValue>)> = Vec::new();
+        for p in ast.list(op.params) {
+            let b = ast.binders[p];
+            if params.iter().any(|q: &(Symbol, TypeId)| b.sigil && q.0 == b.name)
+                || attrs.iter().any(|q| !b.sigil && q.0 == b.name)
+            {
+                let message = format!("parameter `{}` stands twice", b.name);
+                self.error(Diagnostic::error(codes::DUPLICATE, b.span, message));
+                continue;
+            }
+            if b.sigil {
+                params.push((b.name, error));
+                if let Some(default) = b.default {
+                    let span = ast.exprs[default].span;
+                    let message = "only attributes have defaults";
+                    self.error(Diagnostic::error(codes::MISPLACED, span, message));
+                }
+                continue;
+            }
+            let ty = b.ty.and_then(|t| match ast.types[t].kind {
+                TypeExprKind::Name(name) => attr_type(name).map(|_| name),
+                _ => None,
+            });
+            let Some(ty) = ty else {
+                let message = format!("attribute `{}` needs a type", b.name);
+                let d = Diagnostic::error(codes::ATTR_TYPE, b.span, message).note(
+                    "attributes are numbers (`int64`, `float64`, `bool`), `string`, `dtype`, \
+                     `ints` or `floats`",
+                );
+                self.error(d);
+                continue;
+            };
+            let default = b.default.and_then(|e| self.attr_value(e));
+            let default = match (default, attr_type(ty)) {
+                (Some(v), Some(want)) => {
+                    let fitted = super::attrs::fit(v, want);
+                    if fitted.is_none()
+                        && let Some(e) = b.default
+                    {
+                        let message = format!("the default of `{}` is no {ty}", b.name);
+                        let span = ast.exprs[e].span;
+                        self.error(Diagnostic::error(codes::ATTR_TYPE, span, message));
+                    }
+                    fitted
+                }
+                _ => None,
+            };
+            attrs.push((b.name, ty, default));
+        }
+        if let Some(i) = id.user_index() {
+            let user = &mut self.module.user_ops[i];
+            user.params = params;
+            user.attrs = attrs;
+        }
+    }
+
+    /// Resolves an operator's signature and computation.
+    pub(crate) fn define_user_op(&mut self, op: &ast::OpItem) {
+        let ast = self.ast;
+        let Some(i) = self.user_ops.get(&op.name).and_then(|id| id.user_index()) else {
+            return;
+        };
+        let mark = self.scopes.enter();
+        let binders = self.type_params(op.type_params);
+        let old = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
+        let mut types = Vec::new();
+        for p in ast.list(op.params) {
+            let b = ast.binders[p];
+            if !b.sigil {
+                continue;
+            }
+            let ty = match b.ty.and_then(|t| self.annotation(t)) {
+                Some(ty) => ty,
+                None => self.unknown_type(),
+            };
+            types.push((b.name, ty));
+        }
+        let ret = op.ret.and_then(|t| self.annotation(t));
+        let constraints = ast
+            .list(op.relations)
+            .filter_map(|t| self.constraint(t))
+            .collect();
+        self.dim_mode = old;
+        let mut dims = binders.dims;
+        dims.append(&mut self.new_dims);
+        {
+            let user = &mut self.module.user_ops[i];
+            for param in &mut user.params {
+                if let Some(&(_, ty)) = types.iter().find(|t| t.0 == param.0) {
+                    param.1 = ty;
+                }
+            }
+            user.type_params = binders.params;
+            user.dims = dims;
+            user.ret = ret;
+            user.constraints = constraints;
+        }
+        let user = self.module.user_ops[i].clone();
+        if let Some((program, attr_vars)) = self.computation(op, &user) {
+            self.module.user_ops[i].program = Some(std::sync::Arc::new(program));
+            self.module.user_ops[i].attr_vars = attr_vars;
+        }
+        self.scopes.leave(mark);
+    }
+
+    fn op_error<T>(&mut self, span: Span, message: &str) -> Option<T> {
+        self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+        None
+    }
+
+    /// The program of an operator; `None` after an error.
+    fn computation(&mut self, op: &ast::OpItem, user: &UserOp) -> Option<(Program, Vec<Var>)> {
+        let ast = self.ast;
+        let ast::Expr { kind, span } = ast.exprs[op.body];
+        let ExprKind::Block { stmts, .. } = kind else {
+            return None;
+        };
+        let all: Vec<ast::StmtId> = ast.list(stmts).collect();
+        let [stmt] = all[..] else {
+            return self.op_error(span, "an operator has one `compute`");
+        };
+        let StmtKind::Compute { indices, value } = ast.stmts[stmt].kind else {
+            if ast.stmts[stmt].kind == StmtKind::Error {
+                return None;
+            }
+            return self.op_error(ast.stmts[stmt].span, "an operator has one `compute`");
+        };
+        let mut cx = ProgramCx::new(op.name, user.span);
+        let mut extents = Extents::default();
+        // Dimension variables keep the text's names.
+        let types: Vec<TypeId> = user.params.iter().map(|p| p.1).collect();
+        let binders = ast.list(op.params).filter(|&b| ast.binders[b].sigil);
+        for ((name, ty), b) in user.params.iter().zip(binders) {
+            let place = ast.binders[b].span;
+            let (shape, dtype) = self.op_tensor(&mut cx, &mut extents, *ty, place)?;
+            let buf = cx.program.bufs.push(Buffer {
+                name: *name,
+                dtype,
+                shape,
+                role: Role::Input,
+            });
+            cx.program.inputs.push(buf);
+            cx.bind(*name, Named::Buf(buf));
+        }
+        let mut attr_vars = Vec::new();
+        for (name, ty, _) in &user.attrs {
+            let dtype = ty.as_str().parse().unwrap_or(DType::I64);
+            let var = cx.program.vars.push(VarInfo { name: *name, dtype });
+            attr_vars.push(var);
+            if matches!(attr_type(*ty), Some(AttrTy::Int | AttrTy::Float | AttrTy::Bool)) {
+                cx.attrs.insert(*name, var);
+            }
+        }
+        // The result: as annotated, or as the first argument where a relation determines it.
+        let result = user.ret.or_else(|| types.first().copied());
+        let Some(result) = result else {
+            return self.op_error(span, "the result type of this operator must be written");
+        };
+        let place = op.ret.map_or(span, |t| ast.types[t].span);
+        let (shape, dtype) = self.op_tensor(&mut cx, &mut extents, result, place)?;
+        let mut axes = Vec::new();
+        if indices.is_empty() {
+            let index = (0..shape.len()).map(|k| {
+                let (var, ex) = cx.program.fresh(&format!("i{k}"), DType::I64);
+                axes.push(var);
+                ex
+            });
+            cx.element = Some(index.collect());
+        } else {
+            if indices.len() != shape.len() {
+                let message = format!(
+                    "the result has rank {}, {} indices are named",
+                    shape.len(),
+                    indices.len()
+                );
+                return self.op_error(ast.stmts[stmt].span, &message);
+            }
+            for b in ast.list(indices) {
+                let name = ast.binders[b].name;
+                let dtype = DType::I64;
+                let var = cx.program.vars.push(VarInfo { name, dtype });
+                cx.bind(name, Named::Var(var));
+                axes.push(var);
+            }
+        }
+        let (reduce, value) = self.reduction(&mut cx, value)?;
+        let value = self.scalar(&cx, value, Some(dtype))?;
+        let out = cx.program.bufs.push(Buffer {
+            name: Symbol::new("out"),
+            dtype,
+            shape,
+            role: Role::Output,
+        });
+        cx.program.outputs.push(out);
+        cx.program.stages.push(Stage::Compute(Compute {
+            out,
+            axes,
+            reduce,
+            value,
+        }));
+        Some((cx.program, attr_vars))
+    }
+
+    /// Extents and element type of a tensor of the signature.
+    fn op_tensor(
+        &mut self,
+        cx: &mut ProgramCx,
+        extents: &mut Extents,
+        ty: TypeId,
+        span: Span,
+    ) -> Option<(Vec<Ex>, DType)> {
+        let tensor = match &self.module.types[ty] {
+            Type::Tensor(t) => t.clone(),
+            Type::Error => return None,
+            _ => return self.op_error(span, "a computation takes and gives tensors"),
+        };
+        let DTy::Known(dtype) = tensor.dtype else {
+            let message = "a computation needs known element types: write one operator per type";
+            return self.op_error(span, message);
+        };
+        if dtype.lanes != 1 {
+            return self.op_error(span, "a computation does not know vector element types");
+        }
+        let shape = match tensor.shape {
+            Shape::Dims(dims) => {
+                let mut out = Vec::with_capacity(dims.len());
+                for d in &dims {
+                    match self.dim_extent(cx, extents, d) {
+                        Some(e) => out.push(e),
+                        None => {
+                            let message = "the extents of a computation are numbers and dimension \
+                                           variables with `+ - *`";
+                            return self.op_error(span, message);
+                        }
+                    }
+                }
+                out
+            }
+            Shape::Param(p) => {
+                let name = self.module.types.params[p].name;
+                let size = extents.sizes.entry(p).or_insert_with(|| {
+                    let (var, ex) = cx.program.fresh(name.as_str(), DType::I64);
+                    cx.program.dims.push(var);
+                    ex
+                });
+                vec![size.clone()]
+            }
+            Shape::Unknown | Shape::Infer(_) => {
+                return self.op_error(span, "a computation needs known ranks");
+            }
+        };
+        Some((shape, dtype))
+    }
+
+    /// A dimension as a scalar expression: numbers, variables, and sums and products that a
+    /// variable's own binding makes computable.
+    fn dim_extent(&mut self, cx: &mut ProgramCx, extents: &mut Extents, d: &Dim) -> Option<Ex> {
+        if let Some(v) = d.as_const() {
+            return Some(Ex::idx(v));
+        }
+        match d.as_atom() {
+            Some(Atom::Var(v)) => {
+                let name = self.module.dims[v].name;
+                let known = extents.vars.entry(v).or_insert_with(|| {
+                    let (var, ex) = cx.program.fresh(name.as_str(), DType::I64);
+                    cx.program.dims.push(var);
+                    cx.dims.insert(name, var);
+                    ex
+                });
+                Some(known.clone())
+            }
+            _ => None,
+        }
+    }
+
+    /// An outermost reduction, `sum(%k, n, e)` with any number of variables, and what it combines.
+    fn reduction(
+        &mut self,
+        cx: &mut ProgramCx,
+        value: ast::ExprId,
+    ) -> Option<(Option<Reduce>, ast::ExprId)> {
+        let ast = self.ast;
+        let ast::Expr { kind, span } = ast.exprs[value];
+        let ExprKind::Call { callee, args, .. } = kind else {
+            return Some((None, value));
+        };
+        let name = self.plain_name(callee);
+        let Some((_, combiner)) = REDUCTIONS.iter().find(|r| name.is_some_and(|n| n == r.0)) else {
+            return Some((None, value));
+        };
+        let args: Vec<ast::ExprId> = ast.list(args).collect();
+        if args.len() < 3 || args.len() % 2 == 0 {
+            let message = "a reduction is written `sum(%k, n, e)`: variables, each with its \
+                           extent, then what is combined";
+            return self.op_error(span, message);
+        }
+        let (pairs, last) = args.split_at(args.len() - 1);
+        let mut axes = Vec::new();
+        for pair in pairs.chunks_exact(2) {
+            let ExprKind::Local(name) = ast.exprs[pair[0]].kind else {
+                return self.op_error(ast.exprs[pair[0]].span, "a variable stands here: `%k`");
+            };
+            let extent = self.index_expr(cx, pair[1])?;
+            let dtype = DType::I64;
+            let var = cx.program.vars.push(VarInfo { name, dtype });
+            cx.bind(name, Named::Var(var));
+            axes.push((var, extent));
+        }
+        let combiner = *combiner;
+        Some((Some(Reduce { axes, combiner }), last[0]))
+    }
 }
