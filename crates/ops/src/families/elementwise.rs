@@ -105,7 +105,8 @@ fn sign(x: &Ex) -> Ex {
     Ex::where_(&x.gt(0i64), &x.same(1.0), &negative)
 }
 
-fn hardswish(x: &Ex) -> Ex {
+/// `x * clip(x + 3, 0, 6) / 6`.
+pub(super) fn hardswish(x: &Ex) -> Ex {
     let inner = (x + &x.same(3.0)).max(0i64).min(6i64);
     x * inner / x.same(6.0)
 }

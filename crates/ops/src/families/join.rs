@@ -1,7 +1,7 @@
 //! Several tensors into one, and one into several.
 
 use relax_ir::{AttrValue, DTy};
-use relax_loops::Ex;
+use relax_loops::{Ex, TensorRef};
 use relax_sym::{Dim, Proof};
 
 use super::util::{
@@ -96,7 +96,8 @@ fn fields(cx: &mut RelCx<'_>) -> RelResult<(Option<Vec<Vec<Dim>>>, DTy)> {
     Ok((all, dtype))
 }
 
-fn concatenate(cx: &mut RelCx<'_>) -> RelResult {
+/// The type relation of `concatenate`, shared with the quantised form.
+pub(super) fn concatenate(cx: &mut RelCx<'_>) -> RelResult {
     let (all, dtype) = fields(cx)?;
     let Some(all) = all else {
         return cx.finish_unranked(dtype);
@@ -133,22 +134,27 @@ fn concatenate_compute(te: &mut Te<'_>) -> Done {
     let parts = te.tuple(0);
     let rank = parts.first().map_or(0, |p| p.rank());
     let axis = te.axis("axis", rank)?;
+    let y = join_parts(te, &parts, axis);
+    te.output(&y);
+    Ok(())
+}
+
+/// Tensors one after the other along an axis, as a stage; there is at least one.
+pub(super) fn join_parts(te: &mut Te<'_>, parts: &[TensorRef], axis: usize) -> TensorRef {
     let mut starts = vec![Ex::idx(0)];
-    for p in &parts {
+    for p in parts {
         let end = &starts[starts.len() - 1] + &p.shape[axis];
         starts.push(end);
     }
     let mut shape = parts[0].shape.clone();
     shape[axis] = starts[parts.len()].clone();
-    let y = te.compute("y", &shape, |i| {
+    te.compute("y", &shape, |i| {
         let read = |k: usize| parts[k].at(&set(i, axis, &i[axis] - &starts[k]));
         let last = parts.len() - 1;
         (0..last).rev().fold(read(last), |rest, k| {
             Ex::where_(&i[axis].lt(&starts[k + 1]), &read(k), &rest)
         })
-    });
-    te.output(&y);
-    Ok(())
+    })
 }
 
 fn stack(cx: &mut RelCx<'_>) -> RelResult {

@@ -26,6 +26,10 @@ mod nn_loss;
 mod nn_norm;
 mod nn_pad;
 mod nn_pool;
+mod qnn;
+mod qnn_arith;
+mod qnn_product;
+mod qnn_util;
 mod reduce;
 mod repeat;
 mod resample;
@@ -68,6 +72,9 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     nn_norm::OPS,
     nn_pad::OPS,
     nn_pool::OPS,
+    qnn::OPS,
+    qnn_arith::OPS,
+    qnn_product::OPS,
     reduce::OPS,
     repeat::OPS,
     reshape::OPS,

@@ -1,6 +1,6 @@
 //! Transposed convolutions: each input element spreads over a window of the output.
 
-use relax_loops::{Combiner, Ex};
+use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
 
 use super::nn_conv::{
@@ -228,6 +228,19 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
 fn compute(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     let l = Layouts::of_te(te, n, "IO")?;
     let (x, w) = (te.arg(0), te.arg(1));
+    let y = transpose_stage(te, n, &l, &x, &w)?;
+    te.output(&y);
+    Ok(())
+}
+
+/// The transposed convolution of `x` with `w` as a stage; the result is in the output layout.
+pub(super) fn transpose_stage(
+    te: &mut Te<'_>,
+    n: usize,
+    l: &Layouts,
+    x: &TensorRef,
+    w: &TensorRef,
+) -> Result<TensorRef, ComputeError> {
     let dtype = te.out(0).dtype;
     let groups = te.int("groups")?;
     let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
@@ -272,10 +285,9 @@ fn compute(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
             x_at.push(input);
             w_at.push(r[1 + k].clone());
         }
-        let xe = at_canonical(&x, &l.data, &l.canonical, &x_at).cast(dtype);
-        let we = at_canonical(&w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype);
+        let xe = at_canonical(x, &l.data, &l.canonical, &x_at).cast(dtype);
+        let we = at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype);
         Ex::where_(&hits, &(&xe * &we), &xe.same(0.0))
     });
-    te.output(&y);
-    Ok(())
+    Ok(y)
 }

@@ -9,25 +9,29 @@ use crate::{
     input,
 };
 
-const OUT_DTYPE: AttrDef = attr(
+/// Shared with the quantised forms.
+pub(super) const OUT_DTYPE: AttrDef = attr(
     "out_dtype",
     AttrTy::DType,
     Default::DType(""),
     "the element type of the result; that of the data where void",
 );
-const UNITS: AttrDef = attr(
+/// Shared with the quantised forms.
+pub(super) const UNITS: AttrDef = attr(
     "units",
     AttrTy::Int,
     Default::Required,
     "the number of result columns",
 );
-const TRANSPOSE_A: AttrDef = attr(
+/// Shared with the quantised forms.
+pub(super) const TRANSPOSE_A: AttrDef = attr(
     "transpose_a",
     AttrTy::Bool,
     Default::Bool(false),
     "whether the first operand is transposed",
 );
-const TRANSPOSE_B: AttrDef = attr(
+/// Shared with the quantised forms.
+pub(super) const TRANSPOSE_B: AttrDef = attr(
     "transpose_b",
     AttrTy::Bool,
     Default::Bool(false),
@@ -108,7 +112,8 @@ pub static OPS: &[OpDef] = &[
     .compute(dense_pack),
 ];
 
-fn dense_rel(cx: &mut RelCx<'_>) -> RelResult {
+/// The type relation of `nn.dense`, shared with the quantised form.
+pub(super) fn dense_rel(cx: &mut RelCx<'_>) -> RelResult {
     product_rel(cx, false, true)
 }
 
@@ -184,6 +189,19 @@ fn out_dtype(te: &Te<'_>) -> DType {
 /// `sum over k of a(i…, k) * b(k, j)`, transposed operands read the other way round.
 fn product(te: &mut Te<'_>, transpose_a: bool, transpose_b: bool) -> Result<(), ComputeError> {
     let (a, b) = (te.arg(0), te.arg(1));
+    let y = product_stage(te, &a, &b, transpose_a, transpose_b);
+    te.output(&y);
+    Ok(())
+}
+
+/// The product of two tensors as a stage, shared with the quantised form.
+pub(super) fn product_stage(
+    te: &mut Te<'_>,
+    a: &TensorRef,
+    b: &TensorRef,
+    transpose_a: bool,
+    transpose_b: bool,
+) -> TensorRef {
     let dtype = out_dtype(te);
     let last = a.rank() - 1;
     let k = a.shape[if transpose_a { last - 1 } else { last }].clone();
@@ -216,11 +234,11 @@ fn product(te: &mut Te<'_>, transpose_a: bool, transpose_b: bool) -> Result<(), 
         };
         te.program.hints.push((y.buf, hint));
     }
-    te.output(&y);
-    Ok(())
+    y
 }
 
-fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
+/// The type relation of `nn.batch_matmul`, shared with the quantised form.
+pub(super) fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (a, dtype) = cx.ranked(0)?;
     let (b, b_dtype) = cx.ranked(1)?;
     for (i, s) in [&a, &b].into_iter().enumerate() {
@@ -260,6 +278,13 @@ fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
 
 fn batch_matmul(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (a, b) = (te.arg(0), te.arg(1));
+    let y = batch_matmul_stage(te, &a, &b);
+    te.output(&y);
+    Ok(())
+}
+
+/// The product of two tensors of rank 3 as a stage, shared with the quantised form.
+pub(super) fn batch_matmul_stage(te: &mut Te<'_>, a: &TensorRef, b: &TensorRef) -> TensorRef {
     let (transpose_a, transpose_b) = (te.flag("transpose_a"), te.flag("transpose_b"));
     let dtype = out_dtype(te);
     let (m, k) = if transpose_a { (2, 1) } else { (1, 2) };
@@ -278,8 +303,8 @@ fn batch_matmul(te: &mut Te<'_>) -> Result<(), ComputeError> {
                     .cast(dtype)
             };
             // Only the batch is broadcast: the other extents are read as they are.
-            let ax = pick(&fixed(&a), &i[1], &r[0], transpose_a);
-            let bx = pick(&fixed(&b), &r[0], &i[2], transpose_b);
+            let ax = pick(&fixed(a), &i[1], &r[0], transpose_a);
+            let bx = pick(&fixed(b), &r[0], &i[2], transpose_b);
             ax * bx
         },
     );
@@ -292,8 +317,7 @@ fn batch_matmul(te: &mut Te<'_>) -> Result<(), ComputeError> {
             transpose_b,
         },
     ));
-    te.output(&y);
-    Ok(())
+    y
 }
 
 /// The tensor with all but the leading extent hidden from broadcasting.
