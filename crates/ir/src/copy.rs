@@ -214,15 +214,16 @@ impl Copier {
         let function = &m.funcs[func];
         let (params, dims) = (function.type_params.clone(), function.dims.clone());
         for old in params {
-            if !self.types.params.contains_key(&old) {
-                let param = m.types.params[old].clone();
-                let new = m.types.params.push(param);
-                let ty = m.types.intern(Type::Param(new));
-                self.types.params.insert(old, new);
-                self.types.types.insert(old, ty);
-                self.types.shapes.insert(old, Shape::Param(new));
-                self.types.dtypes.insert(old, DTy::Param(new));
+            if self.types.params.contains_key(&old) {
+                continue;
             }
+            let param = m.types.params[old].clone();
+            let new = m.types.params.push(param);
+            let ty = m.types.intern(Type::Param(new));
+            self.types.params.insert(old, new);
+            self.types.types.insert(old, ty);
+            self.types.shapes.insert(old, Shape::Param(new));
+            self.types.dtypes.insert(old, DTy::Param(new));
         }
         for dim in dims {
             self.fresh_dim(m, dim);
@@ -230,11 +231,11 @@ impl Copier {
     }
 
     fn fresh_dim(&mut self, m: &mut Module, old: DimVar) {
-        if !self.types.dims.contains_key(&old) {
-            let info = m.dims[old].clone();
-            let new = Dim::var(m.dims.push(info));
-            self.types.dims.insert(old, new);
-        }
+        let dims = &mut m.dims;
+        self.types.dims.entry(old).or_insert_with(|| {
+            let info = dims[old].clone();
+            Dim::var(dims.push(info))
+        });
     }
 
     fn bind_types(&mut self, m: &mut Module, id: ExprId) {

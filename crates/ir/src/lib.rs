@@ -9,7 +9,9 @@
 //! Invariant: depth is data. No function of this room recurses over expressions, patterns or types.
 
 mod attrs;
+mod compact;
 mod copy;
+mod equal;
 mod expr;
 mod module;
 mod rel;
@@ -17,10 +19,13 @@ mod rewrite;
 mod scope;
 mod show;
 mod types;
+mod verify;
 mod visit;
 
 pub use attrs::{AttrValue, Attrs, AttrsId};
+pub use compact::Compacted;
 pub use copy::{Copier, TypeSubst};
+pub use equal::{Difference, EqualOptions, structural_difference, structural_equal};
 pub use expr::{
     Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
     VarId, VarStyle,
@@ -36,4 +41,5 @@ pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,
     TypeArena, TypeId, TypeInfer, TypeParam, TypeParamId,
 };
+pub use verify::Breach;
 pub use visit::IdSet;

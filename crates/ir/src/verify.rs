@@ -1,0 +1,352 @@
+//! The verifier: what must hold of every module between passes.
+//!
+//! Invariant 1: ids belong to their arenas; operators of the module (`op` items) exist.
+//! Invariant 2: the expression graph has no cycle: recursion goes through names only.
+//! Invariant 3: every variable is bound at one place, and used only where it is visible. A shared
+//!   node is evaluated in the innermost scope that holds all its users (see
+//!   [`Scopes`](crate::Scopes)), so it uses only what is visible there. The body of a global has no
+//!   free variables.
+//! Invariant 4: patterns give each constructor as many parts as it has fields.
+//! Invariant 5: the bindings of a dataflow block are free of control flow, its outputs are among its
+//!   variables, and what follows the block uses only outputs.
+//! Invariant 6: globals, data types and the constructors of a type have distinct names; every
+//!   constructor stands at its tag in the list of its type.
+//! Invariant 7: types that a type is made of have smaller ids.
+//! Invariant 8: an expression file's expression is a global function.
+//!
+//! The expressions and types that stand for reported errors ([`Expr::Error`],
+//! [`Type::Error`](crate::Type::Error)) are allowed: a module with errors is verified too.
+//! A breach is a bug of the pass before, not of the user's program.
+
+use std::fmt;
+
+use relax_base::{Arena, Id, Symbol};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::{
+    Expr, ExprId, FuncId, Function, Global, GlobalKind, Module, PatId, Pattern, ScopeId, Scopes,
+    TypeId, VarId,
+};
+
+/// A broken invariant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Breach {
+    /// The number of the invariant in the list at the head of the verifier.
+    pub invariant: u32,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (invariant {})", self.message, self.invariant)
+    }
+}
+
+type Check = Result<(), Breach>;
+
+fn breach(invariant: u32, message: impl Into<String>) -> Check {
+    Err(Breach {
+        invariant,
+        message: message.into(),
+    })
+}
+
+fn within<I: Id + fmt::Debug, T>(arena: &Arena<I, T>, id: I) -> Check {
+    match arena.get(id) {
+        Some(_) => Ok(()),
+        None => breach(1, format!("{id:?} belongs to no arena")),
+    }
+}
+
+impl Module {
+    /// Checks the invariants of everything that the globals reach; the first breach.
+    pub fn verify(&self) -> Result<(), Breach> {
+        let mut verifier = Verifier {
+            m: self,
+            binders: FxHashMap::default(),
+        };
+        verifier.module()
+    }
+}
+
+struct Verifier<'m> {
+    m: &'m Module,
+    /// Where each variable is bound.
+    binders: FxHashMap<VarId, String>,
+}
+
+impl Verifier<'_> {
+    fn module(&mut self) -> Check {
+        let m = self.m;
+        for id in (0..m.types.len()).map(TypeId::from_index) {
+            if m.types.children(id).iter().any(|c| *c >= id) {
+                return breach(7, format!("{id:?} is made of a later type"));
+            }
+        }
+        self.names()?;
+        for (id, global) in m.globals.iter() {
+            let Global {
+                name,
+                kind,
+                span: _,
+                prelude: _,
+            } = global;
+            match kind {
+                GlobalKind::Prim(_) => {}
+                GlobalKind::Func(f) => {
+                    within(&m.funcs, *f)?;
+                    self.global(*f, *name)?;
+                }
+            }
+            if m.expression == Some(id) && matches!(kind, GlobalKind::Prim(_)) {
+                return breach(8, format!("@{name} is no function"));
+            }
+        }
+        match m.expression {
+            Some(id) => within(&m.globals, id),
+            None => Ok(()),
+        }
+    }
+
+    fn names(&self) -> Check {
+        let m = self.m;
+        let mut seen: FxHashSet<Symbol> = FxHashSet::default();
+        for global in m.globals.values() {
+            if !seen.insert(global.name) {
+                return breach(6, format!("@{} is defined twice", global.name));
+            }
+        }
+        seen.clear();
+        for (id, adt) in m.adts.iter() {
+            if !seen.insert(adt.name) {
+                return breach(6, format!("type {} is defined twice", adt.name));
+            }
+            for (tag, &ctor) in adt.ctors.iter().enumerate() {
+                within(&m.ctors, ctor)?;
+                let c = &m.ctors[ctor];
+                if c.adt != id || c.tag as usize != tag {
+                    let message = format!("constructor {} is not where its tag says", c.name);
+                    return breach(6, message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn global(&mut self, func: FuncId, name: Symbol) -> Check {
+        self.acyclic(func)?;
+        let m = self.m;
+        let Function {
+            type_params: _,
+            dims: _,
+            params,
+            ret: _,
+            constraints: _,
+            body,
+            attrs: _,
+            span: _,
+        } = &m.funcs[func];
+        for &param in params {
+            within(&m.vars, param)?;
+            self.bound(param, format!("a parameter of @{name}"))?;
+        }
+        let visible: FxHashSet<VarId> = params.iter().copied().collect();
+        let scopes = Scopes::new(m, *body);
+        for &id in scopes.order() {
+            for var in m.bound_vars(id) {
+                within(&m.vars, var)?;
+                self.bound(var, format!("{id:?}"))?;
+            }
+            self.node(id, &visible, &scopes)?;
+        }
+        self.outputs(&scopes)
+    }
+
+    fn bound(&mut self, var: VarId, place: String) -> Check {
+        let name = self.m.vars[var].name;
+        if let Some(other) = self.binders.insert(var, place.clone()) {
+            let message = format!("%{name} ({var:?}) is bound at {other} and at {place}");
+            return breach(3, message);
+        }
+        Ok(())
+    }
+
+    /// Ids first, so that everything after may follow them; then cycles, by the three colours.
+    fn acyclic(&self, func: FuncId) -> Check {
+        let m = self.m;
+        let (mut open, mut done) = (crate::IdSet::new(), crate::IdSet::new());
+        let mut stack = vec![(m.funcs[func].body, false)];
+        while let Some((id, expanded)) = stack.pop() {
+            if expanded {
+                open.remove(id);
+                done.insert(id);
+                continue;
+            }
+            if done.contains(id) {
+                continue;
+            }
+            if !open.insert(id) {
+                return breach(2, format!("{id:?} is a part of itself"));
+            }
+            self.ids(id)?;
+            stack.push((id, true));
+            let mut cycle = None;
+            m.for_each_child(id, |c| {
+                if open.contains(c) {
+                    cycle = Some(c);
+                } else if !done.contains(c) {
+                    stack.push((c, false));
+                }
+            });
+            if let Some(c) = cycle {
+                return breach(2, format!("{c:?} is a part of itself"));
+            }
+        }
+        Ok(())
+    }
+
+    fn ids(&self, id: ExprId) -> Check {
+        let m = self.m;
+        within(&m.exprs, id)?;
+        match &m.exprs[id] {
+            Expr::Var(v) => within(&m.vars, *v),
+            Expr::Global(g) => within(&m.globals, *g),
+            Expr::Op(op) => match op.user_index() {
+                Some(i) if i >= m.user_ops.len() => breach(1, format!("{op:?} does not exist")),
+                _ => Ok(()),
+            },
+            Expr::Ctor(c) => within(&m.ctors, *c),
+            Expr::Const(c) => within(&m.consts, *c),
+            Expr::Func(f) => within(&m.funcs, *f),
+            Expr::Let { var, .. } => within(&m.vars, *var),
+            Expr::Dataflow { block, .. } => within(&m.blocks, *block),
+            Expr::Match { clauses, .. } => {
+                for clause in clauses {
+                    within(&m.patterns, clause.pattern)?;
+                    self.pattern(clause.pattern)?;
+                }
+                Ok(())
+            }
+            Expr::MatchCast { ty, .. } if ty.index() >= m.types.len() => {
+                breach(1, format!("{ty:?} belongs to no arena"))
+            }
+            Expr::Extern(_)
+            | Expr::Tuple(_)
+            | Expr::Proj { .. }
+            | Expr::Call { .. }
+            | Expr::If { .. }
+            | Expr::RefNew(_)
+            | Expr::RefRead(_)
+            | Expr::RefWrite(..)
+            | Expr::Shape(_)
+            | Expr::MatchShape { .. }
+            | Expr::MatchCast { .. }
+            | Expr::Error => Ok(()),
+        }
+    }
+
+    fn pattern(&self, root: PatId) -> Check {
+        let m = self.m;
+        for id in m.sub_patterns(root) {
+            if let Pattern::Ctor(c, args) = &m.patterns[id] {
+                within(&m.ctors, *c)?;
+                let ctor = &m.ctors[*c];
+                if ctor.fields.len() != args.len() {
+                    let message = format!(
+                        "a pattern gives {} parts to {}, which has {} fields",
+                        args.len(),
+                        ctor.name,
+                        ctor.fields.len()
+                    );
+                    return breach(4, message);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&self, id: ExprId, params: &FxHashSet<VarId>, scopes: &Scopes) -> Check {
+        let m = self.m;
+        match &m.exprs[id] {
+            Expr::Var(v) => {
+                if params.contains(v) {
+                    return Ok(());
+                }
+                let name = m.vars[*v].name;
+                let Some(visible) = scopes.of_var(*v) else {
+                    return breach(3, format!("%{name} ({v:?}) is bound nowhere"));
+                };
+                let place = scopes.of(id).unwrap_or(Scopes::ROOT);
+                if !scopes.holds(visible, place) {
+                    let message = format!("%{name} ({v:?}) is used where it is not visible");
+                    return breach(3, message);
+                }
+                Ok(())
+            }
+            Expr::Dataflow { block, body: _ } => {
+                for binding in &m.blocks[*block].bindings {
+                    if matches!(
+                        m.exprs[binding.value],
+                        Expr::If { .. } | Expr::Match { .. } | Expr::Dataflow { .. }
+                    ) {
+                        let name = m.vars[binding.var].name;
+                        return breach(
+                            6,
+                            format!("%{name} binds control flow in a dataflow block"),
+                        );
+                    }
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// After a dataflow block only its outputs are used.
+    fn outputs(&self, scopes: &Scopes) -> Check {
+        let m = self.m;
+        let mut hidden: FxHashMap<VarId, ScopeId> = FxHashMap::default();
+        for &id in scopes.order() {
+            let Expr::Dataflow { block, body: _ } = m.exprs[id] else {
+                continue;
+            };
+            let block = &m.blocks[block];
+            let last = block.bindings.last().and_then(|b| scopes.of_var(b.var));
+            let after = last.unwrap_or(Scopes::ROOT);
+            for binding in &block.bindings {
+                if !block.outputs.contains(&binding.var) {
+                    hidden.insert(binding.var, after);
+                }
+            }
+            for output in &block.outputs {
+                if !block.bindings.iter().any(|b| b.var == *output) {
+                    let name = m.vars[*output].name;
+                    return breach(5, format!("the output %{name} is not bound in its block"));
+                }
+            }
+        }
+        if hidden.is_empty() {
+            return Ok(());
+        }
+        // A use after the block is a use by a node that is evaluated after it; the values that the
+        // block binds are evaluated before the scope of what follows it begins.
+        for &id in scopes.order() {
+            let Some(place) = scopes.of(id) else { continue };
+            let mut wrong = None;
+            m.for_each_child(id, |c| {
+                if let Expr::Var(v) = m.exprs[c]
+                    && let Some(&after) = hidden.get(&v)
+                    && scopes.holds(after, place)
+                {
+                    wrong = Some(v);
+                }
+            });
+            if let Some(v) = wrong {
+                let name = m.vars[v].name;
+                return breach(5, format!("%{name} is used after its dataflow block"));
+            }
+        }
+        Ok(())
+    }
+}
