@@ -1,9 +1,259 @@
-//! Match coverage (to come in this room).
-use relax_ir::ExprId;
+//! Match coverage: which values no clause handles, which clauses no value reaches.
+//!
+//! The matrix algorithm of L. Maranget, "Warnings for pattern matching" (2007): a clause is useful
+//! when some value matches it and none of the clauses before it. The wildcard is useful after all
+//! clauses exactly when the match is not exhaustive; the values that witness it are spelled out.
+//!
+//! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`], since usefulness is
+//! NP-complete. A match beyond the budget counts as exhaustive with a note.
 
+use relax_base::Diagnostic;
+use relax_ir::{CtorId, Expr, ExprId, PatId, Pattern};
+
+use crate::codes;
 use crate::solver::Solver;
 
+/// How many rows may be looked at for one match.
+const BUDGET: u64 = 2_000_000;
+/// How many missing patterns are spelled out.
+const SHOWN: usize = 5;
+
+/// One column of a row: a pattern, or anything.
+type Cell = Option<PatId>;
+
+/// What a pattern's head is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Head {
+    Ctor(CtorId),
+    Tuple(usize),
+}
+
+/// A step in the description of a missing value, undone from the inside out.
+#[derive(Clone, Debug)]
+enum Built {
+    /// The first column is this constructor of so many parts.
+    Head(Head, usize),
+    /// The first column is anything.
+    Any,
+}
+
+/// A missing value: a pattern as text, built of texts.
+struct Task {
+    rows: Vec<Vec<Cell>>,
+    row: Vec<Cell>,
+    path: Vec<Built>,
+}
+
 impl Solver<'_> {
-    /// Checks a match.
-    pub fn check_coverage(&mut self, _: ExprId) {}
+    /// Reports what a match leaves out, and clauses that are never reached.
+    pub fn check_coverage(&mut self, e: ExprId) {
+        let m = self.m;
+        let Expr::Match {
+            clauses, complete, ..
+        } = &m.exprs[e]
+        else {
+            return;
+        };
+        let mut budget = BUDGET;
+        let mut rows: Vec<Vec<Cell>> = Vec::new();
+        let mut covered_at = None;
+        for (i, c) in clauses.iter().enumerate() {
+            let row = vec![Some(c.pattern)];
+            let useful = self.missing(&rows, row.clone(), 1, &mut budget);
+            if budget == 0 {
+                return;
+            }
+            if useful.is_empty() {
+                let mut d = Diagnostic::warning(
+                    codes::UNREACHABLE,
+                    self.pattern_place(c.pattern, e),
+                    "this clause is never reached: the clauses before it take every value",
+                );
+                if let Some(at) = covered_at {
+                    let first: PatId = at;
+                    d = d.label(self.pattern_place(first, e), "this one takes them all");
+                }
+                self.report(d);
+            } else {
+                rows.push(row);
+                let anything = matches!(
+                    m.patterns[clauses[i].pattern],
+                    Pattern::Wildcard | Pattern::Var(_)
+                );
+                if anything {
+                    covered_at = Some(c.pattern);
+                }
+            }
+        }
+        if !complete {
+            return;
+        }
+        let missing = self.missing(&rows, vec![None], SHOWN + 1, &mut budget);
+        if missing.is_empty() || budget == 0 {
+            return;
+        }
+        let shown: Vec<String> = (missing.iter().take(SHOWN))
+            .map(|p| format!("`{p}`"))
+            .collect();
+        let mut list = shown.join(", ");
+        if missing.len() > SHOWN {
+            list.push_str(" and more");
+        }
+        let s = if missing.len() == 1 { "case" } else { "cases" };
+        let mut d = Diagnostic::error(
+            codes::MISSING,
+            self.place(e),
+            format!("the match does not handle the {s} {list}"),
+        )
+        .note("add clauses for them, or `_ => …`; `match?` is for matches that may fail");
+        if let Some(first) = clauses.first()
+            && let Pattern::Ctor(c, _) = m.patterns[first.pattern]
+        {
+            let adt = &m.adts[m.ctors[c].adt];
+            if !adt.span.is_none() {
+                d = d.label(adt.span, format!("`{}` is defined here", adt.name));
+            }
+        }
+        self.report(d);
+    }
+
+    fn head_of(&self, p: Cell) -> Option<Head> {
+        match &self.m.patterns[p?] {
+            Pattern::Wildcard | Pattern::Var(_) => None,
+            Pattern::Ctor(c, _) => Some(Head::Ctor(*c)),
+            Pattern::Tuple(parts) => Some(Head::Tuple(parts.len())),
+        }
+    }
+
+    fn arity(&self, head: Head) -> usize {
+        match head {
+            Head::Ctor(c) => self.m.ctors[c].fields.len(),
+            Head::Tuple(n) => n,
+        }
+    }
+
+    /// The parts of a row's first column under a head, then the other columns; `None` when the
+    /// first column is something else.
+    fn specialise(&self, row: &[Cell], head: Head) -> Option<Vec<Cell>> {
+        let n = self.arity(head);
+        let mut out: Vec<Cell> = Vec::with_capacity(n + row.len() - 1);
+        match row[0].map(|p| &self.m.patterns[p]) {
+            None | Some(Pattern::Wildcard | Pattern::Var(_)) => {
+                out.resize(n, None);
+            }
+            Some(Pattern::Ctor(_, parts) | Pattern::Tuple(parts)) => {
+                if self.head_of(row[0]) != Some(head) {
+                    return None;
+                }
+                out.extend(parts.iter().map(|&p| Some(p)).take(n));
+                // A wrong number of parts was reported; what is missing counts as anything.
+                out.resize(n, None);
+            }
+        }
+        out.extend_from_slice(&row[1..]);
+        Some(out)
+    }
+
+    /// Up to `limit` values that match `row` and none of `rows`, as patterns.
+    fn missing(
+        &self,
+        rows: &[Vec<Cell>],
+        row: Vec<Cell>,
+        limit: usize,
+        budget: &mut u64,
+    ) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut work = vec![Task {
+            rows: rows.to_vec(),
+            row,
+            path: Vec::new(),
+        }];
+        while let Some(task) = work.pop() {
+            let cost = 1 + task.rows.len() as u64;
+            if *budget <= cost {
+                *budget = 0;
+                return Vec::new();
+            }
+            *budget -= cost;
+            if task.row.is_empty() {
+                if task.rows.is_empty() {
+                    found.push(self.spell(&task.path));
+                    if found.len() == limit {
+                        break;
+                    }
+                }
+                continue;
+            }
+            if let Some(head) = self.head_of(task.row[0]) {
+                work.extend(self.under(&task, head));
+                continue;
+            }
+            let mut used: Vec<Head> = Vec::new();
+            for r in &task.rows {
+                if let Some(h) = self.head_of(r[0])
+                    && !used.contains(&h)
+                {
+                    used.push(h);
+                }
+            }
+            let all: Vec<Head> = match used.first() {
+                None => Vec::new(),
+                Some(Head::Tuple(n)) => vec![Head::Tuple(*n)],
+                Some(Head::Ctor(c)) => (self.m.adts[self.m.ctors[*c].adt].ctors.iter())
+                    .map(|&c| Head::Ctor(c))
+                    .collect(),
+            };
+            if all.is_empty() {
+                // Nobody looks at this column.
+                let rest = |r: &Vec<Cell>| r[1..].to_vec();
+                let mut path = task.path.clone();
+                path.push(Built::Any);
+                work.push(Task {
+                    rows: task.rows.iter().map(rest).collect(),
+                    row: task.row[1..].to_vec(),
+                    path,
+                });
+                continue;
+            }
+            // In reverse, so that the first constructor is looked at first.
+            for head in all.into_iter().rev() {
+                work.extend(self.under(&task, head));
+            }
+        }
+        found
+    }
+
+    fn under(&self, task: &Task, head: Head) -> Option<Task> {
+        let row = self.specialise(&task.row, head)?;
+        let rows = (task.rows.iter())
+            .filter_map(|r| self.specialise(r, head))
+            .collect();
+        let mut path = task.path.clone();
+        path.push(Built::Head(head, self.arity(head)));
+        Some(Task { rows, row, path })
+    }
+
+    /// The pattern behind a path: columns are described left to right, parts before what follows.
+    fn spell(&self, path: &[Built]) -> String {
+        let mut stack: Vec<String> = Vec::new();
+        for step in path.iter().rev() {
+            match step {
+                Built::Any => stack.push("_".into()),
+                Built::Head(head, n) => {
+                    // The parts of this head were pushed just before, the first one last.
+                    let at = stack.len().saturating_sub(*n);
+                    let mut parts = stack.split_off(at);
+                    parts.reverse();
+                    let text = parts.join(", ");
+                    stack.push(match head {
+                        Head::Ctor(c) if *n == 0 => self.m.ctors[*c].name.to_string(),
+                        Head::Ctor(c) => format!("{}({text})", self.m.ctors[*c].name),
+                        Head::Tuple(1) => format!("({text},)"),
+                        Head::Tuple(_) => format!("({text})"),
+                    });
+                }
+            }
+        }
+        stack.pop().unwrap_or_else(|| "_".into())
+    }
 }

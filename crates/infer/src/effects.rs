@@ -1,9 +1,177 @@
-//! Effects (to come in this room).
+//! Effects: which functions do more than give a value, and what dataflow blocks may hold.
+
+use relax_base::{Diagnostic, Id};
+use relax_ir::{BlockId, Expr, ExprId, FuncId, GlobalKind, OpId, VarId};
+use relax_ops::{Effects, registry};
+use rustc_hash::FxHashMap;
+
+use crate::codes;
 use crate::solver::Solver;
 
+/// What is called, as far as it can be seen.
+enum Callee {
+    Func(FuncId),
+    /// An effect, with its name.
+    Effect(String),
+    /// Something without effects, or that cannot be seen into.
+    Pure,
+}
+
 impl Solver<'_> {
-    /// Finds which functions are pure.
+    /// Finds which functions are pure, then looks into dataflow blocks.
     pub fn check_effects(&mut self) {
-        self.purity = vec![true; self.m.funcs.len()];
+        let m = self.m;
+        let n = m.funcs.len();
+        self.purity = vec![true; n];
+        if !self.may_have_effects() && m.blocks.is_empty() {
+            return;
+        }
+        let bound = self.bound_functions();
+        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
+        let mut impure: Vec<usize> = Vec::new();
+        let mut seen = vec![false; m.exprs.len()];
+        for f in m.funcs.ids() {
+            let mut stack = vec![m.funcs[f].body];
+            while let Some(e) = stack.pop() {
+                if std::mem::replace(&mut seen[e.index()], true) {
+                    continue;
+                }
+                match self.effect_of(e, &bound) {
+                    Callee::Func(g) => callers[g.index()].push(f.index()),
+                    Callee::Effect(_) if self.purity[f.index()] => {
+                        self.purity[f.index()] = false;
+                        impure.push(f.index());
+                    }
+                    Callee::Effect(_) | Callee::Pure => {}
+                }
+                // A closure's body has its effects where it is called.
+                if !matches!(m.exprs[e], Expr::Func(_)) {
+                    self.for_parts(e, &mut |part| stack.push(part));
+                }
+            }
+        }
+        while let Some(f) = impure.pop() {
+            for &g in &callers[f] {
+                if std::mem::replace(&mut self.purity[g], false) {
+                    impure.push(g);
+                }
+            }
+        }
+        for b in m.blocks.ids() {
+            self.check_block(b, &bound);
+        }
+    }
+
+    /// Whether the module holds anything that could be an effect.
+    fn may_have_effects(&self) -> bool {
+        self.m.exprs.values().any(|e| match e {
+            Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
+            Expr::Op(op) => self.op_effects(*op) != Effects::Pure,
+            _ => false,
+        })
+    }
+
+    fn op_effects(&self, op: OpId) -> Effects {
+        registry().get(op).map_or(Effects::Pure, |d| d.effects)
+    }
+
+    /// The functions that variables are bound to.
+    fn bound_functions(&self) -> FxHashMap<VarId, FuncId> {
+        let mut bound = FxHashMap::default();
+        for e in self.m.exprs.values() {
+            if let Expr::Let { var, value, .. } = e
+                && let Expr::Func(f) = self.m.exprs[*value]
+            {
+                bound.insert(*var, f);
+            }
+        }
+        for block in self.m.blocks.values() {
+            for b in &block.bindings {
+                if let Expr::Func(f) = self.m.exprs[b.value] {
+                    bound.insert(b.var, f);
+                }
+            }
+        }
+        bound
+    }
+
+    /// What evaluating an expression itself does, its parts aside.
+    fn effect_of(&self, e: ExprId, bound: &FxHashMap<VarId, FuncId>) -> Callee {
+        let m = self.m;
+        match &m.exprs[e] {
+            Expr::RefWrite(..) => Callee::Effect("writing a reference".into()),
+            Expr::RefRead(_) => Callee::Effect("reading a reference".into()),
+            Expr::RefNew(_) => Callee::Effect("making a reference".into()),
+            Expr::Call { callee, attrs, .. } => match &m.exprs[*callee] {
+                Expr::Op(op) if self.op_effects(*op) == Effects::Effect => {
+                    Callee::Effect(format!("`{}`", self.op_name(*op)))
+                }
+                // The caller vouches for it: `call_packed("f", %x, pure=True)`.
+                Expr::Extern(_)
+                    if (m.attrs(*attrs).get("pure")).and_then(|v| v.as_bool()) == Some(true) =>
+                {
+                    Callee::Pure
+                }
+                Expr::Extern(name) => Callee::Effect(format!("calling the packed function `{name}`")),
+                Expr::Global(g) => match m.globals[*g].kind {
+                    GlobalKind::Func(f) => Callee::Func(f),
+                    GlobalKind::Prim(_) => Callee::Pure,
+                },
+                Expr::Var(v) => bound.get(v).map_or(Callee::Pure, |&f| Callee::Func(f)),
+                Expr::Func(f) => Callee::Func(*f),
+                _ => Callee::Pure,
+            },
+            _ => Callee::Pure,
+        }
+    }
+
+    fn check_block(&mut self, b: BlockId, bound: &FxHashMap<VarId, FuncId>) {
+        let m = self.m;
+        let block = &m.blocks[b];
+        for binding in &block.bindings {
+            let mut stack = vec![binding.value];
+            let mut seen = rustc_hash::FxHashSet::default();
+            while let Some(e) = stack.pop() {
+                if !seen.insert(e) {
+                    continue;
+                }
+                if let Expr::If { .. } | Expr::Match { .. } = m.exprs[e] {
+                    let what = match m.exprs[e] {
+                        Expr::If { .. } => "`if`",
+                        _ => "`match`",
+                    };
+                    let d = Diagnostic::error(
+                        codes::CONTROL_FLOW,
+                        self.place(e),
+                        format!("{what} is control flow, which a dataflow block has none of"),
+                    )
+                    .label(block.span.at_start(), "the dataflow block begins here")
+                    .note("end the block before it, and go on in another one after it");
+                    self.report(d);
+                    break;
+                }
+                let effect = match self.effect_of(e, bound) {
+                    Callee::Effect(text) => Some(text),
+                    Callee::Func(f) if !self.purity[f.index()] => Some(
+                        "calling this function, which has effects,".to_string(),
+                    ),
+                    _ => None,
+                };
+                if let Some(text) = effect {
+                    let d = Diagnostic::error(
+                        codes::EFFECT,
+                        self.place(e),
+                        format!("{text} is an effect, which a dataflow block may not have"),
+                    )
+                    .label(block.span.at_start(), "the dataflow block begins here")
+                    .note("move it behind the block; a packed function without effects is called with `pure=True`");
+                    self.report(d);
+                    break;
+                }
+                if !matches!(m.exprs[e], Expr::Func(_)) {
+                    self.for_parts(e, &mut |part| stack.push(part));
+                }
+            }
+        }
     }
 }
