@@ -62,7 +62,12 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     let config = Config::default()
         .with_color(style.color)
         .with_index_type(IndexType::Byte);
-    let mut report = Report::build(ReportKind::Custom(word, color), range(d.span()))
+    let kind = match d.severity {
+        Severity::Error => ReportKind::Error,
+        Severity::Warning => ReportKind::Warning,
+        Severity::Note => ReportKind::Advice,
+    };
+    let mut report = Report::build(kind, range(d.span()))
         .with_config(config)
         .with_code(d.code)
         .with_message(&d.message);

@@ -55,11 +55,11 @@ pub const MISSING_ATTR: Code = Code(513);
 /// Attributes stand where nothing takes them, or twice.
 pub const ATTR_PLACE: Code = Code(514);
 /// A name inside a tensor program is not known.
-pub const PROGRAM_NAME: Code = Code(850);
+pub const PROGRAM_NAME: Code = Code(801);
 /// Element types inside a tensor program do not fit.
-pub const PROGRAM_TYPE: Code = Code(851);
+pub const PROGRAM_TYPE: Code = Code(802);
 /// A construct does not belong into a tensor program.
-pub const PROGRAM_FORM: Code = Code(852);
+pub const PROGRAM_FORM: Code = Code(803);
 
 /// Whether an error of this code may be the consequence of text that could not be read: the
 /// definition that is missed may stand in the unreadable part.

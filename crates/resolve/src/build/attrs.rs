@@ -228,7 +228,7 @@ impl Resolver<'_> {
             };
             let none_fits = value.is_none()
                 && (wanted.default.as_ref().is_some_and(AttrValue::is_none)
-                    || !matches!(wanted.ty, AttrTy::Int | AttrTy::Float | AttrTy::Bool));
+                    || !matches!(wanted.ty, AttrTy::Float | AttrTy::Bool));
             let fitted = if none_fits {
                 Some(value)
             } else {
