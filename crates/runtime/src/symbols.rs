@@ -30,4 +30,18 @@ table! {
     crate::dlpack => rx_from_dlpack rx_to_dlpack;
     crate::packed => rx_register_packed rx_has_packed rx_call_packed rx_call_dps_packed;
     crate::threads => rx_parallel_for;
+    crate::kernels::simd => rx_isa;
+    crate::kernels::gemm => rx_gemm_f32 rx_batch_gemm_f32;
+    crate::kernels::gemm::pack => rx_pack_b_f32_size rx_pack_b_f32 rx_pack_a_f32_size rx_pack_a_f32;
+    crate::kernels::gemm::other => rx_gemm_f64 rx_gemm_i8_i8_i32 rx_gemm_u8_i8_i32
+        rx_gemm_u8_u8_i32 rx_gemm_i16_i16_i32 rx_gemm_i32_i32_i32 rx_gemm_i64_i64_i64;
+    crate::kernels::conv => rx_conv2d_f32 rx_conv2d_f32_pack_size rx_conv2d_f32_pack;
+    crate::kernels::pool2d => rx_pool2d_f32;
+    crate::kernels::vmath => rx_vexp_f32 rx_vlog_f32 rx_vtanh_f32 rx_verf_f32 rx_vsigmoid_f32
+        rx_vsqrt_f32 rx_vrsqrt_f32 rx_vsin_f32 rx_vcos_f32 rx_vgelu_f32 rx_vpow_f32;
+    crate::kernels::math => rx_math_f32 rx_math_f64 rx_vmath_f32 rx_vmath_f64;
+    crate::kernels::rows => rx_softmax_f32 rx_log_softmax_f32 rx_layer_norm_f32;
+    crate::kernels::reduce => rx_reduce_f32;
+    crate::kernels::strided => rx_copy_strided rx_transpose rx_fill rx_copy;
+    crate::kernels::convert => rx_f16_to_f32 rx_f32_to_f16 rx_bf16_to_f32 rx_f32_to_bf16;
 }

@@ -400,18 +400,22 @@ pub unsafe extern "C" fn rx_call_closure(
 ) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
-        *out = null_mut();
         let entry = if is(closure, Kind::Closure) && (*closure).tag as i32 == nargs {
             (*closure.cast::<RxClosure>()).entry
         } else {
             None
         };
         if let Some(entry) = entry {
-            return entry(ctx, closure.cast(), args, nargs, out);
+            let status = entry(ctx, closure.cast(), args, nargs, out);
+            if status != 0 {
+                *out = null_mut();
+            }
+            return status;
         }
         for i in 0..nargs.max(0) as usize {
             rx_release(ctx, *args.add(i));
         }
+        *out = null_mut();
         guard(ctx, |context| {
             context.fail(
                 Status::Argument,

@@ -14,6 +14,25 @@
     }                                                                                          \
   } while (0)
 
+_Static_assert(sizeof(RxObject) == 16 && offsetof(RxObject, kind) == 4, "RxObject");
+_Static_assert(offsetof(RxObject, cls) == 6 && offsetof(RxObject, tag) == 8, "RxObject");
+_Static_assert(offsetof(RxObject, count) == 12, "RxObject");
+_Static_assert(sizeof(RxTensor) == 64 && offsetof(RxTensor, dtype) == 16, "RxTensor");
+_Static_assert(offsetof(RxTensor, ndim) == 20 && offsetof(RxTensor, data) == 24, "RxTensor");
+_Static_assert(offsetof(RxTensor, shape) == 32 && offsetof(RxTensor, nbytes) == 40, "RxTensor");
+_Static_assert(offsetof(RxTensor, owner) == 48 && offsetof(RxTensor, scalar) == 56, "RxTensor");
+_Static_assert(offsetof(RxFields, fields) == 16 && offsetof(RxRef, value) == 16, "fields");
+_Static_assert(offsetof(RxClosure, entry) == 24, "RxClosure");
+_Static_assert(offsetof(RxClosure, captures) == 32, "RxClosure");
+_Static_assert(offsetof(RxContextPrefix, threads) == 12, "RxContextPrefix");
+_Static_assert(sizeof(DLManagedTensor) == 64, "DLManagedTensor");
+_Static_assert(sizeof(RxEpilogue) == 40 && sizeof(RxGemm) == 96, "kernels");
+_Static_assert(sizeof(RxGemmF32) == 152 && offsetof(RxGemmF32, epilogue) == 112, "RxGemmF32");
+_Static_assert(sizeof(RxConv2dF32) == 208, "RxConv2dF32");
+_Static_assert(offsetof(RxConv2dF32, epilogue) == 168, "RxConv2dF32");
+_Static_assert(sizeof(RxPool2dF32) == 136 && offsetof(RxPool2dF32, x) == 120, "RxPool2dF32");
+_Static_assert(RX_MATH_COUNT == 29, "RxMath");
+
 static long live_blocks = 0;
 static long allowed = -1; /* allocations that still succeed; -1: all */
 

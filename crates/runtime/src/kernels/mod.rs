@@ -1,5 +1,12 @@
 //! Computational kernels, chosen at run time by what the processor can do.
 
+pub mod conv;
+pub mod convert;
 pub mod gemm;
+pub mod math;
+pub mod pool2d;
+pub mod reduce;
+pub mod rows;
 pub mod simd;
 pub mod strided;
+pub mod vmath;

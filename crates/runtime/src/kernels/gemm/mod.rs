@@ -211,6 +211,7 @@ unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                         (
                             nc,
                             Columns {
+                                lane: 0,
                                 ptr,
                                 group: k * COLS,
                                 row: COLS,
@@ -222,6 +223,7 @@ unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                         (
                             nc,
                             Columns {
+                                lane: 0,
                                 ptr,
                                 group: COLS,
                                 row: g.b_rs as usize,
@@ -235,6 +237,7 @@ unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                         (
                             nc,
                             Columns {
+                                lane: 0,
                                 ptr: b_room,
                                 group: kc * COLS,
                                 row: COLS,
@@ -254,7 +257,7 @@ unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
 }
 
 /// A piece of `rest` of at most about `limit`, so that the last one is not tiny.
-fn even_piece(rest: usize, limit: usize, unit: usize) -> usize {
+pub(crate) fn even_piece(rest: usize, limit: usize, unit: usize) -> usize {
     if rest <= limit {
         return rest;
     }
@@ -278,10 +281,7 @@ pub(crate) unsafe fn block<S: Simd>(
             let wide = 8 * S::LANES;
             for j in (0..n).step_by(wide) {
                 let columns = (n - j).min(wide);
-                let b = Columns {
-                    ptr: b.ptr.add(j / COLS * b.group + j % COLS),
-                    ..b
-                };
+                let b = b.from(j);
                 tile::row::<S>(columns, k, a, b, &target.shift(0, j));
             }
             return;
@@ -294,10 +294,7 @@ pub(crate) unsafe fn block<S: Simd>(
             let mut j = 0;
             while j < n {
                 let columns = even_piece(n - j, wide, S::LANES).min(wide);
-                let b = Columns {
-                    ptr: b.ptr.add(j / COLS * b.group + j % COLS),
-                    ..b
-                };
+                let b = b.from(j);
                 tile::run::<S>(rows, columns, k, a, b, &target.shift(i, j));
                 j += columns;
             }

@@ -13,12 +13,32 @@ pub const COLS: usize = 16;
 /// `ptr + g * group + p * row`.
 #[derive(Clone, Copy)]
 pub struct Columns {
-    /// First element.
+    /// First element of a group.
     pub ptr: *const f32,
+    /// Column in that group to start with.
+    pub lane: usize,
     /// From one group of 16 columns to the next.
     pub group: usize,
     /// From one row to the next.
     pub row: usize,
+}
+
+impl Columns {
+    /// The same from a later column on.
+    ///
+    /// # Safety
+    /// There are so many columns.
+    #[inline(always)]
+    pub unsafe fn from(self, column: usize) -> Self {
+        let column = self.lane + column;
+        // SAFETY: the caller's promise.
+        let ptr = unsafe { self.ptr.add(column / COLS * self.group) };
+        Self {
+            ptr,
+            lane: column % COLS,
+            ..self
+        }
+    }
 }
 
 /// Sums `k` steps of `MR` rows by `NV` vectors.
@@ -43,7 +63,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
         let mut acc = [[S::splat(0.0); NV]; MR];
         let mut at = [b.ptr; NV];
         for (v, at) in at.iter_mut().enumerate() {
-            let column = v * S::LANES;
+            let column = b.lane + v * S::LANES;
             *at = b.ptr.add(column / COLS * b.group + column % COLS);
         }
         let mut a = a;

@@ -23,6 +23,7 @@ unsafe impl Simd for Avx2 {
     const LANES: usize = 8;
     const MR: usize = 4;
     const NV: usize = 3;
+    const FUSED: bool = true;
     type Mask = __m256;
 
     #[inline(always)]

@@ -19,6 +19,7 @@ unsafe impl Simd for Avx512 {
     const LANES: usize = 16;
     const MR: usize = 8;
     const NV: usize = 3;
+    const FUSED: bool = true;
     type Mask = __mmask16;
 
     #[inline(always)]

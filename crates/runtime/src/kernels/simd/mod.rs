@@ -97,6 +97,8 @@ pub unsafe trait Simd: Copy {
     const MR: usize;
     /// Vectors in a row of that tile.
     const NV: usize;
+    /// [`Simd::fma`] rounds once.
+    const FUSED: bool;
     /// The result of a comparison.
     type Mask: Copy;
 

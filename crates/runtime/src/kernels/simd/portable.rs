@@ -26,6 +26,7 @@ unsafe impl Simd for Portable {
     const LANES: usize = 4;
     const MR: usize = 4;
     const NV: usize = 2;
+    const FUSED: bool = cfg!(target_arch = "aarch64");
     type Mask = [bool; 4];
 
     #[inline(always)]

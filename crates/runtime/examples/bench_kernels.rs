@@ -1,0 +1,249 @@
+//! Prints times and rates of convolution, rows, reductions and vector functions.
+//!
+//! `cargo run --release -p relax-runtime --example bench_kernels [THREADS]`
+
+use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::kernels::conv::*;
+use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::pool2d::*;
+use relax_runtime::kernels::reduce::rx_reduce_f32;
+use relax_runtime::kernels::rows::*;
+use relax_runtime::kernels::strided::{rx_copy, rx_transpose};
+use relax_runtime::kernels::vmath::*;
+use std::ptr::null;
+use std::time::Instant;
+
+/// The shortest of many runs, in seconds.
+fn best(mut body: impl FnMut()) -> f64 {
+    let mut best = f64::INFINITY;
+    let start = Instant::now();
+    let mut runs = 0;
+    while runs < 5 || start.elapsed().as_secs_f64() < 0.3 {
+        let one = Instant::now();
+        body();
+        best = best.min(one.elapsed().as_secs_f64());
+        runs += 1;
+    }
+    best
+}
+
+struct Conv {
+    name: &'static str,
+    c: i64,
+    o: i64,
+    size: i64,
+    window: i64,
+    stride: i64,
+    groups: i64,
+    layout: i32,
+}
+
+fn conv(ctx: *mut RxContext, p: &Conv) {
+    let pad = p.window / 2;
+    let out = (p.size + 2 * pad - p.window) / p.stride + 1;
+    let x = vec![0.5f32; (p.c * p.size * p.size) as usize];
+    let weight = vec![0.25f32; (p.o * p.c / p.groups * p.window * p.window) as usize];
+    let bias = vec![1.0f32; p.o as usize];
+    let mut y = vec![0.0f32; (p.o * out * out) as usize];
+    let epilogue = RxEpilogue {
+        bias: bias.as_ptr(),
+        activation: 1,
+        ..Default::default()
+    };
+    let mut v = RxConv2dF32 {
+        n: 1,
+        c: p.c,
+        h: p.size,
+        w: p.size,
+        o: p.o,
+        kh: p.window,
+        kw: p.window,
+        oh: out,
+        ow: out,
+        stride_h: p.stride,
+        stride_w: p.stride,
+        pad_t: pad,
+        pad_l: pad,
+        dilation_h: 1,
+        dilation_w: 1,
+        groups: p.groups,
+        layout: p.layout,
+        reserved: 0,
+        x: x.as_ptr(),
+        weight: weight.as_ptr(),
+        weight_packed: null(),
+        y: y.as_mut_ptr(),
+        epilogue,
+    };
+    // SAFETY: all arrays have the sizes that the descriptor states.
+    let seconds = unsafe {
+        let mut packed = vec![0.0f32; rx_conv2d_f32_pack_size(&v) as usize];
+        if !packed.is_empty() {
+            rx_conv2d_f32_pack(&v, packed.as_mut_ptr());
+            v.weight_packed = packed.as_ptr();
+        }
+        best(|| assert_eq!(rx_conv2d_f32(ctx, &v), 0))
+    };
+    let flops = 2 * out * out * p.o * p.c / p.groups * p.window * p.window;
+    let bytes = 4 * (x.len() + y.len() + weight.len());
+    println!(
+        "{:34} {:9.1} us {:6.1} GFLOP/s {:6.1} GB/s",
+        p.name,
+        seconds * 1e6,
+        flops as f64 / seconds * 1e-9,
+        bytes as f64 / seconds * 1e-9
+    );
+}
+
+fn show(name: &str, elements: usize, bytes: usize, body: impl FnMut()) {
+    let seconds = best(body);
+    println!(
+        "{name:34} {:9.1} us {:6.2} Gelem/s {:6.1} GB/s",
+        seconds * 1e6,
+        elements as f64 / seconds * 1e-9,
+        bytes as f64 / seconds * 1e-9
+    );
+}
+
+fn convolutions(ctx: *mut RxContext) {
+    let of = |name, c, o, size, window, stride, groups, layout| {
+        conv(
+            ctx,
+            &Conv {
+                name,
+                c,
+                o,
+                size,
+                window,
+                stride,
+                groups,
+                layout,
+            },
+        );
+    };
+    of("conv 3x3 64-64 at 56", 64, 64, 56, 3, 1, 1, 0);
+    of("conv 3x3 64-64 at 56 NHWC", 64, 64, 56, 3, 1, 1, 1);
+    of("conv 7x7/2 3-64 at 224", 3, 64, 224, 7, 2, 1, 0);
+    of("conv 3x3/2 64-128 at 56", 64, 128, 56, 3, 2, 1, 0);
+    of("conv 3x3 128-128 at 28", 128, 128, 28, 3, 1, 1, 0);
+    of("conv 3x3 256-256 at 14", 256, 256, 14, 3, 1, 1, 0);
+    of("conv 3x3 512-512 at 7", 512, 512, 7, 3, 1, 1, 0);
+    of("conv 1x1 256-256 at 14", 256, 256, 14, 1, 1, 1, 0);
+    of("conv 1x1 64-128 at 56", 64, 128, 56, 1, 1, 1, 0);
+    of("conv 1x1/2 64-128 at 56", 64, 128, 56, 1, 2, 1, 0);
+    of("depthwise 3x3 32 at 112", 32, 32, 112, 3, 1, 32, 0);
+    of("depthwise 3x3 128 at 56", 128, 128, 56, 3, 1, 128, 0);
+    of("depthwise 3x3/2 128 at 56", 128, 128, 56, 3, 2, 128, 0);
+    of("depthwise 3x3 512 at 14", 512, 512, 14, 3, 1, 512, 0);
+    of("depthwise 3x3 128 at 56 NHWC", 128, 128, 56, 3, 1, 128, 1);
+}
+
+fn main() {
+    let threads = std::env::args()
+        .nth(1)
+        .and_then(|t| t.parse().ok())
+        .unwrap_or(1);
+    let ctx = rx_context_create();
+    rx_set_threads(ctx, threads);
+    convolutions(ctx);
+    let n = 4096 * 1024;
+    let x: Vec<f32> = (0..n).map(|i| (i % 1000) as f32 * 0.01 - 5.0).collect();
+    let mut y = vec![0.0f32; n];
+    let (from, to) = (x.as_ptr(), y.as_mut_ptr());
+    // SAFETY: both arrays have n elements, and smaller sizes are used only.
+    unsafe {
+        let bytes = 8 * n;
+        show("copy 16 MB", n, bytes, || {
+            rx_copy(4 * n as i64, from.cast(), to.cast())
+        });
+        show("softmax 4096 x 1024", n, bytes, || {
+            rx_softmax_f32(ctx, 4096, 1024, from, to);
+        });
+        show("log_softmax 4096 x 1024", n, bytes, || {
+            rx_log_softmax_f32(ctx, 4096, 1024, from, to);
+        });
+        show("layer_norm 4096 x 1024", n, bytes, || {
+            rx_layer_norm_f32(ctx, 4096, 1024, from, from, from, 1e-5, to);
+        });
+        show("sum 4096 x 1024, last axis", n, bytes / 2, || {
+            rx_reduce_f32(ctx, 0, 4096, 1024, 1, from, to);
+        });
+        show("sum 4096 x 1024, first axis", n, bytes / 2, || {
+            rx_reduce_f32(ctx, 0, 1, 4096, 1024, from, to);
+        });
+        show("transpose 2048 x 2048", n, bytes, || {
+            rx_transpose(
+                ctx,
+                4,
+                2,
+                [2048, 2048].as_ptr(),
+                [1, 0].as_ptr(),
+                from.cast(),
+                to.cast(),
+            );
+        });
+        show(
+            "NCHW to NHWC 64 x 56 x 56",
+            64 * 3136,
+            8 * 64 * 3136,
+            || {
+                rx_transpose(
+                    ctx,
+                    4,
+                    2,
+                    [64, 3136].as_ptr(),
+                    [1, 0].as_ptr(),
+                    from.cast(),
+                    to.cast(),
+                );
+            },
+        );
+        type Strip = unsafe extern "C" fn(i64, *const f32, *mut f32);
+        let strips: [(&str, Strip); 10] = [
+            ("exp", rx_vexp_f32),
+            ("log", rx_vlog_f32),
+            ("tanh", rx_vtanh_f32),
+            ("erf", rx_verf_f32),
+            ("sigmoid", rx_vsigmoid_f32),
+            ("gelu", rx_vgelu_f32),
+            ("sqrt", rx_vsqrt_f32),
+            ("rsqrt", rx_vrsqrt_f32),
+            ("sin", rx_vsin_f32),
+            ("cos", rx_vcos_f32),
+        ];
+        for (name, strip) in strips {
+            show(&format!("{name} 4096"), 4096, 8 * 4096, || {
+                strip(4096, from, to)
+            });
+        }
+        let pool = RxPool2dF32 {
+            n: 1,
+            c: 64,
+            h: 112,
+            w: 112,
+            kh: 3,
+            kw: 3,
+            oh: 56,
+            ow: 56,
+            stride_h: 2,
+            stride_w: 2,
+            pad_t: 1,
+            pad_l: 1,
+            dilation_h: 1,
+            dilation_w: 1,
+            layout: 0,
+            op: 0,
+            x: from,
+            y: to,
+        };
+        show(
+            "max_pool 3x3/2 64 at 112",
+            64 * 3136,
+            4 * 64 * (12544 + 3136),
+            || {
+                rx_pool2d_f32(ctx, &pool);
+            },
+        );
+        rx_context_destroy(ctx);
+    }
+}

@@ -1,0 +1,455 @@
+//! Two-dimensional convolution of float32.
+//!
+//! The general way is a matrix product whose packed operand is made from the image on the fly, a
+//! block of pixels at a time, so that nothing as large as the unfolded image is ever written.
+//! A window of one pixel is a plain product. Depthwise convolution, where each channel has its own
+//! window, is limited by memory and goes its own way.
+
+mod depthwise;
+mod unfold;
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::gemm::epilogue::{RxEpilogue, Target};
+use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
+use crate::kernels::gemm::{RxGemmF32, block, even_piece, gemm, pack};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+
+/// Longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
+const KC: usize = 640;
+/// Pixels of a block.
+const PIXELS: usize = 192;
+/// Below this many multiplications a convolution stays on one thread.
+const SMALL: usize = 1 << 19;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxConv2dF32 {
+    /// Images.
+    pub n: i64,
+    /// Input channels.
+    pub c: i64,
+    /// Input height.
+    pub h: i64,
+    /// Input width.
+    pub w: i64,
+    /// Output channels.
+    pub o: i64,
+    /// Window height.
+    pub kh: i64,
+    /// Window width.
+    pub kw: i64,
+    /// Output height.
+    pub oh: i64,
+    /// Output width.
+    pub ow: i64,
+    /// Step of the window, down.
+    pub stride_h: i64,
+    /// Step of the window, right.
+    pub stride_w: i64,
+    /// Zeros above the image.
+    pub pad_t: i64,
+    /// Zeros left of the image.
+    pub pad_l: i64,
+    /// Distance of the window's rows.
+    pub dilation_h: i64,
+    /// Distance of the window's columns.
+    pub dilation_w: i64,
+    /// Groups of channels.
+    pub groups: i64,
+    /// 0 NCHW with OIHW, 1 NHWC with HWIO.
+    pub layout: i32,
+    /// 0.
+    pub reserved: i32,
+    /// Input.
+    pub x: *const f32,
+    /// Weight.
+    pub weight: *const f32,
+    /// The weight from [`rx_conv2d_f32_pack`], or null.
+    pub weight_packed: *const f32,
+    /// Output.
+    pub y: *mut f32,
+    /// What happens before storing.
+    pub epilogue: RxEpilogue,
+}
+
+/// The sizes of a convolution as indices.
+#[derive(Clone, Copy)]
+struct Sizes {
+    n: usize,
+    c: usize,
+    h: usize,
+    w: usize,
+    o: usize,
+    kh: usize,
+    kw: usize,
+    oh: usize,
+    ow: usize,
+    sh: usize,
+    sw: usize,
+    pt: isize,
+    pl: isize,
+    dh: usize,
+    dw: usize,
+    groups: usize,
+    /// Input channels of a group.
+    cg: usize,
+    /// Output channels of a group.
+    og: usize,
+    /// The common axis: `cg * kh * kw`.
+    k: usize,
+    nhwc: bool,
+}
+
+/// Which way a convolution goes; a function of its sizes alone, so that packing knows it too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Way {
+    Depthwise,
+    /// A product of matrices without unfolding.
+    Pointwise,
+    Unfold,
+}
+
+impl Sizes {
+    fn of(v: &RxConv2dF32) -> Option<Self> {
+        let size = |x: i64| usize::try_from(x).ok();
+        let positive = |x: i64| size(x).filter(|&x| x > 0);
+        let groups = positive(v.groups)?;
+        let (c, o, kh, kw) = (size(v.c)?, size(v.o)?, size(v.kh)?, size(v.kw)?);
+        if c % groups != 0 || o % groups != 0 || !matches!(v.layout, 0 | 1) {
+            return None;
+        }
+        Some(Self {
+            n: size(v.n)?,
+            c,
+            h: size(v.h)?,
+            w: size(v.w)?,
+            o,
+            kh,
+            kw,
+            oh: size(v.oh)?,
+            ow: size(v.ow)?,
+            sh: positive(v.stride_h)?,
+            sw: positive(v.stride_w)?,
+            pt: v.pad_t as isize,
+            pl: v.pad_l as isize,
+            dh: positive(v.dilation_h)?,
+            dw: positive(v.dilation_w)?,
+            groups,
+            cg: c / groups,
+            og: o / groups,
+            k: c / groups * kh * kw,
+            nhwc: v.layout == 1,
+        })
+    }
+
+    fn way(&self) -> Way {
+        let multiplier_one = self.o == self.c;
+        if self.cg == 1 && self.groups > 1 && (!self.nhwc || multiplier_one) {
+            return Way::Depthwise;
+        }
+        let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
+        if one && self.groups == 1 && (self.oh, self.ow) == (self.h, self.w) {
+            return Way::Pointwise;
+        }
+        Way::Unfold
+    }
+
+    /// Floats of one group's packed weight.
+    fn packed_group(&self) -> usize {
+        self.og
+            .next_multiple_of(if self.nhwc { COLS } else { ROWS })
+            * self.k
+    }
+
+    fn packed(&self) -> usize {
+        if self.way() == Way::Depthwise {
+            0
+        } else {
+            self.packed_group() * self.groups
+        }
+    }
+
+    /// Packs the weight of all groups.
+    unsafe fn pack(&self, weight: *const f32, out: *mut f32) {
+        let (k, o, og) = (self.k, self.o as isize, self.og);
+        for g in 0..self.groups {
+            // SAFETY: the callers' promise.
+            unsafe {
+                let out = out.add(g * self.packed_group());
+                if self.nhwc {
+                    pack::columns(k, og, weight.add(g * og), o, 1, out);
+                } else {
+                    pack::rows(og, k, weight.add(g * og * k), k as isize, 1, out);
+                }
+            }
+        }
+    }
+
+    /// The output and epilogue from an element of group `g` of image `n` on.
+    unsafe fn target(&self, v: &RxConv2dF32, n: usize, g: usize, pixel: usize) -> Target {
+        let pixels = self.oh * self.ow;
+        let channel = g * self.og;
+        let (at, ld, axis) = if self.nhwc {
+            ((n * pixels + pixel) * self.o + channel, self.o, 1)
+        } else {
+            ((n * self.o + channel) * pixels + pixel, pixels, 0)
+        };
+        let mut epilogue = v.epilogue;
+        epilogue.bias_axis = axis;
+        epilogue.residual_ld = ld as i64;
+        // SAFETY: the element lies in the output.
+        unsafe {
+            if !epilogue.bias.is_null() {
+                epilogue.bias = epilogue.bias.add(channel);
+            }
+            if !epilogue.residual.is_null() {
+                epilogue.residual = epilogue.residual.add(at);
+            }
+            let epilogue = (!epilogue.none()).then_some(epilogue);
+            Target {
+                c: v.y.add(at),
+                ld,
+                accumulate: false,
+                epilogue,
+            }
+        }
+    }
+}
+
+/// Some pixels of one group of one image, on one thread.
+#[inline(always)]
+unsafe fn unfolded<S: Simd>(
+    v: &RxConv2dF32,
+    s: &Sizes,
+    weight: *const f32,
+    task: Task,
+    scratch: *mut f32,
+) {
+    let Task {
+        image,
+        group,
+        begin,
+        end,
+    } = task;
+    let pixels = end - begin;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let weight = weight.add(group * s.packed_group());
+        let full = s.target(v, image, group, begin);
+        let taps = s.kh * s.kw;
+        let mut p0 = 0;
+        loop {
+            let unit = if s.nhwc { 1 } else { taps.max(1) };
+            let kc = even_piece(s.k - p0, KC.max(unit), unit).min(s.k - p0);
+            let mut target = full;
+            target.accumulate = p0 > 0;
+            if p0 + kc < s.k {
+                target.epilogue = None;
+            }
+            if s.nhwc {
+                let x = v.x.add(image * s.h * s.w * s.c + group * s.cg);
+                unfold::rows(s, x, begin..end, p0..p0 + kc, scratch);
+                let b = Columns {
+                    ptr: weight.add(p0 * COLS),
+                    lane: 0,
+                    group: s.k * COLS,
+                    row: COLS,
+                };
+                block::<S>(pixels, s.og, kc, scratch, kc * ROWS, b, &target);
+            } else {
+                let x = v.x.add((image * s.c + group * s.cg) * s.h * s.w);
+                unfold::columns::<S>(s, x, begin..end, p0..p0 + kc, scratch);
+                let b = Columns {
+                    ptr: scratch,
+                    lane: 0,
+                    group: kc * COLS,
+                    row: COLS,
+                };
+                block::<S>(
+                    s.og,
+                    pixels,
+                    kc,
+                    weight.add(p0 * ROWS),
+                    s.k * ROWS,
+                    b,
+                    &target,
+                );
+            }
+            p0 += kc;
+            if p0 >= s.k {
+                return;
+            }
+        }
+    }
+}
+
+/// Some pixels of one group of one image.
+#[derive(Clone, Copy)]
+struct Task {
+    image: usize,
+    group: usize,
+    begin: usize,
+    end: usize,
+}
+
+unsafe fn unfold_all(
+    context: &mut RxContext,
+    v: &RxConv2dF32,
+    s: &Sizes,
+    weight: *const f32,
+) -> i32 {
+    let pixels = s.oh * s.ow;
+    let threads = context.pool.threads();
+    let work = s.n * s.o * pixels * s.k;
+    let limit = PIXELS.min(pixels.div_ceil(threads).next_multiple_of(COLS));
+    let blocks = pixels.div_ceil(limit);
+    let each = pixels.div_ceil(blocks).next_multiple_of(COLS);
+    let taps = s.kh * s.kw;
+    let deep = s.k.min(KC.max(taps) + taps);
+    let room = each.next_multiple_of(COLS) * deep;
+    // SAFETY: the callers' promise; tasks write disjoint pixels.
+    unsafe {
+        let scratch = rx_scratch_alloc(context, (room * threads * 4) as u64).cast::<f32>();
+        if scratch.is_null() {
+            return context.status;
+        }
+        let shared = Share::new((v, s, weight, scratch));
+        let tasks = s.n * s.groups * blocks;
+        let grain = (SMALL * tasks / work.max(1)).max(1);
+        context.pool.each(tasks, grain, |first, last, worker| {
+            let &(v, s, weight, scratch) = shared.get();
+            for i in first..last {
+                let (begin, rest) = (i % blocks * each, i / blocks);
+                if begin >= pixels {
+                    continue;
+                }
+                let end = (begin + each).min(pixels);
+                let task = Task {
+                    image: rest / s.groups,
+                    group: rest % s.groups,
+                    begin,
+                    end,
+                };
+                let scratch = scratch.add(worker * room);
+                dispatch!(unfolded(
+                    v: &RxConv2dF32,
+                    s: &Sizes,
+                    weight: *const f32,
+                    task: Task,
+                    scratch: *mut f32,
+                ));
+            }
+        });
+        rx_scratch_free(context, scratch.cast());
+    }
+    0
+}
+
+/// A window of one pixel: `y = W x` for each image, or `y = x W` with channels last.
+unsafe fn pointwise(
+    context: &mut RxContext,
+    v: &RxConv2dF32,
+    s: &Sizes,
+    weight: *const f32,
+) -> i32 {
+    let pixels = s.h * s.w;
+    let images = if s.nhwc { 1 } else { s.n };
+    for image in 0..images {
+        // SAFETY: the callers' promise.
+        let status = unsafe {
+            let target = s.target(v, image, 0, 0);
+            let mut g = RxGemmF32 {
+                k: s.c as i64,
+                c: target.c,
+                c_ld: target.ld as i64,
+                epilogue: target.epilogue.unwrap_or_default(),
+                ..Default::default()
+            };
+            if s.nhwc {
+                (g.m, g.n) = ((s.n * pixels) as i64, s.o as i64);
+                (g.a, g.a_rs, g.a_cs) = (v.x, s.c as i64, 1);
+                g.b_packed = weight;
+            } else {
+                (g.m, g.n) = (s.o as i64, pixels as i64);
+                g.a_packed = weight;
+                (g.b, g.b_rs, g.b_cs) = (v.x.add(image * s.c * pixels), pixels as i64, 1);
+            }
+            gemm(context, &g)
+        };
+        if status != 0 {
+            return status;
+        }
+    }
+    0
+}
+
+/// A convolution.
+///
+/// # Safety
+/// The arrays are as large as the sizes say, and the output overlaps only the residual.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2dF32) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = &*conv;
+            let Some(s) = Sizes::of(v) else {
+                let text = "rx_conv2d_f32: sizes that are no convolution";
+                return context.fail(Status::Argument, text);
+            };
+            if s.n * s.o * s.oh * s.ow == 0 {
+                return 0;
+            }
+            let way = s.way();
+            if way == Way::Depthwise {
+                return depthwise::run(context, v, &s);
+            }
+            let mut packed = std::ptr::null_mut();
+            if v.weight_packed.is_null() {
+                packed = rx_scratch_alloc(context, (s.packed() * 4) as u64).cast::<f32>();
+                if packed.is_null() {
+                    return context.status;
+                }
+                s.pack(v.weight, packed);
+            }
+            let weight = if packed.is_null() {
+                v.weight_packed
+            } else {
+                packed
+            };
+            let status = match way {
+                Way::Pointwise => pointwise(context, v, &s, weight),
+                _ => unfold_all(context, v, &s, weight),
+            };
+            rx_scratch_free(context, packed.cast());
+            status
+        }
+    })
+}
+
+/// Floats of the packed weight; 0 when this convolution packs nothing.
+///
+/// # Safety
+/// `conv` is a descriptor; only its sizes are read.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i64 {
+    // SAFETY: the caller's promise.
+    Sizes::of(unsafe { &*conv }).map_or(0, |s| s.packed() as i64)
+}
+
+/// Packs the weight.
+///
+/// # Safety
+/// `conv`'s weight has the sizes it says, `out` has room for what [`rx_conv2d_f32_pack_size`] says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_f32_pack(conv: *const RxConv2dF32, out: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(s) = Sizes::of(&*conv).filter(|s| s.packed() > 0) {
+            s.pack((*conv).weight, out);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Element-wise functions by number, for what has no vector kernel and for float64.
+
+use crate::kernels::vmath;
+
+/// A function of one or two numbers; numbered as in the C header.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)] // The names are the functions'.
+pub enum Math {
+    Exp,
+    Log,
+    Log2,
+    Log10,
+    Log1p,
+    Expm1,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Asinh,
+    Acosh,
+    Atanh,
+    Erf,
+    Sigmoid,
+    Sqrt,
+    Rsqrt,
+    Cbrt,
+    Round,
+    Rint,
+    Pow,
+    Atan2,
+    Fmod,
+    Hypot,
+}
+
+impl Math {
+    /// All functions, in the order of their numbers.
+    pub const ALL: [Self; 29] = [
+        Self::Exp,
+        Self::Log,
+        Self::Log2,
+        Self::Log10,
+        Self::Log1p,
+        Self::Expm1,
+        Self::Sin,
+        Self::Cos,
+        Self::Tan,
+        Self::Asin,
+        Self::Acos,
+        Self::Atan,
+        Self::Sinh,
+        Self::Cosh,
+        Self::Tanh,
+        Self::Asinh,
+        Self::Acosh,
+        Self::Atanh,
+        Self::Erf,
+        Self::Sigmoid,
+        Self::Sqrt,
+        Self::Rsqrt,
+        Self::Cbrt,
+        Self::Round,
+        Self::Rint,
+        Self::Pow,
+        Self::Atan2,
+        Self::Fmod,
+        Self::Hypot,
+    ];
+
+    /// The function of a number; `None` for other numbers.
+    pub fn of(number: i32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Reads a second argument.
+    pub fn binary(self) -> bool {
+        self as i32 >= Self::Pow as i32
+    }
+}
+
+macro_rules! by_number {
+    ($name:ident, $t:ty, $($one:ident => $unary:path),*; $($two:ident => $binary:path),*) => {
+        fn $name(math: Math, x: $t, y: $t) -> $t {
+            match math {
+                $(Math::$one => $unary(x),)*
+                $(Math::$two => $binary(x, y),)*
+                Math::Sigmoid => {
+                    let e = $name(Math::Exp, -x.abs(), 0.0);
+                    (if x < 0.0 { e } else { 1.0 }) / (1.0 + e)
+                }
+                Math::Rsqrt => 1.0 / x.sqrt(),
+                Math::Fmod => x % y,
+            }
+        }
+    };
+}
+
+by_number!(single, f32,
+    Exp => libm::expf, Log => libm::logf, Log2 => libm::log2f, Log10 => libm::log10f,
+    Log1p => libm::log1pf, Expm1 => libm::expm1f, Sin => libm::sinf, Cos => libm::cosf,
+    Tan => libm::tanf, Asin => libm::asinf, Acos => libm::acosf, Atan => libm::atanf,
+    Sinh => libm::sinhf, Cosh => libm::coshf, Tanh => libm::tanhf, Asinh => libm::asinhf,
+    Acosh => libm::acoshf, Atanh => libm::atanhf, Erf => libm::erff, Sqrt => f32::sqrt,
+    Cbrt => libm::cbrtf, Round => f32::round, Rint => f32::round_ties_even;
+    Pow => libm::powf, Atan2 => libm::atan2f, Hypot => libm::hypotf
+);
+by_number!(double, f64,
+    Exp => libm::exp, Log => libm::log, Log2 => libm::log2, Log10 => libm::log10,
+    Log1p => libm::log1p, Expm1 => libm::expm1, Sin => libm::sin, Cos => libm::cos,
+    Tan => libm::tan, Asin => libm::asin, Acos => libm::acos, Atan => libm::atan,
+    Sinh => libm::sinh, Cosh => libm::cosh, Tanh => libm::tanh, Asinh => libm::asinh,
+    Acosh => libm::acosh, Atanh => libm::atanh, Erf => libm::erf, Sqrt => f64::sqrt,
+    Cbrt => libm::cbrt, Round => f64::round, Rint => f64::round_ties_even;
+    Pow => libm::pow, Atan2 => libm::atan2, Hypot => libm::hypot
+);
+
+/// One function value; NaN for an unknown number.
+#[unsafe(no_mangle)]
+pub extern "C" fn rx_math_f32(function: i32, x: f32, y: f32) -> f32 {
+    Math::of(function).map_or(f32::NAN, |f| single(f, x, y))
+}
+
+/// One function value; NaN for an unknown number.
+#[unsafe(no_mangle)]
+pub extern "C" fn rx_math_f64(function: i32, x: f64, y: f64) -> f64 {
+    Math::of(function).map_or(f64::NAN, |f| double(f, x, y))
+}
+
+/// A function over a strip.
+///
+/// # Safety
+/// `x` and `z`, and for functions of two arguments `y`, have `n` elements; `z` is one of the
+/// others or overlaps none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_vmath_f32(
+    function: i32,
+    n: i64,
+    x: *const f32,
+    y: *const f32,
+    z: *mut f32,
+) {
+    let Some(math) = Math::of(function) else {
+        return;
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match math {
+            Math::Exp => vmath::rx_vexp_f32(n, x, z),
+            Math::Log => vmath::rx_vlog_f32(n, x, z),
+            Math::Tanh => vmath::rx_vtanh_f32(n, x, z),
+            Math::Erf => vmath::rx_verf_f32(n, x, z),
+            Math::Sigmoid => vmath::rx_vsigmoid_f32(n, x, z),
+            Math::Sqrt => vmath::rx_vsqrt_f32(n, x, z),
+            Math::Rsqrt => vmath::rx_vrsqrt_f32(n, x, z),
+            Math::Sin => vmath::rx_vsin_f32(n, x, z),
+            Math::Cos => vmath::rx_vcos_f32(n, x, z),
+            Math::Pow => vmath::rx_vpow_f32(n, x, y, z),
+            _ => {
+                for i in 0..n.max(0) as usize {
+                    let second = if math.binary() { *y.add(i) } else { 0.0 };
+                    *z.add(i) = single(math, *x.add(i), second);
+                }
+            }
+        }
+    }
+}
+
+/// A function over a strip of float64.
+///
+/// # Safety
+/// As [`rx_vmath_f32`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_vmath_f64(
+    function: i32,
+    n: i64,
+    x: *const f64,
+    y: *const f64,
+    z: *mut f64,
+) {
+    let Some(math) = Math::of(function) else {
+        return;
+    };
+    for i in 0..n.max(0) as usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let second = if math.binary() { *y.add(i) } else { 0.0 };
+            *z.add(i) = double(math, *x.add(i), second);
+        }
+    }
+}

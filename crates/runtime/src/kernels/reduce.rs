@@ -1,0 +1,291 @@
+//! Reductions along an axis, with the rounding error of a tree of additions.
+//!
+//! Elements are combined in blocks of [`BLOCK`], and the blocks pairwise, as the bits of a binary
+//! counter carry: the error grows with the logarithm of the length, and no memory is needed.
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+
+/// Vectors (or rows) that are combined one after another.
+const BLOCK: usize = 64;
+/// Elements one thread should at least handle.
+const GRAIN: usize = 32 << 10;
+
+/// What is computed; numbered as in the C header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Op {
+    Sum,
+    Mean,
+    Max,
+    Min,
+    Prod,
+    SumSq,
+}
+
+impl Op {
+    fn of(number: i32) -> Option<Self> {
+        let all = [
+            Self::Sum,
+            Self::Mean,
+            Self::Max,
+            Self::Min,
+            Self::Prod,
+            Self::SumSq,
+        ];
+        all.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// The neutral element.
+    fn start(self) -> f32 {
+        match self {
+            Self::Sum | Self::Mean | Self::SumSq => 0.0,
+            Self::Max => f32::NEG_INFINITY,
+            Self::Min => f32::INFINITY,
+            Self::Prod => 1.0,
+        }
+    }
+
+    /// Combines two partial results; NaN stays.
+    #[inline(always)]
+    unsafe fn both<S: Simd>(self, a: S, b: S) -> S {
+        // SAFETY: the callers' promise.
+        unsafe {
+            match self {
+                Self::Sum | Self::Mean | Self::SumSq => a.add(b),
+                Self::Max => S::select(b.eq(b), b.max(a), b),
+                Self::Min => S::select(b.eq(b), b.min(a), b),
+                Self::Prod => a.mul(b),
+            }
+        }
+    }
+
+    /// Takes one more element.
+    #[inline(always)]
+    unsafe fn one<S: Simd>(self, acc: S, x: S) -> S {
+        // SAFETY: the callers' promise.
+        unsafe {
+            if self == Self::SumSq {
+                x.fma(x, acc)
+            } else {
+                self.both(acc, x)
+            }
+        }
+    }
+
+    fn both_scalar(self, a: f32, b: f32) -> f32 {
+        match self {
+            Self::Sum | Self::Mean | Self::SumSq => a + b,
+            Self::Max if a.is_nan() || a > b => a,
+            Self::Min if a.is_nan() || a < b => a,
+            Self::Max | Self::Min => b,
+            Self::Prod => a * b,
+        }
+    }
+}
+
+/// Partial results of 2^i blocks each, as the bits of a counter.
+struct Counter<T> {
+    slots: [T; 48],
+    blocks: usize,
+}
+
+impl<T: Copy> Counter<T> {
+    #[inline(always)]
+    fn new(start: T) -> Self {
+        Self {
+            slots: [start; 48],
+            blocks: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, mut value: T, both: impl Fn(T, T) -> T) {
+        let mut bit = 0;
+        while self.blocks >> bit & 1 == 1 {
+            value = both(self.slots[bit], value);
+            bit += 1;
+        }
+        self.slots[bit] = value;
+        self.blocks += 1;
+    }
+
+    #[inline(always)]
+    fn total(self, start: T, both: impl Fn(T, T) -> T) -> T {
+        let mut total = start;
+        for (bit, slot) in self.slots.into_iter().enumerate() {
+            if self.blocks >> bit & 1 == 1 {
+                total = both(slot, total);
+            }
+        }
+        total
+    }
+}
+
+/// A whole contiguous line.
+#[inline(always)]
+unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let start = S::splat(op.start());
+        let both = |a: S, b: S| op.both(a, b);
+        let mut counter = Counter::new(start);
+        let mut i = 0;
+        // Four chains of additions run side by side within a block.
+        while i + 4 * S::LANES <= n {
+            let mut acc = [start; 4];
+            let steps = ((n - i) / (4 * S::LANES)).min(BLOCK / 4);
+            for _ in 0..steps {
+                for (v, acc) in acc.iter_mut().enumerate() {
+                    *acc = op.one(*acc, S::load(x.add(i + v * S::LANES)));
+                }
+                i += 4 * S::LANES;
+            }
+            counter.push(both(both(acc[0], acc[1]), both(acc[2], acc[3])), both);
+        }
+        let mut lanes = [op.start(); 16];
+        counter.total(start, both).store(lanes.as_mut_ptr());
+        let mut width = S::LANES;
+        while width > 1 {
+            width /= 2;
+            for lane in 0..width {
+                lanes[lane] = op.both_scalar(lanes[lane], lanes[lane + width]);
+            }
+        }
+        let mut rest = op.start();
+        while i < n {
+            let x = *x.add(i);
+            rest = op.both_scalar(rest, if op == Op::SumSq { x * x } else { x });
+            i += 1;
+        }
+        op.both_scalar(lanes[0], rest)
+    }
+}
+
+/// A strip of at most `LANES` columns, along the axis.
+#[inline(always)]
+unsafe fn strip<S: Simd>(op: Op, axis: usize, step: usize, x: *const f32, columns: usize) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let start = S::splat(op.start());
+        let both = |a: S, b: S| op.both(a, b);
+        let mut counter = Counter::new(start);
+        let mut i = 0;
+        while i < axis {
+            let end = (i + BLOCK).min(axis);
+            let mut acc = start;
+            while i < end {
+                let at = x.add(i * step);
+                let v = if columns == S::LANES {
+                    S::load(at)
+                } else {
+                    S::load_part(at, columns)
+                };
+                acc = op.one(acc, v);
+                i += 1;
+            }
+            counter.push(acc, both);
+        }
+        counter.total(start, both)
+    }
+}
+
+/// Sizes of a reduction.
+#[derive(Clone, Copy)]
+struct Reduction {
+    op: Op,
+    axis: usize,
+    inner: usize,
+}
+
+#[inline(always)]
+unsafe fn part<S: Simd>(r: Reduction, pieces: std::ops::Range<usize>, x: *const f32, y: *mut f32) {
+    let Reduction { op, axis, inner } = r;
+    let scale = if op == Op::Mean {
+        1.0 / axis as f32
+    } else {
+        1.0
+    };
+    // SAFETY: the callers' promise.
+    unsafe {
+        if inner == 1 {
+            for i in pieces {
+                let total = line::<S>(op, axis, x.add(i * axis));
+                *y.add(i) = if op == Op::Mean {
+                    total / axis as f32
+                } else {
+                    total
+                };
+            }
+            return;
+        }
+        let strips = inner.div_ceil(COLUMNS);
+        for piece in pieces {
+            let (outer, first) = (piece / strips, piece % strips * COLUMNS);
+            let end = (first + COLUMNS).min(inner);
+            let mut column = first;
+            while column < end {
+                let n = (end - column).min(S::LANES);
+                let total = strip::<S>(op, axis, inner, x.add(outer * axis * inner + column), n);
+                total
+                    .mul(S::splat(scale))
+                    .store_part(y.add(outer * inner + column), n);
+                column += n;
+            }
+        }
+    }
+}
+
+/// Columns that are one piece of work.
+const COLUMNS: usize = 64;
+
+/// Reduces the middle axis.
+///
+/// # Safety
+/// `x` has `outer * axis * inner` elements, `y` `outer * inner`; they do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_reduce_f32(
+    ctx: *mut RxContext,
+    op: i32,
+    outer: i64,
+    axis: i64,
+    inner: i64,
+    x: *const f32,
+    y: *mut f32,
+) -> i32 {
+    guard(ctx, |context| {
+        let Some(op) = Op::of(op) else {
+            return context.fail(
+                Status::Argument,
+                &format!("rx_reduce_f32: no operation {op}"),
+            );
+        };
+        let [outer, axis, inner] = [outer, axis, inner].map(|n| n.max(0) as usize);
+        if outer == 0 || inner == 0 {
+            return 0;
+        }
+        let r = Reduction { op, axis, inner };
+        let (pieces, columns) = if inner == 1 {
+            (outer, 1)
+        } else {
+            (outer * inner.div_ceil(COLUMNS), COLUMNS)
+        };
+        let grain = (GRAIN / (axis * columns).max(1)).max(1);
+        // SAFETY: the caller's promise; pieces write different elements.
+        let shared = unsafe { Share::new((x, y, r)) };
+        context.pool.each(pieces, grain, |begin, end, _| {
+            let &(x, y, r) = shared.get();
+            let pieces = begin..end;
+            // SAFETY: as above.
+            unsafe {
+                dispatch!(part(
+                    r: Reduction,
+                    pieces: std::ops::Range<usize>,
+                    x: *const f32,
+                    y: *mut f32,
+                ));
+            }
+        });
+        0
+    })
+}

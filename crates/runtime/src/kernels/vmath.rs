@@ -1,0 +1,322 @@
+//! Elementary functions over strips.
+//!
+//! Each is a range reduction and a polynomial in float32; the error bounds that the C header
+//! states are checked in `tests/vmath.rs` against float64.
+
+use crate::kernels::simd::{Simd, dispatch};
+
+#[inline(always)]
+unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
+    // SAFETY: the callers' promise: the instruction set is enabled.
+    unsafe {
+        let mut sum = S::splat(coefficients[0]);
+        for &c in &coefficients[1..] {
+            sum = sum.fma(x, S::splat(c));
+        }
+        sum
+    }
+}
+
+/// `e^x`. The argument is `n ln 2 + r`, with a polynomial for `e^r`.
+///
+/// # Safety
+/// The instruction set of `S` is enabled.
+#[inline(always)]
+pub unsafe fn exp<S: Simd>(x: S) -> S {
+    const LOG2E: f32 = std::f32::consts::LOG2_E;
+    // ln 2 in two parts, the first short enough that its products with n are exact.
+    const LN2_HI: f32 = 0.693_359_375;
+    const LN2_LO: f32 = -2.121_944_4e-4;
+    // SAFETY: the caller's promise.
+    unsafe {
+        // The operand order lets NaN through.
+        let clamped = S::splat(89.0).min(S::splat(-88.0).max(x));
+        let n = clamped.mul(S::splat(LOG2E)).round();
+        let r = n.fma(S::splat(-LN2_HI), clamped);
+        let r = n.fma(S::splat(-LN2_LO), r);
+        let p = poly(
+            r,
+            &[
+                1.985_276_2e-4,
+                1.393_043_6e-3,
+                8.333_361e-3,
+                4.166_648_5e-2,
+                0.166_666_67,
+                0.5,
+            ],
+        );
+        let y = p.fma(r.mul(r), r).add(S::splat(1.0)).scale(n);
+        // The least argument whose result is a normal number.
+        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
+    }
+}
+
+/// `ln x`. The argument is `m 2^e`, with a polynomial for `ln m` near 1.
+///
+/// # Safety
+/// The instruction set of `S` is enabled.
+#[inline(always)]
+pub unsafe fn log<S: Simd>(x: S) -> S {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let tiny = x.lt(S::splat(f32::MIN_POSITIVE));
+        let scaled = S::select(tiny, x.mul(S::splat(8_388_608.0)), x);
+        let (m, e) = scaled.split();
+        let e = S::select(tiny, e.sub(S::splat(23.0)), e);
+        let f = m.sub(S::splat(1.0));
+        let z = f.mul(f);
+        let p = poly(
+            f,
+            &[
+                7.037_683_6e-2,
+                -1.151_461e-1,
+                1.167_699_9e-1,
+                -1.242_014_1e-1,
+                1.424_932_3e-1,
+                -1.666_805_8e-1,
+                2.000_071_5e-1,
+                -2.499_999_4e-1,
+                3.333_333_1e-1,
+            ],
+        );
+        let y = p.mul(f).mul(z);
+        let y = e.fma(S::splat(-2.121_944_4e-4), y);
+        let y = z.fma(S::splat(-0.5), y);
+        let y = e.fma(S::splat(0.693_359_375), f.add(y));
+        let zero = S::splat(0.0);
+        let y = S::select(x.eq(zero), S::splat(f32::NEG_INFINITY), y);
+        let y = S::select(x.lt(zero), S::splat(f32::NAN), y);
+        let y = S::select(x.eq(S::splat(f32::INFINITY)), x, y);
+        S::select(x.eq(x), y, x)
+    }
+}
+
+/// `tanh x`.
+///
+/// # Safety
+/// The instruction set of `S` is enabled.
+#[inline(always)]
+pub unsafe fn tanh<S: Simd>(x: S) -> S {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let a = x.abs();
+        let z = x.mul(x);
+        let p = poly(
+            z,
+            &[
+                -5.704_988_7e-3,
+                2.063_908_9e-2,
+                -5.373_971_6e-2,
+                1.333_144_2e-1,
+                -3.333_328_2e-1,
+            ],
+        );
+        let small = p.mul(z).fma(x, x);
+        let one = S::splat(1.0);
+        let e = exp(a.add(a));
+        let large = one.sub(S::splat(2.0).div(e.add(one))).copysign(x);
+        let y = S::select(a.lt(S::splat(0.625)), small, large);
+        S::select(x.eq(x), y, x)
+    }
+}
+
+/// `1 / (1 + e^-x)`, from the side where nothing cancels.
+///
+/// # Safety
+/// The instruction set of `S` is enabled.
+#[inline(always)]
+pub unsafe fn sigmoid<S: Simd>(x: S) -> S {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let zero = S::splat(0.0);
+        let e = exp(zero.sub(x.abs()));
+        let one = S::splat(1.0);
+        let top = S::select(x.lt(zero), e, one);
+        top.div(one.add(e))
+    }
+}
+
+/// The error function: a polynomial up to 1, from there `1 - e^p(x)` with `p` near `ln erfc`.
+///
+/// # Safety
+/// The instruction set of `S` is enabled.
+#[inline(always)]
+pub unsafe fn erf<S: Simd>(x: S) -> S {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let a = x.abs();
+        let z = x.mul(x);
+        let p = poly(
+            z,
+            &[
+                7.875_875e-5,
+                -8.016_864_3e-4,
+                5.189_087_4e-3,
+                -2.685_421_2e-2,
+                1.128_359_5e-1,
+                -3.761_262_7e-1,
+                1.283_791_66e-1,
+            ],
+        );
+        // The leading coefficient is 1 more, so that the sum is rounded once at x.
+        let small = p.fma(x, x);
+        let t = S::splat(4.0).min(a).sub(S::splat(2.5));
+        let p = poly(
+            t,
+            &[
+                1.642_679e-6,
+                -1.331_120_6e-5,
+                7.726_235_4e-5,
+                -4.201_345e-4,
+                2.165_350_4e-3,
+                -1.085_853_2e-2,
+                -0.943_893_73,
+                -5.352_680_7,
+                -7.806_815_3,
+            ],
+        );
+        let large = S::splat(1.0).sub(exp(p)).copysign(x);
+        let y = S::select(a.lt(S::splat(1.0)), small, large);
+        S::select(x.eq(x), y, x)
+    }
+}
+
+/// `x/2 (1 + erf(x / √2))`.
+///
+/// # Safety
+/// The instruction set of `S` is enabled.
+#[inline(always)]
+pub unsafe fn gelu<S: Simd>(x: S) -> S {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let e = erf(x.mul(S::splat(std::f32::consts::FRAC_1_SQRT_2)));
+        x.mul(S::splat(0.5)).mul(e.add(S::splat(1.0)))
+    }
+}
+
+#[inline(always)]
+unsafe fn sqrt<S: Simd>(x: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe { x.sqrt() }
+}
+
+#[inline(always)]
+unsafe fn rsqrt<S: Simd>(x: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe { S::splat(1.0).div(x.sqrt()) }
+}
+
+/// Sine, or cosine with `quarter` 1: the argument is `n π/2 + r`, and `n + quarter` says which of
+/// the two polynomials and which sign. Beyond the range, and without fused multiplication, which
+/// the reduction needs, the scalar function does it.
+#[inline(always)]
+unsafe fn sine<S: Simd>(x: S, quarter: f32, scalar: fn(f32) -> f32) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if !S::FUSED || !x.abs().all_lt(S::splat(65_536.0)) {
+            let mut lanes = [0.0f32; 16];
+            x.store(lanes.as_mut_ptr());
+            for lane in &mut lanes[..S::LANES] {
+                *lane = scalar(*lane);
+            }
+            return S::load(lanes.as_ptr());
+        }
+        let n = x.mul(S::splat(std::f32::consts::FRAC_2_PI)).round();
+        let r = n.fma(S::splat(-std::f32::consts::FRAC_PI_2), x);
+        let r = n.fma(S::splat(4.371_139e-8), r);
+        let r = n.fma(S::splat(1.715_124_5e-15), r);
+        let z = r.mul(r);
+        let p = poly(z, &[-1.951_529_6e-4, 8.332_161e-3, -0.166_666_55]);
+        let sin = p.mul(z).fma(r, r);
+        let p = poly(z, &[2.443_315_7e-5, -1.388_731_6e-3, 4.166_664_6e-2]);
+        let cos = p.mul(z).fma(z, z.fma(S::splat(-0.5), S::splat(1.0)));
+        // n + quarter modulo 4, in [-2, 2).
+        let q = n.add(S::splat(quarter));
+        let q = q.sub(q.mul(S::splat(0.25)).round().mul(S::splat(4.0)));
+        let odd = q.abs().eq(S::splat(1.0));
+        let y = S::select(odd, cos, sin);
+        // Quarters 0 and 1 keep the sign, 2 (or -2) and -1 (or 3) turn it.
+        let minus = S::splat(0.0).sub(y);
+        let keep = S::select(q.eq(S::splat(0.0)), y, minus);
+        S::select(q.eq(S::splat(1.0)), y, keep)
+    }
+}
+
+#[inline(always)]
+unsafe fn sin<S: Simd>(x: S) -> S {
+    // SAFETY: the callers' promise. Zero keeps its sign.
+    unsafe { S::select(x.eq(S::splat(0.0)), x, sine(x, 0.0, libm::sinf)) }
+}
+
+#[inline(always)]
+unsafe fn cos<S: Simd>(x: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe { sine(x, 1.0, libm::cosf) }
+}
+
+macro_rules! strips {
+    ($($(#[$doc:meta])* $name:ident = $function:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// Both have `n` elements, and are the same or do not overlap.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(n: i64, x: *const f32, y: *mut f32) {
+            #[inline(always)]
+            unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let mut i = 0;
+                    while i + S::LANES <= n {
+                        $function(S::load(x.add(i))).store(y.add(i));
+                        i += S::LANES;
+                    }
+                    if i < n {
+                        $function(S::load_part(x.add(i), n - i)).store_part(y.add(i), n - i);
+                    }
+                }
+            }
+            let n = n.max(0) as usize;
+            // SAFETY: the caller's promise.
+            unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32)) }
+        }
+    )*};
+}
+
+strips! {
+    /// Exponential.
+    rx_vexp_f32 = exp;
+    /// Natural logarithm.
+    rx_vlog_f32 = log;
+    /// Hyperbolic tangent.
+    rx_vtanh_f32 = tanh;
+    /// Error function.
+    rx_verf_f32 = erf;
+    /// Logistic function.
+    rx_vsigmoid_f32 = sigmoid;
+    /// Square root.
+    rx_vsqrt_f32 = sqrt;
+    /// Reciprocal square root.
+    rx_vrsqrt_f32 = rsqrt;
+    /// Sine.
+    rx_vsin_f32 = sin;
+    /// Cosine.
+    rx_vcos_f32 = cos;
+    /// Gaussian error linear unit.
+    rx_vgelu_f32 = gelu;
+}
+
+/// Power, element by element.
+///
+/// # Safety
+/// All have `n` elements; `z` is `x`, `y` or overlaps neither.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *mut f32) {
+    for i in 0..n.max(0) as usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (x, y) = (*x.add(i), *y.add(i));
+            *z.add(i) = if y == 2.0 { x * x } else { libm::powf(x, y) };
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The stated error bounds of the vector functions, against float64.
+
+mod common;
+
+use common::everywhere;
+use relax_runtime::kernels::math::{rx_vmath_f32, rx_vmath_f64};
+use relax_runtime::kernels::vmath::*;
+
+type Strip = unsafe extern "C" fn(i64, *const f32, *mut f32);
+
+fn apply(strip: Strip, x: &[f32]) -> Vec<f32> {
+    let mut y = vec![0.0f32; x.len()];
+    // SAFETY: both have as many elements.
+    unsafe { strip(x.len() as i64, x.as_ptr(), y.as_mut_ptr()) };
+    y
+}
+
+/// Distance of a result from the exact one, in units in the last place of the latter.
+fn ulps(found: f32, exact: f64) -> f64 {
+    let near = exact as f32;
+    if found == near || found.is_nan() && near.is_nan() {
+        return 0.0;
+    }
+    if !near.is_finite() || !found.is_finite() {
+        return f64::INFINITY;
+    }
+    if near.abs() < f32::MIN_POSITIVE && found == 0.0 {
+        return 0.0; // Subnormal results may be flushed.
+    }
+    let unit = f64::from(near.abs().max(f32::MIN_POSITIVE).next_up())
+        - f64::from(near.abs().max(f32::MIN_POSITIVE));
+    (f64::from(found) - exact).abs() / unit
+}
+
+/// Every 1009th float in a range of both signs, and the neighbourhoods of some numbers.
+fn samples(lo: f32, hi: f32) -> Vec<f32> {
+    let all = (0..u32::MAX / 1009).map(|i| f32::from_bits(i * 1009));
+    let near = [
+        0.0f32,
+        1.0,
+        -1.0,
+        0.625,
+        lo,
+        hi,
+        std::f32::consts::PI,
+        std::f32::consts::LN_2,
+    ];
+    let near = near
+        .into_iter()
+        .flat_map(|x| (-20..=20).map(move |d| f32::from_bits(x.to_bits().wrapping_add_signed(d))));
+    all.chain(near).filter(|x| *x >= lo && *x <= hi).collect()
+}
+
+fn check(name: &str, strip: Strip, exact: fn(f64) -> f64, bound: f64, lo: f32, hi: f32) {
+    everywhere(|ctx, isa| {
+        // SAFETY: a live context.
+        if unsafe { (*ctx).threads } != 1 {
+            return;
+        }
+        let x = samples(lo, hi);
+        let y = apply(strip, &x);
+        let mut worst = (0.0, 0.0f32, 0.0f32);
+        for (&x, &y) in x.iter().zip(&y) {
+            let error = ulps(y, exact(f64::from(x)));
+            if error > worst.0 {
+                worst = (error, x, y);
+            }
+        }
+        println!("{name} {isa:?}: {:.2} ulp at {}", worst.0, worst.1);
+        let (error, x, y) = worst;
+        assert!(
+            error <= bound,
+            "{name} {isa:?}: {error} ulp at {x:?}: {y:?}, not {:?}",
+            exact(f64::from(x))
+        );
+    });
+}
+
+#[test]
+fn errors_are_within_the_stated_bounds() {
+    let inf = f32::INFINITY;
+    check("exp", rx_vexp_f32, libm::exp, 1.5, -inf, inf);
+    check("log", rx_vlog_f32, libm::log, 1.5, 0.0, inf);
+    check("tanh", rx_vtanh_f32, libm::tanh, 3.0, -inf, inf);
+    check("erf", rx_verf_f32, libm::erf, 3.0, -inf, inf);
+    check(
+        "sigmoid",
+        rx_vsigmoid_f32,
+        |x| 1.0 / (1.0 + libm::exp(-x)),
+        3.0,
+        -inf,
+        inf,
+    );
+    check("sqrt", rx_vsqrt_f32, libm::sqrt, 0.5, 0.0, inf);
+    check("rsqrt", rx_vrsqrt_f32, |x| 1.0 / x.sqrt(), 1.5, 1e-37, inf);
+    check("sin", rx_vsin_f32, libm::sin, 2.0, -1e6, 1e6);
+    check("cos", rx_vcos_f32, libm::cos, 2.0, -1e6, 1e6);
+}
+
+#[test]
+fn special_values_are_those_of_c() {
+    everywhere(|_, isa| {
+        let nan = f32::NAN;
+        let inf = f32::INFINITY;
+        let x = [nan, inf, -inf, 0.0, -0.0, -1.0, 1e-40];
+        let strips: [(Strip, fn(f32) -> f32, &str); 6] = [
+            (rx_vexp_f32, libm::expf, "exp"),
+            (rx_vlog_f32, libm::logf, "log"),
+            (rx_vtanh_f32, libm::tanhf, "tanh"),
+            (rx_verf_f32, libm::erff, "erf"),
+            (rx_vsin_f32, libm::sinf, "sin"),
+            (rx_vcos_f32, libm::cosf, "cos"),
+        ];
+        for (strip, exact, name) in strips {
+            for (x, y) in x.iter().zip(apply(strip, &x)) {
+                let wanted = exact(*x);
+                let same = y.is_nan() && wanted.is_nan()
+                    || y == wanted && y.is_sign_negative() == wanted.is_sign_negative()
+                    || (y - wanted).abs() <= 1e-6 * wanted.abs();
+                assert!(same, "{name}({x}) is {y}, not {wanted} ({isa:?})");
+            }
+        }
+        let y = apply(rx_vsigmoid_f32, &[nan, inf, -inf, 0.0]);
+        assert!(y[0].is_nan() && y[1..] == [1.0, 0.0, 0.5]);
+        let y = apply(rx_vgelu_f32, &[0.0, 1.0, -1.0, 10.0]);
+        common::close("gelu", &y, &[0.0, 0.841_344_7, -0.158_655_26, 10.0], 1e-6);
+    });
+}
+
+#[test]
+fn strips_of_any_length_touch_nothing_else() {
+    everywhere(|_, _| {
+        for n in 0..70 {
+            let x = vec![0.5f32; n + 1];
+            let mut y = vec![7.0f32; n + 1];
+            // SAFETY: one more element than is touched.
+            unsafe { rx_vexp_f32(n as i64, x.as_ptr(), y.as_mut_ptr()) };
+            assert!(y[..n].iter().all(|y| (y - 1.648_721_3).abs() < 1e-6));
+            assert_eq!(y[n], 7.0);
+        }
+    });
+}
+
+#[test]
+fn functions_by_number_agree_with_float64() {
+    let x: Vec<f64> = (1..200).map(|i| f64::from(i) / 201.0).collect();
+    let y: Vec<f64> = x.iter().map(|x| 2.5 - x).collect();
+    let (xs, ys): (Vec<f32>, Vec<f32>) = x
+        .iter()
+        .zip(&y)
+        .map(|(x, y)| (*x as f32, *y as f32))
+        .unzip();
+    for function in 0..29 {
+        let (mut z, mut zs) = (vec![0.0f64; x.len()], vec![0.0f32; x.len()]);
+        let n = x.len() as i64;
+        // SAFETY: all have as many elements.
+        unsafe {
+            rx_vmath_f64(function, n, x.as_ptr(), y.as_ptr(), z.as_mut_ptr());
+            rx_vmath_f32(function, n, xs.as_ptr(), ys.as_ptr(), zs.as_mut_ptr());
+        }
+        if function == 16 {
+            continue; // acosh is defined from 1 on.
+        }
+        for (z, zs) in z.iter().zip(&zs) {
+            assert!(
+                (z - f64::from(*zs)).abs() < 2e-5 * z.abs().max(1.0),
+                "{function}: {z} {zs}"
+            );
+        }
+    }
+    // Spot checks, so that the numbers mean what the header says.
+    let one = |f, x, y| relax_runtime::kernels::math::rx_math_f64(f, x, y);
+    assert_eq!(one(2, 8.0, 0.0), 3.0);
+    assert_eq!([one(10, 1.0, 0.0), one(16, 1.0, 0.0)], [0.0, 0.0]);
+    assert_eq!(one(22, 27.0, 0.0), 3.0);
+    assert_eq!([one(23, 2.5, 0.0), one(24, 2.5, 0.0)], [3.0, 2.0]);
+    assert_eq!(
+        [one(25, 2.0, 10.0), one(27, 7.5, 2.0), one(28, 3.0, 4.0)],
+        [1024.0, 1.5, 5.0]
+    );
+    assert!(one(29, 1.0, 1.0).is_nan() && one(-1, 1.0, 1.0).is_nan());
+}
