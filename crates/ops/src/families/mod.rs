@@ -42,6 +42,8 @@ mod shapes;
 mod slice;
 mod sort;
 mod sparse;
+mod vision_nms;
+mod sorting;
 pub mod util;
 pub mod util_te;
 
@@ -86,6 +88,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     slice::OPS,
     sort::OPS,
     sparse::OPS,
+    vision_nms::OPS,
 ];
 
 /// Type relations that the text knows by name, for `where` clauses.
