@@ -42,7 +42,10 @@ mod shapes;
 mod slice;
 mod sort;
 mod sparse;
+mod vision_roi;
+mod vision_detect;
 mod vision_nms;
+mod vision_proposal;
 mod sorting;
 pub mod util;
 pub mod util_te;
@@ -88,7 +91,10 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     slice::OPS,
     sort::OPS,
     sparse::OPS,
+    vision_roi::OPS,
+    vision_detect::OPS,
     vision_nms::OPS,
+    vision_proposal::OPS,
 ];
 
 /// Type relations that the text knows by name, for `where` clauses.
