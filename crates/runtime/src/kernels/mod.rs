@@ -4,6 +4,7 @@ pub mod conv;
 pub mod convert;
 pub mod gemm;
 pub mod math;
+mod padded;
 pub mod pool2d;
 pub mod reduce;
 pub mod rows;

@@ -1,8 +1,10 @@
 //! Two-dimensional pooling of float32.
 
 use crate::context::{RxContext, Status, guard};
+use crate::kernels::padded::{Padded, Window};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
 /// Elements one thread should at least handle.
 const GRAIN: usize = 16 << 10;
@@ -64,73 +66,159 @@ fn inside(start: i64, step: i64, count: i64, size: i64) -> (i64, i64) {
     (first.min(end), end)
 }
 
-/// One output row of one image (channels last) or channel.
+impl RxPool2dF32 {
+    fn window(&self) -> Window {
+        let pair = |a: i64, b: i64| (a.max(0) as usize, b.max(0) as usize);
+        Window {
+            image: pair(self.h, self.w),
+            output: pair(self.oh, self.ow),
+            window: pair(self.kh, self.kw),
+            stride: pair(self.stride_h, self.stride_w),
+            dilation: pair(self.dilation_h, self.dilation_w),
+            pad: (self.pad_t as isize, self.pad_l as isize),
+        }
+    }
+
+    /// The neutral element.
+    fn start(&self) -> f32 {
+        if self.op == 0 { f32::NEG_INFINITY } else { 0.0 }
+    }
+}
+
+/// Takes one more element; NaN stays.
 #[inline(always)]
-unsafe fn row<S: Simd>(p: &RxPool2dF32, plane: i64, oy: i64) {
-    // With channels last, vectors run over channels; else elements are single.
-    let width = if p.layout == 1 { p.c } else { 1 } as usize;
+unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if max {
+            S::select(x.eq(x), x.max(acc), x)
+        } else {
+            acc.add(x)
+        }
+    }
+}
+
+/// One channel: vectors run along the output's rows, over a padded copy.
+#[inline(always)]
+unsafe fn channel<S: Simd>(p: &RxPool2dF32, plane: i64, room: *mut f32) {
+    let padded = Padded::of(p.window());
+    let (oh, ow) = (p.oh as usize, p.ow as usize);
+    let (kh, kw) = (p.kh.max(0) as usize, p.kw.max(0) as usize);
+    // SAFETY: the callers' promise; `room` has the padded channel's size.
+    unsafe {
+        padded.fill::<S>(p.x.add(plane as usize * (p.h * p.w) as usize), room);
+        for oy in 0..oh {
+            let y = p.y.add((plane as usize * oh + oy) * ow);
+            let from = room.add(oy * p.stride_h as usize * padded.row);
+            let mut ox = 0;
+            while ox < ow {
+                let mut acc = [S::splat(p.start()); 2];
+                for ky in 0..kh {
+                    for kx in 0..kw {
+                        let at = from.add(padded.tap(ky, kx) + ox);
+                        acc[0] = take(p.op == 0, acc[0], S::load(at));
+                        acc[1] = take(p.op == 0, acc[1], S::load(at.add(S::LANES)));
+                    }
+                }
+                for (v, acc) in acc.into_iter().enumerate() {
+                    let column = ox + v * S::LANES;
+                    if column < ow {
+                        let n = (ow - column).min(S::LANES);
+                        let mut x = acc;
+                        if p.op != 0 {
+                            let mut taps = [1.0f32; 16];
+                            for (lane, taps) in taps.iter_mut().enumerate().take(n) {
+                                *taps = p.taps(oy as i64, (column + lane) as i64) as f32;
+                            }
+                            x = x.div(S::load(taps.as_ptr()));
+                        }
+                        x.store_part(y.add(column), n);
+                    }
+                }
+                ox += 2 * S::LANES;
+            }
+        }
+    }
+}
+
+impl RxPool2dF32 {
+    /// What an average is divided by.
+    #[inline(always)]
+    fn taps(&self, oy: i64, ox: i64) -> i64 {
+        if self.op == 1 {
+            return (self.kh * self.kw).max(1);
+        }
+        let y0 = oy * self.stride_h - self.pad_t;
+        let x0 = ox * self.stride_w - self.pad_l;
+        let (top, bottom) = inside(y0, self.dilation_h, self.kh, self.h);
+        let (left, right) = inside(x0, self.dilation_w, self.kw, self.w);
+        ((bottom - top) * (right - left)).max(1)
+    }
+}
+
+/// One output row of an image with channels last: vectors run over channels.
+#[inline(always)]
+unsafe fn row<S: Simd>(p: &RxPool2dF32, image: i64, oy: i64) {
+    let width = p.c as usize;
     let y0 = oy * p.stride_h - p.pad_t;
     let (top, bottom) = inside(y0, p.dilation_h, p.kh, p.h);
     // SAFETY: the callers' promise; the window is cut to the image.
     unsafe {
-        let x = p.x.add(plane as usize * (p.h * p.w) as usize * width);
+        let x = p.x.add(image as usize * (p.h * p.w) as usize * width);
         let y =
-            p.y.add((plane * p.oh + oy) as usize * p.ow as usize * width);
+            p.y.add((image * p.oh + oy) as usize * p.ow as usize * width);
         for ox in 0..p.ow {
             let x0 = ox * p.stride_w - p.pad_l;
             let (left, right) = inside(x0, p.dilation_w, p.kw, p.w);
-            let taps = if p.op == 2 {
-                (bottom - top) * (right - left)
-            } else {
-                p.kh * p.kw
-            };
+            let taps = S::splat(p.taps(oy, ox) as f32);
             let to = y.add(ox as usize * width);
-            let at = |ky: i64, kx: i64| {
-                let place = (y0 + ky * p.dilation_h) * p.w + x0 + kx * p.dilation_w;
-                x.add(place as usize * width)
-            };
-            if width == 1 {
-                let start = if p.op == 0 { f32::NEG_INFINITY } else { 0.0 };
-                let mut acc = start;
-                for ky in top..bottom {
-                    for kx in left..right {
-                        let v = *at(ky, kx);
-                        acc = match p.op {
-                            0 if v > acc || v.is_nan() => v,
-                            0 => acc,
-                            _ => acc + v,
-                        };
-                    }
-                }
-                *to = if p.op == 0 {
-                    acc
-                } else {
-                    acc / taps.max(1) as f32
-                };
-                continue;
-            }
             let mut c = 0;
             while c < width {
                 let n = (width - c).min(S::LANES);
-                let mut acc = S::splat(if p.op == 0 { f32::NEG_INFINITY } else { 0.0 });
+                let mut acc = S::splat(p.start());
                 for ky in top..bottom {
                     for kx in left..right {
-                        let v = S::load_part(at(ky, kx).add(c), n);
-                        acc = if p.op == 0 {
-                            S::select(v.eq(v), v.max(acc), v)
-                        } else {
-                            acc.add(v)
-                        };
+                        let place = (y0 + ky * p.dilation_h) * p.w + x0 + kx * p.dilation_w;
+                        let v = S::load_part(x.add(place as usize * width + c), n);
+                        acc = take(p.op == 0, acc, v);
                     }
                 }
-                if p.op != 0 {
-                    acc = acc.div(S::splat(taps.max(1) as f32));
-                }
-                acc.store_part(to.add(c), n);
+                let result = if p.op == 0 { acc } else { acc.div(taps) };
+                result.store_part(to.add(c), n);
                 c += n;
             }
         }
     }
+}
+
+/// Pooling with channels first: a padded copy of a channel at a time.
+unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
+    let room = Padded::of(p.window()).floats().next_multiple_of(16);
+    let threads = context.pool.threads();
+    // SAFETY: the callers' promise; channels of the output are disjoint.
+    unsafe {
+        let scratch = rx_scratch_alloc(context, (room * threads * 4) as u64).cast::<f32>();
+        if scratch.is_null() {
+            return context.status;
+        }
+        for i in 0..room * threads {
+            *scratch.add(i) = p.start();
+        }
+        let shared = Share::new((p, scratch));
+        let work = (p.oh * p.ow * p.kh * p.kw).max(1) as usize;
+        let grain = (GRAIN * 8 / work).max(1);
+        context
+            .pool
+            .each((p.n * p.c) as usize, grain, |begin, end, worker| {
+                let &(p, scratch) = shared.get();
+                let room = scratch.add(worker * room);
+                for plane in begin as i64..end as i64 {
+                    dispatch!(channel(p: &RxPool2dF32, plane: i64, room: *mut f32));
+                }
+            });
+        rx_scratch_free(context, scratch.cast());
+    }
+    0
 }
 
 /// Pooling.
@@ -147,21 +235,22 @@ pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2
             if steps.iter().any(|&s| s < 1) || !matches!((p.layout, p.op), (0 | 1, 0..=2)) {
                 return context.fail(Status::Argument, "rx_pool2d_f32: sizes that are no pooling");
             }
-            let planes = if p.layout == 1 { p.n } else { p.n * p.c };
-            if planes <= 0 || p.oh <= 0 || p.ow <= 0 {
+            if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
                 return 0;
             }
-            let width = if p.layout == 1 { p.c } else { 1 };
-            let work = (p.ow * p.kh * p.kw * width).max(1) as usize;
+            if p.layout == 0 {
+                return channels_first(context, p);
+            }
+            let work = (p.ow * p.kh * p.kw * p.c).max(1) as usize;
             let shared = Share::new(p);
             context.pool.each(
-                (planes * p.oh) as usize,
+                (p.n * p.oh) as usize,
                 (GRAIN / work).max(1),
                 |begin, end, _| {
                     let p = *shared.get();
                     for i in begin as i64..end as i64 {
-                        let (plane, oy) = (i / p.oh, i % p.oh);
-                        dispatch!(row(p: &RxPool2dF32, plane: i64, oy: i64));
+                        let (image, oy) = (i / p.oh, i % p.oh);
+                        dispatch!(row(p: &RxPool2dF32, image: i64, oy: i64));
                     }
                 },
             );

@@ -162,26 +162,42 @@ unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
     }
 }
 
-/// A strip of at most `LANES` columns, along the axis.
+/// A strip of `NV` vectors of columns, of which `columns` are wanted, along the axis.
 #[inline(always)]
-unsafe fn strip<S: Simd>(op: Op, axis: usize, step: usize, x: *const f32, columns: usize) -> S {
+#[allow(clippy::needless_range_loop)] // Indices keep accumulators out of memory.
+unsafe fn strip<S: Simd, const NV: usize>(
+    op: Op,
+    axis: usize,
+    step: usize,
+    x: *const f32,
+    columns: usize,
+) -> [S; NV] {
     // SAFETY: the callers' promise.
     unsafe {
-        let start = S::splat(op.start());
-        let both = |a: S, b: S| op.both(a, b);
+        let start = [S::splat(op.start()); NV];
+        let both = |a: [S; NV], b: [S; NV]| {
+            let mut c = a;
+            for v in 0..NV {
+                c[v] = op.both(a[v], b[v]);
+            }
+            c
+        };
         let mut counter = Counter::new(start);
         let mut i = 0;
         while i < axis {
             let end = (i + BLOCK).min(axis);
             let mut acc = start;
             while i < end {
-                let at = x.add(i * step);
-                let v = if columns == S::LANES {
-                    S::load(at)
-                } else {
-                    S::load_part(at, columns)
-                };
-                acc = op.one(acc, v);
+                for v in 0..NV {
+                    let at = x.add(i * step + v * S::LANES);
+                    let n = columns - v * S::LANES;
+                    let x = if n >= S::LANES {
+                        S::load(at)
+                    } else {
+                        S::load_part(at, n)
+                    };
+                    acc[v] = op.one(acc[v], x);
+                }
                 i += 1;
             }
             counter.push(acc, both);
@@ -225,12 +241,23 @@ unsafe fn part<S: Simd>(r: Reduction, pieces: std::ops::Range<usize>, x: *const 
             let end = (first + COLUMNS).min(inner);
             let mut column = first;
             while column < end {
-                let n = (end - column).min(S::LANES);
-                let total = strip::<S>(op, axis, inner, x.add(outer * axis * inner + column), n);
-                total
-                    .mul(S::splat(scale))
-                    .store_part(y.add(outer * inner + column), n);
-                column += n;
+                let n = (end - column).min(4 * S::LANES);
+                let from = x.add(outer * axis * inner + column);
+                let to = y.add(outer * inner + column);
+                if n > 3 * S::LANES {
+                    let sums = strip::<S, 4>(op, axis, inner, from, n);
+                    for (v, sum) in sums.into_iter().enumerate() {
+                        let lane = v * S::LANES;
+                        let sum = sum.mul(S::splat(scale));
+                        sum.store_part(to.add(lane), (n - lane).min(S::LANES));
+                    }
+                    column += n;
+                } else {
+                    let n = n.min(S::LANES);
+                    let [sum] = strip::<S, 1>(op, axis, inner, from, n);
+                    sum.mul(S::splat(scale)).store_part(to, n);
+                    column += n;
+                }
             }
         }
     }

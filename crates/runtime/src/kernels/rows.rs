@@ -1,4 +1,5 @@
 //! Kernels over the rows of a matrix: softmax and layer normalisation.
+#![allow(clippy::needless_range_loop)] // Indices keep accumulators out of memory.
 
 use crate::context::{RxContext, guard};
 use crate::kernels::simd::{Simd, dispatch};
@@ -7,31 +8,6 @@ use crate::threads::Share;
 
 /// Elements one thread should at least handle.
 const GRAIN: usize = 16 << 10;
-
-/// Sums (or otherwise combines) four vectors at a time, so that additions overlap: calls `one`
-/// with a place, a vector count of lanes and an accumulator.
-#[inline(always)]
-unsafe fn fold<S: Simd>(
-    n: usize,
-    start: S,
-    one: impl Fn(usize, usize, S) -> S,
-    both: impl Fn(S, S) -> S,
-) -> S {
-    let mut acc = [start; 4];
-    let mut i = 0;
-    while i + 4 * S::LANES <= n {
-        for (v, acc) in acc.iter_mut().enumerate() {
-            *acc = one(i + v * S::LANES, S::LANES, *acc);
-        }
-        i += 4 * S::LANES;
-    }
-    while i < n {
-        let part = (n - i).min(S::LANES);
-        acc[0] = one(i, part, acc[0]);
-        i += part;
-    }
-    both(both(acc[0], acc[1]), both(acc[2], acc[3]))
-}
 
 #[inline(always)]
 unsafe fn load<S: Simd>(x: *const f32, i: usize, n: usize) -> S {
@@ -57,27 +33,53 @@ unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
     }
 }
 
+/// Adds four accumulators.
+#[inline(always)]
+unsafe fn total<S: Simd>(acc: [S; 4]) -> f32 {
+    // SAFETY: the callers' promise.
+    unsafe { acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum() }
+}
+
+/// The first `n` lanes of a vector, the others 0.
+#[inline(always)]
+unsafe fn only<S: Simd>(v: S, n: usize) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if n == S::LANES {
+            return v;
+        }
+        let mut lanes = [0.0f32; 16];
+        v.store_part(lanes.as_mut_ptr(), n);
+        S::load(lanes.as_ptr())
+    }
+}
+
 #[inline(always)]
 unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
-    // SAFETY: the callers' promise. Lanes beyond the row repeat its first element.
+    // SAFETY: the callers' promise.
     unsafe {
-        let first = S::splat(*x);
-        let max = fold::<S>(
-            n,
-            first,
-            |i, n, acc| {
-                if n == S::LANES {
-                    return S::load(x.add(i)).max(acc);
-                }
-                let mut lanes = [*x; 16];
-                std::ptr::copy_nonoverlapping(x.add(i), lanes.as_mut_ptr(), n);
-                S::load(lanes.as_ptr()).max(acc)
-            },
-            |a, b| a.max(b),
-        );
+        let mut acc = [S::splat(f32::NEG_INFINITY); 4];
+        let mut i = 0;
+        while i + 4 * S::LANES <= n {
+            for v in 0..4 {
+                acc[v] = S::load(x.add(i + v * S::LANES)).max(acc[v]);
+            }
+            i += 4 * S::LANES;
+        }
+        while i + S::LANES <= n {
+            acc[0] = S::load(x.add(i)).max(acc[0]);
+            i += S::LANES;
+        }
         let mut lanes = [0.0f32; 16];
-        max.store(lanes.as_mut_ptr());
-        lanes[..S::LANES].iter().copied().fold(lanes[0], f32::max)
+        acc[0]
+            .max(acc[1])
+            .max(acc[2].max(acc[3]))
+            .store(lanes.as_mut_ptr());
+        let max = lanes[..S::LANES]
+            .iter()
+            .copied()
+            .fold(f32::NEG_INFINITY, f32::max);
+        (i..n).map(|i| *x.add(i)).fold(max, f32::max)
     }
 }
 
@@ -88,27 +90,29 @@ unsafe fn softmax_row<S: Simd>(n: usize, x: *const f32, y: *mut f32, log: bool) 
     unsafe {
         let max = S::splat(largest::<S>(n, x));
         let zero = S::splat(0.0);
-        let sum = fold::<S>(
-            n,
-            zero,
-            |i, n, acc| {
-                let e = exp(load::<S>(x, i, n).sub(max));
-                if n == S::LANES {
-                    if !log {
-                        e.store(y.add(i));
-                    }
-                    return acc.add(e);
-                }
-                let mut lanes = [0.0f32; 16];
-                e.store_part(lanes.as_mut_ptr(), n);
+        let mut acc = [zero; 4];
+        let mut i = 0;
+        while i + 4 * S::LANES <= n {
+            for v in 0..4 {
+                let at = i + v * S::LANES;
+                let e = exp(S::load(x.add(at)).sub(max));
                 if !log {
-                    e.store_part(y.add(i), n);
+                    e.store(y.add(at));
                 }
-                acc.add(S::load(lanes.as_ptr()))
-            },
-            |a, b| a.add(b),
-        )
-        .sum();
+                acc[v] = acc[v].add(e);
+            }
+            i += 4 * S::LANES;
+        }
+        while i < n {
+            let part = (n - i).min(S::LANES);
+            let e = only(exp(load::<S>(x, i, part).sub(max)), part);
+            if !log {
+                store(e, y, i, part);
+            }
+            acc[0] = acc[0].add(e);
+            i += part;
+        }
+        let sum = total(acc);
         let (scale, shift) = if log {
             (S::splat(1.0), max.add(S::splat(libm::logf(sum))))
         } else {
@@ -221,26 +225,37 @@ unsafe fn norm_rows<S: Simd>(rows: std::ops::Range<usize>, x: *const f32, y: *mu
     unsafe {
         for row in rows {
             let (x, y) = (x.add(row * n), y.add(row * n));
-            let add = |a: S, b: S| a.add(b);
             let zero = S::splat(0.0);
-            let sum = fold(n, zero, |i, n, acc| acc.add(load(x, i, n)), add).sum();
-            let mean = S::splat(sum / n as f32);
-            let squares = fold(
-                n,
-                zero,
-                |i, n, acc| {
-                    let d = load::<S>(x, i, n).sub(mean);
-                    if n == S::LANES {
-                        return d.fma(d, acc);
-                    }
-                    let mut lanes = [0.0f32; 16];
-                    d.store_part(lanes.as_mut_ptr(), n);
-                    let d = S::load(lanes.as_ptr());
-                    d.fma(d, acc)
-                },
-                add,
-            )
-            .sum();
+            let mut acc = [zero; 4];
+            let mut i = 0;
+            while i + 4 * S::LANES <= n {
+                for v in 0..4 {
+                    acc[v] = acc[v].add(S::load(x.add(i + v * S::LANES)));
+                }
+                i += 4 * S::LANES;
+            }
+            while i < n {
+                let part = (n - i).min(S::LANES);
+                acc[0] = acc[0].add(load(x, i, part));
+                i += part;
+            }
+            let mean = S::splat(total(acc) / n as f32);
+            let mut acc = [zero; 4];
+            let mut i = 0;
+            while i + 4 * S::LANES <= n {
+                for v in 0..4 {
+                    let d = S::load(x.add(i + v * S::LANES)).sub(mean);
+                    acc[v] = d.fma(d, acc[v]);
+                }
+                i += 4 * S::LANES;
+            }
+            while i < n {
+                let part = (n - i).min(S::LANES);
+                let d = only(load::<S>(x, i, part).sub(mean), part);
+                acc[0] = d.fma(d, acc[0]);
+                i += part;
+            }
+            let squares = total(acc);
             let scale = S::splat(1.0 / (squares / n as f32 + norm.epsilon).sqrt());
             let mut i = 0;
             while i < n {

@@ -2,6 +2,8 @@
 
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
+use crate::kernels::gemm::epilogue::Target;
+use crate::kernels::padded::Padded;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
@@ -9,136 +11,109 @@ use crate::values::{rx_scratch_alloc, rx_scratch_free};
 /// Vectors of an output row that are summed together.
 const WIDE: usize = 4;
 
-/// A channel with its zeros around it, columns sorted by their remainder modulo the stride, so
-/// that neighbouring outputs read neighbouring inputs.
-#[derive(Clone, Copy)]
-struct Padded {
-    rows: usize,
-    /// Columns that are read.
-    columns: usize,
-    /// Floats of one remainder's part of a row.
-    phase: usize,
-    /// Floats of a row.
-    row: usize,
-}
-
-impl Padded {
-    fn of(s: &Sizes) -> Self {
-        let rows = (s.oh - 1) * s.sh + (s.kh.max(1) - 1) * s.dh + 1;
-        let columns = (s.ow - 1) * s.sw + (s.kw.max(1) - 1) * s.dw + 1;
-        // Vectors read past the end of the last row.
-        let phase = columns.div_ceil(s.sw) + 16;
-        Self {
-            rows,
-            columns,
-            phase,
-            row: phase * s.sw,
-        }
-    }
-
-    fn floats(&self) -> usize {
-        self.rows * self.row + 16 * WIDE
-    }
-
-    unsafe fn fill(&self, s: &Sizes, x: *const f32, out: *mut f32) {
-        // The columns that lie in the image.
-        let left = (-s.pl).max(0) as usize;
-        let first = s.pl.max(0) as usize;
-        let count =
-            s.w.saturating_sub(left)
-                .min(self.columns.saturating_sub(first));
-        // SAFETY: the callers' promise.
-        unsafe {
-            for i in 0..self.rows {
-                let to = out.add(i * self.row);
-                let y = i as isize - s.pt;
-                let inside = y >= 0 && (y as usize) < s.h && count > 0;
-                if !inside || s.sw != 1 {
-                    std::ptr::write_bytes(to, 0, self.row);
-                }
-                if !inside {
-                    continue;
-                }
-                let from = x.add(y as usize * s.w + left);
-                if s.sw == 1 {
-                    std::ptr::write_bytes(to, 0, first);
-                    std::ptr::copy_nonoverlapping(from, to.add(first), count);
-                    std::ptr::write_bytes(to.add(first + count), 0, self.row - first - count);
-                } else {
-                    for j in 0..count {
-                        let column = first + j;
-                        *to.add(column % s.sw * self.phase + column / s.sw) = *from.add(j);
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// All output channels of one input channel of one image.
 #[inline(always)]
 unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize, room: *mut f32) {
-    let padded = Padded::of(s);
+    let padded = Padded::of(s.window());
     // SAFETY: the callers' promise; `room` has the padded channel's size.
     unsafe {
-        padded.fill(s, v.x.add((image * s.c + channel) * s.h * s.w), room);
+        padded.fill::<S>(v.x.add((image * s.c + channel) * s.h * s.w), room);
         for m in 0..s.og {
             let weight = v.weight.add((channel * s.og + m) * s.kh * s.kw);
-            for oy in 0..s.oh {
+            let mut oy = 0;
+            while oy < s.oh {
+                // Narrow rows are summed several at a time, so that chains of sums overlap.
+                let high = if s.oh - oy >= 4 && s.ow <= 2 * S::LANES {
+                    4
+                } else {
+                    1
+                };
                 let target = s.target(v, image, channel, oy * s.ow).shift(m, 0);
                 let from = room.add(oy * s.sh * padded.row);
                 let mut ox = 0;
                 while ox < s.ow {
                     let columns = (s.ow - ox).min(WIDE * S::LANES);
                     let from = from.add(ox);
-                    let target = target.shift(0, ox);
-                    match columns.div_ceil(S::LANES) {
-                        1 => line::<S, 1>(s, &padded, from, weight, columns, &target),
-                        2 => line::<S, 2>(s, &padded, from, weight, columns, &target),
-                        3 => line::<S, 3>(s, &padded, from, weight, columns, &target),
-                        _ => line::<S, 4>(s, &padded, from, weight, columns, &target),
+                    let target = shift(&target, ox);
+                    match (columns.div_ceil(S::LANES), high) {
+                        (1, 4) => lines::<S, 1, 4>(s, &padded, from, weight, columns, &target),
+                        (2, 4) => lines::<S, 2, 4>(s, &padded, from, weight, columns, &target),
+                        (1, _) => lines::<S, 1, 1>(s, &padded, from, weight, columns, &target),
+                        (2, _) => lines::<S, 2, 1>(s, &padded, from, weight, columns, &target),
+                        (3, _) => lines::<S, 3, 1>(s, &padded, from, weight, columns, &target),
+                        _ => lines::<S, 4, 1>(s, &padded, from, weight, columns, &target),
                     }
                     ox += columns;
                 }
+                oy += high;
             }
         }
     }
 }
 
+/// A place further right in the same channel: the bias, one per channel, stays.
+#[inline(always)]
+unsafe fn shift(target: &Target, columns: usize) -> Target {
+    let mut to = *target;
+    // SAFETY: the callers' promise.
+    unsafe {
+        to.c = to.c.add(columns);
+        if let Some(e) = &mut to.epilogue
+            && !e.residual.is_null()
+        {
+            e.residual = e.residual.add(columns);
+        }
+    }
+    to
+}
+
+/// `R` output rows of at most `NV` vectors.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn line<S: Simd, const NV: usize>(
+unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     s: &Sizes,
     padded: &Padded,
     from: *const f32,
     weight: *const f32,
     columns: usize,
-    target: &crate::kernels::gemm::epilogue::Target,
+    target: &Target,
 ) {
+    let e = target.epilogue.unwrap_or_default();
+    let (lo, hi) = e.bounds();
     // SAFETY: the callers' promise.
     unsafe {
-        let mut acc = [S::splat(0.0); NV];
+        let bias = if e.bias.is_null() { 0.0 } else { *e.bias };
+        let mut acc = [[S::splat(bias); NV]; R];
         for ky in 0..s.kh {
-            let row = from.add(ky * s.dh * padded.row);
             for kx in 0..s.kw {
-                let column = kx * s.dw;
-                let at = row.add(column % s.sw * padded.phase + column / s.sw);
+                let at = from.add(padded.tap(ky, kx));
                 let w = S::splat(*weight.add(ky * s.kw + kx));
-                for v in 0..NV {
-                    acc[v] = w.fma(S::load(at.add(v * S::LANES)), acc[v]);
+                for r in 0..R {
+                    let at = at.add(r * s.sh * padded.row);
+                    for v in 0..NV {
+                        acc[r][v] = w.fma(S::load(at.add(v * S::LANES)), acc[r][v]);
+                    }
                 }
             }
         }
-        if target.plain() && columns == NV * S::LANES {
+        for r in 0..R {
             for v in 0..NV {
-                acc[v].store(target.c.add(v * S::LANES));
+                // Rows of the output follow each other without gaps.
+                let at = r * s.ow + v * S::LANES;
+                let n = columns - v * S::LANES;
+                let mut x = acc[r][v];
+                if !e.residual.is_null() {
+                    x = x.add(S::load_part(e.residual.add(at), n.min(S::LANES)));
+                }
+                if e.activation != 0 {
+                    x = S::splat(hi).min(S::splat(lo).max(x));
+                }
+                if n >= S::LANES {
+                    x.store(target.c.add(at));
+                } else {
+                    x.store_part(target.c.add(at), n);
+                }
             }
-        } else {
-            let mut spill = [S::splat(0.0); NV];
-            for v in 0..NV {
-                spill[v] = acc[v];
-            }
-            target.finish::<S>(spill.as_ptr(), 1, NV, columns);
         }
     }
 }
@@ -208,13 +183,13 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             });
             return 0;
         }
-        let room = Padded::of(s).floats().next_multiple_of(16);
+        let room = Padded::of(s.window()).floats().next_multiple_of(16);
         let threads = context.pool.threads();
         let scratch = rx_scratch_alloc(context, (room * threads * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }
-        // Vectors may read the end of the room, which no row fills.
+        // The zeros of the padding, which filling leaves alone.
         std::ptr::write_bytes(scratch, 0, room * threads);
         let shared = Share::new((shared_v, s, scratch));
         let grain = (SMALL / (row_work * s.oh * s.og).max(1)).max(1);

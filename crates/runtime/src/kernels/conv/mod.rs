@@ -12,6 +12,7 @@ use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::epilogue::{RxEpilogue, Target};
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::gemm::{RxGemmF32, block, even_piece, gemm, pack};
+use crate::kernels::padded::{Padded, Window};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
@@ -157,6 +158,25 @@ impl Sizes {
         Way::Unfold
     }
 
+    /// The window's way over the image.
+    fn window(&self) -> Window {
+        Window {
+            image: (self.h, self.w),
+            output: (self.oh, self.ow),
+            window: (self.kh, self.kw),
+            stride: (self.sh, self.sw),
+            dilation: (self.dh, self.dw),
+            pad: (self.pt, self.pl),
+        }
+    }
+
+    /// With channels first and steps to the right of more than one, unfolding reads a padded
+    /// copy, in which neighbouring outputs have neighbouring inputs.
+    fn padded(&self) -> Option<Padded> {
+        let worth = !self.nhwc && self.sw > 1 && self.kh * self.kw > 1;
+        worth.then(|| Padded::of(self.window()))
+    }
+
     /// Floats of one group's packed weight.
     fn packed_group(&self) -> usize {
         self.og
@@ -224,10 +244,13 @@ impl Sizes {
 unsafe fn unfolded<S: Simd>(
     v: &RxConv2dF32,
     s: &Sizes,
+    x: *const f32,
     weight: *const f32,
     task: Task,
     scratch: *mut f32,
 ) {
+    let padded = s.padded();
+    let plane = padded.as_ref().map_or(s.h * s.w, Padded::floats);
     let Task {
         image,
         group,
@@ -250,7 +273,7 @@ unsafe fn unfolded<S: Simd>(
                 target.epilogue = None;
             }
             if s.nhwc {
-                let x = v.x.add(image * s.h * s.w * s.c + group * s.cg);
+                let x = x.add(image * s.h * s.w * s.c + group * s.cg);
                 unfold::rows(s, x, begin..end, p0..p0 + kc, scratch);
                 let b = Columns {
                     ptr: weight.add(p0 * COLS),
@@ -260,8 +283,13 @@ unsafe fn unfolded<S: Simd>(
                 };
                 block::<S>(pixels, s.og, kc, scratch, kc * ROWS, b, &target);
             } else {
-                let x = v.x.add((image * s.c + group * s.cg) * s.h * s.w);
-                unfold::columns::<S>(s, x, begin..end, p0..p0 + kc, scratch);
+                let x = x.add((image * s.c + group * s.cg) * plane);
+                let from = unfold::Source {
+                    x,
+                    plane,
+                    padded: padded.as_ref(),
+                };
+                unfold::columns::<S>(s, from, begin..end, p0..p0 + kc, scratch);
                 let b = Columns {
                     ptr: scratch,
                     lane: 0,
@@ -316,11 +344,23 @@ unsafe fn unfold_all(
         if scratch.is_null() {
             return context.status;
         }
-        let shared = Share::new((v, s, weight, scratch));
+        let mut copies = std::ptr::null_mut();
+        let mut x = v.x;
+        if let Some(padded) = s.padded() {
+            let floats = s.n * s.c * padded.floats();
+            copies = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
+            if copies.is_null() {
+                rx_scratch_free(context, scratch.cast());
+                return context.status;
+            }
+            pad_all(context, v, s, copies);
+            x = copies;
+        }
+        let shared = Share::new((v, s, x, weight, scratch));
         let tasks = s.n * s.groups * blocks;
         let grain = (SMALL * tasks / work.max(1)).max(1);
         context.pool.each(tasks, grain, |first, last, worker| {
-            let &(v, s, weight, scratch) = shared.get();
+            let &(v, s, x, weight, scratch) = shared.get();
             for i in first..last {
                 let (begin, rest) = (i % blocks * each, i / blocks);
                 if begin >= pixels {
@@ -337,15 +377,43 @@ unsafe fn unfold_all(
                 dispatch!(unfolded(
                     v: &RxConv2dF32,
                     s: &Sizes,
+                    x: *const f32,
                     weight: *const f32,
                     task: Task,
                     scratch: *mut f32,
                 ));
             }
         });
+        rx_scratch_free(context, copies.cast());
         rx_scratch_free(context, scratch.cast());
     }
     0
+}
+
+/// Padded copies of all channels of all images.
+unsafe fn pad_all(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, out: *mut f32) {
+    #[inline(always)]
+    unsafe fn pad<S: Simd>(s: &Sizes, x: *const f32, out: *mut f32) {
+        let padded = Padded::of(s.window());
+        // SAFETY: the caller's promise.
+        unsafe {
+            std::ptr::write_bytes(out, 0, padded.floats());
+            padded.fill::<S>(x, out);
+        }
+    }
+    // SAFETY: the callers' promise; channels are disjoint.
+    unsafe {
+        let floats = Padded::of(s.window()).floats();
+        let shared = Share::new((v.x, s, out));
+        let grain = ((1 << 16) / floats).max(1);
+        context.pool.each(s.n * s.c, grain, |begin, end, _| {
+            let &(x, s, out) = shared.get();
+            for i in begin..end {
+                let (x, out) = (x.add(i * s.h * s.w), out.add(i * floats));
+                dispatch!(pad(s: &Sizes, x: *const f32, out: *mut f32));
+            }
+        });
+    }
 }
 
 /// A window of one pixel: `y = W x` for each image, or `y = x W` with channels last.

@@ -2,6 +2,7 @@
 
 use super::Sizes;
 use crate::kernels::gemm::tile::{COLS, ROWS};
+use crate::kernels::padded::Padded;
 use crate::kernels::simd::Simd;
 use std::ops::Range;
 
@@ -13,12 +14,46 @@ struct Run {
     len: usize,
 }
 
+/// The channels that are unfolded: as they lie, or padded.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The first channel.
+    pub x: *const f32,
+    /// Floats from one channel to the next.
+    pub plane: usize,
+    /// How channels lie, when padded.
+    pub padded: Option<&'a Padded>,
+}
+
 /// The runs of 16 output pixels from `first` on for one place of the window; pixels whose input
 /// lies outside the image are in none.
-fn runs(s: &Sizes, first: usize, count: usize, ky: usize, kx: usize) -> ([Run; COLS], usize) {
+fn runs(
+    s: &Sizes,
+    padded: Option<&Padded>,
+    first: usize,
+    count: usize,
+    (ky, kx): (usize, usize),
+) -> ([Run; COLS], usize) {
     let mut runs = [Run::default(); COLS];
     let mut n = 0;
     let (mut oy, mut ox) = (first / s.ow, first % s.ow);
+    if let Some(padded) = padded {
+        // A run for each output row.
+        let tap = padded.tap(ky, kx);
+        let mut to = 0;
+        while to < count {
+            let len = (s.ow - ox).min(count - to);
+            runs[n] = Run {
+                to,
+                from: oy * s.sh * padded.row + tap + ox,
+                len,
+            };
+            n += 1;
+            to += len;
+            (ox, oy) = (0, oy + 1);
+        }
+        return (runs, n);
+    }
     for to in 0..count {
         let y = (oy * s.sh + ky * s.dh) as isize - s.pt;
         let x = (ox * s.sw + kx * s.dw) as isize - s.pl;
@@ -47,17 +82,17 @@ fn runs(s: &Sizes, first: usize, count: usize, ky: usize, kx: usize) -> ([Run; C
 /// channels: a row for each channel and place of the window.
 ///
 /// # Safety
-/// `x` is the group's first channel of an image, `out` has room for the panels.
+/// `source` is the group's channels of an image, `out` has room for the panels.
 #[inline(always)]
 pub unsafe fn columns<S: Simd>(
     s: &Sizes,
-    x: *const f32,
+    source: Source,
     pixels: Range<usize>,
     common: Range<usize>,
     out: *mut f32,
 ) {
     let taps = s.kh * s.kw;
-    let (deep, plane) = (common.len(), s.h * s.w);
+    let (deep, plane) = (common.len(), source.plane);
     if taps == 0 {
         return;
     }
@@ -68,8 +103,8 @@ pub unsafe fn columns<S: Simd>(
             let count = (pixels.end - first).min(COLS);
             let out = out.add(panel * COLS * deep);
             for tap in 0..taps {
-                let (runs, n) = runs(s, first, count, tap / s.kw, tap % s.kw);
-                let mut x = x.add(c0 * plane);
+                let (runs, n) = runs(s, source.padded, first, count, (tap / s.kw, tap % s.kw));
+                let mut x = source.x.add(c0 * plane);
                 let mut out = out.add(tap * COLS);
                 let whole = n == 1 && runs[0].len == COLS;
                 let filled: usize = runs[..n].iter().map(|r| r.len).sum();

@@ -1,0 +1,147 @@
+//! A channel with its padding around it, columns sorted by their remainder modulo the stride, so
+//! that the inputs of neighbouring outputs are neighbours and no place needs a check.
+
+use crate::kernels::simd::Simd;
+
+/// Sizes of a window's way over an image.
+#[derive(Clone, Copy)]
+pub struct Window {
+    /// Height and width of the image.
+    pub image: (usize, usize),
+    /// Height and width of the output, both at least 1.
+    pub output: (usize, usize),
+    /// Height and width of the window.
+    pub window: (usize, usize),
+    /// Steps.
+    pub stride: (usize, usize),
+    /// Distances of the window's places.
+    pub dilation: (usize, usize),
+    /// Padding above and to the left; negative cuts.
+    pub pad: (isize, isize),
+}
+
+/// Where a channel's elements lie in padded form.
+#[derive(Clone, Copy)]
+pub struct Padded {
+    rows: usize,
+    /// Floats of one remainder's part of a row.
+    phase: usize,
+    /// Floats of a row.
+    pub row: usize,
+    /// Columns of the image to the left of what is read.
+    left: usize,
+    /// Column of the first column of the image.
+    first: usize,
+    /// Columns of the image that are read.
+    count: usize,
+    window: Window,
+}
+
+/// Floats that vectors may read past the end.
+const SLACK: usize = 64;
+
+impl Padded {
+    /// The form for a window.
+    pub fn of(window: Window) -> Self {
+        let (oh, ow) = window.output;
+        let (kh, kw) = (window.window.0.max(1), window.window.1.max(1));
+        let sw = window.stride.1;
+        let rows = (oh - 1) * window.stride.0 + (kh - 1) * window.dilation.0 + 1;
+        let columns = (ow - 1) * sw + (kw - 1) * window.dilation.1 + 1;
+        let phase = columns.div_ceil(sw);
+        let left = (-window.pad.1).max(0) as usize;
+        let first = window.pad.1.max(0) as usize;
+        let count = window
+            .image
+            .1
+            .saturating_sub(left)
+            .min(columns.saturating_sub(first));
+        Self {
+            rows,
+            phase,
+            row: phase * sw,
+            left,
+            first,
+            count,
+            window,
+        }
+    }
+
+    /// Floats of a channel, with what vectors may read past its end.
+    pub fn floats(&self) -> usize {
+        self.rows * self.row + SLACK
+    }
+
+    /// Where the input of output column 0 lies for a place of the window, from the output row's
+    /// first row on; the inputs of the other columns follow.
+    #[inline(always)]
+    pub fn tap(&self, ky: usize, kx: usize) -> usize {
+        let column = kx * self.window.dilation.1;
+        let sw = self.window.stride.1;
+        ky * self.window.dilation.0 * self.row + column % sw * self.phase + column / sw
+    }
+
+    /// Copies a channel; the padding around it must be there already, and stays.
+    ///
+    /// # Safety
+    /// `x` is a channel of the image and `out` has room for [`Padded::floats`].
+    #[inline(always)]
+    pub unsafe fn fill<S: Simd>(&self, x: *const f32, out: *mut f32) {
+        let (h, w) = self.window.image;
+        let (pt, sw) = (self.window.pad.0, self.window.stride.1);
+        let (left, first, count) = (self.left, self.first, self.count);
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..self.rows {
+                let y = i as isize - pt;
+                if y < 0 || y as usize >= h {
+                    continue;
+                }
+                let from = x.add(y as usize * w + left);
+                let to = out.add(i * self.row);
+                match sw {
+                    1 => copy::<S>(from, to.add(first), count),
+                    2 => {
+                        // The first column of the image goes to one half, the next to the other.
+                        let a = to.add(first % 2 * self.phase + first / 2);
+                        let b = to.add((first + 1) % 2 * self.phase + first.div_ceil(2));
+                        for j in 0..count / 2 {
+                            *a.add(j) = *from.add(2 * j);
+                        }
+                        for j in 0..count / 2 {
+                            *b.add(j) = *from.add(2 * j + 1);
+                        }
+                        if count % 2 == 1 {
+                            *a.add(count / 2) = *from.add(count - 1);
+                        }
+                    }
+                    _ => {
+                        for j in 0..count {
+                            let column = first + j;
+                            *to.add(column % sw * self.phase + column / sw) = *from.add(j);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Copies `n` floats.
+///
+/// # Safety
+/// Both have `n` floats and do not overlap.
+#[inline(always)]
+pub unsafe fn copy<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut i = 0;
+        while i + S::LANES <= n {
+            S::load(from.add(i)).store(to.add(i));
+            i += S::LANES;
+        }
+        if i < n {
+            S::load_part(from.add(i), n - i).store_part(to.add(i), n - i);
+        }
+    }
+}
