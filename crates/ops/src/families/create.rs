@@ -10,7 +10,7 @@ use super::elementwise::identity;
 use super::util::{
     anys, dtype_given, dtype_or, extents, finish, finish_like, need_scalar, vector_len,
 };
-use super::util_te::{Done, elements};
+use super::util_te::{Done, elements, out_shape};
 use crate::AttrTy::*;
 use crate::{AttrDef, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
@@ -202,18 +202,6 @@ fn arange(cx: &mut RelCx<'_>) -> RelResult {
         );
     }
     finish(cx, vec![Dim::from(count as i64)], dtype)
-}
-
-/// The extents of output 0: constants, or dimension variables that the caller binds.
-fn out_shape(te: &mut Te<'_>) -> Vec<Ex> {
-    let known = te.out(0).shape.clone();
-    known
-        .iter()
-        .map(|n| match n {
-            Some(n) => Ex::idx(*n),
-            None => te.dim("n"),
-        })
-        .collect()
 }
 
 fn filled(te: &mut Te<'_>, shape: &[Ex], value: Ex) -> Done {

@@ -108,3 +108,14 @@ pub fn set(index: &[Ex], axis: usize, part: Ex) -> Vec<Ex> {
     v[axis] = part;
     v
 }
+
+/// The extents of output 0: constants, or dimension variables that the caller binds.
+pub fn out_shape(te: &mut Te<'_>) -> Vec<Ex> {
+    let known = te.out(0).shape.clone();
+    (known.iter())
+        .map(|n| match n {
+            Some(n) => Ex::idx(*n),
+            None => te.dim("n"),
+        })
+        .collect()
+}
