@@ -18,8 +18,6 @@ pub const UNKNOWN_GRAPH: Code = Code(206);
 pub const UNDECLARED_FREE: Code = Code(207);
 /// A construct stands where it has no meaning.
 pub const MISPLACED: Code = Code(208);
-/// The version header names a version that is not known.
-pub const VERSION: Code = Code(209);
 /// A constructor pattern has the wrong number of fields, or names no constructor.
 pub const PATTERN: Code = Code(210);
 /// A relation is not defined, or its text is not understood.

@@ -138,9 +138,13 @@ pub(crate) fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
     }
 }
 
-/// A step of the walk over an attribute's value.
+/// Values nest at most this deep: they own their parts, and whoever compares, prints or drops them
+/// recurses.
+const DEEPEST: u32 = 64;
+
+/// A step of the walk over an attribute's value; with its depth.
 enum Step {
-    Look(ast::ExprId),
+    Look(ast::ExprId, u32),
     Finish(ast::ExprId, usize),
 }
 
@@ -307,31 +311,41 @@ impl Resolver<'_> {
             return good.then_some(v);
         }
         let ast = self.ast;
-        let mut steps = vec![Step::Look(e)];
+        let mut steps = vec![Step::Look(e, 0)];
         let mut done: Vec<AttrValue> = Vec::new();
         while let Some(step) = steps.pop() {
             match step {
-                Step::Look(e) => {
+                Step::Look(e, depth) => {
                     if let Some(v) = self.flat_attr(e, &mut good) {
                         done.push(v);
                         continue;
                     }
+                    if depth > DEEPEST {
+                        good = false;
+                        done.push(AttrValue::None);
+                        let (span, message) =
+                            (ast.exprs[e].span, "the lists of an attribute nest too deeply");
+                        self.error(Diagnostic::error(codes::ATTR_TYPE, span, message));
+                        continue;
+                    }
+                    let look = |e| Step::Look(e, depth + 1);
                     match ast.exprs[e].kind {
-                        ExprKind::Paren(inner) => steps.push(Step::Look(inner)),
+                        ExprKind::Paren(inner) => steps.push(Step::Look(inner, depth)),
                         ExprKind::List(items) | ExprKind::Tuple(items) => {
                             steps.push(Step::Finish(e, done.len()));
-                            steps.extend(ast.list(items).rev().map(Step::Look));
+                            steps.extend(ast.list(items).rev().map(look));
                         }
                         ExprKind::Map(items) => {
                             steps.push(Step::Finish(e, done.len()));
                             steps.extend(
-                                (ast.list(items).rev()).map(|a| Step::Look(ast.attrs[a].value)),
+                                (ast.list(items).rev()).map(|a| look(ast.attrs[a].value)),
                             );
                         }
                         ExprKind::Binary { lhs, rhs, .. } => {
                             steps.push(Step::Finish(e, done.len()));
-                            steps.push(Step::Look(rhs));
-                            steps.push(Step::Look(lhs));
+                            // The result is one value, however long the chain.
+                            steps.push(Step::Look(rhs, depth));
+                            steps.push(Step::Look(lhs, depth));
                         }
                         _ => unreachable!("only forms with parts have parts"),
                     }

@@ -13,14 +13,11 @@ use relax_syntax::ast::{self, ItemKind, TypeExprKind};
 use super::{DimMode, Resolver};
 use crate::codes;
 
-/// The only version of the text format there is.
-const VERSION: &str = "0.0.5";
-
 impl Resolver<'_> {
     /// All items of the file.
     pub(crate) fn file_items(&mut self) {
         let ast = self.ast;
-        self.version();
+        self.module.version = ast.version.map(|v| v.0);
         self.metadata_section();
         // An item may be a second definition of its name: it is resolved for its errors' sake, but
         // the first one stays.
@@ -31,19 +28,6 @@ impl Resolver<'_> {
         for (item, first) in ast.items.iter().zip(first) {
             self.reported.clear();
             self.define(item, first);
-        }
-    }
-
-    fn version(&mut self) {
-        let Some((version, span)) = self.ast.version else {
-            return;
-        };
-        self.module.version = Some(version);
-        if version != VERSION {
-            let message = format!("version `{version}` of the text format is not known");
-            let d = Diagnostic::error(codes::VERSION, span, message)
-                .note(format!("the version is {VERSION}"));
-            self.error(d);
         }
     }
 
@@ -164,8 +148,7 @@ impl Resolver<'_> {
         for (tag, c) in ast.list(def.ctors).enumerate() {
             let c = ast.ctors[c];
             if def.external {
-                let message = "an external type has no constructors";
-                self.error(Diagnostic::error(codes::DATA_TYPE, c.span, message));
+                // The parser has reported it.
                 break;
             }
             let place = self.at(c.span);
