@@ -15,7 +15,9 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_alloc_shape", "pi>p"),
     ("rx_make_string", "ppl>p"),
     ("rx_unit", ">p"),
+    ("rx_retain", "p>"),
     ("rx_drop", "pp>"),
+    ("rx_call_on_stack", "ppp>i"),
     ("rx_ref_set", "ppp>"),
     ("rx_scratch_alloc", "pl>p"),
     ("rx_scratch_free", "pp>"),
@@ -94,6 +96,8 @@ pub(crate) struct Env<'m> {
     imports: FxHashMap<&'static str, FuncId>,
     strings: FxHashMap<String, DataId>,
     data_count: usize,
+    /// Number of constant tensors so far.
+    pub tensor_count: usize,
 }
 
 impl<'m> Env<'m> {
@@ -103,6 +107,7 @@ impl<'m> Env<'m> {
             imports: FxHashMap::default(),
             strings: FxHashMap::default(),
             data_count: 0,
+            tensor_count: 0,
         }
     }
 
@@ -110,8 +115,10 @@ impl<'m> Env<'m> {
     pub fn signature(&self, text: &str) -> Signature {
         let mut sig = self.module.make_signature();
         let (params, result) = text.split_once('>').unwrap_or((text, ""));
-        sig.params.extend(params.chars().filter_map(clif_type).map(AbiParam::new));
-        sig.returns.extend(result.chars().filter_map(clif_type).map(AbiParam::new));
+        sig.params
+            .extend(params.chars().filter_map(clif_type).map(AbiParam::new));
+        sig.returns
+            .extend(result.chars().filter_map(clif_type).map(AbiParam::new));
         sig
     }
 
@@ -136,12 +143,16 @@ impl<'m> Env<'m> {
     pub fn data(&mut self, name: &str, bytes: &[u8], align: u64) -> DataId {
         let name = format!("relax.{name}.{}", self.data_count);
         self.data_count += 1;
-        let declared = self.module.declare_data(&name, Linkage::Local, false, false);
+        let declared = self
+            .module
+            .declare_data(&name, Linkage::Local, false, false);
         let id = declared.expect("the name is fresh");
         let mut description = DataDescription::new();
         description.define(bytes.into());
         description.set_align(align);
-        self.module.define_data(id, &description).expect("defined once");
+        self.module
+            .define_data(id, &description)
+            .expect("defined once");
         id
     }
 

@@ -7,7 +7,8 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value, types,
+    Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value,
+    types,
 };
 use cranelift_frontend::{FunctionBuilder, Variable};
 use relax_loops::{Buf, Combiner, Compute, Ex, Program, Role, Stage, Stmt, Var};
@@ -66,13 +67,21 @@ struct Kernel<'a, 'f, 'm> {
 }
 
 /// Emits `program` as the body of the function that `b` builds, which has the signature `ppp>i`.
-pub(crate) fn emit(b: &mut FunctionBuilder<'_>, env: &mut Env<'_>, program: &Program) -> Result<()> {
+pub(crate) fn emit(
+    b: &mut FunctionBuilder<'_>,
+    env: &mut Env<'_>,
+    program: &Program,
+) -> Result<()> {
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
     let [ctx, inputs, outputs] = [0, 1, 2].map(|i| b.block_params(entry)[i]);
-    let temps: Vec<Buf> =
-        program.bufs.iter().filter(|(_, x)| x.role == Role::Temp).map(|(id, _)| id).collect();
+    let temps: Vec<Buf> = program
+        .bufs
+        .iter()
+        .filter(|(_, x)| x.role == Role::Temp)
+        .map(|(id, _)| id)
+        .collect();
     let size = 8 * temps.len().max(1) as u32;
     let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
     let fail = b.create_block();
@@ -126,7 +135,9 @@ fn written(stmts: &[Stmt]) -> Vec<Buf> {
             Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
                 work.extend(body)
             }
-            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise)),
+            Stmt::If {
+                then, otherwise, ..
+            } => work.extend(then.iter().chain(otherwise)),
             Stmt::Let { .. } | Stmt::Alloc { .. } | Stmt::Assert { .. } => {}
         }
     }
@@ -137,7 +148,10 @@ fn written(stmts: &[Stmt]) -> Vec<Buf> {
 
 impl<'f, 'm> Kernel<'_, 'f, 'm> {
     fn scalars(&mut self) -> Scalars<'_, 'f, 'm> {
-        Scalars { b: self.b, env: self.env }
+        Scalars {
+            b: self.b,
+            env: self.env,
+        }
     }
 
     /// Binds dimension variables from the inputs' shapes and checks all other extents.
@@ -155,7 +169,11 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
                 matches!(e.kind(), relax_loops::ExKind::Var(v)
                     if program.dims.contains(v) && !vars.contains_key(v))
             };
-            if program.bufs[buf].shape.iter().any(|e| unbound(e, &self.vars)) {
+            if program.bufs[buf]
+                .shape
+                .iter()
+                .any(|e| unbound(e, &self.vars))
+            {
                 let tensor = self.word(self.outputs, 8 * i as i32);
                 self.fail_if_null(tensor);
                 self.read_extents(tensor, buf, &mut checks);
@@ -186,7 +204,11 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         checks: &mut Vec<(Buf, usize, Value)>,
     ) -> Vec<Value> {
         let shape = &self.program.bufs[buf].shape;
-        let pointer = if shape.is_empty() { None } else { Some(self.word(tensor, SHAPE)) };
+        let pointer = if shape.is_empty() {
+            None
+        } else {
+            Some(self.word(tensor, SHAPE))
+        };
         let mut extents = Vec::new();
         for (axis, e) in shape.iter().enumerate() {
             let found = self.word(pointer.expect("read above"), 8 * axis as i32);
@@ -210,7 +232,9 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
     }
 
     fn word(&mut self, base: Value, offset: i32) -> Value {
-        self.b.ins().load(types::I64, MemFlagsData::trusted(), base, offset)
+        self.b
+            .ins()
+            .load(types::I64, MemFlagsData::trusted(), base, offset)
     }
 
     fn text(&mut self, text: &str) -> Value {
@@ -244,8 +268,14 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
                 let bytes = self.byte_size(dtype, &extents);
                 let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
                 self.fail_if_null(data);
-                let slot = self.temps.iter().position(|&t| t == buf).expect("temps are listed");
-                self.b.ins().stack_store(types::I64, data, self.frame, 8 * slot as i32);
+                let slot = self
+                    .temps
+                    .iter()
+                    .position(|&t| t == buf)
+                    .expect("temps are listed");
+                self.b
+                    .ins()
+                    .stack_store(types::I64, data, self.frame, 8 * slot as i32);
                 data
             }
         };
@@ -270,12 +300,19 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
     }
 
     fn output(&mut self, buf: Buf, dtype: DType, extents: &[Value]) -> Value {
-        let index = self.program.outputs.iter().position(|&o| o == buf).expect("an output");
+        let index = self
+            .program
+            .outputs
+            .iter()
+            .position(|&o| o == buf)
+            .expect("an output");
         let offset = 8 * index as i32;
         let given = self.word(self.outputs, offset);
         let (have, need) = (self.b.create_block(), self.b.create_block());
         self.b.append_block_param(have, types::I64);
-        self.b.ins().brif(given, have, &[BlockArg::Value(given)], need, &[]);
+        self.b
+            .ins()
+            .brif(given, have, &[BlockArg::Value(given)], need, &[]);
         self.b.switch_to_block(need);
         let size = 8 * extents.len().max(1) as u32;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
@@ -288,7 +325,9 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         let rank = self.b.ins().iconst(types::I32, extents.len() as i64);
         let made = self.scalars_call("rx_alloc_tensor", &[code, rank, dims], true);
         self.fail_if_null(made);
-        self.b.ins().store(MemFlagsData::trusted(), made, self.outputs, offset);
+        self.b
+            .ins()
+            .store(MemFlagsData::trusted(), made, self.outputs, offset);
         self.b.ins().jump(have, &[BlockArg::Value(made)]);
         self.b.switch_to_block(have);
         let tensor = self.b.block_params(have)[0];
@@ -311,7 +350,10 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             let index = self.b.block_params(block)[0];
             let status = self.b.ins().iconst(types::I32, ERR_ARGUMENT);
             let place = self.text(&self.program.name.to_string());
-            let what = self.text(&format!("index out of bounds of `{}`", self.program.bufs[buf].name));
+            let what = self.text(&format!(
+                "index out of bounds of `{}`",
+                self.program.bufs[buf].name
+            ));
             let status = self.scalars_call("rx_fail_int", &[status, place, what, index], true);
             self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
         }
@@ -321,7 +363,10 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.b.switch_to_block(end);
         let status = self.b.block_params(end)[0];
         for i in 0..self.temps.len() {
-            let pointer = self.b.ins().stack_load(types::I64, types::I64, self.frame, 8 * i as i32);
+            let pointer = self
+                .b
+                .ins()
+                .stack_load(types::I64, types::I64, self.frame, 8 * i as i32);
             let (free, next) = (self.b.create_block(), self.b.create_block());
             self.b.ins().brif(pointer, free, &[], next, &[]);
             self.b.switch_to_block(free);
@@ -345,8 +390,11 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             Some(n) => (0, (n - 1).max(0)),
             None => (0, self.interval(extent).hi.saturating_sub(1).max(0)),
         };
-        let (head, inside, done) =
-            (self.b.create_block(), self.b.create_block(), self.b.create_block());
+        let (head, inside, done) = (
+            self.b.create_block(),
+            self.b.create_block(),
+            self.b.create_block(),
+        );
         let i = self.b.append_block_param(head, types::I64);
         let zero = self.b.ins().iconst(types::I64, 0);
         self.b.ins().jump(head, &[BlockArg::Value(zero)]);
@@ -397,7 +445,9 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
                     let acc = k.b.declare_var(register(dtype));
                     let start = k.neutral(reduce.combiner, dtype);
                     k.b.def_var(acc, start);
-                    k.loops(&reduce.axes, &mut |k| k.combine(reduce.combiner, dtype, acc, &c.value))?;
+                    k.loops(&reduce.axes, &mut |k| {
+                        k.combine(reduce.combiner, dtype, acc, &c.value)
+                    })?;
                     let total = k.b.use_var(acc);
                     k.scalars().rounded(dtype, total)
                 }
@@ -409,7 +459,11 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
     }
 
     fn neutral(&mut self, combiner: Combiner, dtype: DType) -> Value {
-        let limit = |low: bool| dtype.int_range().map(|(a, b)| if low { a } else { b } as i64);
+        let limit = |low: bool| {
+            dtype
+                .int_range()
+                .map(|(a, b)| if low { a } else { b } as i64)
+        };
         let mut s = self.scalars();
         match combiner {
             Combiner::Sum | Combiner::Or => s.int(dtype, 0),
@@ -428,7 +482,13 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
     }
 
     /// One step of a reduction. Narrow floats are summed in `f32` and rounded at the end.
-    fn combine(&mut self, combiner: Combiner, dtype: DType, acc: Variable, value: &Ex) -> Result<()> {
+    fn combine(
+        &mut self,
+        combiner: Combiner,
+        dtype: DType,
+        acc: Variable,
+        value: &Ex,
+    ) -> Result<()> {
         use relax_loops::BinOp;
         let v = self.eval(value)?;
         let a = self.b.use_var(acc);
@@ -440,7 +500,11 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             Combiner::And => BinOp::And,
             Combiner::Or => BinOp::Or,
         };
-        let wide = if register(dtype) == types::F32 { DType::F32 } else { dtype };
+        let wide = if register(dtype) == types::F32 {
+            DType::F32
+        } else {
+            dtype
+        };
         let r = self.scalars().binary(op, wide, a, v);
         let r = r.ok_or_else(|| Unsupported(format!("a {combiner:?} reduction of {dtype}")))?;
         self.b.def_var(acc, r);
@@ -468,7 +532,12 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
 
     fn stmt(&mut self, s: &Stmt, scratch: &mut Vec<Value>) -> Result<()> {
         match s {
-            Stmt::For { var, extent, mark: _, body } => {
+            Stmt::For {
+                var,
+                extent,
+                mark: _,
+                body,
+            } => {
                 self.forget_loads();
                 self.for_loop(*var, extent, &mut |k| k.block(body))?;
                 self.forget_loads();
@@ -488,7 +557,11 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
                 self.b.switch_to_block(done);
                 self.forget_loads();
             }
-            Stmt::If { cond, then, otherwise } => {
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
                 let c = self.eval(cond)?;
                 let [yes, no, done] = [(); 3].map(|()| self.b.create_block());
                 self.b.ins().brif(c, yes, &[], no, &[]);
@@ -551,7 +624,9 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         let shape = self.program.bufs[buf].shape.clone();
         let dtype = self.program.bufs[buf].dtype;
         let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
-        let count: Option<i64> = shape.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+        let count: Option<i64> = shape
+            .iter()
+            .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
         let bytes = count.and_then(|n| n.checked_mul(dtype.size() as i64));
         let data = match bytes.filter(|&n| (0..=STACK_BYTES).contains(&n)) {
             Some(n) => {

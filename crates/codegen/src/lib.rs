@@ -1,7 +1,16 @@
 //! Loops and control flow to machine code. The only room that knows Cranelift.
+//!
+//! [`object`] gives the bytes of an object file, [`Jit`] the same code in memory.
 
 mod env;
+mod func;
+mod jit;
 mod kernel;
+mod module;
 mod scalar;
+mod target;
 
+pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
+pub use module::{Sizes, entry_symbol};
+pub use target::{Object, Target, TargetError, object};

@@ -51,8 +51,18 @@ impl Scalars<'_, '_, '_> {
         self.b.inst_results(call)[0]
     }
 
-    fn math(&mut self, dtype: DType, single: &'static str, double: &'static str, args: &[Value]) -> Value {
-        let name = if register(dtype) == types::F64 { double } else { single };
+    fn math(
+        &mut self,
+        dtype: DType,
+        single: &'static str,
+        double: &'static str,
+        args: &[Value],
+    ) -> Value {
+        let name = if register(dtype) == types::F64 {
+            double
+        } else {
+            single
+        };
         let v = self.call(name, args);
         self.rounded(dtype, v)
     }
@@ -167,7 +177,15 @@ impl Scalars<'_, '_, '_> {
                 self.rounded(to, v)
             }
             (false, true) => {
-                let wide = self.widen(from, v, if rf == types::I64 { types::I64 } else { types::I32 });
+                let wide = self.widen(
+                    from,
+                    v,
+                    if rf == types::I64 {
+                        types::I64
+                    } else {
+                        types::I32
+                    },
+                );
                 let v = if signed(from) {
                     self.b.ins().fcvt_from_sint(rt, wide)
                 } else {
@@ -176,7 +194,11 @@ impl Scalars<'_, '_, '_> {
                 self.rounded(to, v)
             }
             (true, false) => {
-                let wide = if rt == types::I64 { types::I64 } else { types::I32 };
+                let wide = if rt == types::I64 {
+                    types::I64
+                } else {
+                    types::I32
+                };
                 if !signed(to) {
                     let v = self.b.ins().fcvt_to_uint_sat(wide, v);
                     return self.clamp(to, wide, v);
@@ -209,7 +231,8 @@ impl Scalars<'_, '_, '_> {
 
     /// Saturates a wide integer to the range of `to` and narrows it.
     fn clamp(&mut self, to: DType, wide: Type, v: Value) -> Value {
-        let Some((least, most)) = to.int_range().filter(|_| u32::from(to.bits) < wide.bits()) else {
+        let Some((least, most)) = to.int_range().filter(|_| u32::from(to.bits) < wide.bits())
+        else {
             return v;
         };
         let most = self.b.ins().iconst(wide, most as i64);
@@ -221,7 +244,11 @@ impl Scalars<'_, '_, '_> {
             self.b.ins().umin(v, most)
         };
         let narrow = register(to);
-        if narrow == wide { v } else { self.b.ins().ireduce(narrow, v) }
+        if narrow == wide {
+            v
+        } else {
+            self.b.ins().ireduce(narrow, v)
+        }
     }
 
     /// A unary function; `None` where it has no meaning for the type.
@@ -249,7 +276,11 @@ impl Scalars<'_, '_, '_> {
             UnOp::IsInf | UnOp::IsFinite => {
                 let a = self.b.ins().fabs(v);
                 let inf = self.float(dtype, f64::INFINITY);
-                let cc = if op == UnOp::IsInf { FloatCC::Equal } else { FloatCC::LessThan };
+                let cc = if op == UnOp::IsInf {
+                    FloatCC::Equal
+                } else {
+                    FloatCC::LessThan
+                };
                 self.b.ins().fcmp(cc, a, inf)
             }
             UnOp::Sqrt => self.b.ins().sqrt(v),
@@ -357,7 +388,11 @@ impl Scalars<'_, '_, '_> {
             }
             BinOp::Rem => self.math(dtype, "fmodf", "fmod", &[a, b]),
             BinOp::Min | BinOp::Max => {
-                let cc = if op == BinOp::Min { FloatCC::LessThan } else { FloatCC::GreaterThan };
+                let cc = if op == BinOp::Min {
+                    FloatCC::LessThan
+                } else {
+                    FloatCC::GreaterThan
+                };
                 let c = self.b.ins().fcmp(cc, a, b);
                 self.b.ins().select(c, a, b)
             }
@@ -380,13 +415,22 @@ impl Scalars<'_, '_, '_> {
             BinOp::And => self.b.ins().band(a, b),
             BinOp::Or => self.b.ins().bor(a, b),
             BinOp::Xor => self.b.ins().bxor(a, b),
-            BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::Rem => self.divide(op, dtype, a, b),
+            BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::Rem => {
+                self.divide(op, dtype, a, b)
+            }
             BinOp::Shl | BinOp::Shr => self.shift(op, dtype, a, b),
             BinOp::Pow => {
-                let (x, y) = (self.widen(dtype, a, types::I64), self.widen(dtype, b, types::I64));
+                let (x, y) = (
+                    self.widen(dtype, a, types::I64),
+                    self.widen(dtype, b, types::I64),
+                );
                 let r = self.call("rx_ipow", &[x, y]);
                 let ty = register(dtype);
-                if ty == types::I64 { r } else { self.b.ins().ireduce(ty, r) }
+                if ty == types::I64 {
+                    r
+                } else {
+                    self.b.ins().ireduce(ty, r)
+                }
             }
             _ => return None,
         })
@@ -421,7 +465,11 @@ impl Scalars<'_, '_, '_> {
         let quotient = matches!(op, BinOp::Div | BinOp::FloorDiv);
         let r = if !signed(dtype) {
             let y = self.b.ins().select(is_zero, one, y);
-            if quotient { self.b.ins().udiv(x, y) } else { self.b.ins().urem(x, y) }
+            if quotient {
+                self.b.ins().udiv(x, y)
+            } else {
+                self.b.ins().urem(x, y)
+            }
         } else {
             let is_minus = self.b.ins().icmp_imm_s(IntCC::Equal, y, -1);
             let special = self.b.ins().bor(is_zero, is_minus);
@@ -449,6 +497,10 @@ impl Scalars<'_, '_, '_> {
             }
         };
         let r = self.b.ins().select(is_zero, zero, r);
-        if wide == ty { r } else { self.b.ins().ireduce(ty, r) }
+        if wide == ty {
+            r
+        } else {
+            self.b.ins().ireduce(ty, r)
+        }
     }
 }

@@ -1,1 +1,383 @@
-//! placeholder
+//! Typed modules to control flow over registers, with kernels and constants.
+//!
+//! [`lower`] takes a module and its types and returns a [`lir::Lowered`] program, or diagnostics
+//! about what native code does not support. It starts at the functions asked for and takes along
+//! what they use.
+//!
+//! Invariant: lowering does not recurse over expressions, patterns or types.
+
+pub mod codes;
+mod counts;
+mod func;
+mod info;
+mod kernels;
+pub mod lir;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Diagnostics, Span, Symbol};
+use relax_infer::Typing;
+use relax_ir::{ConstId, CtorId, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, OpId, Type};
+use relax_loops::Program;
+use relax_ops::registry;
+use relax_tensor::Tensor;
+use rustc_hash::FxHashMap;
+
+use crate::func::{FnLower, Job};
+use crate::info::{Captured, Info};
+use crate::lir::{
+    Block, DataId, Entry, FnId, Inst, KernelDef, KernelId, LFunc, Lowered, Reg, Term,
+};
+
+/// Constant arguments larger than this many elements are not looked at by computations.
+const CONST_LIMIT: usize = 4096;
+
+/// A kernel of an operator, by everything but the values of constant arguments.
+enum Cached {
+    Kernel(KernelId),
+    /// The program depends on the values: by those.
+    ByValue(FxHashMap<Vec<Option<Tensor>>, KernelId>),
+}
+
+/// The state of lowering one module.
+pub(crate) struct Lowering<'m> {
+    pub m: &'m Module,
+    pub typing: &'m Typing,
+    pub out: Lowered,
+    /// How places are named in run-time errors.
+    pub place: &'m dyn Fn(Span) -> Symbol,
+    globals: FxHashMap<GlobalId, FnId>,
+    closures: FxHashMap<GlobalId, FnId>,
+    ctors: FxHashMap<CtorId, FnId>,
+    consts: FxHashMap<ConstId, DataId>,
+    op_kernels: FxHashMap<String, Cached>,
+    prims: FxHashMap<GlobalId, KernelId>,
+    fused: FxHashMap<FuncId, KernelId>,
+    queue: Vec<Job>,
+    closure_count: usize,
+}
+
+/// Lowers the functions `roots` of a module and what they use. `place` names a place in the text for
+/// run-time errors ("model.relay:3:5").
+pub fn lower(
+    m: &Module,
+    typing: &Typing,
+    roots: &[GlobalId],
+    place: &dyn Fn(Span) -> Symbol,
+) -> Result<Lowered, Diagnostics> {
+    let mut lw = Lowering {
+        m,
+        typing,
+        out: Lowered::default(),
+        place,
+        globals: FxHashMap::default(),
+        closures: FxHashMap::default(),
+        ctors: FxHashMap::default(),
+        consts: FxHashMap::default(),
+        op_kernels: FxHashMap::default(),
+        prims: FxHashMap::default(),
+        fused: FxHashMap::default(),
+        queue: Vec::new(),
+        closure_count: 0,
+    };
+    let mut diagnostics = Diagnostics::new();
+    for &g in roots {
+        match lw.global(g, m.globals[g].span) {
+            Ok(func) => {
+                let GlobalKind::Func(f) = m.globals[g].kind else {
+                    continue;
+                };
+                let params = m.funcs[f].params.iter().map(|&p| m.vars[p].name).collect();
+                let signature = m.show_type(typing.globals[g]);
+                lw.out.entries.push(Entry {
+                    name: m.globals[g].name,
+                    func,
+                    params,
+                    signature,
+                });
+            }
+            Err(d) => diagnostics.push(*d),
+        }
+    }
+    while let Some(job) = lw.queue.pop() {
+        match FnLower::run(&mut lw, &job) {
+            Ok(f) => lw.out.funcs[job.id] = f,
+            Err(d) => diagnostics.push(*d),
+        }
+    }
+    if diagnostics.has_errors() {
+        diagnostics.sort();
+        return Err(diagnostics);
+    }
+    Ok(lw.out)
+}
+
+impl Lowering<'_> {
+    /// A place for a function that is lowered later.
+    fn reserve(&mut self, name: Symbol) -> FnId {
+        self.out.funcs.push(LFunc {
+            name,
+            params: Vec::new(),
+            captures: None,
+            is_dim: Vec::new(),
+            blocks: relax_base::Arena::new(),
+            span: Span::NONE,
+        })
+    }
+
+    /// The function of a global.
+    fn global(&mut self, g: GlobalId, at: Span) -> Result<FnId, Box<Diagnostic>> {
+        if let Some(&id) = self.globals.get(&g) {
+            return Ok(id);
+        }
+        let GlobalKind::Func(func) = self.m.globals[g].kind else {
+            let text = format!(
+                "@{} is a tensor program, not a function",
+                self.m.globals[g].name
+            );
+            return Err(Box::new(Diagnostic::error(codes::UNSUPPORTED, at, text)));
+        };
+        let name = self.m.globals[g].name;
+        let id = self.reserve(name);
+        self.globals.insert(g, id);
+        self.queue.push(Job {
+            id,
+            func,
+            name,
+            closure: None,
+        });
+        Ok(id)
+    }
+
+    fn queue_closure(
+        &mut self,
+        func: FuncId,
+        name: Symbol,
+        closure: (ExprId, Vec<Captured>, Rc<Info>),
+    ) -> FnId {
+        self.closure_count += 1;
+        let name = Symbol::new(&format!("{name}.fn{}", self.closure_count));
+        let id = self.reserve(name);
+        self.queue.push(Job {
+            id,
+            func,
+            name,
+            closure: Some(closure),
+        });
+        id
+    }
+
+    /// A function that is called through a closure without captures and does just `body`.
+    fn wrapper(
+        &mut self,
+        name: String,
+        params: usize,
+        body: impl FnOnce(&mut LFunc, &[Reg]),
+    ) -> FnId {
+        let params: Vec<Reg> = (0..params as u32).map(Reg).collect();
+        let mut f = LFunc {
+            name: Symbol::new(&name),
+            params: params.clone(),
+            captures: Some(0),
+            is_dim: vec![false; params.len()],
+            blocks: relax_base::Arena::new(),
+            span: Span::NONE,
+        };
+        f.blocks.push(Block {
+            params: Vec::new(),
+            insts: Vec::new(),
+            term: Term::NoMatch(Symbol::new("")),
+        });
+        body(&mut f, &params);
+        counts::insert(&mut f);
+        self.out.funcs.push(f)
+    }
+
+    /// A global function as the code of a closure.
+    fn global_closure(&mut self, g: GlobalId, at: Span) -> Result<FnId, Box<Diagnostic>> {
+        if let Some(&id) = self.closures.get(&g) {
+            return Ok(id);
+        }
+        let func = self.global(g, at)?;
+        let GlobalKind::Func(f) = self.m.globals[g].kind else {
+            unreachable!("checked by `global`")
+        };
+        let n = self.m.funcs[f].params.len();
+        let name = format!("{}.value", self.m.globals[g].name);
+        let id = self.wrapper(name, n, |f, params| {
+            f.blocks[lir::BlockId(0)].term = Term::TailCall {
+                func,
+                args: params.to_vec(),
+            };
+        });
+        self.closures.insert(g, id);
+        Ok(id)
+    }
+
+    /// A constructor as the code of a closure.
+    fn ctor_closure(&mut self, c: CtorId) -> FnId {
+        if let Some(&id) = self.ctors.get(&c) {
+            return id;
+        }
+        let ctor = &self.m.ctors[c];
+        let (tag, n) = (ctor.tag, ctor.fields.len());
+        let id = self.wrapper(format!("{}.value", ctor.name), n, |f, params| {
+            let dst = Reg(params.len() as u32);
+            f.is_dim.push(false);
+            let block = &mut f.blocks[lir::BlockId(0)];
+            block.insts.push(Inst::Adt {
+                dst,
+                tag,
+                fields: params.to_vec(),
+            });
+            block.term = Term::Return(dst);
+        });
+        self.ctors.insert(c, id);
+        id
+    }
+
+    /// An operator as the code of a closure, for the type that it has at `e`.
+    fn op_closure(&mut self, op: OpId, e: ExprId) -> Result<FnId, Box<Diagnostic>> {
+        let name = registry().get(op).map_or("operator", |d| d.name);
+        let ty = self.typing.exprs[e];
+        let unsupported = || {
+            let text = format!("native code does not support `{name}` as a value of unknown type");
+            Box::new(
+                Diagnostic::error(codes::UNSUPPORTED, self.m.span(e), text)
+                    .note("wrap it in a function: fn (%x: …) { … }"),
+            )
+        };
+        let Some(Type::Func(f)) = (ty.0 as usize)
+            .lt(&self.m.types.len())
+            .then(|| &self.m.types[ty])
+        else {
+            return Err(unsupported());
+        };
+        let single = |t| matches!(self.m.types[t], Type::Tensor(_));
+        if !f.args.iter().all(|&t| single(t)) || !single(f.ret) {
+            return Err(unsupported());
+        }
+        let def = registry().get(op).ok_or_else(unsupported)?;
+        let attrs = relax_ir::Attrs::new();
+        let consts = vec![None; f.args.len()];
+        let program =
+            kernels::op_program(self.m, def, &f.args, f.ret, &attrs, consts, self.m.span(e))
+                .map_err(Box::new)?;
+        let kernel = self.add_kernel(program, name);
+        let n = f.args.len();
+        Ok(self.wrapper(format!("{name}.value"), n, |f, params| {
+            let dst = Reg(params.len() as u32);
+            f.is_dim.push(false);
+            let block = &mut f.blocks[lir::BlockId(0)];
+            let args = params.to_vec();
+            block.insts.push(Inst::Kernel {
+                dsts: vec![dst],
+                kernel,
+                args,
+                given: vec![None],
+            });
+            block.term = Term::Return(dst);
+        }))
+    }
+
+    /// A constant.
+    fn data(&mut self, c: ConstId) -> DataId {
+        match self.consts.get(&c) {
+            Some(&id) => id,
+            None => {
+                let id = self.out.data.push(self.m.consts[c].clone());
+                self.consts.insert(c, id);
+                id
+            }
+        }
+    }
+
+    fn add_kernel(&mut self, program: Program, label: &str) -> KernelId {
+        self.out.kernels.push(KernelDef {
+            program,
+            label: label.to_owned(),
+        })
+    }
+
+    /// The kernel of an operator call.
+    fn op_kernel(&mut self, e: ExprId, op: OpId) -> Result<KernelId, Box<Diagnostic>> {
+        let m = self.m;
+        let Expr::Call { args, attrs, .. } = &m.exprs[e] else {
+            unreachable!("a call")
+        };
+        let Some(def) = registry().get(op) else {
+            let text = "native code does not support operators defined in the text yet";
+            return Err(Box::new(Diagnostic::error(
+                codes::UNSUPPORTED,
+                m.span(e),
+                text,
+            )));
+        };
+        let args = m.list(*args);
+        let type_of = |a: &ExprId| match m.exprs[*a] {
+            Expr::Var(v) => self.typing.vars[v],
+            _ => self.typing.exprs[*a],
+        };
+        let types: Vec<_> = args.iter().map(type_of).collect();
+        let out = self.typing.exprs[e];
+        let consts: Vec<Option<Tensor>> = args
+            .iter()
+            .map(|a| match m.exprs[*a] {
+                Expr::Const(c) => Some(m.consts[c].clone()).filter(|t| t.len() <= CONST_LIMIT),
+                _ => None,
+            })
+            .collect();
+        let attrs = m.attrs(*attrs);
+        let shown: Vec<String> = types.iter().map(|&t| m.show_type(t)).collect();
+        let key = format!("{} {shown:?} {} {attrs:?}", def.name, m.show_type(out));
+        match self.op_kernels.get(&key) {
+            Some(Cached::Kernel(k)) => return Ok(*k),
+            Some(Cached::ByValue(known)) => {
+                if let Some(&k) = known.get(&consts) {
+                    return Ok(k);
+                }
+            }
+            None => {}
+        }
+        let (program, by_value) =
+            kernels::op_program_noting(m, def, &types, out, attrs, consts.clone(), m.span(e))
+                .map_err(Box::new)?;
+        let kernel = self.add_kernel(program, def.name);
+        if by_value {
+            let cached = self
+                .op_kernels
+                .entry(key)
+                .or_insert_with(|| Cached::ByValue(FxHashMap::default()));
+            if let Cached::ByValue(known) = cached {
+                known.insert(consts, kernel);
+            }
+        } else {
+            self.op_kernels.insert(key, Cached::Kernel(kernel));
+        }
+        Ok(kernel)
+    }
+
+    /// The kernel of a tensor program of the module.
+    fn prim_kernel(&mut self, g: GlobalId, program: Arc<Program>) -> KernelId {
+        if let Some(&k) = self.prims.get(&g) {
+            return k;
+        }
+        let kernel = self.add_kernel((*program).clone(), &format!("@{}", self.m.globals[g].name));
+        self.prims.insert(g, kernel);
+        kernel
+    }
+
+    /// The kernel of a fused group of operators (a function with `Primitive=1`).
+    fn fused_kernel(&mut self, f: FuncId) -> Result<KernelId, Box<Diagnostic>> {
+        if let Some(&k) = self.fused.get(&f) {
+            return Ok(k);
+        }
+        let text = "native code does not support fused groups yet";
+        Err(Box::new(Diagnostic::error(
+            codes::UNSUPPORTED,
+            self.m.funcs[f].span,
+            text,
+        )))
+    }
+}

@@ -31,6 +31,8 @@ pub struct Te<'a> {
     args: Vec<Vec<TensorRef>>,
     /// The values of arguments that are constants.
     consts: Vec<Option<Tensor>>,
+    /// Whether the computation has looked at a constant argument's value.
+    asked: std::cell::Cell<bool>,
     attrs: &'a Attrs,
     outs: &'a [TensorInfo],
 }
@@ -72,6 +74,7 @@ impl<'a> Te<'a> {
             builder,
             args,
             consts,
+            asked: std::cell::Cell::new(false),
             attrs,
             outs,
         }
@@ -88,12 +91,17 @@ impl<'a> Te<'a> {
     pub fn tuple(&self, i: usize) -> Vec<TensorRef> {
         self.args[i].clone()
     }
+    /// Whether the program depends on the values of constant arguments.
+    pub fn asked_for_consts(&self) -> bool {
+        self.asked.get()
+    }
     /// Number of arguments.
     pub fn arg_count(&self) -> usize {
         self.args.len()
     }
     /// The value of an argument, when it is a constant.
     pub fn const_arg(&self, i: usize) -> Option<&Tensor> {
+        self.asked.set(true);
         self.consts.get(i)?.as_ref()
     }
     /// What is known of output `k` (tuples flattened).

@@ -13,6 +13,7 @@ pub mod kernels;
 pub mod object;
 pub mod packed;
 pub mod release;
+pub mod scalar;
 pub mod stack;
 mod symbols;
 pub mod tensor;

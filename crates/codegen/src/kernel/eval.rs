@@ -25,7 +25,11 @@ impl Kernel<'_, '_, '_> {
 
     fn known(&self, e: &Ex) -> Option<Value> {
         let k = key(e);
-        self.memo.iter().rev().find_map(|layer| layer.get(&k)).copied()
+        self.memo
+            .iter()
+            .rev()
+            .find_map(|layer| layer.get(&k))
+            .copied()
     }
 
     fn remember(&mut self, e: &Ex, v: Value) {
@@ -90,7 +94,9 @@ impl Kernel<'_, '_, '_> {
         {
             return true;
         }
-        let Some(n) = extent.as_int() else { return false };
+        let Some(n) = extent.as_int() else {
+            return false;
+        };
         let i = self.interval(index);
         i.exact && i.lo >= 0 && i.hi < n
     }
@@ -118,10 +124,12 @@ impl Kernel<'_, '_, '_> {
         Ok(match e.kind() {
             ExKind::Int(v) => self.scalars().int(dtype, *v),
             ExKind::Float(v) => self.scalars().float(dtype, *v),
-            ExKind::Var(v) => *self
-                .vars
-                .get(v)
-                .ok_or_else(|| Unsupported(format!("`{}` has no value here", self.program.vars[*v].name)))?,
+            ExKind::Var(v) => *self.vars.get(v).ok_or_else(|| {
+                Unsupported(format!(
+                    "`{}` has no value here",
+                    self.program.vars[*v].name
+                ))
+            })?,
             ExKind::Load(buf, index) => {
                 let address = self.address(*buf, index)?;
                 self.scalars().load(dtype, address)
@@ -160,7 +168,9 @@ impl Kernel<'_, '_, '_> {
         Ok(if f == t {
             v
         } else {
-            self.b.ins().bitcast(t, cranelift_codegen::ir::MemFlagsData::new(), v)
+            self.b
+                .ins()
+                .bitcast(t, cranelift_codegen::ir::MemFlagsData::new(), v)
         })
     }
 
@@ -169,7 +179,8 @@ impl Kernel<'_, '_, '_> {
         let values: Vec<Value> = index.iter().map(|i| self.eval(i)).collect::<Result<_>>()?;
         let place = self.places.get(&buf).cloned();
         let name = self.program.bufs[buf].name;
-        let place = place.ok_or_else(|| Unsupported(format!("`{name}` is read before it is written")))?;
+        let place =
+            place.ok_or_else(|| Unsupported(format!("`{name}` is read before it is written")))?;
         let shape = self.program.bufs[buf].shape.clone();
         let mut offset = None;
         for (k, &i) in values.iter().enumerate() {
@@ -187,7 +198,10 @@ impl Kernel<'_, '_, '_> {
         Ok(match offset {
             None => place.data,
             Some(o) => {
-                let bytes = self.b.ins().imul_imm_s(o, self.program.bufs[buf].dtype.size() as i64);
+                let bytes = self
+                    .b
+                    .ins()
+                    .imul_imm_s(o, self.program.bufs[buf].dtype.size() as i64);
                 self.b.ins().iadd(place.data, bytes)
             }
         })
@@ -206,7 +220,9 @@ impl Kernel<'_, '_, '_> {
         };
         let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
         let ok = self.b.create_block();
-        self.b.ins().brif(fine, ok, &[], outside, &[BlockArg::Value(index)]);
+        self.b
+            .ins()
+            .brif(fine, ok, &[], outside, &[BlockArg::Value(index)]);
         self.b.switch_to_block(ok);
     }
 }

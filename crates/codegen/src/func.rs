@@ -1,0 +1,671 @@
+//! Functions: control flow over values.
+//!
+//! A function of the module is `value (ctx, args…)`, a closure's code `value (ctx, closure, args…)`,
+//! both in Cranelift's tail-call convention. They own their arguments and the closure, and return an
+//! owned value, or null after an error was recorded in the context. See `docs/values.md`.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, Block, BlockArg, FuncRef, InstBuilder, MemFlagsData, Signature, StackSlotData,
+    StackSlotKind, Value, types,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, Switch};
+use cranelift_module::{DataId as ClifData, FuncId as ClifFunc, Module};
+use relax_base::{SideTable, Symbol};
+use relax_loops::{Ex, ExKind};
+use relax_lower::lir::{self, FnId, Inst, LFunc, Reg, Term};
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use crate::env::Env;
+use crate::kernel::dl_dtype;
+use crate::scalar::Scalars;
+
+/// Offsets in runtime objects, as `docs/values.md` gives them.
+mod at {
+    pub const KIND: i32 = 4;
+    pub const TAG: i32 = 8;
+    pub const COUNT: i32 = 12;
+    pub const FIELDS: i32 = 16;
+    pub const DTYPE: i32 = 16;
+    pub const NDIM: i32 = 20;
+    pub const DATA: i32 = 24;
+    pub const SHAPE: i32 = 32;
+    pub const CODE: i32 = 16;
+    pub const ENTRY: i32 = 24;
+    pub const CAPTURES: i32 = 32;
+}
+const KIND_TENSOR: i64 = 1;
+const ERR_SHAPE: i64 = 2;
+const ERR_DTYPE: i64 = 3;
+
+/// What code of a function refers to: other functions, kernels, objects in read-only data.
+pub(crate) struct Program<'a> {
+    pub lowered: &'a lir::Lowered,
+    /// The code of each function, and its C entry for closures.
+    pub funcs: FxHashMap<FnId, ClifFunc>,
+    pub entries: FxHashMap<FnId, ClifFunc>,
+    pub kernels: FxHashMap<lir::KernelId, ClifFunc>,
+    /// Tensor objects of constants.
+    pub tensors: FxHashMap<lir::DataId, ClifData>,
+    /// Immortal objects: constructors without fields, closures without captures, texts.
+    pub ctors: FxHashMap<u32, ClifData>,
+    pub closures: FxHashMap<FnId, ClifData>,
+    pub texts: FxHashMap<Symbol, ClifData>,
+}
+
+/// The signature of a function's code.
+pub(crate) fn signature(module: &dyn Module, f: &LFunc) -> Signature {
+    let mut sig = Signature::new(CallConv::Tail);
+    let hidden = 1 + usize::from(f.captures.is_some());
+    sig.params
+        .extend((0..hidden + f.params.len()).map(|_| AbiParam::new(types::I64)));
+    sig.returns.push(AbiParam::new(types::I64));
+    let _ = module;
+    sig
+}
+
+/// The signature of a closure's code with `args` arguments.
+fn closure_signature(args: usize) -> Signature {
+    let mut sig = Signature::new(CallConv::Tail);
+    sig.params
+        .extend((0..args + 2).map(|_| AbiParam::new(types::I64)));
+    sig.returns.push(AbiParam::new(types::I64));
+    sig
+}
+
+struct Emit<'a, 'f, 'm, 'p> {
+    b: &'a mut FunctionBuilder<'f>,
+    env: &'a mut Env<'m>,
+    program: &'a Program<'p>,
+    f: &'a LFunc,
+    ctx: Value,
+    closure: Option<Value>,
+    regs: SideTable<Reg, Option<Value>>,
+    blocks: FxHashMap<lir::BlockId, Block>,
+    /// Returns null.
+    fail: Block,
+}
+
+/// Emits `f` as the body of the function that `b` builds.
+pub(crate) fn emit(
+    b: &mut FunctionBuilder<'_>,
+    env: &mut Env<'_>,
+    program: &Program<'_>,
+    f: &LFunc,
+) {
+    let entry = b.create_block();
+    b.append_block_params_for_function_params(entry);
+    b.switch_to_block(entry);
+    let given = b.block_params(entry).to_vec();
+    let hidden = 1 + usize::from(f.captures.is_some());
+    let fail = b.create_block();
+    b.set_cold_block(fail);
+    let mut regs: SideTable<Reg, Option<Value>> = SideTable::default();
+    for (&r, &v) in f.params.iter().zip(&given[hidden..]) {
+        regs.set(r, Some(v));
+    }
+    let mut blocks = FxHashMap::default();
+    for (id, block) in f.blocks.iter() {
+        let clif = b.create_block();
+        for &p in &block.params {
+            let v = b.append_block_param(clif, types::I64);
+            regs.set(p, Some(v));
+        }
+        blocks.insert(id, clif);
+    }
+    let closure = f.captures.is_some().then(|| given[1]);
+    let mut e = Emit {
+        b,
+        env,
+        program,
+        f,
+        ctx: given[0],
+        closure,
+        regs,
+        blocks,
+        fail,
+    };
+    e.check_stack();
+    e.unpack_closure();
+    let first = e.blocks[&lir::BlockId(0)];
+    e.b.ins().jump(first, &[]);
+    for id in f.blocks.ids() {
+        e.b.switch_to_block(e.blocks[&id]);
+        for inst in &f.blocks[id].insts {
+            e.inst(inst);
+        }
+        e.term(&f.blocks[id].term);
+    }
+    e.b.switch_to_block(e.fail);
+    let null = e.b.ins().iconst(types::I64, 0);
+    e.b.ins().return_(&[null]);
+}
+
+impl Emit<'_, '_, '_, '_> {
+    fn reg(&self, r: Reg) -> Value {
+        self.regs[r].expect("registers are written before they are read")
+    }
+
+    fn set(&mut self, r: Reg, v: Value) {
+        self.regs.set(r, Some(v));
+    }
+
+    fn load(&mut self, base: Value, offset: i32) -> Value {
+        self.b
+            .ins()
+            .load(types::I64, MemFlagsData::trusted(), base, offset)
+    }
+
+    fn load32(&mut self, base: Value, offset: i32) -> Value {
+        self.b
+            .ins()
+            .load(types::I32, MemFlagsData::trusted(), base, offset)
+    }
+
+    fn store(&mut self, v: Value, base: Value, offset: i32) {
+        self.b.ins().store(MemFlagsData::trusted(), v, base, offset);
+    }
+
+    fn int32(&mut self, v: i64) -> Value {
+        self.b.ins().iconst(types::I32, v)
+    }
+
+    fn call(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
+        let f = self.env.import(name, self.b.func);
+        let call = self.b.ins().call(f, args);
+        self.b.inst_results(call).first().copied()
+    }
+
+    fn value_of(&mut self, name: &'static str, args: &[Value]) -> Value {
+        self.call(name, args).expect("returns a value")
+    }
+
+    fn text(&mut self, text: &str) -> Value {
+        let gv = self.env.text(text, self.b.func);
+        self.b.ins().symbol_value(types::I64, gv)
+    }
+
+    fn object(&mut self, id: ClifData) -> Value {
+        let gv = self.env.module.declare_data_in_func(id, self.b.func);
+        self.b.ins().symbol_value(types::I64, gv)
+    }
+
+    fn func(&mut self, id: ClifFunc) -> FuncRef {
+        self.env.module.declare_func_in_func(id, self.b.func)
+    }
+
+    /// Goes on only when the condition holds; `message` is emitted on the other way, which fails.
+    fn require(&mut self, cond: Value, message: impl FnOnce(&mut Self)) {
+        let (ok, bad) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.b.ins().brif(cond, ok, &[], bad, &[]);
+        self.b.switch_to_block(bad);
+        message(self);
+        self.b.ins().jump(self.fail, &[]);
+        self.b.switch_to_block(ok);
+    }
+
+    /// A pointer that is null when the error is recorded already.
+    fn checked(&mut self, pointer: Value) -> Value {
+        let ok = self.b.create_block();
+        self.b.ins().brif(pointer, ok, &[], self.fail, &[]);
+        self.b.switch_to_block(ok);
+        pointer
+    }
+
+    /// A status that is 0 when all is well.
+    fn checked_status(&mut self, status: Value) {
+        let ok = self.b.create_block();
+        self.b.ins().brif(status, self.fail, &[], ok, &[]);
+        self.b.switch_to_block(ok);
+    }
+
+    fn check_stack(&mut self) {
+        let limit = self.load(self.ctx, 0);
+        let sp = self.b.ins().get_stack_pointer(types::I64);
+        let fine = self
+            .b
+            .ins()
+            .icmp(IntCC::UnsignedGreaterThanOrEqual, sp, limit);
+        let name = self.f.name;
+        self.require(fine, |e| {
+            let place = e.text(&format!("@{name}"));
+            e.call("rx_fail_stack", &[e.ctx, place]);
+        });
+    }
+
+    /// Reads the captured values at the start, so that the closure can be given up before the body
+    /// runs: the body may end in a tail call.
+    fn unpack_closure(&mut self) {
+        let Some(closure) = self.closure else { return };
+        let block = &self.f.blocks[lir::BlockId(0)];
+        for inst in &block.insts {
+            match inst {
+                Inst::Capture { dst, index } => {
+                    let v = self.load(closure, at::CAPTURES + 8 * *index as i32);
+                    self.retain(v);
+                    self.set(*dst, v);
+                }
+                Inst::This { dst } => {
+                    self.retain(closure);
+                    self.set(*dst, closure);
+                }
+                _ => {}
+            }
+        }
+        self.release(closure);
+    }
+
+    fn retain(&mut self, v: Value) {
+        let refs = self.load32(v, 0);
+        let counted = self
+            .b
+            .ins()
+            .icmp_imm_s(IntCC::SignedGreaterThanOrEqual, refs, 0);
+        let (more, done) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(counted, more, &[], done, &[]);
+        self.b.switch_to_block(more);
+        let new = self.b.ins().iadd_imm_s(refs, 1);
+        self.store(new, v, 0);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+    }
+
+    fn release(&mut self, v: Value) {
+        let refs = self.load32(v, 0);
+        let last = self.b.ins().icmp_imm_s(IntCC::Equal, refs, 1);
+        let [drop, shared, less, done] = [(); 4].map(|()| self.b.create_block());
+        self.b.ins().brif(last, drop, &[], shared, &[]);
+        self.b.switch_to_block(drop);
+        self.call("rx_drop", &[self.ctx, v]);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(shared);
+        let counted = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, refs, 0);
+        self.b.ins().brif(counted, less, &[], done, &[]);
+        self.b.switch_to_block(less);
+        let new = self.b.ins().iadd_imm_s(refs, -1);
+        self.store(new, v, 0);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+    }
+
+    /// The values in memory, one word each.
+    fn words(&mut self, values: &[Value]) -> Value {
+        let size = 8 * values.len().max(1) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        for (i, &v) in values.iter().enumerate() {
+            self.b.ins().stack_store(types::I64, v, slot, 8 * i as i32);
+        }
+        self.b.ins().stack_addr(types::I64, slot, 0)
+    }
+
+    /// A dimension expression. Expressions come from dimensions, which nest at most 64 deep.
+    fn dim(&mut self, e: &Ex) -> Value {
+        match e.kind() {
+            ExKind::Int(v) => self.b.ins().iconst(types::I64, *v),
+            ExKind::Var(v) => self.reg(Reg(v.0)),
+            ExKind::Binary(op, a, b) => {
+                let (a, b) = (self.dim(a), self.dim(b));
+                let r = Scalars {
+                    b: self.b,
+                    env: self.env,
+                }
+                .binary(*op, DType::I64, a, b);
+                r.expect("dimension arithmetic is on integers")
+            }
+            other => unreachable!("{other:?} in a dimension"),
+        }
+    }
+
+    /// A new tensor of the given extents.
+    fn tensor(&mut self, dtype: DType, dims: &[Ex]) -> Value {
+        let extents: Vec<Value> = dims.iter().map(|d| self.dim(d)).collect();
+        let rank = self.int32(extents.len() as i64);
+        let dims = self.words(&extents);
+        let code = self.int32(dl_dtype(dtype));
+        let t = self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]);
+        self.checked(t)
+    }
+
+    fn inst(&mut self, inst: &Inst) {
+        match inst {
+            Inst::Const { dst, data } => {
+                let v = self.object(self.program.tensors[data]);
+                self.set(*dst, v);
+            }
+            Inst::Kernel {
+                dsts,
+                kernel,
+                args,
+                given,
+            } => {
+                let inputs: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
+                let inputs = self.words(&inputs);
+                let mut outs = Vec::with_capacity(dsts.len());
+                for g in given {
+                    outs.push(match g {
+                        Some((dtype, dims)) => self.tensor(*dtype, dims),
+                        None => self.b.ins().iconst(types::I64, 0),
+                    });
+                }
+                let outs = self.words(&outs);
+                let f = self.func(self.program.kernels[kernel]);
+                let call = self.b.ins().call(f, &[self.ctx, inputs, outs]);
+                let status = self.b.inst_results(call)[0];
+                self.checked_status(status);
+                for (i, &dst) in dsts.iter().enumerate() {
+                    let v = self.load(outs, 8 * i as i32);
+                    self.set(dst, v);
+                }
+            }
+            Inst::Tuple { dst, fields } => {
+                let v = if fields.is_empty() {
+                    self.value_of("rx_unit", &[])
+                } else {
+                    let n = self.int32(fields.len() as i64);
+                    let v = self.value_of("rx_alloc_tuple", &[self.ctx, n]);
+                    self.checked(v)
+                };
+                self.fill(v, at::FIELDS, fields);
+                self.set(*dst, v);
+            }
+            Inst::Adt { dst, tag, fields } => {
+                let v = if fields.is_empty() {
+                    self.object(self.program.ctors[tag])
+                } else {
+                    let (t, n) = (self.int32(i64::from(*tag)), self.int32(fields.len() as i64));
+                    let v = self.value_of("rx_alloc_adt", &[self.ctx, t, n]);
+                    self.checked(v)
+                };
+                self.fill(v, at::FIELDS, fields);
+                self.set(*dst, v);
+            }
+            Inst::Field { dst, src, index } => {
+                let whole = self.reg(*src);
+                let v = self.load(whole, at::FIELDS + 8 * *index as i32);
+                self.retain(v);
+                self.set(*dst, v);
+            }
+            Inst::Closure {
+                dst,
+                func,
+                captures,
+            } => {
+                let v = self.closure(*func, captures);
+                self.set(*dst, v);
+            }
+            // Read where the function starts.
+            Inst::Capture { .. } | Inst::This { .. } => {}
+            Inst::Call { dst, func, args } => {
+                let mut all = vec![self.ctx];
+                all.extend(args.iter().map(|&r| self.reg(r)));
+                let f = self.func(self.program.funcs[func]);
+                let call = self.b.ins().call(f, &all);
+                let v = self.b.inst_results(call)[0];
+                let v = self.checked(v);
+                self.set(*dst, v);
+            }
+            Inst::CallClosure { dst, callee, args } => {
+                let (sig, code, all) = self.closure_call(*callee, args);
+                let call = self.b.ins().call_indirect(sig, code, &all);
+                let v = self.b.inst_results(call)[0];
+                let v = self.checked(v);
+                self.set(*dst, v);
+            }
+            Inst::CallPacked { dst, name, args } => {
+                let values: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
+                let args_at = self.words(&values);
+                let zero = self.b.ins().iconst(types::I64, 0);
+                let out = self.words(&[zero]);
+                let (name, n) = (self.text(name.as_str()), self.int32(args.len() as i64));
+                let status = self.value_of("rx_call_packed", &[self.ctx, name, args_at, n, out]);
+                self.checked_status(status);
+                let v = self.load(out, 0);
+                self.set(*dst, v);
+            }
+            Inst::CallDps {
+                dsts,
+                name,
+                args,
+                given,
+            } => {
+                let mut values: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
+                for ((dtype, dims), &dst) in given.iter().zip(dsts) {
+                    let t = self.tensor(*dtype, dims);
+                    self.set(dst, t);
+                    values.push(t);
+                }
+                let n = self.int32(values.len() as i64);
+                let (args_at, name) = (self.words(&values), self.text(name.as_str()));
+                let status = self.value_of("rx_call_dps_packed", &[self.ctx, name, args_at, n]);
+                self.checked_status(status);
+            }
+            Inst::RefNew { dst, value } => {
+                let value = self.reg(*value);
+                let v = self.value_of("rx_alloc_ref", &[self.ctx, value]);
+                let v = self.checked(v);
+                self.set(*dst, v);
+            }
+            Inst::RefWrite { cell, value } => {
+                let (cell, value) = (self.reg(*cell), self.reg(*value));
+                self.call("rx_ref_set", &[self.ctx, cell, value]);
+            }
+            Inst::Shape { dst, dims } => {
+                let n = self.int32(dims.len() as i64);
+                let v = self.value_of("rx_alloc_shape", &[self.ctx, n]);
+                let v = self.checked(v);
+                for (i, d) in dims.iter().enumerate() {
+                    let d = self.dim(d);
+                    self.store(d, v, at::FIELDS + 8 * i as i32);
+                }
+                self.set(*dst, v);
+            }
+            Inst::Text { dst, text } => {
+                let v = self.object(self.program.texts[text]);
+                self.set(*dst, v);
+            }
+            Inst::Dim { dst, src, axis } => {
+                let v = self.extent(*src, *axis);
+                self.set(*dst, v);
+            }
+            Inst::CheckTensor {
+                src,
+                rank,
+                dtype,
+                place,
+            } => self.check_tensor(*src, *rank, *dtype, *place),
+            Inst::CheckDims {
+                a,
+                b,
+                or_one,
+                place,
+                rule,
+            } => {
+                let (a, b) = (self.dim(a), self.dim(b));
+                let mut fine = self.b.ins().icmp(IntCC::Equal, a, b);
+                if *or_one {
+                    for v in [a, b] {
+                        let one = self.b.ins().icmp_imm_s(IntCC::Equal, v, 1);
+                        fine = self.b.ins().bor(fine, one);
+                    }
+                }
+                self.require(fine, |e| {
+                    let (place, rule) = (e.text(place.as_str()), e.text(rule.as_str()));
+                    e.call("rx_fail_dim", &[e.ctx, place, rule, a, b]);
+                });
+            }
+            Inst::Retain(r) => {
+                let v = self.reg(*r);
+                self.retain(v);
+            }
+            Inst::Release(r) => {
+                let v = self.reg(*r);
+                self.release(v);
+            }
+        }
+    }
+
+    fn fill(&mut self, object: Value, offset: i32, fields: &[Reg]) {
+        for (i, &r) in fields.iter().enumerate() {
+            let v = self.reg(r);
+            self.store(v, object, offset + 8 * i as i32);
+        }
+    }
+
+    fn closure(&mut self, func: FnId, captures: &[Reg]) -> Value {
+        if captures.is_empty() {
+            return self.object(self.program.closures[&func]);
+        }
+        let arity = self.program.lowered.funcs[func].params.len() as i64;
+        let (arity, n) = (self.int32(arity), self.int32(captures.len() as i64));
+        let v = self.value_of("rx_alloc_closure", &[self.ctx, arity, n]);
+        let v = self.checked(v);
+        for (id, offset) in [
+            (self.program.funcs[&func], at::CODE),
+            (self.program.entries[&func], at::ENTRY),
+        ] {
+            let f = self.func(id);
+            let address = self.b.ins().func_addr(types::I64, f);
+            self.store(address, v, offset);
+        }
+        self.fill(v, at::CAPTURES, captures);
+        v
+    }
+
+    fn closure_call(
+        &mut self,
+        callee: Reg,
+        args: &[Reg],
+    ) -> (cranelift_codegen::ir::SigRef, Value, Vec<Value>) {
+        let closure = self.reg(callee);
+        let mut all = vec![self.ctx, closure];
+        all.extend(args.iter().map(|&r| self.reg(r)));
+        let sig = self.b.import_signature(closure_signature(args.len()));
+        let code = self.load(closure, at::CODE);
+        (sig, code, all)
+    }
+
+    /// Whether a value is a tensor (else a shape), and its rank.
+    fn rank_of(&mut self, v: Value) -> (Value, Value) {
+        let kind = self
+            .b
+            .ins()
+            .uload8(types::I32, MemFlagsData::trusted(), v, at::KIND);
+        let is_tensor = self.b.ins().icmp_imm_s(IntCC::Equal, kind, KIND_TENSOR);
+        let ndim = self.load32(v, at::NDIM);
+        let count = self.load32(v, at::COUNT);
+        (is_tensor, self.b.ins().select(is_tensor, ndim, count))
+    }
+
+    fn extent(&mut self, src: Reg, axis: u32) -> Value {
+        let v = self.reg(src);
+        let kind = self
+            .b
+            .ins()
+            .uload8(types::I32, MemFlagsData::trusted(), v, at::KIND);
+        let is_tensor = self.b.ins().icmp_imm_s(IntCC::Equal, kind, KIND_TENSOR);
+        let [tensor, shape, done] = [(); 3].map(|()| self.b.create_block());
+        let base = self.b.append_block_param(done, types::I64);
+        self.b.ins().brif(is_tensor, tensor, &[], shape, &[]);
+        self.b.switch_to_block(tensor);
+        let dims = self.load(v, at::SHAPE);
+        self.b.ins().jump(done, &[BlockArg::Value(dims)]);
+        self.b.switch_to_block(shape);
+        let dims = self.b.ins().iadd_imm_s(v, i64::from(at::FIELDS));
+        self.b.ins().jump(done, &[BlockArg::Value(dims)]);
+        self.b.switch_to_block(done);
+        self.load(base, 8 * axis as i32)
+    }
+
+    fn check_tensor(&mut self, src: Reg, rank: Option<u32>, dtype: Option<DType>, place: Symbol) {
+        let v = self.reg(src);
+        if let Some(rank) = rank {
+            let (_, found) = self.rank_of(v);
+            let same = self
+                .b
+                .ins()
+                .icmp_imm_s(IntCC::Equal, found, i64::from(rank));
+            self.require(same, |e| {
+                let wide = e.b.ins().sextend(types::I64, found);
+                let expected = e.b.ins().iconst(types::I64, i64::from(rank));
+                let (place, what) = (e.text(place.as_str()), e.text("the rank"));
+                e.call("rx_fail_dim", &[e.ctx, place, what, expected, wide]);
+            });
+        }
+        if let Some(dtype) = dtype {
+            let found = self.load32(v, at::DTYPE);
+            let same = self
+                .b
+                .ins()
+                .icmp_imm_s(IntCC::Equal, found, dl_dtype(dtype));
+            self.require(same, |e| {
+                let status = e.int32(ERR_DTYPE);
+                let what = e.text(&format!("the element type is not {dtype}"));
+                let place = e.text(place.as_str());
+                e.call("rx_fail", &[e.ctx, status, place, what]);
+            });
+        }
+        let _ = ERR_SHAPE;
+    }
+
+    fn term(&mut self, term: &Term) {
+        match term {
+            Term::Return(r) => {
+                let v = self.reg(*r);
+                self.b.ins().return_(&[v]);
+            }
+            Term::Jump(to, args) => {
+                let args: Vec<BlockArg> =
+                    args.iter().map(|&r| BlockArg::Value(self.reg(r))).collect();
+                let to = self.blocks[to];
+                self.b.ins().jump(to, &args);
+            }
+            Term::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let scalar = self.reg(*cond);
+                let data = self.load(scalar, at::DATA);
+                let c = self
+                    .b
+                    .ins()
+                    .load(types::I8, MemFlagsData::trusted(), data, 0);
+                let (then, otherwise) = (self.blocks[then], self.blocks[otherwise]);
+                self.b.ins().brif(c, then, &[], otherwise, &[]);
+            }
+            Term::Switch {
+                src,
+                cases,
+                default,
+            } => {
+                let v = self.reg(*src);
+                let tag = self.load32(v, at::TAG);
+                let mut switch = Switch::new();
+                for (tag, block) in cases {
+                    switch.set_entry(u128::from(*tag), self.blocks[block]);
+                }
+                let default = self.blocks[default];
+                switch.emit(self.b, tag, default);
+            }
+            Term::TailCall { func, args } => {
+                let mut all = vec![self.ctx];
+                all.extend(args.iter().map(|&r| self.reg(r)));
+                let f = self.func(self.program.funcs[func]);
+                self.b.ins().return_call(f, &all);
+            }
+            Term::TailClosure { callee, args } => {
+                let (sig, code, all) = self.closure_call(*callee, args);
+                self.b.ins().return_call_indirect(sig, code, &all);
+            }
+            Term::NoMatch(place) => {
+                let place = self.text(place.as_str());
+                self.call("rx_fail_match", &[self.ctx, place]);
+                self.b.ins().jump(self.fail, &[]);
+            }
+        }
+    }
+}

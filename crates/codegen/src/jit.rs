@@ -1,0 +1,133 @@
+//! The same code in memory.
+
+use cranelift_jit::{JITBuilder, JITModule};
+use relax_base::{Diagnostic, Symbol};
+use relax_lower::lir::Lowered;
+
+use crate::module::compile;
+use crate::target::Target;
+
+/// An entry: `int32_t (ctx, args, nargs, out)` with borrowed arguments.
+pub type Entry = unsafe extern "C" fn(
+    ctx: *mut std::ffi::c_void,
+    args: *const *mut std::ffi::c_void,
+    nargs: i32,
+    out: *mut *mut std::ffi::c_void,
+) -> i32;
+
+/// A program compiled into memory. The code lives as long as this.
+pub struct Jit {
+    module: Option<JITModule>,
+    entries: Vec<(Symbol, Entry)>,
+}
+
+unsafe extern "C" {
+    fn expf(x: f32) -> f32;
+    fn exp(x: f64) -> f64;
+    fn logf(x: f32) -> f32;
+    fn log(x: f64) -> f64;
+    fn log2f(x: f32) -> f32;
+    fn log2(x: f64) -> f64;
+    fn log10f(x: f32) -> f32;
+    fn log10(x: f64) -> f64;
+    fn sinf(x: f32) -> f32;
+    fn sin(x: f64) -> f64;
+    fn cosf(x: f32) -> f32;
+    fn cos(x: f64) -> f64;
+    fn tanf(x: f32) -> f32;
+    fn tan(x: f64) -> f64;
+    fn asinf(x: f32) -> f32;
+    fn asin(x: f64) -> f64;
+    fn acosf(x: f32) -> f32;
+    fn acos(x: f64) -> f64;
+    fn atanf(x: f32) -> f32;
+    fn atan(x: f64) -> f64;
+    fn sinhf(x: f32) -> f32;
+    fn sinh(x: f64) -> f64;
+    fn coshf(x: f32) -> f32;
+    fn cosh(x: f64) -> f64;
+    fn tanhf(x: f32) -> f32;
+    fn tanh(x: f64) -> f64;
+    fn asinhf(x: f32) -> f32;
+    fn asinh(x: f64) -> f64;
+    fn acoshf(x: f32) -> f32;
+    fn acosh(x: f64) -> f64;
+    fn atanhf(x: f32) -> f32;
+    fn atanh(x: f64) -> f64;
+    fn erff(x: f32) -> f32;
+    fn erf(x: f64) -> f64;
+    fn roundf(x: f32) -> f32;
+    fn round(x: f64) -> f64;
+    fn powf(x: f32, y: f32) -> f32;
+    fn pow(x: f64, y: f64) -> f64;
+    fn atan2f(x: f32, y: f32) -> f32;
+    fn atan2(x: f64, y: f64) -> f64;
+    fn fmodf(x: f32, y: f32) -> f32;
+    fn fmod(x: f64, y: f64) -> f64;
+}
+
+macro_rules! addresses {
+    ($($name:ident)*) => { &[$((stringify!($name), $name as *const u8)),*] };
+}
+
+fn libm() -> Vec<(&'static str, *const u8)> {
+    let table: &[(&str, *const u8)] = addresses!(
+        expf exp logf log log2f log2 log10f log10 sinf sin cosf cos tanf tan asinf asin acosf acos
+        atanf atan sinhf sinh coshf cosh tanhf tanh asinhf asinh acoshf acosh atanhf atanh erff erf
+        roundf round powf pow atan2f atan2 fmodf fmod
+    );
+    table.to_vec()
+}
+
+impl Jit {
+    /// Compiles a lowered program for this machine.
+    pub fn new(lowered: &Lowered) -> Result<Jit, Box<Diagnostic>> {
+        let trouble = |text: String| {
+            Box::new(Diagnostic::error(
+                relax_lower::codes::UNSUPPORTED,
+                relax_base::Span::NONE,
+                text,
+            ))
+        };
+        let target = Target {
+            optimize: true,
+            ..Target::default()
+        };
+        let isa = target.isa(false).map_err(|e| trouble(e.0))?;
+        let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+        builder.symbols(relax_runtime::symbols().into_iter().chain(libm()));
+        let mut module = JITModule::new(builder);
+        let (ids, _) = compile(lowered, &mut module)?;
+        module
+            .finalize_definitions()
+            .map_err(|e| trouble(e.to_string()))?;
+        let entries = ids
+            .into_iter()
+            .map(|(name, id)| {
+                let code = module.get_finalized_function(id);
+                // SAFETY: entries are compiled with just this signature.
+                (name, unsafe {
+                    std::mem::transmute::<*const u8, Entry>(code)
+                })
+            })
+            .collect();
+        Ok(Jit {
+            module: Some(module),
+            entries,
+        })
+    }
+
+    /// The entry of a global function.
+    pub fn entry(&self, name: &str) -> Option<Entry> {
+        self.entries.iter().find(|e| e.0 == name).map(|e| e.1)
+    }
+}
+
+impl Drop for Jit {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            // SAFETY: entries borrow from `self`, so nobody runs the code any more.
+            unsafe { module.free_memory() };
+        }
+    }
+}

@@ -1,0 +1,391 @@
+//! A whole lowered program into one object file or into memory.
+
+use cranelift_codegen::Context;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
+};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
+use relax_base::{Diagnostic, Symbol};
+use relax_lower::codes;
+use relax_lower::lir::{FnId, Inst, Lowered};
+use relax_tensor::Tensor;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::env::Env;
+use crate::func::{self, Program};
+use crate::kernel::{self, dl_dtype};
+
+/// The C symbol of an entry: `relax_` and the global's name, other characters as `_`.
+pub fn entry_symbol(name: Symbol) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+    format!(
+        "relax_{}",
+        name.as_str().chars().map(clean).collect::<String>()
+    )
+}
+
+const IMMORTAL: u32 = 0x8000_0000;
+/// `RxKind`.
+const TENSOR: u8 = 1;
+const ADT: u8 = 3;
+const CLOSURE: u8 = 4;
+const STRING: u8 = 8;
+
+/// The 16 bytes that every object starts with.
+fn header(kind: u8, tag: u32, count: u32) -> Vec<u8> {
+    let mut bytes = IMMORTAL.to_le_bytes().to_vec();
+    bytes.extend([kind, 0, 0, 0]);
+    bytes.extend(tag.to_le_bytes());
+    bytes.extend(count.to_le_bytes());
+    bytes
+}
+
+/// Bytes of code and data by name, for size reports.
+pub type Sizes = Vec<(String, usize)>;
+
+/// Compiles `lowered` into `module`. Returns the entries' functions and the sizes of what was made.
+pub(crate) fn compile(
+    lowered: &Lowered,
+    module: &mut dyn Module,
+) -> Result<(Vec<(Symbol, FuncId)>, Sizes), Box<Diagnostic>> {
+    let mut env = Env::new(module);
+    let mut program = Program {
+        lowered,
+        funcs: FxHashMap::default(),
+        entries: FxHashMap::default(),
+        kernels: FxHashMap::default(),
+        tensors: FxHashMap::default(),
+        ctors: FxHashMap::default(),
+        closures: FxHashMap::default(),
+        texts: FxHashMap::default(),
+    };
+    declare(&mut env, &mut program);
+    objects(&mut env, &mut program);
+    let mut build = Build {
+        env,
+        context: Context::new(),
+        builders: FunctionBuilderContext::new(),
+        sizes: Vec::new(),
+    };
+    for (id, def) in lowered.kernels.iter() {
+        let sig = build.env.signature("ppp>i");
+        let mut failure = None;
+        let name = format!("kernel {} ({})", id.0, def.label);
+        build.define(program.kernels[&id], sig, &name, |b, env| {
+            failure = kernel::emit(b, env, &def.program).err();
+        })?;
+        if let Some(kernel::Unsupported(text)) = failure {
+            let text = format!("`{}`: native code does not support {text}", def.label);
+            return Err(Box::new(Diagnostic::error(
+                codes::UNSUPPORTED,
+                def.program.span,
+                text,
+            )));
+        }
+    }
+    for (id, f) in lowered.funcs.iter() {
+        let sig = func::signature(build.env.module, f);
+        let name = f.name.to_string();
+        build.define(program.funcs[&id], sig, &name, |b, env| {
+            func::emit(b, env, &program, f)
+        })?;
+        if f.captures.is_some() {
+            build.closure_entry(&program, id)?;
+        }
+    }
+    let mut entries = Vec::new();
+    for entry in &lowered.entries {
+        let id = build.c_entry(&program, entry.func, entry.name)?;
+        entries.push((entry.name, id));
+    }
+    for (id, t) in lowered.data.iter() {
+        build
+            .sizes
+            .push((format!("constant {} {:?}", id.0, t), t.bytes().len()));
+    }
+    Ok((entries, build.sizes))
+}
+
+fn declare(env: &mut Env<'_>, program: &mut Program<'_>) {
+    let lowered = program.lowered;
+    for (id, f) in lowered.funcs.iter() {
+        let sig = func::signature(env.module, f);
+        program.funcs.insert(
+            id,
+            local(env, &format!("relax.fn.{}.{}", id.0, f.name), &sig),
+        );
+        if f.captures.is_some() {
+            let sig = env.signature("pppip>i");
+            program
+                .entries
+                .insert(id, local(env, &format!("relax.entry.{}", id.0), &sig));
+        }
+    }
+    let sig = env.signature("ppp>i");
+    for (id, _) in lowered.kernels.iter() {
+        program
+            .kernels
+            .insert(id, local(env, &format!("relax.kernel.{}", id.0), &sig));
+    }
+}
+
+fn local(env: &mut Env<'_>, name: &str, sig: &Signature) -> FuncId {
+    let declared = env.module.declare_function(name, Linkage::Local, sig);
+    declared.expect("names with numbers are fresh")
+}
+
+/// Puts constants and other immortal objects into read-only data.
+fn objects(env: &mut Env<'_>, program: &mut Program<'_>) {
+    let lowered = program.lowered;
+    for (id, t) in lowered.data.iter() {
+        program.tensors.insert(id, tensor(env, t));
+    }
+    let (mut tags, mut texts) = (FxHashSet::default(), FxHashSet::default());
+    for f in lowered.funcs.values() {
+        for inst in f.blocks.values().flat_map(|b| &b.insts) {
+            match inst {
+                Inst::Adt { tag, fields, .. } if fields.is_empty() && tags.insert(*tag) => {
+                    let id = env.data("ctor", &header(ADT, *tag, 0), 16);
+                    program.ctors.insert(*tag, id);
+                }
+                Inst::Text { text, .. } if texts.insert(*text) => {
+                    let mut bytes = header(STRING, 0, text.as_str().len() as u32);
+                    bytes.extend(text.as_str().bytes());
+                    bytes.push(0);
+                    let id = env.data("string", &bytes, 16);
+                    program.texts.insert(*text, id);
+                }
+                _ => {}
+            }
+        }
+    }
+    let closures: Vec<FnId> = lowered
+        .funcs
+        .iter()
+        .filter(|(_, f)| f.captures == Some(0))
+        .map(|(id, _)| id)
+        .collect();
+    for id in closures {
+        let arity = lowered.funcs[id].params.len() as u32;
+        let mut bytes = header(CLOSURE, arity, 0);
+        bytes.extend([0; 16]);
+        let mut data = DataDescription::new();
+        data.define(bytes.into());
+        data.set_align(16);
+        for (f, offset) in [(program.funcs[&id], 16), (program.entries[&id], 24)] {
+            let f = env.module.declare_func_in_data(f, &mut data);
+            data.write_function_addr(offset, f);
+        }
+        program
+            .closures
+            .insert(id, fresh(env, &format!("relax.closure.{}", id.0), &data));
+    }
+}
+
+fn fresh(env: &mut Env<'_>, name: &str, data: &DataDescription) -> DataId {
+    let id = env.module.declare_data(name, Linkage::Local, false, false);
+    let id = id.expect("names with numbers are fresh");
+    env.module.define_data(id, data).expect("defined once");
+    id
+}
+
+/// An immortal tensor object whose elements lie beside it.
+fn tensor(env: &mut Env<'_>, t: &Tensor) -> DataId {
+    // An empty section cannot be pointed into on every target: one byte stands for no element.
+    let bytes = if t.bytes().is_empty() {
+        &[0][..]
+    } else {
+        t.bytes()
+    };
+    let elements = env.data("elements", bytes, 64);
+    let shape: Vec<u8> = t.shape().iter().flat_map(|d| d.to_le_bytes()).collect();
+    let shape = if shape.is_empty() {
+        None
+    } else {
+        Some(env.data("shape", &shape, 8))
+    };
+    let mut object = header(TENSOR, 1, 0);
+    object.extend((dl_dtype(t.dtype()) as u32).to_le_bytes());
+    object.extend((t.shape().len() as u32).to_le_bytes());
+    object.extend([0; 16]);
+    object.extend((t.bytes().len() as u64).to_le_bytes());
+    object.extend([0; 16]);
+    let mut data = DataDescription::new();
+    data.define(object.into());
+    data.set_align(64);
+    let gv = env.module.declare_data_in_data(elements, &mut data);
+    data.write_data_addr(24, gv, 0);
+    if let Some(shape) = shape {
+        let gv = env.module.declare_data_in_data(shape, &mut data);
+        data.write_data_addr(32, gv, 0);
+    }
+    env.tensor_count += 1;
+    let name = format!("relax.tensor.{}", env.tensor_count);
+    fresh(env, &name, &data)
+}
+
+struct Build<'m> {
+    env: Env<'m>,
+    context: Context,
+    builders: FunctionBuilderContext,
+    sizes: Sizes,
+}
+
+impl Build<'_> {
+    fn define(
+        &mut self,
+        id: FuncId,
+        sig: Signature,
+        name: &str,
+        emit: impl FnOnce(&mut FunctionBuilder<'_>, &mut Env<'_>),
+    ) -> Result<(), Box<Diagnostic>> {
+        self.env.module.clear_context(&mut self.context);
+        self.context.func.signature = sig;
+        let mut b = FunctionBuilder::new(&mut self.context.func, &mut self.builders);
+        emit(&mut b, &mut self.env);
+        b.seal_all_blocks();
+        b.finalize(self.env.module.target_config());
+        self.env
+            .module
+            .define_function(id, &mut self.context)
+            .map_err(|e| {
+                let text = format!("code generation failed for {name}: {e}");
+                Box::new(Diagnostic::error(
+                    codes::UNSUPPORTED,
+                    relax_base::Span::NONE,
+                    text,
+                ))
+            })?;
+        let size = self
+            .context
+            .compiled_code()
+            .map_or(0, |c| c.code_buffer().len());
+        self.sizes.push((name.to_owned(), size));
+        Ok(())
+    }
+
+    /// The C entry of a closure: arguments owned.
+    fn closure_entry(&mut self, program: &Program<'_>, id: FnId) -> Result<(), Box<Diagnostic>> {
+        let sig = self.env.signature("pppip>i");
+        let n = program.lowered.funcs[id].params.len();
+        let name = format!("{} (C entry)", program.lowered.funcs[id].name);
+        self.define(program.entries[&id], sig, &name, |b, env| {
+            let entry = b.create_block();
+            b.append_block_params_for_function_params(entry);
+            b.switch_to_block(entry);
+            let given = b.block_params(entry).to_vec();
+            let mut all = vec![given[0], given[1]];
+            for i in 0..n {
+                all.push(
+                    b.ins()
+                        .load(types::I64, MemFlagsData::trusted(), given[2], 8 * i as i32),
+                );
+            }
+            finish_entry(b, env, program, id, &all, given[4]);
+        })
+    }
+
+    /// `int32_t relax_NAME(ctx, args, nargs, out)`: arguments borrowed, run on the context's stack.
+    fn c_entry(
+        &mut self,
+        program: &Program<'_>,
+        id: FnId,
+        name: Symbol,
+    ) -> Result<FuncId, Box<Diagnostic>> {
+        let n = program.lowered.funcs[id].params.len();
+        let symbol = entry_symbol(name);
+        let sig = self.env.signature("pp>i");
+        let inner = local(&mut self.env, &format!("relax.run.{name}"), &sig);
+        self.define(inner, sig, &format!("@{name} (on its stack)"), |b, env| {
+            let entry = b.create_block();
+            b.append_block_params_for_function_params(entry);
+            b.switch_to_block(entry);
+            let (ctx, frame) = (b.block_params(entry)[0], b.block_params(entry)[1]);
+            let args = b.ins().load(types::I64, MemFlagsData::trusted(), frame, 0);
+            let out = b.ins().load(types::I64, MemFlagsData::trusted(), frame, 8);
+            let mut all = vec![ctx];
+            let retain = env.import("rx_retain", b.func);
+            for i in 0..n {
+                let v = b
+                    .ins()
+                    .load(types::I64, MemFlagsData::trusted(), args, 8 * i as i32);
+                b.ins().call(retain, &[v]);
+                all.push(v);
+            }
+            finish_entry(b, env, program, id, &all, out);
+        })?;
+        let sig = self.env.signature("ppip>i");
+        let declared = self
+            .env
+            .module
+            .declare_function(&symbol, Linkage::Export, &sig);
+        let outer = declared.map_err(|_| {
+            let text = format!("two functions have the C name `{symbol}`");
+            Box::new(Diagnostic::error(
+                codes::UNSUPPORTED,
+                relax_base::Span::NONE,
+                text,
+            ))
+        })?;
+        self.define(outer, sig, &format!("@{name} (C entry)"), |b, env| {
+            let entry = b.create_block();
+            b.append_block_params_for_function_params(entry);
+            b.switch_to_block(entry);
+            let [ctx, args, count, out] = [0, 1, 2, 3].map(|i| b.block_params(entry)[i]);
+            let (ok, bad) = (b.create_block(), b.create_block());
+            let right = b.ins().icmp_imm_s(IntCC::Equal, count, n as i64);
+            b.ins().brif(right, ok, &[], bad, &[]);
+            b.switch_to_block(bad);
+            let place = env.text(&format!("@{name}"), b.func);
+            let place = b.ins().symbol_value(types::I64, place);
+            let what = env.text(&format!("takes {n} arguments; given"), b.func);
+            let what = b.ins().symbol_value(types::I64, what);
+            let status = b.ins().iconst(types::I32, 7);
+            let wide = b.ins().sextend(types::I64, count);
+            let fail = env.import("rx_fail_int", b.func);
+            let call = b.ins().call(fail, &[ctx, status, place, what, wide]);
+            let status = b.inst_results(call)[0];
+            b.ins().return_(&[status]);
+            b.switch_to_block(ok);
+            let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3);
+            let slot = b.create_sized_stack_slot(slot);
+            b.ins().stack_store(types::I64, args, slot, 0);
+            b.ins().stack_store(types::I64, out, slot, 8);
+            let frame = b.ins().stack_addr(types::I64, slot, 0);
+            let f = env.module.declare_func_in_func(inner, b.func);
+            let code = b.ins().func_addr(types::I64, f);
+            let run = env.import("rx_call_on_stack", b.func);
+            let call = b.ins().call(run, &[ctx, code, frame]);
+            let status = b.inst_results(call)[0];
+            b.ins().return_(&[status]);
+        })?;
+        Ok(outer)
+    }
+}
+
+/// Calls a function's code, stores the value at `out`, and returns 0 or the recorded status.
+fn finish_entry(
+    b: &mut FunctionBuilder<'_>,
+    env: &mut Env<'_>,
+    program: &Program<'_>,
+    id: FnId,
+    args: &[cranelift_codegen::ir::Value],
+    out: cranelift_codegen::ir::Value,
+) {
+    let f = env.module.declare_func_in_func(program.funcs[&id], b.func);
+    let call = b.ins().call(f, args);
+    let value = b.inst_results(call)[0];
+    let (ok, bad) = (b.create_block(), b.create_block());
+    b.ins().brif(value, ok, &[], bad, &[]);
+    b.switch_to_block(bad);
+    let status = b
+        .ins()
+        .load(types::I32, MemFlagsData::trusted(), args[0], 8);
+    b.ins().return_(&[status]);
+    b.switch_to_block(ok);
+    b.ins().store(MemFlagsData::trusted(), value, out, 0);
+    let zero = b.ins().iconst(types::I32, 0);
+    b.ins().return_(&[zero]);
+}

@@ -1,0 +1,316 @@
+//! Calls.
+
+use relax_ir::{Expr, ExprId, GlobalKind, Shape, Type, TypeId};
+use relax_loops::Ex;
+use relax_ops::Treatment;
+use relax_tensor::DType;
+
+use super::{FnLower, Result, treatment};
+use crate::lir::{Inst, KernelId, Reg, Term};
+
+impl FnLower<'_, '_> {
+    /// The arguments of a call.
+    fn args(&self, e: ExprId) -> Vec<ExprId> {
+        match &self.m().exprs[e] {
+            Expr::Call { args, .. } => self.m().list(*args).to_vec(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// In tail position a call of a function becomes a jump; `false` for everything else.
+    pub(super) fn tail_call(&mut self, e: ExprId) -> Result<bool> {
+        let m = self.m();
+        let Expr::Call { callee, .. } = m.exprs[e] else {
+            return Ok(false);
+        };
+        let args = self.args(e);
+        match &m.exprs[callee] {
+            Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) => Ok(false),
+            Expr::Func(f) if self.is_primitive(*f) => Ok(false),
+            Expr::Global(g) => {
+                if !matches!(m.globals[*g].kind, GlobalKind::Func(f) if !self.is_primitive(f)) {
+                    return Ok(false);
+                }
+                let args = args
+                    .into_iter()
+                    .map(|a| self.value(a))
+                    .collect::<Result<_>>()?;
+                let func = self.lw.global(*g, m.span(e))?;
+                self.end(Term::TailCall { func, args });
+                Ok(true)
+            }
+            _ => {
+                let args = args
+                    .into_iter()
+                    .map(|a| self.value(a))
+                    .collect::<Result<_>>()?;
+                let callee = self.value(callee)?;
+                self.end(Term::TailClosure { callee, args });
+                Ok(true)
+            }
+        }
+    }
+
+    /// A call in any other position.
+    pub(super) fn call(&mut self, e: ExprId) -> Result<Reg> {
+        let m = self.m();
+        let Expr::Call { callee, .. } = m.exprs[e] else {
+            unreachable!("a call")
+        };
+        let args = self.args(e);
+        match &m.exprs[callee] {
+            Expr::Op(op) => match treatment(*op) {
+                Treatment::Computed => {
+                    let kernel = self.lw.op_kernel(e, *op)?;
+                    self.kernel_call(e, kernel, &args)
+                }
+                Treatment::CallTir => self.call_tir(e, &args),
+                Treatment::CallDpsPacked => self.call_dps(e, &args),
+            },
+            Expr::Ctor(c) => {
+                let fields = args
+                    .into_iter()
+                    .map(|a| self.value(a))
+                    .collect::<Result<_>>()?;
+                let dst = self.reg();
+                self.emit(Inst::Adt {
+                    dst,
+                    tag: m.ctors[*c].tag,
+                    fields,
+                });
+                Ok(dst)
+            }
+            Expr::Extern(name) => {
+                let args = args
+                    .into_iter()
+                    .map(|a| self.value(a))
+                    .collect::<Result<_>>()?;
+                let dst = self.reg();
+                self.emit(Inst::CallPacked {
+                    dst,
+                    name: *name,
+                    args,
+                });
+                Ok(dst)
+            }
+            Expr::Func(f) if self.is_primitive(*f) => {
+                let kernel = self.lw.fused_kernel(*f)?;
+                self.kernel_call(e, kernel, &args)
+            }
+            Expr::Global(g) => match m.globals[*g].kind {
+                GlobalKind::Func(f) if self.is_primitive(f) => {
+                    let kernel = self.lw.fused_kernel(f)?;
+                    self.kernel_call(e, kernel, &args)
+                }
+                GlobalKind::Func(_) => {
+                    let args = args
+                        .into_iter()
+                        .map(|a| self.value(a))
+                        .collect::<Result<_>>()?;
+                    let func = self.lw.global(*g, m.span(e))?;
+                    let dst = self.reg();
+                    self.emit(Inst::Call { dst, func, args });
+                    Ok(dst)
+                }
+                GlobalKind::Prim(_) => {
+                    self.unsupported(e, "a direct call of a tensor program (use `call_tir`)")
+                }
+            },
+            _ => {
+                let args = args
+                    .into_iter()
+                    .map(|a| self.value(a))
+                    .collect::<Result<_>>()?;
+                let callee = self.value(callee)?;
+                let dst = self.reg();
+                self.emit(Inst::CallClosure { dst, callee, args });
+                Ok(dst)
+            }
+        }
+    }
+
+    /// The tensors of an argument, tuples taken apart.
+    fn tensors(&mut self, e: ExprId, out: &mut Vec<Reg>) -> Result<()> {
+        let m = self.m();
+        let mut work = vec![e];
+        while let Some(e) = work.pop() {
+            match &m.exprs[e] {
+                Expr::Tuple(fields) => work.extend(m.list(*fields).iter().rev()),
+                _ => {
+                    let (r, ty) = (self.value(e)?, self.type_of(e));
+                    self.fields(r, ty, out);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn type_of(&self, e: ExprId) -> TypeId {
+        match self.m().exprs[e] {
+            Expr::Var(v) => self.lw.typing.vars[v],
+            _ => self.lw.typing.exprs[e],
+        }
+    }
+
+    /// The tensors of a value by its type.
+    fn fields(&mut self, r: Reg, ty: TypeId, out: &mut Vec<Reg>) {
+        let m = self.m();
+        let mut work = vec![(r, ty)];
+        while let Some((r, ty)) = work.pop() {
+            let Type::Tuple(fields) = &m.types[ty] else {
+                out.push(r);
+                continue;
+            };
+            let from = work.len();
+            for (index, &f) in fields.iter().enumerate() {
+                let dst = self.reg();
+                self.emit(Inst::Field {
+                    dst,
+                    src: r,
+                    index: index as u32,
+                });
+                work.push((dst, f));
+            }
+            work[from..].reverse();
+        }
+    }
+
+    /// Calls a kernel on the arguments' tensors and builds the result's value.
+    fn kernel_call(&mut self, e: ExprId, kernel: KernelId, args: &[ExprId]) -> Result<Reg> {
+        let mut regs = Vec::new();
+        for &a in args {
+            self.tensors(a, &mut regs)?;
+        }
+        let ty = self.type_of(e);
+        Ok(self.kernel_inst(kernel, regs, ty, None))
+    }
+
+    /// A kernel instruction, and the tuples around its results.
+    pub(super) fn kernel_inst(
+        &mut self,
+        kernel: KernelId,
+        args: Vec<Reg>,
+        ty: TypeId,
+        given: Option<Vec<(DType, Vec<Ex>)>>,
+    ) -> Reg {
+        let n = self.lw.out.kernels[kernel].program.outputs.len();
+        let dsts: Vec<Reg> = (0..n).map(|_| self.reg()).collect();
+        let given = match given {
+            Some(g) => g.into_iter().map(Some).collect(),
+            None => vec![None; n],
+        };
+        self.emit(Inst::Kernel {
+            dsts: dsts.clone(),
+            kernel,
+            args,
+            given,
+        });
+        self.gather(ty, &dsts)
+    }
+
+    /// The value of a type from the tensors that it consists of.
+    fn gather(&mut self, ty: TypeId, tensors: &[Reg]) -> Reg {
+        enum Work {
+            Visit(TypeId),
+            Tuple(usize),
+        }
+        let m = self.m();
+        let mut next = tensors.iter();
+        let mut done: Vec<Reg> = Vec::new();
+        let mut work = vec![Work::Visit(ty)];
+        while let Some(w) = work.pop() {
+            match w {
+                Work::Visit(t) => match &m.types[t] {
+                    Type::Tuple(fields) => {
+                        work.push(Work::Tuple(fields.len()));
+                        work.extend(fields.iter().rev().map(|&f| Work::Visit(f)));
+                    }
+                    _ => done.push(*next.next().expect("one tensor per leaf of the type")),
+                },
+                Work::Tuple(n) => {
+                    let fields = done.split_off(done.len() - n);
+                    let dst = self.reg();
+                    self.emit(Inst::Tuple { dst, fields });
+                    done.push(dst);
+                }
+            }
+        }
+        done[0]
+    }
+
+    /// The result tensors that a shape argument and `dtype` ask for: one, or a tuple of them.
+    fn wanted(&mut self, e: ExprId, shape: ExprId) -> Result<Vec<(DType, Vec<Ex>)>> {
+        let m = self.m();
+        let shapes: Vec<ExprId> = match &m.exprs[shape] {
+            Expr::Tuple(list) => m.list(*list).to_vec(),
+            _ => vec![shape],
+        };
+        let outs = crate::kernels::flatten(m, self.type_of(e));
+        let Some(outs) = outs.filter(|o| o.len() == shapes.len()) else {
+            return self.unsupported(e, "a result of unknown rank or element type");
+        };
+        let mut wanted = Vec::new();
+        for (s, out) in shapes.into_iter().zip(outs) {
+            let dims = match &m.exprs[s] {
+                Expr::Shape(dims) => dims.iter().map(|d| self.dim(e, d)).collect::<Result<_>>()?,
+                _ => {
+                    // A shape value: as many dimensions as its type has.
+                    let src = self.value(s)?;
+                    let Type::Shape(Shape::Dims(dims)) = &m.types[self.type_of(s)] else {
+                        return self.unsupported(e, "a shape of unknown rank");
+                    };
+                    (0..dims.len() as u32)
+                        .map(|axis| {
+                            let dst = self.dim_reg();
+                            self.emit(Inst::Dim { dst, src, axis });
+                            Ex::var(relax_loops::Var(dst.0), DType::I64)
+                        })
+                        .collect()
+                }
+            };
+            wanted.push((out.dtype, dims));
+        }
+        Ok(wanted)
+    }
+
+    fn call_tir(&mut self, e: ExprId, args: &[ExprId]) -> Result<Reg> {
+        let m = self.m();
+        let [callee, inputs, shape] = *args else {
+            return self.unsupported(e, "this form of `call_tir`");
+        };
+        let Expr::Global(g) = m.exprs[callee] else {
+            return self.unsupported(e, "a `call_tir` of something that is no tensor program");
+        };
+        let GlobalKind::Prim(program) = &m.globals[g].kind else {
+            return self.unsupported(e, "a `call_tir` of a function");
+        };
+        let kernel = self.lw.prim_kernel(g, program.clone());
+        let given = self.wanted(e, shape)?;
+        let mut regs = Vec::new();
+        self.tensors(inputs, &mut regs)?;
+        let ty = self.type_of(e);
+        Ok(self.kernel_inst(kernel, regs, ty, Some(given)))
+    }
+
+    fn call_dps(&mut self, e: ExprId, args: &[ExprId]) -> Result<Reg> {
+        let m = self.m();
+        let [callee, inputs, shape] = *args else {
+            return self.unsupported(e, "this form of `call_dps_packed`");
+        };
+        let Expr::Extern(name) = m.exprs[callee] else {
+            return self.unsupported(e, "a `call_dps_packed` without a name");
+        };
+        let given = self.wanted(e, shape)?;
+        let mut regs = Vec::new();
+        self.tensors(inputs, &mut regs)?;
+        let dsts: Vec<Reg> = given.iter().map(|_| self.reg()).collect();
+        self.emit(Inst::CallDps {
+            dsts: dsts.clone(),
+            name,
+            args: regs,
+            given,
+        });
+        let ty = self.type_of(e);
+        Ok(self.gather(ty, &dsts))
+    }
+}

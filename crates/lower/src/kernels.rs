@@ -1,0 +1,89 @@
+//! Operator calls as tensor programs.
+
+use relax_base::{Diagnostic, Span};
+use relax_ir::{Attrs, DTy, Module, Shape, Type, TypeId};
+use relax_loops::Program;
+use relax_ops::{OpDef, Te, TensorInfo};
+use relax_tensor::Tensor;
+
+use crate::codes;
+
+/// The tensors that a value of a type consists of, tuples flattened in order. `None` when a part is
+/// no tensor of known rank and element type.
+pub fn flatten(m: &Module, ty: TypeId) -> Option<Vec<TensorInfo>> {
+    let mut out = Vec::new();
+    let mut work = vec![ty];
+    while let Some(t) = work.pop() {
+        match &m.types[t] {
+            Type::Tensor(t) => {
+                let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
+                    return None;
+                };
+                let shape = dims.iter().map(relax_sym::Dim::as_const).collect();
+                out.push(TensorInfo { dtype, shape });
+            }
+            Type::Tuple(fields) => work.extend(fields.iter().rev()),
+            _ => return None,
+        }
+    }
+    Some(out)
+}
+
+/// The tensor program of one call of an operator. `consts` are the values of constant arguments.
+/// Errors are about `span`: an argument of unknown rank or type, or a form that the operator's
+/// computation does not support.
+pub fn op_program(
+    m: &Module,
+    op: &OpDef,
+    args: &[TypeId],
+    out: TypeId,
+    attrs: &Attrs,
+    consts: Vec<Option<Tensor>>,
+    span: Span,
+) -> Result<Program, Diagnostic> {
+    op_program_noting(m, op, args, out, attrs, consts, span).map(|p| p.0)
+}
+
+/// As [`op_program`], and whether the program depends on the values of constant arguments.
+pub fn op_program_noting(
+    m: &Module,
+    op: &OpDef,
+    args: &[TypeId],
+    out: TypeId,
+    attrs: &Attrs,
+    consts: Vec<Option<Tensor>>,
+    span: Span,
+) -> Result<(Program, bool), Diagnostic> {
+    let unknown = |what: &str, ty: TypeId| {
+        let text = m.show_type(ty);
+        Diagnostic::error(
+            codes::UNKNOWN_RANK,
+            span,
+            format!(
+                "`{}` cannot be compiled here: {what} has type {text}",
+                op.name
+            ),
+        )
+        .note("native code needs the rank and element type of every tensor; annotate it")
+    };
+    let mut infos = Vec::with_capacity(args.len());
+    for (i, &ty) in args.iter().enumerate() {
+        infos.push(flatten(m, ty).ok_or_else(|| unknown(&format!("argument {}", i + 1), ty))?);
+    }
+    let outs = flatten(m, out).ok_or_else(|| unknown("the result", out))?;
+    let Some(compute) = op.compute else {
+        let text = format!("`{}` has no computation", op.name);
+        return Err(Diagnostic::error(codes::NO_COMPUTATION, span, text)
+            .note("another pass has to replace it before code is generated"));
+    };
+    let mut te = Te::new(op.name, &infos, consts, attrs, &outs);
+    compute(&mut te).map_err(|e| {
+        Diagnostic::error(
+            codes::NO_COMPUTATION,
+            span,
+            format!("`{}`: {}", op.name, e.0),
+        )
+    })?;
+    let by_value = te.asked_for_consts();
+    Ok((te.finish(), by_value))
+}

@@ -1,0 +1,318 @@
+//! The lowered program: control flow over registers, kernels, constants.
+//!
+//! A register holds either a value (a counted pointer, see `docs/values.md`) or an `int64`
+//! dimension. Every register is written once; registers written by a jump are parameters of the
+//! block that it goes to.
+
+use relax_base::{Arena, Span, Symbol};
+use relax_loops::{Ex, Program};
+use relax_tensor::{DType, Tensor};
+
+relax_base::define_id! {
+    /// A register of one function. As a dimension it stands in expressions as the
+    /// [`relax_loops::Var`] of the same number.
+    pub struct Reg("r");
+    /// A basic block of one function.
+    pub struct BlockId("bb");
+    /// A function.
+    pub struct FnId("fn");
+    /// A kernel: a tensor program that is called.
+    pub struct KernelId("k");
+    /// A constant tensor.
+    pub struct DataId("data");
+}
+
+#[allow(missing_docs)] // fields are the registers that the first line speaks of
+/// An instruction. "Borrows" and "consumes" say what becomes of a value's reference.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Inst {
+    /// A constant tensor; immortal.
+    Const { dst: Reg, data: DataId },
+    /// Runs a kernel; borrows the arguments.
+    Kernel {
+        /// The results.
+        dsts: Vec<Reg>,
+        /// Which.
+        kernel: KernelId,
+        /// Input tensors.
+        args: Vec<Reg>,
+        /// Extents of results that the caller knows; the kernel finds the others.
+        given: Vec<Option<(DType, Vec<Ex>)>>,
+    },
+    /// A tuple; consumes the fields.
+    Tuple { dst: Reg, fields: Vec<Reg> },
+    /// A field of a tuple, ADT instance, or the value in a reference cell; borrows the whole.
+    Field { dst: Reg, src: Reg, index: u32 },
+    /// An ADT instance; consumes the fields.
+    Adt {
+        dst: Reg,
+        tag: u32,
+        fields: Vec<Reg>,
+    },
+    /// A closure; consumes the captures.
+    Closure {
+        dst: Reg,
+        func: FnId,
+        captures: Vec<Reg>,
+    },
+    /// A captured value of the running closure; borrows the closure.
+    Capture { dst: Reg, index: u32 },
+    /// The running closure itself, as a value.
+    This { dst: Reg },
+    /// Calls a function of the module; consumes the arguments.
+    Call {
+        dst: Reg,
+        func: FnId,
+        args: Vec<Reg>,
+    },
+    /// Calls a closure; consumes it and the arguments.
+    CallClosure {
+        dst: Reg,
+        callee: Reg,
+        args: Vec<Reg>,
+    },
+    /// Calls a function registered at run time by name; borrows the arguments.
+    CallPacked {
+        dst: Reg,
+        name: Symbol,
+        args: Vec<Reg>,
+    },
+    /// Has a function registered at run time write tensors of the given extents; borrows the
+    /// arguments.
+    CallDps {
+        dsts: Vec<Reg>,
+        name: Symbol,
+        args: Vec<Reg>,
+        given: Vec<(DType, Vec<Ex>)>,
+    },
+    /// A reference cell; consumes the value.
+    RefNew { dst: Reg, value: Reg },
+    /// Writes a reference cell; borrows the cell, consumes the value.
+    RefWrite { cell: Reg, value: Reg },
+    /// A shape value.
+    Shape { dst: Reg, dims: Vec<Ex> },
+    /// A string, for packed functions.
+    Text { dst: Reg, text: Symbol },
+    /// An extent of a tensor (or of a shape value), as a dimension; borrows it. Fails when there is
+    /// no such axis.
+    Dim { dst: Reg, src: Reg, axis: u32 },
+    /// Fails unless the value is a tensor (or shape value) of this rank and element type.
+    CheckTensor {
+        src: Reg,
+        rank: Option<u32>,
+        dtype: Option<DType>,
+        place: Symbol,
+    },
+    /// Fails unless the two dimensions are equal, or `or_one` holds and one of them is 1.
+    CheckDims {
+        a: Ex,
+        b: Ex,
+        or_one: bool,
+        place: Symbol,
+        rule: Symbol,
+    },
+    /// One more reference.
+    Retain(Reg),
+    /// One reference less.
+    Release(Reg),
+}
+
+/// The end of a block.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Term {
+    /// Hands the value to the caller; consumes it.
+    Return(Reg),
+    /// Goes on at a block, handing values to its parameters; consumes them.
+    Jump(BlockId, Vec<Reg>),
+    /// Two ways by a `bool` scalar; borrows it.
+    If {
+        /// The scalar.
+        cond: Reg,
+        /// Where it is true.
+        then: BlockId,
+        /// Where it is false.
+        otherwise: BlockId,
+    },
+    /// By the constructor of an ADT instance; borrows it.
+    Switch {
+        /// The instance.
+        src: Reg,
+        /// Where each tag goes.
+        cases: Vec<(u32, BlockId)>,
+        /// Where the others go.
+        default: BlockId,
+    },
+    /// Becomes a call of a function; consumes the arguments.
+    TailCall {
+        /// Which.
+        func: FnId,
+        /// With what.
+        args: Vec<Reg>,
+    },
+    /// Becomes a call of a closure; consumes it and the arguments.
+    TailClosure {
+        /// The closure.
+        callee: Reg,
+        /// With what.
+        args: Vec<Reg>,
+    },
+    /// No clause of a `match` applies.
+    NoMatch(Symbol),
+}
+
+/// A basic block.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Block {
+    /// Values handed over by jumps.
+    pub params: Vec<Reg>,
+    /// What happens.
+    pub insts: Vec<Inst>,
+    /// How it ends.
+    pub term: Term,
+}
+
+/// A function.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LFunc {
+    /// Its name: of the global, or of the global that a closure stands in with a number.
+    pub name: Symbol,
+    /// Parameters, owned.
+    pub params: Vec<Reg>,
+    /// Number of captured values; `None` for functions of the module, which are called without a
+    /// closure.
+    pub captures: Option<u32>,
+    /// Whether each register is a dimension (else a value).
+    pub is_dim: Vec<bool>,
+    /// The blocks; the first is the entry.
+    pub blocks: Arena<BlockId, Block>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A kernel.
+#[derive(Clone, PartialEq, Debug)]
+pub struct KernelDef {
+    /// What it computes.
+    pub program: Program,
+    /// What it is called in profiles: operator names.
+    pub label: String,
+}
+
+/// How a C caller reaches a function of the module.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// The global's name.
+    pub name: Symbol,
+    /// Its function.
+    pub func: FnId,
+    /// Names of the parameters.
+    pub params: Vec<Symbol>,
+    /// Its type as text, for the header.
+    pub signature: String,
+}
+
+/// A whole lowered module.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Lowered {
+    /// Functions.
+    pub funcs: Arena<FnId, LFunc>,
+    /// Kernels.
+    pub kernels: Arena<KernelId, KernelDef>,
+    /// Constants.
+    pub data: Arena<DataId, Tensor>,
+    /// Functions that can be called from outside.
+    pub entries: Vec<Entry>,
+}
+
+impl Inst {
+    /// Value registers that the instruction reads without taking their reference.
+    pub fn borrows(&self) -> Vec<Reg> {
+        match self {
+            Inst::Kernel { args, .. }
+            | Inst::CallPacked { args, .. }
+            | Inst::CallDps { args, .. } => args.clone(),
+            Inst::Field { src, .. } | Inst::Dim { src, .. } | Inst::CheckTensor { src, .. } => {
+                vec![*src]
+            }
+            Inst::RefWrite { cell, .. } => vec![*cell],
+            _ => Vec::new(),
+        }
+    }
+    /// Value registers whose reference the instruction takes.
+    pub fn consumes(&self) -> Vec<Reg> {
+        match self {
+            Inst::Tuple { fields, .. } | Inst::Adt { fields, .. } => fields.clone(),
+            Inst::Closure { captures, .. } => captures.clone(),
+            Inst::Call { args, .. } => args.clone(),
+            Inst::CallClosure { callee, args, .. } => {
+                let mut all = vec![*callee];
+                all.extend(args);
+                all
+            }
+            Inst::RefNew { value, .. } | Inst::RefWrite { value, .. } => vec![*value],
+            _ => Vec::new(),
+        }
+    }
+    /// Value registers that the instruction writes.
+    pub fn defines(&self) -> Vec<Reg> {
+        match self {
+            Inst::Kernel { dsts, .. } | Inst::CallDps { dsts, .. } => dsts.clone(),
+            Inst::Const { dst, .. }
+            | Inst::Tuple { dst, .. }
+            | Inst::Field { dst, .. }
+            | Inst::Adt { dst, .. }
+            | Inst::Closure { dst, .. }
+            | Inst::Capture { dst, .. }
+            | Inst::This { dst }
+            | Inst::Call { dst, .. }
+            | Inst::CallClosure { dst, .. }
+            | Inst::CallPacked { dst, .. }
+            | Inst::RefNew { dst, .. }
+            | Inst::Text { dst, .. }
+            | Inst::Shape { dst, .. } => vec![*dst],
+            Inst::Dim { .. }
+            | Inst::RefWrite { .. }
+            | Inst::CheckTensor { .. }
+            | Inst::CheckDims { .. }
+            | Inst::Retain(_)
+            | Inst::Release(_) => Vec::new(),
+        }
+    }
+}
+
+impl Term {
+    /// Value registers whose reference the end of the block takes.
+    pub fn consumes(&self) -> Vec<Reg> {
+        match self {
+            Term::Return(r) => vec![*r],
+            Term::Jump(_, args) | Term::TailCall { args, .. } => args.clone(),
+            Term::TailClosure { callee, args } => {
+                let mut all = vec![*callee];
+                all.extend(args);
+                all
+            }
+            Term::If { .. } | Term::Switch { .. } | Term::NoMatch(_) => Vec::new(),
+        }
+    }
+    /// Value registers that the end of the block looks at.
+    pub fn borrows(&self) -> Vec<Reg> {
+        match self {
+            Term::If { cond, .. } => vec![*cond],
+            Term::Switch { src, .. } => vec![*src],
+            _ => Vec::new(),
+        }
+    }
+    /// Where control may go next.
+    pub fn successors(&self) -> Vec<BlockId> {
+        match self {
+            Term::Jump(to, _) => vec![*to],
+            Term::If {
+                then, otherwise, ..
+            } => vec![*then, *otherwise],
+            Term::Switch { cases, default, .. } => {
+                cases.iter().map(|c| c.1).chain([*default]).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
