@@ -3,7 +3,10 @@
 use relax_base::Id;
 use rustc_hash::FxHashMap;
 
-use crate::{Binding, Block, Clause, Expr, ExprId, Function, Module, PatId, Pattern, VarId};
+use crate::{
+    Annotation, Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, PatId, Pattern,
+    VarId,
+};
 
 /// A module without what nothing reaches, and where its expressions went.
 #[derive(Clone, Debug)]
@@ -47,8 +50,7 @@ impl Module {
         }
         for (global, _) in roots {
             let func = self.global_func(global).expect("it has a body");
-            let function = copy.function(&self.funcs[func]);
-            let func = copy.new.funcs.push(function);
+            let func = copy.function(func);
             copy.new.globals[global].kind = crate::GlobalKind::Func(func);
         }
         let (exprs, vars) = (copy.exprs, copy.vars);
@@ -77,6 +79,10 @@ impl Copy<'_> {
         if let Some(attrs) = self.old.var_attrs.get(&old) {
             self.new.var_attrs.insert(new, attrs.clone());
         }
+        if let Some(wide) = self.old.wide_dims.get(&Annotation::Var(old)) {
+            let wide = wide.clone();
+            self.new.wide_dims.insert(Annotation::Var(new), wide);
+        }
         self.vars.insert(old, new);
         new
     }
@@ -86,12 +92,19 @@ impl Copy<'_> {
         self.new.make_list(&items)
     }
 
-    fn function(&mut self, old: &Function) -> Function {
-        Function {
+    fn function(&mut self, id: FuncId) -> FuncId {
+        let old = &self.old.funcs[id];
+        let function = Function {
             params: old.params.iter().map(|&p| self.var(p)).collect(),
             body: self.exprs[&old.body],
             ..old.clone()
+        };
+        let new = self.new.funcs.push(function);
+        if let Some(wide) = self.old.wide_dims.get(&Annotation::Ret(id)) {
+            let wide = wide.clone();
+            self.new.wide_dims.insert(Annotation::Ret(new), wide);
         }
+        new
     }
 
     fn pattern(&mut self, root: PatId) -> PatId {
@@ -135,10 +148,7 @@ impl Copy<'_> {
                 tuple: e(self, tuple),
                 index: *index,
             },
-            Expr::Func(f) => {
-                let function = self.function(&self.old.funcs[*f]);
-                Expr::Func(self.new.funcs.push(function))
-            }
+            Expr::Func(f) => Expr::Func(self.function(*f)),
             &Expr::Call {
                 callee,
                 args,

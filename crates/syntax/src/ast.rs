@@ -14,6 +14,7 @@ mod build;
 mod expr;
 mod item;
 mod ty;
+mod walk;
 
 use relax_base::{Arena, SideTable, Span, Symbol, define_id};
 

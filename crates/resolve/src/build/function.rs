@@ -2,7 +2,7 @@
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{
-    Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId, VarId, VarStyle,
+    Annotation, Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId, VarId, VarStyle,
 };
 use relax_sym::DimVar;
 use relax_syntax::ast;
@@ -19,6 +19,7 @@ pub(crate) struct FnFrame {
     dims: Vec<DimVar>,
     params: Vec<VarId>,
     ret: Option<TypeId>,
+    wide_ret: Option<Box<[u32]>>,
     constraints: Vec<Constraint>,
     attrs: Attrs,
     span: Span,
@@ -121,6 +122,7 @@ impl Resolver<'_> {
             dims,
             params,
             ret,
+            wide_ret: function.ret.and_then(|t| self.wide_dims(t)),
             constraints,
             attrs,
             span,
@@ -141,6 +143,9 @@ impl Resolver<'_> {
             attrs: frame.attrs,
             span: frame.span,
         });
+        if let Some(wide) = frame.wide_ret {
+            self.module.wide_dims.insert(Annotation::Ret(func), wide);
+        }
         match e {
             Some(e) => {
                 let span = self.at(self.ast.exprs[e].span);

@@ -13,11 +13,11 @@ mod pattern;
 mod prelude;
 mod program;
 mod relation;
-mod scalar;
+pub(crate) mod scalar;
 mod scope;
 mod stmt;
 mod types;
-mod user_op;
+pub(crate) mod user_op;
 
 use relax_base::{Diagnostic, Diagnostics, SourceFile, Span, Symbol};
 use relax_ir::{

@@ -1,10 +1,11 @@
 //! Constants: literals for scalars, references into the metadata section for the rest.
 
 use relax_ir::ConstId;
+use relax_syntax::Style;
 use relax_syntax::ast::{self, ExprKind, NumSuffix};
 use relax_tensor::{DType, TypeCode};
 
-use super::{NO, Printer, Style};
+use super::{NO, Printer};
 
 /// The key of constants in the metadata section.
 pub(super) const CONSTANT: &str = "relay.Constant";

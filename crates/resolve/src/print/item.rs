@@ -5,9 +5,10 @@ use relax_ir::{
     AdtId, DTypePattern, GlobalId, GlobalKind, RelationDef, ShapeItem, ShapePattern, TypePattern,
     UserOp,
 };
+use relax_syntax::Style;
 use relax_syntax::ast::{self, FileForm, ItemKind, NumSuffix, TypeExprKind};
 
-use super::{NO, Printer, Style};
+use super::{NO, Printer};
 
 /// The version that every text has at its head.
 const VERSION: &str = "0.0.5";

@@ -19,25 +19,13 @@ mod types;
 
 use relax_base::{SideTable, Span, Symbol};
 use relax_ir::{ExprId, FuncId, Module, TypeId, VarId};
+use relax_syntax::Style;
 use relax_syntax::ast::{self, Ast};
 
 use self::expr::State;
 use self::meta::MetaWriter;
 use self::names::Names;
 use self::types::TypeTable;
-
-/// Which spelling.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Style {
-    /// TVM's `astext()`, byte for byte: definitions sorted by name, `(3)` for one dimension,
-    /// floats with six digits.
-    Tvm,
-    /// The same with these differences: definitions in their order, tuples, projections, shapes
-    /// and constructors without fields in place where they are used once, kinds of type
-    /// parameters, explicit type arguments, scalars of every element type as literals.
-    #[default]
-    Pretty,
-}
 
 /// The types of a module that was inferred, for annotated printing.
 pub trait TypeSource {

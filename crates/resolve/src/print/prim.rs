@@ -1,25 +1,544 @@
-//! Tensor programs.
+//! Tensor programs: `prim_func` items and the computations of `op` items.
+//!
+//! The text has loop nests only: a computation over indices is written as the nest that it means,
+//! and buffers between stages are allocated at the head of the body.
 
 use relax_base::Symbol;
-use relax_loops::Program;
-use relax_syntax::ast;
+use relax_ir::UserOp;
+use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, UnOp, Var};
+use relax_syntax::ast::{
+    self, ExprKind, ForKind, NumSuffix, StmtKind, StoreOp, TypeExprKind, TypeOp,
+};
+use relax_tensor::{DType, TypeCode};
+use rustc_hash::FxHashMap;
 
+use super::names::Names;
 use super::{NO, Printer};
+use crate::build::scalar::{BINARY, SELECT, UNARY};
+use crate::build::user_op::REDUCTIONS;
+
+/// The names of one program.
+struct ProgramNames<'p> {
+    program: &'p Program,
+    bufs: FxHashMap<Buf, Symbol>,
+    vars: FxHashMap<Var, Symbol>,
+    /// Variables that are written without sigil: dimensions, and attributes of operators.
+    bare: Vec<Var>,
+    names: Names,
+}
+
+impl<'p> ProgramNames<'p> {
+    fn new(program: &'p Program, bare: Vec<Var>) -> ProgramNames<'p> {
+        let mut names = ProgramNames {
+            program,
+            bufs: FxHashMap::default(),
+            vars: FxHashMap::default(),
+            bare,
+            names: Names::default(),
+        };
+        for (id, buf) in program.bufs.iter() {
+            let name = names.names.variable(buf.name);
+            names.bufs.insert(id, name);
+        }
+        names
+    }
+    fn buf(&self, id: Buf) -> Symbol {
+        self.bufs[&id]
+    }
+    fn var(&mut self, id: Var) -> Symbol {
+        let wish = self.program.vars[id].name;
+        if self.bare.contains(&id) {
+            return wish;
+        }
+        let names = &mut self.names;
+        *self.vars.entry(id).or_insert_with(|| names.variable(wish))
+    }
+}
+
+/// Where an expression stands: what gives a number without suffix its type.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// An index or an extent: `int64`.
+    Index,
+    /// Beside an operand that has a type of its own.
+    Beside,
+    /// Nothing gives it one.
+    Alone,
+}
 
 impl Printer<'_> {
     /// A tensor program.
-    pub(super) fn prim_func(&mut self, name: Symbol, _program: &Program) -> ast::PrimFunc {
-        let body = self.out.block([], None, NO);
+    pub(super) fn prim_func(&mut self, name: Symbol, program: &Program) -> ast::PrimFunc {
+        let mut cx = ProgramNames::new(program, program.dims.clone());
+        let mut params = Vec::new();
+        for &buf in program.inputs.iter().chain(&program.outputs) {
+            params.push(self.buffer_binder(&mut cx, buf));
+        }
+        let mut stmts = Vec::new();
+        for (id, buf) in program.bufs.iter() {
+            if buf.role == Role::Temp {
+                let binder = self.buffer_binder(&mut cx, id);
+                stmts.push(self.out.stmt(StmtKind::Alloc(binder), NO));
+            }
+        }
+        for stage in &program.stages {
+            match stage {
+                Stage::Nest(body) => self.program_stmts(&mut cx, body, &mut stmts),
+                Stage::Compute(c) => {
+                    let nest = compute_nest(program, c);
+                    self.program_stmts(&mut cx, &nest, &mut stmts);
+                }
+            }
+        }
+        let body = self.out.block(stmts, None, NO);
         ast::PrimFunc {
             name,
-            params: ast::List::EMPTY,
+            params: self.out.make_list(params),
             attrs: ast::List::EMPTY,
             body,
         }
     }
 
-    /// The computation of an operator.
-    pub(super) fn op_body(&mut self, _op: &relax_ir::UserOp) -> ast::ExprId {
-        self.out.block([], None, NO)
+    /// The computation of an operator: `compute [%i] => e`.
+    pub(super) fn op_body(&mut self, op: &UserOp) -> ast::ExprId {
+        let mut stmts = Vec::new();
+        if let Some(program) = &op.program
+            && let Some(Stage::Compute(compute)) = program.stages.last()
+        {
+            let bare = program.dims.iter().chain(&op.attr_vars).copied().collect();
+            let mut cx = ProgramNames::new(program, bare);
+            let mut indices = Vec::new();
+            for &axis in &compute.axes {
+                let name = cx.var(axis);
+                indices.push(self.out.binder(name, None, NO));
+            }
+            let indices = self.out.make_list(indices);
+            let value = self.op_value(&mut cx, compute);
+            let kind = StmtKind::Compute { indices, value };
+            stmts.push(self.out.stmt(kind, NO));
+        }
+        self.out.block(stmts, None, NO)
     }
+
+    fn op_value(&mut self, cx: &mut ProgramNames<'_>, compute: &Compute) -> ast::ExprId {
+        let Some(reduce) = &compute.reduce else {
+            return self.scalar_ex(cx, &compute.value, Place::Beside);
+        };
+        let mut args = Vec::new();
+        for (var, extent) in &reduce.axes {
+            let name = cx.var(*var);
+            args.push(self.out.expr(ExprKind::Local(name), NO));
+            args.push(self.scalar_ex(cx, extent, Place::Index));
+        }
+        args.push(self.scalar_ex(cx, &compute.value, Place::Beside));
+        let known = REDUCTIONS.iter().find(|r| r.1 == reduce.combiner);
+        let name = known.expect("every combiner has a name").0;
+        let callee = self.name(name);
+        self.out.call(callee, args, NO)
+    }
+
+    fn buffer_binder(&mut self, cx: &mut ProgramNames<'_>, id: Buf) -> ast::BinderId {
+        let program = cx.program;
+        let buf = &program.bufs[id];
+        let dtype = self.dtype(buf.dtype.into());
+        let ty = if buf.shape.is_empty() {
+            dtype
+        } else {
+            let extents: Vec<_> = buf.shape.iter().map(|e| self.extent(cx, e)).collect();
+            let shape = self.out.type_tuple(extents, NO);
+            self.out.type_apply("Buffer".into(), [shape, dtype], NO)
+        };
+        self.out.binder(cx.buf(id), Some(ty), NO)
+    }
+
+    /// An extent as a type-level term; recursion is bounded by what the reader lets nest, and by
+    /// the shallow extents that lowering makes.
+    fn extent(&mut self, cx: &mut ProgramNames<'_>, e: &Ex) -> ast::TypeId {
+        let kind = match e.kind() {
+            ExKind::Int(value) => TypeExprKind::Int {
+                value: *value,
+                suffix: NumSuffix::None,
+            },
+            ExKind::Var(v) => TypeExprKind::Name(cx.var(*v)),
+            ExKind::Binary(op, a, b) => {
+                let (a, b) = (self.extent(cx, a), self.extent(cx, b));
+                let op = match op {
+                    BinOp::Add => TypeOp::Add,
+                    BinOp::Sub => TypeOp::Sub,
+                    BinOp::Mul => TypeOp::Mul,
+                    BinOp::FloorDiv | BinOp::Div => TypeOp::FloorDiv,
+                    BinOp::FloorMod | BinOp::Rem => TypeOp::Mod,
+                    BinOp::Min | BinOp::Max => {
+                        let name = if *op == BinOp::Min { "min" } else { "max" };
+                        let head = self.out.type_name(name.into(), NO);
+                        let args = self.out.make_list([a, b]);
+                        return self.out.ty(TypeExprKind::Call { head, args }, NO);
+                    }
+                    _ => return self.out.ty(TypeExprKind::Any, NO),
+                };
+                let (lhs, rhs) = (
+                    self.type_operand(a, op, false),
+                    self.type_operand(b, op, true),
+                );
+                TypeExprKind::Binary { op, lhs, rhs }
+            }
+            // An element that an earlier stage computed: nothing in the text names it.
+            _ => TypeExprKind::Any,
+        };
+        self.out.ty(kind, NO)
+    }
+
+    fn type_operand(&mut self, id: ast::TypeId, around: TypeOp, right: bool) -> ast::TypeId {
+        let TypeExprKind::Binary { op, .. } = self.out.types[id].kind else {
+            return id;
+        };
+        let (inner, outer) = (op.precedence(), around.precedence());
+        if inner > outer || (inner == outer && !right) {
+            return id;
+        }
+        let items = self.out.make_list([id]);
+        self.out.ty(
+            TypeExprKind::Tuple {
+                items,
+                comma: false,
+            },
+            NO,
+        )
+    }
+
+    fn program_block(&mut self, cx: &mut ProgramNames<'_>, body: &[Stmt]) -> ast::ExprId {
+        let mut stmts = Vec::new();
+        self.program_stmts(cx, body, &mut stmts);
+        self.out.block(stmts, None, NO)
+    }
+
+    /// Statements. Recursion follows loop nests, which own their parts and so are bounded.
+    fn program_stmts(
+        &mut self,
+        cx: &mut ProgramNames<'_>,
+        body: &[Stmt],
+        out: &mut Vec<ast::StmtId>,
+    ) {
+        for stmt in body {
+            let kind = self.program_stmt(cx, stmt);
+            out.push(self.out.stmt(kind, NO));
+        }
+    }
+
+    fn program_stmt(&mut self, cx: &mut ProgramNames<'_>, stmt: &Stmt) -> StmtKind {
+        match stmt {
+            Stmt::For { .. } => self.program_loops(cx, stmt),
+            // Only lowering makes these, for programs that are not written back.
+            Stmt::While { .. } => StmtKind::Error,
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let cond = self.scalar_ex(cx, cond, Place::Beside);
+                let then = self.program_block(cx, then);
+                let otherwise = if otherwise.is_empty() {
+                    None
+                } else {
+                    Some(self.program_block(cx, otherwise))
+                };
+                let kind = ExprKind::If {
+                    cond,
+                    then,
+                    otherwise,
+                };
+                StmtKind::Expr(self.out.expr(kind, NO))
+            }
+            Stmt::Store { buf, index, value } => {
+                let target = self.element(cx, *buf, index);
+                let value = self.scalar_ex(cx, value, Place::Beside);
+                let op = StoreOp::Set;
+                StmtKind::Store { target, op, value }
+            }
+            Stmt::Let { var, value } => {
+                let dtype = cx.program.vars[*var].dtype;
+                let value = self.scalar_ex(cx, value, Place::Beside);
+                let ty = self.dtype(dtype.into());
+                let name = cx.var(*var);
+                let binder = self.out.binder(name, Some(ty), NO);
+                StmtKind::Bind { binder, value }
+            }
+            Stmt::Alloc { buf } => StmtKind::Alloc(self.buffer_binder(cx, *buf)),
+            Stmt::Init { over: _, body } => StmtKind::Init(self.program_block(cx, body)),
+            Stmt::Assert { cond, message } => {
+                let cond = self.scalar_ex(cx, cond, Place::Beside);
+                let message = self.out.expr(ExprKind::Str(Symbol::new(message)), NO);
+                let callee = self.name("assert");
+                StmtKind::Expr(self.out.call(callee, [cond, message], NO))
+            }
+        }
+    }
+
+    /// A loop, with the loops right inside it as long as one header can say it: the extents do not
+    /// depend on the header's own variables, and the mark is on the first loop (`parallel`) or on
+    /// the last.
+    fn program_loops(&mut self, cx: &mut ProgramNames<'_>, stmt: &Stmt) -> StmtKind {
+        let (mut chain, mut vars, mut kind) = (Vec::new(), Vec::new(), ForKind::Serial);
+        let mut rest: &[Stmt] = std::slice::from_ref(stmt);
+        while let [
+            Stmt::For {
+                var,
+                extent,
+                mark,
+                body,
+            },
+        ] = rest
+        {
+            let mut free = true;
+            relax_loops::visit_expr(extent, |e| {
+                free &= !matches!(e.kind(), ExKind::Var(v) if vars.contains(v));
+            });
+            let first = chain.is_empty();
+            let ended = matches!(kind, ForKind::Vectorize(_) | ForKind::Unroll);
+            let fits = match mark {
+                Mark::Serial => true,
+                Mark::Parallel => first,
+                Mark::Vectorize(_) | Mark::Unroll => kind == ForKind::Serial,
+            };
+            if !first && (!free || ended || !fits) {
+                break;
+            }
+            kind = match mark {
+                Mark::Serial => kind,
+                Mark::Parallel => ForKind::Parallel,
+                Mark::Vectorize(w) => ForKind::Vectorize(*w),
+                Mark::Unroll => ForKind::Unroll,
+            };
+            vars.push(*var);
+            chain.push((*var, extent));
+            rest = body;
+        }
+        let mut loops = Vec::new();
+        for (var, extent) in chain {
+            let extent = self.scalar_ex(cx, extent, Place::Index);
+            let name = cx.var(var);
+            let binder = self.out.binder(name, None, NO);
+            loops.push(self.out.loops.push(ast::Loop { binder, extent }));
+        }
+        let loops = self.out.make_list(loops);
+        let body = self.program_block(cx, rest);
+        StmtKind::For { kind, loops, body }
+    }
+
+    fn element(&mut self, cx: &mut ProgramNames<'_>, buf: Buf, index: &[Ex]) -> ast::ExprId {
+        let base = self.out.expr(ExprKind::Local(cx.buf(buf)), NO);
+        if index.is_empty() {
+            return base;
+        }
+        let indices = index.iter().map(|e| self.scalar_ex(cx, e, Place::Index));
+        let indices: Vec<_> = indices.collect();
+        let indices = self.out.make_list(indices);
+        self.out.expr(ExprKind::Index { base, indices }, NO)
+    }
+
+    /// A scalar expression, from a work list.
+    fn scalar_ex(&mut self, cx: &mut ProgramNames<'_>, root: &Ex, place: Place) -> ast::ExprId {
+        let mut stack = vec![(root, place, false)];
+        let mut results: Vec<ast::ExprId> = Vec::new();
+        while let Some((e, place, expanded)) = stack.pop() {
+            let children = e.children();
+            if !expanded && !children.is_empty() {
+                stack.push((e, place, true));
+                let inner = inner_places(e);
+                let parts = children.into_iter().zip(inner);
+                stack.extend(parts.rev().map(|(c, p)| (c, p, false)));
+                continue;
+            }
+            let parts = results.split_off(results.len() - children.len());
+            let node = self.scalar_node(cx, e, place, parts);
+            results.push(node);
+        }
+        results.pop().expect("one result for the root")
+    }
+
+    fn scalar_node(
+        &mut self,
+        cx: &mut ProgramNames<'_>,
+        e: &Ex,
+        place: Place,
+        parts: Vec<ast::ExprId>,
+    ) -> ast::ExprId {
+        let dtype = e.dtype();
+        let call = |this: &mut Self, name: &str, parts: Vec<ast::ExprId>| {
+            let callee = this.name(name);
+            this.out.call(callee, parts, NO)
+        };
+        let kind = match e.kind() {
+            ExKind::Int(v) if dtype.is_bool() => ExprKind::Bool(*v != 0),
+            ExKind::Int(value) => ExprKind::Int {
+                value: *value,
+                suffix: match place {
+                    Place::Index | Place::Beside if dtype == DType::I64 => NumSuffix::None,
+                    _ => suffix(dtype),
+                },
+            },
+            ExKind::Float(value) => ExprKind::Float {
+                value: *value,
+                suffix: suffix(dtype),
+            },
+            ExKind::Var(v) => {
+                let name = cx.var(*v);
+                if cx.bare.contains(v) {
+                    ExprKind::Name(name)
+                } else {
+                    ExprKind::Local(name)
+                }
+            }
+            ExKind::Load(buf, _) => {
+                let base = self.out.expr(ExprKind::Local(cx.buf(*buf)), NO);
+                if parts.is_empty() {
+                    return base;
+                }
+                let indices = self.out.make_list(parts);
+                ExprKind::Index { base, indices }
+            }
+            ExKind::Unary(UnOp::Neg, _) => {
+                // The text has no sign before an expression; this is the same value.
+                let minus = if dtype.is_float() {
+                    let (value, suffix) = (-1.0, suffix(dtype));
+                    ExprKind::Float { value, suffix }
+                } else {
+                    let (value, suffix) = (-1, suffix(dtype));
+                    ExprKind::Int { value, suffix }
+                };
+                let rhs = self.out.expr(minus, NO);
+                return self.scalar_binary(ast::BinOp::Mul, parts[0], rhs);
+            }
+            ExKind::Unary(op, _) => {
+                let known = UNARY.iter().find(|u| u.1 == *op);
+                return call(self, known.map_or("unknown", |u| u.0), parts);
+            }
+            ExKind::Binary(op, a, _) => {
+                if let Some(op) = infix(*op, a.dtype()) {
+                    return self.scalar_binary(op, parts[0], parts[1]);
+                }
+                let known = BINARY.iter().find(|b| b.1 == *op);
+                return call(self, known.map_or("unknown", |b| b.0), parts);
+            }
+            ExKind::Select(..) => return call(self, SELECT, parts),
+            ExKind::Cast(_) => return call(self, &dtype.to_string(), parts),
+            ExKind::Reinterpret(_) => return call(self, &format!("reinterpret_{dtype}"), parts),
+        };
+        self.out.expr(kind, NO)
+    }
+
+    fn scalar_binary(&mut self, op: ast::BinOp, lhs: ast::ExprId, rhs: ast::ExprId) -> ast::ExprId {
+        let lhs = self.scalar_operand(lhs, op, false);
+        let rhs = self.scalar_operand(rhs, op, true);
+        self.out.expr(ExprKind::Binary { op, lhs, rhs }, NO)
+    }
+
+    fn scalar_operand(&mut self, id: ast::ExprId, around: ast::BinOp, right: bool) -> ast::ExprId {
+        let ExprKind::Binary { op, .. } = self.out.exprs[id].kind else {
+            return id;
+        };
+        let (inner, outer) = (op.precedence(), around.precedence());
+        if inner > outer || (inner == outer && !right) {
+            return id;
+        }
+        self.out.expr(ExprKind::Paren(id), NO)
+    }
+}
+
+/// Where the parts of an expression stand.
+fn inner_places(e: &Ex) -> Vec<Place> {
+    let constant = |e: &Ex| matches!(e.kind(), ExKind::Int(_) | ExKind::Float(_));
+    match e.kind() {
+        ExKind::Load(_, index) => vec![Place::Index; index.len()],
+        ExKind::Binary(_, a, b) => {
+            // A number takes the type of the other side, unless that is a number too.
+            let side = |other: &Ex| {
+                if constant(other) {
+                    Place::Alone
+                } else {
+                    Place::Beside
+                }
+            };
+            vec![side(b), side(a)]
+        }
+        ExKind::Select(_, a, b) => {
+            let side = |other: &Ex| {
+                if constant(other) {
+                    Place::Alone
+                } else {
+                    Place::Beside
+                }
+            };
+            vec![Place::Alone, side(b), side(a)]
+        }
+        _ => vec![Place::Alone; e.children().len()],
+    }
+}
+
+/// The infix spelling of an operation, where it has one.
+fn infix(op: BinOp, dtype: DType) -> Option<ast::BinOp> {
+    Some(match op {
+        BinOp::Add => ast::BinOp::Add,
+        BinOp::Sub => ast::BinOp::Sub,
+        BinOp::Mul => ast::BinOp::Mul,
+        BinOp::Div => ast::BinOp::Div,
+        BinOp::FloorDiv => ast::BinOp::FloorDiv,
+        BinOp::FloorMod => ast::BinOp::Mod,
+        BinOp::Eq => ast::BinOp::Eq,
+        BinOp::Ne => ast::BinOp::Ne,
+        BinOp::Lt => ast::BinOp::Lt,
+        BinOp::Le => ast::BinOp::Le,
+        BinOp::Gt => ast::BinOp::Gt,
+        BinOp::Ge => ast::BinOp::Ge,
+        BinOp::And if dtype.is_bool() => ast::BinOp::And,
+        BinOp::Or if dtype.is_bool() => ast::BinOp::Or,
+        _ => return None,
+    })
+}
+
+/// The suffix that gives a number this type.
+fn suffix(dtype: DType) -> NumSuffix {
+    match dtype.code {
+        TypeCode::Int => NumSuffix::I(dtype.bits),
+        TypeCode::UInt | TypeCode::Handle => NumSuffix::U(dtype.bits),
+        TypeCode::Float if dtype.bits == 32 => NumSuffix::F,
+        TypeCode::Float => NumSuffix::Float(dtype.bits),
+        TypeCode::BFloat => NumSuffix::Bf16,
+    }
+}
+
+/// The loop nest that a computation over indices means.
+fn compute_nest(program: &Program, c: &Compute) -> Vec<Stmt> {
+    let out = &program.bufs[c.out];
+    let axis = |v: &Var| Ex::var(*v, DType::I64);
+    let index: Vec<Ex> = c.axes.iter().map(axis).collect();
+    let store = |value: Ex| Stmt::Store {
+        buf: c.out,
+        index: index.clone(),
+        value,
+    };
+    let (mut body, mut inner) = match &c.reduce {
+        None => (vec![store(c.value.clone())], Vec::new()),
+        Some(reduce) => {
+            let init = Stmt::Init {
+                over: reduce.axes.iter().map(|a| a.0).collect(),
+                body: vec![store(reduce.combiner.identity(out.dtype))],
+            };
+            let old = Ex::new(ExKind::Load(c.out, index.clone()), out.dtype);
+            let sum = old.binary(reduce.combiner.op(), &c.value);
+            (vec![init, store(sum)], reduce.axes.clone())
+        }
+    };
+    let outer = c.axes.iter().copied().zip(out.shape.iter().cloned());
+    let mut loops: Vec<(Var, Ex)> = outer.collect();
+    loops.append(&mut inner);
+    for (var, extent) in loops.into_iter().rev() {
+        body = vec![Stmt::For {
+            var,
+            extent,
+            mark: Mark::Serial,
+            body,
+        }];
+    }
+    body
 }

@@ -1,0 +1,44 @@
+//! Module to text, and modules compared.
+
+use relax_ir::{Difference, EqualOptions, ExprId, Module, OpId};
+use relax_resolve::print::{PrintMode, module_to_ast};
+use relax_syntax::PrintOptions;
+
+pub use relax_resolve::print::TypeSource;
+pub use relax_syntax::Style;
+
+/// The text of a module. With `types` it has TVM's `/* ty=… */` comments and the result types that
+/// were inferred.
+pub fn print(module: &Module, style: Style, types: Option<&dyn TypeSource>) -> String {
+    let ast = module_to_ast(module, &PrintMode { style, types });
+    let options = PrintOptions {
+        style,
+        types: types.is_some(),
+        ..PrintOptions::default()
+    };
+    relax_syntax::print(&ast, &options)
+}
+
+/// The name of a built-in operator.
+fn op_name(op: OpId) -> String {
+    match relax_ops::registry().get(op) {
+        Some(def) => def.name.to_owned(),
+        None => format!("{op:?}"),
+    }
+}
+
+/// The first structural difference between two modules, as text: what differs, where, and the
+/// expression on each side.
+pub fn difference(left: &Module, right: &Module, options: EqualOptions) -> Option<String> {
+    let found: Difference = relax_ir::structural_difference(left, right, options, &op_name)?;
+    let mut text = found.to_string();
+    let mut side = |name: &str, module: &Module, expr: Option<ExprId>| {
+        if let Some(expr) = expr {
+            let shown = module.show_expr(expr, &op_name);
+            text.push_str(&format!("\n  {name}: {shown}"));
+        }
+    };
+    side("left ", left, found.left);
+    side("right", right, found.right);
+    Some(text)
+}
