@@ -30,6 +30,7 @@ mod qnn;
 mod qnn_arith;
 mod qnn_product;
 mod qnn_util;
+mod random;
 mod reduce;
 mod repeat;
 mod resample;
@@ -80,6 +81,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     qnn::OPS,
     qnn_arith::OPS,
     qnn_product::OPS,
+    random::OPS,
     reduce::OPS,
     repeat::OPS,
     reshape::OPS,
