@@ -274,6 +274,12 @@ impl Heap {
     }
 }
 
+impl Default for Heap {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for Heap {
     fn drop(&mut self) {
         self.trim();

@@ -79,6 +79,12 @@ impl Stack {
     fn reserve(&mut self) {}
 }
 
+impl Default for Stack {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for Stack {
     fn drop(&mut self) {
         self.unmap();

@@ -234,6 +234,12 @@ impl Pool {
     }
 }
 
+impl Default for Pool {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
         if !self.workers.is_empty() {

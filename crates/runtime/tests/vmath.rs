@@ -6,6 +6,7 @@ use common::everywhere;
 use relax_runtime::kernels::math::{rx_vmath_f32, rx_vmath_f64};
 use relax_runtime::kernels::vmath::*;
 
+type Exact = fn(f32) -> f32;
 type Strip = unsafe extern "C" fn(i64, *const f32, *mut f32);
 
 fn apply(strip: Strip, x: &[f32]) -> Vec<f32> {
@@ -103,7 +104,7 @@ fn special_values_are_those_of_c() {
         let nan = f32::NAN;
         let inf = f32::INFINITY;
         let x = [nan, inf, -inf, 0.0, -0.0, -1.0, 1e-40];
-        let strips: [(Strip, fn(f32) -> f32, &str); 6] = [
+        let strips: [(Strip, Exact, &str); 6] = [
             (rx_vexp_f32, libm::expf, "exp"),
             (rx_vlog_f32, libm::logf, "log"),
             (rx_vtanh_f32, libm::tanhf, "tanh"),

@@ -25,7 +25,7 @@ unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
 pub unsafe fn exp<S: Simd>(x: S) -> S {
     const LOG2E: f32 = std::f32::consts::LOG2_E;
     // ln 2 in two parts, the first short enough that its products with n are exact.
-    const LN2_HI: f32 = 0.693_359_375;
+    const LN2_HI: f32 = 355.0 / 512.0;
     const LN2_LO: f32 = -2.121_944_4e-4;
     // SAFETY: the caller's promise.
     unsafe {
@@ -76,13 +76,13 @@ pub unsafe fn log<S: Simd>(x: S) -> S {
                 -1.666_805_8e-1,
                 2.000_071_5e-1,
                 -2.499_999_4e-1,
-                3.333_333_1e-1,
+                0.333_333_3,
             ],
         );
         let y = p.mul(f).mul(z);
         let y = e.fma(S::splat(-2.121_944_4e-4), y);
         let y = z.fma(S::splat(-0.5), y);
-        let y = e.fma(S::splat(0.693_359_375), f.add(y));
+        let y = e.fma(S::splat(355.0 / 512.0), f.add(y));
         let zero = S::splat(0.0);
         let y = S::select(x.eq(zero), S::splat(f32::NEG_INFINITY), y);
         let y = S::select(x.lt(zero), S::splat(f32::NAN), y);
@@ -105,10 +105,10 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
             z,
             &[
                 -5.704_988_7e-3,
-                2.063_908_9e-2,
+                2.063_909e-2,
                 -5.373_971_6e-2,
                 1.333_144_2e-1,
-                -3.333_328_2e-1,
+                -0.333_332_8,
             ],
         );
         let small = p.mul(z).fma(x, x);
@@ -155,7 +155,7 @@ pub unsafe fn erf<S: Simd>(x: S) -> S {
                 -2.685_421_2e-2,
                 1.128_359_5e-1,
                 -3.761_262_7e-1,
-                1.283_791_66e-1,
+                0.128_379_17,
             ],
         );
         // The leading coefficient is 1 more, so that the sum is rounded once at x.
@@ -166,13 +166,13 @@ pub unsafe fn erf<S: Simd>(x: S) -> S {
             &[
                 1.642_679e-6,
                 -1.331_120_6e-5,
-                7.726_235_4e-5,
+                7.726_235e-5,
                 -4.201_345e-4,
                 2.165_350_4e-3,
                 -1.085_853_2e-2,
                 -0.943_893_73,
                 -5.352_680_7,
-                -7.806_815_3,
+                -7.806_815,
             ],
         );
         let large = S::splat(1.0).sub(exp(p)).copysign(x);

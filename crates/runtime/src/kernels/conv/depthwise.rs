@@ -23,11 +23,9 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
             let mut oy = 0;
             while oy < s.oh {
                 // Narrow rows are summed several at a time, so that chains of sums overlap.
-                let high = if s.oh - oy >= 4 && s.ow <= 2 * S::LANES {
-                    4
-                } else {
-                    1
-                };
+                let shared = S::LANES == 16 && (s.kh, s.kw, s.sh, s.dh) == (3, 3, 1, 1);
+                let several = s.oh - oy >= 4 && (shared || s.ow <= 2 * S::LANES);
+                let high = if several { 4 } else { 1 };
                 let target = s.target(v, image, channel, oy * s.ow).shift(m, 0);
                 let from = room.add(oy * s.sh * padded.row);
                 let mut ox = 0;
@@ -35,7 +33,18 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
                     let columns = (s.ow - ox).min(WIDE * S::LANES);
                     let from = from.add(ox);
                     let target = shift(&target, ox);
-                    match (columns.div_ceil(S::LANES), high) {
+                    let vectors = columns.div_ceil(S::LANES);
+                    if shared && several {
+                        match vectors {
+                            1 => window3::<S, 1>(s, &padded, from, weight, columns, &target),
+                            2 => window3::<S, 2>(s, &padded, from, weight, columns, &target),
+                            3 => window3::<S, 3>(s, &padded, from, weight, columns, &target),
+                            _ => window3::<S, 4>(s, &padded, from, weight, columns, &target),
+                        }
+                        ox += columns;
+                        continue;
+                    }
+                    match (vectors, high) {
                         (1, 4) => lines::<S, 1, 4>(s, &padded, from, weight, columns, &target),
                         (2, 4) => lines::<S, 2, 4>(s, &padded, from, weight, columns, &target),
                         (1, _) => lines::<S, 1, 1>(s, &padded, from, weight, columns, &target),
@@ -78,12 +87,9 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     columns: usize,
     target: &Target,
 ) {
-    let e = target.epilogue.unwrap_or_default();
-    let (lo, hi) = e.bounds();
     // SAFETY: the callers' promise.
     unsafe {
-        let bias = if e.bias.is_null() { 0.0 } else { *e.bias };
-        let mut acc = [[S::splat(bias); NV]; R];
+        let mut acc = [[S::splat(bias(target)); NV]; R];
         for ky in 0..s.kh {
             for kx in 0..s.kw {
                 let at = from.add(padded.tap(ky, kx));
@@ -96,6 +102,72 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
                 }
             }
         }
+        put(acc, s, columns, target);
+    }
+}
+
+/// The channel's bias.
+#[inline(always)]
+unsafe fn bias(target: &Target) -> f32 {
+    match &target.epilogue {
+        // SAFETY: the callers' promise.
+        Some(e) if !e.bias.is_null() => unsafe { *e.bias },
+        _ => 0.0,
+    }
+}
+
+/// Four output rows of a window of 3 by 3 with step 1 down: each row of the input is read once
+/// for the three output rows that it serves, with all nine weights in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn window3<S: Simd, const NV: usize>(
+    s: &Sizes,
+    padded: &Padded,
+    from: *const f32,
+    weight: *const f32,
+    columns: usize,
+    target: &Target,
+) {
+    const R: usize = 4;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut acc = [[S::splat(bias(target)); NV]; R];
+        let mut w = [[S::splat(0.0); 3]; 3];
+        for ky in 0..3 {
+            for kx in 0..3 {
+                w[ky][kx] = S::splat(*weight.add(ky * 3 + kx));
+            }
+        }
+        for i in 0..R + 2 {
+            for kx in 0..3 {
+                let at = from.add(i * padded.row + padded.tap(0, kx));
+                for v in 0..NV {
+                    let x = S::load(at.add(v * S::LANES));
+                    for r in 0..R {
+                        if i >= r && i < r + 3 {
+                            acc[r][v] = w[i - r][kx].fma(x, acc[r][v]);
+                        }
+                    }
+                }
+            }
+        }
+        put(acc, s, columns, target);
+    }
+}
+
+/// Applies what comes after the sums, and stores.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn put<S: Simd, const NV: usize, const R: usize>(
+    acc: [[S; NV]; R],
+    s: &Sizes,
+    columns: usize,
+    target: &Target,
+) {
+    let e = target.epilogue.unwrap_or_default();
+    let (lo, hi) = e.bounds();
+    // SAFETY: the callers' promise.
+    unsafe {
         for r in 0..R {
             for v in 0..NV {
                 // Rows of the output follow each other without gaps.

@@ -78,6 +78,27 @@ fn runs(
     (runs, n)
 }
 
+/// Where the inputs of 16 output pixels from `first` on start, when they are all neighbours.
+#[inline(always)]
+fn whole(
+    s: &Sizes,
+    padded: Option<&Padded>,
+    first: usize,
+    (ky, kx): (usize, usize),
+) -> Option<usize> {
+    let (oy, ox) = (first / s.ow, first % s.ow);
+    if ox + COLS > s.ow {
+        return None;
+    }
+    if let Some(padded) = padded {
+        return Some(oy * s.sh * padded.row + padded.tap(ky, kx) + ox);
+    }
+    let y = (oy * s.sh + ky * s.dh) as isize - s.pt;
+    let x = (ox + kx * s.dw) as isize - s.pl;
+    let inside = s.sw == 1 && y >= 0 && x >= 0 && (y as usize) < s.h && x as usize + COLS <= s.w;
+    inside.then(|| y as usize * s.w + x as usize)
+}
+
 /// Packs pixels as columns: panels of 16 pixels, `common.len()` rows each. `common` is whole
 /// channels: a row for each channel and place of the window.
 ///
@@ -103,21 +124,27 @@ pub unsafe fn columns<S: Simd>(
             let count = (pixels.end - first).min(COLS);
             let out = out.add(panel * COLS * deep);
             for tap in 0..taps {
-                let (runs, n) = runs(s, source.padded, first, count, (tap / s.kw, tap % s.kw));
+                let place = (tap / s.kw, tap % s.kw);
                 let mut x = source.x.add(c0 * plane);
                 let mut out = out.add(tap * COLS);
-                let whole = n == 1 && runs[0].len == COLS;
+                if count == COLS
+                    && let Some(from) = whole(s, source.padded, first, place)
+                {
+                    for _ in c0..c1 {
+                        copy_line::<S>(x.add(from), out);
+                        x = x.wrapping_add(plane);
+                        out = out.wrapping_add(taps * COLS);
+                    }
+                    continue;
+                }
+                let (runs, n) = runs(s, source.padded, first, count, place);
                 let filled: usize = runs[..n].iter().map(|r| r.len).sum();
                 for _ in c0..c1 {
-                    if whole {
-                        copy_line::<S>(x.add(runs[0].from), out);
-                    } else {
-                        if filled < COLS {
-                            out.cast::<[f32; COLS]>().write_unaligned([0.0; COLS]);
-                        }
-                        for run in &runs[..n] {
-                            copy_run::<S>(x.add(run.from), out.add(run.to), run.len);
-                        }
+                    if filled < COLS {
+                        out.cast::<[f32; COLS]>().write_unaligned([0.0; COLS]);
+                    }
+                    for run in &runs[..n] {
+                        copy_run::<S>(x.add(run.from), out.add(run.to), run.len);
                     }
                     x = x.wrapping_add(plane);
                     out = out.wrapping_add(taps * COLS);

@@ -370,7 +370,7 @@ fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
     let (row_units, column_units) = (m.div_ceil(ROWS), n.div_ceil(3 * COLS));
     let mut best = (1, 1, f64::INFINITY);
     for rows in 1..=threads {
-        if threads % rows != 0 {
+        if !threads.is_multiple_of(rows) {
             continue;
         }
         let columns = threads / rows;

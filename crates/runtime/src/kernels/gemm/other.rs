@@ -79,11 +79,7 @@ impl Sum for f64 {
 }
 
 #[inline(always)]
-unsafe fn rows<S: Simd, A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(
-    g: &RxGemm,
-    begin: usize,
-    end: usize,
-) {
+unsafe fn rows<A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(g: &RxGemm, begin: usize, end: usize) {
     let (n, k) = (g.n as usize, g.k.max(0) as usize);
     let (a, b, c) = (g.a.cast::<A>(), g.b.cast::<B>(), g.c.cast::<C>());
     // SAFETY: the callers' promise.
@@ -143,9 +139,10 @@ macro_rules! products {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(ctx: *mut RxContext, g: *const RxGemm) -> i32 {
             #[inline(always)]
+            #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
             unsafe fn kernel<S: Simd>(g: &RxGemm, begin: usize, end: usize) {
                 // SAFETY: the caller's promise.
-                unsafe { rows::<S, $a, $b, $c>(g, begin, end) };
+                unsafe { rows::<$a, $b, $c>(g, begin, end) };
             }
             guard(ctx, |context| {
                 // SAFETY: the caller's promise; rows of the result are disjoint.

@@ -47,6 +47,7 @@ pub unsafe fn columns(k: usize, n: usize, b: *const f32, rs: isize, cs: isize, o
 
 /// One panel: `out[p * W + i] = x[i * across + p * along]` for `i < width`, 0 up to `W`.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
 unsafe fn panel_of<const W: usize>(
     width: usize,
     k: usize,

@@ -90,6 +90,7 @@ pub extern "C" fn rx_isa() -> i32 {
 /// # Safety
 /// Methods may be called only where the implementation's instruction set is enabled, which is
 /// what [`dispatch`] sees to; pointers must be valid for the lanes that are touched.
+#[allow(clippy::missing_safety_doc)] // The trait's own section holds for every method.
 pub unsafe trait Simd: Copy {
     /// Floats in a vector.
     const LANES: usize;
