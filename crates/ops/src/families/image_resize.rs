@@ -284,6 +284,7 @@ fn resize(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
         .filter(|s| s.len() == n)
         .ok_or("`size` must be constant")?;
     let resample = Resample {
+        boxes: None,
         method: Method::parse(te.str("method")).ok_or("no such method")?,
         coordinates: Coordinates::parse(te.str("coordinate_transformation_mode"))
             .ok_or("no such coordinate transformation")?,
@@ -352,6 +353,7 @@ fn upsampling(te: &mut Te<'_>, scales: &[&str]) -> Result<(), ComputeError> {
         None => Coordinates::Asymmetric,
     };
     let resample = Resample {
+        boxes: None,
         method: Method::parse(te.str("method")).ok_or("no such method")?,
         coordinates: mode,
         rounding: "",

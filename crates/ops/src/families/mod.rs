@@ -14,6 +14,7 @@ mod fixed_point;
 mod fourier;
 mod gather;
 mod image_resize;
+mod image_sample;
 mod join;
 mod layout;
 mod memory;
@@ -66,6 +67,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     fourier::OPS,
     gather::OPS,
     image_resize::OPS,
+    image_sample::OPS,
     join::OPS,
     layout::OPS,
     memory::OPS,

@@ -71,6 +71,9 @@ pub(super) struct Resample<'a> {
     pub extrapolation: f64,
     /// For each spatial axis, start and end of the cropped region.
     pub roi: Vec<(f64, f64)>,
+    /// Boxes, one for each result image: the regions cropped (start of each axis, then end of each),
+    /// and the images that they are of.
+    pub boxes: Option<(TensorRef, TensorRef)>,
     pub out_dtype: DType,
 }
 
@@ -88,7 +91,7 @@ struct AxisAt {
 }
 
 impl Resample<'_> {
-    fn axis(&self, k: usize, i: &Ex, extent: &Ex, target: &Ex) -> AxisAt {
+    fn axis(&self, k: usize, n: &Ex, i: &Ex, extent: &Ex, target: &Ex) -> AxisAt {
         let (x, size, goal) = (
             i.cast(DType::F32),
             extent.cast(DType::F32),
@@ -116,10 +119,10 @@ impl Resample<'_> {
             ),
             Coordinates::TfHalfPixel => (&x + &half) * &scale,
             Coordinates::TfCrop => {
-                let (start, end) = self.roi.get(k).copied().unwrap_or((0.0, 0.0));
-                let step = f32_(end - start) * &last / &goal_last;
-                let many = f32_(start) * &last + &x * &step;
-                let one = f32_(0.5 * (start + end)) * &last;
+                let (start, end) = self.region(k, n);
+                let step = (&end - &start) * &last / &goal_last;
+                let many = &start * &last + &x * &step;
+                let one = f32_(0.5) * (start + end) * &last;
                 Ex::where_(&target.gt(1i64), &many, &one)
             }
         };
@@ -128,6 +131,16 @@ impl Resample<'_> {
             at,
             whole,
         }
+    }
+
+    /// Start and end of the region cropped along axis `k` for image `n` of the result.
+    fn region(&self, k: usize, n: &Ex) -> (Ex, Ex) {
+        if let Some((boxes, _)) = &self.boxes {
+            let at = |f: usize| boxes.at(&[n.clone(), Ex::idx(f as i64)]).cast(DType::F32);
+            return (at(k), at(k + 2));
+        }
+        let (start, end) = self.roi.get(k).copied().unwrap_or((0.0, 0.0));
+        (f32_(start), f32_(end))
     }
 
     fn closest(&self, axis: &AxisAt) -> Ex {
@@ -233,14 +246,20 @@ impl Resample<'_> {
         let dims = layout.convert_extents(&canonical, &x.shape);
         let mut shape = dims.clone();
         shape[2..].clone_from_slice(target);
+        if let Some((boxes, _)) = &self.boxes {
+            shape[0] = boxes.shape[0].clone();
+        }
         let shape = canonical.convert_extents(layout, &shape);
         Ok(te.compute("resample", &shape, |i| {
             let index = canonical.index_from(layout, i);
             let axes: Vec<AxisAt> = (0..target.len())
-                .map(|k| self.axis(k, &index[2 + k], &dims[2 + k], &target[k]))
+                .map(|k| self.axis(k, &index[0], &index[2 + k], &dims[2 + k], &target[k]))
                 .collect();
             let pixel = |at: &[Ex]| {
                 let mut from = index.clone();
+                if let Some((_, images)) = &self.boxes {
+                    from[0] = images.at(&index[..1]).cast(DType::I64);
+                }
                 for (k, a) in at.iter().enumerate() {
                     from[2 + k] = a.min(&dims[2 + k] - 1).max(0i64);
                 }
