@@ -44,5 +44,5 @@ table! {
     crate::kernels::rows => rx_softmax_f32 rx_log_softmax_f32 rx_layer_norm_f32;
     crate::kernels::reduce => rx_reduce_f32;
     crate::kernels::strided => rx_copy_strided rx_transpose rx_fill rx_copy;
-    crate::kernels::convert => rx_f16_to_f32 rx_f32_to_f16 rx_bf16_to_f32 rx_f32_to_bf16;
+    crate::kernels::convert => rx_vf16_to_f32 rx_vf32_to_f16 rx_vbf16_to_f32 rx_vf32_to_bf16;
 }

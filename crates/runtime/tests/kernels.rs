@@ -861,12 +861,12 @@ fn halves_round_to_even() {
     let (mut half, mut brain, mut back) = ([0u16; 8], [0u16; 8], [0.0f32; 8]);
     // SAFETY: all have eight elements.
     unsafe {
-        rx_f32_to_f16(8, x.as_ptr(), half.as_mut_ptr());
-        rx_f16_to_f32(8, half.as_ptr(), back.as_mut_ptr());
+        rx_vf32_to_f16(8, x.as_ptr(), half.as_mut_ptr());
+        rx_vf16_to_f32(8, half.as_ptr(), back.as_mut_ptr());
         assert_eq!(back[..6], [0.0, 1.0, -2.5, 65504.0, f32::INFINITY, 1.0]);
         assert!(back[6].is_nan() && (back[7] - 3e-8).abs() < 3e-8);
-        rx_f32_to_bf16(8, x.as_ptr(), brain.as_mut_ptr());
-        rx_bf16_to_f32(8, brain.as_ptr(), back.as_mut_ptr());
+        rx_vf32_to_bf16(8, x.as_ptr(), brain.as_mut_ptr());
+        rx_vbf16_to_f32(8, brain.as_ptr(), back.as_mut_ptr());
         assert_eq!(back[..4], [0.0, 1.0, -2.5, 65536.0]);
     }
 }

@@ -45,6 +45,6 @@ macro_rules! conversions {
 }
 
 conversions! {
-    f16 rx_f16_to_f32 rx_f32_to_f16;
-    bf16 rx_bf16_to_f32 rx_f32_to_bf16;
+    f16 rx_vf16_to_f32 rx_vf32_to_f16;
+    bf16 rx_vbf16_to_f32 rx_vf32_to_bf16;
 }
