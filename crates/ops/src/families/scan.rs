@@ -1,7 +1,12 @@
 //! Running sums and products.
 
+use relax_loops::{BinOp, Ex};
+use relax_sym::Dim;
+
+use super::util::{axis_attr, dtype_or, finish, finish_like, shaped};
+use super::util_te::{Done, product, set, unflat};
 use crate::AttrTy::*;
-use crate::{AttrDef, Default, OpDef, attr, input};
+use crate::{AttrDef, Default, OpDef, RelCx, RelResult, Te, attr, input};
 
 const SCAN: &[AttrDef] = &[
     attr(
@@ -46,14 +51,61 @@ pub static OPS: &[OpDef] = &[
     .compute(cumprod_compute),
 ];
 
-fn scan(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn scan(cx: &mut RelCx<'_>) -> RelResult {
+    let t = cx.tensor(0)?;
+    let (dims, dtype) = shaped(cx, 0)?;
+    let dtype = dtype_or(cx, "dtype", dtype);
+    if cx.attr("axis").is_none() {
+        let count = dims.map_or(Dim::ANY, |d| d.iter().fold(Dim::ONE, |n, d| n * d));
+        return finish(cx, vec![count], dtype);
+    }
+    if let Some(dims) = dims {
+        axis_attr(cx, "axis", dims.len())?;
+    }
+    finish_like(cx, t, dtype)
 }
 
-fn cumprod_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// `start` combined with all elements up to each one, in order.
+fn running(te: &mut Te<'_>, op: BinOp, start: i64) -> Done {
+    let x = te.arg(0);
+    let dtype = te.out(0).dtype;
+    let exclusive = te.flag("exclusive");
+    let whole = te.attr("axis").is_none();
+    let (shape, axis) = match whole {
+        true => (vec![product(&x.shape)], 0),
+        false => (x.shape.clone(), te.axis("axis", x.rank())?),
+    };
+    let extent = shape.get(axis).ok_or("a scalar has no axis")?.clone();
+    let lines = set(&shape, axis, Ex::idx(1));
+    let y = te.temp("y", dtype, &shape);
+    te.nest(|n| {
+        n.grid(&lines, |n, line| {
+            let sum = n.cell(Ex::int(dtype, start));
+            n.for_(extent.clone(), |n, k| {
+                let at = set(line, axis, k.clone());
+                let element = if whole {
+                    x.at(&unflat(k, &x.shape))
+                } else {
+                    x.at(&at)
+                };
+                let next = sum.scalar().binary(op, &element.cast(dtype));
+                if exclusive {
+                    n.store(&y, &at, sum.scalar());
+                    n.set(&sum, next);
+                } else {
+                    n.set(&sum, next);
+                    n.store(&y, &at, sum.scalar());
+                }
+            });
+        });
+    });
+    te.output(&y);
+    Ok(())
 }
 
-fn cumsum_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn cumsum_compute(te: &mut Te<'_>) -> Done {
+    running(te, BinOp::Add, 0)
+}
+fn cumprod_compute(te: &mut Te<'_>) -> Done {
+    running(te, BinOp::Mul, 1)
 }

@@ -1,7 +1,14 @@
 //! Searching in sorted sequences, and finding distinct elements.
 
+use relax_loops::Ex;
+use relax_sym::Dim;
+use relax_tensor::DType as DT;
+
+use super::sorting::stable_order;
+use super::util::{check_eq, dtype_or, finish, finish_tuple, shaped, tensor_type};
+use super::util_te::Done;
 use crate::AttrTy::*;
-use crate::{Default, OpDef, attr, input};
+use crate::{Default, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -19,22 +26,155 @@ pub static OPS: &[OpDef] = &[
             attr("return_counts", Bool, Default::Bool(false), "whether to count"),
         ])
         .meta_attrs("relay.attrs.UniqueAttrs")
-        .data_dependent()
         .compute(unique_compute),
 ];
 
-fn searchsorted(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn searchsorted(cx: &mut RelCx<'_>) -> RelResult {
+    let (sequence, a) = shaped(cx, 0)?;
+    let (values, b) = shaped(cx, 1)?;
+    cx.require_dtype(
+        a,
+        b,
+        Subject::Arg(1),
+        "sequence and values have one element type",
+    )?;
+    let dtype = dtype_or(cx, "dtype", DT::I32.into());
+    let Some(values) = values else {
+        return cx.finish_unranked(dtype);
+    };
+    if values.is_empty() {
+        return cx.refuse(Subject::Arg(1), "the values must have at least one axis");
+    }
+    if let Some(sequence) = sequence {
+        let (s, v) = (sequence.len(), values.len());
+        if s == 0 || (s > 1 && s != v) {
+            return cx.refuse(
+                Subject::Arg(0),
+                format!(
+                    "the sequence must be a vector or have the values' rank {v}, but has rank {s}"
+                ),
+            );
+        }
+        if s > 1 {
+            for k in 0..v - 1 {
+                check_eq(
+                    cx,
+                    &sequence[k],
+                    &values[k],
+                    Subject::Arg(1),
+                    &format!("sequence and values agree in axis {k}"),
+                )?;
+            }
+        }
+    }
+    finish(cx, values, dtype)
 }
 
-fn unique(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn searchsorted_compute(te: &mut Te<'_>) -> Done {
+    let (s, v) = (te.arg(0), te.arg(1));
+    let right = te.flag("right");
+    let last = s.shape.last().ok_or("the sequence has no axis")?.clone();
+    let dtype = te.out(0).dtype;
+    let y = te.temp("y", dtype, &v.shape);
+    te.nest(|n| {
+        n.grid(&v.shape, |n, i| {
+            let value = n.let_(v.at(i));
+            let (low, high) = (n.cell(Ex::idx(0)), n.cell(last.clone()));
+            n.while_(low.scalar().lt(high.scalar()), |n| {
+                let middle = n.let_((low.scalar() + high.scalar()).floor_div(2));
+                let mut at = i[..s.rank() - 1].to_vec();
+                at.push(middle.clone());
+                let here = s.at(&at);
+                let before = if right {
+                    here.le(&value)
+                } else {
+                    here.lt(&value)
+                };
+                n.if_else(
+                    before,
+                    |n| n.set(&low, &middle + 1),
+                    |n| n.set(&high, &middle),
+                );
+            });
+            n.store(&y, i, low.scalar().cast(y.dtype));
+        });
+    });
+    te.output(&y);
+    Ok(())
 }
 
-fn searchsorted_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn unique(cx: &mut RelCx<'_>) -> RelResult {
+    let (dims, dtype) = shaped(cx, 0)?;
+    let dims = dims.unwrap_or(vec![Dim::ANY]);
+    if dims.len() != 1 {
+        let rank = dims.len();
+        return cx.refuse(
+            Subject::Arg(0),
+            format!("`unique` takes a vector, but the input has rank {rank}"),
+        );
+    }
+    let values = tensor_type(cx, dims.clone(), dtype)?;
+    let indices = tensor_type(cx, dims, DT::I32)?;
+    let count = tensor_type(cx, vec![Dim::ONE], DT::I32)?;
+    let mut fields = vec![values, indices, indices, count];
+    if cx.flag("return_counts") {
+        fields.push(indices);
+    }
+    finish_tuple(cx, fields)
 }
 
-fn unique_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// All outputs have the input's extent. Beyond the number of distinct elements, values and counts are 0
+/// and first occurrences are the input's extent.
+fn unique_compute(te: &mut Te<'_>) -> Done {
+    let x = te.arg(0);
+    let [extent] = x.shape.as_slice() else {
+        return Err("`unique` takes a vector".into());
+    };
+    let (by_size, counted) = (te.flag("sorted"), te.flag("return_counts"));
+    let one = std::slice::from_ref;
+    let values = te.temp("values", x.dtype, &x.shape);
+    let first = te.temp("first", DT::I32, &x.shape);
+    let which = te.temp("which", DT::I32, &x.shape);
+    let number = te.temp("number", DT::I32, &[Ex::idx(1)]);
+    let counts = te.temp("counts", DT::I32, &x.shape);
+    te.nest(|n| {
+        let order = stable_order(n, extent, extent, |a, b| x.at(one(a)).lt(x.at(one(b))));
+        // The group of each element, in order of size; equal elements follow each other.
+        let group = n.local("group", DT::I64, &x.shape);
+        let place = n.local("place", DT::I64, &x.shape);
+        let found = n.cell(Ex::idx(0));
+        n.for_(extent.clone(), |n, k| {
+            n.store(&values, one(k), 0i64);
+            n.store(&counts, one(k), 0i64);
+            n.store(&first, one(k), extent.cast(DT::I32));
+            n.store(&place, one(k), Ex::idx(-1));
+            let at = n.let_(order.at(one(k)));
+            let before = order.at(&[(k - 1).max(0i64)]);
+            let new = k.eq(0i64) | x.at(one(&at)).ne(x.at(&[before]));
+            n.if_(new, |n| n.set(&found, found.scalar() + 1));
+            n.store(&group, &[at], found.scalar() - 1);
+        });
+        n.store(&number, &[Ex::idx(0)], found.scalar().cast(DT::I32));
+        let next = n.cell(Ex::idx(0));
+        n.for_(extent.clone(), |n, i| {
+            let g = n.let_(group.at(one(i)));
+            n.if_(place.at(one(&g)).lt(0i64), |n| {
+                let to = n.let_(if by_size { g.clone() } else { next.scalar() });
+                n.store(&place, one(&g), to.clone());
+                n.store(&values, one(&to), x.at(one(i)));
+                n.store(&first, one(&to), i.cast(DT::I32));
+                n.set(&next, next.scalar() + 1);
+            });
+            let to = n.let_(place.at(one(&g)));
+            n.store(&which, one(i), to.cast(DT::I32));
+            n.store(&counts, one(&to), counts.at(one(&to)) + 1);
+        });
+    });
+    for t in [&values, &first, &which, &number] {
+        te.output(t);
+    }
+    if counted {
+        te.output(&counts);
+    }
+    Ok(())
 }
