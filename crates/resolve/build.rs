@@ -15,7 +15,10 @@ fn main() {
     let mut table = String::from("&[\n");
     for path in &files {
         println!("cargo::rerun-if-changed={}", path.display());
-        let name = path.file_name().expect("a file has a name").to_string_lossy();
+        let name = path
+            .file_name()
+            .expect("a file has a name")
+            .to_string_lossy();
         let path = path.canonicalize().expect("the file was listed just now");
         writeln!(table, "    ({name:?}, include_str!({path:?})),").expect("strings take all");
     }

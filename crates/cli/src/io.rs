@@ -7,7 +7,10 @@ use std::path::Path;
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     let result = if path == Path::new("-") {
         let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut bytes)
+            .map(|_| bytes)
     } else {
         std::fs::read(path)
     };

@@ -72,12 +72,21 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
         .with_code(d.code)
         .with_message(&d.message);
     for (i, label) in d.labels.iter().enumerate() {
-        if !sources.file(label.span).is_some_and(|f| f.start == file.start) {
+        if !sources
+            .file(label.span)
+            .is_some_and(|f| f.start == file.start)
+        {
             continue;
         }
         let color = if i == 0 { color } else { Color::Cyan };
-        let text = if label.text.is_empty() { "here" } else { &label.text };
-        let label = Label::new(range(label.span)).with_color(color).with_message(text);
+        let text = if label.text.is_empty() {
+            "here"
+        } else {
+            &label.text
+        };
+        let label = Label::new(range(label.span))
+            .with_color(color)
+            .with_message(text);
         report = report.with_label(label.with_order(i as i32));
     }
     for note in notes(d, sources) {

@@ -50,7 +50,10 @@ impl Session {
             return None;
         };
         if let Some(at) = bad {
-            let place = Span::new(file.start + at, file.start + at + '\u{fffd}'.len_utf8() as u32);
+            let place = Span::new(
+                file.start + at,
+                file.start + at + '\u{fffd}'.len_utf8() as u32,
+            );
             let message = "the text is not UTF-8";
             let d = Diagnostic::error(NOT_UTF8, place, message)
                 .primary("the first bytes that are no character");
@@ -81,7 +84,8 @@ impl Session {
             // resolver says besides is only worth saying when it cannot be a consequence.
             let parts = diagnostics.iter().map(Diagnostic::span).collect::<Vec<_>>();
             let near = |d: &Diagnostic| parts.iter().any(|p| p.touches(d.span().start));
-            let independent = |d: &Diagnostic| !near(d) && !relax_resolve::codes::may_follow(d.code);
+            let independent =
+                |d: &Diagnostic| !near(d) && !relax_resolve::codes::may_follow(d.code);
             diagnostics.extend(more.into_iter().filter(independent));
         } else {
             diagnostics.extend(more);

@@ -34,8 +34,14 @@ fn an_unknown_name_is_reported_once_per_definition() {
 
 #[test]
 fn arguments_and_attributes_are_counted() {
-    check("def @f(%x: float32) { exp(%x, %x) }", &["RX0510 1:23 `exp` takes 1 argument, 2 given"]);
-    check("def @f(%x: float32) { add(%x) }", &["RX0510 1:23 `add` takes 2 arguments, 1 given"]);
+    check(
+        "def @f(%x: float32) { exp(%x, %x) }",
+        &["RX0510 1:23 `exp` takes 1 argument, 2 given"],
+    );
+    check(
+        "def @f(%x: float32) { add(%x) }",
+        &["RX0510 1:23 `add` takes 2 arguments, 1 given"],
+    );
     check(
         "def @f(%x: float32) { exp(%x, axis=1) }",
         &["RX0511 1:31 `exp` has no attribute `axis`"],
@@ -48,7 +54,10 @@ fn user_operators_have_schemas_too() {
               Tensor[(4,), float32] { compute %x * factor }\n";
     let call = |c: &str| format!("{op}def @f(%x: Tensor[(4,), float32]) {{ {c} }}");
     check(&call("my.scale(%x, times=2)"), &[]);
-    check(&call("my.scale(%x)"), &["RX0513 2:37 `my.scale` needs the attribute `times`"]);
+    check(
+        &call("my.scale(%x)"),
+        &["RX0513 2:37 `my.scale` needs the attribute `times`"],
+    );
     check(
         &call("my.scale(%x, times=2, faktor=1)"),
         &["RX0511 2:59 `my.scale` has no attribute `faktor` -> factor"],
@@ -73,9 +82,18 @@ fn constructors_and_types() {
             "RX0210 2:49 there is no constructor `M` -> %M",
         ],
     );
-    check(&with("def @f(%l: L) { 1 }"), &["RX0311 2:12 `L` takes 1 type argument, 0 given"]);
-    check(&with("type K { C(int32) }"), &["RX0205 2:10 constructor `C` is defined twice"]);
-    check("def @f(%l: Lst) { 1 }", &["RX0204 1:12 there is no type `Lst`"]);
+    check(
+        &with("def @f(%l: L) { 1 }"),
+        &["RX0311 2:12 `L` takes 1 type argument, 0 given"],
+    );
+    check(
+        &with("type K { C(int32) }"),
+        &["RX0205 2:10 constructor `C` is defined twice"],
+    );
+    check(
+        "def @f(%l: Lst) { 1 }",
+        &["RX0204 1:12 there is no type `Lst`"],
+    );
     check(
         "def @f(%x: Tensor[(2,), flaot32]) { %x }",
         &["RX0204 1:25 there is no element type `flaot32` -> float32"],
@@ -112,10 +130,22 @@ fn tensor_programs() {
         )
     };
     check(&with("%Y[%i] = exp(%X[%i]) * 2.0;"), &[]);
-    check(&with("%Y[%i] = %i;"), &["RX0802 1:99 float32 is expected here, this is int64 -> float32(%i)"]);
-    check(&with("%Y[%i] = %X[%i] + %i;"), &["RX0802 1:99 float32 and int64 do not mix"]);
-    check(&with("%Y[%j] = 1.0;"), &["RX0801 1:93 there is no `%j` here"]);
-    check(&with("%Y[%i] = expp(%X[%i]);"), &["RX0801 1:99 tensor programs know no function `expp` -> exp"]);
+    check(
+        &with("%Y[%i] = %i;"),
+        &["RX0802 1:99 float32 is expected here, this is int64 -> float32(%i)"],
+    );
+    check(
+        &with("%Y[%i] = %X[%i] + %i;"),
+        &["RX0802 1:99 float32 and int64 do not mix"],
+    );
+    check(
+        &with("%Y[%j] = 1.0;"),
+        &["RX0801 1:93 there is no `%j` here"],
+    );
+    check(
+        &with("%Y[%i] = expp(%X[%i]);"),
+        &["RX0801 1:99 tensor programs know no function `expp` -> exp"],
+    );
     check(
         "prim_func @p(%Y: Buffer[(4,), float32], %X: Buffer[(4,), float32]) { %Y[0] = %X[0]; }",
         &["RX0803 1:41 `%X` is only read, and stands after an output"],
@@ -124,11 +154,20 @@ fn tensor_programs() {
 
 #[test]
 fn relations() {
-    check("rel Flatten(Tensor[(d, *rest), t]) -> Tensor[(d, prod(rest)), t];", &[]);
-    check("Flatten(Tensor(sh, bt), O) :- O = Tensor(sh[0], prod(sh[1:]))", &[]);
+    check(
+        "rel Flatten(Tensor[(d, *rest), t]) -> Tensor[(d, prod(rest)), t];",
+        &[],
+    );
+    check(
+        "Flatten(Tensor(sh, bt), O) :- O = Tensor(sh[0], prod(sh[1:]))",
+        &[],
+    );
     check(
         "rel R(Tensor[s, s]) -> _;",
         &["RX0310 1:17 `s` has kind Shape before and BaseType here"],
     );
-    check("def @f(%x: int32) where Brodcast { %x }", &["RX0211 1:25 there is no relation `Brodcast` -> Broadcast"]);
+    check(
+        "def @f(%x: int32) where Brodcast { %x }",
+        &["RX0211 1:25 there is no relation `Brodcast` -> Broadcast"],
+    );
 }

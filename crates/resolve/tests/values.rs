@@ -80,7 +80,10 @@ fn section() -> String {
 
 #[test]
 fn constants_of_the_metadata_section() {
-    let m = good(&format!("def @f() {{ meta[relay.Constant][0] }}\n{}", section()));
+    let m = good(&format!(
+        "def @f() {{ meta[relay.Constant][0] }}\n{}",
+        section()
+    ));
     assert_eq!(body_const(&m), &Tensor::from_slice(&[3], &[1i32, 2, 3]));
     assert_eq!(m.metadata.raw, None);
     let two = "def @f() { (meta[relay.Constant][0], meta[relay.Constant][0]) }";
@@ -124,22 +127,53 @@ fn attributes_are_complete_and_in_order() {
     let m = good(text);
     let f = function(&m, "f");
     assert_eq!(f.attrs.get("Primitive"), Some(&AttrValue::Int(1)));
-    let Expr::Call { attrs, .. } = m.exprs[f.body] else { panic!() };
-    let all: Vec<_> = m.attrs(attrs).iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
-    assert_eq!(all, [("a", AttrValue::Float(2.0)), ("b", AttrValue::Int(3))]);
+    let Expr::Call { attrs, .. } = m.exprs[f.body] else {
+        panic!()
+    };
+    let all: Vec<_> = m
+        .attrs(attrs)
+        .iter()
+        .map(|(n, v)| (n.as_str(), v.clone()))
+        .collect();
+    assert_eq!(
+        all,
+        [("a", AttrValue::Float(2.0)), ("b", AttrValue::Int(3))]
+    );
 }
 
 #[test]
 fn depth_is_data() {
     let n = 50_000;
-    good(&format!("def @f() {{ {}1{} }}", "(".repeat(n), ")".repeat(n)));
-    good(&format!("def @f(%x: {}float32{}) {{ %x }}", "(".repeat(n), ",)".repeat(n)));
-    good(&format!("def @f() {{ {}1{} }}", "ref(".repeat(n), ")".repeat(n)));
+    good(&format!(
+        "def @f() {{ {}1{} }}",
+        "(".repeat(n),
+        ")".repeat(n)
+    ));
+    good(&format!(
+        "def @f(%x: {}float32{}) {{ %x }}",
+        "(".repeat(n),
+        ",)".repeat(n)
+    ));
+    good(&format!(
+        "def @f() {{ {}1{} }}",
+        "ref(".repeat(n),
+        ")".repeat(n)
+    ));
     let lets: String = (0..n).map(|_| "let %x = add(%x, %x);\n").collect();
     good(&format!("def @f(%x: float32) {{ {lets} %x }}"));
     let sum = vec!["n"; 2000].join(" + ");
-    good(&format!("def @f(%x: Tensor[(n, {sum}), float32], a=[[1], [{sum}]]) {{ %x }}"));
-    let text = format!("def @f(%x: float32, a={}1{}) {{ %x }}", "[".repeat(n), "]".repeat(n));
+    good(&format!(
+        "def @f(%x: Tensor[(n, {sum}), float32], a=[[1], [{sum}]]) {{ %x }}"
+    ));
+    let text = format!(
+        "def @f(%x: float32, a={}1{}) {{ %x }}",
+        "[".repeat(n),
+        "]".repeat(n)
+    );
     let (_, diagnostics, _) = read_with(&text, &Options::default());
-    assert_eq!(diagnostics.error_count(), 1, "attributes do not nest as deep as programs");
+    assert_eq!(
+        diagnostics.error_count(),
+        1,
+        "attributes do not nest as deep as programs"
+    );
 }

@@ -114,8 +114,10 @@ pub(crate) fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
             AttrValue::Str(s) => s.parse().ok().map(AttrValue::DType),
             AttrValue::Array(items) => {
                 // Several outputs have a list of element types.
-                let all: Option<Arc<[AttrValue]>> =
-                    items.iter().map(|i| fit(i.clone(), AttrTy::DType)).collect();
+                let all: Option<Arc<[AttrValue]>> = items
+                    .iter()
+                    .map(|i| fit(i.clone(), AttrTy::DType))
+                    .collect();
                 all.map(AttrValue::Array)
             }
             _ => None,
@@ -323,8 +325,10 @@ impl Resolver<'_> {
                     if depth > DEEPEST {
                         good = false;
                         done.push(AttrValue::None);
-                        let (span, message) =
-                            (ast.exprs[e].span, "the lists of an attribute nest too deeply");
+                        let (span, message) = (
+                            ast.exprs[e].span,
+                            "the lists of an attribute nest too deeply",
+                        );
                         self.error(Diagnostic::error(codes::ATTR_TYPE, span, message));
                         continue;
                     }
@@ -337,9 +341,7 @@ impl Resolver<'_> {
                         }
                         ExprKind::Map(items) => {
                             steps.push(Step::Finish(e, done.len()));
-                            steps.extend(
-                                (ast.list(items).rev()).map(|a| look(ast.attrs[a].value)),
-                            );
+                            steps.extend((ast.list(items).rev()).map(|a| look(ast.attrs[a].value)));
                         }
                         ExprKind::Binary { lhs, rhs, .. } => {
                             steps.push(Step::Finish(e, done.len()));
@@ -406,27 +408,29 @@ impl Resolver<'_> {
             ExprKind::Bool(b) => AttrValue::Bool(b),
             ExprKind::Str(s) => AttrValue::Str(s.as_str().into()),
             ExprKind::Meta { key, index } => self.meta_attr(key, index, span, good),
-            ExprKind::Name(name) => match name.as_str() {
-                "None" | "nullptr" => AttrValue::None,
-                "?" => AttrValue::Dim(Dim::ANY),
-                _ => {
-                    if let Some(TypeName::Dim(var)) = self.scopes.type_name(name) {
-                        AttrValue::Dim(Dim::var(var))
-                    } else if let Some(dtype) = self.dtype(name) {
-                        AttrValue::DType(dtype)
-                    } else {
-                        *good = false;
-                        if self.first_report('n', name) {
-                            let message = format!("`{name}` is no value of an attribute");
-                            let d = Diagnostic::error(codes::ATTR_TYPE, span, message)
+            ExprKind::Name(name) => {
+                match name.as_str() {
+                    "None" | "nullptr" => AttrValue::None,
+                    "?" => AttrValue::Dim(Dim::ANY),
+                    _ => {
+                        if let Some(TypeName::Dim(var)) = self.scopes.type_name(name) {
+                            AttrValue::Dim(Dim::var(var))
+                        } else if let Some(dtype) = self.dtype(name) {
+                            AttrValue::DType(dtype)
+                        } else {
+                            *good = false;
+                            if self.first_report('n', name) {
+                                let message = format!("`{name}` is no value of an attribute");
+                                let d = Diagnostic::error(codes::ATTR_TYPE, span, message)
                                 .note("names here are dimension variables, element types and `None`")
                                 .suggest("a string", span, format!("\"{name}\""));
-                            self.error(d);
+                                self.error(d);
+                            }
+                            AttrValue::None
                         }
-                        AttrValue::None
                     }
                 }
-            },
+            }
             ExprKind::Paren(_)
             | ExprKind::List(_)
             | ExprKind::Tuple(_)

@@ -89,8 +89,7 @@ impl Resolver<'_> {
 
     fn parts(&mut self, items: ast::List<ast::ExprId>) {
         let ast = self.ast;
-        self.tasks
-            .extend(ast.list(items).rev().map(Task::Expr));
+        self.tasks.extend(ast.list(items).rev().map(Task::Expr));
     }
 
     fn look(&mut self, e: ast::ExprId) {
@@ -127,10 +126,7 @@ impl Resolver<'_> {
                 self.value(Expr::Error, span);
             }
             ExprKind::Index { .. } => {
-                self.misplaced(
-                    span,
-                    "elements are read with `[…]` only in tensor programs",
-                );
+                self.misplaced(span, "elements are read with `[…]` only in tensor programs");
                 self.value(Expr::Error, span);
             }
             ExprKind::TypeApply { .. } => {
@@ -165,8 +161,7 @@ impl Resolver<'_> {
                 scrutinee, clauses, ..
             } => {
                 self.later(e);
-                self.tasks
-                    .extend(ast.list(clauses).rev().map(Task::Clause));
+                self.tasks.extend(ast.list(clauses).rev().map(Task::Clause));
                 self.tasks.push(Task::Expr(scrutinee));
             }
             ExprKind::Block { .. } => {
@@ -236,18 +231,15 @@ impl Resolver<'_> {
             ExprKind::RefWrite { .. } => Expr::RefWrite(parts(self, 0), parts(self, 1)),
             ExprKind::Binary { op, .. } => self.finish_binary(op, span, base),
             ExprKind::MatchShape { dims, .. } => {
-                let old = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
-                let dims: Vec<_> = ast.list(dims).map(|d| self.dim(d)).collect();
-                self.dim_mode = old;
+                let dims: Vec<_> =
+                    self.binding_dims(|r| ast.list(dims).map(|d| r.dim(d)).collect());
                 Expr::MatchShape {
                     value: parts(self, 0),
                     dims: dims.into(),
                 }
             }
             ExprKind::MatchCast { ty, .. } => {
-                let old = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
-                let ty = self.full_type(ty);
-                self.dim_mode = old;
+                let ty = self.binding_dims(|r| r.full_type(ty));
                 Expr::MatchCast {
                     value: parts(self, 0),
                     ty,
@@ -257,6 +249,16 @@ impl Resolver<'_> {
         };
         self.values.truncate(base);
         self.value(expr, span);
+    }
+
+    /// Reads dimensions that may be bound here; new ones stay in scope to the end of the block.
+    fn binding_dims<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let old = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
+        let base = self.new_dims.len();
+        let result = read(self);
+        self.new_dims.truncate(base);
+        self.dim_mode = old;
+        result
     }
 
     fn finish_binary(&mut self, op: ast::BinOp, span: Span, base: usize) -> Expr {

@@ -2,7 +2,8 @@
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{
-    Annotation, Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId, VarId, VarStyle,
+    Annotation, Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId,
+    VarId, VarStyle,
 };
 use relax_sym::DimVar;
 use relax_syntax::ast;
@@ -53,7 +54,10 @@ impl Resolver<'_> {
             };
             let what = if kind == Kind::ShapeVar {
                 let place = self.at(span);
-                let var = self.module.dims.push(relax_ir::DimInfo { name, span: place });
+                let var = self
+                    .module
+                    .dims
+                    .push(relax_ir::DimInfo { name, span: place });
                 out.dims.push(var);
                 TypeName::Dim(var)
             } else {
@@ -94,7 +98,7 @@ impl Resolver<'_> {
         let function = ast.functions[f];
         let mark = self.scopes.enter();
         let binders = self.type_params(function.type_params);
-        let old_mode = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
+        self.dim_mode = DimMode::Bind;
         let base = self.new_dims.len();
         let mut params = Vec::with_capacity(function.params.len());
         let mut seen = rustc_hash::FxHashMap::default();
@@ -114,7 +118,6 @@ impl Resolver<'_> {
         let mut dims = binders.dims;
         dims.extend(self.new_dims.drain(base..));
         let attrs = self.free_attrs(function.attrs);
-        let _ = old_mode;
         let span = self.at(function.header.to(ast.exprs[function.body].span));
         self.fns.push(FnFrame {
             mark,

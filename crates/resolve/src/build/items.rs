@@ -93,10 +93,9 @@ impl Resolver<'_> {
                 self.declare_user_op(id, &op);
                 true
             }
-            ItemKind::Error
-            | ItemKind::DefMeta { .. }
-            | ItemKind::Expr(_)
-            | ItemKind::Type(_) => true,
+            ItemKind::Error | ItemKind::DefMeta { .. } | ItemKind::Expr(_) | ItemKind::Type(_) => {
+                true
+            }
         }
     }
 
@@ -195,9 +194,7 @@ impl Resolver<'_> {
             ItemKind::TypeDef(_) => {}
             ItemKind::Rel(rel) => {
                 let def = self.relation_def(&rel, item.name_span);
-                if first
-                    && let (Some(&id), Some(def)) = (self.relations.get(&rel.name), def)
-                {
+                if first && let (Some(&id), Some(def)) = (self.relations.get(&rel.name), def) {
                     self.module.relations[id] = def;
                 }
             }
@@ -211,7 +208,10 @@ impl Resolver<'_> {
             }
             ItemKind::Expr(e) => self.expression(e, item.name_span),
             ItemKind::Type(t) => {
+                self.dim_mode = DimMode::Bind;
                 let ty = self.type_arg(t);
+                self.dim_mode = DimMode::Reject;
+                self.new_dims.clear();
                 self.module.type_item = Some(ty);
             }
         }
@@ -225,7 +225,9 @@ impl Resolver<'_> {
         let mark = self.scopes.enter();
         let binders = self.type_params(def.params);
         if !binders.dims.is_empty() {
-            let place = ast.nth(def.params, 0).map_or(Span::NONE, |p| ast.type_params[p].span);
+            let place = ast
+                .nth(def.params, 0)
+                .map_or(Span::NONE, |p| ast.type_params[p].span);
             let message = "a data type's parameters are types, element types or shapes";
             self.error(Diagnostic::error(codes::KIND, place, message));
         }

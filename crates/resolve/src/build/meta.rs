@@ -185,12 +185,13 @@ impl<'a> MetaTable<'a> {
                 }
             }
             "FloatImm" => AttrValue::Float(node.attrs.get("value")?.0.parse().ok()?),
-            "runtime.String" => {
-                AttrValue::Str(node.repr_str.as_ref().map_or("", |t| &t.0).into())
-            }
+            "runtime.String" => AttrValue::Str(node.repr_str.as_ref().map_or("", |t| &t.0).into()),
             "Array" if depth > 0 => {
-                let items: Option<Arc<[AttrValue]>> =
-                    node.data.iter().map(|&i| self.object(i, depth - 1)).collect();
+                let items: Option<Arc<[AttrValue]>> = node
+                    .data
+                    .iter()
+                    .map(|&i| self.object(i, depth - 1))
+                    .collect();
                 AttrValue::Array(items?)
             }
             _ => {
@@ -239,11 +240,17 @@ pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
         1 => TypeCode::UInt,
         2 => TypeCode::Float,
         4 => TypeCode::BFloat,
-        _ => return Err(format!("the tensor's element type has the unknown code {code}")),
+        _ => {
+            return Err(format!(
+                "the tensor's element type has the unknown code {code}"
+            ));
+        }
     };
     let dtype = DType { code, bits, lanes };
     if !matches!(bits, 1 | 4 | 8 | 16 | 32 | 64) || lanes == 0 {
-        return Err(format!("the tensor's elements have {bits} bits, {lanes} lanes"));
+        return Err(format!(
+            "the tensor's elements have {bits} bits, {lanes} lanes"
+        ));
     }
     let shape: Vec<i64> = (0..rank)
         .map(|i| word(32 + 8 * i).map(|w| w as i64))

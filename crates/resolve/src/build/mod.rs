@@ -115,12 +115,15 @@ struct Resolver<'a> {
 
 impl<'a> Resolver<'a> {
     fn new(ast: &'a Ast, file: &'a SourceFile, options: &'a Options) -> Self {
+        let mut module = Module::new();
+        // About one node per expression and binding: growing by doubling would hold two copies.
+        module.exprs = relax_base::Arena::with_capacity(ast.exprs.len() + ast.stmts.len());
         Resolver {
             ast,
             file,
             options,
             registry: registry(),
-            module: Module::new(),
+            module,
             diags: Diagnostics::new(),
             scopes: Scopes::default(),
             places: true,
@@ -191,7 +194,9 @@ impl<'a> Resolver<'a> {
     fn dtype(&mut self, name: Symbol) -> Option<DType> {
         *self.dtypes.entry(name).or_insert_with(|| {
             let text = name.as_str();
-            text.parse().ok().filter(|_| !text.is_empty() && text != "void")
+            text.parse()
+                .ok()
+                .filter(|_| !text.is_empty() && text != "void")
         })
     }
 

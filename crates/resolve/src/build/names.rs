@@ -34,8 +34,9 @@ impl Resolver<'_> {
             free.push(var);
             self.free_names.insert(name, var);
             let message = format!("`%{name}` is not declared; it is taken as a free variable");
-            let d = Diagnostic::warning(codes::UNDECLARED_FREE, span, message)
-                .note(format!("declare it before the expression: `free_var %{name}: …;`"));
+            let d = Diagnostic::warning(codes::UNDECLARED_FREE, span, message).note(format!(
+                "declare it before the expression: `free_var %{name}: …;`"
+            ));
             self.error(d);
             return Expr::Var(var);
         }
@@ -86,17 +87,9 @@ impl Resolver<'_> {
                     let message = format!("there is no global `@{name}`");
                     let mut d = Diagnostic::error(codes::UNKNOWN_GLOBAL, span, message);
                     if let Some(near) = near {
-                        d = d.suggest(
-                            format!("did you mean `@{near}`?"),
-                            span,
-                            format!("@{near}"),
-                        );
+                        d = d.suggest(format!("did you mean `@{near}`?"), span, format!("@{near}"));
                     } else if self.scopes.local(name).is_some() {
-                        d = d.suggest(
-                            format!("did you mean `%{name}`?"),
-                            span,
-                            format!("%{name}"),
-                        );
+                        d = d.suggest(format!("did you mean `%{name}`?"), span, format!("%{name}"));
                     }
                     self.error(d);
                 }

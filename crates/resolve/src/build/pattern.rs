@@ -32,7 +32,9 @@ impl Resolver<'_> {
         base: usize,
     ) -> Expr {
         let n = clauses.len();
-        let patterns = self.clause_patterns.split_off(self.clause_patterns.len() - n);
+        let patterns = self
+            .clause_patterns
+            .split_off(self.clause_patterns.len() - n);
         let bodies = &self.values[base + 1..base + 1 + n];
         let clauses = (patterns.into_iter().zip(bodies))
             .map(|(pattern, &body)| Clause { pattern, body })

@@ -49,7 +49,10 @@ fn prelude() -> &'static Prelude {
                 continue;
             };
             let parsed = relax_syntax::parse(&source);
-            debug_assert!(!parsed.diagnostics.has_errors(), "the prelude parses: {name}");
+            debug_assert!(
+                !parsed.diagnostics.has_errors(),
+                "the prelude parses: {name}"
+            );
             let ast = parsed.ast;
             let file = all.files.len();
             for (item, it) in ast.items.iter().enumerate() {

@@ -4,9 +4,7 @@
 //! one loop nest.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_loops::{
-    BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo,
-};
+use relax_loops::{BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo};
 use relax_syntax::ast::{self, ExprKind, ForKind, StmtKind, StoreOp, TypeExprKind, TypeOp};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
@@ -156,12 +154,7 @@ impl Resolver<'_> {
     }
 
     /// A buffer's extent; new names become dimension variables where `bind` allows it.
-    pub(crate) fn extent(
-        &mut self,
-        cx: &mut ProgramCx,
-        t: ast::TypeId,
-        bind: bool,
-    ) -> Option<Ex> {
+    pub(crate) fn extent(&mut self, cx: &mut ProgramCx, t: ast::TypeId, bind: bool) -> Option<Ex> {
         let ast = self.ast;
         let mut steps = vec![Step::Look(t)];
         let mut done: Vec<Ex> = Vec::new();
@@ -180,9 +173,7 @@ impl Resolver<'_> {
                             steps.push(Step::Look(rhs));
                             steps.push(Step::Look(lhs));
                         }
-                        TypeExprKind::Tuple { items, comma }
-                            if items.len() == 1 && !comma =>
-                        {
+                        TypeExprKind::Tuple { items, comma } if items.len() == 1 && !comma => {
                             steps.extend(ast.list(items).map(Step::Look));
                         }
                         TypeExprKind::Call { head, args } if args.len() == 2 => {
@@ -374,7 +365,11 @@ impl Resolver<'_> {
                 let body = self.program_block(cx, body, loops, depth + 1);
                 let mut used = FxHashSet::default();
                 index_vars(&body, &mut used);
-                let over = loops.iter().copied().filter(|v| !used.contains(v)).collect();
+                let over = loops
+                    .iter()
+                    .copied()
+                    .filter(|v| !used.contains(v))
+                    .collect();
                 out.push(Stmt::Init { over, body });
             }
             StmtKind::Graph { .. }

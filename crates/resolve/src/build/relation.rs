@@ -143,12 +143,7 @@ impl Resolver<'_> {
     }
 
     /// A type. Recursion is bounded by [`DEEPEST`].
-    fn rel_type(
-        &mut self,
-        clause: &mut Clause,
-        t: ast::TypeId,
-        depth: u32,
-    ) -> Option<TypePattern> {
+    fn rel_type(&mut self, clause: &mut Clause, t: ast::TypeId, depth: u32) -> Option<TypePattern> {
         let ast = self.ast;
         let ast::TypeExpr { kind, span } = ast.types[t];
         if depth > DEEPEST {
@@ -163,7 +158,8 @@ impl Resolver<'_> {
                 }
                 if self.scopes.type_name(name).is_none() {
                     if let Some(dtype) = self.dtype(name) {
-                        let (shape, dtype) = (ShapePattern::Items(vec![]), DTypePattern::Known(dtype));
+                        let (shape, dtype) =
+                            (ShapePattern::Items(vec![]), DTypePattern::Known(dtype));
                         return Some(TypePattern::Tensor(shape, dtype));
                     }
                     if let Some(adt) = self.adt_named(name) {
@@ -219,7 +215,10 @@ impl Resolver<'_> {
     ) -> Option<TypePattern> {
         let ast = self.ast;
         let names_dtype = |t: ast::TypeId| {
-            matches!(ast.types[t].kind, TypeExprKind::Name(_) | TypeExprKind::Hole)
+            matches!(
+                ast.types[t].kind,
+                TypeExprKind::Name(_) | TypeExprKind::Hole
+            )
         };
         match (ast.nth(args, 0), ast.nth(args, 1), args.len()) {
             (Some(shape), Some(dtype), 2) if names_dtype(dtype) => {
@@ -233,7 +232,10 @@ impl Resolver<'_> {
                 let items: Option<Vec<_>> =
                     ast.list(args).map(|a| self.rel_item(clause, a)).collect();
                 let params = &self.module.types.params;
-                let mut known = clause.params.iter().filter(|&&p| params[p].kind == Kind::BaseType);
+                let mut known = clause
+                    .params
+                    .iter()
+                    .filter(|&&p| params[p].kind == Kind::BaseType);
                 let dtype = match (known.next(), known.next()) {
                     (Some(&p), None) => DTypePattern::Param(p),
                     _ => DTypePattern::Any,
@@ -291,8 +293,13 @@ impl Resolver<'_> {
                 let b = self.rel_shape(clause, b, depth + 1)?;
                 Some(ShapePattern::Broadcast(Box::new((a, b))))
             }
-            TypeExprKind::Apply { .. } => Some(ShapePattern::Items(vec![self.rel_item(clause, t)?])),
-            _ => self.rel_error(span, "a shape is a list of dimensions, a name or `broadcast(a, b)`"),
+            TypeExprKind::Apply { .. } => {
+                Some(ShapePattern::Items(vec![self.rel_item(clause, t)?]))
+            }
+            _ => self.rel_error(
+                span,
+                "a shape is a list of dimensions, a name or `broadcast(a, b)`",
+            ),
         }
     }
 

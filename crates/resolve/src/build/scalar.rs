@@ -195,7 +195,9 @@ impl Resolver<'_> {
             Val::Ex(e) => e.dtype().to_string(),
             Val::Weak(e) => return Some(e.cast(want)),
             Val::Int(v) => {
-                let fits = want.int_range().is_none_or(|(a, b)| (a..=b).contains(&v.into()));
+                let fits = want
+                    .int_range()
+                    .is_none_or(|(a, b)| (a..=b).contains(&v.into()));
                 if fits && !want.is_bool() {
                     return Some(Ex::int(want, v));
                 }
@@ -207,7 +209,9 @@ impl Resolver<'_> {
         };
         let message = format!("{want} is expected here, this is {found}");
         let d = Diagnostic::error(codes::PROGRAM_TYPE, span, message);
-        let text = self.file_text(span).filter(|t| t.len() < 40 && want.lanes == 1);
+        let text = self
+            .file_text(span)
+            .filter(|t| t.len() < 40 && want.lanes == 1);
         let d = match text {
             Some(text) => d.suggest("convert it", span, format!("{want}({text})")),
             None => d,
@@ -418,11 +422,7 @@ impl Resolver<'_> {
     }
 
     /// The buffer that an expression names.
-    pub(crate) fn buffer(
-        &mut self,
-        cx: &ProgramCx,
-        e: ast::ExprId,
-    ) -> Option<(Buf, DType, usize)> {
+    pub(crate) fn buffer(&mut self, cx: &ProgramCx, e: ast::ExprId) -> Option<(Buf, DType, usize)> {
         let ast::Expr { kind, span } = self.ast.exprs[e];
         match kind {
             ExprKind::Local(name) => match cx.locals.get(&name) {
@@ -530,8 +530,10 @@ impl Resolver<'_> {
             }
         }
         let numbers = matches!((&a, &b), (Val::Int(_), Val::Int(_)));
-        let weak = matches!((&a, &b), (Val::Weak(_), Val::Weak(_) | Val::Int(_) | Val::Float(_)))
-            || matches!((&a, &b), (Val::Int(_) | Val::Float(_), Val::Weak(_)));
+        let weak = matches!(
+            (&a, &b),
+            (Val::Weak(_), Val::Weak(_) | Val::Int(_) | Val::Float(_))
+        ) || matches!((&a, &b), (Val::Int(_) | Val::Float(_), Val::Weak(_)));
         let (a, b) = self.same_type(a, b, spans, whole)?;
         let op = match op {
             ast::BinOp::Add => BinOp::Add,
@@ -550,7 +552,10 @@ impl Resolver<'_> {
             ast::BinOp::Or => BinOp::Or,
         };
         if matches!(op, BinOp::And | BinOp::Or) && !a.dtype().is_bool() {
-            let message = format!("`&&` and `||` combine truth values, these are {}", a.dtype());
+            let message = format!(
+                "`&&` and `||` combine truth values, these are {}",
+                a.dtype()
+            );
             self.error(Diagnostic::error(codes::PROGRAM_TYPE, whole, message));
             return None;
         }
@@ -570,12 +575,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn scalar_select(
-        &mut self,
-        parts: Vec<Val>,
-        spans: (Span, Span),
-        whole: Span,
-    ) -> Option<Val> {
+    fn scalar_select(&mut self, parts: Vec<Val>, spans: (Span, Span), whole: Span) -> Option<Val> {
         let mut parts = parts.into_iter();
         let (cond, then, otherwise) = (parts.next()?, parts.next()?, parts.next()?);
         let cond = self.scalar_as(cond, DType::BOOL, whole)?;
@@ -656,8 +656,12 @@ impl Resolver<'_> {
             return Some(Val::Ex(arg.unary(op)));
         }
         if let Some(&(_, op)) = binary {
-            let (a, b) = self.same_type(parts.next()?, parts.next()?, (spans[0], spans[1]), whole)?;
-            let bits = matches!(op, BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr);
+            let (a, b) =
+                self.same_type(parts.next()?, parts.next()?, (spans[0], spans[1]), whole)?;
+            let bits = matches!(
+                op,
+                BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr
+            );
             if bits && a.dtype().is_float() || op == BinOp::Atan2 && !a.dtype().is_float() {
                 let message = format!("`{name}` does not take {}", a.dtype());
                 self.error(Diagnostic::error(codes::PROGRAM_TYPE, whole, message));

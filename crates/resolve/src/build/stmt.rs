@@ -4,9 +4,9 @@ use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{Annotation, Binding, Block, BlockId, Expr, ExprId, Var, VarId, VarStyle};
 use relax_syntax::ast::{self, ExprKind, StmtKind};
 
+use super::Resolver;
 use super::expr::Task;
 use super::scope::Mark;
-use super::Resolver;
 use crate::codes;
 
 /// A binding that waits for what follows it.
@@ -93,7 +93,10 @@ impl Resolver<'_> {
             | StmtKind::Store { .. }
             | StmtKind::Alloc(_)
             | StmtKind::Init(_) => {
-                self.misplaced(span, "this statement belongs to a tensor program (`prim_func`)");
+                self.misplaced(
+                    span,
+                    "this statement belongs to a tensor program (`prim_func`)",
+                );
             }
         }
     }
@@ -273,7 +276,11 @@ impl Resolver<'_> {
             self.duplicate(place, first, &format!("`%{name}` is declared twice"));
             return;
         }
+        // Free variables become parameters: their dimensions are bound as in a signature, and
+        // `expression` collects them.
+        let old = std::mem::replace(&mut self.dim_mode, super::DimMode::Bind);
         let var = self.bind_var(binder, VarStyle::Free);
+        self.dim_mode = old;
         self.free_names.insert(name, var);
         if let Some(free) = &mut self.free {
             free.push(var);

@@ -162,9 +162,10 @@ impl Resolver<'_> {
             TypeExprKind::Any | TypeExprKind::Int { .. } => {
                 self.no_type(span, "a dimension stands where a type is expected")
             }
-            TypeExprKind::Binary { .. } | TypeExprKind::Neg(_) => {
-                self.no_type(span, "a dimension expression stands where a type is expected")
-            }
+            TypeExprKind::Binary { .. } | TypeExprKind::Neg(_) => self.no_type(
+                span,
+                "a dimension expression stands where a type is expected",
+            ),
             TypeExprKind::Call { .. } => self.no_type(
                 span,
                 "type arguments stand in brackets: `List[A]`, `Tensor[(2, 3), float32]`",
@@ -306,7 +307,8 @@ impl Resolver<'_> {
                     return self.module.types.intern(Type::Param(p));
                 }
                 if kind == Kind::BaseType {
-                    let message = format!("`{name}` is an element type (kind BaseType), not a type");
+                    let message =
+                        format!("`{name}` is an element type (kind BaseType), not a type");
                     let d = Diagnostic::error(codes::KIND, span, message).suggest(
                         "a scalar of this element type",
                         span,
@@ -329,7 +331,10 @@ impl Resolver<'_> {
             "Object" => return self.module.types.intern(Type::Object),
             "Shape" => return self.module.types.intern(Type::Shape(Shape::Unknown)),
             "Tensor" => {
-                return self.no_type(span, "`Tensor` needs a shape and an element type: `Tensor[_, _]`");
+                return self.no_type(
+                    span,
+                    "`Tensor` needs a shape and an element type: `Tensor[_, _]`",
+                );
             }
             _ => {}
         }
@@ -349,7 +354,9 @@ impl Resolver<'_> {
         if self.first_report('T', name) {
             let near = {
                 let adts = self.module.adts.values().map(|a| a.name.as_str());
-                let known = ["Tensor", "Shape", "Object", "bool", "int32", "int64", "float32"];
+                let known = [
+                    "Tensor", "Shape", "Object", "bool", "int32", "int64", "float32",
+                ];
                 let names = adts.chain(known).chain(self.scopes.type_names());
                 did_you_mean(name.as_str(), names)
             };
@@ -532,7 +539,8 @@ impl Resolver<'_> {
                 None
             }
             _ => {
-                let message = "the second argument of `Tensor` is an element type such as `float32`";
+                let message =
+                    "the second argument of `Tensor` is an element type such as `float32`";
                 self.error(Diagnostic::error(codes::TYPE_FORM, span, message));
                 None
             }

@@ -68,7 +68,9 @@ impl Resolver<'_> {
         let mut attrs: Vec<(Symbol, Symbol, Option<AttrValue>)> = Vec::new();
         for p in ast.list(op.params) {
             let b = ast.binders[p];
-            if params.iter().any(|q: &(Symbol, TypeId)| b.sigil && q.0 == b.name)
+            if params
+                .iter()
+                .any(|q: &(Symbol, TypeId)| b.sigil && q.0 == b.name)
                 || attrs.iter().any(|q| !b.sigil && q.0 == b.name)
             {
                 let message = format!("parameter `{}` stands twice", b.name);
@@ -214,7 +216,10 @@ impl Resolver<'_> {
             let dtype = ty.as_str().parse().unwrap_or(DType::I64);
             let var = cx.program.vars.push(VarInfo { name: *name, dtype });
             attr_vars.push(var);
-            if matches!(attr_type(*ty), Some(AttrTy::Int | AttrTy::Float | AttrTy::Bool)) {
+            if matches!(
+                attr_type(*ty),
+                Some(AttrTy::Int | AttrTy::Float | AttrTy::Bool)
+            ) {
                 cx.attrs.insert(*name, var);
             }
         }
@@ -356,7 +361,7 @@ impl Resolver<'_> {
             return Some((None, value));
         };
         let args: Vec<ast::ExprId> = ast.list(args).collect();
-        if args.len() < 3 || args.len() % 2 == 0 {
+        if args.len() < 3 || args.len().is_multiple_of(2) {
             let message = "a reduction is written `sum(%k, n, e)`: variables, each with its \
                            extent, then what is combined";
             return self.op_error(span, message);

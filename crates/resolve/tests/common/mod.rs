@@ -29,7 +29,10 @@ pub fn good(text: &str) -> Module {
 pub fn errors(text: &str) -> Vec<String> {
     let (_, diagnostics, map) = read_with(text, &Options::default());
     let show = |d: &relax_base::Diagnostic| {
-        let at = map.file(d.span()).expect("a place").line_col(d.span().start);
+        let at = map
+            .file(d.span())
+            .expect("a place")
+            .line_col(d.span().start);
         let fix = d.fixes.first().map(|f| format!(" -> {}", f.edits[0].text));
         let fix = fix.unwrap_or_default();
         format!("{} {}:{} {}{fix}", d.code, at.line, at.col, d.message)
