@@ -1,7 +1,12 @@
 //! Marks on expressions: they give their argument.
 
+use relax_loops::{Ex, UnOp};
+use relax_tensor::DType as DT;
+
+use super::util::word;
+use super::util_te::Done;
 use crate::AttrTy::*;
-use crate::{AttrDef, Default, Effects, Fusion, OpDef, attr, input};
+use crate::{AttrDef, Default, Effects, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 const COMPILER: &[AttrDef] = &[attr(
     "compiler",
@@ -152,18 +157,54 @@ pub static OPS: &[OpDef] = &[
     .compute(simulated_quantize_compute),
 ];
 
-fn same(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// The result has the argument's type, whatever that is.
+fn same(cx: &mut RelCx<'_>) -> RelResult {
+    cx.set_out(cx.args[0])
 }
 
-fn simulated_quantize(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// Every tensor of the argument, as it is.
+fn same_compute(te: &mut Te<'_>) -> Done {
+    for t in te.tuple(0) {
+        let y = te.compute("y", &t.shape, |i| t.at(i));
+        te.output(&y);
+    }
+    Ok(())
 }
 
-fn same_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn simulated_quantize(cx: &mut RelCx<'_>) -> RelResult {
+    word(cx, "rounding", &["round", "floor", "ceil", "passthrough"])?;
+    let data = cx.tensor(0)?;
+    let scalar = cx.host.types_mut().scalar(DT::F32);
+    for (i, what) in [
+        (1, "the scale"),
+        (2, "the least value"),
+        (3, "the greatest value"),
+    ] {
+        cx.require_arg(i, scalar, &format!("{what} is a float32 scalar"))?;
+    }
+    if let Some(d) = data.dtype.known().filter(|d| !d.is_float()) {
+        return cx.refuse(Subject::Arg(0), format!("the data must be floats, not {d}"));
+    }
+    cx.set_out(cx.args[0])
 }
 
-fn simulated_quantize_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// Divided by the scale, clipped, rounded, multiplied by the scale again.
+fn simulated_quantize_compute(te: &mut Te<'_>) -> Done {
+    let (x, [scale, low, high]) = (
+        te.arg(0),
+        [1, 2, 3].map(|k| te.arg(k).scalar().cast(te.arg(0).dtype)),
+    );
+    let rounding = match te.str("rounding") {
+        "floor" => Some(UnOp::Floor),
+        "ceil" => Some(UnOp::Ceil),
+        "passthrough" => None,
+        _ => Some(UnOp::Round),
+    };
+    let y = te.compute("y", &x.shape, |i| {
+        let scaled: Ex = (x.at(i) / &scale).min(&high).max(&low);
+        let whole = rounding.map_or(scaled.clone(), |r| scaled.unary(r));
+        whole * &scale
+    });
+    te.output(&y);
+    Ok(())
 }

@@ -1,8 +1,13 @@
 //! Integers multiplied by numbers of the form `multiplier * 2^shift`.
 
+use relax_loops::Ex;
+use relax_tensor::DType as DT;
+
 use super::elementwise::identity;
+use super::util::int_list;
+use super::util_te::Done;
 use crate::AttrTy::*;
-use crate::{Default, Fusion, OpDef, attr, input};
+use crate::{Default, Fusion, OpDef, RelCx, RelResult, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -58,14 +63,77 @@ pub static OPS: &[OpDef] = &[
     .compute(per_axis_compute),
 ];
 
-fn per_axis(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn per_axis(cx: &mut RelCx<'_>) -> RelResult {
+    let rank = cx.tensor(0)?.shape.dims().map(<[_]>::len);
+    for i in 1..4 {
+        cx.tensor(i)?;
+    }
+    for axis in int_list(cx, "axes")? {
+        if let Some(rank) = rank {
+            cx.axis("axes", axis, rank)?;
+        }
+    }
+    cx.set_out(cx.args[0])
 }
 
-fn fixed_point_multiply_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// `(x << left) * m >> (right + 31)` in 64 bits, rounded at the last place, as 32 bits.
+fn multiply_shift(x: &Ex, m: &Ex, left: Option<&Ex>, right: &Ex) -> Ex {
+    let [m, right] = [m, right].map(|e| e.cast(DT::I64));
+    let mut wide = x.cast(DT::I64);
+    if let Some(left) = left {
+        wide = wide.shl(left.cast(DT::I64));
+    }
+    let shift = right + 31;
+    let half = Ex::idx(1).shl(&shift - 1);
+    (wide * m + half).shr(shift).cast(DT::I32)
 }
 
-fn per_axis_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn fixed_point_multiply_compute(te: &mut Te<'_>) -> Done {
+    let (m, s) = (te.int("multiplier")?, te.int("shift")?);
+    te.elementwise(|x| {
+        let dtype = x.dtype();
+        let x = x.cast(DT::I32);
+        // A factor of one half is a shift alone, in 32 bits.
+        let y = if m == 1 << 30 {
+            match s.saturating_sub(1) {
+                n @ 1.. => x.shl(n),
+                0 => x.clone(),
+                n => {
+                    let n = n.saturating_neg();
+                    (&x + Ex::int(DT::I32, 1).shl(n - 1)).shr(n)
+                }
+            }
+        } else {
+            let left = (s > 0).then(|| Ex::idx(s));
+            multiply_shift(
+                &x,
+                &Ex::idx(m),
+                left.as_ref(),
+                &Ex::idx(s.min(0).saturating_neg()),
+            )
+        };
+        y.cast(dtype)
+    })
+}
+
+fn per_axis_compute(te: &mut Te<'_>) -> Done {
+    let [x, m, left, right] = [0, 1, 2, 3].map(|k| te.arg(k));
+    let rank = x.rank();
+    let axes = te.ints("axes").ok_or("`axes` is no list")?;
+    let axes: Vec<usize> = axes
+        .iter()
+        .map(|&a| if a < 0 { a + rank as i64 } else { a } as usize)
+        .collect();
+    if axes.iter().any(|&a| a >= rank) || [&m, &left, &right].iter().any(|t| t.rank() != axes.len())
+    {
+        return Err("`axes` does not fit the data or the factors".into());
+    }
+    let shifts_left = te.flag("is_lshift_required");
+    let y = te.compute("y", &x.shape, |i| {
+        let at: Vec<Ex> = axes.iter().map(|&a| i[a].clone()).collect();
+        let left = shifts_left.then(|| left.at(&at));
+        multiply_shift(&x.at(i), &m.at(&at), left.as_ref(), &right.at(&at)).cast(x.dtype)
+    });
+    te.output(&y);
+    Ok(())
 }

@@ -1,8 +1,13 @@
 //! Operators by which TVM's compiled modules allocate memory and call kernels. They are read, printed
 //! and typed; programs that hold them have been lowered for TVM's own machine.
 
+use relax_ir::{AttrValue, Type};
+use relax_tensor::DType as DT;
+
+use super::util::{dtype_or, extents, finish};
+use super::util_te::{Done, elements, reshaped};
 use crate::AttrTy::*;
-use crate::{Default, Effects, OpDef, attr, input};
+use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -92,34 +97,93 @@ pub static OPS: &[OpDef] = &[
         .effects(Effects::Effect),
 ];
 
-fn alloc_storage(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// Requires an `int64` scalar.
+fn size(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult {
+    let scalar = cx.host.types_mut().scalar(DT::I64);
+    cx.require_arg(i, scalar, &format!("{what} is an int64 scalar"))
 }
 
-fn alloc_tensor(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// The result is a block of memory, of which only operators of this family know anything.
+fn alloc_storage(cx: &mut RelCx<'_>) -> RelResult {
+    size(cx, 0, "the size")?;
+    size(cx, 1, "the alignment")?;
+    let ty = cx.host.types_mut().intern(Type::Object);
+    cx.set_out(ty)
 }
 
-fn call_lowered(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn alloc_tensor(cx: &mut RelCx<'_>) -> RelResult {
+    size(cx, 1, "the offset")?;
+    let dtype = dtype_or(cx, "dtype", DT::F32.into());
+    if let AttrValue::Array(_) = cx.attr("assert_shape") {
+        let dims = extents(cx, "assert_shape")?;
+        return finish(cx, dims, dtype);
+    }
+    let Some(shape) = cx.host.const_arg(2) else {
+        return cx.refuse(
+            Subject::Arg(2),
+            "without `assert_shape` the extents must be a constant",
+        );
+    };
+    let dims = (0..shape.len()).map(|k| shape.get_i64(k).into()).collect();
+    finish(cx, dims, dtype)
 }
 
-fn invoke(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn kill(cx: &mut RelCx<'_>) -> RelResult {
+    let unit = cx.host.types_mut().unit();
+    cx.set_out(unit)
 }
 
-fn kill(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// Nothing to compute, and no output: the empty tuple.
+fn kill_compute(_: &mut Te<'_>) -> Done {
+    Ok(())
 }
 
-fn reshape_tensor(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// The parameters and the result of the kernel in argument 0.
+fn kernel(cx: &mut RelCx<'_>) -> RelResult<(Vec<relax_ir::TypeId>, relax_ir::TypeId)> {
+    let ty = cx.arg(0);
+    match &cx.host.types()[ty] {
+        Type::Func(f) => Ok((f.args.to_vec(), f.ret)),
+        Type::Infer(_) | Type::Error | Type::Object => Err(Stop::Wait),
+        _ => {
+            let text = cx.host.show(ty);
+            cx.refuse(
+                Subject::Arg(0),
+                format!("a kernel is a function, not {text}"),
+            )
+        }
+    }
 }
 
-fn kill_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn invoke(cx: &mut RelCx<'_>) -> RelResult {
+    let (params, ret) = kernel(cx)?;
+    let ins = cx.host.types_mut().tuple(params);
+    cx.require_arg(1, ins, "the inputs are the kernel's parameters")?;
+    let ret = cx.host.resolve(ret);
+    let outs = match &cx.host.types()[ret] {
+        Type::Tuple(_) => ret,
+        _ => cx.host.types_mut().tuple([ret]),
+    };
+    cx.require_arg(2, outs, "the outputs are the kernel's results")?;
+    kill(cx)
 }
 
-fn reshape_tensor_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn call_lowered(cx: &mut RelCx<'_>) -> RelResult {
+    let (params, ret) = kernel(cx)?;
+    let ins = cx.host.types_mut().tuple(params);
+    cx.require_arg(1, ins, "the inputs are the kernel's parameters")?;
+    cx.set_out(ret)
+}
+
+fn reshape_tensor(cx: &mut RelCx<'_>) -> RelResult {
+    let dtype = cx.tensor(0)?.dtype;
+    let dims = extents(cx, "newshape")?;
+    finish(cx, dims, dtype)
+}
+
+fn reshape_tensor_compute(te: &mut Te<'_>) -> Done {
+    let (x, shape) = (te.arg(0), te.arg(1));
+    let shape = elements(&shape)?;
+    let y = reshaped(te, &x, &shape);
+    te.output(&y);
+    Ok(())
 }

@@ -1,7 +1,17 @@
 //! Tensors given by the indices and values of their elements.
 
+use relax_ir::DTy;
+use relax_loops::{Ex, TensorRef};
+use relax_sym::Dim;
+use relax_tensor::DType as DT;
+
+use super::util::{
+    anys, extents, finish, finish_tuple, need_integers, need_scalar, shaped, tensor_type,
+    vector_len,
+};
+use super::util_te::{Done, elements, out_shape};
 use crate::AttrTy::*;
-use crate::{Default, Fusion, OpDef, attr, input};
+use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -23,34 +33,227 @@ pub static OPS: &[OpDef] = &[
         .compute(sparse_reshape_compute),
 ];
 
-fn dyn_sparse_to_dense(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+/// What both forms of `sparse_to_dense` ask of their arguments; the element type of the result.
+fn parts(cx: &mut RelCx<'_>) -> RelResult<DTy> {
+    let (indices, index_dtype) = shaped(cx, 0)?;
+    let (values, dtype) = shaped(cx, 1)?;
+    need_integers(cx, index_dtype, 0, "the indices")?;
+    let default = need_scalar(cx, 2, "the value elsewhere")?;
+    for (i, dims, most) in [(0, indices, 2), (1, values, 1)] {
+        if let Some(rank) = dims.map(|d| d.len()).filter(|&n| n > most) {
+            return cx.refuse(
+                Subject::Arg(i),
+                format!("this tensor must have rank {most} or less, but has rank {rank}"),
+            );
+        }
+    }
+    cx.require_dtype(
+        dtype,
+        default,
+        Subject::Arg(2),
+        "all values have one element type",
+    )
 }
 
-fn sparse_fill_empty_rows(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn sparse_to_dense(cx: &mut RelCx<'_>) -> RelResult {
+    let dtype = parts(cx)?;
+    let dims = extents(cx, "output_shape")?;
+    finish(cx, dims, dtype)
 }
 
-fn sparse_reshape(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn dyn_sparse_to_dense(cx: &mut RelCx<'_>) -> RelResult {
+    let dtype = parts(cx)?;
+    let rank = vector_len(cx, 3, "the shape of the output")?;
+    finish(cx, anys(rank), dtype)
 }
 
-fn sparse_to_dense(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn dense(te: &mut Te<'_>, shape: &[Ex]) -> Done {
+    let [indices, values, default] = [te.arg(0), te.arg(1), te.arg(2)];
+    // A row of the indices names the first axes; the others are filled.
+    let named = match indices.shape.as_slice() {
+        [] | [_] => 1,
+        [_, n] => n
+            .as_int()
+            .ok_or("the length of index tuples must be known")? as usize,
+        _ => return Err("the indices have too many axes".into()),
+    };
+    let Some((own, rest)) = shape.split_at_checked(named) else {
+        return Err("the index tuples are longer than the output's rank".into());
+    };
+    let y = te.temp("y", values.dtype, shape);
+    let count = indices.shape.first().cloned().unwrap_or(Ex::idx(1));
+    te.nest(|n| {
+        n.grid(shape, |n, i| n.store(&y, i, default.scalar()));
+        n.for_(count, |n, j| {
+            let at: Vec<Ex> = (0..named)
+                .map(|k| {
+                    let full = [j.clone(), Ex::idx(k as i64)];
+                    n.let_(indices.at(&full[..indices.rank()]).cast(DT::I64))
+                })
+                .collect();
+            let inside = (at.iter().zip(own)).fold(Ex::bool(true), |all, (i, n)| {
+                Ex::where_(&all, &(i.ge(0i64) & i.lt(n)), &Ex::bool(false))
+            });
+            let value = values.at(&[j.clone()][..values.rank()]);
+            n.if_(inside, |n| {
+                n.grid(rest, |n, i| n.store(&y, &[&at, i].concat(), value.clone()));
+            });
+        });
+    });
+    te.output(&y);
+    Ok(())
 }
 
-fn dyn_sparse_to_dense_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn sparse_to_dense_compute(te: &mut Te<'_>) -> Done {
+    let shape = out_shape(te);
+    dense(te, &shape)
+}
+fn dyn_sparse_to_dense_compute(te: &mut Te<'_>) -> Done {
+    let shape = elements(&te.arg(3))?;
+    dense(te, &shape)
 }
 
-fn sparse_fill_empty_rows_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn sparse_fill_empty_rows(cx: &mut RelCx<'_>) -> RelResult {
+    let (indices, dtype) = shaped(cx, 0)?;
+    need_integers(cx, dtype, 0, "the indices")?;
+    let columns = match indices.as_deref() {
+        Some([_, n]) => n.clone(),
+        Some(other) => {
+            let rank = other.len();
+            return cx.refuse(
+                Subject::Arg(0),
+                format!("the indices must be a matrix, but have rank {rank}"),
+            );
+        }
+        None => Dim::ANY,
+    };
+    let rows = tensor_type(cx, vec![Dim::ANY, columns], DT::I64)?;
+    let vector = tensor_type(cx, vec![Dim::ANY], DT::I64)?;
+    finish_tuple(cx, vec![rows, vector, vector])
 }
 
-fn sparse_reshape_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn sparse_fill_empty_rows_compute(te: &mut Te<'_>) -> Done {
+    let [indices, values, shape, default] = [0, 1, 2, 3].map(|k| te.arg(k));
+    let [count, columns] = indices
+        .shape
+        .clone()
+        .try_into()
+        .map_err(|_| "the indices must be a matrix")?;
+    let rows = shape.at(&[Ex::idx(0)]).cast(DT::I64);
+    let row = |j: &Ex| indices.at(&[j.clone(), Ex::idx(0)]).cast(DT::I64);
+    // The row after the one before: rows from there to the own one are empty.
+    let after = |j: &Ex| {
+        let before = row(&(j - 1).max(0i64)) + 1;
+        Ex::where_(&j.eq(0i64), &Ex::idx(0), &before)
+    };
+    let total = te.temp("total", DT::I64, &[]);
+    te.nest(|n| {
+        n.set(&total, &count);
+        n.for_(&count + 1, |n, j| {
+            let end = Ex::where_(&j.lt(&count), &row(j), &rows);
+            let gap = n.let_((end - after(j)).max(0i64));
+            n.set(&total, total.scalar() + gap);
+        });
+    });
+    let new_indices = te.temp("indices", DT::I64, &[total.scalar(), columns.clone()]);
+    let new_values = te.temp("values", DT::I64, &[total.scalar()]);
+    let empty = te.temp("empty", DT::I64, std::slice::from_ref(&rows));
+    te.nest(|n| {
+        n.for_(rows.clone(), |n, r| {
+            n.store(&empty, std::slice::from_ref(r), 0i64)
+        });
+        let at = n.cell(Ex::idx(0));
+        n.for_(&count + 1, |n, j| {
+            let from = n.let_(after(j));
+            let end = n.let_(Ex::where_(&j.lt(&count), &row(j), &rows));
+            n.for_((&end - &from).max(0i64), |n, k| {
+                let r = n.let_(&from + k);
+                n.for_(columns.clone(), |n, c| {
+                    let first = c.eq(0i64);
+                    let v = Ex::where_(&first, &r, &Ex::idx(0));
+                    n.store(&new_indices, &[at.scalar(), c.clone()], v);
+                });
+                n.store(&new_values, &[at.scalar()], default.scalar().cast(DT::I64));
+                n.store(&empty, std::slice::from_ref(&r), 1i64);
+                n.set(&at, at.scalar() + 1);
+            });
+            n.if_(j.lt(&count), |n| {
+                n.for_(columns.clone(), |n, c| {
+                    let v = indices.at(&[j.clone(), c.clone()]).cast(DT::I64);
+                    n.store(&new_indices, &[at.scalar(), c.clone()], v);
+                });
+                let v = values.at(std::slice::from_ref(j)).cast(DT::I64);
+                n.store(&new_values, &[at.scalar()], v);
+                n.set(&at, at.scalar() + 1);
+            });
+        });
+    });
+    for t in [&new_indices, &new_values, &empty] {
+        te.output(t);
+    }
+    Ok(())
 }
 
-fn sparse_to_dense_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn sparse_reshape(cx: &mut RelCx<'_>) -> RelResult {
+    let (indices, index_dtype) = shaped(cx, 0)?;
+    let (old, old_dtype) = shaped(cx, 1)?;
+    let (new, new_dtype) = shaped(cx, 2)?;
+    need_integers(cx, index_dtype, 0, "the indices")?;
+    need_integers(cx, old_dtype, 1, "the extents")?;
+    need_integers(cx, new_dtype, 2, "the new extents")?;
+    for (i, dims, want) in [(0, &indices, 2), (1, &old, 1), (2, &new, 1)] {
+        if let Some(rank) = dims.as_ref().map(Vec::len).filter(|&n| n != want) {
+            return cx.refuse(
+                Subject::Arg(i),
+                format!("this tensor must have rank {want}, but has rank {rank}"),
+            );
+        }
+    }
+    let first = |dims: &Option<Vec<Dim>>| dims.as_ref().map_or(Dim::ANY, |d| d[0].clone());
+    let (count, rank) = (first(&indices), first(&new));
+    let rows = tensor_type(cx, vec![count, rank.clone()], index_dtype)?;
+    let shape = tensor_type(cx, vec![rank], new_dtype)?;
+    finish_tuple(cx, vec![rows, shape])
+}
+
+fn sparse_reshape_compute(te: &mut Te<'_>) -> Done {
+    let [indices, old, new]: [TensorRef; 3] = [0, 1, 2].map(|k| te.arg(k));
+    let (old_extents, asked) = (elements(&old)?, elements(&new)?);
+    let one = Ex::idx(1);
+    let total = old_extents.iter().fold(one.clone(), |p, n| p * n);
+    let given = asked
+        .iter()
+        .fold(one.clone(), |p, n| p * Ex::where_(&n.eq(-1i64), &one, n));
+    let rest = (&total).floor_div(&given);
+    let extents: Vec<Ex> = asked
+        .iter()
+        .map(|n| Ex::where_(&n.eq(-1i64), &rest, n))
+        .collect();
+    let shape = [indices.shape[0].clone(), Ex::idx(extents.len() as i64)];
+    let rows = te.compute("indices", &shape, |i| {
+        let mut at = Ex::idx(0);
+        for (k, n) in old_extents.iter().enumerate() {
+            at = at * n + indices.at(&[i[0].clone(), Ex::idx(k as i64)]).cast(DT::I64);
+        }
+        // From the last axis: what is left of the position is divided by each extent in turn; the
+        // first axis takes all that is left.
+        let mut found = Ex::idx(0);
+        for (k, n) in extents.iter().enumerate().rev() {
+            let part = if k == 0 { at.clone() } else { at.floor_mod(n) };
+            found = Ex::where_(&i[1].eq(k as i64), &part, &found);
+            at = at.floor_div(n);
+        }
+        found.cast(indices.dtype)
+    });
+    let shape = te.compute("shape", &shape[1..], |i| {
+        let pick = |f: Ex, (k, n): (usize, &Ex)| Ex::where_(&i[0].eq(k as i64), n, &f);
+        extents
+            .iter()
+            .enumerate()
+            .fold(Ex::idx(0), pick)
+            .cast(new.dtype)
+    });
+    te.output(&rows);
+    te.output(&shape);
+    Ok(())
 }
