@@ -7,6 +7,7 @@ mod broadcast_to;
 mod cast;
 mod create;
 mod dyn_image;
+mod debug;
 mod einsum;
 mod elementwise;
 mod extent_rules;
@@ -23,16 +24,19 @@ mod nn_block;
 mod nn_conv;
 mod nn_conv_transpose;
 mod nn_dense;
+mod nn_deform;
 mod nn_loss;
 mod nn_norm;
 mod nn_pad;
 mod nn_pool;
+mod nn_pool_grad;
 mod qnn;
 mod qnn_arith;
 mod qnn_product;
 mod qnn_util;
 mod random;
 mod reduce;
+mod relax;
 mod repeat;
 mod resample;
 mod reshape;
@@ -61,6 +65,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     cast::OPS,
     create::OPS,
     dyn_image::OPS,
+    debug::OPS,
     einsum::OPS,
     elementwise::OPS,
     fixed_point::OPS,
@@ -74,17 +79,20 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     nn_conv::OPS,
     nn_conv_transpose::OPS,
     nn_dense::OPS,
+    nn_deform::OPS,
     nn_activation::OPS,
     nn_block::OPS,
     nn_loss::OPS,
     nn_norm::OPS,
     nn_pad::OPS,
     nn_pool::OPS,
+    nn_pool_grad::OPS,
     qnn::OPS,
     qnn_arith::OPS,
     qnn_product::OPS,
     random::OPS,
     reduce::OPS,
+    relax::OPS,
     repeat::OPS,
     reshape::OPS,
     scan::OPS,

@@ -1,0 +1,180 @@
+//! Relax's calls across levels: tensor programs and packed functions that write into tensors they
+//! are given.
+
+use relax_ir::{AttrValue, Shape, TensorType, Type, TypeId};
+use relax_tensor::DType as DT;
+
+use crate::AttrTy::DType;
+use crate::{Default, OpDef, RelCx, RelResult, Stop, Subject, Treatment, attr, input};
+
+/// The family.
+pub static OPS: &[OpDef] = &[
+    OpDef::new(
+        "call_tir",
+        "Runs a tensor program on tensors; it writes new tensors of the given shapes.",
+        call_tir,
+    )
+    .inputs(&[
+        input("program", "the tensor program"),
+        input("args", "its inputs, a tuple"),
+        input("shape", "the shape of its output, or a tuple of shapes"),
+    ])
+    .attrs(&[attr(
+        "dtype",
+        DType,
+        Default::Required,
+        "the element type of the output, or a list of them",
+    )])
+    .treatment(Treatment::CallTir),
+    OpDef::new(
+        "call_dps_packed",
+        "Runs a function registered at run time on tensors; it writes new tensors of the given shapes.",
+        call_dps_packed,
+    )
+    .inputs(&[
+        input("function", "the function's name"),
+        input("args", "its inputs, a tuple"),
+        input("shape", "the shape of its output, or a tuple of shapes"),
+    ])
+    .attrs(&[attr(
+        "dtype",
+        DType,
+        Default::Required,
+        "the element type of the output, or a list of them",
+    )])
+    .treatment(Treatment::CallDpsPacked),
+];
+
+/// The element types that the attribute gives, one per output.
+fn dtypes(cx: &RelCx<'_>) -> RelResult<Vec<DT>> {
+    let one = |v: &AttrValue| match v {
+        AttrValue::DType(d) if !d.is_void() => Some(*d),
+        AttrValue::Str(s) => s.parse().ok().filter(|d: &DT| !d.is_void()),
+        _ => None,
+    };
+    let value = cx.attr("dtype");
+    let all = match value.as_array() {
+        Some(list) => list.iter().map(one).collect(),
+        None => one(value).map(|d| vec![d]),
+    };
+    match all {
+        Some(list) => Ok(list),
+        None => cx.refuse(
+            Subject::Attr("dtype"),
+            "`dtype` must be an element type, or a list of element types",
+        ),
+    }
+}
+
+/// The types of the outputs, and whether they come as a tuple.
+fn outputs(cx: &mut RelCx<'_>) -> RelResult<(Vec<TypeId>, bool)> {
+    let given = cx.arg(2);
+    let (shapes, several) = match &cx.host.types()[given] {
+        Type::Tuple(fields) => (fields.to_vec(), true),
+        Type::Infer(_) | Type::Error => return Err(Stop::Wait),
+        _ => (vec![given], false),
+    };
+    let dtypes = dtypes(cx)?;
+    if dtypes.len() != shapes.len() && dtypes.len() != 1 {
+        let (s, d) = (shapes.len(), dtypes.len());
+        return cx.refuse(
+            Subject::Attr("dtype"),
+            format!("there are {s} output shapes, but {d} element types"),
+        );
+    }
+    let mut types = Vec::new();
+    for (i, &s) in shapes.iter().enumerate() {
+        let s = cx.host.resolve(s);
+        let shape = match &cx.host.types()[s] {
+            Type::Shape(s) => s.clone(),
+            Type::Infer(_) | Type::Error => return Err(Stop::Wait),
+            _ => {
+                let text = cx.host.show(s);
+                return cx.refuse(
+                    Subject::Arg(2),
+                    format!("the output shape must be a shape value, `shape(…)`, not {text}"),
+                );
+            }
+        };
+        if let Shape::Infer(_) = shape {
+            return Err(Stop::Wait);
+        }
+        let dtype = dtypes[if dtypes.len() == 1 { 0 } else { i }].into();
+        let t = Type::Tensor(TensorType { shape, dtype });
+        types.push(cx.host.types_mut().intern(t));
+    }
+    Ok((types, several))
+}
+
+/// The types of the inputs: of a tuple's fields, or of one tensor that stands for itself.
+fn inputs(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
+    let given = cx.arg(1);
+    match &cx.host.types()[given] {
+        Type::Tuple(fields) => Ok(fields.to_vec()),
+        Type::Infer(_) | Type::Error => Err(Stop::Wait),
+        _ => Ok(vec![given]),
+    }
+}
+
+fn conclude(cx: &mut RelCx<'_>, mut outs: Vec<TypeId>, several: bool) -> RelResult {
+    let out = match outs.pop() {
+        Some(one) if !several => one,
+        last => {
+            outs.extend(last);
+            cx.host.types_mut().tuple(outs)
+        }
+    };
+    cx.set_out(out)
+}
+
+/// The program's buffers take the inputs, then the outputs; its dimension variables are the
+/// caller's to choose, once for the whole call.
+fn call_tir(cx: &mut RelCx<'_>) -> RelResult {
+    let program = cx.arg(0);
+    let buffers = match &cx.host.types()[program] {
+        Type::Func(_) => {
+            let instance = cx.host.instantiate(program);
+            match &cx.host.types()[instance] {
+                Type::Func(f) => f.args.to_vec(),
+                _ => return Err(Stop::Wait),
+            }
+        }
+        Type::Infer(_) | Type::Error => return Err(Stop::Wait),
+        _ => {
+            let text = cx.host.show(program);
+            return cx.refuse(
+                Subject::Arg(0),
+                format!("`call_tir` takes a tensor program first, `@name`, not {text}"),
+            );
+        }
+    };
+    let ins = inputs(cx)?;
+    let (outs, several) = outputs(cx)?;
+    if buffers.len() != ins.len() + outs.len() {
+        let (n, i, o) = (buffers.len(), ins.len(), outs.len());
+        return cx.refuse(
+            Subject::Call,
+            format!("the tensor program has {n} buffers, but the call gives {i} inputs and {o} outputs"),
+        );
+    }
+    for (i, (&given, &buffer)) in ins.iter().chain(&outs).zip(&buffers).enumerate() {
+        if cx.host.unify(given, buffer).is_err() {
+            let (have, want) = (cx.host.show(given), cx.host.show(buffer));
+            let (subject, what) = match i.checked_sub(ins.len()) {
+                None => (Subject::Arg(1), format!("input {}", i + 1)),
+                Some(k) => (Subject::Arg(2), format!("output {}", k + 1)),
+            };
+            return cx.refuse(
+                subject,
+                format!("{what} of the tensor program is {want}, but the call gives {have}"),
+            );
+        }
+    }
+    conclude(cx, outs, several)
+}
+
+fn call_dps_packed(cx: &mut RelCx<'_>) -> RelResult {
+    inputs(cx)?;
+    let (outs, several) = outputs(cx)?;
+    conclude(cx, outs, several)
+}
