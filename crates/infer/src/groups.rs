@@ -70,6 +70,7 @@ impl Solver<'_> {
             .filter(|g| self.open_globals.contains(&g.0))
             .map(|g| g.1)
             .collect();
+        self.report_vain(first_rel);
         self.generalise_group(&open, first_rel);
         for &(g, f) in group {
             let ty = self.func_ty[f.index()];
@@ -133,7 +134,7 @@ impl Solver<'_> {
         // Relations that are connected with these unknowns, over any number of steps.
         let mut waiting: Vec<(u32, Vec<u32>)> = Vec::new();
         for id in first_rel..self.rels.len() {
-            if self.rels[id].state != State::Done {
+            if self.rels[id].state != State::Done && self.has_open_argument(id) {
                 waiting.push((id as u32, self.rel_unknowns(id)));
             }
         }
@@ -195,6 +196,27 @@ impl Solver<'_> {
                 self.poison_unknown(v.0);
             }
         }
+    }
+
+    /// Whether anything that a relation waits for may still become known.
+    fn has_open_argument(&mut self, id: usize) -> bool {
+        let rel = self.rels[id].clone();
+        matches!(rel.kind, RelKind::DimEq(..)) || rel.args.iter().any(|&t| self.is_open(t))
+    }
+
+    /// Relations that wait although all their arguments are known.
+    fn report_vain(&mut self, first_rel: usize) {
+        for id in first_rel..self.rels.len() {
+            if self.rels[id].state == State::Done || self.has_open_argument(id) {
+                continue;
+            }
+            let rel = self.rels[id].clone();
+            self.rels[id].state = State::Done;
+            self.report_waiting(&rel, None);
+            let error = self.error;
+            let _ = self.unify(rel.out, error);
+        }
+        self.solve_queue();
     }
 
     fn report_waiting(&mut self, rel: &crate::relations::Rel, culprit: Option<usize>) {

@@ -35,7 +35,7 @@ mod walk;
 use relax_base::Diagnostics;
 use relax_ir::Module;
 
-pub use typing::{Check, CheckKind, Typing};
+pub use typing::{Check, CheckKind, Typing, show_type};
 
 /// How strictly to check.
 #[derive(Clone, Copy, Default, Debug)]

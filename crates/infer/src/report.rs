@@ -356,6 +356,23 @@ impl Solver<'_> {
             Some(Expr::Proj { tuple, .. }) => std::slice::from_ref(tuple),
             _ => &[],
         };
+        // The same operands refused again, or the same one for the same reason, are one mistake.
+        let blamed = match refusal.subject {
+            Subject::Arg(i) if i < list.len() => &list[i..=i],
+            _ => list,
+        };
+        let reason = match refusal.subject {
+            Subject::Arg(_) => refusal.message.clone(),
+            _ => String::new(),
+        };
+        if !blamed.is_empty() && !matches!(refusal.subject, Subject::Attr(_)) {
+            let key = (self.identities(blamed), reason);
+            if !self.refusals.insert(key) {
+                let error = self.error;
+                let _ = self.unify(out, error);
+                return;
+            }
+        }
         let by_function = !matches!(kind, RelKind::Op(..) | RelKind::Proj(_));
         let code: Code = match (kind, &refusal.subject) {
             (RelKind::Proj(_), _) => codes::FIELD,
@@ -385,6 +402,15 @@ impl Solver<'_> {
         if let Type::Infer(_) = self.types[out] {
             let _ = self.unify(out, error);
         }
+    }
+
+    /// What expressions are, whichever way they are referred to: variables by the variable.
+    fn identities(&self, list: &[ExprId]) -> Vec<(bool, u32)> {
+        let of = |&e: &ExprId| match self.m.exprs[e] {
+            Expr::Var(v) => (true, v.0),
+            _ => (false, e.0),
+        };
+        list.iter().map(of).collect()
     }
 
     pub fn report_not_function(&mut self, e: ExprId, ty: TypeId) {

@@ -67,6 +67,8 @@ pub(crate) struct Solver<'m> {
     pub checks: Vec<Check>,
     /// Pairs of dimensions that were neither proven equal nor refuted: decided when all is known.
     pub open_checks: Vec<OpenCheck>,
+    /// What was refused already: operands and reason.
+    pub refusals: FxHashSet<(Vec<(bool, u32)>, String)>,
     /// Whether each function is pure.
     pub purity: Vec<bool>,
     pub diags: Diagnostics,
@@ -135,6 +137,7 @@ impl<'m> Solver<'m> {
             packed: Vec::new(),
             checks: Vec::new(),
             open_checks: Vec::new(),
+            refusals: FxHashSet::default(),
             purity: Vec::new(),
             diags: Diagnostics::new(),
             funcs: Vec::new(),

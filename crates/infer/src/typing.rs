@@ -233,3 +233,9 @@ fn converted(value: &Tensor, dtype: DType) -> Option<Tensor> {
     }
     Some(out)
 }
+
+/// A type of a module as text, as in messages: very deep or long ones are cut short.
+pub fn show_type(module: &relax_ir::Module, ty: TypeId) -> String {
+    let options = crate::InferOptions::default();
+    Solver::new(module, module.types.clone(), &options).show_type(ty)
+}
