@@ -13,6 +13,7 @@ use std::fmt;
 use std::hash::Hash;
 
 use relax_base::Symbol;
+use relax_loops::Program;
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -106,6 +107,20 @@ pub fn structural_difference(
         item: String::new(),
     };
     cmp.modules().err().map(|d| *d)
+}
+
+/// Whether two tensor programs are equal up to the names of buffers and variables, which are
+/// numbered in order of the text.
+fn programs(p: &Program, q: &Program) -> bool {
+    let bufs = |p: &Program| -> Vec<_> {
+        let all = p.bufs.values();
+        all.map(|b| (b.dtype, b.shape.clone(), b.role)).collect()
+    };
+    let vars = |p: &Program| -> Vec<_> { p.vars.values().map(|v| v.dtype).collect() };
+    bufs(p) == bufs(q)
+        && vars(p) == vars(q)
+        && (&p.dims, &p.inputs, &p.outputs) == (&q.dims, &q.inputs, &q.outputs)
+        && p.stages == q.stages
 }
 
 /// Whether two modules are structurally equal, annotations included.
@@ -221,7 +236,10 @@ impl<'m> Comparer<'m> {
             let same = x.params.len() == y.params.len()
                 && x.params.iter().zip(&y.params).all(|(p, q)| p.0 == q.0)
                 && x.attrs == y.attrs
-                && x.program == y.program;
+                && match (&x.program, &y.program) {
+                    (Some(p), Some(q)) => programs(p, q),
+                    (p, q) => p.is_none() && q.is_none(),
+                };
             if !same {
                 return self.differ("the operators differ");
             }
@@ -340,12 +358,7 @@ impl<'m> Comparer<'m> {
                 self.run(self.a.funcs[f].body, self.b.funcs[g].body)
             }
             (GlobalKind::Prim(p), GlobalKind::Prim(q)) => {
-                let same = p.bufs == q.bufs
-                    && p.vars == q.vars
-                    && p.dims == q.dims
-                    && p.inputs == q.inputs
-                    && p.outputs == q.outputs
-                    && p.stages == q.stages;
+                let same = programs(p, q);
                 if same {
                     Ok(())
                 } else {

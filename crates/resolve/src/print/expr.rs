@@ -109,14 +109,11 @@ impl Printer<'_> {
         let func = m.global_func(global).expect("an expression file's");
         let body = m.funcs[func].body;
         self.uses = m.use_counts([body]);
-        let used: Vec<VarId> = if self.pretty() {
-            Vec::new()
-        } else {
-            m.free_vars(body)
-        };
         let mut first = Vec::new();
-        for &param in &m.funcs[func].params {
-            if !used.contains(&param) {
+        let params = &m.funcs[func].params;
+        // Where first uses are in another order, declaring there would change the parameters'.
+        if self.pretty() || m.free_vars(body) != *params {
+            for &param in params {
                 let binder = self.binder(param);
                 first.push(self.out.stmt(StmtKind::FreeVar(binder), NO));
             }
@@ -150,7 +147,7 @@ impl Printer<'_> {
         } else {
             Vec::new()
         };
-        let type_params = self.type_param_list(&f.type_params, &dims);
+        let type_params = self.type_param_list(&f.type_params, &dims, self.pretty());
         let attrs = self.dict_attrs(&f.attrs);
         let ret = f.ret.or_else(|| self.mode.types.and_then(|t| t.ret(func)));
         let ret_node = ret.map(|t| self.annotation(t, Annotation::Ret(func)));
@@ -663,7 +660,15 @@ impl Printer<'_> {
         let Expr::Let { var, body, .. } = self.m.exprs[id] else {
             unreachable!("a `let` is under way")
         };
-        let value = self.pop();
+        let mut value = self.pop();
+        if self.pretty()
+            && matches!(
+                self.out.exprs[value].kind,
+                ExprKind::Block { braces: false, .. }
+            )
+        {
+            value = self.out.expr(ExprKind::Paren(value), NO);
+        }
         let kind = self.bind(var, binder, value);
         if !head.open {
             self.state.blocks.push(Vec::new());

@@ -76,7 +76,7 @@ impl Printer<'_> {
     fn adt(&mut self, name: Symbol, id: AdtId) -> ItemKind {
         let m = self.m;
         let adt = &m.adts[id];
-        let params = self.type_param_list(&adt.params, &[]);
+        let params = self.type_param_list(&adt.params, &[], true);
         let mut ctors = Vec::new();
         for &c in &adt.ctors {
             let ctor = &m.ctors[c];
@@ -232,7 +232,7 @@ impl Printer<'_> {
             .copied()
             .filter(|d| !used.contains(d))
             .collect();
-        let type_params = self.type_param_list(&op.type_params, &dims);
+        let type_params = self.type_param_list(&op.type_params, &dims, true);
         let mut params = Vec::new();
         let mut args = Vec::new();
         for (name, ty) in &op.params {

@@ -179,7 +179,7 @@ impl Printer<'_> {
     }
 
     fn func_type(&mut self, f: &FuncType) -> ast::TypeId {
-        let params = self.type_param_list(&f.params, &[]);
+        let params = self.type_param_list(&f.params, &[], self.pretty());
         let (args, ret) = (self.all_done(&f.args), self.done(f.ret));
         let relations = if self.pretty() {
             self.constraints(&f.constraints, &f.args, f.ret)
@@ -218,17 +218,18 @@ impl Printer<'_> {
         out
     }
 
-    /// A declaration of type parameters.
+    /// A declaration of type parameters, with or without their kinds.
     pub(super) fn type_param_list(
         &mut self,
         params: &[TypeParamId],
         dims: &[DimVar],
+        kinds: bool,
     ) -> ast::List<ast::TypeParamId> {
         let mut ids = Vec::new();
         for &p in params {
             let name = self.type_param_name(p);
             let kind = self.m.types.params[p].kind;
-            let kind = (self.pretty() && kind != Kind::Type).then(|| kind.to_string());
+            let kind = (kinds && kind != Kind::Type).then(|| kind.to_string());
             ids.push(self.declare(name, kind.as_deref()));
         }
         for &d in dims {
