@@ -1,7 +1,12 @@
 //! Data layouts changed: `NCHW` to `NCHW8c` and the like.
 
+use relax_loops::Ex;
+use relax_sym::Dim;
+
+use super::util::{check_eq, finish, shaped};
+use super::util_te::Done;
 use crate::AttrTy::*;
-use crate::{Default, Fusion, OpDef, attr, input};
+use crate::{Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -59,22 +64,145 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::Injective),
 ];
 
-fn auto_scheduler(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn layout_attr(cx: &RelCx<'_>, name: &'static str) -> RelResult<Layout> {
+    let text = cx.attr(name).as_str().unwrap_or("");
+    match Layout::parse(text) {
+        Some(l) => Ok(l),
+        None => cx.refuse(
+            Subject::Attr(name),
+            format!("`{name}=\"{text}\"` is no layout"),
+        ),
+    }
 }
 
-fn layout_transform(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn layout_transform(cx: &mut RelCx<'_>) -> RelResult {
+    let (from, to) = (
+        layout_attr(cx, "src_layout")?,
+        layout_attr(cx, "dst_layout")?,
+    );
+    if !from.convertible(&to) {
+        return cx.refuse(
+            Subject::Attr("dst_layout"),
+            "the two layouts have different axes",
+        );
+    }
+    let (dims, dtype) = shaped(cx, 0)?;
+    let Some(dims) = dims else {
+        return cx.finish_unranked(dtype);
+    };
+    if dims.len() != from.rank() {
+        let (n, m) = (from.rank(), dims.len());
+        return cx.refuse(
+            Subject::Attr("src_layout"),
+            format!("the layout has {n} axes, but the tensor has rank {m}"),
+        );
+    }
+    for (d, axis) in dims.iter().zip(from.axes()) {
+        if axis.factor > 0 {
+            let rule = format!(
+                "the inner axis `{}` has the extent that the layout says",
+                axis.letter
+            );
+            check_eq(
+                cx,
+                d,
+                &Dim::from(axis.factor),
+                Subject::Attr("src_layout"),
+                &rule,
+            )?;
+        }
+    }
+    let out = from.convert_dims(&to, &dims);
+    finish(cx, out, dtype)
 }
 
-fn meta_schedule(_: &mut crate::RelCx<'_>) -> crate::RelResult {
-    Err(crate::Stop::Wait)
+fn layout_transform_compute(te: &mut Te<'_>) -> Done {
+    let x = te.arg(0);
+    let [from, to] = ["src_layout", "dst_layout"].map(|n| Layout::parse(te.str(n)));
+    let (from, to) = (from.ok_or("no such layout")?, to.ok_or("no such layout")?);
+    if !from.convertible(&to) || from.rank() != x.rank() {
+        return Err("the layouts do not fit the tensor".into());
+    }
+    let shape = from.convert_extents(&to, &x.shape);
+    let y = te.compute("y", &shape, |i| x.at(&from.index_from(&to, i)));
+    te.output(&y);
+    Ok(())
 }
 
-fn auto_scheduler_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+/// The axes of a layout whose extents are written before their names: `1N2C112H112W16c`.
+fn written(text: &str) -> Option<Vec<(i64, String)>> {
+    let mut axes: Vec<(i64, String)> = Vec::new();
+    let (mut extent, mut digits) = (0i64, false);
+    for c in text.chars() {
+        if let Some(d) = c.to_digit(10) {
+            extent = if digits { extent } else { 0 }
+                .checked_mul(10)?
+                .checked_add(d.into())?;
+            digits = true;
+        } else if c.is_ascii_alphabetic() {
+            match axes.last_mut() {
+                Some((_, name)) if !digits => name.push(c),
+                _ if digits && extent > 0 => axes.push((extent, c.into())),
+                _ => return None,
+            }
+            digits = false;
+        } else {
+            return None;
+        }
+    }
+    (!digits && !axes.is_empty()).then_some(axes)
 }
 
-fn layout_transform_compute(_: &mut crate::Te<'_>) -> Result<(), crate::ComputeError> {
-    Err("not written yet".into())
+fn written_attr(cx: &RelCx<'_>, name: &'static str) -> RelResult<Vec<(i64, String)>> {
+    let text = cx.attr(name).as_str().unwrap_or("");
+    match written(text) {
+        Some(axes) => Ok(axes),
+        None => cx.refuse(
+            Subject::Attr(name),
+            format!("`{name}=\"{text}\"` is no layout with extents, such as `1N32C8c`"),
+        ),
+    }
+}
+
+fn auto_scheduler(cx: &mut RelCx<'_>) -> RelResult {
+    let (from, to) = (
+        written_attr(cx, "src_layout")?,
+        written_attr(cx, "dst_layout")?,
+    );
+    let (dims, dtype) = shaped(cx, 0)?;
+    if let Some(rank) = dims.map(|d| d.len()).filter(|&r| r != from.len()) {
+        let n = from.len();
+        return cx.refuse(
+            Subject::Attr("src_layout"),
+            format!("the layout has {n} axes, but the tensor has rank {rank}"),
+        );
+    }
+    finish(cx, to.iter().map(|(n, _)| Dim::from(*n)).collect(), dtype)
+}
+
+fn auto_scheduler_compute(te: &mut Te<'_>) -> Done {
+    let x = te.arg(0);
+    let [from, to] = ["src_layout", "dst_layout"].map(|n| written(te.str(n)));
+    let (from, to) = (from.ok_or("no such layout")?, to.ok_or("no such layout")?);
+    if from.len() != x.rank() {
+        return Err("the layout does not fit the tensor".into());
+    }
+    let shape: Vec<Ex> = to.iter().map(|(n, _)| Ex::idx(*n)).collect();
+    let y = te.compute("y", &shape, |i| {
+        let index: Vec<Ex> = (from.iter())
+            .map(|(_, name)| {
+                let own = to.iter().zip(i).filter(|((_, n), _)| n == name);
+                own.fold(Ex::idx(0), |at, ((n, _), i)| at * *n + i)
+            })
+            .collect();
+        x.at(&index)
+    });
+    te.output(&y);
+    Ok(())
+}
+
+/// Index maps are TVM's own functions; only the result's type can be taken over.
+fn meta_schedule(cx: &mut RelCx<'_>) -> RelResult {
+    let (_, dtype) = shaped(cx, 0)?;
+    cx.finish_unranked(dtype)
 }
