@@ -3,6 +3,7 @@
 use crate::context::{RxContext, Status, guard, text};
 use crate::object::{RxObject, rx_unit};
 use crate::release::rx_release;
+use crate::stack::on_host;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
@@ -58,6 +59,23 @@ pub unsafe extern "C" fn rx_has_packed(ctx: *const RxContext, name: *const c_cha
     }
 }
 
+/// A call on its way to the host's stack.
+struct HostCall {
+    function: PackedFn,
+    userdata: *mut c_void,
+    args: *const *mut RxObject,
+    nargs: i32,
+    ret: *mut *mut RxObject,
+}
+
+unsafe extern "C" fn call_host(ctx: *mut RxContext, data: *mut c_void) -> i32 {
+    // SAFETY: `call` passes a `HostCall` that outlives this.
+    unsafe {
+        let call = &*data.cast::<HostCall>();
+        (call.function)(ctx, call.userdata, call.args, call.nargs, call.ret)
+    }
+}
+
 /// Calls a function, and gives its error a name.
 unsafe fn call(
     ctx: *mut RxContext,
@@ -81,8 +99,15 @@ unsafe fn call(
     let Some((function, userdata)) = found else {
         return status;
     };
+    let mut host = HostCall {
+        function,
+        userdata,
+        args,
+        nargs,
+        ret,
+    };
     // SAFETY: the host's function keeps its contract; no borrow of the context is alive.
-    let status = unsafe { function(ctx, userdata, args, nargs, ret) };
+    let status = unsafe { on_host(ctx, call_host, (&raw mut host).cast()) };
     if status == 0 {
         return 0;
     }

@@ -21,7 +21,14 @@ pub struct Stack {
     mapped: usize,
     wanted: u64,
     inside: bool,
+    /// Where the next call onto this stack starts; `None`: at its end.
+    top: Option<usize>,
+    /// A free place on the stack of the caller that came in last.
+    host: usize,
 }
+
+/// Skipped below the frame of a function whose stack is entered again.
+const SKIP: usize = 16 << 10;
 
 type Body = unsafe extern "C" fn(*mut RxContext, *mut c_void) -> i32;
 
@@ -33,6 +40,8 @@ impl Stack {
             mapped: 0,
             wanted: DEFAULT,
             inside: false,
+            top: None,
+            host: 0,
         }
     }
 
@@ -149,7 +158,7 @@ fn here() -> usize {
 #[unsafe(no_mangle)]
 pub extern "C" fn rx_set_stack_size(ctx: *mut RxContext, bytes: u64) -> i32 {
     guard(ctx, |context| {
-        if context.stack.inside {
+        if context.stack.inside || context.stack.top.is_some() {
             return context.fail(
                 Status::Argument,
                 "rx_set_stack_size: generated code is running",
@@ -194,9 +203,37 @@ unsafe fn run(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
         if (*ctx).stack.mapped > 0 {
             let (base, mapped) = ((*ctx).stack.base, (*ctx).stack.mapped);
             (*ctx).stack_limit = base as usize + RESERVE;
-            return on_stack(base.add(mapped), ctx, data, body);
+            (*ctx).stack.host = (here() - SKIP) & !15;
+            let top = (*ctx).stack.top.unwrap_or(base as usize + mapped);
+            return on_stack(top as *mut u8, ctx, data, body);
         }
         (*ctx).stack_limit = here().saturating_sub(CALLERS);
+        body(ctx, data)
+    }
+}
+
+/// Runs a host's function on the host's own stack, which it may measure (Python does) and which
+/// may hold more than the reserve of this one. Generated code that it calls continues below the
+/// frames that are on this stack already.
+///
+/// # Safety
+/// As [`rx_call_on_stack`].
+pub(crate) unsafe fn on_host(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
+    // SAFETY: the caller's promise; `host` lies below all that is in use on the host's stack,
+    // since its frames wait for this call.
+    unsafe {
+        #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+        if (*ctx).stack.inside && (*ctx).stack.mapped > 0 {
+            let (limit, top, host) = ((*ctx).stack_limit, (*ctx).stack.top, (*ctx).stack.host);
+            (*ctx).stack.top = Some((here() - SKIP) & !15);
+            (*ctx).stack.inside = false;
+            let status = on_stack(host as *mut u8, ctx, data, body);
+            (*ctx).stack.inside = true;
+            (*ctx).stack_limit = limit;
+            (*ctx).stack.top = top;
+            (*ctx).stack.host = host;
+            return status;
+        }
         body(ctx, data)
     }
 }

@@ -96,6 +96,33 @@ static int32_t nest(RxContext *ctx, int64_t depth) {
 
 static int32_t nest_body(RxContext *ctx, void *data) { return nest(ctx, *(int64_t *)data); }
 
+/* Generated code calls the host, which calls generated code again, and so on. */
+static int32_t descend(RxContext *ctx, void *data);
+
+static int32_t host_step(RxContext *ctx, void *userdata, RxObject *const *args, int32_t nargs,
+                         RxObject **ret) {
+  (void)args, (void)nargs, (void)ret;
+  char here;
+  char *host = ((void **)userdata)[1];
+  int64_t away = &here > host ? &here - host : host - &here;
+  if (away > (4 << 20))
+    return rx_set_error(ctx, RX_ERR_INTERNAL, "not on the host's stack");
+  return rx_call_on_stack(ctx, descend, userdata);
+}
+
+static int32_t descend(RxContext *ctx, void *data) {
+  int64_t *left = ((void **)data)[0];
+  int64_t depth = 10000;
+  if (nest(ctx, depth) != RX_OK)
+    return RX_ERR_STACK;
+  if ((*left)-- == 0)
+    return RX_OK;
+  volatile char frame[20000];
+  frame[0] = frame[19999] = (char)*left;
+  int32_t status = rx_call_dps_packed(ctx, "step", NULL, 0);
+  return status || frame[0] != frame[19999] ? status | 64 : RX_OK;
+}
+
 static void add_range(void *data, int64_t begin, int64_t end, int32_t worker) {
   (void)worker;
   for (int64_t i = begin; i < end; i++)
@@ -273,6 +300,12 @@ static void dlpack(RxContext *ctx) {
 
 static void stacks(RxContext *ctx) {
   int64_t depth = 1000000;
+  CHECK(rx_call_on_stack(ctx, nest_body, &depth) == RX_OK);
+  char here;
+  int64_t left = 20;
+  void *state[] = {&left, &here};
+  CHECK(rx_register_packed(ctx, "step", host_step, state) == RX_OK);
+  CHECK(rx_call_on_stack(ctx, descend, state) == RX_OK && left == -1);
   CHECK(rx_call_on_stack(ctx, nest_body, &depth) == RX_OK);
   CHECK(rx_set_stack_size(ctx, 8 << 20) == RX_OK);
   CHECK(rx_call_on_stack(ctx, nest_body, &depth) == RX_ERR_STACK);

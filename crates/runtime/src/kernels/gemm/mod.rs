@@ -114,6 +114,12 @@ impl RxGemmF32 {
         }
     }
 
+    /// A packed B of which only a piece of the common axis is read at a time lies scattered over
+    /// few sets of the second cache. With many rows, putting each block together pays.
+    fn gathers(&self) -> bool {
+        !self.b_packed.is_null() && self.k as usize > KC && self.m >= 128
+    }
+
     /// The part of the product from `(row, column)` on, `m` by `n`.
     unsafe fn part(&self, row: usize, column: usize, m: usize, n: usize) -> Self {
         let mut part = *self;
@@ -161,7 +167,9 @@ impl RxGemmF32 {
             0
         };
         let b = match way {
-            Way::Packed if self.b_packed.is_null() => n.min(NC).next_multiple_of(COLS) * kc,
+            Way::Packed if self.b_packed.is_null() || self.gathers() => {
+                n.min(NC).next_multiple_of(COLS) * kc
+            }
             Way::Direct => COLS * kc,
             _ => 0,
         };
@@ -205,7 +213,23 @@ unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                 };
                 let mut j0 = 0;
                 while j0 < n {
-                    let (nc, b) = if !g.b_packed.is_null() {
+                    let (nc, b) = if g.gathers() {
+                        let nc = (n - j0).min(NC);
+                        for panel in 0..nc.div_ceil(COLS) {
+                            let from = g.b_packed.add((j0 + panel * COLS) * k + p0 * COLS);
+                            let to = b_room.add(panel * kc * COLS);
+                            std::ptr::copy_nonoverlapping(from, to, kc * COLS);
+                        }
+                        (
+                            nc,
+                            Columns {
+                                ptr: b_room,
+                                lane: 0,
+                                group: kc * COLS,
+                                row: COLS,
+                            },
+                        )
+                    } else if !g.b_packed.is_null() {
                         let nc = (n - j0).min(NC);
                         let ptr = g.b_packed.add(j0 * k + p0 * COLS);
                         (
