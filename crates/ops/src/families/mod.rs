@@ -20,6 +20,7 @@ mod join;
 mod layout;
 mod memory;
 mod nn_activation;
+mod nn_bitserial;
 mod nn_block;
 mod nn_conv;
 mod nn_conv_transpose;
@@ -30,6 +31,7 @@ mod nn_norm;
 mod nn_pad;
 mod nn_pool;
 mod nn_pool_grad;
+mod nn_sparse;
 mod qnn;
 mod qnn_arith;
 mod qnn_product;
@@ -81,12 +83,14 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     nn_dense::OPS,
     nn_deform::OPS,
     nn_activation::OPS,
+    nn_bitserial::OPS,
     nn_block::OPS,
     nn_loss::OPS,
     nn_norm::OPS,
     nn_pad::OPS,
     nn_pool::OPS,
     nn_pool_grad::OPS,
+    nn_sparse::OPS,
     qnn::OPS,
     qnn_arith::OPS,
     qnn_product::OPS,
