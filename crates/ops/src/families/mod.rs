@@ -32,6 +32,7 @@ mod nn_pad;
 mod nn_pool;
 mod nn_pool_grad;
 mod nn_sparse;
+mod nn_winograd;
 mod qnn;
 mod qnn_arith;
 mod qnn_product;
@@ -51,6 +52,7 @@ mod slice;
 mod sort;
 mod sparse;
 mod vision_roi;
+mod winograd;
 mod vision_detect;
 mod vision_nms;
 mod vision_proposal;
@@ -91,6 +93,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     nn_pool::OPS,
     nn_pool_grad::OPS,
     nn_sparse::OPS,
+    nn_winograd::OPS,
     qnn::OPS,
     qnn_arith::OPS,
     qnn_product::OPS,
