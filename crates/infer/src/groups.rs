@@ -70,6 +70,7 @@ impl Solver<'_> {
             .filter(|g| self.open_globals.contains(&g.0))
             .map(|g| g.1)
             .collect();
+        self.divide_dims(first_rel);
         self.report_vain(first_rel);
         self.generalise_group(&open, first_rel);
         for &(g, f) in group {
@@ -195,6 +196,49 @@ impl Solver<'_> {
             if let Type::Infer(v) = self.types[out] {
                 self.poison_unknown(v.0);
             }
+        }
+    }
+
+    /// An unknown of which only a multiple is known, `3 * ? == q`: it is the quotient, and that there
+    /// is no remainder is checked at run time.
+    fn divide_dims(&mut self, first_rel: usize) {
+        for id in first_rel..self.rels.len() {
+            let rel = &self.rels[id];
+            let RelKind::DimEq(a, b) = &rel.kind else {
+                continue;
+            };
+            if rel.state == State::Done {
+                continue;
+            }
+            let (a, b, call) = (self.resolve_dim(a), self.resolve_dim(b), rel.call);
+            let (with, other) = match (a.infer_vars().len(), b.infer_vars().len()) {
+                (1, 0) => (a, b),
+                (0, 1) => (b, a),
+                _ => continue,
+            };
+            let v = with.infer_vars()[0];
+            let at = |value: Dim| {
+                with.substitute(&|atom| (atom == relax_sym::Atom::Infer(v)).then(|| value.clone()))
+            };
+            let rest = at(Dim::ZERO);
+            let factor = at(Dim::ONE) - &rest;
+            let linear = &factor * &Dim::infer(v) + &rest == with;
+            if !linear || factor.as_const().is_none_or(|f| f <= 0) {
+                continue;
+            }
+            let quotient = (&other - &rest).floordiv(&factor);
+            self.rels[id].state = State::Done;
+            self.cur_call = call;
+            self.solved(v.0, Sol::Dim(quotient.clone()));
+            self.open_checks.push(crate::solver::OpenCheck {
+                a: other,
+                b: factor * quotient + rest,
+                rule: "the called function takes a dimension of this form".into(),
+                at: call,
+                or_one: false,
+                asked: false,
+            });
+            self.solve_queue();
         }
     }
 

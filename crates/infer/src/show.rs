@@ -25,7 +25,18 @@ impl Solver<'_> {
         if d.has_infer() && d.as_atom().is_some() {
             return "_".into();
         }
-        d.display(&|v| self.dim_name(v)).to_string()
+        let text = d.display(&|v| self.dim_name(v)).to_string();
+        if !d.has_infer() {
+            return text;
+        }
+        // Unknowns have no names; what is written for them is `?dim` and a number.
+        let mut parts = text.split("?dim");
+        let mut out = parts.next().unwrap_or_default().to_string();
+        for part in parts {
+            out.push('_');
+            out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+        }
+        out
     }
 
     /// A shape as text.
