@@ -6,8 +6,10 @@
 pub mod ast;
 mod build;
 mod context;
+mod fmt;
 mod lex;
 mod parse;
+mod print;
 mod token;
 
 #[allow(clippy::all, clippy::pedantic, missing_docs, unused)]
@@ -15,6 +17,8 @@ mod grammar {
     include!(concat!(env!("OUT_DIR"), "/relay.rs"));
 }
 
+pub use fmt::{FmtOptions, decode, format_source};
 pub use lex::{Comment, Lexed, Token, lex};
 pub use parse::{Parsed, parse, parse_type};
+pub use print::{PrintOptions, Style, print};
 pub use token::{HighlightClass, TOKENS, Tok, TokenInfo};

@@ -103,6 +103,10 @@ impl Pass<'_> {
     fn pop(&mut self, t: Token) {
         self.frames.pop();
         self.out.tokens.push(t);
+        if t.tok == Tok::RBrace && self.kind() == FrameKind::Arms {
+            // A clause may end with its block, without a comma.
+            self.top().first = None;
+        }
         if t.tok == Tok::RBrace && self.frames.len() == 1 {
             self.statement_ends_at_top(true);
         }

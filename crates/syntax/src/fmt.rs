@@ -1,0 +1,107 @@
+//! The formatter: layout only.
+
+mod upgrade;
+
+use std::sync::Arc;
+
+use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap};
+
+use crate::lex;
+use crate::parse::parse_lexed;
+use crate::print::{PrintOptions, Style, emit::Emitter, sink::Sink, weave::Weave};
+
+/// How to format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FmtOptions {
+    /// The column after which lines wrap.
+    pub width: usize,
+    /// Whether spellings of the documentation are rewritten to TVM's.
+    pub upgrade: bool,
+}
+
+impl Default for FmtOptions {
+    fn default() -> Self {
+        FmtOptions {
+            width: 100,
+            upgrade: false,
+        }
+    }
+}
+
+/// Formats a file. The result holds the same tokens and comments in the same order, commas and
+/// semicolons that mean nothing aside; with `upgrade` some are spelled differently.
+///
+/// # Errors
+/// The syntax errors of a file that does not parse.
+pub fn format_source(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics> {
+    if options.upgrade
+        && let Some(text) = upgrade::upgrade(file)?
+    {
+        let mut map = SourceMap::new();
+        let Some(file) = map.add(file.name.clone(), text) else {
+            return Err(too_large(file));
+        };
+        return layout(&file, options);
+    }
+    layout(file, options)
+}
+
+fn too_large(file: &SourceFile) -> Diagnostics {
+    let mut out = Diagnostics::new();
+    out.push(Diagnostic::error(
+        Code(118),
+        file.span().at_start(),
+        "this file is too large to format",
+    ));
+    out
+}
+
+fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics> {
+    let lexed = lex::lex(file);
+    let tokens = lexed.tokens.clone();
+    let parsed = parse_lexed(file, lexed);
+    if parsed.diagnostics.has_errors() {
+        return Err(parsed.diagnostics);
+    }
+    let print = PrintOptions {
+        style: Style::Pretty,
+        width: options.width,
+        types: false,
+    };
+    let weave = Weave::new(file, &tokens, &parsed.comments);
+    let sink = Sink::new(&print, Some(weave));
+    let (text, failed) = Emitter::new(&parsed.ast, &print, sink).file_checked();
+    if failed {
+        // The printer and the grammar disagree: leave the text alone rather than change it.
+        let mut out = Diagnostics::new();
+        out.push(
+            Diagnostic::error(
+                Code(118),
+                file.span().at_start(),
+                "this file cannot be formatted",
+            )
+            .note("the formatter would have changed more than the layout; this is a defect of it"),
+        );
+        return Err(out);
+    }
+    Ok(text)
+}
+
+/// Text for bytes that may be no text: what is not UTF-8 is replaced, and reported.
+pub fn decode(bytes: &[u8]) -> (Arc<str>, Vec<Diagnostic>) {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => (text.into(), Vec::new()),
+        Err(error) => {
+            let at = error.valid_up_to();
+            let line = bytes[..at].iter().filter(|&&b| b == b'\n').count() + 1;
+            let d = Diagnostic::error(
+                Code(112),
+                relax_base::Span::NONE,
+                format!(
+                    "the file is not UTF-8 text: byte {at}, in line {line}, begins no character"
+                ),
+            );
+            (String::from_utf8_lossy(bytes).into(), vec![d])
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Tree to text.
+//!
+//! There is one printer. It walks the tree with a list of work (never by recursion) and emits
+//! tokens and layout operations in the order of the text; the [`sink`] turns these into lines:
+//! directly for TVM's style, which never wraps, and through `pretty` documents, one per line of
+//! the unwrapped text, where lines may wrap. The formatter is the same printer with a sink that
+//! weaves the comments of the original text in between the tokens.
+//!
+//! Invariant: memory is bounded by the longest statement, not by the file.
+
+pub(crate) mod emit;
+mod expr;
+mod item;
+pub(crate) mod number;
+pub(crate) mod sink;
+mod ty;
+pub(crate) mod weave;
+
+use crate::ast::Ast;
+
+/// Which layout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Style {
+    /// TVM's `astext()`, byte for byte.
+    Tvm,
+    /// Wrapped at a width.
+    #[default]
+    Pretty,
+}
+
+/// How to print.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PrintOptions {
+    /// Which layout.
+    pub style: Style,
+    /// The column after which lines wrap, in the pretty style.
+    pub width: usize,
+    /// Whether the types of [`Ast::expr_types`] and [`Ast::binder_types`] are printed as
+    /// `/* ty=… */`.
+    pub types: bool,
+}
+
+impl Default for PrintOptions {
+    fn default() -> Self {
+        PrintOptions {
+            style: Style::Pretty,
+            width: 100,
+            types: true,
+        }
+    }
+}
+
+/// Prints a tree.
+pub fn print(ast: &Ast, options: &PrintOptions) -> String {
+    let sink = sink::Sink::new(options, None);
+    emit::Emitter::new(ast, options, sink).file()
+}

@@ -1,0 +1,261 @@
+//! The walk over the tree: a list of work, taken from its end.
+
+use relax_base::{Span, Symbol};
+
+use super::PrintOptions;
+use super::sink::Sink;
+use crate::ast::*;
+
+/// One piece of work.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    Expr(ExprId),
+    /// An expression whose block bodies may stand on one line.
+    Type(TypeId),
+    Pat(PatId),
+    Stmt(StmtId),
+    Binder(BinderId),
+    Attr(AttrId),
+    TypeParam(TypeParamId),
+    Ctor(CtorId, bool),
+    Item(usize),
+    /// A block in braces, always on several lines.
+    Body(ExprId),
+    /// The inside of a block.
+    Inside(ExprId),
+    Clause(ClauseId),
+    /// A `/* ty=… */` comment.
+    Note(TypeId),
+    Tok(&'static str),
+    Name(Symbol),
+    /// A sigil and a name.
+    Sigil(char, Symbol),
+    Space,
+    Line,
+    Soft,
+    LastComma,
+    Open,
+    Close,
+    Nest,
+    Unnest,
+    Indent,
+    Dedent,
+    Hard,
+    /// The break between statements: an empty line of the original stays.
+    Between,
+    Blank,
+}
+
+pub(crate) struct Emitter<'a> {
+    pub(super) ast: &'a Ast,
+    pub(super) types: bool,
+    pub(super) sink: Sink<'a>,
+    pub(super) work: Vec<Work>,
+    /// For each expression how many nodes it has, or 255 where statements stand in it.
+    pub(super) sizes: Vec<u8>,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(ast: &'a Ast, options: &PrintOptions, sink: Sink<'a>) -> Self {
+        let sizes = if sink.tvm() { Vec::new() } else { sizes(ast) };
+        Emitter {
+            ast,
+            types: options.types,
+            sink,
+            work: Vec::new(),
+            sizes,
+        }
+    }
+
+    pub(super) fn tvm(&self) -> bool {
+        self.sink.tvm()
+    }
+
+    /// Does all the work there is.
+    pub(super) fn run(&mut self) {
+        while let Some(work) = self.work.pop() {
+            match work {
+                Work::Expr(e) => self.expr(e),
+                Work::Type(t) => self.ty(t),
+                Work::Pat(p) => self.pat(p),
+                Work::Stmt(s) => self.stmt(s),
+                Work::Binder(b) => self.binder(b),
+                Work::Attr(a) => self.attr(a),
+                Work::TypeParam(p) => self.type_param(p),
+                Work::Ctor(c, data) => self.ctor(c, data),
+                Work::Item(i) => self.item(i),
+                Work::Body(e) => self.body(e),
+                Work::Inside(e) => self.inside(e),
+                Work::Clause(c) => self.clause(c),
+                Work::Note(t) => {
+                    // A comment of the printer's own, never woven.
+                    self.work.push(Work::Tok(" */"));
+                    self.work.push(Work::Type(t));
+                    self.sink.tok(" /* ty=");
+                }
+                Work::Tok(t) => self.sink.tok(t),
+                Work::Name(n) => self.sink.tok(n.as_str()),
+                Work::Sigil(c, n) => self.sigil(c, n),
+                Work::Space => self.sink.space(),
+                Work::Line => self.sink.line(),
+                Work::Soft => self.sink.soft(),
+                Work::LastComma => self.sink.last_comma(),
+                Work::Open => self.sink.open(),
+                Work::Close => self.sink.close(),
+                Work::Nest => self.sink.nest(),
+                Work::Unnest => self.sink.unnest(),
+                Work::Indent => self.sink.indent(),
+                Work::Dedent => self.sink.dedent(),
+                Work::Hard => self.sink.hard(),
+                Work::Between => {
+                    self.sink.hard();
+                    if self.sink.blank_follows() {
+                        self.sink.blank();
+                    }
+                }
+                Work::Blank => self.sink.blank(),
+            }
+        }
+    }
+
+    /// Puts work before all that is left, in the order given.
+    pub(super) fn then(&mut self, work: &[Work]) {
+        self.work.extend(work.iter().rev());
+    }
+
+    pub(super) fn sigil(&mut self, sigil: char, name: Symbol) {
+        let mut text = String::with_capacity(name.as_str().len() + 1);
+        text.push(sigil);
+        text.push_str(name.as_str());
+        self.sink.tok(&text);
+    }
+
+    /// A literal: its original spelling where there is one to keep.
+    pub(super) fn literal(&mut self, span: Span, text: &str) {
+        if self.sink.weave.is_some() {
+            self.sink.literal(span.end);
+        } else {
+            self.sink.tok(text);
+        }
+    }
+
+    /// A list in brackets, broken into one element per line where it does not fit.
+    /// `one_comma`: a single element is followed by a comma.
+    pub(super) fn listed(
+        &mut self,
+        open: &'static str,
+        items: impl DoubleEndedIterator<Item = Work> + ExactSizeIterator,
+        close: &'static str,
+        one_comma: bool,
+    ) {
+        let n = items.len();
+        if n == 0 {
+            if self.sink.comment_follows() {
+                self.then(&[Work::Tok(open), Work::Indent, Work::Soft, Work::Dedent]);
+                let at = self.work.len() - 4;
+                self.work.insert(at, Work::Tok(close));
+                return;
+            }
+            self.then(&[Work::Tok(open), Work::Tok(close)]);
+            return;
+        }
+        self.work
+            .extend([Work::Close, Work::Tok(close), Work::Soft, Work::Unnest]);
+        self.work.push(if one_comma && n == 1 {
+            Work::Tok(",")
+        } else {
+            Work::LastComma
+        });
+        for (i, item) in items.enumerate().rev() {
+            self.work.push(item);
+            if i > 0 {
+                self.work.push(Work::Line);
+                self.work.push(Work::Tok(","));
+            }
+        }
+        self.then(&[Work::Open, Work::Tok(open), Work::Nest, Work::Soft]);
+    }
+
+    /// The same on one line.
+    pub(super) fn inline(
+        &mut self,
+        open: &'static str,
+        items: impl DoubleEndedIterator<Item = Work> + ExactSizeIterator,
+        close: &'static str,
+        one_comma: bool,
+    ) {
+        let n = items.len();
+        self.work.push(Work::Tok(close));
+        if one_comma && n == 1 {
+            self.work.push(Work::Tok(","));
+        }
+        for (i, item) in items.enumerate().rev() {
+            self.work.push(item);
+            if i > 0 {
+                self.work.push(Work::Space);
+                self.work.push(Work::Tok(","));
+            }
+        }
+        self.work.push(Work::Tok(open));
+    }
+}
+
+/// How large expressions are, for deciding what may stand on one line.
+fn sizes(ast: &Ast) -> Vec<u8> {
+    const STATEMENTS: u8 = 255;
+    let mut sizes: Vec<u8> = Vec::with_capacity(ast.exprs.len());
+    for expr in ast.exprs.values() {
+        let of = |e: ExprId| sizes.get(e.0 as usize).copied().unwrap_or(STATEMENTS);
+        let sum = |parts: &mut dyn Iterator<Item = u8>| {
+            parts.fold(1u8, |a, b| {
+                if a == STATEMENTS || b == STATEMENTS {
+                    STATEMENTS
+                } else {
+                    a.saturating_add(b).min(STATEMENTS - 1)
+                }
+            })
+        };
+        let size = match expr.kind {
+            ExprKind::Tuple(l) | ExprKind::List(l) => sum(&mut ast.list(l).map(of)),
+            ExprKind::Paren(e)
+            | ExprKind::RefNew(e)
+            | ExprKind::RefRead(e)
+            | ExprKind::Proj { tuple: e, .. }
+            | ExprKind::TypeApply { callee: e, .. }
+            | ExprKind::MatchShape { value: e, .. }
+            | ExprKind::MatchCast { value: e, .. } => sum(&mut [of(e)].into_iter()),
+            ExprKind::Call {
+                callee,
+                args,
+                attrs,
+            } => {
+                let attrs = ast.list(attrs).map(|a| of(ast.attrs[a].value));
+                sum(&mut ast.list(args).map(of).chain([of(callee)]).chain(attrs))
+            }
+            ExprKind::Map(attrs) => sum(&mut ast.list(attrs).map(|a| of(ast.attrs[a].value))),
+            ExprKind::Index { base, indices } => {
+                sum(&mut ast.list(indices).map(of).chain([of(base)]))
+            }
+            ExprKind::Binary { lhs, rhs, .. } => sum(&mut [of(lhs), of(rhs)].into_iter()),
+            ExprKind::RefWrite { target, value } => sum(&mut [of(target), of(value)].into_iter()),
+            ExprKind::Block { stmts, tail, .. } => match tail {
+                Some(t) if stmts.is_empty() => of(t),
+                None if stmts.is_empty() => 1,
+                _ => STATEMENTS,
+            },
+            ExprKind::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let other = otherwise.map_or(STATEMENTS, of);
+                sum(&mut [of(cond), of(then), other].into_iter())
+            }
+            ExprKind::Fn(f) => of(ast.functions[f].body),
+            ExprKind::Match { .. } => STATEMENTS,
+            _ => 1,
+        };
+        sizes.push(size);
+    }
+    sizes
+}

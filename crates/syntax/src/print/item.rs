@@ -1,0 +1,215 @@
+//! Files and items.
+
+use super::emit::{Emitter, Work};
+use crate::ast::*;
+
+impl Emitter<'_> {
+    /// Prints the whole file.
+    pub(crate) fn file(self) -> String {
+        self.file_checked().0
+    }
+
+    /// Prints the whole file and says whether the weaving of comments went wrong.
+    pub(crate) fn file_checked(mut self) -> (String, bool) {
+        let ast = self.ast;
+        let written = self.sink.weave.is_none();
+        if let Some((version, span)) = ast.version {
+            if self.sink.weave.is_some() {
+                self.sink.literal(span.end);
+                self.sink.hard();
+                if self.sink.blank_follows() {
+                    self.sink.blank();
+                }
+            } else {
+                self.sink.tok(&format!("#[version = \"{version}\"]"));
+                self.sink.hard();
+            }
+        }
+        for i in 0..ast.items.len() {
+            if i > 0 {
+                let alone = !(self.is_line(i) && self.is_line(i - 1));
+                self.sink.hard();
+                let keep = if written {
+                    alone || self.tvm()
+                } else {
+                    alone || self.sink.blank_follows()
+                };
+                if keep {
+                    self.sink.blank();
+                }
+            }
+            self.work.push(Work::Item(i));
+            self.run();
+        }
+        let expression = ast.form != FileForm::Module;
+        let tvm = self.tvm();
+        if tvm && !expression && !ast.items.is_empty() {
+            self.sink.hard();
+        }
+        if !written {
+            if let Some(span) = ast.metadata {
+                self.sink.hard();
+                self.sink.blank();
+                self.sink.literal(span.end);
+            }
+            return self.sink.finish();
+        }
+        if let Some(text) = &ast.metadata_text {
+            if !tvm {
+                self.sink.hard();
+            }
+            self.sink.blank();
+            self.sink.raw("#[metadata]");
+            self.sink.hard();
+            self.sink.raw(text);
+        }
+        self.sink.finish()
+    }
+
+    /// Whether an item is one line that may follow another directly.
+    fn is_line(&self, i: usize) -> bool {
+        match self.ast.items[i].kind {
+            ItemKind::TypeDef(d) => !d.braces && !self.tvm(),
+            ItemKind::Rel(_) | ItemKind::DefMeta { .. } => !self.tvm(),
+            _ => false,
+        }
+    }
+
+    pub(super) fn item(&mut self, i: usize) {
+        let ast = self.ast;
+        let Item { kind, span, .. } = ast.items[i];
+        match kind {
+            ItemKind::Error => self.literal(span, ""),
+            ItemKind::Def { name, function } => {
+                let function = ast.functions[function];
+                self.work.push(Work::Body(function.body));
+                self.signature(&function);
+                self.then(&[Work::Tok("def"), Work::Space, Work::Sigil('@', name)]);
+            }
+            ItemKind::DefMeta { name, value } => {
+                if !self.tvm() {
+                    self.work.push(Work::Tok(";"));
+                }
+                self.then(&[
+                    Work::Tok("def"),
+                    Work::Space,
+                    Work::Sigil('@', name),
+                    Work::Space,
+                    Work::Tok("="),
+                    Work::Space,
+                    Work::Expr(value),
+                ]);
+            }
+            ItemKind::TypeDef(def) => self.type_def(&def),
+            ItemKind::Rel(rel) => self.rel(&rel),
+            ItemKind::Op(op) => self.op(&op),
+            ItemKind::PrimFunc(f) => {
+                self.work.push(Work::Body(f.body));
+                self.work.push(Work::Space);
+                self.params(f.params, f.attrs);
+                self.then(&[
+                    Work::Tok("prim_func"),
+                    Work::Space,
+                    Work::Sigil('@', f.name),
+                ]);
+            }
+            ItemKind::Expr(e) => self.work.push(Work::Inside(e)),
+            ItemKind::Type(t) => self.work.push(Work::Type(t)),
+        }
+    }
+
+    fn type_def(&mut self, def: &TypeDef) {
+        let ast = self.ast;
+        if self.tvm() && def.ctors.is_empty() {
+            // TVM leaves the blanks of the empty list's line.
+            self.then(&[
+                Work::Space,
+                Work::Tok("{"),
+                Work::Indent,
+                Work::Hard,
+                Work::Dedent,
+                Work::Hard,
+                Work::Tok("}"),
+            ]);
+        } else if def.braces && def.ctors.is_empty() {
+            self.then(&[Work::Space, Work::Tok("{"), Work::Tok("}")]);
+        } else if def.braces {
+            self.then(&[Work::Dedent, Work::Hard, Work::Tok("}")]);
+            let data = ast.list(def.ctors).any(|c| ast.ctors[c].ret.is_some());
+            for (i, c) in ast.list(def.ctors).enumerate().rev() {
+                self.work.push(Work::Ctor(c, data));
+                self.work
+                    .push(if i > 0 { Work::Between } else { Work::Hard });
+            }
+            self.then(&[Work::Space, Work::Tok("{"), Work::Indent]);
+        } else {
+            self.work.push(Work::Tok(";"));
+        }
+        self.type_params(def.params, def.angle);
+        let keyword = if def.data { "data" } else { "type" };
+        self.then(&[Work::Tok(keyword), Work::Space, Work::Name(def.name)]);
+        if def.external && !self.tvm() {
+            self.then(&[Work::Tok("extern"), Work::Space]);
+        }
+    }
+
+    pub(super) fn ctor(&mut self, c: CtorId, data: bool) {
+        let Ctor {
+            name,
+            fields,
+            parens,
+            ret,
+            ..
+        } = self.ast.ctors[c];
+        if !data {
+            self.work.push(Work::Tok(","));
+        }
+        if let Some(ret) = ret {
+            self.then(&[Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)]);
+        }
+        if parens && !(self.tvm() && fields.is_empty()) {
+            self.listed("(", self.ast.list(fields).map(Work::Type), ")", false);
+        }
+        if ret.is_some() {
+            self.then(&[Work::Tok(":"), Work::Space]);
+        }
+        self.work.push(Work::Name(name));
+    }
+
+    fn rel(&mut self, rel: &RelItem) {
+        let ast = self.ast;
+        if rel.prolog {
+            self.separated(ast.list(rel.goals).map(Work::Type));
+            self.then(&[Work::Space, Work::Tok(":-"), Work::Space]);
+            self.listed("(", ast.list(rel.params).map(Work::Type), ")", false);
+            self.work.push(Work::Name(rel.name));
+            return;
+        }
+        self.work.push(Work::Tok(";"));
+        if !rel.goals.is_empty() {
+            self.separated(ast.list(rel.goals).map(Work::Type));
+            self.then(&[Work::Space, Work::Tok("where"), Work::Space]);
+        }
+        if let Some(ret) = rel.ret {
+            self.then(&[Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)]);
+        }
+        self.listed("(", ast.list(rel.params).map(Work::Type), ")", false);
+        self.then(&[Work::Tok("rel"), Work::Space, Work::Name(rel.name)]);
+    }
+
+    fn op(&mut self, op: &OpItem) {
+        let f = Function {
+            type_params: op.type_params,
+            angle: op.angle,
+            params: op.params,
+            attrs: List::EMPTY,
+            ret: op.ret,
+            relations: op.relations,
+            body: op.body,
+            header: relax_base::Span::NONE,
+        };
+        self.work.push(Work::Body(op.body));
+        self.signature(&f);
+        self.then(&[Work::Tok("op"), Work::Space, Work::Name(op.name)]);
+    }
+}

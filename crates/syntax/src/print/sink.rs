@@ -1,0 +1,447 @@
+//! From tokens and layout operations to lines.
+
+use pretty::{Arena, DocAllocator, DocBuilder};
+
+use super::weave::Weave;
+use super::{PrintOptions, Style};
+
+/// A layout operation. Text lies in the chunk's buffer.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Text {
+        start: u32,
+        end: u32,
+    },
+    /// A space, or a line break in a broken group.
+    Line,
+    /// Nothing, or a line break in a broken group.
+    Soft,
+    /// A comma in a broken group.
+    LastComma,
+    Open,
+    Close,
+    /// Deeper lines in broken groups.
+    Nest,
+    Unnest,
+    /// A line break.
+    Hard,
+    /// An empty line after the next break.
+    Blank,
+}
+
+/// How deep indentation grows inside groups; text nested deeper is not moved further right, so
+/// that the size of the output stays linear.
+const DEEPEST_NEST: usize = 40;
+
+/// Collects one unwrapped line at a time and lays it out.
+pub(crate) struct Sink<'a> {
+    style: Style,
+    width: usize,
+    out: String,
+    /// Columns of the current block.
+    indent: usize,
+    /// Columns of the line that the chunk begins.
+    chunk_indent: usize,
+    buf: String,
+    ops: Vec<Op>,
+    groups: usize,
+    nests: Vec<bool>,
+    broken: bool,
+    /// Whether a line comment makes a break necessary before the next text.
+    must_break: bool,
+    pub(super) weave: Option<Weave<'a>>,
+}
+
+impl<'a> Sink<'a> {
+    pub(crate) fn new(options: &PrintOptions, weave: Option<Weave<'a>>) -> Self {
+        Sink {
+            style: options.style,
+            width: options.width,
+            out: String::new(),
+            indent: 0,
+            chunk_indent: 0,
+            buf: String::new(),
+            ops: Vec::new(),
+            groups: 0,
+            nests: Vec::new(),
+            broken: false,
+            must_break: false,
+            weave,
+        }
+    }
+
+    pub(super) fn tvm(&self) -> bool {
+        self.style == Style::Tvm
+    }
+
+    /// A token of the text.
+    pub(super) fn tok(&mut self, text: &str) {
+        if self.weave.is_some() {
+            self.woven(text);
+        } else {
+            self.raw(text);
+        }
+    }
+
+    /// Text that is no token of the original, or is handled by the caller.
+    pub(super) fn raw(&mut self, text: &str) {
+        if self.tvm() {
+            self.out.push_str(text);
+            return;
+        }
+        if self.must_break {
+            self.must_break = false;
+            self.break_here();
+        }
+        let start = self.buf.len() as u32;
+        self.buf.push_str(text);
+        let end = self.buf.len() as u32;
+        // Texts that follow each other directly are one.
+        if let Some(Op::Text { end: last, .. }) = self.ops.last_mut() {
+            *last = end;
+        } else {
+            self.ops.push(Op::Text { start, end });
+        }
+    }
+
+    pub(super) fn space(&mut self) {
+        if self.skipping() {
+            return;
+        }
+        if self.tvm() {
+            self.out.push(' ');
+            return;
+        }
+        self.trailing();
+        if !self.must_break {
+            self.raw(" ");
+        }
+    }
+
+    pub(super) fn line(&mut self) {
+        self.separator(Op::Line, " ");
+    }
+
+    pub(super) fn soft(&mut self) {
+        self.separator(Op::Soft, "");
+    }
+
+    fn separator(&mut self, op: Op, flat: &str) {
+        if self.skipping() {
+            return;
+        }
+        if self.tvm() {
+            self.out.push_str(flat);
+            return;
+        }
+        self.trailing();
+        if self.must_break {
+            self.must_break = false;
+            self.break_here();
+        } else {
+            self.ops.push(op);
+        }
+    }
+
+    /// A comma after the last element of a list, printed where the list is broken.
+    pub(super) fn last_comma(&mut self) {
+        if self.tvm() {
+            return;
+        }
+        if self.weave.is_some() {
+            self.pass_comma();
+        }
+        if !self.skipping() {
+            self.ops.push(Op::LastComma);
+        }
+    }
+
+    pub(super) fn open(&mut self) {
+        if !self.tvm() {
+            self.groups += 1;
+            self.ops.push(Op::Open);
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        if !self.tvm() {
+            self.groups -= 1;
+            self.ops.push(Op::Close);
+        }
+    }
+
+    pub(super) fn nest(&mut self) {
+        if self.tvm() {
+            return;
+        }
+        let deep = self.nests.len() >= DEEPEST_NEST;
+        self.nests.push(deep);
+        if !deep {
+            self.ops.push(Op::Nest);
+        }
+    }
+
+    pub(super) fn unnest(&mut self) {
+        if self.tvm() {
+            return;
+        }
+        self.comments_before_closing();
+        if self.nests.pop() == Some(false) {
+            self.ops.push(Op::Unnest);
+        }
+    }
+
+    /// The lines of a block are further right.
+    pub(super) fn indent(&mut self) {
+        if self.groups > 0 {
+            self.nest();
+        } else {
+            self.indent += 2;
+        }
+    }
+
+    pub(super) fn dedent(&mut self) {
+        if self.groups > 0 {
+            self.unnest();
+        } else {
+            self.comments_before_closing();
+            self.indent -= 2;
+        }
+    }
+
+    /// A line break.
+    pub(super) fn hard(&mut self) {
+        if self.skipping() {
+            return;
+        }
+        if self.tvm() {
+            self.out.push('\n');
+            let indent = self.indent;
+            self.out.extend(std::iter::repeat_n(' ', indent));
+            return;
+        }
+        self.trailing();
+        self.must_break = false;
+        self.break_here();
+    }
+
+    /// An empty line before the next one.
+    pub(super) fn blank(&mut self) {
+        if self.skipping() {
+            return;
+        }
+        if self.tvm() {
+            self.out.push('\n');
+        } else if self.groups > 0 {
+            self.ops.push(Op::Blank);
+        } else {
+            self.trailing();
+            self.flush();
+            if !self.out.is_empty() && !self.out.ends_with("\n\n") {
+                self.out.push('\n');
+            }
+        }
+    }
+
+    pub(super) fn break_here(&mut self) {
+        if self.groups > 0 {
+            self.broken = true;
+            while let Some(Op::Line | Op::Soft) = self.ops.last() {
+                self.ops.pop();
+            }
+            self.ops.push(Op::Hard);
+        } else {
+            self.flush();
+            self.chunk_indent = self.indent;
+        }
+    }
+
+    /// Whether nothing has been written on this line.
+    pub(super) fn at_line_start(&self) -> bool {
+        let mut ops = self.ops.iter().rev();
+        loop {
+            match ops.next() {
+                None => return !self.must_break,
+                Some(Op::Hard | Op::Blank) => return !self.must_break,
+                Some(Op::Open | Op::Nest | Op::Close | Op::Unnest) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Takes back a separator that a comment goes before.
+    pub(super) fn take_separator(&mut self) {
+        loop {
+            match self.ops.last() {
+                Some(Op::Line | Op::Soft) => {
+                    self.ops.pop();
+                }
+                Some(Op::Text { start, end })
+                    if self.buf[*start as usize..*end as usize].ends_with(' ') =>
+                {
+                    let (start, end) = (*start, *end);
+                    self.buf.truncate(end as usize - 1);
+                    self.ops.pop();
+                    if start < end - 1 {
+                        self.ops.push(Op::Text {
+                            start,
+                            end: end - 1,
+                        });
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    pub(super) fn clear_break(&mut self) {
+        self.must_break = false;
+    }
+
+    pub(super) fn require_break(&mut self) {
+        self.must_break = true;
+    }
+
+    /// Copies text with its own line breaks.
+    pub(super) fn verbatim(&mut self, text: &str) {
+        self.raw(text);
+        if text.contains('\n') {
+            self.broken = true;
+        }
+        self.must_break = true;
+    }
+
+    /// Lays the collected line out.
+    fn flush(&mut self) {
+        let has_text = self.ops.iter().any(|op| matches!(op, Op::Text { .. }));
+        if !has_text {
+            self.ops.clear();
+            self.buf.clear();
+            self.broken = false;
+            self.chunk_indent = self.indent;
+            return;
+        }
+        let width: usize = self.ops.iter().map(|op| self.flat_width(*op)).sum();
+        if !self.broken && self.chunk_indent + width <= self.width {
+            self.flush_flat();
+        } else {
+            self.flush_doc();
+        }
+        let kept = self.out.trim_end_matches(' ').len();
+        self.out.truncate(kept);
+        self.out.push('\n');
+        self.ops.clear();
+        self.buf.clear();
+        self.broken = false;
+        self.chunk_indent = self.indent;
+    }
+
+    fn flat_width(&self, op: Op) -> usize {
+        match op {
+            Op::Text { start, end } => {
+                let text = &self.buf[start as usize..end as usize];
+                if text.is_ascii() {
+                    text.len()
+                } else {
+                    text.chars().count()
+                }
+            }
+            Op::Line => 1,
+            _ => 0,
+        }
+    }
+
+    fn flush_flat(&mut self) {
+        let indent = self.chunk_indent;
+        self.out.extend(std::iter::repeat_n(' ', indent));
+        for op in &self.ops {
+            match *op {
+                Op::Text { start, end } => {
+                    self.out.push_str(&self.buf[start as usize..end as usize]);
+                }
+                Op::Line => self.out.push(' '),
+                _ => {}
+            }
+        }
+    }
+
+    fn flush_doc(&mut self) {
+        let arena: Arena<'_, ()> = Arena::new();
+        let margin = " ".repeat(self.chunk_indent);
+        let doc = self.document(&arena, &margin);
+        let mut text = String::new();
+        let done = doc.render_fmt(self.width, &mut text);
+        debug_assert!(done.is_ok(), "writing to a string does not fail");
+        drop(doc);
+        self.out.push_str(&text);
+    }
+
+    /// The chunk as a document: groups that hold a hard break are broken, the others fit or break
+    /// as `pretty` finds.
+    fn document<'d>(
+        &'d self,
+        arena: &'d Arena<'d, ()>,
+        margin: &'d str,
+    ) -> DocBuilder<'d, Arena<'d, ()>> {
+        let indent = self.chunk_indent as isize;
+        // Each open group or nest: its document so far, and whether a hard break stands in it.
+        let mut stack = vec![(arena.text(margin), false)];
+        let append = |stack: &mut Vec<(DocBuilder<'d, Arena<'d, ()>>, bool)>,
+                      doc: DocBuilder<'d, Arena<'d, ()>>,
+                      hard: bool| {
+            if let Some((last, broken)) = stack.pop() {
+                stack.push((last.append(doc), broken || hard));
+            }
+        };
+        for op in &self.ops {
+            match *op {
+                Op::Text { start, end } => {
+                    let text = &self.buf[start as usize..end as usize];
+                    append(&mut stack, arena.text(text), text.contains('\n'));
+                }
+                Op::Line => append(&mut stack, arena.line(), false),
+                Op::Soft => append(&mut stack, arena.line_(), false),
+                Op::LastComma => {
+                    let comma = arena.text(",").flat_alt(arena.nil());
+                    append(&mut stack, comma, false);
+                }
+                Op::Hard => append(&mut stack, arena.hardline(), true),
+                Op::Blank => append(&mut stack, arena.hardline(), true),
+                Op::Open | Op::Nest => stack.push((arena.nil(), false)),
+                Op::Close => {
+                    if stack.len() > 1
+                        && let Some((doc, hard)) = stack.pop()
+                    {
+                        let doc = if hard { doc } else { doc.group() };
+                        append(&mut stack, doc, hard);
+                    }
+                }
+                Op::Unnest => {
+                    if stack.len() > 1
+                        && let Some((doc, hard)) = stack.pop()
+                    {
+                        append(&mut stack, doc.nest(2), hard);
+                    }
+                }
+            }
+        }
+        while stack.len() > 1 {
+            if let Some((doc, hard)) = stack.pop() {
+                append(&mut stack, doc, hard);
+            }
+        }
+        match stack.pop() {
+            Some((doc, _)) => doc.nest(indent),
+            None => arena.nil(),
+        }
+    }
+
+    /// Ends the text.
+    pub(super) fn finish(mut self) -> (String, bool) {
+        let failed = self.finish_weave();
+        if !self.tvm() {
+            self.flush();
+        }
+        (self.out, failed)
+    }
+}

@@ -1,0 +1,353 @@
+//! Weaving the comments of the original text in between the printed tokens.
+//!
+//! The printer emits the tokens of the text in their order, so the position of a comment is the
+//! pair of tokens it stands between, and no comment can be lost or moved to another construct.
+//!
+//! Invariant: a token that is printed is the next token of the original, except for commas and
+//! semicolons that may be put in or left out. If ever it is not, formatting fails and changes
+//! nothing.
+
+use relax_base::{SourceFile, Symbol};
+
+use super::sink::Sink;
+use crate::lex::{Comment, Token};
+
+/// The original text and how far it has been printed.
+pub(crate) struct Weave<'a> {
+    file: &'a SourceFile,
+    tokens: &'a [Token],
+    comments: &'a [Comment],
+    token: usize,
+    comment: usize,
+    /// Where the last thing taken from the original ends.
+    end: u32,
+    /// Up to where the original is copied as it is.
+    copied: u32,
+    failed: bool,
+}
+
+impl<'a> Weave<'a> {
+    pub(crate) fn new(file: &'a SourceFile, tokens: &'a [Token], comments: &'a [Comment]) -> Self {
+        Weave {
+            file,
+            tokens,
+            comments,
+            token: 0,
+            comment: 0,
+            end: file.start,
+            copied: 0,
+            failed: false,
+        }
+    }
+
+    fn newlines(&self, from: u32, to: u32) -> usize {
+        if from >= to {
+            return 0;
+        }
+        let base = self.file.start;
+        let text = &self.file.text[(from - base) as usize..(to - base) as usize];
+        text.bytes().filter(|&b| b == b'\n').count()
+    }
+
+    fn next_token_start(&self) -> u32 {
+        let next = self.tokens.get(self.token);
+        next.map_or(self.file.span().end, |t| t.start)
+    }
+
+    /// The next comment, if it stands before the next token.
+    fn next_comment(&self) -> Option<Comment> {
+        let c = *self.comments.get(self.comment)?;
+        (c.span.start < self.next_token_start()).then_some(c)
+    }
+}
+
+impl Sink<'_> {
+    /// Whether the text here is copied from the original.
+    pub(super) fn skipping(&self) -> bool {
+        self.weave
+            .as_ref()
+            .is_some_and(|w| w.copied > w.next_token_start().min(w.file.span().end - 1))
+    }
+
+    /// Prints a token, with the comments before it.
+    pub(super) fn woven(&mut self, text: &str) {
+        let Some(w) = &mut self.weave else { return };
+        loop {
+            let Some(src) = w.tokens.get(w.token).copied() else {
+                if text != "," && text != ";" {
+                    w.failed = true;
+                }
+                break;
+            };
+            let original = w.file.slice(src.span());
+            if original == text {
+                self.comments_before(src.start);
+                self.take(text);
+                return;
+            }
+            if original == "," || original == ";" {
+                // Left out here.
+                w.end = src.end;
+                w.token += 1;
+                continue;
+            }
+            if text != "," && text != ";" {
+                w.failed = true;
+                return;
+            }
+            break;
+        }
+        if !self.skipping() {
+            self.raw(text);
+        }
+    }
+
+    fn take(&mut self, text: &str) {
+        let skip = self.skipping();
+        if let Some(w) = &mut self.weave {
+            w.end = w.tokens[w.token].end;
+            w.token += 1;
+        }
+        if !skip {
+            self.raw(text);
+        }
+    }
+
+    /// Prints the original's tokens up to `end` as they are, without space between them.
+    pub(super) fn literal(&mut self, end: u32) {
+        loop {
+            let Some(w) = &self.weave else { return };
+            let Some(src) = w.tokens.get(w.token).copied() else {
+                return;
+            };
+            if src.start >= end {
+                return;
+            }
+            let text = w.file.slice(src.span());
+            self.comments_before(src.start);
+            self.take(text);
+        }
+    }
+
+    /// Prints the next token of the original as it is.
+    pub(super) fn next_as_is(&mut self) {
+        let Some(w) = &self.weave else { return };
+        if let Some(t) = w.tokens.get(w.token) {
+            let end = t.end;
+            self.literal(end);
+        }
+    }
+
+    /// The tokens of a projection that ends at `end`, after its operand.
+    pub(super) fn projection(&self, end: u32) -> Option<Vec<Symbol>> {
+        let w = self.weave.as_ref()?;
+        let i = w.tokens.partition_point(|t| t.end < end);
+        let last = w.tokens.get(i)?;
+        let text = w.file.slice(last.span());
+        let mut out = Vec::new();
+        if !text.starts_with('.') {
+            out.push(Symbol::new("."));
+        }
+        out.push(Symbol::new(text));
+        Some(out)
+    }
+
+    /// A comma that the original may have here is taken as read.
+    pub(super) fn pass_comma(&mut self) {
+        if let Some(w) = &mut self.weave
+            && let Some(src) = w.tokens.get(w.token)
+            && w.file.slice(src.span()) == ","
+            && w.next_comment().is_none()
+        {
+            w.end = src.end;
+            w.token += 1;
+        }
+    }
+
+    /// Prints the comments before the token that begins at `start`.
+    fn comments_before(&mut self, start: u32) {
+        loop {
+            let Some(w) = &self.weave else { return };
+            let Some(c) = w.comments.get(w.comment).copied() else {
+                return;
+            };
+            if c.span.start >= start {
+                return;
+            }
+            let own_line = w.newlines(w.end, c.span.start) > 0;
+            let blank = w.newlines(w.end, c.span.start) > 1;
+            if own_line {
+                if !self.at_line_start() {
+                    self.take_separator();
+                    self.break_here();
+                }
+                if blank {
+                    self.blank();
+                }
+            }
+            self.comment(c, !own_line);
+            let Some(w) = &self.weave else { return };
+            let next = match w.comments.get(w.comment) {
+                Some(n) if n.span.start < start => n.span.start,
+                _ => start,
+            };
+            let newlines = w.newlines(w.end, next);
+            if c.line || newlines > 0 && own_line {
+                self.require_break();
+                if next == start && newlines > 1 {
+                    self.break_now();
+                    self.blank();
+                }
+            } else {
+                self.raw(" ");
+            }
+        }
+    }
+
+    fn break_now(&mut self) {
+        if !self.at_line_start() {
+            self.hard_without_comments();
+        }
+    }
+
+    fn hard_without_comments(&mut self) {
+        self.clear_break();
+        self.break_here();
+    }
+
+    /// Prints one comment; `inline` ones go behind the text before them.
+    fn comment(&mut self, c: Comment, inline: bool) {
+        let Some(w) = &mut self.weave else { return };
+        let text = w.file.slice(c.span).trim_end();
+        if is_fmt(text, "off") {
+            let on = w.comments[w.comment..]
+                .iter()
+                .position(|c| is_fmt(w.file.slice(c.span), "on"));
+            let end = match on {
+                Some(i) => {
+                    let last = w.comments[w.comment + i];
+                    w.comment += i + 1;
+                    last.span.end
+                }
+                None => {
+                    w.comment = w.comments.len();
+                    w.file.span().end
+                }
+            };
+            let from = c.span.start - w.file.start;
+            let copied = w.file.text[from as usize..(end - w.file.start) as usize].trim_end();
+            w.copied = end;
+            w.end = end;
+            self.verbatim(copied);
+            return;
+        }
+        w.comment += 1;
+        w.end = c.span.end;
+        if w.copied > c.span.start {
+            return;
+        }
+        if inline && !self.at_line_start() {
+            self.take_separator();
+            self.raw(" ");
+        }
+        if text.contains('\n') {
+            self.verbatim(text);
+            self.clear_break();
+        } else {
+            self.raw(text);
+        }
+        if c.line {
+            self.require_break();
+        }
+    }
+
+    /// Prints the comments that end the current line of the original.
+    pub(super) fn trailing(&mut self) {
+        loop {
+            let Some(w) = &self.weave else { return };
+            let Some(c) = w.next_comment() else { return };
+            if w.newlines(w.end, c.span.start) > 0 {
+                return;
+            }
+            let next = w.next_token_start();
+            if !c.line && w.newlines(c.span.end, next) == 0 && next < w.file.span().end {
+                return;
+            }
+            self.comment(c, true);
+        }
+    }
+
+    /// Prints the comments before a closing bracket with the indentation of what is inside.
+    pub(super) fn comments_before_closing(&mut self) {
+        if self.weave.is_none() || self.skipping() {
+            return;
+        }
+        self.trailing();
+        loop {
+            let Some(w) = &self.weave else { return };
+            let Some(c) = w.next_comment() else { return };
+            let newlines = w.newlines(w.end, c.span.start);
+            if newlines == 0 {
+                return;
+            }
+            self.clear_break();
+            if !self.at_line_start() {
+                self.take_separator();
+                self.break_here();
+            }
+            if newlines > 1 {
+                self.blank();
+            }
+            self.comment(c, false);
+        }
+    }
+
+    /// Whether a comment stands before the next token.
+    pub(super) fn comment_follows(&self) -> bool {
+        self.weave
+            .as_ref()
+            .is_some_and(|w| w.next_comment().is_some())
+    }
+
+    /// Whether the original has an empty line here.
+    pub(super) fn blank_follows(&self) -> bool {
+        self.weave.as_ref().is_some_and(|w| {
+            let next = w
+                .next_comment()
+                .map_or(w.next_token_start(), |c| c.span.start);
+            w.newlines(w.end, next) > 1
+        })
+    }
+
+    /// Prints what comments are left and says whether the weaving went wrong.
+    pub(super) fn finish_weave(&mut self) -> bool {
+        if self.weave.is_none() {
+            return false;
+        }
+        self.pass_last();
+        self.trailing();
+        let end = self.weave.as_ref().map_or(0, |w| w.file.span().end + 1);
+        self.clear_break();
+        self.comments_before(end);
+        self.clear_break();
+        self.weave
+            .as_ref()
+            .is_some_and(|w| w.failed || w.token < w.tokens.len())
+    }
+
+    fn pass_last(&mut self) {
+        if let Some(w) = &mut self.weave {
+            while let Some(t) = w.tokens.get(w.token)
+                && matches!(w.file.slice(t.span()), "," | ";")
+            {
+                w.end = t.end;
+                w.token += 1;
+            }
+        }
+    }
+}
+
+fn is_fmt(text: &str, what: &str) -> bool {
+    let text = text.trim_start_matches(['/', '#', '*']).trim();
+    text.strip_prefix("fmt:").is_some_and(|t| t.trim() == what)
+}
