@@ -14,15 +14,19 @@ mod build;
 mod exec;
 mod expr;
 mod hint;
+mod lower;
 mod program;
 mod rewrite;
+mod verify;
 
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
 pub use exec::{ExecError, ExecFault, execute, execute_for};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::Hint;
+pub use lower::{NoInline, drop_unused, inline_compute, lower_stage};
 pub use program::{
-    Buf, Buffer, Combiner, Compute, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
+    Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
 };
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
+pub use verify::{Problem, Unproven, Verdict, verify};

@@ -10,6 +10,10 @@ relax_base::define_id! {
     pub struct Buf("b");
 }
 
+/// No axis of a buffer is longer (2^48), so that arithmetic on a few extents does not overflow.
+/// Execution refuses inputs beyond it, bounds proofs rely on it.
+pub const MOST_EXTENT: i64 = 1 << 48;
+
 /// What a buffer is to its program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {

@@ -138,7 +138,7 @@ fn step(
                 BinOp::Max if ib.lo >= ia.hi => return Some(b.clone()),
                 _ => {}
             }
-            index_step(*op, a, b, ia)
+            index_step(*op, a, b, 16, &mut interval)
         }
         ExKind::Binary(BinOp::And, a, b) if e.dtype().is_bool() => match (a.as_int(), b.as_int()) {
             (Some(0), _) | (_, Some(0)) => Some(Ex::bool(false)),
@@ -165,8 +165,14 @@ fn step(
     }
 }
 
-/// Algebra of `int64`; `ia` bounds the left side.
-fn index_step(op: BinOp, a: &Ex, b: &Ex, ia: crate::Interval) -> Option<Ex> {
+/// Algebra of `int64`; `fuel` bounds the terms of one sum that it looks at.
+fn index_step(
+    op: BinOp,
+    a: &Ex,
+    b: &Ex,
+    fuel: u8,
+    interval: &mut dyn FnMut(&Ex) -> crate::Interval,
+) -> Option<Ex> {
     let constant = b.as_int();
     match op {
         // A constant moves to the right, and constants meet.
@@ -197,6 +203,11 @@ fn index_step(op: BinOp, a: &Ex, b: &Ex, ia: crate::Interval) -> Option<Ex> {
                     _ => None,
                 }
             }
+            (ExKind::Binary(BinOp::Add, x, c), ExKind::Binary(BinOp::Add, y, d))
+                if c.as_int().is_some() && d.as_int().is_some() =>
+            {
+                Some((x + y) + (c + d))
+            }
             (ExKind::Binary(BinOp::Add, x, y), _) if y.as_int().is_some() => Some((x + b) + y),
             (_, ExKind::Binary(BinOp::Add, x, y)) if y.as_int().is_some() => Some((a + x) + y),
             _ => None,
@@ -213,6 +224,7 @@ fn index_step(op: BinOp, a: &Ex, b: &Ex, ia: crate::Interval) -> Option<Ex> {
         },
         BinOp::FloorDiv | BinOp::FloorMod => {
             let c = constant.filter(|c| *c > 0)?;
+            let ia = interval(a);
             if ia.lo >= 0 && ia.hi < c {
                 return Some(if op == BinOp::FloorDiv {
                     Ex::idx(0)
@@ -256,12 +268,93 @@ fn index_step(op: BinOp, a: &Ex, b: &Ex, ia: crate::Interval) -> Option<Ex> {
                 (None, Some(q)) => (q, x),
                 _ => return None,
             };
+            let simpler = match fuel {
+                0 => None,
+                _ => index_step(op, rest, b, fuel - 1, interval),
+            };
+            let part = simpler.unwrap_or_else(|| rest.binary(op, b));
             Some(if op == BinOp::FloorDiv {
-                whole + rest.floor_div(c)
+                whole + part
             } else {
-                rest.floor_mod(c)
+                part
             })
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn v(k: u32) -> Ex {
+        Ex::var(Var(k), DType::I64)
+    }
+
+    #[test]
+    fn index_arithmetic_simplifies() {
+        let range = |v: Var| Some((0, [3, 15][v.0 as usize]));
+        let s = |e: &Ex| simplify(e, &range);
+        let (i, j) = (v(0), v(1));
+        let flat = &i * 16 + &j;
+        assert_eq!(s(&flat.floor_div(16)), i);
+        assert_eq!(s(&flat.floor_mod(16)), j);
+        assert_eq!(s(&(j.floor_div(4) * 4 + j.floor_mod(4))), j);
+        assert_eq!(s(&((&i + 3) - 3)), i);
+        assert_eq!(s(&i.lt(4)).as_int(), Some(1));
+        assert_eq!(s(&i.min(9)), i);
+        assert_eq!(s(&Ex::where_(&j.ge(16), &i, &j)), j);
+        assert_eq!(s(&((&i + 1) + (&j + 2))), (&i + &j) + 3);
+    }
+
+    #[test]
+    fn shared_parts_are_rewritten_once() {
+        let deep = (0..200).fold(v(0), |e, _| &e + &e);
+        let other = substitute(&deep, &|_| Some(v(1)));
+        assert_ne!(deep, other);
+        assert_eq!(substitute(&other, &|_| Some(v(0))), deep);
+    }
+
+    fn index() -> impl Strategy<Value = Ex> {
+        let leaf = prop_oneof![Just(v(0)), Just(v(1)), (-9i64..20).prop_map(Ex::idx)];
+        leaf.prop_recursive(5, 30, 3, |e| {
+            prop_oneof![
+                (e.clone(), e.clone()).prop_map(|(a, b)| a + b),
+                (e.clone(), e.clone()).prop_map(|(a, b)| a - b),
+                (e.clone(), -3i64..17).prop_map(|(a, k)| a * k),
+                (
+                    e.clone(),
+                    prop_oneof![Just(2i64), Just(4), Just(16), Just(3)]
+                )
+                    .prop_map(|(a, k)| a.floor_div(k)),
+                (
+                    e.clone(),
+                    prop_oneof![Just(2i64), Just(4), Just(16), Just(3)]
+                )
+                    .prop_map(|(a, k)| a.floor_mod(k)),
+                (e.clone(), e.clone()).prop_map(|(a, b)| a.min(&b)),
+                (e.clone(), e.clone()).prop_map(|(a, b)| a.max(&b)),
+                (e.clone(), e.clone(), e.clone()).prop_map(|(a, b, c)| Ex::where_(
+                    &(a.lt(&b) & b.ge(0)),
+                    &b,
+                    &c
+                )),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn simplification_keeps_values(e in index(), i in 0i64..4, j in 0i64..16) {
+            let range = |v: Var| Some((0, [3, 15][v.0 as usize]));
+            let at = |e: &Ex| substitute(e, &|v| Some(Ex::idx([i, j][v.0 as usize]))).as_int();
+            let value = at(&e);
+            prop_assert!(value.is_some());
+            prop_assert_eq!(at(&simplify(&e, &range)), value);
+            let bounds = crate::interval(&e, &range);
+            let value = value.unwrap_or(0);
+            prop_assert!(bounds.lo <= value && value <= bounds.hi);
+        }
     }
 }

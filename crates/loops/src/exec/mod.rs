@@ -21,10 +21,25 @@ use relax_base::Id;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::{Buf, Ex, ExKind, Program, Role, Stage, Var};
+use crate::{Buf, Ex, ExKind, MOST_EXTENT, Program, Role, Stage, Var};
 use compile::Compiler;
 use error::Fault;
 use memory::{Bufs, Memory};
+
+/// The buffers that a nest stores to or allocates, in order of first appearance.
+pub(crate) fn written(body: &[crate::Stmt]) -> Vec<Buf> {
+    nest::buffers(body)
+}
+
+/// Whether a function has a meaning on an element type.
+pub(crate) fn unary_exists(op: crate::UnOp, dtype: DType) -> bool {
+    num::Num::of(dtype).is_some_and(|n| num::unary_exists(op, n))
+}
+
+/// As [`unary_exists`].
+pub(crate) fn binary_exists(op: crate::BinOp, dtype: DType) -> bool {
+    num::Num::of(dtype).is_some_and(|n| num::binary_exists(op, n))
+}
 
 /// The values of dimension variables.
 struct Dims(Vec<(Var, i64)>);
@@ -82,6 +97,11 @@ fn run(
                 return Err(Fault::Output(*buf, shape.clone()));
             }
             given.push((*buf, shape.clone()));
+        }
+    }
+    for (buf, shape) in &given {
+        if shape.iter().any(|d| !(0..=MOST_EXTENT).contains(d)) {
+            return Err(Fault::Size(*buf, shape.clone()));
         }
     }
     let dims = bind(program, &given, &mut bufs)?;

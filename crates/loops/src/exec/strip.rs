@@ -194,10 +194,7 @@ fn across_output(
     let mut value = compiler.expr(&c.value)?;
     let mut acc = compiler.reg(true, 3, true);
     let mut spare = compiler.reg(true, 3, true);
-    let identity = match reduce {
-        Some((_, combiner)) => Some(combiner.identity(c.value.dtype())),
-        None => None,
-    };
+    let identity = reduce.map(|(_, combiner)| combiner.identity(c.value.dtype()));
     let mut start = identity.as_ref().map(|e| compiler.expr(e)).transpose()?;
     let mut roots = vec![&mut value, &mut acc, &mut spare];
     roots.extend(

@@ -172,7 +172,7 @@ fn rounding_and_tests() {
     );
     let n = Tensor::from_slice(&[2], &[1u8, 255]);
     assert_eq!(
-        both(&[n.clone()], |x| x[0].unary(UnOp::Clz)).bytes(),
+        both(std::slice::from_ref(&n), |x| x[0].unary(UnOp::Clz)).bytes(),
         [7, 0]
     );
     assert_eq!(both(&[n], |x| x[0].unary(UnOp::Popcount)).bytes(), [1, 8]);
@@ -180,6 +180,7 @@ fn rounding_and_tests() {
     assert_eq!(bits.slice::<i32>(), [0x3f80_0000]);
 }
 
+#[allow(clippy::too_many_arguments)]
 fn conv(
     n: i64,
     ci: i64,
@@ -410,16 +411,18 @@ fn merge_sort_by_a_nest() {
                     // The loads of the comparison take place only where both are inside.
                     let yes = Ex::bool(true);
                     let no = Ex::bool(false);
-                    let less = from.at(&[a.clone()]).le(from.at(&[c.clone()]));
+                    let less = from
+                        .at(std::slice::from_ref(&a))
+                        .le(from.at(std::slice::from_ref(&c)));
                     let left = Ex::where_(&a.ge(&mid), &no, &Ex::where_(&c.ge(&hi), &yes, &less));
                     n.if_else(
                         left,
                         |n| {
-                            n.store(&to, &[&lo + k], from.at(&[a.clone()]));
+                            n.store(&to, &[&lo + k], from.at(std::slice::from_ref(&a)));
                             n.set(&i, &a + 1);
                         },
                         |n| {
-                            n.store(&to, &[&lo + k], from.at(&[c.clone()]));
+                            n.store(&to, &[&lo + k], from.at(std::slice::from_ref(&c)));
                             n.set(&j, &c + 1);
                         },
                     );
