@@ -1,6 +1,6 @@
 //! Calls: of operators by their relation, of functions by their type.
 
-use relax_base::{Diagnostic, Symbol};
+use relax_base::{Diagnostic, Id, Symbol};
 use relax_ir::{
     AdtId, AttrsId, Constraint, CtorId, Expr, ExprId, ExprList, FuncType, GlobalKind, Kind, OpId,
     RelRef, Type, TypeId,
@@ -48,6 +48,7 @@ impl Solver<'_> {
             Expr::Var(v) if self.scheme_of.contains_key(&v) => {
                 let scheme = self.scheme_of[&v];
                 let ty = self.use_scheme(scheme);
+                self.expr_ty[callee.index()] = ty;
                 self.apply(e, ty, args, type_args)
             }
             _ => {

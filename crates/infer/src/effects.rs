@@ -112,7 +112,9 @@ impl Solver<'_> {
                 {
                     Callee::Pure
                 }
-                Expr::Extern(name) => Callee::Effect(format!("calling the packed function `{name}`")),
+                Expr::Extern(name) => {
+                    Callee::Effect(format!("calling the packed function `{name}`"))
+                }
                 Expr::Global(g) => match m.globals[*g].kind {
                     GlobalKind::Func(f) => Callee::Func(f),
                     GlobalKind::Prim(_) => Callee::Pure,
@@ -152,9 +154,9 @@ impl Solver<'_> {
                 }
                 let effect = match self.effect_of(e, bound) {
                     Callee::Effect(text) => Some(text),
-                    Callee::Func(f) if !self.purity[f.index()] => Some(
-                        "calling this function, which has effects,".to_string(),
-                    ),
+                    Callee::Func(f) if !self.purity[f.index()] => {
+                        Some("calling this function, which has effects,".to_string())
+                    }
                     _ => None,
                 };
                 if let Some(text) = effect {

@@ -45,7 +45,10 @@ impl Flags {
             Type::Shape(s) => shape(types, s) & !BAD_SHAPE,
             Type::Tuple(fields) => all(fields),
             Type::Adt(adt, args) => {
-                let fits = m.adts.get(*adt).is_none_or(|a| a.params.len() == args.len());
+                let fits = m
+                    .adts
+                    .get(*adt)
+                    .is_none_or(|a| a.params.len() == args.len());
                 all(args) | if fits { 0 } else { BAD_KIND }
             }
             Type::Func(f) => {
@@ -62,7 +65,12 @@ impl Flags {
 }
 
 fn kind(types: &TypeArena, p: relax_ir::TypeParamId, want: Kind) -> u8 {
-    PARAM | if types.params[p].kind == want { 0 } else { BAD_KIND }
+    PARAM
+        | if types.params[p].kind == want {
+            0
+        } else {
+            BAD_KIND
+        }
 }
 
 fn shape(types: &TypeArena, s: &Shape) -> u8 {

@@ -62,10 +62,10 @@ impl Solver<'_> {
             self.walk_function(f);
         }
         self.solve_queue();
-        self.close_schemes(first_scheme);
+        // Literals first: a use of a let-bound function at `1` is one at `int32`.
         self.default_packed();
         self.default_literals();
-        self.solve_queue();
+        self.close_schemes(first_scheme);
         let open: Vec<FuncId> = (group.iter())
             .filter(|g| self.open_globals.contains(&g.0))
             .map(|g| g.1)
@@ -162,7 +162,10 @@ impl Solver<'_> {
         // A field of an unknown tuple cannot be written in a type: it is reported as stuck.
         if rels.iter().any(|&r| {
             let kind = &self.rels[r as usize].kind;
-            matches!(kind, RelKind::Proj(_) | RelKind::DimEq(..) | RelKind::Instance(_))
+            matches!(
+                kind,
+                RelKind::Proj(_) | RelKind::DimEq(..) | RelKind::Instance(_)
+            )
         }) {
             return;
         }
@@ -300,9 +303,10 @@ impl Solver<'_> {
                         ": Tensor[(…), float32]",
                     )
                 }
-                Some((_, a)) if !self.place(a).is_none() => {
-                    d.label(self.place(a), format!("all that is known of this is {text}"))
-                }
+                Some((_, a)) if !self.place(a).is_none() => d.label(
+                    self.place(a),
+                    format!("all that is known of this is {text}"),
+                ),
                 _ => d.note(format!("all that is known of argument {} is {text}", i + 1)),
             };
         }
@@ -376,8 +380,12 @@ impl Solver<'_> {
         if !c.rule.is_empty() && !c.or_one {
             d = d.note(c.rule.clone());
         }
+        let mut shown = None;
         for dim in [a, b] {
             for v in dim.free_vars() {
+                if std::mem::replace(&mut shown, Some(v)) == Some(v) {
+                    continue;
+                }
                 if let Some(info) = self.m.dims.get(v).filter(|i| !i.span.is_none()) {
                     d = d.label(info.span, format!("`{}` is bound here", info.name));
                 }

@@ -291,7 +291,9 @@ impl Solver<'_> {
 
     fn same_relation(&self, a: RelRef, b: RelRef) -> bool {
         let plain = |r: RelRef| match r {
-            RelRef::Op(op, _) => registry().relation_name(op).map_or(r, |n| RelRef::Builtin(n.into())),
+            RelRef::Op(op, _) => registry()
+                .relation_name(op)
+                .map_or(r, |n| RelRef::Builtin(n.into())),
             other => other,
         };
         plain(a) == plain(b)

@@ -126,7 +126,10 @@ impl Solver<'_> {
                 let d = Diagnostic::error(
                     codes::ARG_TYPE,
                     self.place_in(arg, call),
-                    format!("argument {} of {name} must be {x}, but it is {f}", index + 1),
+                    format!(
+                        "argument {} of {name} must be {x}, but it is {f}",
+                        index + 1
+                    ),
                 );
                 let d = self.explain(d, arg);
                 self.explain_parameter(d, callee, index as usize)
@@ -162,9 +165,7 @@ impl Solver<'_> {
                 );
                 let d = self.explain(d, cond);
                 match &self.types[found] {
-                    Type::Tensor(t)
-                        if t.dtype.known().is_some_and(|d| d.is_bool()) =>
-                    {
+                    Type::Tensor(t) if t.dtype.known().is_some_and(|d| d.is_bool()) => {
                         d.note("`if` takes one truth value: reduce the tensor with `all` or `any`")
                     }
                     _ => d,
@@ -199,9 +200,7 @@ impl Solver<'_> {
             }
             Site::Clause { of, index } => {
                 let (body, first) = match &m.exprs[of] {
-                    Expr::Match { clauses, .. } => {
-                        (clauses[index as usize].body, clauses[0].body)
-                    }
+                    Expr::Match { clauses, .. } => (clauses[index as usize].body, clauses[0].body),
                     _ => (of, of),
                 };
                 let d = Diagnostic::error(
@@ -255,9 +254,7 @@ impl Solver<'_> {
                 self.place(e),
                 format!("{f} and {x} do not agree"),
             ),
-            Site::None => {
-                Diagnostic::error(codes::ARG_TYPE, Span::NONE, format!("{f} is not {x}"))
-            }
+            Site::None => Diagnostic::error(codes::ARG_TYPE, Span::NONE, format!("{f} is not {x}")),
         };
         if let Some(note) = self.clash_note(found, expected, clash) {
             d = d.note(note);
@@ -321,7 +318,10 @@ impl Solver<'_> {
                 match self.m.funcs[f].params.get(index) {
                     Some(&p) if !self.m.vars[p].span.is_none() => {
                         let var = &self.m.vars[p];
-                        d.label(var.span, format!("the parameter `%{}` is declared here", var.name))
+                        d.label(
+                            var.span,
+                            format!("the parameter `%{}` is declared here", var.name),
+                        )
                     }
                     _ => d,
                 }
@@ -376,6 +376,7 @@ impl Solver<'_> {
         let by_function = !matches!(kind, RelKind::Op(..) | RelKind::Proj(_));
         let code: Code = match (kind, &refusal.subject) {
             (RelKind::Proj(_), _) => codes::FIELD,
+            (RelKind::Instance(_), _) => codes::INCOMPLETE,
             _ if by_function => codes::CONSTRAINT,
             (_, Subject::Attr(_)) => codes::ATTRIBUTE,
             _ => codes::OPERATOR,

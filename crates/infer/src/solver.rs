@@ -301,7 +301,11 @@ impl<'m> Solver<'m> {
     }
 
     pub fn span(&self, e: ExprId) -> Span {
-        if e == NO_EXPR { Span::NONE } else { self.m.spans[e] }
+        if e == NO_EXPR {
+            Span::NONE
+        } else {
+            self.m.spans[e]
+        }
     }
     pub fn report(&mut self, d: Diagnostic) {
         self.diags.push(d);

@@ -389,7 +389,11 @@ impl Solver<'_> {
             } else {
                 match (self.types[x].clone(), self.types[y].clone()) {
                     (Type::Tensor(p), Type::Tensor(q)) => {
-                        let dtype = if q.dtype == DTy::Unknown { q.dtype } else { p.dtype };
+                        let dtype = if q.dtype == DTy::Unknown {
+                            q.dtype
+                        } else {
+                            p.dtype
+                        };
                         let shape = join_shape(&p.shape, &q.shape);
                         self.types.intern(Type::Tensor(TensorType { shape, dtype }))
                     }

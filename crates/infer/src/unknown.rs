@@ -60,11 +60,17 @@ pub(crate) const NO_WATCH: u32 = u32::MAX;
 pub(crate) enum Site {
     None,
     /// An argument of a call of a function.
-    Arg { call: ExprId, index: u32 },
+    Arg {
+        call: ExprId,
+        index: u32,
+    },
     /// The callee of a call.
     Callee(ExprId),
     /// The annotation of a bound variable and its value.
-    Bound { var: VarId, value: ExprId },
+    Bound {
+        var: VarId,
+        value: ExprId,
+    },
     /// The guard of an `if`.
     Cond(ExprId),
     /// The branches of an `if`.
@@ -72,9 +78,15 @@ pub(crate) enum Site {
     /// The body of a function and its annotated result.
     Return(FuncId),
     /// A clause of a match and those before it.
-    Clause { of: ExprId, index: u32 },
+    Clause {
+        of: ExprId,
+        index: u32,
+    },
     /// A pattern and the type of what it looks at.
-    Pattern { pat: PatId, of: ExprId },
+    Pattern {
+        pat: PatId,
+        of: ExprId,
+    },
     /// A reference cell that is read or written.
     Cell(ExprId),
     /// A type relation of a call.

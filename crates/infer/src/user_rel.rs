@@ -138,9 +138,7 @@ impl Solver<'_> {
                 (TypePattern::Shape(shape), Type::Shape(s)) => {
                     self.match_shape_pattern(def, shape, &s, &subject, ty, b)?;
                 }
-                (TypePattern::Tuple(parts), Type::Tuple(fields))
-                    if parts.len() == fields.len() =>
-                {
+                (TypePattern::Tuple(parts), Type::Tuple(fields)) if parts.len() == fields.len() => {
                     work.extend(parts.iter().zip(fields.iter().copied()).rev());
                 }
                 (TypePattern::Adt(adt, parts), Type::Adt(other, args))
@@ -432,8 +430,7 @@ impl Solver<'_> {
                             }
                         },
                     };
-                    self.types
-                        .intern(Type::Tensor(TensorType { shape, dtype }))
+                    self.types.intern(Type::Tensor(TensorType { shape, dtype }))
                 }
                 TypePattern::Shape(shape) => {
                     let shape = match shape {

@@ -113,10 +113,12 @@ impl Solver<'_> {
                 return;
             }
             Expr::Call { callee, args, .. } => {
-                let direct = matches!(
-                    m.exprs[*callee],
-                    Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) | Expr::Global(_)
-                );
+                let direct = match &m.exprs[*callee] {
+                    Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) | Expr::Global(_) => true,
+                    // Each call has its own copy of the function's type.
+                    Expr::Var(v) => self.scheme_of.contains_key(v),
+                    _ => false,
+                };
                 stack.push(Task::Finish(e));
                 for &a in m.list(*args).iter().rev() {
                     self.push(a, stack);
