@@ -39,7 +39,12 @@ pub(crate) struct Prepared {
     pub(crate) version: Option<Span>,
     pub(crate) metadata: Option<Span>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Whether there were more mistakes than are reported.
+    pub(crate) unreported: bool,
 }
+
+/// More errors than this are not reported.
+pub(crate) const MOST_ERRORS: usize = 200;
 
 /// What an open bracket encloses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,7 +155,11 @@ impl<'s> Pass<'s> {
     }
 
     fn report(&mut self, d: Diagnostic) {
-        self.out.diagnostics.push(d);
+        if self.out.diagnostics.len() < MOST_ERRORS {
+            self.out.diagnostics.push(d);
+        } else {
+            self.out.unreported = true;
+        }
     }
 
     /// Where the text before the current token ends.

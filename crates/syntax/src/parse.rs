@@ -6,11 +6,11 @@ mod recover;
 use std::cell::Cell;
 
 use lalrpop_util::ParseError;
-use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, Span, Symbol};
+use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, Span, Symbol};
 
 use crate::ast::{Ast, FileForm, Item, ItemKind};
 use crate::build::Builder;
-use crate::context::{self, Prepared, Segment};
+use crate::context::{self, MOST_ERRORS, Prepared, Segment};
 use crate::grammar::{FileBodyParser, ItemParser, TypeFileParser};
 use crate::lex::{self, Comment, Lexed, Token};
 use crate::token::Tok;
@@ -29,7 +29,11 @@ pub struct Parsed {
 /// Parses a file. Always returns a tree: unreadable stretches are `Error` nodes, each of them
 /// covered by a diagnostic.
 pub fn parse(file: &SourceFile) -> Parsed {
-    parse_lexed(file, lex::lex(file))
+    let mut lexed = lex::lex(file);
+    let prepared = context::prepare(file, &lexed);
+    // The parser reads the prepared tokens; the first list is only in the way of the tree.
+    lexed.tokens = Vec::new();
+    parse_prepared(file, prepared, lexed)
 }
 
 /// Parses the part of a file at `range` as one type, for example the inside of a `/* ty=… */`
@@ -52,6 +56,10 @@ pub fn parse_type(file: &SourceFile, range: Span) -> Parsed {
 
 pub(crate) fn parse_lexed(file: &SourceFile, lexed: Lexed) -> Parsed {
     let prepared = context::prepare(file, &lexed);
+    parse_prepared(file, prepared, lexed)
+}
+
+fn parse_prepared(file: &SourceFile, prepared: Prepared, lexed: Lexed) -> Parsed {
     let mut parser = Parser::new(file, prepared);
     parser.header();
     for segment in std::mem::take(&mut parser.prepared.segments) {
@@ -76,9 +84,6 @@ struct Parser<'s> {
     budget: usize,
 }
 
-/// More errors than this are not reported.
-const MOST_ERRORS: usize = 200;
-
 impl<'s> Parser<'s> {
     fn new(file: &'s SourceFile, mut prepared: Prepared) -> Self {
         let diagnostics = std::mem::take(&mut prepared.diagnostics);
@@ -98,6 +103,14 @@ impl<'s> Parser<'s> {
         diagnostics.extend(self.diagnostics);
         diagnostics.extend(std::mem::take(&mut self.builder.diagnostics));
         diagnostics.sort();
+        if self.prepared.unreported {
+            diagnostics.push(Diagnostic::new(
+                Severity::Note,
+                Code(114),
+                self.file.span().at_end(),
+                "there are too many errors to report them all",
+            ));
+        }
         Parsed {
             ast: self.builder.ast,
             comments: lexed.comments,
@@ -157,7 +170,7 @@ impl<'s> Parser<'s> {
                 Some(t) => t.as_slice(),
                 None => &self.prepared.tokens[segment.start..segment.end],
             };
-            let result = run(&mut self.builder, slice, segment.item, self.file);
+            let result = run(&mut self.builder, slice, segment.item);
             let failure = match result {
                 Ok(item) => {
                     self.add(item);
@@ -180,7 +193,8 @@ impl<'s> Parser<'s> {
                 self.diagnostics.push(d);
             }
             let cost = owned.len();
-            let give_up = self.budget < cost || self.diagnostics.len() > MOST_ERRORS;
+            let give_up = self.budget < cost || self.diagnostics.len() >= MOST_ERRORS;
+            self.prepared.unreported |= give_up;
             self.budget = self.budget.saturating_sub(cost);
             if give_up || !recover::cut(owned, failure.at) {
                 let span = owned
@@ -264,7 +278,6 @@ fn run(
     builder: &mut Builder<'_>,
     tokens: &[Token],
     item: bool,
-    file: &SourceFile,
 ) -> Result<Item, Failure> {
     let at = Cell::new(0);
     let result = if item {
@@ -281,7 +294,6 @@ fn run(
                 }
             })
     };
-    let _ = file;
     result.map_err(|e| failure(e, at.get(), tokens.len()))
 }
 

@@ -32,7 +32,7 @@ pub(super) fn cut(tokens: &mut Vec<Token>, at: usize) -> bool {
         if !lone && !empty_after_error {
             let start = tokens.get(from).map_or_else(
                 || tokens.last().map_or(0, |t| t.end),
-                |t| if from == to { t.start } else { t.start },
+                |t| t.start,
             );
             let end = if from == to {
                 start

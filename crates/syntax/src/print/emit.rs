@@ -43,7 +43,6 @@ pub(super) enum Work {
     Hard,
     /// The break between statements: an empty line of the original stays.
     Between,
-    Blank,
 }
 
 pub(crate) struct Emitter<'a> {
@@ -113,7 +112,6 @@ impl<'a> Emitter<'a> {
                         self.sink.blank();
                     }
                 }
-                Work::Blank => self.sink.blank(),
             }
         }
     }

@@ -193,8 +193,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn attr(&mut self, a: AttrId) {
-        let Attr { key, value, span } = self.ast.attrs[a];
-        let _ = span;
+        let Attr { key, value, .. } = self.ast.attrs[a];
         self.then(&[Work::Name(key), Work::Tok("="), Work::Expr(value)]);
     }
 

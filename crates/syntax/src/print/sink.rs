@@ -269,6 +269,16 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// Whether a separator, a space or an opening bracket was written last.
+    pub(super) fn after_gap(&self) -> bool {
+        match self.ops.iter().rev().find(|op| !matches!(op, Op::Open | Op::Nest | Op::Close)) {
+            Some(Op::Text { end, .. }) => {
+                self.buf[..*end as usize].ends_with([' ', '(', '[', '{', '<'])
+            }
+            _ => true,
+        }
+    }
+
     /// Takes back a separator that a comment goes before.
     pub(super) fn take_separator(&mut self) {
         loop {

@@ -45,7 +45,8 @@ impl<'a> Weave<'a> {
             return 0;
         }
         let base = self.file.start;
-        let text = &self.file.text[(from - base) as usize..(to - base) as usize];
+        let to = to.min(self.file.span().end);
+        let text = &self.file.text[(from.min(to) - base) as usize..(to - base) as usize];
         text.bytes().filter(|&b| b == b'\n').count()
     }
 
@@ -105,7 +106,7 @@ impl Sink<'_> {
     fn take(&mut self, text: &str) {
         let skip = self.skipping();
         if let Some(w) = &mut self.weave {
-            w.end = w.tokens[w.token].end;
+            w.end = w.tokens[w.token].end.max(w.copied);
             w.token += 1;
         }
         if !skip {
@@ -123,7 +124,8 @@ impl Sink<'_> {
             if src.start >= end {
                 return;
             }
-            let text = w.file.slice(src.span());
+            // The metadata section reaches to the end of the file.
+            let text = w.file.slice(src.span()).trim_end();
             self.comments_before(src.start);
             self.take(text);
         }
@@ -246,9 +248,17 @@ impl Sink<'_> {
         if w.copied > c.span.start {
             return;
         }
+        let next = w.tokens.get(w.token).map(|t| w.file.slice(t.span()));
+        let before_closing = next.is_none_or(|t| matches!(t, ")" | "]" | "}" | ">" | "," | ";"));
+        let next_line = w.newlines(c.span.end, w.next_token_start()) > 0;
         if inline && !self.at_line_start() {
-            self.take_separator();
-            self.raw(" ");
+            if c.line || before_closing || next_line {
+                // It belongs to what stands before it.
+                self.take_separator();
+                self.raw(" ");
+            } else if !self.after_gap() {
+                self.raw(" ");
+            }
         }
         if text.contains('\n') {
             self.verbatim(text);
