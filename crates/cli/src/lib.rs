@@ -1,7 +1,13 @@
 //! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
 
+pub mod inputs;
 pub mod io;
+#[cfg(feature = "native")]
+pub mod native;
+pub mod npz;
 pub mod render;
+#[cfg(feature = "native")]
+pub mod show;
 
 /// The exit codes of all tools.
 pub mod exit {

@@ -27,7 +27,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("lsp", &["base", "syntax", "sym", "tensor", "ir", "ops", "resolve", "infer", "passes", "driver"]),
-    ("cli", &["base", "syntax", "tensor", "loops", "ir", "ops", "passes", "driver", "codegen", "runtime", "interp"]),
+    ("cli", &["base", "syntax", "tensor", "loops", "ir", "ops", "passes", "driver", "lower", "codegen", "runtime", "interp"]),
 ];
 
 /// Crates that only one room may know.

@@ -4,12 +4,14 @@
 
 mod env;
 mod func;
+mod host;
 mod jit;
 mod kernel;
 mod module;
 mod scalar;
 mod target;
 
+pub use host::{Host, Value};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
 pub use module::{Sizes, entry_symbol};

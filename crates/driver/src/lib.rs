@@ -3,6 +3,10 @@
 //! Nothing here opens files, prints or exits; that is the command line's (or the language
 //! server's) work.
 
+mod print;
 mod session;
+mod typed;
 
+pub use print::{Style, TypeSource, difference, print};
 pub use session::{ReadOptions, Session};
+pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

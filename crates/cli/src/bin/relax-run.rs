@@ -1,0 +1,173 @@
+//! `relax-run FILE`: checks, compiles and runs a module.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use relax_cli::{exit, inputs, io, native, npz, render, show};
+use relax_codegen::Host;
+use relax_driver::{InferOptions, ReadOptions, Session};
+use relax_ir::{GlobalId, Module};
+
+/// Runs a function of a Relay or Relax text.
+#[derive(Parser, Debug)]
+#[command(name = "relax-run", version)]
+struct Args {
+    /// The file; `-` reads standard input.
+    file: PathBuf,
+    /// Which function runs: `main` unless said otherwise, or the expression of an expression file.
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// A `.npz` file with the arguments: by parameter name, or `in0`, `in1`, … by position.
+    #[arg(long, value_name = "FILE", conflicts_with = "random")]
+    inputs: Option<PathBuf>,
+    /// Takes random arguments; the same seed gives the same numbers.
+    #[arg(long, value_name = "SEED")]
+    random: Option<u64>,
+    /// The extent that random arguments take where the type leaves it open.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    extent: i64,
+    /// Writes the results to a `.npz` file as `out0`, `out1`, … (tuples flattened in order) instead of
+    /// printing them.
+    #[arg(long, value_name = "FILE")]
+    outputs: Option<PathBuf>,
+    /// What runs the program.
+    #[arg(long, value_enum, default_value_t = Engine::Native)]
+    engine: Engine,
+    /// Runs so many times more and prints the least and the median time.
+    #[arg(long, value_name = "RUNS")]
+    bench: Option<usize>,
+    /// Threads for parallel loops, this one included.
+    #[arg(long, value_name = "T", default_value_t = 1)]
+    threads: usize,
+    /// Gives constants whose metadata section is missing placeholders of zeros.
+    #[arg(long)]
+    stub_constants: bool,
+}
+
+/// What runs the program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Engine {
+    /// Code compiled by Cranelift.
+    Native,
+    /// The reference evaluator.
+    Interp,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("relax-run: {message}");
+            exit::USAGE.into()
+        }
+    }
+}
+
+fn entry_of(module: &Module, args: &Args) -> Result<GlobalId, String> {
+    let name = match (&args.entry, module.expression) {
+        (Some(name), _) => name.trim_start_matches('@'),
+        (None, Some(g)) => return Ok(g),
+        (None, None) => "main",
+    };
+    module.global(name).ok_or_else(|| {
+        let names: Vec<&str> =
+            module.globals.values().filter(|g| !g.prelude).map(|g| g.name.as_str()).collect();
+        let near = relax_base::did_you_mean(name, names.iter().copied());
+        let hint = near.map_or_else(
+            || format!("the file defines: {}", names.join(", ")),
+            |n| format!("did you mean @{n}?"),
+        );
+        format!("there is no function @{name}; {hint}")
+    })
+}
+
+fn run(args: &Args) -> Result<ExitCode, String> {
+    let bytes = io::read(&args.file)?;
+    let mut session = Session::new(ReadOptions { stub_constants: args.stub_constants });
+    let (mut module, diagnostics) = session.read(&io::display_name(&args.file), bytes);
+    render::to_stderr(&diagnostics, &session.sources);
+    if diagnostics.has_errors() {
+        return Ok(exit::ERRORS.into());
+    }
+    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    render::to_stderr(&diagnostics, &session.sources);
+    if diagnostics.has_errors() {
+        return Ok(exit::ERRORS.into());
+    }
+    let entry = entry_of(&module, args)?;
+    let name = module.globals[entry].name;
+    let func = module.global_func(entry).ok_or_else(|| format!("@{name} is a tensor program"))?;
+    let params = inputs::params(&module, &typing, func);
+    let bound = match (&args.inputs, args.random) {
+        (Some(path), _) => inputs::bind(&module, &params, npz::read(path)?),
+        (None, Some(seed)) => inputs::random(&module, &params, seed, args.extent),
+        (None, None) => inputs::bind(&module, &params, Vec::new()),
+    };
+    let tensors = match bound {
+        Ok(tensors) => tensors,
+        Err(problems) => {
+            eprintln!("relax-run: the arguments do not fit @{name}:");
+            problems.iter().for_each(|p| eprintln!("  {p}"));
+            return Ok(exit::ERRORS.into());
+        }
+    };
+    let result_type = match &module.types[typing.globals[entry]] {
+        relax_ir::Type::Func(f) => f.ret,
+        _ => typing.globals[entry],
+    };
+    let value = match args.engine {
+        Engine::Interp => return Err("the evaluator is not connected yet".into()),
+        Engine::Native => {
+            let jit = match native::jit(&module, &typing, &[entry], &session.sources) {
+                Ok(jit) => jit,
+                Err(diagnostics) => {
+                    render::to_stderr(&diagnostics, &session.sources);
+                    return Ok(exit::ERRORS.into());
+                }
+            };
+            let host = Host::new(args.threads).ok_or("out of memory")?;
+            let value = match host.call(&jit, name.as_str(), &tensors) {
+                Ok(value) => value,
+                Err(message) => {
+                    eprintln!("relax-run: {message}");
+                    return Ok(exit::ERRORS.into());
+                }
+            };
+            if let Some(runs) = args.bench {
+                let mut times = Vec::new();
+                for _ in 0..runs.max(1) {
+                    let start = Instant::now();
+                    let (_, took) = host.call_timed(&jit, name.as_str(), &tensors)?;
+                    let _ = start;
+                    times.push(took);
+                }
+                times.sort();
+                eprintln!(
+                    "@{name}: least {:?}, median {:?} of {} runs",
+                    times[0],
+                    times[times.len() / 2],
+                    times.len()
+                );
+            }
+            value
+        }
+    };
+    match &args.outputs {
+        Some(path) => {
+            let Some(tensors) = show::flatten(&value) else {
+                return Err(format!("@{name} returns something else than tensors: print it instead"));
+            };
+            let named: Vec<_> =
+                tensors.into_iter().enumerate().map(|(i, t)| (format!("out{i}"), t)).collect();
+            npz::write(path, &named)?;
+        }
+        None => {
+            let text = show::value(&module, result_type, &value);
+            io::write(&PathBuf::from("-"), format!("{text}\n").as_bytes())?;
+        }
+    }
+    Ok(exit::OK)
+}

@@ -1,0 +1,117 @@
+//! Results as people read them.
+
+use std::fmt::Write as _;
+
+use relax_codegen::Value;
+use relax_ir::{Module, Type, TypeId};
+use relax_tensor::Tensor;
+
+/// Tensors with more elements than this are shown by their corners.
+const FULL: usize = 1000;
+/// Elements shown at either end of an axis of a larger tensor.
+const EDGE: i64 = 3;
+
+/// The tensors of a value, tuples flattened in order. `None` when something else is in it.
+pub fn flatten(value: &Value) -> Option<Vec<Tensor>> {
+    match value {
+        Value::Tensor(t) => Some(vec![t.clone()]),
+        Value::Tuple(fields) => {
+            let parts: Option<Vec<Vec<Tensor>>> = fields.iter().map(flatten).collect();
+            Some(parts?.concat())
+        }
+        Value::Adt(..) | Value::Opaque(_) => None,
+    }
+}
+
+/// A value as text; its type names constructors.
+pub fn value(m: &Module, ty: TypeId, v: &Value) -> String {
+    match v {
+        Value::Tensor(t) => tensor(t),
+        Value::Tuple(fields) => {
+            let types: Vec<TypeId> = match &m.types[ty] {
+                Type::Tuple(types) => types.to_vec(),
+                _ => vec![ty; fields.len()],
+            };
+            let parts: Vec<String> = fields.iter().zip(types).map(|(f, t)| value(m, t, f)).collect();
+            let comma = if parts.len() == 1 { "," } else { "" };
+            format!("({}{comma})", parts.join(", "))
+        }
+        Value::Adt(tag, fields) => {
+            let Type::Adt(adt, args) = &m.types[ty] else { return format!("constructor {tag}") };
+            let ctor = &m.ctors[m.adts[*adt].ctors[*tag as usize]];
+            // Fields of a parameter's type are shown by the argument's.
+            let of = |t: TypeId| match &m.types[t] {
+                Type::Param(p) => {
+                    let at = m.adts[*adt].params.iter().position(|q| q == p);
+                    at.and_then(|i| args.get(i)).copied().unwrap_or(t)
+                }
+                Type::Adt(inner, _) if inner == adt => ty,
+                _ => t,
+            };
+            let parts: Vec<String> =
+                fields.iter().zip(&ctor.fields).map(|(f, &t)| value(m, of(t), f)).collect();
+            if parts.is_empty() { ctor.name.to_string() } else { format!("{}({})", ctor.name, parts.join(", ")) }
+        }
+        Value::Opaque(what) => format!("<{what}>"),
+    }
+}
+
+fn number(t: &Tensor, i: usize) -> String {
+    if t.dtype().is_bool() {
+        return if t.get_i64(i) != 0 { "True".into() } else { "False".into() };
+    }
+    if !t.dtype().is_float() {
+        return t.get_i64(i).to_string();
+    }
+    let v = t.get_f64(i);
+    if v != 0.0 && !(1e-4..1e7).contains(&v.abs()) && v.is_finite() {
+        format!("{v:.5e}")
+    } else {
+        let text = format!("{v:.6}");
+        text.trim_end_matches('0').to_owned()
+    }
+}
+
+/// A tensor as text: nested brackets, large ones shortened.
+pub fn tensor(t: &Tensor) -> String {
+    let mut out = String::new();
+    if t.is_scalar() {
+        let _ = write!(out, "{}", number(t, 0));
+        return out;
+    }
+    let short = t.len() > FULL;
+    let dims: Vec<String> = t.shape().iter().map(i64::to_string).collect();
+    let comma = if dims.len() == 1 { "," } else { "" };
+    let _ = writeln!(out, "Tensor[({}{comma}), {}]", dims.join(", "), t.dtype());
+    rows(t, 0, 0, short, &mut out);
+    out
+}
+
+/// Recursion is as deep as the tensor has axes.
+fn rows(t: &Tensor, axis: usize, offset: usize, short: bool, out: &mut String) {
+    let n = t.shape()[axis];
+    let step: i64 = t.shape()[axis + 1..].iter().product();
+    out.push('[');
+    let mut i = 0;
+    while i < n {
+        if i > 0 {
+            out.push_str(if axis + 1 == t.shape().len() { ", " } else { ",\n" });
+            if axis + 1 < t.shape().len() {
+                out.push_str(&" ".repeat(axis + 1));
+            }
+        }
+        if short && i == EDGE && n > 2 * EDGE {
+            out.push('…');
+            i = n - EDGE;
+            continue;
+        }
+        let at = offset + (i * step) as usize;
+        if axis + 1 == t.shape().len() {
+            out.push_str(&number(t, at));
+        } else {
+            rows(t, axis + 1, at, short, out);
+        }
+        i += 1;
+    }
+    out.push(']');
+}

@@ -1,0 +1,43 @@
+//! Checking, and printing with types.
+
+use relax_base::Diagnostics;
+use relax_ir::{ExprId, FuncId, Module, Type, TypeId, VarId};
+
+pub use relax_infer::{Check, CheckKind, InferOptions, Typing};
+
+use crate::TypeSource;
+
+/// A typed module as what a printer reads.
+#[derive(Clone, Copy)]
+pub struct TypedModule<'a> {
+    /// The module.
+    pub module: &'a Module,
+    /// Its types.
+    pub typing: &'a Typing,
+}
+
+impl TypedModule<'_> {
+    fn known(&self, t: TypeId) -> Option<TypeId> {
+        (self.module.types[t] != Type::Error).then_some(t)
+    }
+}
+
+impl TypeSource for TypedModule<'_> {
+    fn expr(&self, id: ExprId) -> Option<TypeId> {
+        self.known(self.typing.exprs[id])
+    }
+    fn var(&self, id: VarId) -> Option<TypeId> {
+        self.known(self.typing.vars[id])
+    }
+    fn ret(&self, id: FuncId) -> Option<TypeId> {
+        match &self.module.types[self.typing.funcs[id]] {
+            Type::Func(f) => self.known(f.ret),
+            _ => None,
+        }
+    }
+}
+
+/// Finds the types of a module, with everything there is to say about them.
+pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
+    relax_infer::infer(module, options)
+}
