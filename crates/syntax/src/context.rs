@@ -39,6 +39,8 @@ pub(crate) struct Prepared {
     pub(crate) version: Option<Span>,
     pub(crate) metadata: Option<Span>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Where the expression of the file ends in a binding without anything after it.
+    pub(crate) open_end: Option<u32>,
     /// Whether there were more mistakes than are reported.
     pub(crate) unreported: bool,
 }
@@ -204,10 +206,11 @@ impl<'s> Pass<'s> {
         if matches!(t.tok, Tok::Def | Tok::Type | Tok::Extern) && self.frames.len() > 1 {
             self.close_all(Some(t));
         }
+        self.close_before(t);
         self.separate(i, &mut t);
         self.begin(i, t);
         match t.tok {
-            Tok::LParen | Tok::LSquare | Tok::LBrace | Tok::TLt => self.open(i, t),
+            Tok::LParen | Tok::LSquare | Tok::LBrace | Tok::TLt => self.open(t),
             Tok::RParen | Tok::RSquare | Tok::RBrace | Tok::TGt => {
                 self.close(i, t);
                 return i + 1;
@@ -304,6 +307,19 @@ impl<'s> Pass<'s> {
     fn finish(&mut self) {
         if self.frames.len() > 1 {
             self.close_all(None);
+        }
+        // The text ends in a binding without `;`: the parser says what is missing then.
+        let bound = self.frames[0].bound && self.item.is_none();
+        if let Some(last) = self.last()
+            && bound
+            && keywords::ends_operand(last.tok)
+        {
+            self.out.open_end = Some(last.end);
+            self.out.tokens.push(Token {
+                tok: Tok::Semi,
+                start: last.end,
+                end: last.end,
+            });
         }
         self.end_segment();
     }

@@ -80,6 +80,8 @@ struct Parser<'s> {
     builder: Builder<'s>,
     prepared: Prepared,
     diagnostics: Vec<Diagnostic>,
+    /// Where brackets are missing or too many: the parser has nothing to add to these statements.
+    bracket_errors: Vec<Span>,
     /// How many tokens may still be parsed again for the sake of further errors.
     budget: usize,
 }
@@ -87,12 +89,15 @@ struct Parser<'s> {
 impl<'s> Parser<'s> {
     fn new(file: &'s SourceFile, mut prepared: Prepared) -> Self {
         let diagnostics = std::mem::take(&mut prepared.diagnostics);
+        let brackets = diagnostics.iter().filter(|d| matches!(d.code, Code(105 | 106)));
+        let bracket_errors = brackets.map(Diagnostic::span).collect();
         let budget = 4_000_000 + prepared.tokens.len() * 8;
         Parser {
             file,
             builder: Builder::new(file),
             prepared,
             diagnostics,
+            bracket_errors,
             budget,
         }
     }
@@ -102,6 +107,15 @@ impl<'s> Parser<'s> {
         diagnostics.extend(lexed.diagnostics);
         diagnostics.extend(self.diagnostics);
         diagnostics.extend(std::mem::take(&mut self.builder.diagnostics));
+        if let Some(end) = self.prepared.open_end
+            && !diagnostics.has_errors()
+        {
+            let at = Span::new(end, end);
+            diagnostics.push(
+                Diagnostic::error(Code(119), at, "expected `;` and a result after this binding")
+                    .note("the value of a sequence of bindings is the expression after the last one"),
+            );
+        }
         diagnostics.sort();
         if self.prepared.unreported {
             diagnostics.push(Diagnostic::new(
@@ -188,7 +202,9 @@ impl<'s> Parser<'s> {
             first_error = false;
             let owned = tokens
                 .get_or_insert_with(|| self.prepared.tokens[segment.start..segment.end].to_vec());
-            if !recover::is_echo(owned, failure.at) {
+            let echo = recover::is_echo(owned, failure.at)
+                || recover::in_statement(owned, failure.at, &self.bracket_errors);
+            if !echo {
                 let d = message::explain(self.file, owned, failure.at, &failure.expected);
                 self.diagnostics.push(d);
             }

@@ -29,7 +29,7 @@ fn text(tok: Tok) -> &'static str {
 }
 
 impl Pass<'_> {
-    pub(super) fn open(&mut self, _i: usize, t: Token) {
+    pub(super) fn open(&mut self, t: Token) {
         let last = self.last().map(|t| t.tok);
         let before = self.out.tokens.iter().rev().nth(1).map(|t| t.tok);
         let f = *self.top();
@@ -99,6 +99,66 @@ impl Pass<'_> {
         self.pop(t);
     }
 
+    /// Closes brackets that the token `t` cannot stand in.
+    pub(super) fn close_before(&mut self, t: Token) {
+        if !matches!(t.tok, Tok::Arrow | Tok::LBrace | Tok::Eq) {
+            return;
+        }
+        let Some(last) = self.last() else { return };
+        if !ends_operand(last.tok) && last.tok != Tok::TGt {
+            return;
+        }
+        let depth = match t.tok {
+            Tok::Arrow => self.arrow_closes(),
+            _ => self.inner_brackets(),
+        };
+        let Some(depth) = depth else { return };
+        let unclosed: Vec<Token> = self.frames[depth..].iter().map(|f| f.opener).collect();
+        self.unclosed(&unclosed, Some(t));
+        while self.frames.len() > depth {
+            self.insert_closer();
+        }
+    }
+
+    /// The outermost square or angle bracket inside the innermost braces or parameters: neither
+    /// `{` nor `=` can stand in these.
+    fn inner_brackets(&self) -> Option<usize> {
+        let inner = |f: &Frame| {
+            matches!(
+                f.kind,
+                FrameKind::Square | FrameKind::Angle | FrameKind::Parens | FrameKind::Args
+            )
+        };
+        let from = self.frames.iter().rposition(|f| !inner(f))? + 1;
+        let square = |f: &Frame| matches!(f.kind, FrameKind::Square | FrameKind::Angle);
+        // Only a bracket that everything further in belongs to: no closure or block between.
+        let depth = self.frames[from..].iter().rposition(square)? + from;
+        let first = self.frames[from..=depth].iter().position(square)? + from;
+        Some(first)
+    }
+
+    /// An arrow in a list of parameters, where no function type is open, shows that the list was
+    /// not closed.
+    fn arrow_closes(&self) -> Option<usize> {
+        let depth = self.frames.iter().rposition(|f| f.kind == FrameKind::Params)?;
+        if self.frames[depth..].iter().any(|f| f.opener.tok == Tok::LBrace) {
+            return None;
+        }
+        let mut types = 0isize;
+        for t in self.out.tokens.iter().rev().take(HORIZON) {
+            if *t == self.frames[depth].opener {
+                break;
+            }
+            match t.tok {
+                Tok::Fn => types += 1,
+                Tok::Arrow => types -= 1,
+                _ => {}
+            }
+        }
+        // The list itself may belong to a function type: its own arrow comes after `)`.
+        (types <= 0).then_some(depth)
+    }
+
     /// Pops the frame that `t` closes.
     fn pop(&mut self, t: Token) {
         self.frames.pop();
@@ -144,7 +204,7 @@ impl Pass<'_> {
         let awaited = self
             .last()
             .is_none_or(|l| !ends_operand(l.tok) && l.tok != Tok::Semi);
-        if awaited && self.frames.len() > 1 {
+        if awaited && (self.frames.len() > 1 || self.item.is_some()) {
             self.begin(
                 usize::MAX,
                 Token {

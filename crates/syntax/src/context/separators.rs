@@ -23,10 +23,32 @@ impl Pass<'_> {
             t.tok = Tok::Global;
             return;
         }
+        if t.tok == Tok::LParen
+            && last.tok == Tok::Name
+            && matches!(self.text(last), "Tensor" | "Shape" | "Buffer")
+            && self.lacks_opener(i, Tok::RSquare)
+        {
+            self.insert(Tok::LSquare, "[", "after this type", last);
+            if let Some(opener) = self.out.tokens.pop() {
+                self.open(opener);
+            }
+            return;
+        }
         if !ends_operand(last.tok) || !starts_operand(t.tok) {
             return;
         }
         let f = *self.top();
+        let header = f.kind == FrameKind::Top && f.pending == Pending::Fn;
+        if matches!(f.kind, FrameKind::Top | FrameKind::Block)
+            && (last.tok == Tok::Name || last.tok == Tok::Global && (header || self.item.is_none() || f.kind == FrameKind::Block))
+            && self.lacks_opener(i, Tok::RParen)
+        {
+            self.insert(Tok::LParen, "(", "after this name", last);
+            if let Some(opener) = self.out.tokens.pop() {
+                self.open(opener);
+            }
+            return;
+        }
         match f.kind {
             FrameKind::Top if self.item.is_some() => self.missing_body(f, last),
             FrameKind::Top | FrameKind::Block => self.missing_semicolon(i, f, last, *t),
@@ -115,7 +137,7 @@ impl Pass<'_> {
             end: at.start,
         };
         self.top().pending = Pending::None;
-        self.open(usize::MAX, opener);
+        self.open(opener);
     }
 
     fn missing_semicolon(&mut self, i: usize, f: Frame, last: Token, t: Token) {
@@ -173,6 +195,21 @@ impl Pass<'_> {
         f.first = None;
         f.bound = false;
         f.pending = Pending::None;
+    }
+
+    /// Whether the first closing bracket without its opening one is `closer`, in this statement.
+    fn lacks_opener(&self, i: usize, closer: Tok) -> bool {
+        let mut depth = 0usize;
+        for t in self.input.iter().skip(i).take(super::keywords::HORIZON) {
+            match t.tok {
+                Tok::LParen | Tok::LSquare => depth += 1,
+                Tok::RParen | Tok::RSquare if depth == 0 => return t.tok == closer,
+                Tok::RParen | Tok::RSquare => depth -= 1,
+                Tok::Semi | Tok::LBrace | Tok::RBrace | Tok::Let | Tok::Def => return false,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Whether a statement begins with the token at `i`.

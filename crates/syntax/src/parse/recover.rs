@@ -4,13 +4,32 @@
 //! Invariant: every cut makes the list of tokens shorter or puts an error token where none was,
 //! and the error token is widened when the parser does not take it, so this ends.
 
+use relax_base::Span;
+
 use crate::lex::Token;
 use crate::token::Tok;
 
 /// Whether an error at `at` is only the echo of one that was reported.
 pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     let error = |i: usize| tokens.get(i).is_some_and(|t| t.tok == Tok::Error);
-    error(at) || at > 0 && error(at - 1)
+    // Brackets that were put in are reported already.
+    let put_in = |i: usize| {
+        tokens
+            .get(i)
+            .is_some_and(|t| t.start == t.end && (closes(t.tok) || opens(t.tok)))
+    };
+    error(at) || put_in(at) || at > 0 && (error(at - 1) || put_in(at - 1))
+}
+
+/// Whether one of `places` lies in the statement around `at`.
+pub(super) fn in_statement(tokens: &[Token], at: usize, places: &[Span]) -> bool {
+    let boundary = |t: &Token| matches!(t.tok, Tok::Semi | Tok::LBrace | Tok::RBrace);
+    let at = at.min(tokens.len());
+    let from = tokens[..at].iter().rposition(boundary);
+    let from = from.map_or(0, |i| tokens[i].end);
+    let to = tokens[at..].iter().find(|t| boundary(t));
+    let to = to.map_or(u32::MAX, |t| t.start);
+    places.iter().any(|s| from <= s.start && s.start <= to)
 }
 
 fn opens(t: Tok) -> bool {
