@@ -7,7 +7,6 @@ mod broadcast_to;
 mod cast;
 mod create;
 mod dyn_image;
-mod debug;
 mod einsum;
 mod elementwise;
 mod extent_rules;
@@ -69,7 +68,6 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     cast::OPS,
     create::OPS,
     dyn_image::OPS,
-    debug::OPS,
     einsum::OPS,
     elementwise::OPS,
     fixed_point::OPS,

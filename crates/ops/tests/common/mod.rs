@@ -1,5 +1,7 @@
 //! Runs an operator's computation by its registry entry.
 
+#![allow(dead_code)] // Each test file uses its part.
+
 use relax_ir::{AttrValue, Attrs};
 use relax_ops::{Default, OpDef, Te, TensorInfo, registry};
 use relax_tensor::{DType, Tensor};
