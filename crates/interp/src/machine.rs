@@ -1,0 +1,724 @@
+//! The machine: frames on a list of its own, so that recursion of a program never is recursion
+//! of the evaluator.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use relax_base::{Diagnostic, Span};
+use relax_infer::CheckKind;
+use relax_ir::{Attrs, Expr, ExprId, FuncId, GlobalId, GlobalKind, OpId, Shape, Type};
+use relax_loops::execute_for;
+use relax_ops::{Treatment, registry};
+use relax_sym::Dim;
+use relax_tensor::Tensor;
+
+use crate::code::{Code, Ins, Slot, Src};
+use crate::plan::{self, Plan, Request};
+use crate::types::{Dims, Misfit, eval, match_dims, match_type};
+use crate::value::{Closure, Node, Value};
+use crate::{Interp, codes, compile};
+
+/// Values of all frames together: 2 GiB of them.
+const MOST_VALUES: usize = 1 << 27;
+
+/// Errors are large, results are many.
+pub(crate) type Result<T> = std::result::Result<T, Box<Diagnostic>>;
+
+struct Frame {
+    code: Rc<Code>,
+    pc: usize,
+    base: usize,
+    /// Where the caller wants the result.
+    dst: Slot,
+    dims: Dims,
+}
+
+/// What a run works on.
+struct Run {
+    frames: Vec<Frame>,
+    values: Vec<Value>,
+}
+
+/// What an operator call's program depends on: the call, the operator, forms and dimensions.
+pub(crate) type PlanKey = (ExprId, OpId, Vec<i64>);
+
+impl Interp<'_> {
+    /// The code of a function that is not a closure.
+    fn code_of(&mut self, func: FuncId) -> Rc<Code> {
+        if let Some(&at) = self.funcs.get(&func) {
+            return self.codes[at].clone();
+        }
+        let at = self.codes.len();
+        self.codes
+            .extend(compile::compile(self.m, self.typing, func, at));
+        self.funcs.insert(func, at);
+        self.codes[at].clone()
+    }
+
+    fn span(&self, e: ExprId) -> Span {
+        self.m.spans[e]
+    }
+    fn error<T>(&self, code: relax_base::Code, e: ExprId, text: impl Into<String>) -> Result<T> {
+        Err(Box::new(Diagnostic::error(code, self.span(e), text)))
+    }
+
+    fn misfit<T>(&self, span: Span, what: &str, misfit: Misfit) -> Result<T> {
+        Err(Box::new(match misfit {
+            Misfit::Dim(axis, found, wanted, dim) => {
+                let shown = self.m.show_dim(&dim);
+                let text = if dim.as_const().is_some() {
+                    format!("{what} has {found} in dimension {axis}, where {wanted} is expected")
+                } else {
+                    format!(
+                        "{what} has {found} in dimension {axis}, where {shown} is expected, which is {wanted} here"
+                    )
+                };
+                Diagnostic::error(codes::DIMENSION, span, text)
+            }
+            Misfit::Other(found, wanted) => {
+                let text = format!("{what} is {found}, where {wanted} is expected");
+                Diagnostic::error(codes::TYPE, span, text)
+            }
+        }))
+    }
+
+    /// Calls a global function on checked arguments.
+    pub(crate) fn start(&mut self, entry: GlobalId, args: Vec<Value>) -> Result<Value> {
+        let global = &self.m.globals[entry];
+        let GlobalKind::Func(func) = global.kind else {
+            let text = format!("@{} is a tensor program, not a function", global.name);
+            return Err(Box::new(Diagnostic::error(
+                codes::ARGUMENTS,
+                global.span,
+                text,
+            )));
+        };
+        let params = &self.m.funcs[func].params;
+        if params.len() != args.len() {
+            let text = format!(
+                "@{} takes {} arguments, got {}",
+                global.name,
+                params.len(),
+                args.len()
+            );
+            return Err(Box::new(Diagnostic::error(
+                codes::ARGUMENTS,
+                global.span,
+                text,
+            )));
+        }
+        let mut dims = Dims::new();
+        for (p, value) in params.iter().zip(&args) {
+            if let Err(e) = match_type(self.m, &mut dims, value, self.typing.vars[*p]) {
+                let what = format!("argument %{} of @{}", self.m.vars[*p].name, global.name);
+                return self.misfit(self.m.vars[*p].span, &what, e);
+            }
+        }
+        let code = self.code_of(func);
+        let mut run = Run {
+            frames: Vec::new(),
+            values: Vec::new(),
+        };
+        self.enter(&mut run, code, args, None, 0, Span::NONE)?;
+        self.go(&mut run)
+    }
+
+    /// A new frame.
+    fn enter(
+        &mut self,
+        run: &mut Run,
+        code: Rc<Code>,
+        args: Vec<Value>,
+        closure: Option<&Rc<Node>>,
+        dst: Slot,
+        at: Span,
+    ) -> Result<()> {
+        let base = run.values.len();
+        if base + code.slots as usize > MOST_VALUES {
+            let text = "the recursion is too deep for the evaluator's memory";
+            return Err(Box::new(Diagnostic::error(codes::DEPTH, at, text)));
+        }
+        if args.len() != code.params as usize {
+            let text = format!(
+                "a function of {} parameters is called with {}",
+                code.params,
+                args.len()
+            );
+            return Err(Box::new(Diagnostic::error(codes::TYPE, at, text)));
+        }
+        let mut dims = Dims::new();
+        let captured = closure.and_then(|n| match &**n {
+            Node::Closure(c) => Some(c),
+            _ => None,
+        });
+        if let Some(c) = captured {
+            dims.clone_from(&c.dims);
+        }
+        for (i, ty) in &code.dims {
+            if let Err(e) = match_type(self.m, &mut dims, &args[*i as usize], *ty) {
+                let param = self.m.funcs[code.func].params[*i as usize];
+                let what = format!("the argument for %{}", self.m.vars[param].name);
+                return self.misfit(
+                    if at.is_none() {
+                        self.m.vars[param].span
+                    } else {
+                        at
+                    },
+                    &what,
+                    e,
+                );
+            }
+        }
+        run.values.extend(args);
+        run.values
+            .resize(base + code.slots as usize, self.unit.clone());
+        if let (Some(own), Some(n)) = (code.own, closure) {
+            run.values[base + own as usize] = Value::Node(n.clone());
+        }
+        if let Some(c) = captured {
+            for (slot, v) in code.captures.iter().zip(&c.captured) {
+                run.values[base + *slot as usize] = v.clone();
+            }
+        }
+        run.frames.push(Frame {
+            code,
+            pc: 0,
+            base,
+            dst,
+            dims,
+        });
+        Ok(())
+    }
+
+    fn read(&mut self, run: &Run, base: usize, src: Src) -> Value {
+        match src {
+            Src::Slot(s) => run.values[base + s as usize].clone(),
+            Src::Const(c) => {
+                let m = self.m;
+                self.consts
+                    .entry(c)
+                    .or_insert_with(|| m.consts[c].clone().into())
+                    .clone()
+            }
+            Src::Global(g) => Value::Global(g),
+            Src::Op(op) => Value::Op(op),
+            Src::Ctor(c) => Value::Ctor(c),
+            Src::Extern(name) => Value::Extern(name),
+        }
+    }
+    fn read_all(&mut self, run: &Run, base: usize, srcs: &[Src]) -> Vec<Value> {
+        srcs.iter().map(|s| self.read(run, base, *s)).collect()
+    }
+
+    /// Runs until the last frame returns.
+    fn go(&mut self, run: &mut Run) -> Result<Value> {
+        loop {
+            let frame = run
+                .frames
+                .last_mut()
+                .expect("the last return leaves the loop");
+            let (code, base, pc) = (frame.code.clone(), frame.base, frame.pc);
+            frame.pc += 1;
+            let slot = |s: &Slot| base + *s as usize;
+            match &code.ins[pc] {
+                Ins::Move(d, src) => run.values[slot(d)] = self.read(run, base, *src),
+                Ins::Tuple(d, srcs) => {
+                    run.values[slot(d)] = Value::tuple(self.read_all(run, base, srcs))
+                }
+                Ins::Construct(d, c, srcs) => {
+                    let fields = self.read_all(run, base, srcs);
+                    run.values[slot(d)] = Value::Node(Rc::new(Node::Adt(*c, fields)));
+                }
+                Ins::Field(d, src, index) => {
+                    let value = self.read(run, base, *src);
+                    let field = value.fields().and_then(|f| f.get(*index as usize)).cloned();
+                    run.values[slot(d)] = match field {
+                        Some(f) => f,
+                        None => {
+                            return self
+                                .broken(&code, format!("{} has no field {index}", value.kind()));
+                        }
+                    };
+                }
+                Ins::Closure(d, child, srcs) => {
+                    let captured = self.read_all(run, base, srcs);
+                    let dims = run
+                        .frames
+                        .last()
+                        .map(|f| f.dims.clone())
+                        .unwrap_or_default();
+                    run.values[slot(d)] = Value::Node(Rc::new(Node::Closure(Closure {
+                        code: self.codes[*child].clone(),
+                        captured,
+                        dims,
+                    })));
+                }
+                Ins::Call {
+                    dst,
+                    at,
+                    callee,
+                    args,
+                    tail,
+                } => {
+                    let callee = self.read(run, base, *callee);
+                    let args = self.read_all(run, base, args);
+                    if let Some(value) = self.call(run, *at, callee, args, *dst, *tail)?
+                        && let Some(result) = Self::give(run, base, *dst, value, *tail)
+                    {
+                        return Ok(result);
+                    }
+                }
+                Ins::Branch(src, otherwise) => {
+                    let cond = self.read(run, base, *src);
+                    let holds = match cond.as_tensor() {
+                        Some(t) if t.len() == 1 => t.get_i64(0) != 0,
+                        _ => return self.broken(&code, "a condition is no scalar".into()),
+                    };
+                    if !holds && let Some(f) = run.frames.last_mut() {
+                        f.pc = *otherwise;
+                    }
+                }
+                Ins::Jump(to) => {
+                    if let Some(f) = run.frames.last_mut() {
+                        f.pc = *to;
+                    }
+                }
+                Ins::IfCtor(src, ctor, otherwise) => {
+                    let value = self.read(run, base, *src);
+                    if value.ctor() != Some(*ctor)
+                        && let Some(f) = run.frames.last_mut()
+                    {
+                        f.pc = *otherwise;
+                    }
+                }
+                Ins::NoMatch(e, src) => {
+                    let value = self.read(run, base, *src);
+                    let what = match value.ctor() {
+                        Some(c) => format!("a value made by {}", self.m.ctors[c].name),
+                        None => value.kind().into(),
+                    };
+                    return self.error(
+                        codes::NO_MATCH,
+                        *e,
+                        format!("no clause of this match fits {what}"),
+                    );
+                }
+                Ins::RefNew(d, src) => {
+                    let value = self.read(run, base, *src);
+                    run.values[slot(d)] = Value::Node(Rc::new(Node::Ref(RefCell::new(value))));
+                }
+                Ins::RefRead(d, src) => {
+                    let cell = self.read(run, base, *src);
+                    run.values[slot(d)] = match &cell {
+                        Value::Node(n) => match &**n {
+                            Node::Ref(c) => c.borrow().clone(),
+                            _ => return self.broken(&code, "a read of no reference".into()),
+                        },
+                        _ => return self.broken(&code, "a read of no reference".into()),
+                    };
+                }
+                Ins::RefWrite(d, cell, src) => {
+                    let value = self.read(run, base, *src);
+                    let cell = self.read(run, base, *cell);
+                    match &cell {
+                        Value::Node(n) => match &**n {
+                            // The old value is dropped after the borrow has ended.
+                            Node::Ref(c) => drop(c.replace(value)),
+                            _ => return self.broken(&code, "a write to no reference".into()),
+                        },
+                        _ => return self.broken(&code, "a write to no reference".into()),
+                    }
+                    run.values[slot(d)] = self.unit.clone();
+                }
+                Ins::Shape(d, e) => {
+                    let Expr::Shape(dims) = &self.m.exprs[*e] else {
+                        unreachable!("made from a shape")
+                    };
+                    let frame = run.frames.last().expect("running");
+                    let mut shape = Vec::with_capacity(dims.len());
+                    for dim in dims {
+                        shape.push(self.dim(&frame.dims, *e, dim)?);
+                    }
+                    run.values[slot(d)] = Value::Shape(shape.into());
+                }
+                Ins::Match(e, src) => {
+                    let value = self.read(run, base, *src);
+                    let dims = &mut run.frames.last_mut().expect("running").dims;
+                    self.match_value(*e, &value, dims)?;
+                }
+                Ins::Check(e, src) => {
+                    let value = self.read(run, base, *src);
+                    let dims = &mut run.frames.last_mut().expect("running").dims;
+                    self.check(*e, &value, dims)?;
+                }
+                Ins::Broken(e) => {
+                    return self.error(codes::BROKEN, *e, "this part of the program has an error");
+                }
+                Ins::Ret(src) => {
+                    let value = self.read(run, base, *src);
+                    if let Some(result) = Self::give(run, base, 0, value, true) {
+                        return Ok(result);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A value for a slot of the running frame, or for its caller; the last caller's is returned.
+    fn give(run: &mut Run, base: usize, dst: Slot, value: Value, ret: bool) -> Option<Value> {
+        if !ret {
+            run.values[base + dst as usize] = value;
+            return None;
+        }
+        let frame = run.frames.pop()?;
+        run.values.truncate(frame.base);
+        match run.frames.last() {
+            Some(caller) => {
+                run.values[caller.base + frame.dst as usize] = value;
+                None
+            }
+            None => Some(value),
+        }
+    }
+
+    /// Something that inference makes impossible.
+    fn broken<T>(&self, code: &Code, text: String) -> Result<T> {
+        let span = self.m.funcs[code.func].span;
+        Err(Box::new(Diagnostic::error(codes::TYPE, span, text)))
+    }
+
+    fn dim(&self, dims: &Dims, e: ExprId, dim: &Dim) -> Result<i64> {
+        match eval(dims, dim) {
+            Some(v) => Ok(v),
+            None => {
+                let shown = self.m.show_dim(dim);
+                self.error(
+                    codes::UNBOUND,
+                    e,
+                    format!("the dimension `{shown}` has no value here"),
+                )
+            }
+        }
+    }
+
+    fn match_value(&self, e: ExprId, value: &Value, dims: &mut Dims) -> Result<()> {
+        let result = match &self.m.exprs[e] {
+            Expr::MatchCast { ty, .. } => match_type(self.m, dims, value, *ty),
+            Expr::MatchShape { dims: wanted, .. } => match value {
+                Value::Tensor(t) => match_dims(dims, t.shape(), wanted),
+                Value::Shape(s) => match_dims(dims, s, wanted),
+                _ => Err(Misfit::Other(
+                    value.kind().into(),
+                    "a tensor or a shape".into(),
+                )),
+            },
+            _ => Ok(()),
+        };
+        result.or_else(|m| self.misfit(self.span(e), "the value", m))
+    }
+
+    fn check(&self, e: ExprId, value: &Value, dims: &mut Dims) -> Result<()> {
+        for check in self.typing.checks_of(e) {
+            match &check.kind {
+                CheckKind::Equal(a, b) | CheckKind::Broadcast(a, b) => {
+                    let (Some(x), Some(y)) = (eval(dims, a), eval(dims, b)) else {
+                        // An extent that only the value has; its program checks it.
+                        continue;
+                    };
+                    let one = matches!(check.kind, CheckKind::Broadcast(..)) && (x == 1 || y == 1);
+                    if x != y && !one {
+                        let (a, b) = (self.m.show_dim(a), self.m.show_dim(b));
+                        let text = format!("`{a}` is {x} and `{b}` is {y}, but they must be equal");
+                        return self.error(codes::DIMENSION, e, text);
+                    }
+                }
+                CheckKind::HasType(ty) => {
+                    let looked_at = matches!(self.m.exprs[e], Expr::MatchCast { .. });
+                    if !looked_at && let Err(misfit) = match_type(self.m, dims, value, *ty) {
+                        return self.misfit(self.span(e), "the value", misfit);
+                    }
+                }
+                CheckKind::HasShape(ty) => {
+                    let (Type::Shape(Shape::Dims(wanted)), found) = (
+                        &self.m.types[*ty],
+                        match value {
+                            Value::Tensor(t) => t.shape(),
+                            Value::Shape(s) => &s[..],
+                            _ => continue,
+                        },
+                    ) else {
+                        continue;
+                    };
+                    if let Err(misfit) = match_dims(dims, found, wanted) {
+                        return self.misfit(self.span(e), "the value", misfit);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A call: the value, or `None` when a frame was entered for it.
+    fn call(
+        &mut self,
+        run: &mut Run,
+        at: ExprId,
+        callee: Value,
+        args: Vec<Value>,
+        dst: Slot,
+        tail: bool,
+    ) -> Result<Option<Value>> {
+        match &callee {
+            Value::Node(n) => {
+                let Node::Closure(c) = &**n else {
+                    return self.error(codes::TYPE, at, format!("{} is called", callee.kind()));
+                };
+                let code = c.code.clone();
+                self.jump(run, code, args, Some(n), dst, tail, at)?;
+                Ok(None)
+            }
+            Value::Global(g) => match self.m.globals[*g].kind {
+                GlobalKind::Func(f) => {
+                    let code = self.code_of(f);
+                    self.jump(run, code, args, None, dst, tail, at)?;
+                    Ok(None)
+                }
+                GlobalKind::Prim(_) => self.error(
+                    codes::TYPE,
+                    at,
+                    "a tensor program is called directly (use `call_tir`)",
+                ),
+            },
+            Value::Ctor(c) => Ok(Some(Value::Node(Rc::new(Node::Adt(*c, args))))),
+            Value::Extern(name) => {
+                let before = args.clone();
+                let mut args = args;
+                let result = self.packed.call(name.as_str(), &mut args);
+                let result = result.or_else(|e| self.error(codes::PACKED, at, e))?;
+                // Whoever of this frame holds a tensor that was changed in place sees the change.
+                let base = run.frames.last().map_or(0, |f| f.base);
+                for (old, new) in before.iter().zip(&args) {
+                    let (Value::Tensor(old), Value::Tensor(new)) = (old, new) else {
+                        continue;
+                    };
+                    if Rc::ptr_eq(old, new) {
+                        continue;
+                    }
+                    for v in &mut run.values[base..] {
+                        if matches!(v, Value::Tensor(t) if Rc::ptr_eq(t, old)) {
+                            *v = Value::Tensor(new.clone());
+                        }
+                    }
+                }
+                Ok(Some(result))
+            }
+            Value::Op(op) => {
+                let dims = run
+                    .frames
+                    .last()
+                    .map(|f| f.dims.clone())
+                    .unwrap_or_default();
+                let treatment = registry().get(*op).map(|d| d.hooks.treatment);
+                Ok(Some(match treatment.unwrap_or_default() {
+                    Treatment::Computed => self.operator(at, *op, args, &dims)?,
+                    Treatment::CallTir => self.call_tir(at, args)?,
+                    Treatment::CallDpsPacked => self.call_dps(at, args)?,
+                }))
+            }
+            Value::Tensor(_) | Value::Shape(_) => {
+                self.error(codes::TYPE, at, format!("{} is called", callee.kind()))
+            }
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn jump(
+        &mut self,
+        run: &mut Run,
+        code: Rc<Code>,
+        args: Vec<Value>,
+        closure: Option<&Rc<Node>>,
+        mut dst: Slot,
+        tail: bool,
+        at: ExprId,
+    ) -> Result<()> {
+        if tail && let Some(frame) = run.frames.pop() {
+            run.values.truncate(frame.base);
+            dst = frame.dst;
+        }
+        let span = self.span(at);
+        self.enter(run, code, args, closure, dst, span)
+    }
+
+    fn attrs(&self, at: ExprId) -> &Attrs {
+        match self.m.exprs[at] {
+            Expr::Call { attrs, .. } => self.m.attrs(attrs),
+            _ => self.m.attrs(relax_ir::AttrsId::NONE),
+        }
+    }
+
+    /// The tensors of one argument: of a tensor, a shape, or a tuple of them.
+    fn tensors(&self, at: ExprId, value: &Value) -> Result<Vec<Tensor>> {
+        if let Value::Shape(s) = value {
+            return Ok(vec![plan::shape_tensor(s)]);
+        }
+        match value.flatten() {
+            Some(all) => Ok(all),
+            None => self.error(
+                codes::NO_COMPUTATION,
+                at,
+                format!(
+                    "an operator is given {}, which is not made of tensors",
+                    value.kind()
+                ),
+            ),
+        }
+    }
+
+    fn operator(&mut self, at: ExprId, op: OpId, args: Vec<Value>, dims: &Dims) -> Result<Value> {
+        let mut tensors = Vec::with_capacity(args.len());
+        for a in &args {
+            tensors.push(self.tensors(at, a)?);
+        }
+        let mut key: Vec<i64> = Vec::new();
+        for all in &tensors {
+            key.push(-1 - all.len() as i64);
+            for t in all {
+                let d = t.dtype();
+                key.push(
+                    i64::from(d.code as u8) << 32
+                        | i64::from(d.bits) << 16
+                        | t.shape().len() as i64,
+                );
+                key.extend(t.shape());
+            }
+        }
+        let attrs = plan::concrete(self.attrs(at), dims);
+        if attrs.is_some() || !dims.is_empty() {
+            key.extend(dims.iter().map(|d| d.1));
+        }
+        let key = (at, op, key);
+        let plan = match self.plans.get(&key) {
+            Some(plan) => plan.clone(),
+            None => {
+                let consts = self.constants(at, args.len());
+                let request = Request {
+                    m: self.m,
+                    typing: self.typing,
+                    at,
+                    op,
+                    attrs: attrs.as_ref().unwrap_or_else(|| self.attrs(at)),
+                    args: &args,
+                    tensors: &tensors,
+                    consts: &consts,
+                    dims,
+                    span: self.span(at),
+                };
+                let plan: Rc<Plan> = Rc::new(plan::plan(&request)?);
+                self.plans.insert(key, plan.clone());
+                plan
+            }
+        };
+        let inputs: Vec<Tensor> = tensors.into_iter().flatten().collect();
+        let outs = execute_for(&plan.program, &inputs, plan.outs.as_deref())
+            .map_err(|e| Box::new(e.diagnostic(self.span(at))))?;
+        Ok(plan::build(&plan.form, outs))
+    }
+
+    /// Which arguments of a call are constants in the text.
+    fn constants(&self, at: ExprId, n: usize) -> Vec<bool> {
+        match &self.m.exprs[at] {
+            Expr::Call { args, .. } if args.len() == n => (self.m.list(*args).iter())
+                .map(|a| matches!(self.m.exprs[*a], Expr::Const(_)))
+                .collect(),
+            _ => vec![false; n],
+        }
+    }
+
+    /// The shapes of `call_tir`'s third argument, and whether there are several.
+    fn wanted(&self, at: ExprId, value: &Value) -> Result<(Vec<Vec<i64>>, bool)> {
+        let shape = |v: &Value| match v {
+            Value::Shape(s) => Some(s.to_vec()),
+            _ => None,
+        };
+        let all = match value.fields() {
+            Some(fields) => fields
+                .iter()
+                .map(shape)
+                .collect::<Option<Vec<_>>>()
+                .map(|s| (s, true)),
+            None => shape(value).map(|s| (vec![s], false)),
+        };
+        match all {
+            Some(found) => Ok(found),
+            None => self.error(codes::TYPE, at, "the output shape is no shape value"),
+        }
+    }
+
+    fn results(&self, outs: Vec<Tensor>, several: bool) -> Value {
+        let mut values: Vec<Value> = outs.into_iter().map(Value::from).collect();
+        match values.pop() {
+            Some(one) if !several => one,
+            last => {
+                values.extend(last);
+                Value::tuple(values)
+            }
+        }
+    }
+
+    fn call_tir(&mut self, at: ExprId, args: Vec<Value>) -> Result<Value> {
+        let [Value::Global(g), inputs, shape] = &args[..] else {
+            return self.error(
+                codes::TYPE,
+                at,
+                "this form of call needs a tensor program, inputs and a shape",
+            );
+        };
+        let m = self.m;
+        let GlobalKind::Prim(program) = &m.globals[*g].kind else {
+            return self.error(
+                codes::TYPE,
+                at,
+                format!("@{} is no tensor program", m.globals[*g].name),
+            );
+        };
+        let inputs = self.tensors(at, inputs)?;
+        let (shapes, several) = self.wanted(at, shape)?;
+        let outs = execute_for(program, &inputs, Some(&shapes))
+            .map_err(|e| Box::new(e.diagnostic(self.span(at))))?;
+        Ok(self.results(outs, several))
+    }
+
+    fn call_dps(&mut self, at: ExprId, args: Vec<Value>) -> Result<Value> {
+        let [Value::Extern(name), inputs, shape] = &args[..] else {
+            return self.error(
+                codes::TYPE,
+                at,
+                "this form of call needs a name, inputs and a shape",
+            );
+        };
+        let inputs = self.tensors(at, inputs)?;
+        let (shapes, several) = self.wanted(at, shape)?;
+        let Some(dtypes) = plan::dtypes(self.attrs(at), shapes.len()) else {
+            return self.error(
+                codes::TYPE,
+                at,
+                "`dtype` gives no element type for each output",
+            );
+        };
+        let mut outs = Vec::new();
+        for (s, d) in shapes.iter().zip(dtypes) {
+            if Tensor::byte_len(d, s).is_none() {
+                return self.error(
+                    codes::DIMENSION,
+                    at,
+                    format!("there is no tensor of shape {s:?}"),
+                );
+            }
+            outs.push(Tensor::zeros(d, s));
+        }
+        let result = self.packed.call_dps(name.as_str(), &inputs, &mut outs);
+        result.or_else(|e| self.error(codes::PACKED, at, e))?;
+        Ok(self.results(outs, several))
+    }
+}

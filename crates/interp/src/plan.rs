@@ -1,0 +1,358 @@
+//! Operator calls as tensor programs, kept by the forms of their arguments.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Span};
+use relax_infer::{InferOptions, Typing};
+use relax_ir::{
+    AttrValue, Attrs, DTy, Expr, ExprId, Function, GlobalKind, Module, OpId, Shape, Type,
+    TypeArena, TypeId, VarStyle,
+};
+use relax_loops::{Ex, ExKind, Program, Stage, map_stmts, substitute};
+use relax_ops::{Te, TensorInfo, registry};
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
+
+use crate::codes;
+use crate::types::{Dims, eval};
+use crate::value::Value;
+
+/// Constant arguments larger than this many elements are not looked at by computations.
+const CONST_LIMIT: usize = 4096;
+
+/// How a value is built from tensors, in postfix order.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Step {
+    /// The next tensor.
+    Tensor,
+    /// A tuple of the last so many.
+    Tuple(usize),
+}
+
+/// What runs for a call of an operator.
+pub(crate) struct Plan {
+    pub program: Arc<Program>,
+    pub form: Vec<Step>,
+    /// The outputs' shapes, where they bind dimensions of the program.
+    pub outs: Option<Vec<Vec<i64>>>,
+}
+
+/// The value that the tensors make up.
+pub(crate) fn build(form: &[Step], tensors: Vec<Tensor>) -> Value {
+    let mut tensors = tensors.into_iter();
+    let mut stack: Vec<Value> = Vec::new();
+    for step in form {
+        match step {
+            Step::Tensor => stack.extend(tensors.next().map(Value::from)),
+            Step::Tuple(n) => {
+                let fields = stack.split_off(stack.len().saturating_sub(*n));
+                stack.push(Value::tuple(fields));
+            }
+        }
+    }
+    stack.pop().unwrap_or_else(|| Value::tuple(vec![]))
+}
+
+/// The tensors of a type and how they make it up; `None` when a part is no tensor of known rank
+/// and element type.
+fn form_of(types: &TypeArena, ty: TypeId, dims: &Dims) -> Option<(Vec<TensorInfo>, Vec<Step>)> {
+    let (mut infos, mut form) = (Vec::new(), Vec::new());
+    let mut work = vec![(ty, false)];
+    while let Some((ty, ready)) = work.pop() {
+        match &types[ty] {
+            Type::Tensor(t) => {
+                let (Shape::Dims(shape), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
+                    return None;
+                };
+                let shape = shape.iter().map(|d| eval(dims, d)).collect();
+                infos.push(TensorInfo { dtype, shape });
+                form.push(Step::Tensor);
+            }
+            Type::Tuple(fields) if ready => form.push(Step::Tuple(fields.len())),
+            Type::Tuple(fields) => {
+                work.push((ty, true));
+                work.extend(fields.iter().rev().map(|f| (*f, false)));
+            }
+            _ => return None,
+        }
+    }
+    Some((infos, form))
+}
+
+/// A call whose program is wanted.
+pub(crate) struct Request<'a> {
+    pub m: &'a Module,
+    pub typing: &'a Typing,
+    pub at: ExprId,
+    pub op: OpId,
+    pub attrs: &'a Attrs,
+    /// Arguments and the tensors of each.
+    pub args: &'a [Value],
+    pub tensors: &'a [Vec<Tensor>],
+    /// Which arguments are constants.
+    pub consts: &'a [bool],
+    pub dims: &'a Dims,
+    pub span: Span,
+}
+
+/// Attributes with the dimensions' values in the place of variables.
+pub(crate) fn concrete(attrs: &Attrs, dims: &Dims) -> Option<Attrs> {
+    fn value(v: &AttrValue, dims: &Dims, changed: &mut bool) -> AttrValue {
+        match v {
+            AttrValue::Dim(d) => match eval(dims, d) {
+                Some(n) => {
+                    *changed = true;
+                    AttrValue::Int(n)
+                }
+                None => v.clone(),
+            },
+            // Lists of dimensions are flat.
+            AttrValue::Array(items) if items.iter().any(|i| matches!(i, AttrValue::Dim(_))) => {
+                AttrValue::array(items.iter().map(|i| match i {
+                    AttrValue::Dim(_) => value(i, dims, changed),
+                    other => other.clone(),
+                }))
+            }
+            other => other.clone(),
+        }
+    }
+    let mut changed = false;
+    let new: Attrs = attrs
+        .iter()
+        .map(|(n, v)| (*n, value(v, dims, &mut changed)))
+        .collect();
+    changed.then_some(new)
+}
+
+pub(crate) fn plan(r: &Request<'_>) -> Result<Plan, Diagnostic> {
+    let typed = form_of(&r.m.types, r.typing.exprs[r.at], r.dims);
+    let (outs, form) = match typed {
+        Some(found) => found,
+        None => infer_form(r)?,
+    };
+    let program = match r.m.user_op(r.op) {
+        Some(op) => user_program(r, op)?,
+        None => builtin_program(r, &outs)?,
+    };
+    let free = program.dims.iter().any(|d| {
+        let binds = |e: &Ex| matches!(e.kind(), ExKind::Var(v) if v == d);
+        !program
+            .inputs
+            .iter()
+            .any(|b| program.bufs[*b].shape.iter().any(binds))
+    });
+    let shapes = || {
+        outs.iter()
+            .map(|o| o.shape.iter().copied().collect())
+            .collect()
+    };
+    let outs = if free {
+        let all: Option<Vec<Vec<i64>>> = shapes();
+        Some(all.ok_or_else(|| {
+            let text = "the shape of this result is not known, and its computation needs it";
+            Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
+        })?)
+    } else {
+        None
+    };
+    if outs.is_none()
+        && form.iter().filter(|s| **s == Step::Tensor).count() != program.outputs.len()
+    {
+        let (n, wanted) = (program.outputs.len(), form.len());
+        let text = format!(
+            "the computation of `{}` gives {n} tensors, its type has {wanted}",
+            program.name
+        );
+        return Err(Diagnostic::error(codes::NO_COMPUTATION, r.span, text));
+    }
+    Ok(Plan {
+        program,
+        form,
+        outs,
+    })
+}
+
+fn builtin_program(r: &Request<'_>, outs: &[TensorInfo]) -> Result<Arc<Program>, Diagnostic> {
+    let Some(def) = registry().get(r.op) else {
+        return Err(Diagnostic::error(
+            codes::BROKEN,
+            r.span,
+            "a call of an unknown operator",
+        ));
+    };
+    let Some(compute) = def.compute else {
+        let text = format!("`{}` has no computation", def.name);
+        return Err(Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
+            .note("another pass has to replace it before the program is evaluated"));
+    };
+    let infos: Vec<Vec<TensorInfo>> = (r.tensors.iter())
+        .map(|all| {
+            all.iter()
+                .map(|t| TensorInfo {
+                    dtype: t.dtype(),
+                    shape: t.shape().iter().map(|d| Some(*d)).collect(),
+                })
+                .collect()
+        })
+        .collect();
+    let consts = (r.tensors.iter().zip(r.consts))
+        .map(|(all, constant)| match &all[..] {
+            [t] if *constant && t.len() <= CONST_LIMIT => Some(t.clone()),
+            _ => None,
+        })
+        .collect();
+    let mut te = Te::new(def.name, &infos, consts, r.attrs, outs);
+    compute(&mut te).map_err(|e| {
+        let text = format!("`{}`: {}", def.name, e.0);
+        Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
+    })?;
+    Ok(Arc::new(te.finish()))
+}
+
+/// The program of an `op` item, with its attributes' values.
+fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, Diagnostic> {
+    let Some(program) = &op.program else {
+        let text = format!("`{}` has no computation", op.name);
+        return Err(Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
+            .label(op.span, "defined here without `compute`"));
+    };
+    if op.attr_vars.is_empty() {
+        return Ok(program.clone());
+    }
+    let mut values = Vec::new();
+    for ((name, _, default), var) in op.attrs.iter().zip(&op.attr_vars) {
+        let dtype = program.vars[*var].dtype;
+        let value = r.attrs.get(name.as_str()).or(default.as_ref());
+        let ex = match value {
+            Some(AttrValue::Float(x)) => Ex::float(dtype, *x),
+            Some(v) if v.as_int().is_some() => Ex::int(dtype, v.as_int().unwrap_or(0)),
+            _ => {
+                let text = format!(
+                    "attribute `{name}` of `{}` has no number as its value",
+                    op.name
+                );
+                return Err(Diagnostic::error(codes::NO_COMPUTATION, r.span, text));
+            }
+        };
+        values.push((*var, ex));
+    }
+    let of = |v| values.iter().find(|x| x.0 == v).map(|x| x.1.clone());
+    let put = |e: &Ex| substitute(e, &of);
+    let mut p = (**program).clone();
+    for buffer in p.bufs.values_mut() {
+        buffer.shape.iter_mut().for_each(|e| *e = put(e));
+    }
+    for stage in &mut p.stages {
+        match stage {
+            Stage::Compute(c) => {
+                c.value = put(&c.value);
+                for (_, extent) in c.reduce.iter_mut().flat_map(|r| &mut r.axes) {
+                    *extent = put(extent);
+                }
+            }
+            Stage::Nest(body) => map_stmts(body, &mut |e| put(e)),
+        }
+    }
+    Ok(Arc::new(p))
+}
+
+/// What a call gives for just these arguments, where the types of the program leave it open: the
+/// operator's relation is asked, in a module of one call.
+fn infer_form(r: &Request<'_>) -> Result<(Vec<TensorInfo>, Vec<Step>), Diagnostic> {
+    let mut m = if r.op.user_index().is_some() {
+        r.m.clone()
+    } else {
+        Module::new()
+    };
+    let (mut args, mut params) = (Vec::new(), Vec::new());
+    for (k, value) in r.args.iter().enumerate() {
+        let constant = r.consts[k] && r.tensors[k].len() == 1;
+        if constant {
+            args.push(m.constant(r.tensors[k][0].clone(), r.span));
+        } else {
+            let ty = type_of(&mut m.types, value);
+            let (var, e) = m.fresh_var("x", Some(ty), VarStyle::Param);
+            params.push(var);
+            args.push(e);
+        }
+    }
+    let callee = m.add(Expr::Op(r.op), r.span);
+    let body = m.call_attrs(callee, &args, r.attrs.clone(), r.span);
+    let func = m.funcs.push(Function {
+        type_params: vec![],
+        dims: vec![],
+        params,
+        ret: None,
+        constraints: vec![],
+        body,
+        attrs: Attrs::new(),
+        span: r.span,
+    });
+    m.globals.push(relax_ir::Global {
+        name: relax_base::Symbol::new("\u{1}call"),
+        kind: GlobalKind::Func(func),
+        span: r.span,
+        prelude: false,
+    });
+    let (typing, diagnostics) = relax_infer::infer(&mut m, &InferOptions::default());
+    if let Some(d) = diagnostics.iter().find(|d| d.is_error()) {
+        return Err(d.clone());
+    }
+    form_of(&m.types, typing.exprs[body], &Dims::new()).ok_or_else(|| {
+        let ty = m.show_type(typing.exprs[body]);
+        let text = format!("the result of this call has type {ty}, which cannot be evaluated");
+        Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
+    })
+}
+
+/// The type of a value of tensors, tuples and shapes; anything else is `Object`.
+fn type_of(types: &mut TypeArena, value: &Value) -> TypeId {
+    fn leaf(types: &mut TypeArena, value: &Value) -> TypeId {
+        let dims = |s: &[i64]| s.iter().map(|d| Dim::from(*d)).collect::<Vec<_>>();
+        match value {
+            Value::Tensor(t) => types.tensor(dims(t.shape()), t.dtype()),
+            Value::Shape(s) => types.intern(Type::Shape(Shape::Dims(dims(s).into()))),
+            _ => types.intern(Type::Object),
+        }
+    }
+    let mut done: Vec<TypeId> = Vec::new();
+    let mut work = vec![(value, false)];
+    while let Some((v, ready)) = work.pop() {
+        match v.fields().filter(|_| v.ctor().is_none()) {
+            Some(fields) if ready => {
+                let parts = done.split_off(done.len() - fields.len());
+                done.push(types.tuple(parts));
+            }
+            Some(fields) => {
+                work.push((v, true));
+                work.extend(fields.iter().rev().map(|f| (f, false)));
+            }
+            None => done.push(leaf(types, v)),
+        }
+    }
+    done[0]
+}
+
+/// A tensor that holds a shape value's extents.
+pub(crate) fn shape_tensor(shape: &Rc<[i64]>) -> Tensor {
+    Tensor::from_slice(&[shape.len() as i64], shape)
+}
+
+/// The element types of `call_tir`'s `dtype` attribute, one per output.
+pub(crate) fn dtypes(attrs: &Attrs, n: usize) -> Option<Vec<DType>> {
+    let one = |v: &AttrValue| match v {
+        AttrValue::DType(d) => Some(*d),
+        AttrValue::Str(s) => s.parse().ok(),
+        _ => None,
+    };
+    let value = attrs.get("dtype")?;
+    let all: Vec<DType> = match value.as_array() {
+        Some(list) => list.iter().map(one).collect::<Option<_>>()?,
+        None => vec![one(value)?],
+    };
+    match all[..] {
+        [d] => Some(vec![d; n]),
+        _ => (all.len() == n).then_some(all),
+    }
+}
