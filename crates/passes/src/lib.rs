@@ -1,1 +1,24 @@
-//! placeholder
+//! Passes: what turns a module into a better or a simpler one, and the manager that runs them.
+//!
+//! A pass is a [`PassDef`] in a file of its own under `passes/`: a name, options, and a function over
+//! a [`PassCx`]. [`Pipeline::parse`] reads `'infer-type,fuse-ops{level=2}'`, [`run`] runs it.
+//! `docs/add-a-pass.md` shows how to add one, `docs/passes.md` what each does.
+//!
+//! Invariant: a pass keeps the module verified ([`relax_ir::Module::verify`]) and typed, and what the
+//! program computes.
+//! Invariant: nothing here names an operator; what passes ask of operators stands in
+//! [`relax_ops::Hooks`].
+
+pub mod codes;
+mod cx;
+mod manager;
+mod pass;
+mod passes;
+mod pipeline;
+mod registry;
+
+pub use cx::PassCx;
+pub use manager::{Config, Event, Observer, Outcome, Silent, run};
+pub use pass::{OptionDef, OptionType, OptionValue, Options, PassDef};
+pub use pipeline::{PassRun, Pipeline, Step};
+pub use registry::{all, find, named_pipelines};

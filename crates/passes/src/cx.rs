@@ -1,0 +1,111 @@
+//! What a pass is given.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Diagnostics, Span, Symbol};
+use relax_infer::{InferOptions, Typing};
+use relax_ir::{FuncId, GlobalKind, Module};
+
+use crate::{Options, codes};
+
+/// Which functions a module's globals stand for. Nodes are immutable and a changed function is a new
+/// one, so two equal states mean an unchanged program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct State(Vec<(Symbol, Option<FuncId>)>);
+
+impl State {
+    pub fn of(m: &Module) -> State {
+        let globals = m.globals.values().map(|g| match g.kind {
+            GlobalKind::Func(f) => (g.name, Some(f)),
+            GlobalKind::Prim(_) => (g.name, None),
+        });
+        State(globals.collect())
+    }
+}
+
+/// The module's types, as long as they are those of the module.
+#[derive(Debug, Default)]
+pub(crate) struct Analyses {
+    typing: Option<(State, Arc<Typing>)>,
+}
+
+impl Analyses {
+    /// The types, if they were found for the module as it is now.
+    pub fn known(&self, m: &Module) -> Option<Arc<Typing>> {
+        let (state, typing) = self.typing.as_ref()?;
+        (*state == State::of(m)).then(|| typing.clone())
+    }
+
+    /// The types; finds them when the module changed since. Warnings are dropped: they were said
+    /// when the text was checked.
+    pub fn typing(
+        &mut self,
+        m: &mut Module,
+        options: &InferOptions,
+    ) -> Result<Arc<Typing>, Diagnostics> {
+        if let Some(typing) = self.known(m) {
+            return Ok(typing);
+        }
+        let (typing, diagnostics) = relax_infer::infer(m, options);
+        if diagnostics.has_errors() {
+            return Err(diagnostics);
+        }
+        let typing = Arc::new(typing);
+        self.typing = Some((State::of(m), typing.clone()));
+        Ok(typing)
+    }
+
+    pub fn set(&mut self, m: &Module, typing: Arc<Typing>) {
+        self.typing = Some((State::of(m), typing));
+    }
+
+    pub fn forget(&mut self) {
+        self.typing = None;
+    }
+}
+
+/// One run of a pass over a module.
+pub struct PassCx<'a> {
+    /// The module. A changed function is a new [`relax_ir::Function`]
+    /// ([`Module::rewrite_globals`] and [`Module::set_global_body`] see to it): that is how the
+    /// manager learns of changes.
+    pub module: &'a mut Module,
+    /// The options, complete.
+    pub options: &'a Options,
+    /// Warnings and remarks. Errors are returned instead.
+    pub diagnostics: &'a mut Diagnostics,
+    pub(crate) analyses: &'a mut Analyses,
+    pub(crate) infer: &'a InferOptions,
+    pub(crate) counts: &'a mut BTreeMap<&'static str, u64>,
+}
+
+impl PassCx<'_> {
+    /// The types of the module as it is now: found on demand, kept until the module changes. Ids of
+    /// nodes that were made since have the error type; ask again after changing functions.
+    pub fn typing(&mut self) -> Result<Arc<Typing>, Diagnostics> {
+        self.analyses.typing(self.module, self.infer)
+    }
+
+    /// How strictly types are found.
+    pub fn infer_options(&self) -> InferOptions {
+        *self.infer
+    }
+
+    /// The types for printing become `typing`: for `infer-type`.
+    pub(crate) fn set_typing(&mut self, typing: Arc<Typing>) {
+        self.analyses.set(self.module, typing);
+    }
+
+    /// Counts what the pass did, for `--stats`: `cx.count("calls inlined", 1)`.
+    pub fn count(&mut self, what: &'static str, n: u64) {
+        *self.counts.entry(what).or_default() += n;
+    }
+
+    /// The error for a construct that the pass cannot treat.
+    pub fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostics {
+        let mut all = Diagnostics::new();
+        all.push(Diagnostic::error(codes::UNSUPPORTED, span, message));
+        all
+    }
+}

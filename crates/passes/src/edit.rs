@@ -1,0 +1,308 @@
+//! Rewriting with types at hand: new nodes get their types as they are made.
+
+use relax_base::{SideTable, Span};
+use relax_infer::Typing;
+use relax_ir::{
+    AttrValue, Attrs, ConstId, DTy, Expr, ExprId, Memo, Module, OpId, Type, TypeId, VarId, VarStyle,
+};
+use relax_ops::{OpDef, registry};
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
+use rustc_hash::FxHashMap;
+
+use crate::local::{Arg, call_type};
+
+/// A module under rewriting, with the types of its expressions, new ones included.
+pub struct Edit<'a> {
+    /// The module.
+    pub m: &'a mut Module,
+    types: SideTable<ExprId, TypeId>,
+    vars: SideTable<VarId, TypeId>,
+    error: TypeId,
+    ops: FxHashMap<&'static str, ExprId>,
+}
+
+/// A call to a built-in operator, taken apart.
+#[derive(Clone, Debug)]
+pub struct OpCall {
+    /// The operator.
+    pub op: OpId,
+    /// Its definition.
+    pub def: &'static OpDef,
+    /// The arguments.
+    pub args: Vec<ExprId>,
+    /// The attributes.
+    pub attrs: relax_ir::AttrsId,
+}
+
+impl<'a> Edit<'a> {
+    /// Starts from a typed module.
+    pub fn new(m: &'a mut Module, typing: &Typing) -> Edit<'a> {
+        let error = m.types.error();
+        Edit {
+            m,
+            types: typing.exprs.clone(),
+            vars: typing.vars.clone(),
+            error,
+            ops: FxHashMap::default(),
+        }
+    }
+
+    /// The type of an expression; the error type where it is not known.
+    pub fn ty(&self, e: ExprId) -> TypeId {
+        self.types[e]
+    }
+    /// The type of a variable.
+    pub fn var_ty(&self, v: VarId) -> TypeId {
+        self.vars[v]
+    }
+    /// Whether the type of an expression is known.
+    pub fn typed(&self, e: ExprId) -> bool {
+        self.types[e] != self.error
+    }
+    /// Says what the type of an expression is.
+    pub fn set_ty(&mut self, e: ExprId, ty: TypeId) {
+        self.types.set(e, ty);
+    }
+    /// The element type of a tensor expression.
+    pub fn dtype(&self, e: ExprId) -> Option<DType> {
+        self.m.types.as_tensor(self.types[e])?.dtype.known()
+    }
+    /// The dimensions of a tensor expression of known rank.
+    pub fn dims(&self, e: ExprId) -> Option<Vec<Dim>> {
+        let shape = &self.m.types.as_tensor(self.types[e])?.shape;
+        shape.dims().map(<[Dim]>::to_vec)
+    }
+    /// The extents of a tensor expression, when all are constants.
+    pub fn extents(&self, e: ExprId) -> Option<Vec<i64>> {
+        self.dims(e)?.iter().map(Dim::as_const).collect()
+    }
+
+    /// The value of a constant.
+    pub fn constant_value(&self, e: ExprId) -> Option<&Tensor> {
+        match self.m.exprs[e] {
+            Expr::Const(c) => Some(&self.m.consts[c]),
+            _ => None,
+        }
+    }
+    /// The id of a constant.
+    pub fn const_id(&self, e: ExprId) -> Option<ConstId> {
+        match self.m.exprs[e] {
+            Expr::Const(c) => Some(c),
+            _ => None,
+        }
+    }
+    /// The one number that a constant with a single element and no axes holds.
+    pub fn scalar(&self, e: ExprId) -> Option<f64> {
+        let value = self.constant_value(e)?;
+        value.is_scalar().then(|| value.get_f64(0))
+    }
+
+    /// A call to a built-in operator.
+    pub fn op_call(&self, e: ExprId) -> Option<OpCall> {
+        let Expr::Call { callee, args, attrs, .. } = self.m.exprs[e] else {
+            return None;
+        };
+        let Expr::Op(op) = self.m.exprs[callee] else {
+            return None;
+        };
+        Some(OpCall {
+            op,
+            def: registry().get(op)?,
+            args: self.m.list(args).to_vec(),
+            attrs,
+        })
+    }
+    /// A call to the operator of that name.
+    pub fn call_of(&self, e: ExprId, name: &str) -> Option<OpCall> {
+        self.op_call(e).filter(|c| c.def.name == name)
+    }
+    /// An attribute of a call.
+    pub fn attr(&self, call: &OpCall, name: &str) -> AttrValue {
+        self.m.attrs(call.attrs).get(name).cloned().unwrap_or(AttrValue::None)
+    }
+
+    /// An operator as an expression; one node for each.
+    ///
+    /// Panics when there is no such operator: names come from the source of the passes, and a test
+    /// of each pass reaches them.
+    pub fn op(&mut self, name: &'static str) -> ExprId {
+        if let Some(&e) = self.ops.get(name) {
+            return e;
+        }
+        let id = registry().find(name);
+        let id = id.unwrap_or_else(|| panic!("there is no operator `{name}`"));
+        let e = self.m.add(Expr::Op(id), Span::NONE);
+        self.ops.insert(name, e);
+        e
+    }
+
+    /// A call with the given attributes; those not given have their defaults.
+    pub fn call(
+        &mut self,
+        name: &'static str,
+        args: &[ExprId],
+        given: &[(&str, AttrValue)],
+        span: Span,
+    ) -> ExprId {
+        let callee = self.op(name);
+        let def = registry().find(name).and_then(|op| registry().get(op));
+        let mut attrs = def.expect("found by `op`").default_attrs();
+        for (name, value) in given {
+            attrs.set(*name, value.clone());
+        }
+        self.call_with(callee, args, attrs, span)
+    }
+    /// A call of an operator node with complete attributes.
+    pub fn call_with(&mut self, callee: ExprId, args: &[ExprId], attrs: Attrs, span: Span) -> ExprId {
+        let e = self.m.call_attrs(callee, args, attrs, span);
+        self.retype(e);
+        e
+    }
+    /// The same call with other arguments and attributes.
+    pub fn recall(&mut self, call: &OpCall, args: &[ExprId], attrs: Attrs, span: Span) -> ExprId {
+        let callee = self.op(call.def.name);
+        self.call_with(callee, args, attrs, span)
+    }
+    /// A constant.
+    pub fn constant(&mut self, value: Tensor, span: Span) -> ExprId {
+        let dims: Vec<Dim> = value.shape().iter().map(|&d| Dim::from(d)).collect();
+        let ty = self.m.types.tensor(dims, value.dtype());
+        let e = self.m.constant(value, span);
+        self.types.set(e, ty);
+        e
+    }
+    /// A tuple.
+    pub fn tuple(&mut self, fields: &[ExprId], span: Span) -> ExprId {
+        let e = self.m.tuple(fields, span);
+        self.retype(e);
+        e
+    }
+    /// A field of a tuple: of a tuple expression the field itself.
+    pub fn field(&mut self, tuple: ExprId, index: u32, span: Span) -> ExprId {
+        if let Expr::Tuple(fields) = self.m.exprs[tuple] {
+            return self.m.list(fields)[index as usize];
+        }
+        let e = self.m.add(Expr::Proj { tuple, index }, span);
+        self.retype(e);
+        e
+    }
+    /// A cast, or the expression itself where it has the element type.
+    pub fn cast(&mut self, e: ExprId, to: DType, span: Span) -> ExprId {
+        if self.dtype(e) == Some(to) {
+            return e;
+        }
+        self.call("cast", &[e], &[("dtype", AttrValue::DType(to))], span)
+    }
+    /// A fresh variable of a type, with an annotation, and a reference to it.
+    pub fn fresh_var(&mut self, name: relax_base::Symbol, ty: TypeId, style: VarStyle) -> (VarId, ExprId) {
+        let (var, e) = self.m.fresh_var(name, Some(ty), style);
+        self.vars.set(var, ty);
+        self.types.set(e, ty);
+        (var, e)
+    }
+
+    /// Finds the type of a node from the types of its parts, which are known; leaves it as it is
+    /// where that takes inference.
+    pub fn retype(&mut self, e: ExprId) {
+        if let Some(ty) = self.type_from_parts(e) {
+            self.types.set(e, ty);
+        }
+    }
+
+    fn type_from_parts(&mut self, e: ExprId) -> Option<TypeId> {
+        match &self.m.exprs[e] {
+            Expr::Var(v) => Some(self.vars[*v]),
+            Expr::Tuple(fields) => {
+                let fields: Vec<TypeId> = self.m.list(*fields).iter().map(|&f| self.types[f]).collect();
+                Some(self.m.types.tuple(fields))
+            }
+            Expr::Proj { tuple, index } => match &self.m.types[self.types[*tuple]] {
+                Type::Tuple(fields) => fields.get(*index as usize).copied(),
+                _ => None,
+            },
+            Expr::Let { body, .. } | Expr::Dataflow { body, .. } => Some(self.types[*body]),
+            Expr::If { then, .. } => Some(self.types[*then]),
+            Expr::Match { clauses, .. } => clauses.first().map(|c| self.types[c.body]),
+            Expr::Func(f) => {
+                let f = &self.m.funcs[*f];
+                let Type::Func(old) = &self.m.types[self.types[e]] else {
+                    return None;
+                };
+                let mut new = (**old).clone();
+                new.args = f.params.iter().map(|p| self.vars[*p]).collect();
+                new.ret = self.types[f.body];
+                Some(self.m.types.intern(Type::Func(Box::new(new))))
+            }
+            &Expr::Call { callee, args, attrs, .. } => match self.m.exprs[callee] {
+                Expr::Op(op) => {
+                    let attrs = self.m.attrs(attrs).clone();
+                    let args = self.m.list(args).to_vec();
+                    let values: Vec<Option<Tensor>> =
+                        args.iter().map(|&a| self.constant_value(a).cloned()).collect();
+                    let args: Vec<Arg<'_>> = (args.iter().zip(&values))
+                        .map(|(&a, value)| Arg {
+                            ty: self.types[a],
+                            value: value.as_ref(),
+                        })
+                        .collect();
+                    call_type(self.m, op, &attrs, &args)
+                }
+                _ => match &self.m.types[self.types[callee]] {
+                    Type::Func(f) if f.params.is_empty() && f.dims.is_empty() => Some(f.ret),
+                    _ => None,
+                },
+            },
+            _ => None,
+        }
+    }
+
+    /// Rewrites all functions bottom-up, as [`Module::rewrite_globals`] does. `f` gets the old node
+    /// and the node over rewritten parts, typed; it returns what takes its place. Whether anything
+    /// changed.
+    pub fn rewrite(&mut self, mut f: impl FnMut(&mut Edit<'_>, ExprId, ExprId) -> ExprId) -> bool {
+        let mut memo = Memo::default();
+        let mut changed = false;
+        for (global, body) in self.m.global_bodies() {
+            let order = self.m.post_order_within([body], |id| !memo.contains_key(&id));
+            for old in order {
+                if memo.contains_key(&old) {
+                    continue;
+                }
+                let node = self.m.map_children(old, |c| memo[&c]);
+                if node != old {
+                    let ty = self.types[old];
+                    self.types.set(node, ty);
+                    self.retype(node);
+                }
+                let new = f(self, old, node);
+                memo.insert(old, new);
+            }
+            let new = memo[&body];
+            changed |= new != body;
+            self.m.set_global_body(global, new);
+        }
+        changed
+    }
+
+    /// Whether two types are equal as far as a rewrite has to care: the same dimensions and element
+    /// type, none of them unknown.
+    pub fn same_type(&self, a: ExprId, b: ExprId) -> bool {
+        let (a, b) = (self.types[a], self.types[b]);
+        a == b && a != self.error
+    }
+
+    /// The same tensor type with another element type; tuples field by field.
+    pub fn with_dtype(&mut self, ty: TypeId, dtype: DType) -> TypeId {
+        match &self.m.types[ty] {
+            Type::Tensor(t) => {
+                let t = relax_ir::TensorType {
+                    shape: t.shape.clone(),
+                    dtype: DTy::Known(dtype),
+                };
+                self.m.types.intern(Type::Tensor(t))
+            }
+            _ => ty,
+        }
+    }
+}

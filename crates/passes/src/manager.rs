@@ -1,0 +1,198 @@
+//! Running pipelines.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use relax_base::{Diagnostic, Diagnostics, Span};
+use relax_infer::{InferOptions, Typing};
+use relax_ir::Module;
+
+use crate::cx::{Analyses, State};
+use crate::{PassCx, PassRun, Pipeline, Step, codes};
+
+/// How a pipeline is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Verify the module and find its types again after each pass that changed something.
+    pub verify_each: bool,
+    /// How types are found.
+    pub infer: InferOptions,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { verify_each: true, infer: InferOptions::default() }
+    }
+}
+
+/// A run of a pass, before or after it.
+pub struct Event<'a> {
+    /// The pass and its options.
+    pub run: &'a PassRun,
+    /// The how manyeth run of this pipeline it is, from 0.
+    pub index: usize,
+    /// The module.
+    pub module: &'a Module,
+    /// Its types, when they are known.
+    pub typing: Option<&'a Typing>,
+    /// Whether the pass changed the module; false before it.
+    pub changed: bool,
+    /// How long the pass took, what it asked for included; zero before it.
+    pub time: Duration,
+    /// What the pass counted.
+    pub counts: &'a BTreeMap<&'static str, u64>,
+}
+
+/// Who wants to know.
+pub trait Observer {
+    /// A pass begins.
+    fn before(&mut self, _event: &Event<'_>) {}
+    /// A pass has ended well.
+    fn after(&mut self, _event: &Event<'_>) {}
+}
+
+/// Nobody wants to know.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// What a pipeline leaves beside the module.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The types of the module, when they are known.
+    pub typing: Option<Arc<Typing>>,
+    /// Warnings and remarks of the passes.
+    pub diagnostics: Diagnostics,
+    /// What went wrong, and in which pass; the module is then what that pass left.
+    pub failure: Option<(PassRun, Diagnostics)>,
+}
+
+/// Runs a pipeline over a module.
+pub fn run(
+    pipeline: &Pipeline,
+    module: &mut Module,
+    config: &Config,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    let mut manager = Manager {
+        module,
+        config,
+        observer,
+        analyses: Analyses::default(),
+        diagnostics: Diagnostics::new(),
+        index: 0,
+    };
+    let failure = manager.steps(&pipeline.steps).err().map(|f| *f);
+    let typing = manager.analyses.known(manager.module);
+    Outcome { typing, diagnostics: manager.diagnostics, failure }
+}
+
+type Failure = Box<(PassRun, Diagnostics)>;
+
+struct Manager<'a> {
+    module: &'a mut Module,
+    config: &'a Config,
+    observer: &'a mut dyn Observer,
+    analyses: Analyses,
+    diagnostics: Diagnostics,
+    index: usize,
+}
+
+impl Manager<'_> {
+    /// Whether anything changed. Recursion is bounded by the parser's bound on nesting.
+    fn steps(&mut self, steps: &[Step]) -> Result<bool, Failure> {
+        let mut changed = false;
+        for step in steps {
+            match step {
+                Step::Pass(run) => match self.pass(run) {
+                    Ok(c) => changed |= c,
+                    Err(d) => return Err(Box::new((run.clone(), d))),
+                },
+                Step::Fixpoint { max, steps } => {
+                    for _ in 0..*max {
+                        if !self.steps(steps)? {
+                            break;
+                        }
+                        changed = true;
+                    }
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
+        let mut counts = BTreeMap::new();
+        let typing = self.analyses.known(self.module);
+        self.observer.before(&Event {
+            run,
+            index: self.index,
+            module: self.module,
+            typing: typing.as_deref(),
+            changed: false,
+            time: Duration::ZERO,
+            counts: &counts,
+        });
+        drop(typing);
+        let (before, begin) = (State::of(self.module), Instant::now());
+        (run.pass.run)(&mut PassCx {
+            module: self.module,
+            options: &run.options,
+            diagnostics: &mut self.diagnostics,
+            analyses: &mut self.analyses,
+            infer: &self.config.infer,
+            counts: &mut counts,
+        })?;
+        let time = begin.elapsed();
+        let changed = before != State::of(self.module);
+        if changed && self.config.verify_each {
+            self.verify(run)?;
+        }
+        self.collect();
+        let typing = self.analyses.known(self.module);
+        self.observer.after(&Event {
+            run,
+            index: self.index,
+            module: self.module,
+            typing: typing.as_deref(),
+            changed,
+            time,
+            counts: &counts,
+        });
+        self.index += 1;
+        Ok(changed)
+    }
+
+    fn verify(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
+        let bug = "this is a mistake of the pass, not of the program: please report it";
+        if let Err(breach) = self.module.verify() {
+            let message = format!("`{}` left a broken module: {breach}", run.pass.name);
+            let mut all = Diagnostics::new();
+            all.push(Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug));
+            return Err(all);
+        }
+        if let Err(errors) = self.analyses.typing(self.module, &self.config.infer) {
+            let message = format!("`{}` left a module whose types do not fit", run.pass.name);
+            let mut all = Diagnostics::new();
+            all.push(Diagnostic::error(codes::ILL_TYPED, Span::NONE, message).note(bug));
+            all.extend(errors);
+            return Err(all);
+        }
+        Ok(())
+    }
+
+    /// Drops nodes that nothing reaches any more, once they are most of the module.
+    fn collect(&mut self) {
+        const SMALL: usize = 1 << 12;
+        if self.module.exprs.len() < SMALL {
+            return;
+        }
+        let live = self.module.post_order(self.module.global_bodies().iter().map(|b| b.1)).len();
+        if live < self.module.exprs.len() / 4 {
+            *self.module = self.module.compact().module;
+            self.analyses.forget();
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What a pass is.
+
+use std::fmt;
+
+use relax_base::Diagnostics;
+
+use crate::PassCx;
+
+/// What may stand as the value of an option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OptionType {
+    /// `true` or `false`.
+    Bool,
+    /// An integer, 0 or more.
+    Int,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// Any text; in quotes or brackets where it holds `,` or `}`.
+    Text,
+}
+
+impl fmt::Display for OptionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionType::Bool => f.write_str("true|false"),
+            OptionType::Int => f.write_str("int"),
+            OptionType::Choice(words) => f.write_str(&words.join("|")),
+            OptionType::Text => f.write_str("text"),
+        }
+    }
+}
+
+/// An option of a pass.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionDef {
+    /// Its name, in kebab case.
+    pub name: &'static str,
+    /// What may stand as its value.
+    pub ty: OptionType,
+    /// Its default, as it would be written.
+    pub default: &'static str,
+    /// What it means, one line.
+    pub doc: &'static str,
+}
+
+/// A pass.
+#[derive(Clone, Copy)]
+pub struct PassDef {
+    /// Its name, in kebab case.
+    pub name: &'static str,
+    /// What it does, one line.
+    pub doc: &'static str,
+    /// Its options.
+    pub options: &'static [OptionDef],
+    /// The work. The module may be half rewritten when it returns an error.
+    pub run: fn(&mut PassCx<'_>) -> Result<(), Diagnostics>,
+}
+
+impl fmt::Debug for PassDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PassDef({})", self.name)
+    }
+}
+
+/// The value of an option.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum OptionValue {
+    /// Of [`OptionType::Bool`].
+    Bool(bool),
+    /// Of [`OptionType::Int`].
+    Int(u64),
+    /// Of [`OptionType::Choice`] and [`OptionType::Text`].
+    Text(String),
+}
+
+impl OptionValue {
+    /// Reads a value; `None` when it does not fit.
+    pub fn parse(ty: OptionType, text: &str) -> Option<OptionValue> {
+        Some(match ty {
+            OptionType::Bool => OptionValue::Bool(text.parse().ok()?),
+            OptionType::Int => OptionValue::Int(text.parse().ok()?),
+            OptionType::Choice(words) => {
+                OptionValue::Text(words.iter().find(|w| **w == text)?.to_string())
+            }
+            OptionType::Text => OptionValue::Text(text.to_owned()),
+        })
+    }
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionValue::Bool(b) => write!(f, "{b}"),
+            OptionValue::Int(i) => write!(f, "{i}"),
+            OptionValue::Text(s) if s.contains([',', '{', '}', '(', ')', '=', ' ']) || s.is_empty() => {
+                write!(f, "\"{s}\"")
+            }
+            OptionValue::Text(s) => f.write_str(s),
+        }
+    }
+}
+
+/// The options of one run of a pass, complete: in the order of the declarations.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    pub(crate) values: Vec<(&'static str, OptionValue)>,
+}
+
+impl Options {
+    /// The defaults of a pass.
+    pub fn defaults(pass: &PassDef) -> Options {
+        let value = |o: &OptionDef| {
+            let value = OptionValue::parse(o.ty, o.default);
+            (o.name, value.expect("a default fits its option"))
+        };
+        Options { values: pass.options.iter().map(value).collect() }
+    }
+    /// All, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, (&'static str, OptionValue)> {
+        self.values.iter()
+    }
+    fn get(&self, name: &str) -> &OptionValue {
+        let found = self.values.iter().find(|v| v.0 == name);
+        &found.unwrap_or_else(|| panic!("the pass declares no option `{name}`")).1
+    }
+    /// A declared option of type [`OptionType::Bool`].
+    pub fn flag(&self, name: &str) -> bool {
+        match self.get(name) {
+            OptionValue::Bool(b) => *b,
+            other => panic!("option `{name}` is no truth value: {other}"),
+        }
+    }
+    /// A declared option of type [`OptionType::Int`].
+    pub fn int(&self, name: &str) -> u64 {
+        match self.get(name) {
+            OptionValue::Int(i) => *i,
+            other => panic!("option `{name}` is no integer: {other}"),
+        }
+    }
+    /// A declared option of type [`OptionType::Choice`] or [`OptionType::Text`].
+    pub fn text(&self, name: &str) -> &str {
+        match self.get(name) {
+            OptionValue::Text(s) => s,
+            other => panic!("option `{name}` is no text: {other}"),
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! `infer-type`: finds the types and says everything that is to be said about them.
+
+use std::sync::Arc;
+
+use relax_base::Diagnostics;
+
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "infer-type",
+    doc: "finds the types of all expressions, reports what does not fit",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let options = cx.infer_options();
+    let (typing, diagnostics) = relax_infer::infer(cx.module, &options);
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
+    }
+    cx.diagnostics.extend(diagnostics);
+    cx.set_typing(Arc::new(typing));
+    Ok(())
+}

@@ -1,0 +1,386 @@
+//! Pipelines as text: `infer-type,fold-constant{max-bytes=1048576},fixpoint{max=4}(a,b),O2`.
+//!
+//! `name`, `name{option=value,…}`, and `fixpoint{max=8}(…)`, which repeats what is between the
+//! parentheses until nothing changes. The name of a named pipeline stands for its passes.
+
+use std::fmt;
+
+use relax_base::{Diagnostic, Diagnostics, SourceFile, Span, did_you_mean};
+
+use crate::{OptionValue, Options, PassDef, codes, registry};
+
+/// A pass with its options.
+#[derive(Clone, Debug)]
+pub struct PassRun {
+    /// The pass.
+    pub pass: &'static PassDef,
+    /// Its options, complete.
+    pub options: Options,
+}
+
+/// A step of a pipeline.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// A pass.
+    Pass(PassRun),
+    /// Steps that are repeated until they change nothing, at most `max` times.
+    Fixpoint {
+        /// The bound.
+        max: u64,
+        /// The steps.
+        steps: Vec<Step>,
+    },
+}
+
+/// Steps, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Pipeline {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// How deep `fixpoint` may nest.
+const DEEPEST: usize = 8;
+const FIXPOINT: &str = "fixpoint";
+const ROUNDS: u64 = 8;
+
+impl fmt::Display for PassRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pass.name)?;
+        let all: Vec<String> = self.options.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        if all.is_empty() { Ok(()) } else { write!(f, "{{{}}}", all.join(",")) }
+    }
+}
+
+fn write_steps(f: &mut fmt::Formatter<'_>, steps: &[Step]) -> fmt::Result {
+    for (i, step) in steps.iter().enumerate() {
+        if i > 0 {
+            f.write_str(",")?;
+        }
+        // Recursion is bounded: the parser nests at most `DEEPEST` deep.
+        match step {
+            Step::Pass(run) => write!(f, "{run}")?,
+            Step::Fixpoint { max, steps } => {
+                write!(f, "{FIXPOINT}{{max={max}}}(")?;
+                write_steps(f, steps)?;
+                f.write_str(")")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+impl fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_steps(f, &self.steps)
+    }
+}
+
+impl Pipeline {
+    /// Reads a pipeline. All mistakes are reported, with their places in the text.
+    pub fn parse(file: &SourceFile) -> Result<Pipeline, Diagnostics> {
+        let mut parser = Parser {
+            text: &file.text,
+            at: 0,
+            start: file.start,
+            diagnostics: Diagnostics::new(),
+        };
+        let steps = parser.steps();
+        if parser.diagnostics.has_errors() {
+            Err(parser.diagnostics)
+        } else {
+            Ok(Pipeline { steps })
+        }
+    }
+
+    /// The passes, in order, those of `fixpoint`s once.
+    pub fn passes(&self) -> Vec<&PassRun> {
+        let (mut out, mut stack) = (Vec::new(), vec![self.steps.iter()]);
+        while let Some(top) = stack.last_mut() {
+            match top.next() {
+                None => {
+                    stack.pop();
+                }
+                Some(Step::Pass(run)) => out.push(run),
+                Some(Step::Fixpoint { steps, .. }) => stack.push(steps.iter()),
+            }
+        }
+        out
+    }
+}
+
+struct Parser<'t> {
+    text: &'t str,
+    at: usize,
+    start: u32,
+    diagnostics: Diagnostics,
+}
+
+/// A word and where it stands.
+struct Word<'t> {
+    text: &'t str,
+    span: Span,
+}
+
+impl<'t> Parser<'t> {
+    fn peek(&mut self) -> Option<char> {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+        self.text[self.at..].chars().next()
+    }
+    fn eat(&mut self, c: char) -> bool {
+        let found = self.peek() == Some(c);
+        if found {
+            self.at += c.len_utf8();
+        }
+        found
+    }
+    fn span(&self, from: usize, to: usize) -> Span {
+        Span::new(self.start + from as u32, self.start + to as u32)
+    }
+    fn expected(&mut self, what: &str) {
+        let found = match self.peek() {
+            Some(c) => format!("`{c}`"),
+            None => "the end".to_owned(),
+        };
+        let end = self.at + self.text[self.at..].chars().next().map_or(0, char::len_utf8);
+        let message = format!("the pipeline needs {what} here, not {found}");
+        let place = self.span(self.at, end);
+        let d = Diagnostic::error(codes::PIPELINE_SYNTAX, place, message);
+        let d = d.note("a pipeline is a list of passes: `infer-type,fuse-ops{level=2}`");
+        self.diagnostics.push(d);
+    }
+    fn word(&mut self) -> Option<Word<'t>> {
+        self.peek();
+        let rest = &self.text[self.at..];
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || "-_.".contains(c)));
+        let len = end.unwrap_or(rest.len());
+        if len == 0 {
+            return None;
+        }
+        let from = self.at;
+        self.at += len;
+        Some(Word { text: &rest[..len], span: self.span(from, self.at) })
+    }
+
+    /// The value of an option: a word, or text in quotes or brackets.
+    fn value(&mut self) -> Option<Word<'t>> {
+        let first = self.peek()?;
+        let rest = &self.text[self.at..];
+        let (skip, len) = match first {
+            '"' | '\'' => (1, rest[1..].find(first)?),
+            _ => {
+                let mut depth = 0usize;
+                let end = rest.find(|c| {
+                    match c {
+                        '[' => depth += 1,
+                        ']' => depth = depth.saturating_sub(1),
+                        _ => {}
+                    }
+                    depth == 0 && ",{}()".contains(c)
+                });
+                (0, rest[..end.unwrap_or(rest.len())].trim_end().len())
+            }
+        };
+        let from = self.at + skip;
+        self.at = from + len + skip;
+        Some(Word { text: &self.text[from..from + len], span: self.span(from, from + len) })
+    }
+
+    fn steps(&mut self) -> Vec<Step> {
+        let mut open: Vec<(u64, Vec<Step>)> = vec![(0, Vec::new())];
+        if self.peek().is_none() {
+            return Vec::new();
+        }
+        loop {
+            let Some(name) = self.word() else {
+                self.expected("the name of a pass");
+                break;
+            };
+            if name.text == FIXPOINT {
+                let max = self.rounds();
+                if !self.eat('(') {
+                    self.expected("`(` and the passes to repeat");
+                    break;
+                }
+                if open.len() > DEEPEST {
+                    let message = format!("`{FIXPOINT}` may be nested {DEEPEST} deep");
+                    let d = Diagnostic::error(codes::PIPELINE_SYNTAX, name.span, message);
+                    self.diagnostics.push(d);
+                    break;
+                }
+                open.push((max, Vec::new()));
+                continue;
+            }
+            let steps = self.named(&name);
+            open.last_mut().expect("never empty").1.extend(steps);
+            while open.len() > 1 && self.eat(')') {
+                let (max, steps) = open.pop().expect("more than one");
+                open.last_mut().expect("never empty").1.push(Step::Fixpoint { max, steps });
+            }
+            if self.eat(',') {
+                continue;
+            }
+            if open.len() > 1 {
+                self.expected("`,` or `)`");
+            } else if self.peek().is_some() {
+                self.expected("`,` or the end");
+            }
+            break;
+        }
+        open.swap_remove(0).1
+    }
+
+    /// The steps behind a name, with the options that follow it.
+    fn named(&mut self, name: &Word<'t>) -> Vec<Step> {
+        if let Some(pass) = registry::find(name.text) {
+            let options = self.options(pass);
+            return vec![Step::Pass(PassRun { pass, options })];
+        }
+        let pipelines = registry::named_pipelines();
+        let bare = name.text.trim_start_matches('-');
+        if let Some((label, text)) = pipelines.iter().find(|p| p.0 == bare) {
+            let mut map = relax_base::SourceMap::new();
+            let file = map.add(*label, *text).expect("it is short");
+            let parsed = Pipeline::parse(&file).expect("named pipelines are tested");
+            return parsed.steps;
+        }
+        let message = format!("there is no pass `{}`", name.text);
+        let mut d = Diagnostic::error(codes::UNKNOWN_PASS, name.span, message);
+        let names = registry::all().into_iter().map(|p| p.name);
+        let names = names.chain(pipelines.iter().map(|p| p.0)).chain([FIXPOINT]);
+        if let Some(near) = did_you_mean(name.text, names) {
+            d = d.suggest(format!("did you mean `{near}`?"), name.span, near);
+        }
+        self.diagnostics.push(d.note("`relax-opt --list-passes` lists them"));
+        // What stands in braces belongs to the unknown pass.
+        if self.peek() == Some('{') {
+            let rest = &self.text[self.at..];
+            self.at += rest.find('}').map_or(rest.len(), |end| end + 1);
+        }
+        Vec::new()
+    }
+
+    fn rounds(&mut self) -> u64 {
+        let mut max = ROUNDS;
+        if self.eat('{') {
+            let (name, eq) = (self.word(), self.eat('='));
+            let value = self.value().and_then(|v| v.text.parse().ok());
+            match (name, eq, value) {
+                (Some(Word { text: "max", .. }), true, Some(n)) if self.eat('}') => max = n,
+                _ => self.expected("`max=N}`: how often to repeat at most"),
+            }
+        }
+        max
+    }
+
+    fn options(&mut self, pass: &'static PassDef) -> Options {
+        let mut options = Options::defaults(pass);
+        if !self.eat('{') || self.eat('}') {
+            return options;
+        }
+        loop {
+            let Some(name) = self.word() else {
+                self.expected("the name of an option");
+                return options;
+            };
+            let def = pass.options.iter().position(|o| o.name == name.text);
+            if def.is_none() {
+                self.unknown_option(pass, &name);
+            }
+            // A flag may stand without its value.
+            let value = if self.eat('=') {
+                match self.value() {
+                    Some(value) => value,
+                    None => {
+                        self.expected("a value");
+                        return options;
+                    }
+                }
+            } else {
+                Word { text: "true", span: name.span }
+            };
+            if let Some(i) = def {
+                match OptionValue::parse(pass.options[i].ty, value.text) {
+                    Some(value) => options.values[i].1 = value,
+                    None => self.bad_value(pass, i, &value),
+                }
+            }
+            if self.eat('}') {
+                return options;
+            }
+            if !self.eat(',') {
+                self.expected("`,` or `}`");
+                return options;
+            }
+        }
+    }
+
+    fn unknown_option(&mut self, pass: &PassDef, name: &Word<'_>) {
+        let message = format!("`{}` has no option `{}`", pass.name, name.text);
+        let mut d = Diagnostic::error(codes::UNKNOWN_OPTION, name.span, message);
+        let names: Vec<&str> = pass.options.iter().map(|o| o.name).collect();
+        if let Some(near) = did_you_mean(name.text, names.iter().copied()) {
+            d = d.suggest(format!("did you mean `{near}`?"), name.span, near);
+        }
+        let note = if names.is_empty() {
+            "it has no options".to_owned()
+        } else {
+            format!("its options: {}", names.join(", "))
+        };
+        self.diagnostics.push(d.note(note));
+    }
+
+    fn bad_value(&mut self, pass: &PassDef, option: usize, value: &Word<'_>) {
+        let o = &pass.options[option];
+        let message = format!("`{}` does not fit the option `{}`", value.text, o.name);
+        let mut d = Diagnostic::error(codes::OPTION_VALUE, value.span, message)
+            .note(format!("it takes {}: {}; the default is {}", o.ty, o.doc, o.default));
+        if let crate::OptionType::Choice(words) = o.ty
+            && let Some(near) = did_you_mean(value.text, words.iter().copied())
+        {
+            d = d.suggest(format!("did you mean `{near}`?"), value.span, near);
+        }
+        self.diagnostics.push(d);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<String, Vec<String>> {
+        let mut map = relax_base::SourceMap::new();
+        let file = map.add("<pipeline>", text).expect("short");
+        match Pipeline::parse(&file) {
+            Ok(p) => Ok(p.to_string()),
+            Err(d) => Err(d.iter().map(|d| format!("{}: {}", d.code, d.message)).collect()),
+        }
+    }
+
+    #[test]
+    fn pipelines_print_as_they_are_read() {
+        assert_eq!(parse(""), Ok(String::new()));
+        assert_eq!(parse(" infer-type , infer-type"), Ok("infer-type,infer-type".into()));
+        let nested = "fixpoint{max=3}(infer-type,fixpoint{max=8}(infer-type)),infer-type";
+        assert_eq!(parse(nested), Ok(nested.into()));
+    }
+
+    #[test]
+    fn every_mistake_is_reported() {
+        let bad = |text: &str| parse(text).expect_err("it is wrong").join(" ");
+        assert!(bad("infer-typo{a=b},infer-tipe").matches("RX0902").count() == 2);
+        assert!(bad("infer-type{level=2}").contains("RX0903"));
+        assert!(bad("infer-type,").contains("RX0901"));
+        assert!(bad("fixpoint(infer-type").contains("RX0901"));
+        assert!(bad("infer-type)").contains("RX0901"));
+        assert!(bad(&"fixpoint(".repeat(100)).contains("nested"));
+    }
+
+    #[test]
+    fn named_pipelines_can_be_read() {
+        for (name, _) in registry::named_pipelines() {
+            assert!(parse(name).is_ok(), "{name}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! All passes by name, and the pipelines that have a name.
+
+use crate::PassDef;
+use crate::passes::PASSES;
+
+/// All passes, sorted by name.
+pub fn all() -> Vec<&'static PassDef> {
+    let mut all: Vec<&PassDef> = PASSES.iter().flat_map(|p| p.iter()).collect();
+    all.sort_by_key(|p| p.name);
+    all
+}
+
+/// The pass of that name.
+pub fn find(name: &str) -> Option<&'static PassDef> {
+    PASSES.iter().flat_map(|p| p.iter()).find(|p| p.name == name)
+}
+
+/// The pipelines that have a name, `O2`, with their text.
+pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
+    &[
+        ("O0", "infer-type"),
+        ("O1", "infer-type"),
+        ("O2", "infer-type"),
+        ("O3", "infer-type"),
+    ]
+}
