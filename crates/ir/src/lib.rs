@@ -15,6 +15,7 @@ mod equal;
 mod expr;
 mod module;
 mod rel;
+mod remove;
 mod rewrite;
 mod scope;
 mod show;
