@@ -19,6 +19,7 @@ use crate::env::Env;
 use crate::scalar::{Scalars, register};
 
 mod eval;
+mod tuned;
 
 /// Offsets in `RxTensor`.
 const DATA: i32 = 24;
@@ -107,9 +108,14 @@ pub(crate) fn emit(
         k.b.ins().stack_store(types::I64, null, frame, 8 * i as i32);
     }
     k.bind(inputs)?;
-    for stage in &program.stages {
+    let needed = tuned::needed(program);
+    for (stage, _) in program.stages.iter().zip(needed).filter(|(_, n)| *n) {
         match stage {
-            Stage::Compute(c) => k.compute(c)?,
+            Stage::Compute(c) => {
+                if !k.tuned(c)? {
+                    k.compute(c)?;
+                }
+            }
             Stage::Nest(stmts) => {
                 for buf in written(stmts) {
                     k.place(buf)?;
@@ -249,6 +255,15 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.b.switch_to_block(bad);
         // The allocator has recorded its error; a status is all that is left to hand on.
         let status = self.b.ins().iconst(types::I32, ERR_MEMORY);
+        self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
+        self.b.switch_to_block(ok);
+    }
+
+    fn fail_unless_zero(&mut self, status: Value) {
+        let (ok, bad) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.b.ins().brif(status, bad, &[], ok, &[]);
+        self.b.switch_to_block(bad);
         self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
         self.b.switch_to_block(ok);
     }

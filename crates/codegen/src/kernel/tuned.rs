@@ -1,0 +1,246 @@
+//! Stages that runtime kernels know: matrix products, convolution, rows, pooling.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value, types};
+use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, visit_expr};
+use relax_tensor::DType;
+use rustc_hash::FxHashSet;
+
+use super::{Kernel, Result};
+
+/// The buffers that a hint's kernel reads.
+fn inputs(hint: &Hint) -> Vec<Buf> {
+    match hint {
+        Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![*a, *b],
+        Hint::Conv2d { data, weight, .. } => vec![*data, *weight],
+        Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => vec![*data],
+        Hint::LayerNorm { data, gamma, beta, .. } => vec![*data, *gamma, *beta],
+    }
+}
+
+/// The hint of a stage, when a kernel takes it as it is.
+pub(super) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
+    let hint = &program.hints.iter().find(|h| h.0 == c.out)?.1;
+    let float = |b: Buf| program.bufs[b].dtype == DType::F32;
+    (float(c.out) && inputs(hint).into_iter().all(float)).then_some(hint)
+}
+
+/// Which stages contribute to the outputs. What only a computation replaced by a kernel has read
+/// (padded data, row maxima) need not be computed.
+pub(super) fn needed(program: &Program) -> Vec<bool> {
+    let mut wanted: FxHashSet<Buf> = program.outputs.iter().copied().collect();
+    let mut see = |e: &Ex, wanted: &mut FxHashSet<Buf>| {
+        visit_expr(e, |x| {
+            if let ExKind::Load(b, _) = x.kind() {
+                wanted.insert(*b);
+            }
+        });
+    };
+    for b in program.bufs.values() {
+        b.shape.iter().for_each(|e| see(e, &mut wanted));
+    }
+    let mut kept = vec![false; program.stages.len()];
+    for (k, stage) in program.stages.iter().enumerate().rev() {
+        match stage {
+            Stage::Compute(c) => {
+                kept[k] = wanted.contains(&c.out);
+                if !kept[k] {
+                    continue;
+                }
+                if let Some(hint) = hint_of(program, c) {
+                    wanted.extend(inputs(hint));
+                } else {
+                    see(&c.value, &mut wanted);
+                    let axes = c.reduce.iter().flat_map(|r| &r.axes);
+                    axes.for_each(|(_, extent)| see(extent, &mut wanted));
+                }
+            }
+            Stage::Nest(stmts) => {
+                kept[k] = true;
+                let mut work: Vec<&Stmt> = stmts.iter().collect();
+                while let Some(s) = work.pop() {
+                    match s {
+                        Stmt::For { extent, body, .. } => {
+                            see(extent, &mut wanted);
+                            work.extend(body);
+                        }
+                        Stmt::While { cond, body } => {
+                            see(cond, &mut wanted);
+                            work.extend(body);
+                        }
+                        Stmt::If { cond, then, otherwise } => {
+                            see(cond, &mut wanted);
+                            work.extend(then.iter().chain(otherwise));
+                        }
+                        Stmt::Store { buf, index, value } => {
+                            // A nest may add to what an earlier stage wrote.
+                            wanted.insert(*buf);
+                            index.iter().chain([value]).for_each(|e| see(e, &mut wanted));
+                        }
+                        Stmt::Let { value, .. } => see(value, &mut wanted),
+                        Stmt::Assert { cond, .. } => see(cond, &mut wanted),
+                        Stmt::Init { body, .. } => work.extend(body),
+                        Stmt::Alloc { .. } => {}
+                    }
+                }
+            }
+        }
+    }
+    kept
+}
+
+/// A C structure on the stack, filled field by field.
+struct Fields(StackSlot);
+
+impl Kernel<'_, '_, '_> {
+    fn structure(&mut self, bytes: u32) -> Fields {
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let zero = self.b.ins().iconst(types::I64, 0);
+        for at in (0..bytes as i32).step_by(8) {
+            self.b.ins().stack_store(types::I64, zero, slot, at);
+        }
+        Fields(slot)
+    }
+
+    fn put(&mut self, f: &Fields, at: i32, v: Value) {
+        self.b.ins().stack_store(types::I64, v, f.0, at);
+    }
+
+    fn put_int(&mut self, f: &Fields, at: i32, v: i64) {
+        let v = self.b.ins().iconst(types::I64, v);
+        self.put(f, at, v);
+    }
+
+    fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
+        let v = self.b.ins().iconst(types::I32, v);
+        self.b.ins().stack_store(types::I32, v, f.0, at);
+    }
+
+    fn product(&mut self, extents: &[Value]) -> Value {
+        let one = self.b.ins().iconst(types::I64, 1);
+        extents.iter().fold(one, |n, &e| self.b.ins().imul(n, e))
+    }
+
+    fn of(&self, buf: Buf) -> (Value, Vec<Value>) {
+        let p = &self.places[&buf];
+        (p.data, p.extents.clone())
+    }
+
+    fn run(&mut self, name: &'static str, args: &[Value]) {
+        let mut all = vec![self.ctx];
+        all.extend(args);
+        let status = self.scalars().call(name, &all);
+        self.fail_unless_zero(status);
+    }
+
+    /// Emits a stage through a kernel; `false` when none takes it.
+    pub(super) fn tuned(&mut self, c: &Compute) -> Result<bool> {
+        let Some(hint) = hint_of(self.program, c) else { return Ok(false) };
+        let hint = hint.clone();
+        self.place(c.out)?;
+        let (out, shape) = self.of(c.out);
+        match hint {
+            Hint::Gemm { a, b, transpose_a, transpose_b } => {
+                let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
+                let g = self.b.ins().stack_addr(types::I64, g.0, 0);
+                self.run("rx_gemm_f32", &[g]);
+            }
+            Hint::BatchGemm { a, b, transpose_a, transpose_b } => {
+                let g = self.gemm(a, b, out, transpose_a, transpose_b, 1);
+                let mut steps = Vec::new();
+                for x in [a, b] {
+                    let (_, e) = self.of(x);
+                    let size = self.product(&e[1..]);
+                    let zero = self.b.ins().iconst(types::I64, 0);
+                    let one = self.b.ins().icmp_imm_s(IntCC::Equal, e[0], 1);
+                    steps.push(self.b.ins().select(one, zero, size));
+                }
+                steps.push(self.product(&shape[1..]));
+                let g = self.b.ins().stack_addr(types::I64, g.0, 0);
+                self.run("rx_batch_gemm_f32", &[g, shape[0], steps[0], steps[1], steps[2]]);
+            }
+            Hint::Conv2d { data, weight, strides, padding, dilation, groups, nhwc } => {
+                let f = self.structure(208);
+                let ((x, d), (w, k)) = (self.of(data), self.of(weight));
+                let (nchw_of, taps) = if nhwc { ([0, 3, 1, 2], [0, 1]) } else { ([0, 1, 2, 3], [2, 3]) };
+                for (i, &axis) in nchw_of.iter().enumerate() {
+                    self.put(&f, 8 * i as i32, d[axis]);
+                }
+                self.put(&f, 32, shape[nchw_of[1]]);
+                self.put(&f, 40, k[taps[0]]);
+                self.put(&f, 48, k[taps[1]]);
+                self.put(&f, 56, shape[nchw_of[2]]);
+                self.put(&f, 64, shape[nchw_of[3]]);
+                let numbers =
+                    [strides[0], strides[1], padding[0], padding[1], dilation[0], dilation[1], groups];
+                for (i, v) in numbers.into_iter().enumerate() {
+                    self.put_int(&f, 72 + 8 * i as i32, v);
+                }
+                self.put_int32(&f, 128, nhwc.into());
+                self.put(&f, 136, x);
+                self.put(&f, 144, w);
+                self.put(&f, 160, out);
+                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
+                self.run("rx_conv2d_f32", &[f]);
+            }
+            Hint::Softmax { data, log } => {
+                let (x, _) = self.of(data);
+                let (rows, cols) = self.rows(&shape);
+                let name = if log { "rx_log_softmax_f32" } else { "rx_softmax_f32" };
+                self.run(name, &[rows, cols, x, out]);
+            }
+            Hint::LayerNorm { data, gamma, beta, epsilon } => {
+                let [(x, _), (gamma, _), (beta, _)] = [data, gamma, beta].map(|b| self.of(b));
+                let (rows, cols) = self.rows(&shape);
+                let epsilon = self.b.ins().f32const(epsilon as f32);
+                self.run("rx_layer_norm_f32", &[rows, cols, x, gamma, beta, epsilon, out]);
+            }
+            Hint::Pool2d { data, window, strides, padding, max, count_include_pad } => {
+                let f = self.structure(136);
+                let (x, d) = self.of(data);
+                for (i, v) in d.into_iter().enumerate() {
+                    self.put(&f, 8 * i as i32, v);
+                }
+                self.put_int(&f, 32, window[0]);
+                self.put_int(&f, 40, window[1]);
+                self.put(&f, 48, shape[2]);
+                self.put(&f, 56, shape[3]);
+                for (i, v) in [strides[0], strides[1], padding[0], padding[1], 1, 1].into_iter().enumerate() {
+                    self.put_int(&f, 64 + 8 * i as i32, v);
+                }
+                let op = if max { 0 } else if count_include_pad { 1 } else { 2 };
+                self.put_int32(&f, 116, op);
+                self.put(&f, 120, x);
+                self.put(&f, 128, out);
+                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
+                self.run("rx_pool2d_f32", &[f]);
+            }
+        }
+        Ok(true)
+    }
+
+    fn rows(&mut self, shape: &[Value]) -> (Value, Value) {
+        let (cols, lead) = shape.split_last().expect("kernels over rows have a last axis");
+        (self.product(lead), *cols)
+    }
+
+    /// `RxGemmF32` for operands whose matrices start at axis `lead`.
+    fn gemm(&mut self, a: Buf, b: Buf, c: Value, ta: bool, tb: bool, lead: usize) -> Fields {
+        let f = self.structure(152);
+        let ((a, ae), (b, be)) = (self.of(a), self.of(b));
+        let (ae, be) = (&ae[lead..], &be[lead..]);
+        let (rows, last) = ae.split_at(ae.len() - 1);
+        let one = self.b.ins().iconst(types::I64, 1);
+        let (m, k, a_rs, a_cs) = if ta {
+            (last[0], rows[0], one, last[0])
+        } else {
+            (self.product(rows), last[0], last[0], one)
+        };
+        let (n, b_rs, b_cs) = if tb { (be[0], one, be[1]) } else { (be[1], be[1], one) };
+        for (at, v) in [(0, m), (8, n), (16, k), (24, a), (32, a_rs), (40, a_cs), (48, b), (56, b_rs), (64, b_cs), (88, c), (96, n)] {
+            self.put(&f, at, v);
+        }
+        f
+    }
+}
