@@ -14,6 +14,7 @@
 mod call;
 pub mod codes;
 mod coverage;
+mod deps;
 mod effects;
 mod flags;
 mod groups;

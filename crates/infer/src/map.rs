@@ -82,12 +82,13 @@ impl Solver<'_> {
                 composite => {
                     let before = stack.len();
                     for c in self.types.children(t) {
-                        if !done.contains_key(&c) {
-                            if m.wants(self.flags(c)) {
-                                stack.push(c);
-                            } else {
-                                done.insert(c, c);
-                            }
+                        if done.contains_key(&c) {
+                            continue;
+                        }
+                        if m.wants(self.flags(c)) {
+                            stack.push(c);
+                        } else {
+                            done.insert(c, c);
                         }
                     }
                     if stack.len() > before {
