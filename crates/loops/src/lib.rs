@@ -24,7 +24,7 @@ pub use build::{Builder, Nest, TensorRef};
 pub use exec::{ExecError, ExecFault, execute, execute_for};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::Hint;
-pub use lower::{NoInline, drop_unused, inline_compute, lower_stage};
+pub use lower::{NoInline, drop_unused, inline_compute, lower_stage, reads_buffer};
 pub use program::{
     Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
 };

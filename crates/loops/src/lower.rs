@@ -116,6 +116,11 @@ fn accesses(stage: &Stage) -> (FxHashSet<Buf>, FxHashSet<Buf>) {
     (written, read)
 }
 
+/// Whether a stage reads a buffer.
+pub fn reads_buffer(stage: &Stage, buf: Buf) -> bool {
+    accesses(stage).1.contains(&buf)
+}
+
 /// Fuses the computation at stage `producer` into every stage that reads its buffer: each load
 /// becomes the element's expression, with the load's indices in the place of the axes. The stage
 /// goes away; its buffer stays, unused.

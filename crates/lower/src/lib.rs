@@ -9,6 +9,7 @@
 pub mod codes;
 mod counts;
 mod func;
+mod fused;
 mod info;
 mod kernels;
 pub mod lir;
@@ -373,11 +374,9 @@ impl Lowering<'_> {
         if let Some(&k) = self.fused.get(&f) {
             return Ok(k);
         }
-        let text = "native code does not support fused groups yet";
-        Err(Box::new(Diagnostic::error(
-            codes::UNSUPPORTED,
-            self.m.funcs[f].span,
-            text,
-        )))
+        let (program, label) = fused::program(self.m, self.typing, f)?;
+        let kernel = self.add_kernel(program, &label);
+        self.fused.insert(f, kernel);
+        Ok(kernel)
     }
 }

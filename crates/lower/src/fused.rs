@@ -1,0 +1,371 @@
+//! A fused group of operators as one tensor program.
+//!
+//! The operators' programs are strung together over shared buffers; element-wise and injective stages
+//! then move into the stage that reads them, where that repeats no work.
+
+use relax_base::{Diagnostic, Symbol};
+use relax_infer::Typing;
+use relax_ir::{Expr, ExprId, FuncId, Module, TypeId};
+use relax_loops::{
+    Buf, Builder, Compute, Ex, ExKind, Hint, Program, Reduce, Role, Stage, Stmt, TensorRef, Var,
+    drop_unused, inline_compute, map_expr, visit_expr,
+};
+use relax_ops::registry;
+use rustc_hash::FxHashMap;
+
+use crate::{codes, kernels};
+
+/// The program of a function whose body is operator calls, tuples and projections, and what it is
+/// called: the operators' names.
+pub(crate) fn program(
+    m: &Module,
+    typing: &Typing,
+    f: FuncId,
+) -> Result<(Program, String), Box<Diagnostic>> {
+    let func = &m.funcs[f];
+    let mut b = Builder::new("fused");
+    // The tensors that each value consists of.
+    let mut values: FxHashMap<ExprId, Vec<TensorRef>> = FxHashMap::default();
+    let mut vars = FxHashMap::default();
+    let mut number = 0;
+    for &p in &func.params {
+        let infos = kernels::flatten(m, typing.vars[p])
+            .ok_or_else(|| unknown(m, func.span, typing.vars[p]))?;
+        let mut tensors = Vec::new();
+        for info in infos {
+            tensors.push(b.input(&format!("p{number}"), info.dtype, &info.shape));
+            number += 1;
+        }
+        vars.insert(p, tensors);
+    }
+    let mut names = Vec::new();
+    for e in m.post_order([func.body]) {
+        let span = m.span(e);
+        let refuse = |what: &str| {
+            let text = format!("a fused group cannot hold {what}");
+            Box::new(Diagnostic::error(codes::UNSUPPORTED, span, text))
+        };
+        let tensors = match &m.exprs[e] {
+            Expr::Op(_) => continue,
+            Expr::Var(v) => vars
+                .get(v)
+                .cloned()
+                .ok_or_else(|| refuse("a variable from outside"))?,
+            Expr::Tuple(fields) => m
+                .list(*fields)
+                .iter()
+                .flat_map(|f| values[f].iter().cloned())
+                .collect(),
+            Expr::Proj { tuple, index } => {
+                let before = width(m, typing, *tuple, 0, *index);
+                let n = width(m, typing, *tuple, *index, *index + 1);
+                values[tuple][before..before + n].to_vec()
+            }
+            Expr::Const(c) => {
+                let t = &m.consts[*c];
+                if !t.is_scalar() {
+                    return Err(refuse("a constant that is no scalar"));
+                }
+                let value = if t.dtype().is_float() {
+                    Ex::float(t.dtype(), t.get_f64(0))
+                } else {
+                    Ex::int(t.dtype(), t.get_i64(0))
+                };
+                vec![b.compute("constant", &[], |_| value)]
+            }
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                ..
+            } => {
+                let Expr::Op(op) = m.exprs[*callee] else {
+                    return Err(refuse("a call of a function"));
+                };
+                let Some(def) = registry().get(op) else {
+                    return Err(refuse("this operator"));
+                };
+                let args = m.list(*args);
+                let types: Vec<TypeId> = args.iter().map(|&a| type_of(m, typing, a)).collect();
+                let consts = args
+                    .iter()
+                    .map(|&a| match m.exprs[a] {
+                        Expr::Const(c) => Some(m.consts[c].clone()),
+                        _ => None,
+                    })
+                    .collect();
+                let out = typing.exprs[e];
+                let part = kernels::op_program(m, def, &types, out, m.attrs(*attrs), consts, span)
+                    .map_err(Box::new)?;
+                let inputs: Vec<TensorRef> = args
+                    .iter()
+                    .flat_map(|a| values[a].iter().cloned())
+                    .collect();
+                names.push(def.name);
+                append(&mut b.program, &part, &inputs)
+            }
+            _ => return Err(refuse("control flow")),
+        };
+        values.insert(e, tensors);
+    }
+    let outs = values[&func.body].clone();
+    for t in &outs {
+        b.output(t);
+    }
+    let mut program = b.program;
+    program.name = Symbol::new(&names.join("+"));
+    program.span = func.span;
+    inline(&mut program);
+    drop_unused(&mut program);
+    Ok((program, names.join("+")))
+}
+
+fn type_of(m: &Module, typing: &Typing, e: ExprId) -> TypeId {
+    match m.exprs[e] {
+        Expr::Var(v) => typing.vars[v],
+        _ => typing.exprs[e],
+    }
+}
+
+fn unknown(m: &Module, span: relax_base::Span, ty: TypeId) -> Box<Diagnostic> {
+    let text = format!(
+        "a fused group cannot be compiled for a parameter of type {}",
+        m.show_type(ty)
+    );
+    Box::new(Diagnostic::error(codes::UNKNOWN_RANK, span, text))
+}
+
+/// Number of tensors in the fields `from..to` of a tuple.
+fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usize {
+    let relax_ir::Type::Tuple(fields) = &m.types[type_of(m, typing, tuple)] else {
+        return 0;
+    };
+    fields[from as usize..to as usize]
+        .iter()
+        .map(|&t| kernels::flatten(m, t).map_or(0, |v| v.len()))
+        .sum()
+}
+
+/// Copies the stages of `part` into `program`, reading `inputs`; returns the outputs.
+fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<TensorRef> {
+    let mut vars: FxHashMap<Var, Ex> = FxHashMap::default();
+    // Dimension variables are the inputs' extents.
+    for (&buf, t) in part.inputs.iter().zip(inputs) {
+        for (e, extent) in part.bufs[buf].shape.iter().zip(&t.shape) {
+            if let ExKind::Var(v) = e.kind() {
+                vars.entry(*v).or_insert_with(|| extent.clone());
+            }
+        }
+    }
+    for (v, info) in part.vars.iter() {
+        if !vars.contains_key(&v) {
+            let (_, ex) = program.fresh(info.name.as_str(), info.dtype);
+            vars.insert(v, ex);
+        }
+    }
+    let mut bufs: FxHashMap<Buf, Buf> = part
+        .inputs
+        .iter()
+        .zip(inputs)
+        .map(|(&b, t)| (b, t.buf))
+        .collect();
+    // Extents may read buffers: ids first, extents afterwards.
+    for (b, buffer) in part.bufs.iter() {
+        if !bufs.contains_key(&b) {
+            let mut buffer = buffer.clone();
+            if buffer.role == Role::Output {
+                buffer.role = Role::Temp;
+            }
+            bufs.insert(b, program.bufs.push(buffer));
+        }
+    }
+    let map = |e: &Ex| -> Ex {
+        map_expr(e, |x| match x.kind() {
+            ExKind::Var(v) => vars.get(v).cloned(),
+            ExKind::Load(b, ix) => Some(Ex::new(ExKind::Load(bufs[b], ix.clone()), x.dtype())),
+            _ => None,
+        })
+    };
+    for (b, buffer) in part.bufs.iter() {
+        if !part.inputs.contains(&b) {
+            program.bufs[bufs[&b]].shape = buffer.shape.iter().map(&map).collect();
+        }
+    }
+    let var = |v: Var| match vars[&v].kind() {
+        ExKind::Var(v) => *v,
+        _ => unreachable!("only dimension variables stand for extents"),
+    };
+    for stage in &part.stages {
+        program.stages.push(match stage {
+            Stage::Compute(c) => Stage::Compute(Compute {
+                out: bufs[&c.out],
+                axes: c.axes.iter().map(|&v| var(v)).collect(),
+                reduce: c.reduce.as_ref().map(|r| Reduce {
+                    axes: r.axes.iter().map(|(v, e)| (var(*v), map(e))).collect(),
+                    combiner: r.combiner,
+                }),
+                value: map(&c.value),
+            }),
+            Stage::Nest(stmts) => Stage::Nest(
+                stmts
+                    .iter()
+                    .map(|s| statement(s, &map, &var, &bufs))
+                    .collect(),
+            ),
+        });
+    }
+    for (b, hint) in &part.hints {
+        program.hints.push((bufs[b], rename(hint, &bufs)));
+    }
+    part.outputs
+        .iter()
+        .map(|o| {
+            let buffer = &program.bufs[bufs[o]];
+            TensorRef {
+                buf: bufs[o],
+                shape: buffer.shape.clone(),
+                dtype: buffer.dtype,
+            }
+        })
+        .collect()
+}
+
+/// A statement over other variables and buffers. Statements nest as deep as the operator's own
+/// computation writes them.
+fn statement(
+    s: &Stmt,
+    map: &dyn Fn(&Ex) -> Ex,
+    var: &dyn Fn(Var) -> Var,
+    bufs: &FxHashMap<Buf, Buf>,
+) -> Stmt {
+    let block = |b: &[Stmt]| b.iter().map(|s| statement(s, map, var, bufs)).collect();
+    match s {
+        Stmt::For {
+            var: v,
+            extent,
+            mark,
+            body,
+        } => Stmt::For {
+            var: var(*v),
+            extent: map(extent),
+            mark: *mark,
+            body: block(body),
+        },
+        Stmt::While { cond, body } => Stmt::While {
+            cond: map(cond),
+            body: block(body),
+        },
+        Stmt::If {
+            cond,
+            then,
+            otherwise,
+        } => Stmt::If {
+            cond: map(cond),
+            then: block(then),
+            otherwise: block(otherwise),
+        },
+        Stmt::Store { buf, index, value } => Stmt::Store {
+            buf: bufs[buf],
+            index: index.iter().map(map).collect(),
+            value: map(value),
+        },
+        Stmt::Let { var: v, value } => Stmt::Let {
+            var: var(*v),
+            value: map(value),
+        },
+        Stmt::Alloc { buf } => Stmt::Alloc { buf: bufs[buf] },
+        Stmt::Init { over, body } => Stmt::Init {
+            over: over.iter().map(|&v| var(v)).collect(),
+            body: block(body),
+        },
+        Stmt::Assert { cond, message } => Stmt::Assert {
+            cond: map(cond),
+            message: message.clone(),
+        },
+    }
+}
+
+fn rename(hint: &Hint, bufs: &FxHashMap<Buf, Buf>) -> Hint {
+    let mut hint = hint.clone();
+    match &mut hint {
+        Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => {
+            (*a, *b) = (bufs[a], bufs[b]);
+        }
+        Hint::Conv2d { data, weight, .. } => (*data, *weight) = (bufs[data], bufs[weight]),
+        Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => *data = bufs[data],
+        Hint::LayerNorm {
+            data, gamma, beta, ..
+        } => {
+            (*data, *gamma, *beta) = (bufs[data], bufs[gamma], bufs[beta]);
+        }
+    }
+    hint
+}
+
+/// Moves injective stages into their readers: those that only pick elements anywhere, those that
+/// compute where there is one reader that reads each element about once.
+fn inline(program: &mut Program) {
+    let hinted: Vec<Buf> = program
+        .hints
+        .iter()
+        .flat_map(|(_, h)| match h {
+            Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![*a, *b],
+            Hint::Conv2d { data, weight, .. } => vec![*data, *weight],
+            Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => vec![*data],
+            Hint::LayerNorm {
+                data, gamma, beta, ..
+            } => vec![*data, *gamma, *beta],
+        })
+        .collect();
+    let mut k = 0;
+    while k < program.stages.len() {
+        let Stage::Compute(c) = &program.stages[k] else {
+            k += 1;
+            continue;
+        };
+        let out = c.out;
+        let is_hinted = program.hints.iter().any(|h| h.0 == out) || hinted.contains(&out);
+        let movable = c.reduce.is_none() && program.bufs[out].role == Role::Temp && !is_hinted;
+        if movable
+            && (only_picks(&c.value) || read_once(program, out))
+            && inline_compute(program, k).is_ok()
+        {
+            continue;
+        }
+        k += 1;
+    }
+}
+
+/// Whether an element is another buffer's element (or a constant), with nothing computed but
+/// indices and conditions on them.
+fn only_picks(e: &Ex) -> bool {
+    match e.kind() {
+        ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) | ExKind::Load(..) => true,
+        ExKind::Select(_, a, b) => only_picks(a) && only_picks(b),
+        _ => false,
+    }
+}
+
+/// Whether a buffer is read at one place, in a stage without reduction.
+fn read_once(program: &Program, buf: Buf) -> bool {
+    let mut places = 0;
+    let mut plain = true;
+    for stage in &program.stages {
+        let count = |e: &Ex, places: &mut usize| {
+            visit_expr(e, |x| {
+                if matches!(x.kind(), ExKind::Load(b, _) if *b == buf) {
+                    *places += 1;
+                }
+            });
+        };
+        let before = places;
+        match stage {
+            Stage::Compute(c) => {
+                count(&c.value, &mut places);
+                plain &= places == before || c.reduce.is_none();
+            }
+            Stage::Nest(_) => plain &= !relax_loops::reads_buffer(stage, buf),
+        }
+    }
+    plain && places == 1
+}
