@@ -17,8 +17,17 @@ fn once(style: &str, text: &str) -> Result<String, String> {
         ..PrintOptions::default()
     };
     if style == "fmt" {
-        return format_source(&file, &FmtOptions::default())
-            .map_err(|d| d.iter().next().map_or(String::new(), |d| d.message.clone()));
+        return format_source(
+            &file,
+            &FmtOptions {
+                width: std::env::var("WIDTH")
+                    .ok()
+                    .and_then(|w| w.parse().ok())
+                    .unwrap_or(100),
+                upgrade: false,
+            },
+        )
+        .map_err(|d| d.iter().next().map_or(String::new(), |d| d.message.clone()));
     }
     let parsed = parse(&file);
     if let Some(d) = parsed.diagnostics.iter().find(|d| d.is_error()) {

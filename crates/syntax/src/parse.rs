@@ -89,7 +89,9 @@ struct Parser<'s> {
 impl<'s> Parser<'s> {
     fn new(file: &'s SourceFile, mut prepared: Prepared) -> Self {
         let diagnostics = std::mem::take(&mut prepared.diagnostics);
-        let brackets = diagnostics.iter().filter(|d| matches!(d.code, Code(105 | 106)));
+        let brackets = diagnostics
+            .iter()
+            .filter(|d| matches!(d.code, Code(105 | 106)));
         let bracket_errors = brackets.map(Diagnostic::span).collect();
         let budget = 4_000_000 + prepared.tokens.len() * 8;
         Parser {
@@ -112,8 +114,12 @@ impl<'s> Parser<'s> {
         {
             let at = Span::new(end, end);
             diagnostics.push(
-                Diagnostic::error(Code(119), at, "expected `;` and a result after this binding")
-                    .note("the value of a sequence of bindings is the expression after the last one"),
+                Diagnostic::error(
+                    Code(119),
+                    at,
+                    "expected `;` and a result after this binding",
+                )
+                .note("the value of a sequence of bindings is the expression after the last one"),
             );
         }
         diagnostics.sort();
@@ -290,11 +296,7 @@ impl<'s> Parser<'s> {
 }
 
 /// Runs the generated parser over one segment.
-fn run(
-    builder: &mut Builder<'_>,
-    tokens: &[Token],
-    item: bool,
-) -> Result<Item, Failure> {
+fn run(builder: &mut Builder<'_>, tokens: &[Token], item: bool) -> Result<Item, Failure> {
     let at = Cell::new(0);
     let result = if item {
         ItemParser::new().parse(builder, feed(tokens, &at))

@@ -373,17 +373,42 @@ fn rest(lex: &mut logos::Lexer<'_, Tok>) {
 }
 
 fn slashes(lex: &mut logos::Lexer<'_, Tok>) -> Tok {
-    if lex.extras.floor_div {
-        let rest = lex.remainder().trim_start_matches([' ', '\t']);
-        if rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '(' || c == '%')
-        {
-            return Tok::SlashSlash;
-        }
+    if lex.extras.floor_div && divides(lex.remainder()) {
+        return Tok::SlashSlash;
     }
     let rest = lex.remainder().as_bytes();
     let line = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
     lex.bump(line);
     Tok::LineComment
+}
+
+/// Whether what follows `//` after a dimension is a divisor and no comment: an operand, and on the
+/// same line something that can stand after it (`n // 2, m`, but not `m // rows`).
+fn divides(rest: &str) -> bool {
+    let line = rest.lines().next().unwrap_or("");
+    let mut text = line.trim_start();
+    while let Some(comment) = text.strip_prefix("/*") {
+        let Some(end) = comment.find("*/") else {
+            return false;
+        };
+        text = comment[end + 2..].trim_start();
+    }
+    let name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '%');
+    let after_name = text.trim_start_matches(name);
+    let mut after = after_name;
+    if after.starts_with('(') {
+        let mut depth = 0;
+        let end = after.find(|c| {
+            depth += i32::from(c == '(') - i32::from(c == ')');
+            depth == 0
+        });
+        let Some(end) = end else { return false };
+        after = &after[end + 1..];
+    }
+    after.len() < text.len()
+        && after
+            .trim_start()
+            .starts_with([',', ')', ']', '+', '-', '*', '%', '/'])
 }
 
 /// Scans a block comment after its opening; they nest, as in TVM.

@@ -140,8 +140,14 @@ impl Pass<'_> {
     /// An arrow in a list of parameters, where no function type is open, shows that the list was
     /// not closed.
     fn arrow_closes(&self) -> Option<usize> {
-        let depth = self.frames.iter().rposition(|f| f.kind == FrameKind::Params)?;
-        if self.frames[depth..].iter().any(|f| f.opener.tok == Tok::LBrace) {
+        let depth = self
+            .frames
+            .iter()
+            .rposition(|f| f.kind == FrameKind::Params)?;
+        if self.frames[depth..]
+            .iter()
+            .any(|f| f.opener.tok == Tok::LBrace)
+        {
             return None;
         }
         let mut types = 0isize;

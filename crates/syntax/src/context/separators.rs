@@ -40,7 +40,9 @@ impl Pass<'_> {
         let f = *self.top();
         let header = f.kind == FrameKind::Top && f.pending == Pending::Fn;
         if matches!(f.kind, FrameKind::Top | FrameKind::Block)
-            && (last.tok == Tok::Name || last.tok == Tok::Global && (header || self.item.is_none() || f.kind == FrameKind::Block))
+            && (last.tok == Tok::Name
+                || last.tok == Tok::Global
+                    && (header || self.item.is_none() || f.kind == FrameKind::Block))
             && self.lacks_opener(i, Tok::RParen)
         {
             self.insert(Tok::LParen, "(", "after this name", last);

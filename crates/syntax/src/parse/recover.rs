@@ -49,10 +49,9 @@ pub(super) fn cut(tokens: &mut Vec<Token>, at: usize) -> bool {
         let lone = to - from == 1 && tokens[from].tok == Tok::Error;
         let empty_after_error = from == to && from > 0 && tokens[from - 1].tok == Tok::Error;
         if !lone && !empty_after_error {
-            let start = tokens.get(from).map_or_else(
-                || tokens.last().map_or(0, |t| t.end),
-                |t| t.start,
-            );
+            let start = tokens
+                .get(from)
+                .map_or_else(|| tokens.last().map_or(0, |t| t.end), |t| t.start);
             let end = if from == to {
                 start
             } else {

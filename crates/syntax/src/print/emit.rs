@@ -38,6 +38,8 @@ pub(super) enum Work {
     Close,
     Nest,
     Unnest,
+    /// The same where no bracket closes.
+    UnnestHere,
     Indent,
     Dedent,
     Hard,
@@ -103,6 +105,7 @@ impl<'a> Emitter<'a> {
                 Work::Close => self.sink.close(),
                 Work::Nest => self.sink.nest(),
                 Work::Unnest => self.sink.unnest(),
+                Work::UnnestHere => self.sink.unnest_here(),
                 Work::Indent => self.sink.indent(),
                 Work::Dedent => self.sink.dedent(),
                 Work::Hard => self.sink.hard(),

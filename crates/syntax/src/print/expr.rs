@@ -123,10 +123,11 @@ impl Emitter<'_> {
     }
 
     fn float(&self, value: f64, suffix: NumSuffix) -> String {
-        if self.tvm() {
-            return format!("{}{suffix}", number::six_digits(value));
-        }
-        let mut text = number::shortest(value, suffix);
+        let mut text = if self.tvm() {
+            number::six_digits(value)
+        } else {
+            number::shortest(value, suffix)
+        };
         let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         if suffix == NumSuffix::None && plain {
             // Without a suffix only the point says that it is no integer.
@@ -221,7 +222,10 @@ impl Emitter<'_> {
                 }
             }
         }
-        self.then(&[Work::Unnest, Work::Close]);
+        self.then(&[Work::UnnestHere, Work::Close]);
+        // `//` at the end of a line would begin a comment.
+        let breaks = !parts.iter().any(|p| p.0 == Some(BinOp::FloorDiv)) && !self.divides(e);
+        let gap = if breaks { Work::Line } else { Work::Space };
         for (op, part) in parts {
             let least = outer.precedence() + u8::from(op.is_some());
             let loose = matches!(self.ast.exprs[part].kind,
@@ -232,10 +236,31 @@ impl Emitter<'_> {
                 self.work.push(Work::Expr(part));
             }
             if let Some(op) = op {
-                self.then(&[Work::Line, Work::Tok(op.as_str()), Work::Space]);
+                self.then(&[gap, Work::Tok(op.as_str()), Work::Space]);
             }
         }
         self.then(&[Work::Open, Work::Nest]);
+    }
+
+    /// Whether the expression ends in a floor division, as far as a short look shows.
+    fn divides(&self, mut e: ExprId) -> bool {
+        for _ in 0..8 {
+            match self.ast.exprs[e].kind {
+                ExprKind::Binary {
+                    op: BinOp::FloorDiv,
+                    ..
+                } => return true,
+                ExprKind::Binary { lhs, rhs, .. } => {
+                    if matches!(self.ast.exprs[rhs].kind, ExprKind::Binary { .. }) {
+                        e = rhs;
+                    } else {
+                        e = lhs;
+                    }
+                }
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Parentheses around an expression, or around statements on lines of their own.
@@ -252,6 +277,8 @@ impl Emitter<'_> {
                 Work::Hard,
                 Work::Tok(")"),
             ]);
+        } else if self.divides(inner) {
+            self.then(&[Work::Tok("("), Work::Expr(inner), Work::Tok(")")]);
         } else {
             self.then(&[
                 Work::Open,

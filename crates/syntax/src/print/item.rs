@@ -146,7 +146,8 @@ impl Emitter<'_> {
             self.work.push(Work::Tok(";"));
         }
         self.type_params(def.params, def.angle);
-        let keyword = if def.data { "data" } else { "type" };
+        let data = def.data && !self.tvm();
+        let keyword = if data { "data" } else { "type" };
         self.then(&[Work::Tok(keyword), Work::Space, Work::Name(def.name)]);
         if def.external && !self.tvm() {
             self.then(&[Work::Tok("extern"), Work::Space]);
@@ -161,7 +162,9 @@ impl Emitter<'_> {
             ret,
             ..
         } = self.ast.ctors[c];
-        if !data {
+        // TVM has one form only.
+        let ret = ret.filter(|_| !self.tvm());
+        if !data || self.tvm() {
             self.work.push(Work::Tok(","));
         }
         if let Some(ret) = ret {

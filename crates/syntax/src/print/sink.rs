@@ -181,11 +181,20 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// Ends deeper lines before a closing bracket: comments before it are still inside.
     pub(super) fn unnest(&mut self) {
         if self.tvm() {
             return;
         }
         self.comments_before_closing();
+        self.unnest_here();
+    }
+
+    /// Ends deeper lines where no bracket closes.
+    pub(super) fn unnest_here(&mut self) {
+        if self.tvm() {
+            return;
+        }
         if self.nests.pop() == Some(false) {
             self.ops.push(Op::Unnest);
         }
@@ -233,7 +242,9 @@ impl<'a> Sink<'a> {
         if self.tvm() {
             self.out.push('\n');
         } else if self.groups > 0 {
-            self.ops.push(Op::Blank);
+            if matches!(self.ops.last(), Some(Op::Hard)) {
+                self.ops.push(Op::Blank);
+            }
         } else {
             self.trailing();
             self.flush();
@@ -269,9 +280,48 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// Takes back the groups that have just been opened: comments go before these.
+    pub(super) fn hold(&mut self) -> Vec<bool> {
+        let mut held = Vec::new();
+        if self.nests.len() >= DEEPEST_NEST {
+            return held;
+        }
+        while let Some(op @ (Op::Open | Op::Nest)) = self.ops.last().copied() {
+            self.ops.pop();
+            let group = matches!(op, Op::Open);
+            if group {
+                self.groups -= 1;
+            } else {
+                self.nests.pop();
+            }
+            held.push(group);
+        }
+        held
+    }
+
+    /// Opens them again.
+    pub(super) fn release(&mut self, held: Vec<bool>) {
+        if self.must_break && !held.is_empty() {
+            self.must_break = false;
+            self.break_here();
+        }
+        for group in held.into_iter().rev() {
+            if group {
+                self.open();
+            } else {
+                self.nest();
+            }
+        }
+    }
+
     /// Whether a separator, a space or an opening bracket was written last.
     pub(super) fn after_gap(&self) -> bool {
-        match self.ops.iter().rev().find(|op| !matches!(op, Op::Open | Op::Nest | Op::Close)) {
+        match self
+            .ops
+            .iter()
+            .rev()
+            .find(|op| !matches!(op, Op::Open | Op::Nest | Op::Close))
+        {
             Some(Op::Text { end, .. }) => {
                 self.buf[..*end as usize].ends_with([' ', '(', '[', '{', '<'])
             }
@@ -403,7 +453,7 @@ impl<'a> Sink<'a> {
                 stack.push((last.append(doc), broken || hard));
             }
         };
-        for op in &self.ops {
+        for (i, op) in self.ops.iter().enumerate() {
             match *op {
                 Op::Text { start, end } => {
                     let text = &self.buf[start as usize..end as usize];
@@ -414,6 +464,10 @@ impl<'a> Sink<'a> {
                 Op::LastComma => {
                     let comma = arena.text(",").flat_alt(arena.nil());
                     append(&mut stack, comma, false);
+                }
+                // An empty line has no margin.
+                Op::Hard if matches!(self.ops.get(i + 1), Some(Op::Blank)) => {
+                    append(&mut stack, arena.text("\n"), true);
                 }
                 Op::Hard => append(&mut stack, arena.hardline(), true),
                 Op::Blank => append(&mut stack, arena.hardline(), true),

@@ -24,7 +24,13 @@ impl Emitter<'_> {
                 self.type_operand(head, 9);
             }
             TypeExprKind::Tuple { items, comma } => {
-                self.listed("(", ast.list(items).map(Work::Type), ")", comma);
+                let items = ast.list(items).map(Work::Type);
+                if items.len() == 1 && !comma {
+                    // A comma would make another type of it.
+                    self.inline("(", items, ")", false);
+                } else {
+                    self.listed("(", items, ")", comma);
+                }
             }
             TypeExprKind::Fn {
                 type_params,
@@ -86,7 +92,11 @@ impl Emitter<'_> {
         if params.is_empty() {
             return;
         }
-        let (open, close) = if angle { ("<", ">") } else { ("[", "]") };
+        let (open, close) = if angle && !self.tvm() {
+            ("<", ">")
+        } else {
+            ("[", "]")
+        };
         let items = self.ast.list(params).map(Work::TypeParam);
         self.listed(open, items, close, false);
     }

@@ -168,6 +168,15 @@ impl Sink<'_> {
 
     /// Prints the comments before the token that begins at `start`.
     fn comments_before(&mut self, start: u32) {
+        let next = self.weave.as_ref().and_then(|w| w.comments.get(w.comment));
+        if next.is_some_and(|c| c.span.start < start) {
+            let held = self.hold();
+            self.comments_up_to(start);
+            self.release(held);
+        }
+    }
+
+    fn comments_up_to(&mut self, start: u32) {
         loop {
             let Some(w) = &self.weave else { return };
             let Some(c) = w.comments.get(w.comment).copied() else {
@@ -176,10 +185,11 @@ impl Sink<'_> {
             if c.span.start >= start {
                 return;
             }
-            let own_line = w.newlines(w.end, c.span.start) > 0;
+            let own_line = w.end == w.file.start || w.newlines(w.end, c.span.start) > 0;
             let blank = w.newlines(w.end, c.span.start) > 1;
             if own_line {
                 if !self.at_line_start() {
+                    self.clear_break();
                     self.take_separator();
                     self.break_here();
                 }
@@ -298,7 +308,8 @@ impl Sink<'_> {
             let Some(c) = w.next_comment() else { return };
             let newlines = w.newlines(w.end, c.span.start);
             if newlines == 0 {
-                return;
+                self.comment(c, true);
+                continue;
             }
             self.clear_break();
             if !self.at_line_start() {
