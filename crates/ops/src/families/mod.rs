@@ -22,6 +22,7 @@ mod nn_activation;
 mod nn_bitserial;
 mod nn_block;
 mod nn_conv;
+mod nn_conv_grad;
 mod nn_conv_transpose;
 mod nn_dense;
 mod nn_deform;
@@ -79,6 +80,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     layout::OPS,
     memory::OPS,
     nn_conv::OPS,
+    nn_conv_grad::OPS,
     nn_conv_transpose::OPS,
     nn_dense::OPS,
     nn_deform::OPS,

@@ -3,6 +3,7 @@
 use relax_loops::Ex;
 use relax_sym::Dim;
 
+use super::nn_conv::Pairs;
 use crate::{
     AttrDef, AttrTy, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,
     attr, input,
@@ -274,7 +275,7 @@ fn batch_to_space_rel(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_tensor(dims, dtype)
 }
 
-fn block_attrs(te: &Te<'_>, name: &str) -> Result<(Vec<i64>, Vec<(i64, i64)>), ComputeError> {
+fn block_attrs(te: &Te<'_>, name: &str) -> Result<(Vec<i64>, Pairs), ComputeError> {
     let shape = te.ints("block_shape").ok_or("`block_shape` is missing")?;
     let pairs = te.attr(name).as_int_pairs().ok_or("no list of pairs")?;
     Ok((shape, pairs))

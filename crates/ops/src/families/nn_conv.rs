@@ -83,6 +83,8 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.conv1d", "Convolution over one spatial axis.", |cx| {
         conv_rel(cx, 1)
     })
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(o, i, kw) in its layout"),
@@ -93,6 +95,8 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.conv2d", "Convolution over two spatial axes.", |cx| {
         conv_rel(cx, 2)
     })
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(o, i, kh, kw) in its layout"),
@@ -103,6 +107,8 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.conv3d", "Convolution over three spatial axes.", |cx| {
         conv_rel(cx, 3)
     })
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(o, i, kd, kh, kw) in its layout"),
@@ -121,6 +127,7 @@ pub static OPS: &[OpDef] = &[
         "2-D convolution on channels packed in blocks.",
         |cx| conv_rel(cx, 2),
     )
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c / b, h, w, b)"),
         input("weight", "(o / b, i / b, kh, kw, b, b)"),
@@ -133,6 +140,7 @@ pub static OPS: &[OpDef] = &[
         "Depthwise 2-D convolution on packed channels.",
         |cx| conv_rel(cx, 2),
     )
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c / b, h, w, b)"),
         input("weight", "(c / b, 1, kh, kw, 1, b)"),
@@ -140,18 +148,6 @@ pub static OPS: &[OpDef] = &[
     .attrs(CONV2D_ATTRS)
     .fusion(Fusion::OutElementwise)
     .compute(|te| conv(te, 2)),
-    OpDef::new(
-        "nn.conv2d_backward_weight",
-        "The gradient of `nn.conv2d` with respect to its weight.",
-        backward_weight_rel,
-    )
-    .inputs(&[
-        input("grad", "gradient of the result"),
-        input("data", "the data"),
-    ])
-    .attrs(CONV2D_ATTRS)
-    .fusion(Fusion::OutElementwise)
-    .compute(backward_weight),
 ];
 
 /// The spatial letters of `n` axes.
@@ -217,9 +213,12 @@ impl Layouts {
     }
 }
 
+/// Padding before and after each of some axes.
+pub(super) type Pairs = Vec<(i64, i64)>;
+
 /// Padding before and after each of `n` axes, from TVM's forms: one number for all, one for each
 /// axis, or all befores and then all afters. `None` for other lengths.
-pub(super) fn pairs(padding: &[i64], n: usize) -> Option<Vec<(i64, i64)>> {
+pub(super) fn pairs(padding: &[i64], n: usize) -> Option<Pairs> {
     match padding.len() {
         1 => Some(vec![(padding[0], padding[0]); n]),
         l if l == n => Some(padding.iter().map(|&p| (p, p)).collect()),
@@ -258,7 +257,7 @@ pub(super) fn steps(
 }
 
 /// The padding attribute as pairs.
-pub(super) fn padding_of(cx: &RelCx<'_>, n: usize) -> RelResult<Vec<(i64, i64)>> {
+pub(super) fn padding_of(cx: &RelCx<'_>, n: usize) -> RelResult<Pairs> {
     let values = cx.ints("padding")?.unwrap_or_default();
     match pairs(&values, n) {
         Some(p) => Ok(p),
@@ -550,84 +549,4 @@ pub(super) fn conv_stage(
         }
     }
     Ok(y)
-}
-
-fn backward_weight_rel(cx: &mut RelCx<'_>) -> RelResult {
-    let l = Layouts::of_rel(cx, 2, "OI")?;
-    let (grad, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
-    let (data, _) = canonical_arg(cx, 1, &l.data, &l.canonical)?;
-    let Some(kernel) = cx.ints("kernel_size")?.filter(|k| k.len() == 2) else {
-        return cx.refuse(
-            Subject::Attr("kernel_size"),
-            "`kernel_size` must give two numbers",
-        );
-    };
-    let groups = Dim::from(cx.int("groups")?.max(1));
-    let per_group = data[1].floordiv(&groups);
-    let (padding, strides) = (padding_of(cx, 2)?, steps(cx, "strides", 2, 1)?);
-    let dilation = steps(cx, "dilation", 2, 1)?;
-    for i in 0..2 {
-        // The window that the gradient belongs to must fit: TVM derives the weight's extent from it.
-        let reach = (&grad[2 + i] - &Dim::ONE) * Dim::from(strides[i]) + Dim::ONE;
-        let room = &data[2 + i] + &Dim::from(padding[i].0.saturating_add(padding[i].1)) - reach;
-        let most = room.floordiv(&Dim::from(dilation[i])) + Dim::ONE;
-        if most.as_const().is_some_and(|m| m < kernel[i]) {
-            return cx.refuse(
-                Subject::Attr("kernel_size"),
-                "the gradient, data and `kernel_size` do not fit",
-            );
-        }
-    }
-    let shape = [
-        grad[1].clone(),
-        per_group,
-        Dim::from(kernel[0]),
-        Dim::from(kernel[1]),
-    ];
-    let shape = l.canonical_kernel.convert_dims(&l.kernel, &shape);
-    let dtype = cx.dtype("out_dtype").map_or(dtype, Into::into);
-    cx.set_tensor(shape, dtype)
-}
-
-fn backward_weight(te: &mut Te<'_>) -> Result<(), ComputeError> {
-    let l = Layouts::of_te(te, 2, "OI")?;
-    let (grad, x) = (te.arg(0), te.arg(1));
-    let dtype = te.out(0).dtype;
-    let groups = te.int("groups")?.max(1);
-    let (strides, dilation) = (numbers(te, "strides", 2), numbers(te, "dilation", 2));
-    let padding =
-        pairs(&te.ints("padding").unwrap_or_default(), 2).ok_or("`padding` has a wrong length")?;
-    let kernel = te.ints("kernel_size").ok_or("`kernel_size` is missing")?;
-    let g = l.data.convert_extents(&l.canonical, &grad.shape);
-    let d = l.data.convert_extents(&l.canonical, &x.shape);
-    let p = padded(te, &x, &l, &padding, 0.0);
-    let per_group = d[1].floor_div(groups);
-    let shape = [
-        g[1].clone(),
-        per_group.clone(),
-        Ex::idx(kernel[0]),
-        Ex::idx(kernel[1]),
-    ];
-    let shape = l.canonical_kernel.convert_extents(&l.kernel, &shape);
-    let over = [g[0].clone(), g[2].clone(), g[3].clone()];
-    let y = te.reduce(
-        "conv_backward_weight",
-        &shape,
-        &over,
-        Combiner::Sum,
-        |i, r| {
-            let at = l.canonical_kernel.index_from(&l.kernel, i);
-            let group = at[0].floor_div(g[1].floor_div(groups));
-            let x_at = [
-                r[0].clone(),
-                group * &per_group + &at[1],
-                &r[1] * strides[0] + &at[2] * dilation[0],
-                &r[2] * strides[1] + &at[3] * dilation[1],
-            ];
-            let g_at = [r[0].clone(), at[0].clone(), r[1].clone(), r[2].clone()];
-            at_canonical(&grad, &l.data, &l.canonical, &g_at).cast(dtype) * p.at(&x_at).cast(dtype)
-        },
-    );
-    te.output(&y);
-    Ok(())
 }

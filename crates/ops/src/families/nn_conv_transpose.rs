@@ -95,6 +95,8 @@ pub static OPS: &[OpDef] = &[
         "Transposed convolution over one spatial axis.",
         |cx| rel(cx, 1),
     )
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(i, o, kw) in its layout"),
@@ -107,6 +109,8 @@ pub static OPS: &[OpDef] = &[
         "Transposed convolution over two spatial axes.",
         |cx| rel(cx, 2),
     )
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(i, o, kh, kw) in its layout"),
@@ -119,6 +123,8 @@ pub static OPS: &[OpDef] = &[
         "Transposed convolution over three spatial axes.",
         |cx| rel(cx, 3),
     )
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(i, o, kd, kh, kw) in its layout"),
@@ -146,7 +152,12 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
     }
     let groups = Dim::from(groups);
     let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
-    let extra = steps(cx, "output_padding", n, 0)?;
+    // TVM reads as many numbers as there are axes, and lets further ones be.
+    let extra = cx.ints("output_padding")?.unwrap_or_default();
+    if extra.len() < n || extra.iter().any(|&e| e < 0) {
+        let text = format!("`output_padding={extra:?}` needs {n} numbers, none negative");
+        return cx.refuse(Subject::Attr("output_padding"), text);
+    }
     let padding = padding_of(cx, n)?;
     let weight = match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
         Ok(w) => Some(w),

@@ -20,6 +20,7 @@ pub static OPS: &[OpDef] = &[
         "2-D convolution whose taps are moved by offsets, one pair for each tap and place.",
         deformable,
     )
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input(

@@ -45,6 +45,8 @@ pub static OPS: &[OpDef] = &[
         "`y = x · wᵀ`: the last axis of the data against the rows of the weight.",
         dense_rel,
     )
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "any leading axes, then k"),
         input("weight", "(units, k)"),
@@ -69,6 +71,8 @@ pub static OPS: &[OpDef] = &[
         "A matrix product for each batch; a batch of 1 is broadcast.",
         batch_matmul_rel,
     )
+    .narrow_precision()
+    .result_dtype("out_dtype")
     .inputs(&[
         input("tensor_a", "(batch, m, k)"),
         input("tensor_b", "(batch, k, n)"),
@@ -94,6 +98,7 @@ pub static OPS: &[OpDef] = &[
         "`nn.dense` with a weight packed in tiles of output columns.",
         dense_pack_rel,
     )
+    .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(m, k)"),
         input("weight", "(units / t, k, t)"),
@@ -108,6 +113,7 @@ pub static OPS: &[OpDef] = &[
             "how the weight is packed",
         ),
     ])
+    .meta_attrs("relay.attrs.DensePackAttrs")
     .fusion(Fusion::OutElementwise)
     .compute(dense_pack),
 ];
@@ -154,12 +160,12 @@ fn product_rel(cx: &mut RelCx<'_>, transpose_a: bool, transpose_b: bool) -> RelR
         } else {
             (&b[0], &b[1])
         };
-        cx.require_eq(
-            bk,
-            &k,
-            Subject::Arg(1),
-            "the reduced extents of the two operands must agree",
-        )?;
+        // TVM compares constants here with nothing, so that a program with other extents has a type;
+        // the product then takes the lesser extent.
+        if bk.as_const().is_none() || k.as_const().is_none() {
+            let rule = "the reduced extents of the two operands must agree";
+            cx.require_eq(bk, &k, Subject::Arg(1), rule)?;
+        }
         out[last] = bn.clone();
     } else {
         let units = Dim::from(cx.int("units")?);
@@ -204,12 +210,18 @@ pub(super) fn product_stage(
 ) -> TensorRef {
     let dtype = out_dtype(te);
     let last = a.rank() - 1;
-    let k = a.shape[if transpose_a { last - 1 } else { last }].clone();
+    let mut k = a.shape[if transpose_a { last - 1 } else { last }].clone();
+    let other = &b.shape[if transpose_b { 1 } else { 0 }];
+    if k.as_int().is_some() && other.as_int().is_some() {
+        k = k.min(other);
+    }
     let mut shape = a.shape.clone();
     if transpose_a {
         shape[last - 1] = a.shape[last].clone();
     }
     shape[last] = b.shape[if transpose_b { 0 } else { 1 }].clone();
+    let fits =
+        a.shape[if transpose_a { last - 1 } else { last }] == *other || other.as_int().is_none();
     let y = te.reduce("matmul", &shape, &[k], Combiner::Sum, |i, r| {
         let mut ai = i.to_vec();
         ai[last] = r[0].clone();
@@ -225,7 +237,7 @@ pub(super) fn product_stage(
         };
         a.at(&ai).cast(dtype) * b.at(&bi).cast(dtype)
     });
-    if a.rank() == 2 || !transpose_a {
+    if fits && (a.rank() == 2 || !transpose_a) {
         let hint = Hint::Gemm {
             a: a.buf,
             b: b.buf,

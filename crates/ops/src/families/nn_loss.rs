@@ -40,6 +40,7 @@ pub static OPS: &[OpDef] = &[
         "`-sum(y * log(x)) / n`.",
         cross_entropy_rel,
     )
+    .full_precision()
     .inputs(&[
         input("x", "(n, classes), probabilities"),
         input("y", "(n, classes), the wanted ones"),
@@ -50,6 +51,7 @@ pub static OPS: &[OpDef] = &[
         "`-sum(y * x) / n`.",
         cross_entropy_rel,
     )
+    .full_precision()
     .inputs(&[
         input("x", "(n, classes), log probabilities"),
         input("y", "(n, classes), the wanted ones"),

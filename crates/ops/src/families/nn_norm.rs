@@ -59,6 +59,7 @@ pub static OPS: &[OpDef] = &[
         "`exp(x) / sum(exp(x))` along an axis, the maximum taken off first.",
         softmax_rel,
     )
+    .full_precision()
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -101,6 +102,7 @@ pub static OPS: &[OpDef] = &[
         "Normalises along one axis by its own mean and variance.",
         |cx| norm_rel(cx, 0),
     )
+    .full_precision()
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(-1))
     .compute(layer_norm),
@@ -162,6 +164,7 @@ pub static OPS: &[OpDef] = &[
         "Divides by the euclidean norm along axes.",
         identity,
     )
+    .full_precision()
     .inputs(DATA)
     .attrs(&[
         attr(

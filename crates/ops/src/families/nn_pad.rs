@@ -3,6 +3,7 @@
 use relax_loops::{Ex, Operand};
 use relax_sym::Dim;
 
+use super::nn_conv::Pairs;
 use crate::{
     AttrTy, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input,
 };
@@ -76,6 +77,7 @@ pub static OPS: &[OpDef] = &[
             "what is put between",
         ),
     ])
+    .meta_attrs("relay.attrs.DilateAttrs")
     .fusion(Fusion::Injective)
     .compute(dilate),
 ];
@@ -113,7 +115,7 @@ fn pad_rel(cx: &mut RelCx<'_>, negative: bool) -> RelResult {
     cx.set_tensor(dims, dtype)
 }
 
-fn padded_shape(te: &Te<'_>, shape: &[Ex]) -> Result<(Vec<Ex>, Vec<(i64, i64)>), ComputeError> {
+fn padded_shape(te: &Te<'_>, shape: &[Ex]) -> Result<(Vec<Ex>, Pairs), ComputeError> {
     let widths = te
         .attr("pad_width")
         .as_int_pairs()

@@ -95,12 +95,13 @@ macro_rules! window {
 }
 
 macro_rules! adaptive {
-    ($name:literal, $n:literal, $max:literal, $layout:literal) => {
+    ($name:literal, $n:literal, $max:literal, $layout:literal $(, $hook:ident)?) => {
         OpDef::new(
             $name,
             "Pooling to a given output size: windows tile the input as evenly as they can.",
             |cx| adaptive_rel(cx, $n),
         )
+        $(.$hook())?
         .inputs(DATA)
         .attrs(adaptive_attrs!($layout))
         .fusion(Fusion::OutElementwise)
@@ -144,9 +145,9 @@ pub static OPS: &[OpDef] = &[
     adaptive!("nn.adaptive_max_pool1d", 1, true, "NCW"),
     adaptive!("nn.adaptive_max_pool2d", 2, true, "NCHW"),
     adaptive!("nn.adaptive_max_pool3d", 3, true, "NCDHW"),
-    adaptive!("nn.adaptive_avg_pool1d", 1, false, "NCW"),
-    adaptive!("nn.adaptive_avg_pool2d", 2, false, "NCHW"),
-    adaptive!("nn.adaptive_avg_pool3d", 3, false, "NCDHW"),
+    adaptive!("nn.adaptive_avg_pool1d", 1, false, "NCW", full_precision),
+    adaptive!("nn.adaptive_avg_pool2d", 2, false, "NCHW", full_precision),
+    adaptive!("nn.adaptive_avg_pool3d", 3, false, "NCDHW", full_precision),
     OpDef::new(
         "nn.global_max_pool2d",
         "The maximum of each channel.",
@@ -159,6 +160,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.global_avg_pool2d", "The mean of each channel.", |cx| {
         global_rel(cx, 2)
     })
+    .full_precision()
     .inputs(DATA)
     .attrs(GLOBAL)
     .fusion(Fusion::OutElementwise)

@@ -56,6 +56,8 @@ pub static OPS: &[OpDef] = &[
     )
     .inputs(INPUTS)
     .attrs(MEAN)
+    // TVM registers the attributes of maximum pooling for it, but makes those of the mean.
+    .meta_attrs("relay.attrs.AvgPool2DAttrs")
     .fusion(Fusion::OutElementwise)
     .compute(|te| grad_compute(te, false)),
 ];

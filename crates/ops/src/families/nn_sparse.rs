@@ -170,7 +170,8 @@ impl Sparse {
         let (from, to) = (n.let_(start(part.clone())), n.let_(start(part + 1)));
         n.for_((to - &from).max(0i64), |n, k| {
             let at = n.let_(&from + k);
-            let column = n.let_(self.indices.at(&[at.clone()]).cast(DType::I64) * &wide);
+            let column =
+                n.let_(self.indices.at(std::slice::from_ref(&at)).cast(DType::I64) * &wide);
             n.for_(wide.clone(), |n, c| {
                 let index = [at.clone(), within.clone(), c.clone()];
                 let value = self.data.at(&index[..self.data.rank()]);
@@ -236,7 +237,7 @@ fn transpose_compute(te: &mut Te<'_>) -> Done {
             n.store(
                 &starts,
                 &[i + 1],
-                starts.at(&[i + 1]) + starts.at(&[i.clone()]),
+                starts.at(&[i + 1]) + starts.at(std::slice::from_ref(i)),
             );
         });
         let next = n.local("next", DType::I64, std::slice::from_ref(&side));

@@ -114,6 +114,7 @@ pub static OPS: &[OpDef] = &[
         "2-D convolution by Winograd's algorithm with a transformed weight.",
         |cx| conv_rel(cx, 2),
     )
+    .result_dtype("out_dtype")
     .inputs(CONV)
     .attrs(winograd_attrs!(&[1, 1], &[0, 0], "NCHW", "OIHW"))
     .fusion(Fusion::OutElementwise)
@@ -123,6 +124,7 @@ pub static OPS: &[OpDef] = &[
         "3-D convolution by Winograd's algorithm with a transformed weight.",
         |cx| conv_rel(cx, 3),
     )
+    .result_dtype("out_dtype")
     .inputs(CONV)
     .attrs(winograd_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", "OIDHW"))
     .fusion(Fusion::OutElementwise)
@@ -132,6 +134,7 @@ pub static OPS: &[OpDef] = &[
         "The weight of a 3x3 convolution transformed for the NNPACK library, which alone knows its form.",
         nnpack_rel,
     )
+    .result_dtype("out_dtype")
     .inputs(WEIGHT)
     .attrs(&[
         attr("convolution_algorithm", Int, Default::Required, "NNPACK's number of the algorithm"),
@@ -154,6 +157,7 @@ pub static OPS: &[OpDef] = &[
         "2-D convolution with a weight in tiles.",
         |cx| conv_rel(cx, 2),
     )
+    .result_dtype("out_dtype")
     .inputs(CONV)
     .attrs(CONV2D_ATTRS)
     .fusion(Fusion::OutElementwise)

@@ -371,7 +371,7 @@ fn normal_compute(te: &mut Te<'_>) -> Done {
     let y = te.compute("normal", &shape, |i| {
         let at = flat(i, &own);
         let c = |v: f64| Ex::float(dtype, v);
-        let radius = c(1.0) - unit(&bits.at(&[at.clone()]), dtype);
+        let radius = c(1.0) - unit(&bits.at(std::slice::from_ref(&at)), dtype);
         let radius = (c(-2.0) * radius.unary(UnOp::Log)).unary(UnOp::Sqrt);
         let turn = c(std::f64::consts::TAU) * unit(&bits.at(&[at + &size]), dtype);
         radius * turn.unary(UnOp::Sin) * scale.scalar() + mean.scalar()

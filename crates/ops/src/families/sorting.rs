@@ -29,18 +29,21 @@ pub(super) fn stable_order(
             n.set(&right, &middle);
             n.for_(&end - &from, |n, k| {
                 let (l, r) = (left.scalar(), right.scalar());
-                let earlier = before(&order.at(&[r.clone()]), &order.at(&[l.clone()]));
+                let earlier = before(
+                    &order.at(std::slice::from_ref(&r)),
+                    &order.at(std::slice::from_ref(&l)),
+                );
                 let some = Ex::where_(&r.lt(&end), &earlier, &Ex::bool(false));
                 let take_right = Ex::where_(&l.ge(&middle), &Ex::bool(true), &some);
                 let at = [&from + k];
                 n.if_else(
                     take_right,
                     |n| {
-                        n.store(&merged, &at, order.at(&[r.clone()]));
+                        n.store(&merged, &at, order.at(std::slice::from_ref(&r)));
                         n.set(&right, &r + 1);
                     },
                     |n| {
-                        n.store(&merged, &at, order.at(&[l.clone()]));
+                        n.store(&merged, &at, order.at(std::slice::from_ref(&l)));
                         n.set(&left, &l + 1);
                     },
                 );

@@ -267,7 +267,13 @@ fn nms_compute(te: &mut Te<'_>) -> Done {
         check_field(n, &x, "coord_start", start, false);
         check_field(n, &x, "coord_start + 3", start.saturating_add(3), false);
         n.for_(x.shape[0].clone(), |n, b| {
-            let count = n.let_(valid.at(&[b.clone()]).cast(DType::I64).max(0i64).min(&all));
+            let count = n.let_(
+                valid
+                    .at(std::slice::from_ref(b))
+                    .cast(DType::I64)
+                    .max(0i64)
+                    .min(&all),
+            );
             let drop = |n: &mut Nest<'_>, j: &Ex| {
                 n.for_(width.clone(), |n, k| {
                     n.store(&boxes, &[b.clone(), j.clone(), k.clone()], -1i64);
@@ -296,7 +302,7 @@ fn nms_compute(te: &mut Te<'_>) -> Done {
                         n.if_else(
                             j.lt(&keep),
                             |n| {
-                                let from = n.let_(order.at(&[j.clone()]));
+                                let from = n.let_(order.at(std::slice::from_ref(j)));
                                 take(n, j, &from);
                             },
                             |n| drop(n, j),
@@ -503,7 +509,7 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
                     n.store(
                         &live,
                         std::slice::from_ref(k),
-                        score(&order.at(&[k.clone()])),
+                        score(&order.at(std::slice::from_ref(k))),
                     );
                 });
                 let limit = n.let_(score_limit.scalar().cast(scores.dtype));
@@ -522,8 +528,8 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
                 let go = next.scalar().lt(&valid) & kept.scalar().lt(&cap) & iou_limit.gt(0i64);
                 n.while_(go, |n| {
                     let j = n.let_(next.scalar());
-                    n.if_(live.at(&[j.clone()]).gt(-1i64), |n| {
-                        let from = n.let_(order.at(&[j.clone()]));
+                    n.if_(live.at(std::slice::from_ref(&j)).gt(-1i64), |n| {
+                        let from = n.let_(order.at(std::slice::from_ref(&j)));
                         let row = n.let_(found.scalar());
                         match &values {
                             None => {
@@ -536,7 +542,7 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
                                     let at = [b.clone(), row.clone(), Ex::idx(k as i64)];
                                     n.store(&rows, &at, v);
                                 }
-                                let value = live.at(&[j.clone()]).cast(DType::F32);
+                                let value = live.at(std::slice::from_ref(&j)).cast(DType::F32);
                                 n.store(values, &[b.clone(), row.clone()], value);
                             }
                         }
@@ -546,8 +552,8 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
                         let mine = corners(n, |f| at(&from, f));
                         n.for_(&valid - &j - 1, |n, k| {
                             let k = n.let_(&j + 1 + k);
-                            n.if_(live.at(&[k.clone()]).gt(0i64), |n| {
-                                let from = n.let_(order.at(&[k.clone()]));
+                            n.if_(live.at(std::slice::from_ref(&k)).gt(0i64), |n| {
+                                let from = n.let_(order.at(std::slice::from_ref(&k)));
                                 let other = corners(n, |f| at(&from, f));
                                 let iou = overlap(n, &mine, &other);
                                 n.if_(iou.ge(&iou_limit), |n| {

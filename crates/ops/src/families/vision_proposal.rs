@@ -270,13 +270,9 @@ fn predict(
     let tiny = n.let_(extent(0).lt(&small) | extent(1).lt(&small));
     let row = n.let_((h * &cls.shape[3] + w) * kinds + k);
     let half = &small / &c(2.0);
-    for i in 0..4 {
-        let grown = if i < 2 {
-            &cut[i] - &half
-        } else {
-            &cut[i] + &half
-        };
-        let value = Ex::where_(&tiny, &grown, &cut[i]);
+    for (i, side) in cut.iter().enumerate() {
+        let grown = if i < 2 { side - &half } else { side + &half };
+        let value = Ex::where_(&tiny, &grown, side);
         n.store(boxes, &[b.clone(), row.clone(), Ex::idx(i as i64)], value);
     }
     let score = Ex::where_(&tiny, &c(-1.0), &score);
