@@ -1,5 +1,7 @@
 //! What an operator is.
 
+use relax_ir::{AttrValue, Attrs};
+
 use crate::{ComputeError, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.
@@ -52,6 +54,23 @@ pub enum Default {
     Ints(&'static [i64]),
     /// A list of floats.
     Floats(&'static [f64]),
+}
+
+impl Default {
+    /// The value; `None` where one must be given.
+    pub fn value(self) -> Option<AttrValue> {
+        Some(match self {
+            Default::Required => return None,
+            Default::None => AttrValue::None,
+            Default::Int(v) => AttrValue::Int(v),
+            Default::Float(v) => AttrValue::Float(v),
+            Default::Bool(v) => AttrValue::Bool(v),
+            Default::Str(v) => AttrValue::Str(v.into()),
+            Default::DType(v) => v.parse().map_or(AttrValue::None, AttrValue::DType),
+            Default::Ints(v) => AttrValue::ints(v),
+            Default::Floats(v) => AttrValue::array(v.iter().map(|&x| AttrValue::Float(x))),
+        })
+    }
 }
 
 /// An attribute.
@@ -133,14 +152,42 @@ pub type RelFn = fn(&mut RelCx<'_>) -> RelResult;
 /// A computation: reads `te`'s inputs and attributes, builds stages, names the outputs.
 pub type ComputeFn = fn(&mut Te<'_>) -> Result<(), ComputeError>;
 
+/// Where an operator is computed when a program goes to a narrower float (TVM's mixed-precision
+/// conversion categories).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Precision {
+    /// Always in the narrower type: it gains speed.
+    Narrow,
+    /// Where its operands are.
+    Follow,
+    /// Always in `float32`: sums and steep functions lose too much.
+    Full,
+}
+
+/// The operator that takes as attributes what this one takes as tensors: an input named like one of
+/// that operator's attributes becomes the attribute, others stay arguments; attributes that both have
+/// are kept.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct StaticForm {
+    /// Its name.
+    pub name: &'static str,
+    /// Inputs whose attribute has another name: input, attribute.
+    pub renamed: &'static [(&'static str, &'static str)],
+}
+
 /// What passes ask of an operator beside its type and computation. A hook that is absent means
 /// that the operator takes no part.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
     /// Whether the output shape depends on input values (TVM's `TShapeDataDependent`).
     pub data_dependent_shape: bool,
-    /// The operator's name in the same family that takes its shape attributes as tensors.
-    pub dynamic_form: Option<&'static str>,
+    /// For an operator that takes as tensors what another one takes as attributes
+    /// (`dyn.reshape`): that other operator.
+    pub static_form: Option<StaticForm>,
+    /// Where the operator is computed when a program goes to a narrower float.
+    pub precision: Precision,
+    /// The attribute that gives the element type of the result, to be changed with the precision.
+    pub result_dtype: Option<&'static str>,
     /// How the compiler comes by the value of a call.
     pub treatment: Treatment,
 }
@@ -195,7 +242,9 @@ impl OpDef {
             effects: Effects::Pure,
             hooks: Hooks {
                 data_dependent_shape: false,
-                dynamic_form: None,
+                static_form: None,
+                precision: Precision::Follow,
+                result_dtype: None,
                 treatment: Treatment::Computed,
             },
         }
@@ -249,6 +298,39 @@ impl OpDef {
     pub const fn treatment(mut self, treatment: Treatment) -> OpDef {
         self.hooks.treatment = treatment;
         self
+    }
+    /// Names the operator that takes as attributes what this one takes as tensors.
+    pub const fn static_form(mut self, name: &'static str) -> OpDef {
+        self.hooks.static_form = Some(StaticForm { name, renamed: &[] });
+        self
+    }
+    /// Says which inputs become attributes of other names (see [`StaticForm`]).
+    pub const fn renamed(mut self, renamed: &'static [(&'static str, &'static str)]) -> OpDef {
+        if let Some(form) = &mut self.hooks.static_form {
+            form.renamed = renamed;
+        }
+        self
+    }
+    /// Says that a narrower float is worth a cast (see [`Precision::Narrow`]).
+    pub const fn narrow_precision(mut self) -> OpDef {
+        self.hooks.precision = Precision::Narrow;
+        self
+    }
+    /// Says that a narrower float loses too much (see [`Precision::Full`]).
+    pub const fn full_precision(mut self) -> OpDef {
+        self.hooks.precision = Precision::Full;
+        self
+    }
+    /// Names the attribute that gives the result's element type.
+    pub const fn result_dtype(mut self, attr: &'static str) -> OpDef {
+        self.hooks.result_dtype = Some(attr);
+        self
+    }
+    /// The attributes of a call that gives none.
+    pub fn default_attrs(&self) -> Attrs {
+        (self.attrs.iter())
+            .map(|a| (a.name.into(), a.default.value().unwrap_or(AttrValue::None)))
+            .collect()
     }
     /// The attribute of that name.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {

@@ -16,8 +16,8 @@ mod relation;
 
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use def::{
-    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, RelFn, Treatment, attr,
-    input,
+    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, Precision, RelFn,
+    StaticForm, Treatment, attr, input,
 };
 pub use layout::{Axis, Layout};
 pub use registry::{Registry, registry};

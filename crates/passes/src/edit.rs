@@ -78,6 +78,15 @@ impl<'a> Edit<'a> {
         self.dims(e)?.iter().map(Dim::as_const).collect()
     }
 
+    /// The type of a constant tensor.
+    pub fn tensor_type(&mut self, value: &Tensor) -> TypeId {
+        let dims: Vec<Dim> = value.shape().iter().map(|&d| Dim::from(d)).collect();
+        self.m.types.tensor(dims, value.dtype())
+    }
+    /// Whether two nodes are the same value: the same node, or references to the same thing.
+    pub fn same(&self, a: ExprId, b: ExprId) -> bool {
+        a == b || self.m.is_leaf(a) && self.m.exprs[a] == self.m.exprs[b]
+    }
     /// The value of a constant.
     pub fn constant_value(&self, e: ExprId) -> Option<&Tensor> {
         match self.m.exprs[e] {
@@ -166,8 +175,7 @@ impl<'a> Edit<'a> {
     }
     /// A constant.
     pub fn constant(&mut self, value: Tensor, span: Span) -> ExprId {
-        let dims: Vec<Dim> = value.shape().iter().map(|&d| Dim::from(d)).collect();
-        let ty = self.m.types.tensor(dims, value.dtype());
+        let ty = self.tensor_type(&value);
         let e = self.m.constant(value, span);
         self.types.set(e, ty);
         e

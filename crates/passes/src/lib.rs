@@ -9,14 +9,20 @@
 //! Invariant: nothing here names an operator; what passes ask of operators stands in
 //! [`relax_ops::Hooks`].
 
+mod bind;
 pub mod codes;
 mod cx;
+pub mod edit;
+mod evaluate;
+mod local;
 mod manager;
 mod pass;
 mod passes;
+pub mod pattern;
 mod pipeline;
 mod registry;
 
+pub use bind::bind_params;
 pub use cx::PassCx;
 pub use manager::{Config, Event, Observer, Outcome, Silent, run};
 pub use pass::{OptionDef, OptionType, OptionValue, Options, PassDef};

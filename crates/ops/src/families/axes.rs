@@ -62,6 +62,7 @@ pub static OPS: &[OpDef] = &[
         "The axes of extent 1 removed that a tensor names.",
         dyn_squeeze,
     )
+    .static_form("squeeze").renamed(&[("axes", "axis")])
     .inputs(&[input("data", "the input"), input("axes", "which, a vector")])
     .attrs(&[attr("axis", Ints, Default::None, "not used")])
     .fusion(Fusion::Injective)

@@ -6,11 +6,12 @@ use relax_loops::{BinOp, Ex};
 use relax_tensor::DType;
 
 macro_rules! binary {
-    ($($name:literal $(($sugar:literal))? $rel:ident $op:expr, $doc:literal;)*) => {
+    ($($name:literal $(($sugar:literal))? $rel:ident $op:expr, $doc:literal $(, $hook:ident)?;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[$(
             OpDef::new($name, $doc, $rel)
                 $(.sugar($sugar))?
+                $(.$hook())?
                 .inputs(&[input("lhs", "the left operand"), input("rhs", "the right operand")])
                 .fusion(Fusion::Broadcast)
                 .compute(|te: &mut Te<'_>| -> Result<(), ComputeError> { te.broadcast($op) }),
@@ -28,7 +29,7 @@ binary! {
     "mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "trunc_mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "floor_mod" ("%") broadcast |a, b| a.floor_mod(b), "The remainder with the sign of the right operand.";
-    "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.";
+    "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.", full_precision;
     "maximum" broadcast |a, b| a.max(b), "The greater one.";
     "minimum" broadcast |a, b| a.min(b), "The lesser one.";
     "left_shift" broadcast |a, b| a.shl(b), "The bits of the left operand moved up.";

@@ -21,6 +21,7 @@ pub static OPS: &[OpDef] = &[
         "The input broadcast to a shape.",
         broadcast_to,
     )
+    .result_dtype("dtype")
     .inputs(&[input("data", "the input")])
     .attrs(INIT)
     .fusion(Fusion::Broadcast)
@@ -41,6 +42,8 @@ pub static OPS: &[OpDef] = &[
         "The input broadcast to the extents that a tensor holds.",
         dyn_broadcast_to,
     )
+    .result_dtype("dtype")
+    .static_form("broadcast_to")
     .inputs(&[
         input("data", "the input"),
         input("shape", "the extents, a vector"),
@@ -65,6 +68,7 @@ pub static OPS: &[OpDef] = &[
         "The sum over all axes along which the given shape is broadcast to the input's.",
         collapse_sum_to,
     )
+    .result_dtype("dtype")
     .inputs(&[
         input("data", "the input"),
         input("shape", "the extents, a vector"),

@@ -31,15 +31,18 @@ pub static OPS: &[OpDef] = &[
         "A tensor of the given shape filled with one value.",
         full,
     )
+    .result_dtype("dtype")
     .inputs(&[input("fill_value", "the value, a scalar")])
     .attrs(INIT)
     .fusion(Fusion::Elementwise)
     .compute(full_compute),
     OpDef::new("zeros", "A tensor of zeros.", init)
+        .result_dtype("dtype")
         .attrs(INIT)
         .fusion(Fusion::Elementwise)
         .compute(zeros_compute),
     OpDef::new("ones", "A tensor of ones.", init)
+        .result_dtype("dtype")
         .attrs(INIT)
         .fusion(Fusion::Elementwise)
         .compute(ones_compute),
@@ -75,6 +78,8 @@ pub static OPS: &[OpDef] = &[
         "A tensor filled with one value, its extents given by a tensor.",
         dyn_full,
     )
+    .result_dtype("dtype")
+    .static_form("full")
     .inputs(&[
         input("fill_value", "the value, a scalar"),
         input("shape", "the extents, a vector"),
@@ -88,12 +93,16 @@ pub static OPS: &[OpDef] = &[
         "Zeros, the extents given by a tensor.",
         dyn_init,
     )
+    .result_dtype("dtype")
+    .static_form("zeros")
     .inputs(&[input("shape", "the extents, a vector")])
     .attrs(INIT)
     .fusion(Fusion::Elementwise)
     .data_dependent()
     .compute(dyn_zeros_compute),
     OpDef::new("dyn.ones", "Ones, the extents given by a tensor.", dyn_init)
+        .result_dtype("dtype")
+        .static_form("ones")
         .inputs(&[input("shape", "the extents, a vector")])
         .attrs(INIT)
         .fusion(Fusion::Elementwise)
@@ -104,6 +113,7 @@ pub static OPS: &[OpDef] = &[
         "The numbers from `start` to `end`, exclusive, by `step`.",
         arange,
     )
+    .full_precision()
     .inputs(&[
         input("start", "the first number, a scalar"),
         input("end", "where to stop, exclusive"),

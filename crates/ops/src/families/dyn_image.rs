@@ -17,6 +17,7 @@ pub static OPS: &[OpDef] = &[
         "The input with each axis lengthened at both ends.",
         dyn_pad,
     )
+    .static_form("nn.pad")
     .inputs(&[
         input("data", "the input"),
         input(
@@ -42,6 +43,7 @@ pub static OPS: &[OpDef] = &[
         "An image enlarged by factors that tensors hold.",
         dyn_upsampling,
     )
+    .static_form("nn.upsampling")
     .inputs(&[
         input("data", "the images"),
         input("scale_h", "the factor of the height, a scalar"),
@@ -72,6 +74,7 @@ pub static OPS: &[OpDef] = &[
         "A volume enlarged by factors that tensors hold.",
         dyn_upsampling3d,
     )
+    .static_form("nn.upsampling3d")
     .inputs(&[
         input("data", "the volumes"),
         input("scale_d", "the factor of the depth, a scalar"),
@@ -104,6 +107,7 @@ pub static OPS: &[OpDef] = &[
         "Images resized to a height and width that a tensor holds.",
         dyn_resize2d,
     )
+    .static_form("image.resize2d")
     .inputs(&[
         input("data", "the images"),
         input("size", "height and width"),

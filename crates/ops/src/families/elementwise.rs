@@ -22,10 +22,11 @@ fn predicate(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 macro_rules! unary {
-    ($($name:literal $rel:ident $f:expr, $doc:literal;)*) => {
+    ($($name:literal $rel:ident $f:expr, $doc:literal $(, $hook:ident)?;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[
             $(OpDef::new($name, $doc, $rel)
+                $(.$hook())?
                 .inputs(&[input("data", "the input")])
                 .fusion(Fusion::Elementwise)
                 .compute(|te: &mut Te<'_>| -> Result<(), ComputeError> {
@@ -44,7 +45,7 @@ macro_rules! unary {
 }
 
 unary! {
-    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.";
+    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision;
     "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.";
     "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.";
     "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.";
@@ -62,7 +63,7 @@ unary! {
     "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.";
     "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.";
     "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.";
-    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.";
+    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision;
     "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.";
     "fast_exp" identity |x| x.unary(UnOp::Exp), "`exp`, for which an approximation will do.";
     "fast_erf" identity |x| x.unary(UnOp::Erf), "`erf`, for which an approximation will do.";

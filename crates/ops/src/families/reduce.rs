@@ -58,15 +58,17 @@ const ARG_REDUCE: &[AttrDef] = &[
 ];
 
 macro_rules! reductions {
-    ($($name:literal $compute:ident $doc:literal;)*) => {
+    ($($name:literal $compute:ident $doc:literal $(, $hook:ident)?;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[
             $(OpDef::new($name, $doc, reduce)
+                $(.$hook())?
                 .inputs(&[input("data", "the input")])
                 .attrs(REDUCE)
                 .fusion(Fusion::Reduction)
                 .compute($compute),)*
             OpDef::new("variance", "The mean of the squared distances from the given mean.", variance)
+                .full_precision()
                 .inputs(&[input("data", "the input"), input("mean", "the mean over the same axes, kept with extent 1")])
                 .attrs(VARIANCE)
                 .fusion(Fusion::Reduction)
@@ -86,13 +88,13 @@ macro_rules! reductions {
 }
 
 reductions! {
-    "sum" sum_compute "The sum of the elements.";
+    "sum" sum_compute "The sum of the elements.", full_precision;
     "prod" prod_compute "The product of the elements.";
     "max" max_compute "The greatest element.";
     "min" min_compute "The least element.";
     "all" all_compute "Whether all elements hold.";
     "any" any_compute "Whether any element holds.";
-    "mean" mean_compute "The mean of the elements; of integers, truncated.";
+    "mean" mean_compute "The mean of the elements; of integers, truncated.", full_precision;
 }
 
 /// Which axes a reduction takes away, in order. `exclude` without axes takes all.

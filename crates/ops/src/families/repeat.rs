@@ -42,6 +42,7 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::Broadcast)
     .compute(tile_compute),
     OpDef::new("dyn.tile", "`tile` as often as a tensor says.", dyn_tile)
+        .static_form("tile")
         .inputs(&[
             input("data", "the input"),
             input("reps", "how often, a vector"),

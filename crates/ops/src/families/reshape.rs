@@ -52,6 +52,7 @@ pub static OPS: &[OpDef] = &[
         "`reshape` to the extents that a tensor holds.",
         dyn_reshape,
     )
+    .static_form("reshape")
     .inputs(&[
         input("data", "the input"),
         input("newshape", "the new extents, a vector"),

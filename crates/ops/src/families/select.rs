@@ -55,6 +55,7 @@ pub static OPS: &[OpDef] = &[
         "`one_hot` whose depth a tensor holds.",
         dyn_one_hot,
     )
+    .static_form("one_hot")
     .inputs(&[
         input("indices", "the indices"),
         input("on_value", "the value at the index, a scalar"),

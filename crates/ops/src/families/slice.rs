@@ -61,6 +61,7 @@ pub static OPS: &[OpDef] = &[
         "`strided_slice` by ranges that tensors hold.",
         dyn_strided_slice,
     )
+    .static_form("strided_slice")
     .inputs(&[
         input("data", "the input"),
         input("begin", "the first indices"),

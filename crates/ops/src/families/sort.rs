@@ -73,6 +73,7 @@ pub static OPS: &[OpDef] = &[
     .attrs(TOPK)
     .compute(topk_compute),
     OpDef::new("dyn.topk", "`topk` for as many as a tensor says.", dyn_topk)
+        .static_form("topk")
         .inputs(&[input("data", "the input"), input("k", "how many, a scalar")])
         .attrs(TOPK)
         .data_dependent()

@@ -20,6 +20,7 @@ pub static OPS: &[OpDef] = &[
         .attrs(&[attr("output_shape", Dims, Default::Required, "the extents of the output")])
         .compute(sparse_to_dense_compute),
     OpDef::new("dyn.sparse_to_dense", "`sparse_to_dense` to the extents that a tensor holds.", dyn_sparse_to_dense)
+        .static_form("sparse_to_dense")
         .inputs(&[input("sparse_indices", "the indices"), input("sparse_values", "the values"), input("default_value", "the value elsewhere, a scalar"), input("output_shape", "the extents of the output, a vector")])
         .data_dependent()
         .compute(dyn_sparse_to_dense_compute),

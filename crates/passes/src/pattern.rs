@@ -1,0 +1,254 @@
+//! Patterns of calls, and rules over them that are applied to a fixpoint.
+//!
+//! A pattern is built from small parts and read by position:
+//!
+//! ```text
+//! op(&["reshape"], [op(&["reshape"], [x(0)])])       a reshape of a reshape of anything
+//! any_order(&["add"], [x(0), c(1)])                  a sum with a constant, on either side
+//! ```
+//!
+//! Invariant: patterns are as deep as the source of a pass writes them; matching may recurse.
+
+use relax_ir::{ExprId, OpId};
+use relax_ops::{Fusion, registry};
+use rustc_hash::FxHashMap;
+
+use crate::edit::{Edit, OpCall};
+
+/// A pattern of expressions. Slots are numbered; a slot that occurs twice must match the same
+/// expression.
+#[derive(Clone, Debug)]
+pub enum Pat {
+    /// Anything, kept in a slot.
+    Any(usize),
+    /// A constant, kept in a slot.
+    Const(usize),
+    /// A call to one of these operators.
+    Op {
+        /// Which.
+        ops: Vec<OpId>,
+        /// The arguments, all of them.
+        args: Vec<Pat>,
+        /// Whether two arguments may stand in either order.
+        any_order: bool,
+    },
+    /// A call with two arguments to any operator that broadcasts them.
+    Broadcast(Box<[Pat; 2]>),
+    /// What the pattern matches, kept in a slot.
+    Keep(usize, Box<Pat>),
+    /// The first of several that matches.
+    Or(Vec<Pat>),
+}
+
+fn ids(names: &[&str]) -> Vec<OpId> {
+    let id = |name: &&str| {
+        let id = registry().find(name);
+        id.unwrap_or_else(|| panic!("a pattern names `{name}`, which is no operator"))
+    };
+    names.iter().map(id).collect()
+}
+
+/// Anything.
+pub fn x(slot: usize) -> Pat {
+    Pat::Any(slot)
+}
+/// A constant.
+pub fn c(slot: usize) -> Pat {
+    Pat::Const(slot)
+}
+/// A call to one of the operators.
+pub fn op<const N: usize>(names: &[&str], args: [Pat; N]) -> Pat {
+    Pat::Op {
+        ops: ids(names),
+        args: args.into(),
+        any_order: false,
+    }
+}
+/// A call to one of the operators, whose two arguments may stand in either order.
+pub fn any_order(names: &[&str], args: [Pat; 2]) -> Pat {
+    Pat::Op {
+        ops: ids(names),
+        args: args.into(),
+        any_order: true,
+    }
+}
+/// A call to a broadcasting operator.
+pub fn broadcast(a: Pat, b: Pat) -> Pat {
+    Pat::Broadcast(Box::new([a, b]))
+}
+/// One of several.
+pub fn or(all: impl Into<Vec<Pat>>) -> Pat {
+    Pat::Or(all.into())
+}
+impl Pat {
+    /// Keeps what is matched in a slot.
+    pub fn keep(self, slot: usize) -> Pat {
+        Pat::Keep(slot, Box::new(self))
+    }
+
+    /// Matches an expression; what the slots hold.
+    pub fn find(&self, edit: &Edit<'_>, e: ExprId) -> Option<Found> {
+        let mut found = Found {
+            root: e,
+            slots: [None; Found::SLOTS],
+        };
+        self.step(edit, e, &mut found).then_some(found)
+    }
+
+    fn step(&self, edit: &Edit<'_>, e: ExprId, found: &mut Found) -> bool {
+        match self {
+            Pat::Any(slot) => found.put(edit, *slot, e),
+            Pat::Const(slot) => edit.constant_value(e).is_some() && found.put(edit, *slot, e),
+            Pat::Keep(slot, pat) => pat.step(edit, e, found) && found.put(edit, *slot, e),
+            Pat::Or(all) => all.iter().any(|p| {
+                let mut trial = found.clone();
+                let ok = p.step(edit, e, &mut trial);
+                if ok {
+                    *found = trial;
+                }
+                ok
+            }),
+            Pat::Op { ops, args, any_order } => {
+                let Some(call) = edit.op_call(e).filter(|c| ops.contains(&c.op)) else {
+                    return false;
+                };
+                if call.args.len() != args.len() {
+                    return false;
+                }
+                all(edit, args, &call.args, found)
+                    || *any_order && all(edit, args, &[call.args[1], call.args[0]], found)
+            }
+            Pat::Broadcast(args) => {
+                let Some(call) = edit.op_call(e) else {
+                    return false;
+                };
+                call.def.fusion == Fusion::Broadcast
+                    && call.args.len() == 2
+                    && all(edit, &args[..], &call.args, found)
+            }
+        }
+    }
+}
+
+fn all(edit: &Edit<'_>, pats: &[Pat], args: &[ExprId], found: &mut Found) -> bool {
+    let mut trial = found.clone();
+    let ok = (pats.iter().zip(args)).all(|(p, &a)| p.step(edit, a, &mut trial));
+    if ok {
+        *found = trial;
+    }
+    ok
+}
+
+/// A match.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The expression that matched.
+    pub root: ExprId,
+    slots: [Option<ExprId>; Found::SLOTS],
+}
+
+impl Found {
+    const SLOTS: usize = 8;
+
+    fn put(&mut self, edit: &Edit<'_>, slot: usize, e: ExprId) -> bool {
+        match self.slots[slot] {
+            None => {
+                self.slots[slot] = Some(e);
+                true
+            }
+            Some(old) => edit.same(old, e),
+        }
+    }
+    /// What a slot holds. Panics when the pattern has no such slot.
+    pub fn get(&self, slot: usize) -> ExprId {
+        self.slots[slot].expect("the pattern fills the slot")
+    }
+    /// What a slot holds that only one branch of the pattern fills.
+    pub fn maybe(&self, slot: usize) -> Option<ExprId> {
+        self.slots[slot]
+    }
+    /// The call that matched.
+    pub fn call(&self, edit: &Edit<'_>) -> OpCall {
+        edit.op_call(self.root).expect("the pattern is a call")
+    }
+}
+
+/// What may take the place of a match; the type must stay. `None` leaves it as it is.
+pub type Rewrite = fn(&mut Edit<'_>, &Found) -> Option<ExprId>;
+
+/// Rules, in order of preference.
+pub struct Rules {
+    by_op: FxHashMap<OpId, Vec<usize>>,
+    any: Vec<usize>,
+    rules: Vec<(Pat, Rewrite)>,
+}
+
+impl Rules {
+    /// Prepares rules.
+    pub fn new(rules: Vec<(Pat, Rewrite)>) -> Rules {
+        let mut this = Rules {
+            by_op: FxHashMap::default(),
+            any: Vec::new(),
+            rules,
+        };
+        for (i, (pat, _)) in this.rules.iter().enumerate() {
+            let mut open = vec![pat];
+            while let Some(pat) = open.pop() {
+                match pat {
+                    Pat::Op { ops, .. } => {
+                        for op in ops {
+                            this.by_op.entry(*op).or_default().push(i);
+                        }
+                    }
+                    Pat::Keep(_, inner) => open.push(inner),
+                    Pat::Or(all) => open.extend(all),
+                    Pat::Broadcast(_) => this.any.push(i),
+                    Pat::Any(_) | Pat::Const(_) => {}
+                }
+            }
+        }
+        this
+    }
+
+    fn apply(&self, edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
+        let op = edit.op_call(e)?.op;
+        let own = self.by_op.get(&op).map_or(&[][..], Vec::as_slice);
+        let mut mine: Vec<usize> = own.iter().chain(&self.any).copied().collect();
+        mine.sort_unstable();
+        mine.dedup();
+        for i in mine {
+            let (pat, rewrite) = &self.rules[i];
+            if let Some(found) = pat.find(edit, e)
+                && let Some(new) = rewrite(edit, &found)
+                && new != e
+            {
+                return Some(new);
+            }
+        }
+        None
+    }
+
+    /// Applies the rules everywhere until none applies; how often one did.
+    pub fn fixpoint(&self, edit: &mut Edit<'_>) -> u64 {
+        let mut total = 0;
+        loop {
+            let mut count = 0;
+            edit.rewrite(|edit, _, node| {
+                let mut node = node;
+                while let Some(new) = self.apply(edit, node) {
+                    if !edit.typed(new) {
+                        let ty = edit.ty(node);
+                        edit.set_ty(new, ty);
+                    }
+                    node = new;
+                    count += 1;
+                }
+                node
+            });
+            total += count;
+            if count == 0 {
+                return total;
+            }
+        }
+    }
+}
