@@ -217,42 +217,56 @@ fn sparse_reshape(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, vec![rows, shape])
 }
 
+/// The numbers of axes need not be known: all lengths are read at run time.
 fn sparse_reshape_compute(te: &mut Te<'_>) -> Done {
     let [indices, old, new]: [TensorRef; 3] = [0, 1, 2].map(|k| te.arg(k));
-    let (old_extents, asked) = (elements(&old)?, elements(&new)?);
-    let one = Ex::idx(1);
-    let total = old_extents.iter().fold(one.clone(), |p, n| p * n);
-    let given = asked
-        .iter()
-        .fold(one.clone(), |p, n| p * Ex::where_(&n.eq(-1i64), &one, n));
-    let rest = (&total).floor_div(&given);
-    let extents: Vec<Ex> = asked
-        .iter()
-        .map(|n| Ex::where_(&n.eq(-1i64), &rest, n))
-        .collect();
-    let shape = [indices.shape[0].clone(), Ex::idx(extents.len() as i64)];
-    let rows = te.compute("indices", &shape, |i| {
-        let mut at = Ex::idx(0);
-        for (k, n) in old_extents.iter().enumerate() {
-            at = at * n + indices.at(&[i[0].clone(), Ex::idx(k as i64)]).cast(DT::I64);
-        }
-        // From the last axis: what is left of the position is divided by each extent in turn; the
-        // first axis takes all that is left.
-        let mut found = Ex::idx(0);
-        for (k, n) in extents.iter().enumerate().rev() {
-            let part = if k == 0 { at.clone() } else { at.floor_mod(n) };
-            found = Ex::where_(&i[1].eq(k as i64), &part, &found);
-            at = at.floor_div(n);
-        }
-        found.cast(indices.dtype)
+    if indices.rank() != 2 || old.rank() != 1 || new.rank() != 1 {
+        return Err("the indices must be a matrix, and the shapes vectors".into());
+    }
+    let (count, axes, new_axes) = (&indices.shape[0], &old.shape[0], &new.shape[0]);
+    let one = std::slice::from_ref;
+    let shape = te.temp("shape", new.dtype, &new.shape);
+    te.nest(|n| {
+        let total = n.cell(Ex::idx(1));
+        n.for_(axes.clone(), |n, k| {
+            n.set(&total, total.scalar() * old.at(one(k)).cast(DT::I64));
+        });
+        // What is left for the extent that is -1.
+        let given = n.cell(Ex::idx(1));
+        n.for_(new_axes.clone(), |n, k| {
+            let extent = new.at(one(k)).cast(DT::I64);
+            let extent = Ex::where_(&extent.eq(-1i64), &Ex::idx(1), &extent);
+            n.set(&given, given.scalar() * extent);
+        });
+        n.for_(new_axes.clone(), |n, k| {
+            let rest = total.scalar().floor_div(given.scalar()).cast(new.dtype);
+            let extent = new.at(one(k));
+            n.store(
+                &shape,
+                one(k),
+                Ex::where_(&extent.eq(-1i64), &rest, &extent),
+            );
+        });
     });
-    let shape = te.compute("shape", &shape[1..], |i| {
-        let pick = |f: Ex, (k, n): (usize, &Ex)| Ex::where_(&i[0].eq(k as i64), n, &f);
-        extents
-            .iter()
-            .enumerate()
-            .fold(Ex::idx(0), pick)
-            .cast(new.dtype)
+    let rows = te.temp("indices", indices.dtype, &[count.clone(), new_axes.clone()]);
+    te.nest(|n| {
+        n.for_(count.clone(), |n, row| {
+            let at = n.cell(Ex::idx(0));
+            n.for_(axes.clone(), |n, k| {
+                let index = indices.at(&[row.clone(), k.clone()]).cast(DT::I64);
+                n.set(&at, at.scalar() * old.at(one(k)).cast(DT::I64) + index);
+            });
+            // From the last axis: the position is divided by each extent in turn, and the first
+            // axis takes all that is left.
+            n.for_(new_axes.clone(), |n, back| {
+                let k = n.let_(new_axes - 1 - back);
+                let extent = n.let_(shape.at(one(&k)).cast(DT::I64));
+                let here = n.let_(at.scalar());
+                let part = Ex::where_(&k.eq(0i64), &here, &here.floor_mod(&extent));
+                n.store(&rows, &[row.clone(), k.clone()], part.cast(indices.dtype));
+                n.set(&at, here.floor_div(&extent));
+            });
+        });
     });
     te.output(&rows);
     te.output(&shape);
