@@ -1,10 +1,13 @@
 //! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
 
+#[cfg(feature = "native")]
+pub mod evaluator;
 pub mod inputs;
 pub mod io;
 #[cfg(feature = "native")]
 pub mod native;
 pub mod npz;
+pub mod opt;
 pub mod render;
 #[cfg(feature = "native")]
 pub mod show;

@@ -3,10 +3,14 @@
 //! Nothing here opens files, prints or exits; that is the command line's (or the language
 //! server's) work.
 
+mod optimise;
 mod print;
 mod session;
 mod typed;
 
+pub use optimise::{
+    PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent, run_pipeline,
+};
 pub use print::{Style, TypeSource, difference, print};
 pub use session::{ReadOptions, Session};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

@@ -6,7 +6,7 @@ use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap, Span};
 use relax_ir::Module;
 
 /// A file is too large for the position space.
-const TOO_LARGE: Code = Code(1201);
+pub(crate) const TOO_LARGE: Code = Code(1201);
 /// A file is not UTF-8.
 const NOT_UTF8: Code = Code(1202);
 

@@ -188,6 +188,8 @@ pub struct Hooks {
     pub precision: Precision,
     /// The attribute that gives the element type of the result, to be changed with the precision.
     pub result_dtype: Option<&'static str>,
+    /// The operator on the same operands with the same attributes that is faster and less precise.
+    pub fast_form: Option<&'static str>,
     /// How the compiler comes by the value of a call.
     pub treatment: Treatment,
 }
@@ -245,6 +247,7 @@ impl OpDef {
                 static_form: None,
                 precision: Precision::Follow,
                 result_dtype: None,
+                fast_form: None,
                 treatment: Treatment::Computed,
             },
         }
@@ -297,6 +300,11 @@ impl OpDef {
     /// Says that the compiler treats calls in its own way.
     pub const fn treatment(mut self, treatment: Treatment) -> OpDef {
         self.hooks.treatment = treatment;
+        self
+    }
+    /// Names the faster, less precise operator on the same operands.
+    pub const fn fast_form(mut self, name: &'static str) -> OpDef {
+        self.hooks.fast_form = Some(name);
         self
     }
     /// Names the operator that takes as attributes what this one takes as tensors.

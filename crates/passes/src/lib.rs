@@ -20,7 +20,9 @@ mod pass;
 mod passes;
 pub mod pattern;
 mod pipeline;
+mod purity;
 mod registry;
+mod util;
 
 pub use bind::bind_params;
 pub use cx::PassCx;

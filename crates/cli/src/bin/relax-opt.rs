@@ -1,11 +1,16 @@
-//! `relax-opt FILE`: reads a module and prints it.
+//! `relax-opt FILE --pipeline …`: reads a module, runs passes over it and prints it.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use relax_base::{Diagnostics, SourceFile};
+use relax_cli::opt::watch::{Watch, Wishes};
+use relax_cli::opt::{expected, params, reproducer, split};
 use relax_cli::{exit, io, render};
-use relax_driver::{InferOptions, ReadOptions, Session, Style, TypeSource, TypedModule};
+use relax_driver::{
+    PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule, run_pipeline,
+};
 use relax_ir::{EqualOptions, Module};
 
 /// Reads a Relay or Relax text, transforms it and prints it.
@@ -13,7 +18,8 @@ use relax_ir::{EqualOptions, Module};
 #[command(name = "relax-opt", version)]
 struct Args {
     /// The file; `-` reads standard input.
-    file: PathBuf,
+    #[arg(required_unless_present = "list_passes")]
+    file: Option<PathBuf>,
     /// Where the result goes; `-` is standard output.
     #[arg(short = 'o', long = "output", default_value = "-")]
     output: PathBuf,
@@ -24,12 +30,65 @@ struct Args {
     #[arg(long)]
     no_types: bool,
     /// Prints nothing and compares with this file instead, up to renaming: exit 0 when equal, 1 when
-    /// different, with the first difference.
+    /// different, with the first difference. Annotations count only where both sides have one.
     #[arg(long, value_name = "OTHER")]
     structural_equal: Option<PathBuf>,
-    /// What happens to the module before it is printed: `infer-type` finds its types.
-    #[arg(long, value_name = "STEPS")]
+    /// The passes: `infer-type,fuse-ops{level=2}`.
+    #[arg(long, value_name = "PASSES", conflicts_with = "level")]
     pipeline: Option<String>,
+    /// A named pipeline: -O0, -O1, -O2, -O3.
+    #[arg(short = 'O', value_name = "LEVEL", value_parser = ["0", "1", "2", "3"])]
+    level: Option<String>,
+    /// Lists all passes with their options.
+    #[arg(long)]
+    list_passes: bool,
+    /// Writes the pipeline with all its options to standard error.
+    #[arg(long)]
+    dump_pipeline: bool,
+    /// Prints the module before a pass, or before each.
+    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    print_ir_before: Vec<String>,
+    /// Prints the module after a pass, or after each.
+    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    print_ir_after: Vec<String>,
+    /// Prints the module after each pass.
+    #[arg(long)]
+    print_ir_after_all: bool,
+    /// Prints what each pass changed.
+    #[arg(long)]
+    print_ir_after_change: bool,
+    /// Writes the module after each pass into files of this folder.
+    #[arg(long, value_name = "DIR")]
+    print_ir_tree_dir: Option<PathBuf>,
+    /// Says how long each pass took.
+    #[arg(long)]
+    timing: bool,
+    /// Says what each pass did.
+    #[arg(long)]
+    stats: bool,
+    /// Treats the parts between `// -----` lines as modules of their own.
+    #[arg(long)]
+    split_input_file: bool,
+    /// Verifies the module and finds its types again after each pass.
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true,
+          default_missing_value = "true", action = clap::ArgAction::Set)]
+    verify_each: bool,
+    /// Prints the result, reads it back and compares.
+    #[arg(long)]
+    verify_roundtrip: bool,
+    /// Compares diagnostics with `// expected-error@+1 {{…}}` comments; `=update` rewrites these.
+    #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
+          default_missing_value = "check")]
+    verify_diagnostics: Option<Verify>,
+    /// Where pipeline and input go when a pass crashes or breaks the module.
+    #[arg(long, value_name = "FILE")]
+    reproducer: Option<PathBuf>,
+    /// Runs the pipeline that the file (a reproducer) names in its first line.
+    #[arg(long, conflicts_with_all = ["pipeline", "level"])]
+    run_reproducer: bool,
+    /// Constants for parameters of @main, by name, from a .npz or .safetensors file.
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
     /// Gives constants whose metadata section is missing placeholders of zeros.
     #[arg(long)]
     stub_constants: bool,
@@ -44,10 +103,22 @@ enum PrintStyle {
     Pretty,
 }
 
+/// What happens to expected diagnostics.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Verify {
+    /// They are compared.
+    Check,
+    /// They are rewritten.
+    Update,
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args) {
-        Ok(code) => code,
+    if args.list_passes {
+        return list_passes();
+    }
+    match Run::new(&args).and_then(|mut run| run.file()) {
+        Ok(code) => code.into(),
         Err(message) => {
             eprintln!("relax-opt: {message}");
             exit::USAGE.into()
@@ -55,58 +126,248 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<ExitCode, String> {
-    let bytes = io::read(&args.file)?;
-    let mut session = Session::new(ReadOptions {
-        stub_constants: args.stub_constants,
-    });
-    let (mut module, diagnostics) = session.read(&io::display_name(&args.file), bytes);
-    render::to_stderr(&diagnostics, &session.sources);
-    if diagnostics.has_errors() {
-        return Ok(exit::ERRORS.into());
-    }
-    let mut typing = None;
-    match args.pipeline.as_deref() {
-        None | Some("") => {}
-        Some("infer-type") => {
-            let (types, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
-            render::to_stderr(&diagnostics, &session.sources);
-            if diagnostics.has_errors() {
-                return Ok(exit::ERRORS.into());
-            }
-            typing = Some(types);
+fn list_passes() -> ExitCode {
+    let mut text = String::new();
+    for pass in relax_passes::all() {
+        text.push_str(&format!("{}: {}\n", pass.name, pass.doc));
+        for o in pass.options {
+            text.push_str(&format!("    {}={} ({}): {}\n", o.name, o.default, o.ty, o.doc));
         }
-        Some(other) => return Err(format!("there is no pipeline `{other}`")),
     }
-    if let Some(other) = &args.structural_equal {
-        return compare(&mut session, &module, other);
+    for (name, passes) in relax_passes::named_pipelines() {
+        text.push_str(&format!("-{name}: {passes}\n"));
     }
-    let style = match args.print_style {
-        PrintStyle::Tvm => Style::Tvm,
-        PrintStyle::Pretty => Style::Pretty,
-    };
-    let typed = (typing.as_ref().filter(|_| !args.no_types)).map(|typing| TypedModule {
-        module: &module,
-        typing,
-    });
-    let types = typed.as_ref().map(|t| t as &dyn TypeSource);
-    let text = relax_driver::print(&module, style, types);
-    io::write(&args.output, text.as_bytes())?;
-    Ok(exit::OK)
+    match io::write(Path::new("-"), text.as_bytes()) {
+        Ok(()) => exit::OK,
+        Err(_) => exit::USAGE.into(),
+    }
 }
 
-fn compare(session: &mut Session, module: &Module, other: &Path) -> Result<ExitCode, String> {
-    let bytes = io::read(other)?;
-    let (other_module, diagnostics) = session.read(&io::display_name(other), bytes);
-    render::to_stderr(&diagnostics, &session.sources);
-    if diagnostics.has_errors() {
-        return Ok(exit::USAGE.into());
+const NO_ERRORS: u8 = 0;
+
+/// What became of one module.
+enum Outcome {
+    /// It came through; the text of it, if one is to be printed.
+    Done(String),
+    /// It has errors, or differs.
+    Failed,
+}
+
+struct Run<'a> {
+    args: &'a Args,
+    path: &'a Path,
+    session: Session,
+    watch: Watch,
+    style: Style,
+}
+
+impl<'a> Run<'a> {
+    fn new(args: &'a Args) -> Result<Run<'a>, String> {
+        let mut after = args.print_ir_after.clone();
+        if args.print_ir_after_all {
+            after.push(String::new());
+        }
+        for name in args.print_ir_before.iter().chain(&after).filter(|n| !n.is_empty()) {
+            if relax_passes::find(name).is_none() {
+                let names = relax_passes::all().into_iter().map(|p| p.name);
+                let near = relax_base::did_you_mean(name, names);
+                let hint = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+                return Err(format!("there is no pass `{name}`{hint}"));
+            }
+        }
+        let style = match args.print_style {
+            PrintStyle::Tvm => Style::Tvm,
+            PrintStyle::Pretty => Style::Pretty,
+        };
+        let wishes = Wishes {
+            before: args.print_ir_before.clone(),
+            after,
+            change: args.print_ir_after_change,
+            tree: args.print_ir_tree_dir.clone(),
+            types: !args.no_types,
+            color: render::Style::for_stderr().color,
+        };
+        let options = ReadOptions { stub_constants: args.stub_constants };
+        Ok(Run {
+            args,
+            path: args.file.as_deref().ok_or("no file is given")?,
+            session: Session::new(options),
+            watch: Watch::new(wishes, style),
+            style,
+        })
     }
-    match relax_driver::difference(module, &other_module, EqualOptions::default()) {
-        None => Ok(exit::OK),
-        Some(difference) => {
-            eprintln!("relax-opt: the modules differ: {difference}");
-            Ok(exit::ERRORS.into())
+
+    fn file(&mut self) -> Result<u8, String> {
+        let bytes = io::read(self.path)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let named = match (&self.args.pipeline, &self.args.level) {
+            (Some(p), _) => p.clone(),
+            (None, Some(level)) => format!("O{level}"),
+            (None, None) if self.args.run_reproducer => reproducer::pipeline(&text)
+                .ok_or("the file does not begin with the pipeline of a reproducer")?
+                .to_owned(),
+            (None, None) => String::new(),
+        };
+        let pipeline = match self.session.pipeline(&named) {
+            Ok(p) => p,
+            Err(d) => {
+                render::to_stderr(&d, &self.session.sources);
+                return Ok(exit::USAGE);
+            }
+        };
+        if self.args.dump_pipeline {
+            eprintln!("{pipeline}");
+        }
+        let (mut out, mut code) = (Vec::new(), NO_ERRORS);
+        if self.args.split_input_file {
+            for part in split::split(&text) {
+                match self.module(part.into_bytes(), &pipeline)? {
+                    Outcome::Done(text) => out.push(text),
+                    Outcome::Failed => code = exit::ERRORS,
+                }
+            }
+        } else {
+            match self.module(bytes, &pipeline)? {
+                Outcome::Done(text) => out.push(text),
+                Outcome::Failed => code = exit::ERRORS,
+            }
+        }
+        if self.args.timing {
+            eprint!("{}", self.watch.timing());
+        }
+        if self.args.stats {
+            eprint!("{}", self.watch.stats());
+        }
+        if let Some(trouble) = self.watch.troubles.first() {
+            return Err(trouble.clone());
+        }
+        let silent = self.args.structural_equal.is_some() || self.args.verify_diagnostics.is_some();
+        if !silent && !out.is_empty() {
+            let text = out.join(&format!("\n{}\n", split::MARK));
+            io::write(&self.args.output, text.as_bytes())?;
+        }
+        Ok(code)
+    }
+
+    fn module(&mut self, bytes: Vec<u8>, pipeline: &Pipeline) -> Result<Outcome, String> {
+        let mut diagnostics = Diagnostics::new();
+        let name = io::display_name(self.path);
+        let Some(file) = self.session.add(&name, bytes, &mut diagnostics) else {
+            render::to_stderr(&diagnostics, &self.session.sources);
+            return Ok(Outcome::Failed);
+        };
+        let outcome = self.passes(&file, pipeline, &mut diagnostics)?;
+        match self.args.verify_diagnostics {
+            None => {
+                render::to_stderr(&diagnostics, &self.session.sources);
+                Ok(outcome)
+            }
+            Some(Verify::Check) => match expected::compare(&file, &diagnostics) {
+                Ok(()) => Ok(Outcome::Done(String::new())),
+                Err(problems) => {
+                    eprint!("{problems}");
+                    Ok(Outcome::Failed)
+                }
+            },
+            Some(Verify::Update) => {
+                if self.args.split_input_file {
+                    return Err("--verify-diagnostics=update needs a file of one module".into());
+                }
+                io::write(self.path, expected::update(&file, &diagnostics).as_bytes())?;
+                Ok(Outcome::Done(String::new()))
+            }
         }
     }
+
+    fn passes(
+        &mut self,
+        file: &SourceFile,
+        pipeline: &Pipeline,
+        diagnostics: &mut Diagnostics,
+    ) -> Result<Outcome, String> {
+        let mut module = self.session.read_source(file, diagnostics);
+        if diagnostics.has_errors() {
+            return Ok(Outcome::Failed);
+        }
+        if let Some(path) = &self.args.params {
+            bind(&mut module, path)?;
+        }
+        let config = PassConfig { verify_each: self.args.verify_each, ..PassConfig::default() };
+        let watch = &mut self.watch;
+        let run = std::panic::AssertUnwindSafe(|| {
+            run_pipeline(pipeline, &mut module, &config, watch)
+        });
+        let Ok(outcome) = std::panic::catch_unwind(run) else {
+            self.reproduce(pipeline, &file.text)?;
+            return Err("a pass crashed; this is a bug, please report it".into());
+        };
+        diagnostics.extend(outcome.diagnostics);
+        if let Some((_, errors)) = outcome.failure {
+            let broken = errors.iter().any(|d| {
+                [relax_passes::codes::BROKEN_MODULE, relax_passes::codes::ILL_TYPED].contains(&d.code)
+            });
+            if broken {
+                self.reproduce(pipeline, &file.text)?;
+            }
+            diagnostics.extend(errors);
+            return Ok(Outcome::Failed);
+        }
+        if self.args.verify_roundtrip && !self.roundtrip(&module) {
+            return Ok(Outcome::Failed);
+        }
+        if let Some(other) = &self.args.structural_equal {
+            return self.compare(&module, other);
+        }
+        let typing = outcome.typing.filter(|_| !self.args.no_types);
+        let typed = typing.as_deref().map(|typing| TypedModule { module: &module, typing });
+        let types = typed.as_ref().map(|t| t as &dyn TypeSource);
+        Ok(Outcome::Done(relax_driver::print(&module, self.style, types)))
+    }
+
+    fn reproduce(&self, pipeline: &Pipeline, text: &str) -> Result<(), String> {
+        let Some(path) = &self.args.reproducer else { return Ok(()) };
+        io::write(path, reproducer::write(&pipeline.to_string(), text).as_bytes())?;
+        eprintln!("relax-opt: `relax-opt --run-reproducer {}` repeats this", path.display());
+        Ok(())
+    }
+
+    fn roundtrip(&mut self, module: &Module) -> bool {
+        let text = relax_driver::print(module, Style::Pretty, None);
+        let (again, diagnostics) = self.session.read("<printed>", text.into_bytes());
+        render::to_stderr(&diagnostics, &self.session.sources);
+        let difference = relax_driver::difference(module, &again, EqualOptions::default());
+        if let Some(difference) = &difference {
+            eprintln!("relax-opt: the printed module reads back differently: {difference}");
+        }
+        !diagnostics.has_errors() && difference.is_none()
+    }
+
+    fn compare(&mut self, module: &Module, other: &Path) -> Result<Outcome, String> {
+        let bytes = io::read(other)?;
+        let (other_module, diagnostics) = self.session.read(&io::display_name(other), bytes);
+        if diagnostics.has_errors() {
+            render::to_stderr(&diagnostics, &self.session.sources);
+            return Err(format!("{} has errors", other.display()));
+        }
+        // Whether a pass writes down what types it found is no difference between programs.
+        let options = EqualOptions { annotations: false };
+        Ok(match relax_driver::difference(module, &other_module, options) {
+            None => Outcome::Done(String::new()),
+            Some(difference) => {
+                eprintln!("relax-opt: the modules differ: {difference}");
+                Outcome::Failed
+            }
+        })
+    }
+}
+
+fn bind(module: &mut Module, path: &Path) -> Result<(), String> {
+    let values = params::read(path)?;
+    let main = module.expression.or_else(|| module.global("main"));
+    let main = main.ok_or("--params needs a function @main")?;
+    let unknown = relax_passes::bind_params(module, main, values);
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    Err(format!("@main has no parameters {}", unknown.join(", ")))
 }

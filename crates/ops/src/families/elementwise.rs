@@ -22,11 +22,11 @@ fn predicate(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 macro_rules! unary {
-    ($($name:literal $rel:ident $f:expr, $doc:literal $(, $hook:ident)?;)*) => {
+    ($($name:literal $rel:ident $f:expr, $doc:literal $(, $hook:ident $(= $with:literal)?)*;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[
             $(OpDef::new($name, $doc, $rel)
-                $(.$hook())?
+                $(.$hook($($with)?))*
                 .inputs(&[input("data", "the input")])
                 .fusion(Fusion::Elementwise)
                 .compute(|te: &mut Te<'_>| -> Result<(), ComputeError> {
@@ -45,7 +45,7 @@ macro_rules! unary {
 }
 
 unary! {
-    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision;
+    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision, fast_form = "fast_exp";
     "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.";
     "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.";
     "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.";
@@ -59,11 +59,11 @@ unary! {
     "atan" identity |x| x.unary(UnOp::Atan), "The arc tangent of each element.";
     "sinh" identity |x| x.unary(UnOp::Sinh), "The hyperbolic sine of each element.";
     "cosh" identity |x| x.unary(UnOp::Cosh), "The hyperbolic cosine of each element.";
-    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.";
+    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.", fast_form = "fast_tanh";
     "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.";
     "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.";
     "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.";
-    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision;
+    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision, fast_form = "fast_erf";
     "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.";
     "fast_exp" identity |x| x.unary(UnOp::Exp), "`exp`, for which an approximation will do.";
     "fast_erf" identity |x| x.unary(UnOp::Erf), "`erf`, for which an approximation will do.";

@@ -60,6 +60,7 @@ pub static OPS: &[OpDef] = &[
         softmax_rel,
     )
     .full_precision()
+    .fast_form("nn.fast_softmax")
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)

@@ -4,6 +4,16 @@ mod canonicalize_cast;
 mod canonicalize_ops;
 mod flatten_atrous_conv;
 mod simplify_expr;
+mod a_normal_form;
+mod basic_block_normal_form;
+mod dead_code_elimination;
+mod defuse_ops;
+mod eliminate_common_subexpr;
+mod eta_expand;
+mod fast_math;
+mod graph_normal_form;
+mod inline;
+mod remove_unused_functions;
 mod infer_type;
 
 use crate::PassDef;
@@ -14,5 +24,15 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     canonicalize_ops::PASSES,
     flatten_atrous_conv::PASSES,
     simplify_expr::PASSES,
+    a_normal_form::PASSES,
+    basic_block_normal_form::PASSES,
+    dead_code_elimination::PASSES,
+    defuse_ops::PASSES,
+    eliminate_common_subexpr::PASSES,
+    eta_expand::PASSES,
+    fast_math::PASSES,
+    graph_normal_form::PASSES,
+    inline::PASSES,
+    remove_unused_functions::PASSES,
     infer_type::PASSES,
 ];

@@ -1,0 +1,155 @@
+//! Watching a pipeline: printing between passes, timing, counting.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use relax_driver::{PassEvent, PassObserver, Style, TypeSource, TypedModule};
+
+/// What is to be shown.
+#[derive(Clone, Debug, Default)]
+pub struct Wishes {
+    /// Print before these passes; an empty name means all.
+    pub before: Vec<String>,
+    /// Print after these passes; an empty name means all.
+    pub after: Vec<String>,
+    /// Print the difference after each pass that changed something.
+    pub change: bool,
+    /// Write the module after each pass into files of this folder.
+    pub tree: Option<PathBuf>,
+    /// With `/* ty=… */` comments.
+    pub types: bool,
+    /// Colours in differences.
+    pub color: bool,
+}
+
+/// A pass that ran.
+#[derive(Clone, Debug)]
+struct Ran {
+    name: String,
+    changed: bool,
+    time: Duration,
+    counts: Vec<(&'static str, u64)>,
+}
+
+/// The observer behind relax-opt's flags.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    wishes: Wishes,
+    style: Style,
+    last: String,
+    ran: Vec<Ran>,
+    /// What could not be written.
+    pub troubles: Vec<String>,
+}
+
+fn wanted(names: &[String], pass: &str) -> bool {
+    names.iter().any(|n| n.is_empty() || n == pass)
+}
+
+impl Watch {
+    /// An observer with these wishes.
+    pub fn new(wishes: Wishes, style: Style) -> Watch {
+        Watch { wishes, style, ..Watch::default() }
+    }
+
+    fn text(&self, event: &PassEvent<'_>) -> String {
+        let typed = event.typing.filter(|_| self.wishes.types);
+        let typed = typed.map(|typing| TypedModule { module: event.module, typing });
+        let types = typed.as_ref().map(|t| t as &dyn TypeSource);
+        relax_driver::print(event.module, self.style, types)
+    }
+
+    fn show(&self, when: &str, event: &PassEvent<'_>) {
+        eprintln!("// ---- {when} {} ----", event.run);
+        eprint!("{}", self.text(event));
+    }
+
+    fn difference(&self, name: &str, new: &str) {
+        eprintln!("// ---- changed by {name} ----");
+        let diff = similar::TextDiff::from_lines(self.last.as_str(), new);
+        for group in diff.grouped_ops(3) {
+            for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
+                let (sign, color) = match change.tag() {
+                    similar::ChangeTag::Delete => ('-', "\x1b[31m"),
+                    similar::ChangeTag::Insert => ('+', "\x1b[32m"),
+                    similar::ChangeTag::Equal => (' ', ""),
+                };
+                let line = change.value().trim_end_matches('\n');
+                if self.wishes.color && !color.is_empty() {
+                    eprintln!("{color}{sign}{line}\x1b[0m");
+                } else {
+                    eprintln!("{sign}{line}");
+                }
+            }
+            eprintln!("...");
+        }
+    }
+
+    /// Times of all passes, slowest first, as a table.
+    pub fn timing(&self) -> String {
+        let total: Duration = self.ran.iter().map(|r| r.time).sum();
+        let mut sorted: Vec<&Ran> = self.ran.iter().collect();
+        sorted.sort_by_key(|r| std::cmp::Reverse(r.time));
+        let mut out = String::from("// ---- time ----\n");
+        for r in sorted {
+            let share = 100.0 * r.time.as_secs_f64() / total.as_secs_f64().max(1e-12);
+            let ms = r.time.as_secs_f64() * 1e3;
+            let _ = writeln!(out, "{ms:10.3} ms {share:5.1} %  {}", r.name);
+        }
+        let _ = writeln!(out, "{:10.3} ms         total", total.as_secs_f64() * 1e3);
+        out
+    }
+
+    /// What the passes counted.
+    pub fn stats(&self) -> String {
+        let mut out = String::from("// ---- statistics ----\n");
+        for r in &self.ran {
+            let changed = if r.changed { "changed the module" } else { "changed nothing" };
+            let _ = writeln!(out, "{}: {changed}", r.name);
+            for (what, n) in &r.counts {
+                let _ = writeln!(out, "{n:8} {what}");
+            }
+        }
+        out
+    }
+}
+
+impl PassObserver for Watch {
+    fn before(&mut self, event: &PassEvent<'_>) {
+        if wanted(&self.wishes.before, event.run.pass.name) {
+            self.show("before", event);
+        }
+        if self.wishes.change && event.index == 0 {
+            self.last = self.text(event);
+        }
+    }
+
+    fn after(&mut self, event: &PassEvent<'_>) {
+        let name = event.run.pass.name;
+        if wanted(&self.wishes.after, name) {
+            self.show("after", event);
+        }
+        if self.wishes.change {
+            let new = self.text(event);
+            if new != self.last {
+                self.difference(name, &new);
+            }
+            self.last = new;
+        }
+        if let Some(dir) = &self.wishes.tree {
+            let path = dir.join(format!("{:02}_{name}.relay", event.index));
+            if let Err(e) = std::fs::create_dir_all(dir).and_then(|()| {
+                std::fs::write(&path, self.text(event))
+            }) {
+                self.troubles.push(format!("cannot write {}: {e}", path.display()));
+            }
+        }
+        self.ran.push(Ran {
+            name: event.run.to_string(),
+            changed: event.changed,
+            time: event.time,
+            counts: event.counts.iter().map(|(k, v)| (*k, *v)).collect(),
+        });
+    }
+}

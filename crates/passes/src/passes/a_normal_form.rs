@@ -1,0 +1,221 @@
+//! `to-a-normal-form`: every value gets a name.
+//!
+//! Each compound expression and each constant is bound by a `let` in the scope where it is evaluated,
+//! in order of evaluation; what stands in calls, tuples and conditions is names. Nested `let`s become
+//! one chain.
+
+use std::collections::VecDeque;
+
+use relax_base::{Diagnostics, SideTable};
+use relax_ir::{Clause, Expr, ExprId, Function, Memo, Module, ScopeId, Scopes, VarId, VarStyle};
+
+use crate::util::{is_primitive, share_constants};
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "to-a-normal-form",
+    doc: "binds every value by a `let`, in order of evaluation",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    share_constants(cx.module);
+    for (global, body) in cx.module.global_bodies() {
+        let func = cx.module.global_func(global).expect("it has a body");
+        if crate::util::is_external(&cx.module.funcs[func]) {
+            continue;
+        }
+        let new = normal_form(cx.module, body, |_| true);
+        cx.module.set_global_body(global, new);
+    }
+    Ok(())
+}
+
+/// A step of the walk.
+enum Step {
+    /// Visit an expression whose value a `let` binds to the variable, if there is one.
+    Enter(ExprId, Option<VarId>),
+    /// Its parts were visited.
+    Leave(ExprId, Option<VarId>),
+}
+
+struct Walk<'m, F> {
+    m: &'m mut Module,
+    scopes: Scopes,
+    /// The inner scopes that a node opens, in order of its parts.
+    inner: SideTable<ExprId, Vec<ScopeId>>,
+    bindings: SideTable<ScopeId, VecDeque<(VarId, ExprId)>>,
+    memo: Memo,
+    named: F,
+}
+
+/// The body with a `let` for each compound expression for which `named` holds (and for what a `let`
+/// binds already), in the scope where it is evaluated.
+pub(super) fn normal_form(
+    m: &mut Module,
+    body: ExprId,
+    named: impl Fn(ExprId) -> bool,
+) -> ExprId {
+    let scopes = Scopes::new(m, body);
+    let mut inner: SideTable<ExprId, Vec<ScopeId>> = SideTable::default();
+    for scope in scopes.ids() {
+        use relax_ir::ScopeKind as K;
+        match scopes.kind(scope) {
+            K::Root => {}
+            K::Body(e) | K::Then(e) | K::Else(e) | K::Clause(e, _) | K::Binding(e) => {
+                inner.entry(e).push(scope);
+            }
+        }
+    }
+    let bindings = SideTable::default();
+    let mut walk = Walk { m, scopes, inner, bindings, memo: Memo::default(), named };
+    walk.run(body);
+    let value = walk.memo[&body];
+    walk.close(Scopes::ROOT, value)
+}
+
+impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
+    fn run(&mut self, body: ExprId) {
+        let mut stack = vec![Step::Enter(body, None)];
+        while let Some(step) = stack.pop() {
+            match step {
+                Step::Enter(e, var) => {
+                    if let Some(&value) = self.memo.get(&e) {
+                        if let Some(var) = var {
+                            self.bind(e, var, value);
+                        }
+                        continue;
+                    }
+                    stack.push(Step::Leave(e, var));
+                    self.parts(e, &mut stack);
+                }
+                Step::Leave(e, var) => {
+                    let value = self.leave(e, var);
+                    self.memo.insert(e, value);
+                }
+            }
+        }
+    }
+
+    /// Plans the visits of an expression's parts: arguments before the callee, as TVM does.
+    fn parts(&self, e: ExprId, stack: &mut Vec<Step>) {
+        let first = stack.len();
+        match &self.m.exprs[e] {
+            &Expr::Let { var, value, body } => {
+                stack.push(Step::Enter(value, Some(var)));
+                stack.push(Step::Enter(body, None));
+            }
+            &Expr::Call { callee, args, .. } => {
+                let args = self.m.list(args);
+                stack.extend(args.iter().map(|&a| Step::Enter(a, None)));
+                stack.push(Step::Enter(callee, None));
+            }
+            Expr::Func(f) if is_primitive(&self.m.funcs[*f]) => {}
+            // A block is in normal form already, and stays one.
+            Expr::Dataflow { body, .. } => stack.push(Step::Enter(*body, None)),
+            _ => self.m.for_each_child(e, |c| stack.push(Step::Enter(c, None))),
+        }
+        stack[first..].reverse();
+    }
+
+    fn bind(&mut self, at: ExprId, var: VarId, value: ExprId) {
+        let scope = self.scopes.of(at).expect("the walk stays below its root");
+        self.bindings.entry(scope).push_back((var, value));
+    }
+
+    /// The bindings of a scope around its value.
+    fn close(&mut self, scope: ScopeId, value: ExprId) -> ExprId {
+        let bindings = std::mem::take(self.bindings.entry(scope));
+        bindings.into_iter().rev().fold(value, |body, (var, value)| {
+            let span = self.m.span(value);
+            self.m.add(Expr::Let { var, value, body }, span)
+        })
+    }
+
+    /// Names a value: in the node's scope, unless it is to stand where it is used.
+    fn compound(&mut self, old: ExprId, new: ExprId, var: Option<VarId>) -> ExprId {
+        if var.is_none() && !(self.named)(old) {
+            return new;
+        }
+        let (var, reference) = match var {
+            Some(var) => (var, self.m.add(Expr::Var(var), self.m.span(old))),
+            None => self.m.fresh_var("x", None, VarStyle::Let),
+        };
+        self.bind(old, var, new);
+        reference
+    }
+
+    fn leave(&mut self, e: ExprId, var: Option<VarId>) -> ExprId {
+        let span = self.m.span(e);
+        let new = match self.m.exprs[e].clone() {
+            Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_)
+            | Expr::Error => {
+                if let Some(var) = var {
+                    self.bind(e, var, e);
+                    return self.m.add(Expr::Var(var), span);
+                }
+                return e;
+            }
+            Expr::Let { body, .. } => return self.leave_let(e, body, var),
+            Expr::Func(f) if is_primitive(&self.m.funcs[f]) => e,
+            Expr::Func(f) => {
+                let body = self.memo[&self.m.funcs[f].body];
+                let body = self.close(self.inner[e][0], body);
+                let function = Function { body, ..self.m.funcs[f].clone() };
+                let func = self.m.funcs.push(function);
+                self.m.add(Expr::Func(func), span)
+            }
+            Expr::If { cond, then, otherwise } => {
+                let scopes = self.inner[e].clone();
+                let cond = self.memo[&cond];
+                let then = self.close(scopes[0], self.memo[&then]);
+                let otherwise = self.close(scopes[1], self.memo[&otherwise]);
+                self.m.add(Expr::If { cond, then, otherwise }, span)
+            }
+            Expr::Match { value, clauses, complete } => {
+                let scopes = self.inner[e].clone();
+                let value = self.memo[&value];
+                let clauses = clauses.iter().zip(scopes).map(|(c, scope)| {
+                    let body = self.memo[&c.body];
+                    Clause { pattern: c.pattern, body: self.close(scope, body) }
+                });
+                let clauses = clauses.collect();
+                self.m.add(Expr::Match { value, clauses, complete }, span)
+            }
+            Expr::Dataflow { block, body } => {
+                let scope = *self.inner[e].last().unwrap_or(&Scopes::ROOT);
+                let body = self.memo[&body];
+                let body = if self.inner[e].is_empty() { body } else { self.close(scope, body) };
+                return self.m.add(Expr::Dataflow { block, body }, span);
+            }
+            _ => {
+                let memo = &self.memo;
+                self.m.map_children(e, |c| memo[&c])
+            }
+        };
+        self.compound(e, new, var)
+    }
+
+    /// The bindings of an inner `let` join those of the scope around it.
+    fn leave_let(&mut self, e: ExprId, body: ExprId, var: Option<VarId>) -> ExprId {
+        let value = self.memo[&body];
+        let inner = self.inner[e][0];
+        if var.is_none() && !(self.named)(e) {
+            return self.close(inner, value);
+        }
+        let mut bindings = std::mem::take(self.bindings.entry(inner));
+        let outer = self.scopes.of(e).expect("the walk stays below its root");
+        let before = self.bindings.entry(outer);
+        // The shorter list moves, so that long chains take linear time.
+        if before.len() < bindings.len() {
+            while let Some(b) = before.pop_back() {
+                bindings.push_front(b);
+            }
+            *before = bindings;
+        } else {
+            before.extend(bindings);
+        }
+        self.compound(e, value, var)
+    }
+}

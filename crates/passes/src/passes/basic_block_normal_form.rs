@@ -1,0 +1,76 @@
+//! `to-basic-block-normal-form`: what several branches share is bound before them.
+//!
+//! A shared expression is evaluated in the innermost scope around all its users. Where that is not
+//! the scope of its first user, a `let` says so.
+
+use relax_base::Diagnostics;
+use relax_ir::{Expr, ExprId, IdSet, Module, ScopeId, Scopes};
+
+use super::a_normal_form::normal_form;
+use crate::util::share_constants;
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "to-basic-block-normal-form",
+    doc: "binds what several branches share before them",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    share_constants(cx.module);
+    for (global, body) in cx.module.global_bodies() {
+        let lifted = lifted(cx.module, body);
+        let new = normal_form(cx.module, body, |e| lifted.contains(e));
+        cx.module.set_global_body(global, new);
+    }
+    Ok(())
+}
+
+/// The nodes that are evaluated further out than their first user.
+fn lifted(m: &Module, body: ExprId) -> IdSet {
+    let scopes = Scopes::new(m, body);
+    let mut inner = relax_base::SideTable::<ExprId, Vec<ScopeId>>::default();
+    for scope in scopes.ids() {
+        use relax_ir::ScopeKind as K;
+        match scopes.kind(scope) {
+            K::Root => {}
+            K::Body(e) | K::Then(e) | K::Else(e) | K::Clause(e, _) | K::Binding(e) => {
+                inner.entry(e).push(scope);
+            }
+        }
+    }
+    let (mut lifted, mut seen) = (IdSet::new(), IdSet::new());
+    // The first user is the one whose visit comes first, operands before users.
+    for user in m.post_order([body]) {
+        let here = scopes.of(user).expect("it is below the root");
+        // Which of the user's parts stand in inner scopes, and in which.
+        let (mut part, mut first_inner) = (0usize, usize::MAX);
+        match &m.exprs[user] {
+            Expr::If { .. } | Expr::Match { .. } => first_inner = 1,
+            Expr::Func(_) | Expr::Let { .. } => first_inner = 0,
+            _ => {}
+        }
+        m.for_each_child(user, |child| {
+            let scopes_here = &inner[user];
+            let from = part.saturating_sub(first_inner).min(scopes_here.len().saturating_sub(1));
+            let scope = match scopes_here.get(from) {
+                Some(&s) if part >= first_inner => s,
+                _ => here,
+            };
+            part += 1;
+            let unnamed = matches!(
+                m.exprs[child],
+                Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_)
+            );
+            if seen.insert(child) && !unnamed && scopes.of(child) != Some(scope) {
+                // A value of a `let` stands before its scope here, inside it there.
+                let value = matches!(m.exprs[user], Expr::Let { .. }) && part == 1;
+                if !(value && scopes.of(child) == Some(here)) {
+                    lifted.insert(child);
+                }
+            }
+        });
+    }
+    lifted
+}

@@ -1,0 +1,31 @@
+//! `defuse-ops`: calls of function literals become their bodies, the inverse of `fuse-ops`.
+
+use relax_base::Diagnostics;
+use relax_ir::{Expr, inline_call};
+
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "defuse-ops",
+    doc: "puts bodies of called function literals in place of the calls",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let mut inlined = 0;
+    cx.module.rewrite_globals(|m, new, _| {
+        let Expr::Call { callee, args, .. } = m.exprs[new] else { return new };
+        let Expr::Func(func) = m.exprs[callee] else { return new };
+        let args = m.list(args).to_vec();
+        match inline_call(m, func, &args) {
+            Some(body) => {
+                inlined += 1;
+                body
+            }
+            None => new,
+        }
+    });
+    cx.count("functions inlined", inlined);
+    Ok(())
+}

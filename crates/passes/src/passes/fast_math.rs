@@ -1,0 +1,33 @@
+//! `fast-math`: operators with a faster, less precise form become that form.
+//!
+//! Which operators these are stands in their entries ([`relax_ops::Hooks::fast_form`]).
+
+use relax_base::Diagnostics;
+use relax_ir::Expr;
+use relax_ops::registry;
+
+use crate::util::called_op;
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "fast-math",
+    doc: "replaces operators by faster, less precise forms",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let mut replaced = 0;
+    cx.module.rewrite_globals(|m, new, _| {
+        let fast = called_op(m, new).and_then(|def| registry().find(def.hooks.fast_form?));
+        let (Some(fast), Expr::Call { callee, args, attrs, type_args }) = (fast, m.exprs[new].clone())
+        else {
+            return new;
+        };
+        let callee = m.add(Expr::Op(fast), m.span(callee));
+        replaced += 1;
+        m.add(Expr::Call { callee, args, attrs, type_args }, m.span(new))
+    });
+    cx.count("operators replaced", replaced);
+    Ok(())
+}

@@ -1,0 +1,83 @@
+//! `to-graph-normal-form`: the graph without `let`s.
+//!
+//! Every use of a variable becomes an edge to its value. A function that refers to itself keeps its
+//! `let`; so does a value whose evaluation does something (references, stateful operators), because
+//! the graph would lose or repeat it.
+
+use relax_base::Diagnostics;
+use relax_ir::{Expr, ExprId, Memo, Module, VarId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::purity::Purity;
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "to-graph-normal-form",
+    doc: "replaces variables of `let`s by edges to their values",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let purity = Purity::of(cx.module, &typing);
+    for (global, body) in cx.module.global_bodies() {
+        let new = graph(cx.module, body, &purity);
+        cx.module.set_global_body(global, new);
+    }
+    Ok(())
+}
+
+fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
+    let order = m.post_order([body]);
+    // The variables that each value is to replace.
+    let mut bound_to: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
+    let mut recursive: FxHashSet<VarId> = FxHashSet::default();
+    for &e in &order {
+        if let Expr::Let { var, value, .. } = m.exprs[e]
+            && purity.eval(value)
+        {
+            bound_to.entry(value).or_default().push(var);
+            if matches!(m.exprs[value], Expr::Func(_)) && m.free_vars(value).contains(&var) {
+                recursive.insert(var);
+            }
+        }
+    }
+    let mut values: FxHashMap<VarId, ExprId> = FxHashMap::default();
+    let mut memo = Memo::default();
+    // Variables are looked up where they are used: inside its own value a recursive function is still
+    // a variable, and nothing says that the two uses are two nodes.
+    let resolve = |m: &Module, memo: &Memo, values: &FxHashMap<VarId, ExprId>, e: ExprId| {
+        match m.exprs[e] {
+            Expr::Var(v) => values.get(&v).copied().unwrap_or(e),
+            _ => memo[&e],
+        }
+    };
+    for e in order {
+        let new = match m.exprs[e] {
+            Expr::Let { value, body, .. } if bound_to.contains_key(&value) && purity.eval(value) => {
+                resolve(m, &memo, &values, body)
+            }
+            _ => {
+                let mut parts = Memo::default();
+                m.for_each_child(e, |c| {
+                    parts.insert(c, resolve(m, &memo, &values, c));
+                });
+                m.map_children(e, |c| parts[&c])
+            }
+        };
+        memo.insert(e, new);
+        for &var in bound_to.get(&e).into_iter().flatten() {
+            let new = resolve(m, &memo, &values, e);
+            let value = if recursive.contains(&var) {
+                let span = m.span(e);
+                let body = m.add(Expr::Var(var), span);
+                m.add(Expr::Let { var, value: new, body }, span)
+            } else {
+                new
+            };
+            values.insert(var, value);
+        }
+    }
+    resolve(m, &memo, &values, body)
+}

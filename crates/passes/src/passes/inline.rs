@@ -1,0 +1,117 @@
+//! `inline`: calls of global functions marked `Inline=1` become their bodies, and the marked
+//! functions go.
+
+use relax_base::Diagnostics;
+use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::util::{has_flag, is_external};
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "inline",
+    doc: "puts bodies of functions marked `Inline=1` in place of their calls",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let m = &mut *cx.module;
+    let graph = m.call_graph();
+    let order = callees_first(m, &graph);
+    let mut entries: FxHashSet<GlobalId> = m.globals.ids().collect();
+    for callees in graph.values() {
+        callees.iter().for_each(|c| {
+            entries.remove(c);
+        });
+    }
+    // The marked functions whose calls can go: those that after inlining call nothing that stays.
+    let mut inlinable: FxHashSet<GlobalId> = FxHashSet::default();
+    let mut inlined = 0;
+    for &(global, recursive) in &order {
+        let Some(func) = m.global_func(global) else { continue };
+        let body = m.funcs[func].body;
+        let new = m.rewrite(body, &mut relax_ir::Memo::default(), |m, new, _| {
+            let new = expand(m, new, &inlinable);
+            inlined += u64::from(new.1);
+            new.0
+        });
+        m.set_global_body(global, new);
+        let calls = |c: &GlobalId| inlinable.contains(c);
+        let leaf = graph.get(&global).is_none_or(|callees| callees.iter().all(calls));
+        if has_flag(&m.funcs[func], "Inline") && leaf && !recursive {
+            inlinable.insert(global);
+        }
+    }
+    let mut keep: FxHashSet<GlobalId> = m.globals.ids().collect();
+    let used = m.call_graph();
+    let used: FxHashSet<GlobalId> = used.into_values().flatten().collect();
+    keep.retain(|g| !inlinable.contains(g) || entries.contains(g) || used.contains(g));
+    m.retain_globals(&keep);
+    cx.count("calls inlined", inlined);
+    Ok(())
+}
+
+/// What takes the place of a call of an inlinable function or of its name.
+fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
+    let Expr::Call { callee, args, attrs, type_args } = m.exprs[e] else { return (e, false) };
+    let Expr::Global(global) = m.exprs[callee] else { return (e, false) };
+    if !inlinable.contains(&global) {
+        return (e, false);
+    }
+    let func = m.global_func(global).expect("only functions are inlined");
+    if is_external(&m.funcs[func]) || has_flag(&m.funcs[func], "Extern") {
+        let copy = m.copy_func(func);
+        let callee = m.add(Expr::Func(copy), m.span(callee));
+        return (m.add(Expr::Call { callee, args, attrs, type_args }, m.span(e)), true);
+    }
+    let args = m.list(args).to_vec();
+    match inline_call(m, func, &args) {
+        Some(body) => (body, true),
+        None => (e, false),
+    }
+}
+
+/// The globals with callees before their callers, and whether each can reach itself.
+fn callees_first(
+    m: &Module,
+    graph: &FxHashMap<GlobalId, Vec<GlobalId>>,
+) -> Vec<(GlobalId, bool)> {
+    let none = Vec::new();
+    let callees = |g: GlobalId| graph.get(&g).unwrap_or(&none);
+    let (mut order, mut seen) = (Vec::new(), FxHashSet::default());
+    for root in m.globals.ids() {
+        let mut stack = vec![(root, 0)];
+        if !seen.insert(root) {
+            continue;
+        }
+        while let Some((g, next)) = stack.last_mut() {
+            match callees(*g).get(*next) {
+                Some(&c) => {
+                    *next += 1;
+                    if seen.insert(c) {
+                        stack.push((c, 0));
+                    }
+                }
+                None => {
+                    order.push(*g);
+                    stack.pop();
+                }
+            }
+        }
+    }
+    let recursive = |g: GlobalId| {
+        let (mut seen, mut stack) = (FxHashSet::default(), callees(g).clone());
+        while let Some(c) = stack.pop() {
+            if c == g {
+                return true;
+            }
+            if seen.insert(c) {
+                stack.extend(callees(c));
+            }
+        }
+        false
+    };
+    // Only marked functions are asked, so this stays cheap in large modules.
+    order.into_iter().map(|g| (g, recursive(g))).collect()
+}

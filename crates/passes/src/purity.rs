@@ -1,0 +1,135 @@
+//! What can be dropped or moved: expressions whose evaluation does nothing but give a value.
+//!
+//! Follows TVM's rules: functions that are passed around (parameters, fields, cells) may do anything
+//! when called; what operators do stands in their definitions.
+
+use relax_base::SideTable;
+use relax_infer::Typing;
+use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, Module, Type, TypeId, VarId};
+use relax_ops::Effects;
+
+/// Of an expression.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pure {
+    /// Whether evaluating it does nothing else.
+    eval: bool,
+    /// For functions: whether calling it does nothing else.
+    call: bool,
+}
+
+impl Default for Pure {
+    fn default() -> Pure {
+        Pure { eval: true, call: true }
+    }
+}
+
+/// Which expressions of a module are pure.
+#[derive(Debug)]
+pub(crate) struct Purity {
+    exprs: SideTable<ExprId, Pure>,
+    vars: SideTable<VarId, Pure>,
+    globals: SideTable<GlobalId, bool>,
+}
+
+impl Purity {
+    /// Finds it out for everything that the module's functions reach.
+    pub fn of(m: &Module, typing: &Typing) -> Purity {
+        let mut this = Purity {
+            exprs: SideTable::default(),
+            vars: SideTable::default(),
+            globals: SideTable::with_default(true),
+        };
+        for (id, global) in m.globals.iter() {
+            if let GlobalKind::Prim(_) = global.kind {
+                this.globals.set(id, false);
+            }
+        }
+        let bodies = m.global_bodies();
+        let order = m.post_order(bodies.iter().map(|b| b.1));
+        // Functions are taken to be pure until something in them is not; each round can only find
+        // more that is not, so this ends.
+        loop {
+            for &e in &order {
+                this.expr(m, typing, e);
+            }
+            let mut changed = false;
+            for &(global, body) in &bodies {
+                let pure = this.exprs[body].eval && this.exprs[body].call;
+                if !pure && this.globals[global] {
+                    this.globals.set(global, false);
+                    changed = true;
+                }
+            }
+            for &e in &order {
+                if let Expr::Let { var, value, .. } = m.exprs[e]
+                    && this.vars[var].call != this.exprs[value].call
+                {
+                    this.vars.entry(var).call = this.exprs[value].call;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return this;
+            }
+        }
+    }
+
+    /// Whether evaluating an expression does nothing but give a value.
+    pub fn eval(&self, e: ExprId) -> bool {
+        self.exprs[e].eval
+    }
+
+    fn expr(&mut self, m: &Module, typing: &Typing, e: ExprId) {
+        let first_order = |t: TypeId| !matches!(m.types[t], Type::Func(_) | Type::Error);
+        for var in m.bound_vars(e) {
+            if !matches!(m.exprs[e], Expr::Let { .. }) {
+                let call = first_order(typing.vars[var]);
+                self.vars.set(var, Pure { eval: true, call });
+            }
+        }
+        let mut eval = true;
+        m.for_each_child(e, |c| eval &= self.exprs[c].eval);
+        let pure = match &m.exprs[e] {
+            Expr::Var(v) => Pure { eval: true, call: self.vars[*v].call },
+            Expr::Global(g) => Pure { eval: true, call: self.globals[*g] },
+            Expr::Op(op) => {
+                let call = match relax_ops::registry().get(*op) {
+                    Some(def) => def.effects == Effects::Pure,
+                    None => true,
+                };
+                Pure { eval: true, call }
+            }
+            Expr::Extern(_) => Pure { eval: true, call: false },
+            Expr::Func(f) => {
+                let body = self.exprs[m.funcs[*f].body];
+                Pure { eval: true, call: body.eval && body.call }
+            }
+            Expr::Let { body, .. } | Expr::Dataflow { body, .. } => {
+                Pure { eval, call: self.exprs[*body].call }
+            }
+            Expr::Call { callee, .. } => {
+                let call = self.exprs[*callee].call;
+                let plain = first_order(typing.exprs[e]);
+                Pure { eval: eval && call, call: plain || call }
+            }
+            Expr::If { then, otherwise, .. } => {
+                let call = self.exprs[*then].call && self.exprs[*otherwise].call;
+                Pure { eval, call }
+            }
+            Expr::Match { clauses, .. } => {
+                Pure { eval, call: clauses.iter().all(|c| self.exprs[c.body].call) }
+            }
+            Expr::Proj { .. } | Expr::MatchShape { .. } | Expr::MatchCast { .. } => {
+                Pure { eval, call: first_order(typing.exprs[e]) }
+            }
+            Expr::RefRead(_) => Pure { eval: false, call: first_order(typing.exprs[e]) },
+            Expr::RefWrite(..) => Pure { eval: false, call: true },
+            Expr::RefNew(_) | Expr::Tuple(_) | Expr::Const(_) | Expr::Ctor(_) | Expr::Shape(_)
+            | Expr::Error => Pure { eval, call: true },
+        };
+        // A check at run time is an effect: it may stop the program.
+        let eval = pure.eval
+            && !matches!(m.exprs[e], Expr::MatchShape { .. } | Expr::MatchCast { .. });
+        self.exprs.set(e, Pure { eval, ..pure });
+    }
+}

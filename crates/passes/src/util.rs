@@ -1,0 +1,49 @@
+//! What several passes need.
+
+use relax_ir::{AttrValue, ConstId, Expr, ExprId, Function, Memo, Module};
+use relax_ops::OpDef;
+use rustc_hash::FxHashMap;
+
+/// Whether a function was marked as one kernel (`Primitive=1`): passes leave its inside alone.
+pub(crate) fn is_primitive(f: &Function) -> bool {
+    has_flag(f, "Primitive")
+}
+
+/// Whether a function belongs to an external compiler (`Compiler="…"`).
+pub(crate) fn is_external(f: &Function) -> bool {
+    f.attrs.get("Compiler").is_some_and(|v| !v.is_none())
+}
+
+/// Whether an integer attribute is there and not 0.
+pub(crate) fn has_flag(f: &Function, name: &str) -> bool {
+    f.attrs.get(name).and_then(AttrValue::as_bool).unwrap_or(false)
+}
+
+/// The built-in operator that a call calls.
+pub(crate) fn called_op(m: &Module, call: ExprId) -> Option<&'static OpDef> {
+    let Expr::Call { callee, .. } = m.exprs[call] else { return None };
+    let Expr::Op(op) = m.exprs[callee] else { return None };
+    relax_ops::registry().get(op)
+}
+
+/// Makes all uses of a constant uses of one node, as they are one value: the text's
+/// `meta[relay.Constant][0]` is one constant however often it stands there.
+pub(crate) fn share_constants(m: &mut Module) {
+    for (global, body) in m.global_bodies() {
+        let mut nodes: FxHashMap<ConstId, ExprId> = FxHashMap::default();
+        let new = m.rewrite(body, &mut Memo::default(), |m, new, _| match m.exprs[new] {
+            Expr::Const(c) => *nodes.entry(c).or_insert(new),
+            _ => new,
+        });
+        m.set_global_body(global, new);
+    }
+}
+
+/// The nodes under `root` that are evaluated when it is: what stands inside primitive functions is
+/// left out.
+pub(crate) fn outside_primitives(m: &Module, root: ExprId) -> Vec<ExprId> {
+    m.post_order_within([root], |e| match m.exprs[e] {
+        Expr::Func(f) => !is_primitive(&m.funcs[f]),
+        _ => true,
+    })
+}
