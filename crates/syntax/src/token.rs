@@ -362,9 +362,11 @@ fn string(lex: &mut logos::Lexer<'_, Tok>) {
         }
     }
     lex.extras.unclosed = true;
-    // The mistake is nearly always on this line; what follows is read on its own.
-    let line = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
-    lex.bump(line);
+    // The mistake is nearly always on this line, and brackets at its end belong to the program;
+    // what follows is read on its own.
+    let line = lex.remainder().lines().next().unwrap_or("");
+    let text = line.trim_end_matches([')', ']', '}', '{', ';', ',', ' ', '\t', '\r']);
+    lex.bump(text.len());
 }
 
 /// Takes everything up to the end: the metadata section is the last thing in a file.

@@ -277,7 +277,7 @@ impl Emitter<'_> {
                 Work::Hard,
                 Work::Tok(")"),
             ]);
-        } else if self.divides(inner) {
+        } else if self.divides(inner) || matches!(self.ast.exprs[inner].kind, ExprKind::Paren(_)) {
             self.then(&[Work::Tok("("), Work::Expr(inner), Work::Tok(")")]);
         } else {
             self.then(&[

@@ -31,7 +31,7 @@ enum Op {
 
 /// How deep indentation grows inside groups; text nested deeper is not moved further right, so
 /// that the size of the output stays linear.
-const DEEPEST_NEST: usize = 40;
+const DEEPEST_NEST: usize = 24;
 
 /// Collects one unwrapped line at a time and lays it out.
 pub(crate) struct Sink<'a> {
