@@ -34,7 +34,8 @@ pub fn bind(
         let found = arrays
             .iter()
             .position(|a| a.0 == p.name)
-            .or_else(|| arrays.iter().position(|a| a.0 == position));
+            .or_else(|| arrays.iter().position(|a| a.0 == position))
+            .or_else(|| arrays.iter().position(|a| numbered(&p.name, &a.0)));
         match found {
             None => problems.push(format!(
                 "%{} is missing: no array `{}` or `{position}` (it must be {})",
@@ -56,6 +57,12 @@ pub fn bind(
         problems.push(format!("the array `{name}` belongs to no parameter"));
     }
     if problems.is_empty() { Ok(out) } else { Err(problems) }
+}
+
+/// Whether TVM's printer made `param` of a second parameter called `name`: it numbers parameters of
+/// the same name (`data`, `data1`, …), and the model's arrays still have the one name.
+fn numbered(param: &str, name: &str) -> bool {
+    param.strip_prefix(name).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// What is wrong with a tensor for a parameter.

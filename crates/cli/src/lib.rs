@@ -1,6 +1,8 @@
 //! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
 
 #[cfg(feature = "native")]
+pub mod cc;
+#[cfg(feature = "native")]
 pub mod evaluator;
 pub mod inputs;
 pub mod io;

@@ -114,9 +114,9 @@ fn snapshot(root: &Path, name: &str, value: &str) -> Result<(), Failed> {
         // SAFETY: only ever set to the same value, before insta reads it.
         unsafe { std::env::set_var("INSTA_UPDATE", "always") };
     }
-    let result = std::panic::catch_unwind(|| {
+    let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         settings.bind(|| insta::assert_snapshot!(name, value));
-    });
+    }));
     result.map_err(|_| Failed::from("the snapshot differs (RELAX_BLESS=1 accepts it)"))
 }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use relax_cli::{exit, inputs, io, native, npz, render, show};
+use relax_cli::{evaluator, exit, inputs, io, native, npz, render, show};
 use relax_codegen::Host;
 use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_ir::{GlobalId, Module};
@@ -119,7 +119,15 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         _ => typing.globals[entry],
     };
     let value = match args.engine {
-        Engine::Interp => return Err("the evaluator is not connected yet".into()),
+        Engine::Interp => match evaluator::run(&module, &typing, entry, &tensors) {
+            Ok(value) => value,
+            Err(d) => {
+                let mut all = relax_base::Diagnostics::new();
+                all.push(d);
+                render::to_stderr(&all, &session.sources);
+                return Ok(exit::ERRORS.into());
+            }
+        },
         Engine::Native => {
             let jit = match native::jit(&module, &typing, &[entry], &session.sources) {
                 Ok(jit) => jit,

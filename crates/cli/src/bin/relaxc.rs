@@ -1,0 +1,157 @@
+//! `relaxc FILE -o OUT`: compiles a module to an object file, a library or a program.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, ValueEnum};
+use relax_cli::{cc, exit, io, native, render};
+use relax_codegen::{Target, object};
+use relax_driver::{InferOptions, ReadOptions, Session};
+use relax_ir::{GlobalId, GlobalKind, Module};
+
+/// Compiles a Relay or Relax text to native code.
+#[derive(Parser, Debug)]
+#[command(name = "relaxc", version)]
+struct Args {
+    /// The file; `-` reads standard input.
+    file: PathBuf,
+    /// Where the result goes; `-` is standard output (for texts).
+    #[arg(short = 'o', long = "output")]
+    output: PathBuf,
+    /// What is written.
+    #[arg(long, value_enum, default_value_t = Emit::Obj)]
+    emit: Emit,
+    /// The target triple (`aarch64-unknown-linux-gnu`); this machine unless said otherwise.
+    #[arg(long, value_name = "TRIPLE")]
+    target: Option<String>,
+    /// CPU features to use, by Cranelift's names (`has_avx2`), separated by commas.
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    cpu: Vec<String>,
+    /// 0: Cranelift does not optimise; 1 to 3: it does.
+    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=3))]
+    optimize: u8,
+    /// The functions that can be called from outside; `main` (or every function) unless said otherwise.
+    #[arg(long, value_name = "NAME")]
+    entry: Vec<String>,
+    /// Prints the bytes of every function and constant to standard error.
+    #[arg(long)]
+    size_report: bool,
+    /// Gives constants whose metadata section is missing placeholders of zeros.
+    #[arg(long)]
+    stub_constants: bool,
+}
+
+/// What is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Emit {
+    /// An object file.
+    Obj,
+    /// A shared library with the runtime in it.
+    Shared,
+    /// A program that takes `.npy` files and prints the result.
+    Exe,
+    /// The C header of the entries.
+    Header,
+    /// The lowered program: control flow over registers, kernels, constants.
+    Lowered,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("relaxc: {message}");
+            exit::USAGE.into()
+        }
+    }
+}
+
+fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
+    if !args.entry.is_empty() {
+        let find = |name: &String| {
+            let name = name.trim_start_matches('@');
+            module.global(name).ok_or_else(|| format!("there is no function @{name}"))
+        };
+        return args.entry.iter().map(find).collect();
+    }
+    if let Some(g) = module.expression.or_else(|| module.global("main")) {
+        return Ok(vec![g]);
+    }
+    let functions: Vec<GlobalId> = (module.globals.iter())
+        .filter(|(_, g)| !g.prelude && matches!(g.kind, GlobalKind::Func(_)))
+        .map(|(id, _)| id)
+        .collect();
+    if functions.is_empty() { Err("the file defines no function".into()) } else { Ok(functions) }
+}
+
+fn run(args: &Args) -> Result<ExitCode, String> {
+    let bytes = io::read(&args.file)?;
+    let mut session = Session::new(ReadOptions { stub_constants: args.stub_constants });
+    let (mut module, diagnostics) = session.read(&io::display_name(&args.file), bytes);
+    render::to_stderr(&diagnostics, &session.sources);
+    if diagnostics.has_errors() {
+        return Ok(exit::ERRORS.into());
+    }
+    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    render::to_stderr(&diagnostics, &session.sources);
+    if diagnostics.has_errors() {
+        return Ok(exit::ERRORS.into());
+    }
+    let lowered = match native::lower(&module, &typing, &roots(&module, args)?, &session.sources) {
+        Ok(lowered) => lowered,
+        Err(diagnostics) => {
+            render::to_stderr(&diagnostics, &session.sources);
+            return Ok(exit::ERRORS.into());
+        }
+    };
+    let name = args.file.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy());
+    match args.emit {
+        Emit::Header => io::write(&args.output, cc::header(&lowered, &name).as_bytes())?,
+        Emit::Lowered => io::write(&args.output, format!("{lowered:#?}\n").as_bytes())?,
+        Emit::Obj | Emit::Shared | Emit::Exe => {
+            let target = Target {
+                triple: args.target.clone(),
+                features: args.cpu.clone(),
+                optimize: args.optimize > 0,
+            };
+            let object = match object(&lowered, &target, &name) {
+                Ok(object) => object,
+                Err(d) => {
+                    let mut all = relax_base::Diagnostics::new();
+                    all.push(*d);
+                    render::to_stderr(&all, &session.sources);
+                    return Ok(exit::ERRORS.into());
+                }
+            };
+            if args.size_report {
+                report(&object.sizes);
+            }
+            write_binary(args, &object.bytes, &lowered)?;
+        }
+    }
+    Ok(exit::OK)
+}
+
+fn write_binary(args: &Args, object: &[u8], lowered: &relax_lower::lir::Lowered) -> Result<(), String> {
+    if args.emit == Emit::Obj {
+        return io::write(&args.output, object);
+    }
+    if args.output == Path::new("-") {
+        return Err("libraries and programs go to a file, not to standard output".into());
+    }
+    if args.target.is_some() {
+        return Err("linking for another target is the caller's work: use --emit obj".into());
+    }
+    cc::link(object, lowered, &args.output, args.emit == Emit::Exe)
+}
+
+fn report(sizes: &[(String, usize)]) {
+    let mut sizes: Vec<_> = sizes.iter().filter(|s| s.1 > 0).collect();
+    sizes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    let total: usize = sizes.iter().map(|s| s.1).sum();
+    for (name, bytes) in sizes {
+        eprintln!("{bytes:>10}  {name}");
+    }
+    eprintln!("{total:>10}  in all");
+}
