@@ -125,7 +125,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new(
         "nn.contrib_conv2d_NCHWc",
         "2-D convolution on channels packed in blocks.",
-        |cx| conv_rel(cx, 2),
+        packed_rel,
     )
     .result_dtype("out_dtype")
     .inputs(&[
@@ -301,6 +301,25 @@ fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
+/// Packed forms take a weight of any shape when the attributes tell the result, as TVM does.
+fn packed_rel(cx: &mut RelCx<'_>) -> RelResult {
+    if cx.attr("kernel_size").is_none() || cx.attr("channels").is_none() {
+        return conv_rel(cx, 2);
+    }
+    super::nn_winograd::conv_rel(cx, 2)
+}
+
+/// The layout of a packed weight, (o, i, kh, kw, inner i, inner o), where the attribute does not say
+/// it: TVM's packed convolution reads no other.
+fn packed_layout(w: &TensorRef) -> Result<Layout, ComputeError> {
+    let inner = |k: usize| w.shape.get(k).and_then(Ex::as_int).filter(|&n| n > 0);
+    let text = match (w.rank(), inner(4), inner(5)) {
+        (6, Some(i), Some(o)) => format!("OIHW{i}i{o}o"),
+        _ => return Err("the weight does not have the form that its layout says".into()),
+    };
+    Layout::parse(&text).ok_or_else(|| "the weight's blocks make no layout".into())
+}
+
 /// The result of a convolution; unifies the weight's type where `kernel_size` and `channels` tell
 /// it. `weight_dtype` overrides the weight's element type (quantised forms).
 pub(super) fn conv_result(
@@ -454,8 +473,11 @@ fn and(a: Ex, b: Ex) -> Ex {
 }
 
 fn conv(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
-    let l = Layouts::of_te(te, n, "OI")?;
+    let mut l = Layouts::of_te(te, n, "OI")?;
     let (x, w) = (te.arg(0), te.arg(1));
+    if w.rank() != l.kernel.rank() {
+        l.kernel = packed_layout(&w)?;
+    }
     let y = conv_stage(te, n, &l, &x, &w)?;
     te.output(&y);
     Ok(())

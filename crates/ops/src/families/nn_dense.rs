@@ -353,7 +353,10 @@ fn bias_add_rel(cx: &mut RelCx<'_>) -> RelResult {
 fn bias_add(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (x, bias) = (te.arg(0), te.arg(1));
     let axis = te.axis("axis", x.rank())?;
-    let y = te.compute("bias_add", &x.shape, |i| x.at(i) + bias.at(&i[axis..=axis]));
+    // A bias whose extent the type does not know may be one number for all.
+    let y = te.compute("bias_add", &x.shape, |i| {
+        x.at(i) + bias.at_broadcast(&i[axis..=axis])
+    });
     te.output(&y);
     Ok(())
 }

@@ -259,7 +259,7 @@ fn weight_compute(te: &mut Te<'_>, n: usize) -> Done {
 }
 
 /// The result of a convolution whose weight may have any shape: `channels` and `kernel_size` tell.
-fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+pub(super) fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     let l = Layouts::of_rel(cx, n, "OI")?;
     let (data, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
     let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
