@@ -372,7 +372,7 @@ fn parts_join_and_split() {
     gives(
         "split",
         &[("indices_or_sections", ints(&[1]))],
-        &[&[all.clone()]],
+        &[std::slice::from_ref(&all)],
         &[x, y],
     );
     gives(
@@ -807,13 +807,13 @@ fn sums_by_equation() {
     gives(
         "einsum",
         &by("ii->i"),
-        &[&[x.clone()]],
+        &[std::slice::from_ref(&x)],
         &[f(&[2], &[1.0, 4.0])],
     );
     gives(
         "einsum",
         &by("...i->..."),
-        &[&[x.clone()]],
+        &[std::slice::from_ref(&x)],
         &[f(&[2], &[3.0, 7.0])],
     );
     gives("einsum", &by("ij->"), &[&[x]], &[f(&[], &[10.0])]);

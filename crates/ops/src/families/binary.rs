@@ -24,7 +24,7 @@ binary! {
     "subtract" ("-") broadcast |a, b| a - b, "The difference.";
     "multiply" ("*") broadcast |a, b| a * b, "The product.";
     "divide" ("/") broadcast |a, b| a / b, "The quotient; of integers, truncated.";
-    "trunc_divide" broadcast |a, b| truncated(a, b), "The quotient, truncated.";
+    "trunc_divide" broadcast truncated, "The quotient, truncated.";
     "floor_divide" broadcast |a, b| a.floor_div(b), "The quotient, rounded down.";
     "mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "trunc_mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";

@@ -4,7 +4,7 @@ use relax_loops::{Combiner, Ex, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
-use super::util::{axis_attr, finish, finish_tuple, int_list, shaped};
+use super::util::{axis_attr, check_eq, finish, finish_tuple, int_list, shaped};
 use super::util_te::{Done, set};
 use crate::AttrTy::*;
 use crate::{Default, OpDef, RelCx, RelResult, Subject, Te, attr, input};
@@ -105,6 +105,12 @@ fn stft(cx: &mut RelCx<'_>) -> RelResult {
     let (size, hop) = (positive(cx, "n_fft")?, positive(cx, "hop_length")?);
     positive(cx, "win_length")?;
     let (dims, dtype) = shaped(cx, 0)?;
+    if let Some(rank) = shaped(cx, 1)?.0.map(|d| d.len()).filter(|&n| n != 1) {
+        return cx.refuse(
+            Subject::Arg(1),
+            format!("the window must be a vector, but has rank {rank}"),
+        );
+    }
     let Some(mut dims) = dims else {
         return cx.finish_unranked(dtype);
     };
@@ -176,17 +182,31 @@ fn stft_compute(te: &mut Te<'_>) -> Done {
 }
 
 fn dft(cx: &mut RelCx<'_>) -> RelResult {
-    let (re, a) = shaped(cx, 0)?;
-    let (im, b) = shaped(cx, 1)?;
+    let (re, dtype) = shaped(cx, 0)?;
+    let (im, other) = shaped(cx, 1)?;
     cx.require_dtype(
-        a,
-        b,
+        dtype,
+        other,
         Subject::Arg(1),
         "real and imaginary part have one element type",
     )?;
-    for (i, dims) in [re, im].into_iter().enumerate() {
-        if dims.is_some_and(|d| d.is_empty()) {
-            return cx.refuse(Subject::Arg(i), "a scalar has no axis to transform along");
+    if let Some(d) = dtype.known().filter(|d| !d.is_float()) {
+        return cx.refuse(Subject::Arg(0), format!("the data must be floats, not {d}"));
+    }
+    if re.as_ref().is_some_and(Vec::is_empty) {
+        return cx.refuse(Subject::Arg(0), "a scalar has no axis to transform along");
+    }
+    if let (Some(re), Some(im)) = (re, im) {
+        if re.len() != im.len() {
+            let (n, m) = (re.len(), im.len());
+            return cx.refuse(
+                Subject::Arg(1),
+                format!("real and imaginary part have one shape, but rank {m} is not {n}"),
+            );
+        }
+        for (k, (a, b)) in re.iter().zip(&im).enumerate() {
+            let rule = format!("real and imaginary part have one shape; axis {k}");
+            check_eq(cx, a, b, Subject::Arg(1), &rule)?;
         }
     }
     finish_tuple(cx, cx.args[..2].to_vec())

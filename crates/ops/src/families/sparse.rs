@@ -117,6 +117,15 @@ fn dyn_sparse_to_dense_compute(te: &mut Te<'_>) -> Done {
 fn sparse_fill_empty_rows(cx: &mut RelCx<'_>) -> RelResult {
     let (indices, dtype) = shaped(cx, 0)?;
     need_integers(cx, dtype, 0, "the indices")?;
+    need_scalar(cx, 3, "the value to put in")?;
+    for (i, what) in [(1, "the values"), (2, "the extents")] {
+        if let Some(rank) = shaped(cx, i)?.0.map(|d| d.len()).filter(|&n| n != 1) {
+            return cx.refuse(
+                Subject::Arg(i),
+                format!("{what} must be a vector, but have rank {rank}"),
+            );
+        }
+    }
     let columns = match indices.as_deref() {
         Some([_, n]) => n.clone(),
         Some(other) => {
