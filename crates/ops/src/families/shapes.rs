@@ -141,7 +141,11 @@ fn unravel_index(cx: &mut RelCx<'_>) -> RelResult {
             format!("the flat indices must be a scalar or a vector, but have rank {rank}"),
         );
     }
-    finish(cx, [&[n.clone()], indices.as_slice()].concat(), dtype)
+    finish(
+        cx,
+        [std::slice::from_ref(n), indices.as_slice()].concat(),
+        dtype,
+    )
 }
 
 fn unravel_index_compute(te: &mut Te<'_>) -> Done {
