@@ -98,7 +98,9 @@ fn mismatch(m: &Module, p: &Param, t: &Tensor) -> Option<String> {
 }
 
 /// Tensors of numbers that depend only on the seed, the parameter's position and the element: floats
-/// in [-1, 1), small integers. Symbolic and unknown extents become `extent`.
+/// in [-1, 1), small integers. Symbolic and unknown extents become `extent`. So that whole models give
+/// sensible numbers, parameters named `…weight` are scaled by their fan-in, those named `…gamma` and
+/// `…var` lie around 1.
 pub fn random(m: &Module, params: &[Param], seed: u64, extent: i64) -> Result<Vec<Tensor>, Vec<String>> {
     let mut problems = Vec::new();
     let mut out = Vec::new();
@@ -113,6 +115,13 @@ pub fn random(m: &Module, params: &[Param], seed: u64, extent: i64) -> Result<Ve
         };
         let shape: Vec<i64> = dims.iter().map(|d| d.as_const().unwrap_or(extent)).collect();
         let mut tensor = Tensor::zeros(dtype, &shape);
+        let fan_in: i64 = shape.iter().skip(1).product();
+        let (offset, scale) = match p.name.as_str() {
+            n if n.ends_with("var") => (1.0, 0.2),
+            n if n.ends_with("gamma") => (1.0, 0.1),
+            n if n.ends_with("weight") && fan_in > 0 => (0.0, (3.0 / fan_in as f64).sqrt()),
+            _ => (0.0, 1.0),
+        };
         let mut state = (seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1;
         for k in 0..tensor.len() {
             // xorshift64* (Vigna, 2016).
@@ -121,7 +130,7 @@ pub fn random(m: &Module, params: &[Param], seed: u64, extent: i64) -> Result<Ve
             state ^= state >> 27;
             let bits = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 40;
             if dtype.is_float() {
-                tensor.set_f64(k, bits as f64 / f64::from(1 << 23) - 1.0);
+                tensor.set_f64(k, offset + scale * (bits as f64 / f64::from(1 << 23) - 1.0));
             } else {
                 tensor.set_i64(k, (bits % 8) as i64);
             }
