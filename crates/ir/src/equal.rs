@@ -101,6 +101,10 @@ pub fn structural_difference(
         params: Pairs::default(),
         dims: Pairs::default(),
         nodes: Pairs::default(),
+        renamed_left: FxHashSet::default(),
+        renamed_right: FxHashSet::default(),
+        global_pairs: Pairs::default(),
+        renamed: Vec::new(),
         types: FxHashSet::default(),
         trail: Vec::new(),
         stack: Vec::new(),
@@ -187,6 +191,12 @@ struct Comparer<'m> {
     params: Pairs<TypeParamId>,
     dims: Pairs<DimVar>,
     nodes: Pairs<ExprId>,
+    /// Globals that only one side has by name, and how they correspond.
+    renamed_left: FxHashSet<GlobalId>,
+    renamed_right: FxHashSet<GlobalId>,
+    global_pairs: Pairs<GlobalId>,
+    /// Those that correspond and were not compared yet.
+    renamed: Vec<(GlobalId, GlobalId)>,
     /// Types that were found equal.
     types: FxHashSet<(TypeId, TypeId)>,
     trail: Vec<Trail>,
@@ -215,12 +225,35 @@ impl<'m> Comparer<'m> {
             let own = m.globals.iter().filter(|(_, g)| !g.prelude);
             named(own.map(|(id, g)| (g.name, id)))
         };
-        let pairs = self.matched("@", globals(self.a), globals(self.b))?;
+        let (mut left, mut right) = (globals(self.a), globals(self.b));
+        // Names that passes make up differ from side to side: globals that only one side has
+        // correspond by their use.
+        let (only_left, only_right): (Vec<_>, Vec<_>) = (
+            left.iter().filter(|(n, _)| !right.contains_key(n)).map(|(n, &g)| (*n, g)).collect(),
+            right.iter().filter(|(n, _)| !left.contains_key(n)).map(|(n, &g)| (*n, g)).collect(),
+        );
+        if only_left.len() == only_right.len() {
+            left.retain(|n, _| !only_left.iter().any(|o| o.0 == *n));
+            right.retain(|n, _| !only_right.iter().any(|o| o.0 == *n));
+            self.renamed_left.extend(only_left.iter().map(|o| o.1));
+            self.renamed_right.extend(only_right.iter().map(|o| o.1));
+        }
+        let pairs = self.matched("@", left, right)?;
         for (name, a, b) in pairs {
             self.item = format!("@{name}");
             self.globals(a, b)?;
         }
+        while let Some((a, b)) = self.renamed.pop() {
+            self.item = format!("@{} (@{})", self.a.globals[a].name, self.b.globals[b].name);
+            self.globals(a, b)?;
+        }
         self.item = String::new();
+        if let Some((name, _)) = only_left.iter().find(|o| !self.global_pairs.there.contains_key(&o.1))
+            && !only_right.is_empty()
+        {
+            let what = format!("only the left side has @{name}");
+            return self.differ(&what);
+        }
         self.user_items()
     }
 
@@ -725,6 +758,20 @@ impl<'m> Comparer<'m> {
             }
             (Expr::Global(g), Expr::Global(h)) if a.globals[*g].name == b.globals[*h].name => {
                 Ok(())
+            }
+            (Expr::Global(g), Expr::Global(h))
+                if self.renamed_left.contains(g) && self.renamed_right.contains(h) =>
+            {
+                if !self.global_pairs.there.contains_key(g) {
+                    self.renamed.push((*g, *h));
+                }
+                if self.global_pairs.pair(*g, *h) {
+                    Ok(())
+                } else {
+                    let (g, h) = (a.globals[*g].name, b.globals[*h].name);
+                    let what = format!("@{g} and @{h} are different functions");
+                    self.differ_at(&what, Some(&pair))
+                }
             }
             (Expr::Op(p), Expr::Op(q)) if self.ops(*p, *q) => Ok(()),
             (Expr::Ctor(c), Expr::Ctor(d)) if a.ctors[*c].name == b.ctors[*d].name => Ok(()),

@@ -190,6 +190,17 @@ pub struct Hooks {
     pub result_dtype: Option<&'static str>,
     /// The operator on the same operands with the same attributes that is faster and less precise.
     pub fast_form: Option<&'static str>,
+    /// For an operator whose value depends on the operand's extents alone: the value, given these and
+    /// the element type of the result.
+    pub of_shape: Option<fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor>,
+    /// Whether it is about where values are, and is to stay although its value is known.
+    pub device_bound: bool,
+    /// Whether the result holds the operand's elements in the same order, under another shape.
+    pub reshape: bool,
+    /// Whether it only keeps what comes before it apart from what follows in fusion.
+    pub fusion_barrier: bool,
+    /// Whether it stands for something that other stages do: no kernel is made of it.
+    pub not_computed: bool,
     /// How the compiler comes by the value of a call.
     pub treatment: Treatment,
 }
@@ -248,6 +259,11 @@ impl OpDef {
                 precision: Precision::Follow,
                 result_dtype: None,
                 fast_form: None,
+                of_shape: None,
+                device_bound: false,
+                reshape: false,
+                fusion_barrier: false,
+                not_computed: false,
                 treatment: Treatment::Computed,
             },
         }
@@ -300,6 +316,34 @@ impl OpDef {
     /// Says that the compiler treats calls in its own way.
     pub const fn treatment(mut self, treatment: Treatment) -> OpDef {
         self.hooks.treatment = treatment;
+        self
+    }
+    /// Says that the value depends on the operand's extents alone, and how.
+    pub const fn of_shape(
+        mut self,
+        f: fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor,
+    ) -> OpDef {
+        self.hooks.of_shape = Some(f);
+        self
+    }
+    /// Says that it is about where values are.
+    pub const fn device_bound(mut self) -> OpDef {
+        self.hooks.device_bound = true;
+        self
+    }
+    /// Says that only the shape changes.
+    pub const fn reshape(mut self) -> OpDef {
+        self.hooks.reshape = true;
+        self
+    }
+    /// Says that what comes before is not fused with what follows.
+    pub const fn fusion_barrier(mut self) -> OpDef {
+        self.hooks.fusion_barrier = true;
+        self
+    }
+    /// Says that no kernel is made of it.
+    pub const fn not_computed(mut self) -> OpDef {
+        self.hooks.not_computed = true;
         self
     }
     /// Names the faster, less precise operator on the same operands.

@@ -26,6 +26,7 @@ pub static OPS: &[OpDef] = &[
         "The same tensor, not fused with what follows.",
         same,
     )
+    .fusion_barrier()
     .inputs(&[input("data", "the input")])
     .compute(same_compute),
     OpDef::new(
@@ -84,6 +85,7 @@ pub static OPS: &[OpDef] = &[
     .inputs(&[input("data", "the input")])
     .compute(same_compute),
     OpDef::new("device_copy", "The same tensor on another device.", same)
+        .device_bound()
         .inputs(&[input("data", "the input")])
         .attrs(&[
             attr("src_virtual_device", Any, Default::Required, "where it is"),
@@ -96,6 +98,7 @@ pub static OPS: &[OpDef] = &[
         ])
         .compute(same_compute),
     OpDef::new("on_device", "The same value, computed on a device.", same)
+        .not_computed()
         .inputs(&[input("body", "the expression")])
         .attrs(&[
             attr("virtual_device", Any, Default::None, "the device"),

@@ -21,6 +21,7 @@ pub static OPS: &[OpDef] = &[
         .fusion(Fusion::Injective)
         .compute(transpose_compute),
     OpDef::new("expand_dims", "New axes of extent 1.", expand_dims)
+        .reshape()
         .inputs(&[input("data", "the input")])
         .attrs(&[
             attr(
@@ -34,6 +35,7 @@ pub static OPS: &[OpDef] = &[
         .fusion(Fusion::Broadcast)
         .compute(expand_dims_compute),
     OpDef::new("squeeze", "Axes of extent 1 removed.", squeeze)
+        .reshape()
         .inputs(&[input("data", "the input")])
         .attrs(&[attr(
             "axis",
@@ -62,6 +64,7 @@ pub static OPS: &[OpDef] = &[
         "The axes of extent 1 removed that a tensor names.",
         dyn_squeeze,
     )
+    .reshape()
     .static_form("squeeze").renamed(&[("axes", "axis")])
     .inputs(&[input("data", "the input"), input("axes", "which, a vector")])
     .attrs(&[attr("axis", Ints, Default::None, "not used")])

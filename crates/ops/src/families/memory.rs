@@ -12,6 +12,7 @@ use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, 
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("memory.alloc_storage", "A block of memory.", alloc_storage)
+        .not_computed()
         .inputs(&[
             input("size", "its size in bytes, int64"),
             input("alignment", "its alignment, int64"),
@@ -31,6 +32,7 @@ pub static OPS: &[OpDef] = &[
         "A tensor in a block of memory.",
         alloc_tensor,
     )
+    .not_computed()
     .inputs(&[
         input("storage", "the block"),
         input("offset", "where in it"),
@@ -66,6 +68,7 @@ pub static OPS: &[OpDef] = &[
         "Calls a kernel that writes its outputs.",
         invoke,
     )
+    .not_computed()
     .inputs(&[
         input("op", "the kernel"),
         input("ins", "the inputs, a tuple"),
@@ -77,6 +80,7 @@ pub static OPS: &[OpDef] = &[
         "The same tensor under another shape.",
         reshape_tensor,
     )
+    .not_computed()
     .inputs(&[
         input("data", "the input"),
         input("shape", "the new extents"),

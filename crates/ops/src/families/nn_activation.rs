@@ -70,6 +70,7 @@ pub static OPS: &[OpDef] = &[
         "Makes one axis of all but the first.",
         batch_flatten_rel,
     )
+    .reshape()
     .inputs(&[input("data", "the input")])
     .fusion(Fusion::Injective)
     .compute(batch_flatten),

@@ -34,6 +34,7 @@ pub static OPS: &[OpDef] = &[
         "The same elements in the same order under another shape.",
         reshape,
     )
+    .reshape()
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)
     .fusion(Fusion::Injective)
@@ -43,6 +44,7 @@ pub static OPS: &[OpDef] = &[
         "`reshape` whose special numbers are read from right to left.",
         reverse_reshape,
     )
+    .reshape()
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)
     .fusion(Fusion::Injective)
@@ -52,6 +54,7 @@ pub static OPS: &[OpDef] = &[
         "`reshape` to the extents that a tensor holds.",
         dyn_reshape,
     )
+    .reshape()
     .static_form("reshape")
     .inputs(&[
         input("data", "the input"),

@@ -18,14 +18,18 @@ const DTYPE: &[AttrDef] = &[attr("dtype", DType, Default::DType(""), "the elemen
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("shape_of", "The extents, a vector.", shape_of)
+        .of_shape(extents_vector)
         .inputs(&[input("data", "the input")])
         .attrs(DTYPE)
         .compute(shape_of_compute),
     OpDef::new("vm.shape_of", "The extents, a vector.", shape_of)
+        .of_shape(extents_vector)
+        .not_computed()
         .inputs(&[input("tensor", "the input")])
         .attrs(DTYPE)
         .compute(shape_of_compute),
     OpDef::new("ndarray_size", "The number of elements.", ndarray_size)
+        .of_shape(element_count)
         .inputs(&[input("data", "the input")])
         .attrs(DTYPE)
         .fusion(Fusion::Injective)
@@ -275,4 +279,18 @@ fn meshgrid_compute(te: &mut Te<'_>) -> Done {
         te.output(&y);
     }
     Ok(())
+}
+
+/// The value of `shape_of`.
+fn extents_vector(extents: &[i64], dtype: relax_tensor::DType) -> relax_tensor::Tensor {
+    let mut out = relax_tensor::Tensor::zeros(dtype, &[extents.len() as i64]);
+    for (i, &n) in extents.iter().enumerate() {
+        out.set_i64(i, n);
+    }
+    out
+}
+
+/// The value of `ndarray_size`.
+fn element_count(extents: &[i64], dtype: relax_tensor::DType) -> relax_tensor::Tensor {
+    relax_tensor::Tensor::scalar_i64(dtype, extents.iter().product())
 }

@@ -9,6 +9,8 @@ use std::collections::VecDeque;
 use relax_base::{Diagnostics, SideTable};
 use relax_ir::{Clause, Expr, ExprId, Function, Memo, Module, ScopeId, Scopes, VarId, VarStyle};
 
+use rustc_hash::FxHashMap;
+
 use crate::util::{is_primitive, share_constants};
 use crate::{PassCx, PassDef};
 
@@ -47,6 +49,8 @@ struct Walk<'m, F> {
     inner: SideTable<ExprId, Vec<ScopeId>>,
     bindings: SideTable<ScopeId, VecDeque<(VarId, ExprId)>>,
     memo: Memo,
+    /// What variables became: a `let` whose value is a variable gives it a new name.
+    vars: FxHashMap<VarId, ExprId>,
     named: F,
 }
 
@@ -69,7 +73,8 @@ pub(super) fn normal_form(
         }
     }
     let bindings = SideTable::default();
-    let mut walk = Walk { m, scopes, inner, bindings, memo: Memo::default(), named };
+    let (memo, vars) = (Memo::default(), FxHashMap::default());
+    let mut walk = Walk { m, scopes, inner, bindings, memo, vars, named };
     walk.run(body);
     let value = walk.memo[&body];
     walk.close(Scopes::ROOT, value)
@@ -81,6 +86,10 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
         while let Some(step) = stack.pop() {
             match step {
                 Step::Enter(e, var) => {
+                    if let Expr::Var(used) = self.m.exprs[e] {
+                        self.variable(e, used, var);
+                        continue;
+                    }
                     if let Some(&value) = self.memo.get(&e) {
                         if let Some(var) = var {
                             self.bind(e, var, value);
@@ -124,6 +133,21 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
         self.bindings.entry(scope).push_back((var, value));
     }
 
+    /// A use of a variable. Where a `let` binds it to another, that is its name from here on; the
+    /// binding stands where the variable's own scope begins.
+    fn variable(&mut self, e: ExprId, used: VarId, bound: Option<VarId>) {
+        if let Some(bound) = bound {
+            let value = self.vars.get(&used).copied().unwrap_or(e);
+            let scope = self.scopes.of_var(used).unwrap_or(Scopes::ROOT);
+            self.bindings.entry(scope).push_back((bound, value));
+            let name = self.m.add(Expr::Var(bound), self.m.span(e));
+            self.vars.entry(used).or_insert(name);
+        } else {
+            self.vars.entry(used).or_insert(e);
+        }
+        self.memo.insert(e, self.vars[&used]);
+    }
+
     /// The bindings of a scope around its value.
     fn close(&mut self, scope: ScopeId, value: ExprId) -> ExprId {
         let bindings = std::mem::take(self.bindings.entry(scope));
@@ -149,8 +173,7 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
     fn leave(&mut self, e: ExprId, var: Option<VarId>) -> ExprId {
         let span = self.m.span(e);
         let new = match self.m.exprs[e].clone() {
-            Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_)
-            | Expr::Error => {
+            Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) | Expr::Error => {
                 if let Some(var) = var {
                     self.bind(e, var, e);
                     return self.m.add(Expr::Var(var), span);

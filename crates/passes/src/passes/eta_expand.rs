@@ -6,6 +6,8 @@ use relax_ir::{
     CtorId, Expr, ExprId, FuncId, Function, GlobalId, Memo, Module, Type, TypeSubst, VarStyle,
 };
 
+use rustc_hash::FxHashMap;
+
 use crate::{OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -36,9 +38,12 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let mut memo = Memo::default();
         // A constructor that is called stays as it is; names have no identity, so what a name
         // becomes depends on where it stands.
-        let place = |m: &mut Module, memo: &Memo, c: ExprId, called: bool| match m.exprs[c] {
+        let mut made: FxHashMap<GlobalId, ExprId> = FxHashMap::default();
+        let mut place = |m: &mut Module, memo: &Memo, c: ExprId, called: bool| match m.exprs[c] {
             Expr::Ctor(ctor) if ctors && !called => constructor(m, ctor),
-            Expr::Global(g) if globals => global_function(m, g).unwrap_or(c),
+            Expr::Global(g) if globals => {
+                *made.entry(g).or_insert_with(|| global_function(m, g).unwrap_or(c))
+            }
             _ => memo[&c],
         };
         for e in order {

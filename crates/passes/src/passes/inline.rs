@@ -54,10 +54,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 
 /// What takes the place of a call of an inlinable function or of its name.
 fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
-    let Expr::Call { callee, args, attrs, type_args } = m.exprs[e] else { return (e, false) };
-    let Expr::Global(global) = m.exprs[callee] else { return (e, false) };
+    let (e, changed) = expand_values(m, e, inlinable);
+    let Expr::Call { callee, args, attrs, type_args } = m.exprs[e] else { return (e, changed) };
+    let Expr::Global(global) = m.exprs[callee] else { return (e, changed) };
     if !inlinable.contains(&global) {
-        return (e, false);
+        return (e, changed);
     }
     let func = m.global_func(global).expect("only functions are inlined");
     if is_external(&m.funcs[func]) || has_flag(&m.funcs[func], "Extern") {
@@ -70,6 +71,36 @@ fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId
         Some(body) => (body, true),
         None => (e, false),
     }
+}
+
+/// Names of inlinable functions that stand as values become function literals.
+fn expand_values(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
+    let called = matches!(m.exprs[e], Expr::Call { .. });
+    let (mut parts, mut first, mut any) = (Vec::new(), true, false);
+    m.for_each_child(e, |c| {
+        let callee = std::mem::take(&mut first) && called;
+        let literal = match m.exprs[c] {
+            Expr::Global(g) if !callee && inlinable.contains(&g) => m.global_func(g),
+            _ => None,
+        };
+        any |= literal.is_some();
+        parts.push((c, literal));
+    });
+    if !any {
+        return (e, false);
+    }
+    let mut new = Vec::with_capacity(parts.len());
+    for (c, literal) in parts {
+        new.push(match literal {
+            Some(func) => {
+                let func = m.copy_func(func);
+                m.add(Expr::Func(func), m.span(c))
+            }
+            None => c,
+        });
+    }
+    let mut new = new.into_iter();
+    (m.map_children(e, |_| new.next().expect("the same children")), true)
 }
 
 /// The globals with callees before their callers, and whether each can reach itself.

@@ -14,6 +14,11 @@ mod fast_math;
 mod graph_normal_form;
 mod inline;
 mod remove_unused_functions;
+mod fuse_ops;
+mod fold_constant;
+mod lambda_lift;
+mod to_mixed_precision;
+mod dynamic_to_static;
 mod infer_type;
 
 use crate::PassDef;
@@ -34,5 +39,10 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     graph_normal_form::PASSES,
     inline::PASSES,
     remove_unused_functions::PASSES,
+    fuse_ops::PASSES,
+    fold_constant::PASSES,
+    lambda_lift::PASSES,
+    to_mixed_precision::PASSES,
+    dynamic_to_static::PASSES,
     infer_type::PASSES,
 ];

@@ -1,0 +1,225 @@
+//! `fold-constant`: calls of operators on constants become their values.
+//!
+//! The value is that of the operator's computation, as the reference evaluator finds it. Calls without
+//! arguments (`zeros`) stay: their values would only take space.
+
+use relax_base::Diagnostics;
+use relax_ir::{AttrValue, Expr, ExprId, Memo, Shape, Type, VarId};
+use relax_ops::{Effects, Te, TensorInfo, Treatment};
+use relax_tensor::{DType, Tensor};
+use rustc_hash::FxHashMap;
+
+use crate::edit::{Edit, OpCall};
+use crate::util::is_primitive;
+use crate::{OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "fold-constant",
+    doc: "computes calls of operators on constants",
+    options: &[
+        OptionDef {
+            name: "max-bytes",
+            ty: OptionType::Int,
+            default: "1073741824",
+            doc: "calls whose result takes more bytes stay",
+        },
+    ],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let most = cx.options.int("max-bytes");
+    let mut edit = Edit::new(cx.module, &typing);
+    let mut folded = 0;
+    for (global, body) in edit.m.global_bodies() {
+        let func = edit.m.global_func(global).expect("it has a body");
+        if is_primitive(&edit.m.funcs[func]) {
+            continue;
+        }
+        let new = fold(&mut edit, body, most, &mut folded);
+        edit.m.set_global_body(global, new);
+    }
+    cx.count("calls computed", folded);
+    Ok(())
+}
+
+fn fold(edit: &mut Edit<'_>, body: ExprId, most: u64, folded: &mut u64) -> ExprId {
+    let order = edit.m.post_order_within([body], |e| match edit.m.exprs[e] {
+        Expr::Func(f) => !is_primitive(&edit.m.funcs[f]),
+        _ => true,
+    });
+    let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
+    for &e in &order {
+        if let Expr::Let { var, value, .. } = edit.m.exprs[e] {
+            lets.entry(value).or_default().push(var);
+        }
+    }
+    let (mut memo, mut values) = (Memo::default(), FxHashMap::<VarId, ExprId>::default());
+    for e in order {
+        let new = match edit.m.exprs[e] {
+            Expr::Var(v) => values.get(&v).copied().unwrap_or(e),
+            Expr::Let { var, body, .. } if values.contains_key(&var) => memo[&body],
+            _ => {
+                let node = edit.m.map_children(e, |c| memo[&c]);
+                if node != e {
+                    edit.set_ty(node, edit.ty(e));
+                }
+                step(edit, e, node, most, folded)
+            }
+        };
+        memo.insert(e, new);
+        if let Expr::Const(_) = edit.m.exprs[new] {
+            for &var in lets.get(&e).into_iter().flatten() {
+                values.insert(var, new);
+            }
+        }
+    }
+    memo[&body]
+}
+
+fn step(
+    edit: &mut Edit<'_>,
+    old: ExprId,
+    node: ExprId,
+    most: u64,
+    folded: &mut u64,
+) -> ExprId {
+    match edit.m.exprs[node] {
+        Expr::If { cond, then, otherwise } => match edit.constant_value(cond) {
+            Some(cond) => if cond.get_i64(0) != 0 { then } else { otherwise },
+            None => node,
+        },
+        Expr::Proj { tuple, index } => match edit.m.exprs[tuple] {
+            Expr::Tuple(fields) => edit.m.list(fields)[index as usize],
+            _ => node,
+        },
+        Expr::Call { .. } => {
+            let Some(call) = edit.op_call(node) else { return node };
+            match value(edit, old, &call, most) {
+                Some(new) => {
+                    *folded += 1;
+                    new
+                }
+                None => node,
+            }
+        }
+        _ => node,
+    }
+}
+
+/// The constants that an argument consists of: one, or the fields of a tuple of them.
+fn constants(edit: &Edit<'_>, arg: ExprId) -> Option<Vec<Tensor>> {
+    let (mut out, mut stack) = (Vec::new(), vec![arg]);
+    while let Some(e) = stack.pop() {
+        match edit.m.exprs[e] {
+            Expr::Const(c) => out.push(edit.m.consts[c].clone()),
+            Expr::Tuple(fields) => stack.extend(edit.m.list(fields).iter().rev()),
+            _ => return None,
+        }
+    }
+    Some(out)
+}
+
+fn value(edit: &mut Edit<'_>, old: ExprId, call: &OpCall, most: u64) -> Option<ExprId> {
+    let def = call.def;
+    if call.args.is_empty() || def.effects != Effects::Pure {
+        return None;
+    }
+    let span = edit.m.span(old);
+    if let Some(ask) = def.hooks.of_shape {
+        // The answer depends on the operand's type alone.
+        let Expr::Call { args, .. } = edit.m.exprs[old] else { return None };
+        let operand = edit.m.list(args)[0];
+        let extents = edit.extents(operand)?;
+        let dtype = edit.m.attrs(call.attrs).get("dtype");
+        let dtype = match dtype {
+            Some(AttrValue::DType(d)) => *d,
+            Some(AttrValue::Str(s)) => s.parse().ok()?,
+            _ => DType::I32,
+        };
+        return Some(edit.constant(ask(&extents, dtype), span));
+    }
+    let hooks = &def.hooks;
+    if hooks.treatment != Treatment::Computed || hooks.device_bound || hooks.not_computed {
+        return None;
+    }
+    let mut inputs = Vec::new();
+    let mut infos = Vec::new();
+    let mut consts = Vec::new();
+    for &arg in &call.args {
+        let parts = constants(edit, arg)?;
+        infos.push(parts.iter().map(info).collect::<Vec<_>>());
+        consts.push(match (&parts[..], &edit.m.exprs[arg]) {
+            ([one], Expr::Const(_)) => Some(one.clone()),
+            _ => None,
+        });
+        inputs.extend(parts);
+    }
+    let ty = edit.ty(old);
+    let (mut outs, mut shapes, mut known, mut bytes) = (Vec::new(), Vec::new(), true, 0u64);
+    let mut work = vec![ty];
+    while let Some(t) = work.pop() {
+        match &edit.m.types[t] {
+            Type::Tensor(t) => {
+                let dtype = t.dtype.known()?;
+                let Shape::Dims(dims) = &t.shape else { return None };
+                let shape: Vec<Option<i64>> = dims.iter().map(|d| d.as_const()).collect();
+                match shape.iter().copied().collect::<Option<Vec<i64>>>() {
+                    Some(extents) => {
+                        bytes += Tensor::byte_len(dtype, &extents)? as u64;
+                        shapes.push(extents);
+                    }
+                    None => known = false,
+                }
+                outs.push(TensorInfo { dtype, shape });
+            }
+            Type::Tuple(fields) => work.extend(fields.iter().rev()),
+            _ => return None,
+        }
+    }
+    if bytes > most {
+        return None;
+    }
+    let attrs = edit.m.attrs(call.attrs).clone();
+    let mut te = Te::new(def.name, &infos, consts, &attrs, &outs);
+    (def.compute?)(&mut te).ok()?;
+    let program = te.finish();
+    let values = relax_loops::execute_for(&program, &inputs, known.then_some(&shapes[..])).ok()?;
+    // The nested tuples of the type around the values, in order.
+    rebuild(edit, ty, values, span)
+}
+
+fn info(t: &Tensor) -> TensorInfo {
+    let shape = t.shape().iter().map(|&d| Some(d)).collect();
+    TensorInfo { dtype: t.dtype(), shape }
+}
+
+fn rebuild(
+    edit: &mut Edit<'_>,
+    ty: relax_ir::TypeId,
+    values: Vec<Tensor>,
+    span: relax_base::Span,
+) -> Option<ExprId> {
+    let mut values = values.into_iter();
+    let mut done: Vec<ExprId> = Vec::new();
+    let mut work = vec![(ty, false)];
+    while let Some((t, ready)) = work.pop() {
+        match edit.m.types[t].clone() {
+            Type::Tuple(fields) if ready => {
+                let parts = done.split_off(done.len() - fields.len());
+                let tuple = edit.tuple(&parts, span);
+                done.push(tuple);
+            }
+            Type::Tuple(fields) => {
+                work.push((t, true));
+                work.extend(fields.iter().rev().map(|&f| (f, false)));
+            }
+            _ => {
+                let value = values.next()?;
+                done.push(edit.constant(value, span));
+            }
+        }
+    }
+    done.pop()
+}

@@ -1,0 +1,291 @@
+//! `fuse-ops`: groups of operators become functions marked `Primitive=1`, each one kernel.
+//!
+//! TVM's algorithm: a node joins its immediate post-dominator when the kinds of operators on all
+//! paths between the two allow it, first convolutions and the like with what follows element-wise,
+//! then injective operators, then what feeds tuples.
+
+mod groups;
+
+use relax_base::Diagnostics;
+use relax_infer::Typing;
+use relax_ir::{
+    AttrValue, Attrs, Expr, ExprId, Function, Memo, Module, Shape, Type, TypeId, VarId, VarStyle,
+};
+use relax_ops::{Fusion, Treatment};
+
+use self::groups::{Graph, Groups};
+use crate::util::{called_op, is_external, is_primitive, outside_primitives, share_constants};
+use crate::{OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "fuse-ops",
+    doc: "groups operators into functions that become one kernel each",
+    options: &[
+        OptionDef {
+            name: "level",
+            ty: OptionType::Int,
+            default: "2",
+            doc: "0: every operator alone; more: operators together",
+        },
+        OptionDef {
+            name: "max-depth",
+            ty: OptionType::Int,
+            default: "256",
+            doc: "how many operators a group may have",
+        },
+    ],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let (level, most) = (cx.options.int("level"), cx.options.int("max-depth"));
+    share_constants(cx.module);
+    let typing = cx.typing()?;
+    let mut made = 0;
+    for (global, body) in cx.module.global_bodies() {
+        let func = cx.module.global_func(global).expect("it has a body");
+        let function = &cx.module.funcs[func];
+        if is_primitive(function) || is_external(function) {
+            continue;
+        }
+        let m = &mut *cx.module;
+        let order = outside_primitives(m, body);
+        let graph = graph(m, &typing, &order, body);
+        let groups = Groups::new(&graph, level > 0, most as usize);
+        let mut fuser = Fuser {
+            m,
+            typing: &typing,
+            graph,
+            groups,
+            infos: Vec::new(),
+            memo: Memo::default(),
+            made: 0,
+        };
+        fuser.infos.resize_with(order.len(), Info::default);
+        for &e in &order {
+            let new = fuser.node(e);
+            fuser.memo.insert(e, new);
+        }
+        made += fuser.made;
+        let new = fuser.memo[&body];
+        cx.module.set_global_body(global, new);
+    }
+    cx.count("kernels made", made);
+    Ok(())
+}
+
+fn is_tensor(m: &Module, ty: TypeId) -> bool {
+    matches!(m.types[ty], Type::Tensor(_))
+}
+
+/// Who uses whom, and how.
+fn graph(m: &Module, typing: &Typing, order: &[ExprId], body: ExprId) -> Graph {
+    let mut graph = Graph::new(order);
+    graph.leave(body);
+    for &e in order {
+        let node = graph.of(e);
+        match &m.exprs[e] {
+            Expr::Const(c) => {
+                let dtype = m.consts[*c].dtype();
+                let simple = [
+                    relax_tensor::DType::I32,
+                    relax_tensor::DType::I64,
+                    relax_tensor::DType::F32,
+                    relax_tensor::DType::F64,
+                    relax_tensor::DType::BOOL,
+                ];
+                if m.consts[*c].is_scalar() && simple.contains(&dtype) {
+                    graph.kind[node] = Fusion::Elementwise;
+                }
+            }
+            Expr::Call { callee, args, .. } => {
+                let kind = called_op(m, e).map_or(Fusion::Opaque, |def| {
+                    let unknown = def.hooks.data_dependent_shape && dynamic(m, typing.exprs[e]);
+                    if unknown { Fusion::Opaque } else { def.fusion }
+                });
+                graph.kind[node] = kind;
+                graph.leave(*callee);
+                for &arg in m.list(*args) {
+                    let same = kind == Fusion::Broadcast
+                        && same_shape(m, typing.exprs[e], typing.exprs[arg]);
+                    graph.edge(arg, e, if same { Fusion::Elementwise } else { kind });
+                }
+            }
+            Expr::Tuple(fields) => {
+                graph.kind[node] = Fusion::Tuple;
+                for &field in m.list(*fields) {
+                    if is_tensor(m, typing.exprs[field]) {
+                        graph.edge(field, e, Fusion::Injective);
+                    } else {
+                        graph.leave(field);
+                    }
+                }
+            }
+            Expr::Proj { tuple, .. } => match &m.types[typing.exprs[*tuple]] {
+                Type::Tuple(fields) if fields.iter().all(|&f| is_tensor(m, f)) => {
+                    graph.kind[node] = Fusion::Injective;
+                    graph.edge(*tuple, e, Fusion::Injective);
+                }
+                _ => graph.leave(*tuple),
+            },
+            Expr::Func(f) if is_primitive(&m.funcs[*f]) => {}
+            _ => m.for_each_child(e, |c| graph.leave(c)),
+        }
+    }
+    graph
+}
+
+fn dynamic(m: &Module, ty: TypeId) -> bool {
+    match &m.types[ty] {
+        Type::Tensor(t) => match &t.shape {
+            Shape::Dims(dims) => dims.iter().any(|d| d.as_const().is_none()),
+            _ => true,
+        },
+        Type::Tuple(fields) => fields.iter().any(|&f| match &m.types[f] {
+            Type::Tensor(t) => t.shape.dims().is_none_or(|d| d.iter().any(|d| d.as_const().is_none())),
+            _ => false,
+        }),
+        _ => false,
+    }
+}
+
+fn same_shape(m: &Module, a: TypeId, b: TypeId) -> bool {
+    match (m.types.as_tensor(a), m.types.as_tensor(b)) {
+        (Some(a), Some(b)) => a.shape == b.shape && a.shape.dims().is_some(),
+        _ => false,
+    }
+}
+
+/// What becomes of a group.
+#[derive(Default)]
+struct Info {
+    params: Vec<VarId>,
+    args: Vec<ExprId>,
+    refs: Vec<ExprId>,
+    has_call: bool,
+    more_than_reshapes: bool,
+}
+
+struct Fuser<'m> {
+    m: &'m mut Module,
+    typing: &'m Typing,
+    graph: Graph,
+    groups: Groups,
+    infos: Vec<Info>,
+    memo: Memo,
+    made: u64,
+}
+
+impl Fuser<'_> {
+    fn group(&mut self, e: ExprId) -> usize {
+        self.groups.root(self.graph.of(e))
+    }
+
+    fn plain(&mut self, e: ExprId) -> ExprId {
+        let memo = &self.memo;
+        self.m.map_children(e, |c| memo[&c])
+    }
+
+    fn node(&mut self, e: ExprId) -> ExprId {
+        match self.m.exprs[e] {
+            Expr::Call { args, .. } => {
+                let Some(def) = called_op(self.m, e) else { return self.plain(e) };
+                if def.hooks.fusion_barrier {
+                    return self.memo[&self.m.list(args)[0]];
+                }
+                if def.hooks.treatment != Treatment::Computed || def.hooks.not_computed {
+                    return self.plain(e);
+                }
+                let group = self.group(e);
+                let args = self.m.list(args).to_vec();
+                let info = &mut self.infos[group];
+                info.has_call = true;
+                info.more_than_reshapes |= !def.hooks.reshape;
+                let parts = self.parts(&args, group);
+                let mut parts = parts.into_iter();
+                let mut callee = true;
+                let new = self.m.map_children(e, |c| {
+                    if std::mem::take(&mut callee) { c } else { parts.next().expect("as many") }
+                });
+                self.root_of(group, e, new)
+            }
+            Expr::Tuple(fields) => {
+                let group = self.group(e);
+                if group == self.graph.of(e) {
+                    return self.plain(e);
+                }
+                let fields = self.m.list(fields).to_vec();
+                let parts = self.parts(&fields, group);
+                self.m.tuple(&parts, self.m.span(e))
+            }
+            Expr::Proj { tuple, index } => {
+                let group = self.group(e);
+                if group == self.graph.of(e) && self.group(tuple) != group {
+                    return self.plain(e);
+                }
+                let tuple = self.parts(&[tuple], group)[0];
+                let new = self.m.add(Expr::Proj { tuple, index }, self.m.span(e));
+                self.root_of(group, e, new)
+            }
+            Expr::Func(f) if is_primitive(&self.m.funcs[f]) => e,
+            _ => self.plain(e),
+        }
+    }
+
+    /// The operands of a node of a group: parameters stand for what other groups compute.
+    fn parts(&mut self, args: &[ExprId], group: usize) -> Vec<ExprId> {
+        let mut out = Vec::with_capacity(args.len());
+        for &arg in args {
+            let new = self.memo[&arg];
+            if self.group(arg) == group {
+                out.push(new);
+                continue;
+            }
+            let m = &*self.m;
+            let same = |a: &ExprId| *a == new || m.is_leaf(new) && m.exprs[*a] == m.exprs[new];
+            if let Some(i) = self.infos[group].args.iter().position(same) {
+                out.push(self.infos[group].refs[i]);
+                continue;
+            }
+            let ty = self.typing.exprs[arg];
+            let name = format!("p{}", self.infos[group].params.len());
+            let (var, reference) = self.m.fresh_var(name.as_str(), Some(ty), VarStyle::Param);
+            let tensor = is_tensor(self.m, ty);
+            let info = &mut self.infos[group];
+            info.params.push(var);
+            info.args.push(new);
+            info.refs.push(reference);
+            info.more_than_reshapes |= !tensor;
+            out.push(reference);
+        }
+        out
+    }
+
+    /// The last node of a group becomes a call of the group's function.
+    fn root_of(&mut self, group: usize, old: ExprId, body: ExprId) -> ExprId {
+        if group != self.graph.of(old) {
+            return body;
+        }
+        let info = std::mem::take(&mut self.infos[group]);
+        let mut attrs = Attrs::new();
+        attrs.set("Primitive", AttrValue::Int(info.has_call.into()));
+        if info.has_call && !info.more_than_reshapes {
+            attrs.set("relay.reshape_only", AttrValue::Int(1));
+        }
+        let span = self.m.span(old);
+        let func = self.m.funcs.push(Function {
+            type_params: Vec::new(),
+            dims: Vec::new(),
+            params: info.params,
+            ret: Some(self.typing.exprs[old]),
+            constraints: Vec::new(),
+            body,
+            attrs,
+            span,
+        });
+        let callee = self.m.add(Expr::Func(func), span);
+        self.made += 1;
+        self.m.call(callee, &info.args, span)
+    }
+}
+

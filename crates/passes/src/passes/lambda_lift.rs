@@ -1,0 +1,224 @@
+//! `lambda-lift`: closures become global functions.
+//!
+//! A closure without free variables becomes a global. Another one becomes a global that takes the
+//! free variables and returns the closure (marked `Closure=1`), and a call of it.
+
+use relax_base::{Diagnostics, Span, Symbol};
+use relax_infer::Typing;
+use relax_ir::{
+    AttrValue, Attrs, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, IdSet, Memo,
+    Module, Type, TypeId, TypeParamId, VarId, VarStyle,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::util::{is_external, is_primitive};
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "lambda-lift",
+    doc: "turns closures into global functions",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut lifter = Lifter {
+        typing: &typing,
+        names: cx.module.globals.values().map(|g| g.name).collect(),
+        count: 0,
+    };
+    let m = &mut *cx.module;
+    for (global, body) in m.global_bodies() {
+        let func = m.global_func(global).expect("it has a body");
+        if is_external(&m.funcs[func]) || is_primitive(&m.funcs[func]) {
+            continue;
+        }
+        let mut let_of: FxHashMap<ExprId, VarId> = FxHashMap::default();
+        for e in m.post_order([body]) {
+            if let Expr::Let { var, value, .. } = m.exprs[e] {
+                let_of.insert(value, var);
+            }
+        }
+        let order = m.post_order_within([body], |e| match m.exprs[e] {
+            Expr::Func(f) => !is_primitive(&m.funcs[f]),
+            _ => true,
+        });
+        let mut memo = Memo::default();
+        for old in order {
+            let new = m.map_children(old, |c| memo[&c]);
+            let new = match m.exprs[new] {
+                Expr::Func(f) if !is_primitive(&m.funcs[f]) => {
+                    lifter.lift(m, old, new, f, let_of.get(&old).copied())
+                }
+                _ => new,
+            };
+            memo.insert(old, new);
+        }
+        m.set_global_body(global, memo[&body]);
+    }
+    let count = lifter.count;
+    cx.count("closures lifted", count);
+    Ok(())
+}
+
+struct Lifter<'t> {
+    typing: &'t Typing,
+    names: FxHashSet<Symbol>,
+    count: u64,
+}
+
+impl Lifter<'_> {
+    fn fresh_global(&mut self, m: &mut Module, func: FuncId, span: Span) -> GlobalId {
+        let name = loop {
+            let name = Symbol::from(format!("lifted_name{}", self.count).as_str());
+            self.count += 1;
+            if self.names.insert(name) {
+                break name;
+            }
+        };
+        m.globals.push(Global { name, kind: GlobalKind::Func(func), span, prelude: false })
+    }
+
+    /// Writes down the types that inference found, as the surroundings will be missing.
+    fn annotate(&self, m: &mut Module, old: FuncId, func: FuncId) -> FuncId {
+        for param in m.funcs[func].params.clone() {
+            let ty = self.typing.vars[param];
+            if m.vars[param].ty.is_none() && m.types[ty] != Type::Error {
+                m.vars[param].ty = Some(ty);
+            }
+        }
+        let mut function = m.funcs[func].clone();
+        if let (None, Type::Func(f)) = (function.ret, &m.types[self.typing.funcs[old]]) {
+            function.ret = Some(f.ret);
+        }
+        m.funcs.push(function)
+    }
+
+    fn lift(
+        &mut self,
+        m: &mut Module,
+        old: ExprId,
+        new: ExprId,
+        func: FuncId,
+        name: Option<VarId>,
+    ) -> ExprId {
+        let span = m.span(old);
+        let Expr::Func(old_func) = m.exprs[old] else { return new };
+        let func = self.annotate(m, old_func, func);
+        let free = m.free_vars(new);
+        let recursive = name.filter(|v| free.contains(v));
+        let captured: Vec<VarId> = free.into_iter().filter(|v| Some(*v) != recursive).collect();
+        let type_params = free_type_params(m, func, &captured, self.typing);
+        let global = self.fresh_global(m, func, span);
+        let callee = m.add(Expr::Global(global), span);
+        // The closure as its surroundings and its own body see it.
+        let value = if captured.is_empty() {
+            callee
+        } else {
+            let args: Vec<ExprId> = captured.iter().map(|&v| m.add(Expr::Var(v), span)).collect();
+            m.call(callee, &args, span)
+        };
+        let mut function = m.funcs[func].clone();
+        if let Some(var) = recursive {
+            let values = std::iter::once((var, value)).collect();
+            function.body = m.substitute(function.body, &values);
+        }
+        if captured.is_empty() && type_params.is_empty() {
+            let func = m.funcs.push(function);
+            m.globals[global].kind = GlobalKind::Func(func);
+            return value;
+        }
+        let mut rebind = FxHashMap::default();
+        let mut params = Vec::new();
+        for &var in &captured {
+            let ty = Some(self.typing.vars[var]).filter(|t| m.types[*t] != Type::Error);
+            let (param, reference) = m.fresh_var(m.vars[var].name, ty, VarStyle::Param);
+            params.push(param);
+            rebind.insert(var, reference);
+        }
+        function.body = m.substitute(function.body, &rebind);
+        let inner = m.funcs.push(function);
+        let body = m.add(Expr::Func(inner), span);
+        let mut attrs = Attrs::new();
+        attrs.set("Closure", AttrValue::Int(1));
+        let outer = m.funcs.push(Function {
+            type_params,
+            dims: Vec::new(),
+            params,
+            ret: None,
+            constraints: Vec::new(),
+            body,
+            attrs,
+            span,
+        });
+        // Everything in it is new: the type parameters were those of the function around it.
+        let outer = m.copy_func(outer);
+        m.globals[global].kind = GlobalKind::Func(outer);
+        value
+    }
+}
+
+/// Type parameters that a function mentions and does not bind, in order of first mention.
+fn free_type_params(
+    m: &Module,
+    func: FuncId,
+    captured: &[VarId],
+    typing: &Typing,
+) -> Vec<TypeParamId> {
+    let (mut types, mut bound) = (Vec::<TypeId>::new(), FxHashSet::default());
+    let mut funcs = vec![func];
+    for &v in captured {
+        types.push(typing.vars[v]);
+    }
+    for e in m.post_order([m.funcs[func].body]) {
+        match &m.exprs[e] {
+            Expr::Func(f) => funcs.push(*f),
+            Expr::MatchCast { ty, .. } => types.push(*ty),
+            Expr::Call { type_args, .. } => types.extend(m.type_args(*type_args)),
+            _ => {}
+        }
+        types.extend(m.bound_vars(e).into_iter().filter_map(|v| m.vars[v].ty));
+    }
+    for f in funcs {
+        let f = &m.funcs[f];
+        bound.extend(f.type_params.iter().copied());
+        types.extend(f.ret);
+        types.extend(f.params.iter().filter_map(|p| m.vars[*p].ty));
+    }
+    let (mut out, mut seen) = (Vec::new(), IdSet::new());
+    types.reverse();
+    while let Some(ty) = types.pop() {
+        if !seen.insert(ty) {
+            continue;
+        }
+        match &m.types[ty] {
+            Type::Param(p) => {
+                if bound.insert(*p) {
+                    out.push(*p);
+                }
+            }
+            Type::Tensor(t) => {
+                let shape = match t.shape {
+                    relax_ir::Shape::Param(p) => Some(p),
+                    _ => None,
+                };
+                let dtype = match t.dtype {
+                    relax_ir::DTy::Param(p) => Some(p),
+                    _ => None,
+                };
+                for p in shape.into_iter().chain(dtype) {
+                    if bound.insert(p) {
+                        out.push(p);
+                    }
+                }
+            }
+            Type::Func(f) => {
+                bound.extend(f.params.iter().copied());
+                types.extend(m.types.children(ty).into_iter().rev());
+            }
+            _ => types.extend(m.types.children(ty).into_iter().rev()),
+        }
+    }
+    out
+}
