@@ -2,8 +2,11 @@
 
 #[cfg(feature = "native")]
 pub mod cc;
+pub mod check;
+pub mod diff;
 #[cfg(feature = "native")]
 pub mod evaluator;
+pub mod files;
 pub mod inputs;
 pub mod io;
 #[cfg(feature = "native")]

@@ -27,7 +27,13 @@ impl Style {
 /// Writes diagnostics to standard error, and how many there are when there are more than are
 /// shown.
 pub fn to_stderr(diagnostics: &Diagnostics, sources: &SourceMap) {
-    let style = Style::for_stderr();
+    let text = to_string(diagnostics, sources, Style::for_stderr());
+    // Nothing can be told to whoever closed the stream.
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
+/// The same as a text.
+pub fn to_string(diagnostics: &Diagnostics, sources: &SourceMap, style: Style) -> String {
     let mut text = String::new();
     for d in diagnostics.iter().take(MOST) {
         render(d, sources, style, &mut text);
@@ -36,8 +42,7 @@ pub fn to_stderr(diagnostics: &Diagnostics, sources: &SourceMap) {
         let rest = diagnostics.len() - MOST;
         let _ = writeln!(text, "{rest} more are not shown");
     }
-    // Nothing can be told to whoever closed the stream.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    text
 }
 
 /// Appends one diagnostic.
@@ -79,15 +84,12 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
             continue;
         }
         let color = if i == 0 { color } else { Color::Cyan };
-        let text = if label.text.is_empty() {
-            "here"
-        } else {
-            &label.text
-        };
-        let label = Label::new(range(label.span))
-            .with_color(color)
-            .with_message(text);
-        report = report.with_label(label.with_order(i as i32));
+        let mut shown = Label::new(range(label.span)).with_color(color);
+        // A label that has nothing to add to the message only underlines.
+        if !label.text.is_empty() {
+            shown = shown.with_message(&label.text);
+        }
+        report = report.with_label(shown.with_order(i as i32));
     }
     for note in notes(d, sources) {
         report = report.with_note(note);

@@ -1,20 +1,30 @@
 //! `relax-check FILE…`: reads modules and reports what is wrong with them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use relax_base::{Diagnostics, Severity};
-use relax_cli::{exit, io, render};
-use relax_driver::{InferOptions, ReadOptions, Session};
+use relax_base::Severity;
+use relax_cli::check::{self, Checked};
+use relax_cli::{exit, files, io, render};
 
 /// Checks Relay and Relax texts: syntax, names, types, shapes, matches, effects.
+///
+/// Exit codes: 0 no errors; 1 a text has errors; 2 the call is wrong, or a file cannot be read or
+/// written.
 #[derive(Parser, Debug)]
 #[command(name = "relax-check", version)]
 struct Args {
-    /// The files; `-` reads standard input. Folders stand for all `.relay` files in them.
+    /// The files; `-` reads standard input. Folders stand for all `.relay` files in them that
+    /// `.gitignore` does not exclude.
     #[arg(required_unless_present = "explain")]
     files: Vec<PathBuf>,
+    /// How diagnostics are written: `human` to standard error, the others to standard output.
+    #[arg(long, value_enum, default_value_t = Format::Human)]
+    format: Format,
+    /// Applies the suggested edits that are certain, then reports what is left.
+    #[arg(long)]
+    fix: bool,
     /// Makes equalities of dimensions that cannot be decided errors.
     #[arg(long)]
     strict_shapes: bool,
@@ -27,6 +37,9 @@ struct Args {
     /// Gives constants whose metadata section is missing placeholders of zeros.
     #[arg(long)]
     stub_constants: bool,
+    /// How many files are checked at once; 0 means one for each processor.
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    jobs: usize,
 }
 
 /// What counts as an error.
@@ -36,10 +49,25 @@ enum Deny {
     Warnings,
 }
 
+/// How diagnostics are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Format {
+    /// With the source they are about.
+    Human,
+    /// One line each.
+    Short,
+    /// One JSON object.
+    Json,
+    /// A SARIF 2.1.0 log.
+    Sarif,
+    /// Workflow commands of GitHub Actions.
+    Github,
+}
+
 fn main() -> ExitCode {
     let args = Args::parse();
     match run(&args) {
-        Ok(code) => code,
+        Ok(code) => code.into(),
         Err(message) => {
             eprintln!("relax-check: {message}");
             exit::USAGE.into()
@@ -47,80 +75,82 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args) -> Result<ExitCode, String> {
+fn run(args: &Args) -> Result<u8, String> {
     if let Some(code) = &args.explain {
         return explain(code);
     }
-    let mut files = Vec::new();
-    for path in &args.files {
-        if path.is_dir() {
-            let walk = ignore::WalkBuilder::new(path)
-                .sort_by_file_path(Ord::cmp)
-                .build();
-            for entry in walk {
-                let entry = entry.map_err(|e| e.to_string())?;
-                if entry.path().extension().is_some_and(|e| e == "relay") {
-                    files.push(entry.into_path());
-                }
-            }
-        } else {
-            files.push(path.clone());
-        }
+    if args.fix && args.format != Format::Human && args.files.iter().any(|f| f == Path::new("-")) {
+        return Err("--fix writes the mended standard input where this format would go".into());
     }
-    let (mut errors, mut warnings) = (0, 0);
-    let options = InferOptions {
+    let (paths, mut problems) = files::expand(&args.files);
+    let options = check::Options {
         strict_shapes: args.strict_shapes,
+        stub_constants: args.stub_constants,
     };
-    for file in &files {
-        let bytes = io::read(file)?;
-        let mut session = Session::new(ReadOptions {
-            stub_constants: args.stub_constants,
-        });
-        let (mut module, mut diagnostics) = session.read(&io::display_name(file), bytes);
-        if !diagnostics.has_errors() {
-            let (_, more) = relax_driver::check(&mut module, &options);
-            diagnostics.extend(more);
-            diagnostics.sort();
+    let results = files::map(&paths, args.jobs, |p| check::check_file(p, &options, args.fix))?;
+    let mut all = Vec::new();
+    for result in results {
+        match result {
+            Ok(checked) => all.push(checked),
+            Err(message) => problems.push(message),
         }
-        render::to_stderr(&diagnostics, &session.sources);
-        errors += diagnostics.error_count();
-        warnings += count(&diagnostics, Severity::Warning);
     }
-    summary(files.len(), errors, warnings);
+    report(args.format, &all)?;
+    for problem in &problems {
+        eprintln!("relax-check: {problem}");
+    }
+    let sum = |severity| all.iter().map(|c: &Checked| c.count(severity)).sum::<usize>();
+    let (errors, warnings) = (sum(Severity::Error), sum(Severity::Warning));
+    let fixed = all.iter().map(|c| c.fixed).sum();
+    summary(all.len(), errors, warnings, fixed);
     let denied = args.deny == Some(Deny::Warnings) && warnings > 0;
-    Ok(if errors > 0 || denied {
-        exit::ERRORS.into()
-    } else {
-        exit::OK
+    Ok(match () {
+        () if !problems.is_empty() => exit::USAGE,
+        () if errors > 0 || denied => exit::ERRORS,
+        () => 0,
     })
 }
 
-fn count(diagnostics: &Diagnostics, severity: Severity) -> usize {
-    diagnostics.iter().filter(|d| d.severity == severity).count()
+fn report(format: Format, all: &[Checked]) -> Result<(), String> {
+    let mut text = String::new();
+    match format {
+        Format::Human => {
+            for checked in all {
+                render::to_stderr(&checked.diagnostics, &checked.sources);
+            }
+            return Ok(());
+        }
+        Format::Short => all.iter().for_each(|c| check::short(c, &mut text)),
+        Format::Github => all.iter().for_each(|c| check::github(c, &mut text)),
+        Format::Json => text = check::json(all),
+        Format::Sarif => text = check::sarif(all),
+    }
+    io::write(Path::new("-"), text.as_bytes())
 }
 
 /// One line at the end, on standard error.
-fn summary(files: usize, errors: usize, warnings: usize) {
+fn summary(files: usize, errors: usize, warnings: usize, fixed: usize) {
     let many = |n: usize, what: &str| match n {
         1 => format!("1 {what}"),
         n => format!("{n} {what}s"),
     };
+    let fixed = match fixed {
+        0 => String::new(),
+        n => format!(", {n} fixed"),
+    };
     eprintln!(
-        "{} checked: {}, {}",
+        "{} checked: {}, {}{fixed}",
         many(files, "file"),
         many(errors, "error"),
         many(warnings, "warning")
     );
 }
 
-fn explain(code: &str) -> Result<ExitCode, String> {
+fn explain(code: &str) -> Result<u8, String> {
     let number = code.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let known = number.parse().ok().map(relax_base::Code);
     match known.and_then(relax_base::explain::explain) {
-        Some(text) => {
-            io::write("-".as_ref(), text.as_bytes())?;
-            Ok(exit::OK)
-        }
+        Some(text) => io::write(Path::new("-"), text.as_bytes()).map(|()| 0),
         None => Err(format!("there is no diagnostic `{code}`")),
     }
 }

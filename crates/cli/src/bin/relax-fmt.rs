@@ -1,0 +1,162 @@
+//! `relax-fmt PATH…`: lays out Relay and Relax texts.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use relax_base::{Diagnostics, SourceMap};
+use relax_cli::{diff, exit, files, io, render};
+use relax_driver::{ReadOptions, Session};
+use relax_syntax::{FmtOptions, format_source};
+
+/// Formats Relay and Relax texts, in place unless asked otherwise. Only layout changes: every
+/// comment stays, and so does every token but optional commas and semicolons.
+///
+/// Exit codes: 0 all is well; 1 a text has syntax errors, or `--check` or `--diff` found something
+/// to change; 2 the call is wrong, or a file cannot be read or written.
+#[derive(Parser, Debug)]
+#[command(name = "relax-fmt", version)]
+struct Args {
+    /// The files; `-` formats standard input to standard output. Folders stand for all `.relay`
+    /// files in them that `.gitignore` does not exclude.
+    #[arg(required_unless_present = "stdin_filename")]
+    paths: Vec<PathBuf>,
+    /// Changes nothing and lists the files that are not formatted.
+    #[arg(long)]
+    check: bool,
+    /// Changes nothing and shows what would change.
+    #[arg(long)]
+    diff: bool,
+    /// Rewrites the spellings of the Relay documentation to the canonical ones too.
+    #[arg(long)]
+    upgrade: bool,
+    /// What standard input is called in messages; without files it is what is formatted.
+    #[arg(long, value_name = "NAME")]
+    stdin_filename: Option<PathBuf>,
+    /// The column after which lines wrap.
+    #[arg(long, value_name = "COLUMNS", default_value_t = 100,
+          value_parser = clap::value_parser!(u16).range(20..))]
+    width: u16,
+    /// How many files are formatted at once; 0 means one for each processor.
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    jobs: usize,
+}
+
+fn main() -> ExitCode {
+    let mut args = Args::parse();
+    if args.paths.is_empty() {
+        args.paths.push("-".into());
+    }
+    match run(&args) {
+        Ok(code) => code.into(),
+        Err(message) => {
+            eprintln!("relax-fmt: {message}");
+            exit::USAGE.into()
+        }
+    }
+}
+
+/// What became of one text.
+enum Outcome {
+    /// Its name is not of this file system, it is locked, …; the reason as a sentence.
+    Failed(String),
+    /// It has syntax errors; they are rendered.
+    Bad(String),
+    /// The text before and after.
+    Formatted(String, String),
+}
+
+fn run(args: &Args) -> Result<u8, String> {
+    let (paths, problems) = files::expand(&args.paths);
+    let mut code = 0;
+    for problem in &problems {
+        eprintln!("relax-fmt: {problem}");
+        code = exit::USAGE;
+    }
+    let outcomes = files::map(&paths, args.jobs, |path| {
+        let outcome = format(args, path);
+        // Files are written where they are formatted, so that this happens at once as well.
+        match outcome {
+            Outcome::Formatted(before, after) if writes(args, path) && before != after => {
+                match io::write(path, after.as_bytes()) {
+                    Ok(()) => Outcome::Formatted(before, after),
+                    Err(message) => Outcome::Failed(message),
+                }
+            }
+            other => other,
+        }
+    })?;
+    for (path, outcome) in paths.iter().zip(outcomes) {
+        code = code.max(show(args, path, outcome)?);
+    }
+    Ok(code)
+}
+
+/// Whether the result goes back to the file it came from.
+fn writes(args: &Args, path: &Path) -> bool {
+    !args.check && !args.diff && path != Path::new("-")
+}
+
+fn name(args: &Args, path: &Path) -> String {
+    match &args.stdin_filename {
+        Some(name) if path == Path::new("-") => name.display().to_string(),
+        _ => io::display_name(path),
+    }
+}
+
+fn format(args: &Args, path: &Path) -> Outcome {
+    let bytes = match io::read(path) {
+        Ok(bytes) => bytes,
+        Err(message) => return Outcome::Failed(message),
+    };
+    let mut session = Session::new(ReadOptions::default());
+    let mut diagnostics = Diagnostics::new();
+    let file = session.add(&name(args, path), bytes, &mut diagnostics);
+    let (Some(file), false) = (file, diagnostics.has_errors()) else {
+        return Outcome::Bad(rendered(&diagnostics, &session.sources));
+    };
+    let options = FmtOptions { width: args.width.into(), upgrade: args.upgrade };
+    match format_source(&file, &options) {
+        Ok(text) => Outcome::Formatted(file.text.to_string(), text),
+        Err(diagnostics) => Outcome::Bad(rendered(&diagnostics, &session.sources)),
+    }
+}
+
+fn rendered(diagnostics: &Diagnostics, sources: &SourceMap) -> String {
+    render::to_string(diagnostics, sources, render::Style::for_stderr())
+}
+
+/// Says what became of one text; the exit code it asks for.
+fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, String> {
+    let (before, after) = match outcome {
+        Outcome::Failed(message) => {
+            eprintln!("relax-fmt: {message}");
+            return Ok(exit::USAGE);
+        }
+        Outcome::Bad(text) => {
+            eprint!("{text}");
+            return Ok(exit::ERRORS);
+        }
+        Outcome::Formatted(before, after) => (before, after),
+    };
+    let stdout = Path::new("-");
+    if path == stdout && !args.check && !args.diff {
+        io::write(stdout, after.as_bytes())?;
+        return Ok(0);
+    }
+    if before == after || writes(args, path) {
+        return Ok(0);
+    }
+    let name = name(args, path);
+    let mut text = String::new();
+    if args.check {
+        text.push_str(&format!("{name}\n"));
+    }
+    if args.diff {
+        let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        diff::unified(&name, &before, &after, color, &mut text);
+    }
+    io::write(stdout, text.as_bytes())?;
+    Ok(exit::ERRORS)
+}

@@ -1,0 +1,91 @@
+//! What `relax-check` does with a file, and the forms in which it tells.
+
+pub mod fix;
+mod json;
+mod lines;
+mod sarif;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use relax_base::{Diagnostics, Severity, SourceFile, SourceMap, Span};
+use relax_driver::{InferOptions, ReadOptions, Session};
+
+pub use json::json;
+pub use lines::{github, short};
+pub use sarif::sarif;
+
+/// How files are read and checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether equalities of dimensions that cannot be decided are errors.
+    pub strict_shapes: bool,
+    /// Whether constants without metadata become placeholders.
+    pub stub_constants: bool,
+}
+
+/// A file, and what there is to say about it, in the order of the source.
+#[derive(Debug)]
+pub struct Checked {
+    /// The file's text is in here.
+    pub sources: SourceMap,
+    /// What is wrong with it.
+    pub diagnostics: Diagnostics,
+    /// How many suggested edits were applied.
+    pub fixed: usize,
+}
+
+impl Checked {
+    /// Number of diagnostics of a severity.
+    pub fn count(&self, severity: Severity) -> usize {
+        self.diagnostics.iter().filter(|d| d.severity == severity).count()
+    }
+
+    /// The file a span lies in, unless it is no place at all.
+    fn file(&self, span: Span) -> Option<&Arc<SourceFile>> {
+        self.sources.file(span).filter(|_| !span.is_none())
+    }
+}
+
+/// Checks a text: syntax, names, and, where these are right, types and what follows from them.
+pub fn check(name: &str, bytes: Vec<u8>, options: &Options) -> Checked {
+    let mut session = Session::new(ReadOptions { stub_constants: options.stub_constants });
+    let (mut module, mut diagnostics) = session.read(name, bytes);
+    if !diagnostics.has_errors() {
+        let infer = InferOptions { strict_shapes: options.strict_shapes };
+        let (_, more) = relax_driver::check(&mut module, &infer);
+        diagnostics.extend(more);
+        diagnostics.sort();
+    }
+    Checked { sources: session.sources, diagnostics, fixed: 0 }
+}
+
+/// Checks a file, after applying its certain edits when `fix` is asked for: a file is rewritten in
+/// place, standard input goes to standard output as mended.
+///
+/// # Errors
+/// The file cannot be read or written; the reason as a sentence.
+pub fn check_file(path: &Path, options: &Options, fix: bool) -> Result<Checked, String> {
+    let name = crate::io::display_name(path);
+    let bytes = crate::io::read(path)?;
+    if !fix {
+        return Ok(check(&name, bytes, options));
+    }
+    let (checked, text) = fix::mend(&name, bytes.clone(), options);
+    let stdin = path == Path::new("-");
+    match text {
+        Some(text) => crate::io::write(path, text.as_bytes())?,
+        None if stdin => crate::io::write(path, &bytes)?,
+        None => {}
+    }
+    Ok(checked)
+}
+
+/// The word for a severity.
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
+}

@@ -1,0 +1,62 @@
+//! Which files the arguments of a tool stand for, and how many are worked on at once.
+
+use std::path::{Path, PathBuf};
+
+/// The extension of texts in folders.
+const EXTENSION: &str = "relay";
+
+/// The files that are meant: files as they are named, folders as all `.relay` files below them
+/// that no `.gitignore` or `.ignore` excludes, sorted by path. A file that is named twice is worked
+/// on once. What cannot be listed is said in the second part; the rest is still worked on.
+pub fn expand(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in paths {
+        if path.is_dir() {
+            folder(path, &mut files, &mut problems);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    files.retain(|f| seen.insert(f.clone()));
+    (files, problems)
+}
+
+fn folder(path: &Path, files: &mut Vec<PathBuf>, problems: &mut Vec<String>) {
+    let walk = ignore::WalkBuilder::new(path)
+        .require_git(false)
+        .sort_by_file_path(Ord::cmp)
+        .build();
+    for entry in walk {
+        match entry {
+            Ok(e) => {
+                let is_file = e.file_type().is_some_and(|t| !t.is_dir());
+                if is_file && e.path().extension().is_some_and(|x| x == EXTENSION) {
+                    files.push(e.into_path());
+                }
+            }
+            Err(e) => problems.push(format!("cannot read {}: {e}", path.display())),
+        }
+    }
+}
+
+/// Does the same with every file, at most `jobs` at once (0 means one for each processor), and
+/// gives the results in the order of the files.
+///
+/// # Errors
+/// The threads cannot be started.
+pub fn map<T: Send>(
+    files: &[PathBuf],
+    jobs: usize,
+    work: impl Fn(&Path) -> T + Sync,
+) -> Result<Vec<T>, String> {
+    use rayon::prelude::*;
+    if let [file] = files {
+        return Ok(vec![work(file)]);
+    }
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(jobs)
+        .build()
+        .map_err(|e| format!("cannot start threads: {e}"))?;
+    Ok(pool.install(|| files.par_iter().map(|f| work(f)).collect()))
+}
