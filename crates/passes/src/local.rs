@@ -23,6 +23,7 @@ pub(crate) struct Arg<'a> {
 pub(crate) fn call_type(m: &mut Module, op: OpId, attrs: &Attrs, args: &[Arg<'_>]) -> Option<TypeId> {
     let def = registry().get(op)?;
     let mut host = Host {
+        first: m.type_holes,
         types: &mut m.types,
         args,
         dims: &m.dims,
@@ -54,17 +55,16 @@ struct Host<'a> {
     types: &'a mut TypeArena,
     args: &'a [Arg<'a>],
     dims: &'a relax_base::Arena<relax_sym::DimVar, DimInfo>,
-    /// What the unknown types turned out to be. Their numbers lie beyond all of inference's.
+    /// The number of the first unknown: those below stand for the text's `_`.
+    first: u32,
+    /// What the unknown types turned out to be.
     found: Vec<Option<TypeId>>,
 }
-
-/// The number of the first unknown of this module.
-const FIRST: u32 = 1 << 30;
 
 impl Host<'_> {
     fn unknown(&self, ty: TypeId) -> Option<usize> {
         match self.types[ty] {
-            Type::Infer(v) => v.0.checked_sub(FIRST).map(|i| i as usize),
+            Type::Infer(v) => v.0.checked_sub(self.first).map(|i| i as usize),
             _ => None,
         }
     }
@@ -170,7 +170,7 @@ impl RelHost for Host<'_> {
         self.args.get(i)?.value
     }
     fn fresh_type(&mut self) -> TypeId {
-        let number = FIRST + self.found.len() as u32;
+        let number = self.first + self.found.len() as u32;
         self.found.push(None);
         self.types.intern(Type::Infer(relax_ir::TypeInfer(number)))
     }

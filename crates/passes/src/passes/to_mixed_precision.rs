@@ -1,0 +1,363 @@
+//! `to-mixed-precision`: as much as pays in a narrower float.
+//!
+//! Each operator says where it is computed ([`Precision`]): always narrow, always in `float32`, or where
+//! its operands are: narrow when all float operands are narrow already, or are variables and constants,
+//! which are cast. Casts are shared. Parameters of functions keep their types; results follow.
+
+use relax_base::{Diagnostics, Span};
+use relax_infer::Typing;
+use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, Memo, Module, Type, TypeId, VarId};
+use relax_ops::Precision;
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use crate::edit::{Edit, OpCall};
+use crate::{OptionDef, OptionType, PassCx, PassDef};
+
+/// The pass.
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "to-mixed-precision",
+    doc: "Computes what pays in a narrower float, the rest in float32.",
+    options: &[
+        OptionDef {
+            name: "dtype",
+            ty: OptionType::Choice(&["float16", "bfloat16"]),
+            default: "float16",
+            doc: "the narrower float",
+        },
+        OptionDef {
+            name: "keep-output-dtype",
+            ty: OptionType::Bool,
+            default: "false",
+            doc: "whether functions give their results in the element types they had",
+        },
+    ],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let narrow = cx.options.text("dtype").parse().expect("one of the choices");
+    let keep = cx.options.flag("keep-output-dtype");
+    let casts = Converter::new(cx.module, &typing, narrow).module(keep);
+    cx.count("casts inserted", casts);
+    Ok(())
+}
+
+struct Converter<'a> {
+    edit: Edit<'a>,
+    narrow: DType,
+    /// Expressions as other element types. Leaves stand for all nodes that mean the same.
+    casts: FxHashMap<(ExprId, DType), ExprId>,
+    leaves: FxHashMap<Leaf, ExprId>,
+    /// New variables of `let`s.
+    vars: FxHashMap<VarId, ExprId>,
+    count: u64,
+}
+
+/// What a leaf means.
+#[derive(PartialEq, Eq, Hash)]
+enum Leaf {
+    Var(VarId),
+    Const(relax_ir::ConstId),
+}
+
+impl<'a> Converter<'a> {
+    fn new(m: &'a mut Module, typing: &Typing, narrow: DType) -> Converter<'a> {
+        Converter {
+            edit: Edit::new(m, typing),
+            narrow,
+            casts: FxHashMap::default(),
+            leaves: FxHashMap::default(),
+            vars: FxHashMap::default(),
+            count: 0,
+        }
+    }
+
+    fn module(mut self, keep: bool) -> u64 {
+        let mut memo = Memo::default();
+        for (global, body) in self.edit.m.global_bodies() {
+            let mut new = self.body(body, &mut memo);
+            if keep {
+                let ty = self.edit.ty(body);
+                new = self.cast_to(new, ty);
+            }
+            if new != body {
+                let func = self.edit.m.global_func(global).expect("it has a body");
+                let func = self.function(func, new);
+                self.edit.m.globals[global].kind = GlobalKind::Func(func);
+            }
+        }
+        self.count
+    }
+
+    /// A function with a new body, whose type is the new result type.
+    fn function(&mut self, func: relax_ir::FuncId, body: ExprId) -> relax_ir::FuncId {
+        let ret = self.edit.typed(body).then(|| self.edit.ty(body));
+        let function = Function {
+            body,
+            ret,
+            ..self.edit.m.funcs[func].clone()
+        };
+        self.edit.m.funcs.push(function)
+    }
+
+    fn body(&mut self, body: ExprId, memo: &mut Memo) -> ExprId {
+        let order = self.edit.m.post_order_within([body], |id| !memo.contains_key(&id));
+        // Values come before what follows them: the new variable is ready for the body of its `let`.
+        let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
+        for &e in &order {
+            if let Expr::Let { var, value, .. } = self.edit.m.exprs[e] {
+                lets.entry(value).or_default().push(var);
+            }
+        }
+        for old in order {
+            if memo.contains_key(&old) {
+                continue;
+            }
+            let new = self.node(old, memo);
+            memo.insert(old, new);
+            for var in lets.remove(&old).unwrap_or_default() {
+                self.bind(var, new);
+            }
+        }
+        memo[&body]
+    }
+
+    /// Gives a `let` a variable of its value's new type.
+    fn bind(&mut self, var: VarId, value: ExprId) {
+        let ty = self.edit.ty(value);
+        let recursive = matches!(self.edit.m.exprs[value], Expr::Func(_));
+        if !self.edit.typed(value) || recursive || self.edit.var_ty(var) == ty && self.edit.m.vars[var].ty.is_some() {
+            return;
+        }
+        let (name, style) = (self.edit.m.vars[var].name, self.edit.m.vars[var].style);
+        let (_, e) = self.edit.fresh_var(name, ty, style);
+        self.vars.insert(var, e);
+    }
+
+    fn node(&mut self, old: ExprId, memo: &Memo) -> ExprId {
+        let span = self.edit.m.span(old);
+        match self.edit.m.exprs[old].clone() {
+            Expr::Var(v) => self.vars.get(&v).copied().unwrap_or(old),
+            Expr::Let { var, value, body } => {
+                let Some(&e) = self.vars.get(&var) else {
+                    return self.same(old, memo);
+                };
+                let Expr::Var(var) = self.edit.m.exprs[e] else {
+                    unreachable!("variables are kept as references")
+                };
+                let (value, body) = (memo[&value], memo[&body]);
+                self.typed(Expr::Let { var, value, body }, span)
+            }
+            Expr::Func(func) => {
+                let body = memo[&self.edit.m.funcs[func].body];
+                if body == self.edit.m.funcs[func].body {
+                    return old;
+                }
+                let func = self.function(func, body);
+                let e = self.edit.m.add(Expr::Func(func), span);
+                let ty = self.edit.ty(old);
+                self.edit.set_ty(e, ty);
+                self.edit.retype(e);
+                e
+            }
+            Expr::Tuple(_) | Expr::Proj { .. } => self.same(old, memo),
+            Expr::Call { callee, args, attrs, .. } => match self.edit.op_call(old) {
+                Some(call) => {
+                    let args: Vec<ExprId> = call.args.iter().map(|a| memo[a]).collect();
+                    self.call(old, &call, &args)
+                }
+                None => {
+                    let args = self.edit.m.list(args).to_vec();
+                    let inline = matches!(self.edit.m.exprs[callee], Expr::Func(_));
+                    let new: Vec<ExprId> = (args.iter())
+                        .map(|a| match inline {
+                            true => self.cast_floats(memo[a], DType::F32),
+                            false => self.cast_to(memo[a], self.edit.ty(*a)),
+                        })
+                        .collect();
+                    if memo[&callee] == callee && new == args {
+                        return old;
+                    }
+                    let attrs = self.edit.m.attrs(attrs).clone();
+                    let e = self.edit.m.call_attrs(memo[&callee], &new, attrs, span);
+                    let ty = self.edit.ty(old);
+                    self.edit.set_ty(e, ty);
+                    self.edit.retype(e);
+                    e
+                }
+            },
+            // Elsewhere values keep their types: branches must agree, cells and constructors have
+            // declared types, dataflow blocks keep their variables.
+            _ => {
+                let mut kept = Memo::default();
+                let mut parts = Vec::new();
+                self.edit.m.for_each_child(old, |c| parts.push(c));
+                for part in parts {
+                    let new = self.cast_to(memo[&part], self.edit.ty(part));
+                    kept.insert(part, new);
+                }
+                self.same(old, &kept)
+            }
+        }
+    }
+
+    /// The same node over new parts, typed.
+    fn same(&mut self, old: ExprId, memo: &Memo) -> ExprId {
+        let new = self.edit.m.map_children(old, |c| memo[&c]);
+        if new != old {
+            let ty = self.edit.ty(old);
+            self.edit.set_ty(new, ty);
+            self.edit.retype(new);
+        }
+        new
+    }
+
+    fn typed(&mut self, e: Expr, span: Span) -> ExprId {
+        let e = self.edit.m.add(e, span);
+        self.edit.retype(e);
+        e
+    }
+
+    fn call(&mut self, old: ExprId, call: &OpCall, args: &[ExprId]) -> ExprId {
+        let narrow = match call.def.hooks.precision {
+            Precision::Narrow => true,
+            Precision::Full => false,
+            Precision::Follow => args.iter().all(|&a| self.may_narrow(a)),
+        };
+        let wanted = if narrow { self.narrow } else { DType::F32 };
+        let new: Vec<ExprId> = args.iter().map(|&a| self.cast_floats(a, wanted)).collect();
+        let mut attrs = self.edit.m.attrs(call.attrs).clone();
+        let mut changed = new != call.args;
+        if narrow
+            && let Some(name) = call.def.hooks.result_dtype
+            && let Some(AttrValue::DType(d)) = attrs.get(name)
+            && (d.is_float() || d.is_void())
+            && *d != self.narrow
+        {
+            attrs.set(name, AttrValue::DType(self.narrow));
+            changed = true;
+        }
+        if !changed {
+            return old;
+        }
+        let span = self.edit.m.span(old);
+        let e = self.edit.recall(call, &new, attrs, span);
+        if !self.edit.typed(e) {
+            let ty = self.edit.ty(old);
+            self.edit.set_ty(e, ty);
+        }
+        e
+    }
+
+    /// Whether an argument can be had in the narrow type without changing where it is computed.
+    fn may_narrow(&self, arg: ExprId) -> bool {
+        if matches!(self.edit.m.exprs[arg], Expr::Var(_) | Expr::Const(_)) {
+            return true;
+        }
+        let mut parts = vec![self.edit.ty(arg)];
+        while let Some(ty) = parts.pop() {
+            match &self.edit.m.types[ty] {
+                Type::Tensor(t) => {
+                    if t.dtype.known().is_some_and(|d| d.is_float() && d != self.narrow) {
+                        return false;
+                    }
+                }
+                Type::Tuple(fields) => parts.extend(fields.iter()),
+                _ => {}
+            }
+        }
+        true
+    }
+
+    /// The type with all float tensors in another element type, inside tuples too.
+    fn float_type(&mut self, ty: TypeId, to: DType) -> TypeId {
+        let mut done: FxHashMap<TypeId, TypeId> = FxHashMap::default();
+        let mut stack = vec![(ty, false)];
+        while let Some((t, expanded)) = stack.pop() {
+            let new = match &self.edit.m.types[t] {
+                Type::Tensor(x) if x.dtype.known().is_some_and(DType::is_float) => {
+                    self.edit.with_dtype(t, to)
+                }
+                Type::Tuple(fields) => {
+                    let fields = fields.to_vec();
+                    if !expanded {
+                        stack.push((t, true));
+                        stack.extend(fields.into_iter().map(|f| (f, false)));
+                        continue;
+                    }
+                    let fields: Vec<TypeId> = fields.iter().map(|f| done[f]).collect();
+                    self.edit.m.types.tuple(fields)
+                }
+                _ => t,
+            };
+            done.insert(t, new);
+        }
+        done[&ty]
+    }
+
+    fn cast_floats(&mut self, e: ExprId, to: DType) -> ExprId {
+        let ty = self.edit.ty(e);
+        let want = self.float_type(ty, to);
+        self.cast_to(e, want)
+    }
+
+    /// The expression as a value of a type that differs only in element types of floats.
+    fn cast_to(&mut self, e: ExprId, want: TypeId) -> ExprId {
+        enum Task {
+            Visit(ExprId, TypeId),
+            Build(ExprId, usize),
+        }
+        let (mut tasks, mut values) = (vec![Task::Visit(e, want)], Vec::new());
+        while let Some(task) = tasks.pop() {
+            match task {
+                Task::Visit(e, want) => match (&self.edit.m.types[self.edit.ty(e)], &self.edit.m.types[want]) {
+                    (Type::Tensor(a), Type::Tensor(b)) => {
+                        let floats = (a.dtype.known().filter(|d| d.is_float()))
+                            .and_then(|a| Some((a, b.dtype.known().filter(|d| d.is_float())?)));
+                        values.push(match floats {
+                            Some((from, to)) if from != to => self.cast(e, from, to),
+                            _ => e,
+                        });
+                    }
+                    (Type::Tuple(a), Type::Tuple(b)) if a != b && a.len() == b.len() => {
+                        let fields = b.to_vec();
+                        let span = self.edit.m.span(e);
+                        tasks.push(Task::Build(e, fields.len()));
+                        for (i, ty) in fields.into_iter().enumerate().rev() {
+                            let field = self.edit.field(e, i as u32, span);
+                            tasks.push(Task::Visit(field, ty));
+                        }
+                    }
+                    _ => values.push(e),
+                },
+                Task::Build(e, n) => {
+                    let fields = values.split_off(values.len() - n);
+                    let span = self.edit.m.span(e);
+                    values.push(self.edit.tuple(&fields, span));
+                }
+            }
+        }
+        values.pop().expect("each task leaves a value")
+    }
+
+    fn cast(&mut self, e: ExprId, from: DType, to: DType) -> ExprId {
+        let leaf = match self.edit.m.exprs[e] {
+            Expr::Var(v) => Some(Leaf::Var(v)),
+            Expr::Const(c) => Some(Leaf::Const(c)),
+            _ => None,
+        };
+        let e = leaf.map_or(e, |leaf| *self.leaves.entry(leaf).or_insert(e));
+        if let Some(&known) = self.casts.get(&(e, to)) {
+            return known;
+        }
+        let span = self.edit.m.span(e);
+        let new = self.edit.cast(e, to, span);
+        self.casts.insert((e, to), new);
+        // Casting back is the expression itself.
+        self.casts.insert((new, from), e);
+        self.count += 1;
+        new
+    }
+}
