@@ -2,6 +2,7 @@
 
 use relax_ir::{AttrValue, Attrs};
 
+use crate::expand::{GradientFn, InferenceFn};
 use crate::{ComputeError, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.
@@ -164,6 +165,23 @@ pub enum Precision {
     Full,
 }
 
+/// What a scale of the operand along an axis does to an operator.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ScaleRole {
+    /// It is the scaling: a product.
+    Product,
+    /// A positive scale can be moved to the other side of it.
+    Positive,
+    /// It adds another operand, which is to be scaled too.
+    Sum,
+    /// It adds a vector along `axis`, which is to be scaled too.
+    Bias,
+    /// A convolution with layout attributes: the scale can be folded into the weight.
+    Convolution,
+    /// A product with a matrix of rows per output: the same.
+    Dense,
+}
+
 /// The operator that takes as attributes what this one takes as tensors: an input named like one of
 /// that operator's attributes becomes the attribute, others stay arguments; attributes that both have
 /// are kept.
@@ -188,8 +206,14 @@ pub struct Hooks {
     pub precision: Precision,
     /// The attribute that gives the element type of the result, to be changed with the precision.
     pub result_dtype: Option<&'static str>,
+    /// What a scale along an axis does to it, for folding scales into weights.
+    pub scale: Option<ScaleRole>,
     /// The operator on the same operands with the same attributes that is faster and less precise.
     pub fast_form: Option<&'static str>,
+    /// The gradients of the arguments.
+    pub gradient: Option<GradientFn>,
+    /// What a call computes outside of training.
+    pub inference: Option<InferenceFn>,
     /// For an operator whose value depends on the operand's extents alone: the value, given these and
     /// the element type of the result.
     pub of_shape: Option<fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor>,
@@ -258,7 +282,10 @@ impl OpDef {
                 static_form: None,
                 precision: Precision::Follow,
                 result_dtype: None,
+                scale: None,
                 fast_form: None,
+                gradient: None,
+                inference: None,
                 of_shape: None,
                 device_bound: false,
                 reshape: false,
@@ -318,6 +345,16 @@ impl OpDef {
         self.hooks.treatment = treatment;
         self
     }
+    /// Gives the gradients of the arguments.
+    pub const fn gradient(mut self, f: GradientFn) -> OpDef {
+        self.hooks.gradient = Some(f);
+        self
+    }
+    /// Says what a call computes outside of training.
+    pub const fn inference(mut self, f: InferenceFn) -> OpDef {
+        self.hooks.inference = Some(f);
+        self
+    }
     /// Says that the value depends on the operand's extents alone, and how.
     pub const fn of_shape(
         mut self,
@@ -371,6 +408,11 @@ impl OpDef {
     /// Says that a narrower float loses too much (see [`Precision::Full`]).
     pub const fn full_precision(mut self) -> OpDef {
         self.hooks.precision = Precision::Full;
+        self
+    }
+    /// Says what a scale does to it.
+    pub const fn scale(mut self, role: ScaleRole) -> OpDef {
+        self.hooks.scale = Some(role);
         self
     }
     /// Names the attribute that gives the result's element type.

@@ -9,6 +9,7 @@
 
 mod compute;
 mod def;
+mod expand;
 pub mod families;
 mod layout;
 mod registry;
@@ -17,8 +18,9 @@ mod relation;
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use def::{
     Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, Precision, RelFn,
-    StaticForm, Treatment, attr, input,
+    ScaleRole, StaticForm, Treatment, attr, input,
 };
+pub use expand::{Build, GradientFn, InferenceFn, Site};
 pub use layout::{Axis, Layout};
 pub use registry::{Registry, registry};
 pub use relation::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};

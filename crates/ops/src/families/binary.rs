@@ -6,12 +6,12 @@ use relax_loops::{BinOp, Ex};
 use relax_tensor::DType;
 
 macro_rules! binary {
-    ($($name:literal $(($sugar:literal))? $rel:ident $op:expr, $doc:literal $(, $hook:ident)?;)*) => {
+    ($($name:literal $(($sugar:literal))? $rel:ident $op:expr, $doc:literal $(, $hook:ident $(= $with:expr)?)*;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[$(
             OpDef::new($name, $doc, $rel)
                 $(.sugar($sugar))?
-                $(.$hook())?
+                $(.$hook($($with)?))*
                 .inputs(&[input("lhs", "the left operand"), input("rhs", "the right operand")])
                 .fusion(Fusion::Broadcast)
                 .compute(|te: &mut Te<'_>| -> Result<(), ComputeError> { te.broadcast($op) }),
@@ -20,10 +20,10 @@ macro_rules! binary {
 }
 
 binary! {
-    "add" ("+") broadcast |a, b| a + b, "The sum.";
-    "subtract" ("-") broadcast |a, b| a - b, "The difference.";
-    "multiply" ("*") broadcast |a, b| a * b, "The product.";
-    "divide" ("/") broadcast |a, b| a / b, "The quotient; of integers, truncated.";
+    "add" ("+") broadcast |a, b| a + b, "The sum.", scale = crate::ScaleRole::Sum, gradient = super::gradients::add;
+    "subtract" ("-") broadcast |a, b| a - b, "The difference.", scale = crate::ScaleRole::Sum, gradient = super::gradients::subtract;
+    "multiply" ("*") broadcast |a, b| a * b, "The product.", scale = crate::ScaleRole::Product, gradient = super::gradients::multiply;
+    "divide" ("/") broadcast |a, b| a / b, "The quotient; of integers, truncated.", gradient = super::gradients::divide;
     "trunc_divide" broadcast truncated, "The quotient, truncated.";
     "floor_divide" broadcast |a, b| a.floor_div(b), "The quotient, rounded down.";
     "mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";

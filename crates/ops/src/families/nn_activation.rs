@@ -9,6 +9,8 @@ use crate::{AttrTy, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Te, 
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("nn.relu", "`max(x, 0)`.", identity)
+        .gradient(super::gradients::relu)
+        .scale(crate::ScaleRole::Positive)
         .inputs(&[input("data", "the input")])
         .fusion(Fusion::Elementwise)
         .compute(|te| te.elementwise(|x| x.max(0i64))),
@@ -17,6 +19,7 @@ pub static OPS: &[OpDef] = &[
         "`x` where positive, else `alpha * x`.",
         identity,
     )
+    .scale(crate::ScaleRole::Positive)
     .inputs(&[input("data", "the input")])
     .attrs(&[attr(
         "alpha",
@@ -51,6 +54,7 @@ pub static OPS: &[OpDef] = &[
         "The input itself and a mask of ones: dropout drops nothing at inference.",
         dropout_rel,
     )
+    .inference(super::inference_forms::dropout)
     .inputs(&[input("data", "the input")])
     .attrs(&[attr(
         "rate",
@@ -70,6 +74,7 @@ pub static OPS: &[OpDef] = &[
         "Makes one axis of all but the first.",
         batch_flatten_rel,
     )
+    .gradient(super::gradients::reshape)
     .reshape()
     .inputs(&[input("data", "the input")])
     .fusion(Fusion::Injective)

@@ -95,8 +95,10 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.conv2d", "Convolution over two spatial axes.", |cx| {
         conv_rel(cx, 2)
     })
+    .gradient(super::gradients::conv2d)
     .narrow_precision()
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Convolution)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(o, i, kh, kw) in its layout"),
@@ -109,6 +111,7 @@ pub static OPS: &[OpDef] = &[
     })
     .narrow_precision()
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(o, i, kd, kh, kw) in its layout"),

@@ -45,8 +45,10 @@ pub static OPS: &[OpDef] = &[
         "`y = x · wᵀ`: the last axis of the data against the rows of the weight.",
         dense_rel,
     )
+    .gradient(super::gradients::dense)
     .narrow_precision()
     .result_dtype("out_dtype")
+    .scale(crate::ScaleRole::Dense)
     .inputs(&[
         input("data", "any leading axes, then k"),
         input("weight", "(units, k)"),
@@ -71,6 +73,7 @@ pub static OPS: &[OpDef] = &[
         "A matrix product for each batch; a batch of 1 is broadcast.",
         batch_matmul_rel,
     )
+    .gradient(super::gradients::batch_matmul)
     .narrow_precision()
     .result_dtype("out_dtype")
     .inputs(&[
@@ -81,6 +84,8 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::OutElementwise)
     .compute(batch_matmul),
     OpDef::new("nn.bias_add", "Adds a vector along one axis.", bias_add_rel)
+        .gradient(super::gradients::bias_add)
+        .scale(crate::ScaleRole::Bias)
         .inputs(&[
             input("data", "the input"),
             input("bias", "one element per index of the axis"),

@@ -2,8 +2,8 @@
 //! are constants.
 //!
 //! An operator's entry says which other operator takes as attributes what it takes as tensors
-//! ([`relax_ops::StaticForm`]). Constants are folded before and between: a static shape makes a
-//! `shape_of` constant, which makes the next operator static.
+//! ([`relax_ops::StaticForm`]). Constants are folded on the way: a static shape makes a `shape_of`
+//! constant, which makes the next operator static.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, Type};
@@ -11,7 +11,11 @@ use relax_ops::{AttrTy, registry};
 use relax_tensor::Tensor;
 
 use crate::edit::Edit;
-use crate::{Options, PassCx, PassDef};
+use crate::passes::fold_constant::fold;
+use crate::{PassCx, PassDef};
+
+/// The largest constant that is computed, in bytes.
+const MOST: u64 = 1 << 30;
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -22,42 +26,23 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let mut total = 0;
-    loop {
-        fold(cx)?;
-        let typing = cx.typing()?;
-        let mut edit = Edit::new(cx.module, &typing);
-        let mut count = 0;
-        edit.rewrite(|edit, _, node| match static_call(edit, node) {
-            Some(new) => {
-                count += 1;
-                new
-            }
-            None => node,
+    let typing = cx.typing()?;
+    let mut edit = Edit::new(cx.module, &typing);
+    let (mut count, mut folded) = (0, 0);
+    for (global, body) in edit.m.global_bodies() {
+        let new = fold(&mut edit, body, MOST, &mut folded, &mut |edit, node| {
+            let new = static_call(edit, node)?;
+            count += 1;
+            Some(new)
         });
-        if count == 0 {
-            break;
-        }
-        total += count;
+        edit.m.set_global_body(global, new);
+    }
+    cx.count("operators made static", count);
+    cx.count("calls computed", folded);
+    if count > 0 {
         infer_results(cx)?;
     }
-    cx.count("operators made static", total);
     Ok(())
-}
-
-/// Folds constants, with that pass's defaults.
-fn fold(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let Some(pass) = crate::find("fold-constant") else {
-        return Ok(());
-    };
-    (pass.run)(&mut PassCx {
-        module: cx.module,
-        options: &Options::defaults(pass),
-        diagnostics: cx.diagnostics,
-        analyses: cx.analyses,
-        infer: cx.infer,
-        counts: cx.counts,
-    })
 }
 
 /// The static form of a call whose shape arguments are constants.

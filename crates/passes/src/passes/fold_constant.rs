@@ -37,14 +37,21 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         if is_primitive(&edit.m.funcs[func]) {
             continue;
         }
-        let new = fold(&mut edit, body, most, &mut folded);
+        let new = fold(&mut edit, body, most, &mut folded, &mut |_, _| None);
         edit.m.set_global_body(global, new);
     }
     cx.count("calls computed", folded);
     Ok(())
 }
 
-fn fold(edit: &mut Edit<'_>, body: ExprId, most: u64, folded: &mut u64) -> ExprId {
+/// Folds a body. `before` is asked first what takes the place of a node over folded parts.
+pub(super) fn fold(
+    edit: &mut Edit<'_>,
+    body: ExprId,
+    most: u64,
+    folded: &mut u64,
+    before: &mut dyn FnMut(&mut Edit<'_>, ExprId) -> Option<ExprId>,
+) -> ExprId {
     let order = edit.m.post_order_within([body], |e| match edit.m.exprs[e] {
         Expr::Func(f) => !is_primitive(&edit.m.funcs[f]),
         _ => true,
@@ -64,8 +71,10 @@ fn fold(edit: &mut Edit<'_>, body: ExprId, most: u64, folded: &mut u64) -> ExprI
                 let node = edit.m.map_children(e, |c| memo[&c]);
                 if node != e {
                     edit.set_ty(node, edit.ty(e));
+                    edit.retype(node);
                 }
-                step(edit, e, node, most, folded)
+                let node = before(edit, node).unwrap_or(node);
+                step(edit, node, node, most, folded)
             }
         };
         memo.insert(e, new);

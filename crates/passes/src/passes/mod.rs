@@ -19,6 +19,9 @@ mod fold_constant;
 mod lambda_lift;
 mod to_mixed_precision;
 mod dynamic_to_static;
+mod gradient;
+mod simplify_inference;
+mod fold_scale_axis;
 mod infer_type;
 
 use crate::PassDef;
@@ -44,5 +47,8 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     lambda_lift::PASSES,
     to_mixed_precision::PASSES,
     dynamic_to_static::PASSES,
+    gradient::PASSES,
+    simplify_inference::PASSES,
+    fold_scale_axis::PASSES,
     infer_type::PASSES,
 ];

@@ -188,6 +188,11 @@ impl<'a> Converter<'a> {
                     e
                 }
             },
+            Expr::If { then, otherwise, .. }
+                if self.edit.ty(memo[&then]) == self.edit.ty(memo[&otherwise]) =>
+            {
+                self.same(old, memo)
+            }
             // Elsewhere values keep their types: branches must agree, cells and constructors have
             // declared types, dataflow blocks keep their variables.
             _ => {
@@ -326,7 +331,9 @@ impl<'a> Converter<'a> {
                         let span = self.edit.m.span(e);
                         tasks.push(Task::Build(e, fields.len()));
                         for (i, ty) in fields.into_iter().enumerate().rev() {
-                            let field = self.edit.field(e, i as u32, span);
+                            // Of a tuple too: its other users keep it anyhow.
+                            let field = self.edit.m.add(Expr::Proj { tuple: e, index: i as u32 }, span);
+                            self.edit.retype(field);
                             tasks.push(Task::Visit(field, ty));
                         }
                     }

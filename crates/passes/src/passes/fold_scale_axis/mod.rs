@@ -1,0 +1,203 @@
+//! `fold-scale-axis`: a scale along the channels of a convolution's or dense product's data, or of its
+//! result, becomes part of the weight.
+//!
+//! Forward, `conv(x * s, w)` becomes `conv(x, w * s')`; backward, `conv(x, w) * s` becomes
+//! `conv(x, w * s'')`. Between the two may stand what a scale passes: additions (the other operand is
+//! scaled, or divided, too) and, for positive constant scales, `relu`. Operators say what they do in
+//! [`ScaleRole`].
+
+mod backward;
+mod forward;
+
+use relax_base::{Diagnostics, Span};
+use relax_ir::{AttrValue, ExprId};
+use relax_ops::{Layout, ScaleRole};
+use relax_sym::Dim;
+
+use crate::edit::{Edit, OpCall};
+use crate::{OptionDef, OptionType, PassCx, PassDef};
+
+/// The pass.
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "fold-scale-axis",
+    doc: "Folds scales along channels into the weights of convolutions and dense products.",
+    options: &[OptionDef {
+        name: "direction",
+        ty: OptionType::Choice(&["forward", "backward"]),
+        default: "backward",
+        doc: "whether scales move to the product behind them or to the one before",
+    }],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let forward = cx.options.text("direction") == "forward";
+    let mut edit = Edit::new(cx.module, &typing);
+    let mut count = 0;
+    for (global, body) in edit.m.global_bodies() {
+        let (new, n) = if forward {
+            forward::fold(&mut edit, body)
+        } else {
+            backward::fold(&mut edit, body)
+        };
+        count += n;
+        edit.m.set_global_body(global, new);
+    }
+    cx.count("scales folded", count);
+    Ok(())
+}
+
+/// What is asked of a scale, at an expression.
+#[derive(Clone, PartialEq, Debug)]
+struct Message {
+    /// The axes that it runs along, ascending.
+    axes: Vec<usize>,
+    /// Whether it must be positive.
+    positive: bool,
+}
+
+/// What a call does with a scale.
+fn role(e: &Edit<'_>, node: ExprId) -> Option<(OpCall, ScaleRole)> {
+    let call = e.op_call(node)?;
+    let role = call.def.hooks.scale?;
+    Some((call, role))
+}
+
+/// A constant, perhaps reshaped or repeated.
+fn constant_behind(e: &Edit<'_>, mut node: ExprId) -> Option<ExprId> {
+    const SAME_ELEMENTS: &[&str] = &["expand_dims", "reshape", "transpose", "squeeze", "repeat"];
+    loop {
+        if e.constant_value(node).is_some() {
+            return Some(node);
+        }
+        let call = e.op_call(node).filter(|c| SAME_ELEMENTS.contains(&c.def.name))?;
+        node = call.args[0];
+    }
+}
+
+/// Whether all elements of a constant expression fulfil a condition.
+fn elements(e: &Edit<'_>, node: ExprId, holds: impl Fn(f64) -> bool) -> bool {
+    let Some(value) = constant_behind(e, node).and_then(|c| e.constant_value(c)) else {
+        return false;
+    };
+    (0..value.len()).all(|i| holds(value.get_f64(i)))
+}
+
+/// Whether `small` broadcasts against `large` along exactly these axes of `large`: it has their
+/// extents there and 1 elsewhere.
+fn along(e: &Edit<'_>, large: ExprId, small: ExprId, axes: &[usize]) -> bool {
+    let (Some(large), Some(small)) = (e.dims(large), e.dims(small)) else {
+        return false;
+    };
+    let Some(base) = large.len().checked_sub(small.len()) else {
+        return false;
+    };
+    let one = Dim::from(1);
+    (0..large.len()).all(|i| match axes.contains(&i) {
+        true => i >= base && large[i] == small[i - base] && !large[i].is_any(),
+        false => i < base || small[i - base] == one,
+    })
+}
+
+/// The scale as a tensor of the given axes alone, when `small` scales `large` along them.
+fn scale_along(
+    e: &mut Edit<'_>,
+    large: ExprId,
+    small: ExprId,
+    value: ExprId,
+    axes: &[usize],
+    span: Span,
+) -> Option<ExprId> {
+    let rank = e.dims(small)?.len();
+    let dims = e.dims(large)?;
+    if rank == 0 {
+        let extents: Vec<i64> = axes.iter().map(|&a| dims.get(a)?.as_const()).collect::<Option<_>>()?;
+        let n = AttrValue::Int(axes.len() as i64);
+        let mut value = e.call("expand_dims", &[value], &[("axis", AttrValue::Int(0)), ("num_newaxis", n)], span);
+        for (i, extent) in extents.into_iter().enumerate() {
+            let given = [("repeats", AttrValue::Int(extent)), ("axis", AttrValue::Int(i as i64))];
+            value = e.call("repeat", &[value], &given, span);
+        }
+        return Some(value);
+    }
+    if !along(e, large, small, axes) {
+        return None;
+    }
+    let base = dims.len() - rank;
+    let ones: Vec<i64> = (base..dims.len()).filter(|i| !axes.contains(i)).map(|i| (i - base) as i64).collect();
+    if ones.is_empty() {
+        return Some(value);
+    }
+    Some(e.call("squeeze", &[value], &[("axis", AttrValue::ints(&ones))], span))
+}
+
+/// A scale over `axes` brought to where it broadcasts against a tensor of these dimensions.
+fn spread(e: &mut Edit<'_>, scale: ExprId, dims: &[Dim], axes: &[usize], span: Span) -> Option<ExprId> {
+    if let [axis] = axes {
+        let behind = dims.len() - 1 - axis;
+        if behind == 0 {
+            return Some(scale);
+        }
+        let n = AttrValue::Int(behind as i64);
+        return Some(e.call("expand_dims", &[scale], &[("axis", AttrValue::Int(1)), ("num_newaxis", n)], span));
+    }
+    let extent = |(i, d): (usize, &Dim)| if axes.contains(&i) { d.as_const() } else { Some(1) };
+    let shape: Vec<i64> = dims.iter().enumerate().map(extent).collect::<Option<_>>()?;
+    Some(e.call("reshape", &[scale], &[("newshape", AttrValue::ints(&shape))], span))
+}
+
+/// The layouts of a convolution that a scale can be folded into.
+struct Conv {
+    data: Layout,
+    out: Layout,
+    kernel: Layout,
+    depthwise: bool,
+}
+
+impl Conv {
+    /// `None` for grouped convolutions that are not depthwise and for layouts with only some of the
+    /// channels in blocks.
+    fn new(e: &Edit<'_>, call: &OpCall) -> Option<Conv> {
+        let text = |name| e.attr(call, name).as_str().map(str::to_owned);
+        let data = Layout::parse(&text("data_layout")?)?;
+        let out = match text("out_layout")?.as_str() {
+            "" => data.clone(),
+            given => Layout::parse(given)?,
+        };
+        let kernel = Layout::parse(&text("kernel_layout")?)?;
+        let groups = e.attr(call, "groups").as_int()?;
+        let weight = e.dims(call.args[1])?;
+        let total = |letter| Some(weight.get(kernel.position(letter)?)?.as_const()? * kernel.factor(letter));
+        let depthwise = total('O') == Some(groups) && total('I') == Some(1);
+        if groups != 1 && !depthwise {
+            return None;
+        }
+        let blocks = [kernel.position('o'), kernel.position('i')];
+        let whole = blocks.iter().all(Option::is_none);
+        let split = blocks.iter().all(Option::is_some);
+        let fits = |l: &Layout| {
+            l.position('C').is_some() && if whole { l.position('c').is_none() } else { l.position('c').is_some() }
+        };
+        ((whole || split) && fits(&data) && fits(&out)).then_some(Conv {
+            data,
+            out,
+            kernel,
+            depthwise,
+        })
+    }
+
+    fn channels(layout: &Layout) -> Vec<usize> {
+        ['C', 'c'].into_iter().filter_map(|c| layout.position(c)).collect()
+    }
+
+    /// The weight scaled along its axes for outputs, or for inputs.
+    fn scaled_weight(&self, e: &mut Edit<'_>, weight: ExprId, scale: ExprId, outputs: bool, span: Span) -> Option<ExprId> {
+        let letters = if outputs || self.depthwise { ['O', 'o'] } else { ['I', 'i'] };
+        let mut axes: Vec<usize> = letters.into_iter().filter_map(|c| self.kernel.position(c)).collect();
+        axes.sort_unstable();
+        let dims = e.dims(weight)?;
+        let scale = spread(e, scale, &dims, &axes, span)?;
+        Some(e.call("multiply", &[weight, scale], &[], span))
+    }
+}
