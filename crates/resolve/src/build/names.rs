@@ -4,6 +4,7 @@ use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{Expr, ExprId, OpId, Var, VarStyle};
 
 use super::Resolver;
+use super::prelude;
 use super::scope::TypeName;
 use crate::codes;
 
@@ -83,7 +84,7 @@ impl Resolver<'_> {
             None => {
                 if self.first_report('@', name) {
                     let names = self.module.globals.values().map(|g| g.name.as_str());
-                    let near = did_you_mean(name.as_str(), names);
+                    let near = did_you_mean(name.as_str(), names.chain(prelude::global_names()));
                     let message = format!("there is no global `@{name}`");
                     let mut d = Diagnostic::error(codes::UNKNOWN_GLOBAL, span, message);
                     if let Some(near) = near {
@@ -172,7 +173,8 @@ impl Resolver<'_> {
             let ops = self.registry.iter().map(|(_, op)| op.name);
             let ctors = self.module.ctors.values().map(|c| c.name.as_str());
             let user = self.user_ops.keys().map(|n| n.as_str());
-            match did_you_mean(name.as_str(), ops.chain(ctors).chain(user)) {
+            let names = ops.chain(ctors).chain(user).chain(prelude::callee_names());
+            match did_you_mean(name.as_str(), names) {
                 Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
                 None if !called => d.suggest(
                     format!("did you mean the local variable `%{name}`?"),

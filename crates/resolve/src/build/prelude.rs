@@ -78,6 +78,33 @@ fn prelude() -> &'static Prelude {
     })
 }
 
+/// The names of one sort, in alphabetical order, for suggestions.
+fn names(sort: Sort) -> Vec<&'static str> {
+    let all = prelude().names.keys();
+    let mut names: Vec<_> = (all.filter(|k| k.0 == sort))
+        .map(|k| k.1.as_str())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+/// The functions of the prelude, for suggestions.
+pub(crate) fn global_names() -> Vec<&'static str> {
+    names(Sort::Global)
+}
+
+/// The types of the prelude, for suggestions.
+pub(crate) fn type_names() -> Vec<&'static str> {
+    names(Sort::Type)
+}
+
+/// The constructors and operators of the prelude, for suggestions.
+pub(crate) fn callee_names() -> Vec<&'static str> {
+    let mut all = names(Sort::Ctor);
+    all.extend(names(Sort::Op));
+    all
+}
+
 impl Resolver<'_> {
     /// Works in a file of the prelude for a while.
     fn in_prelude(&mut self, file: usize, work: impl FnOnce(&mut Self)) {
@@ -93,12 +120,15 @@ impl Resolver<'_> {
         let Some(&at) = prelude().names.get(&(sort, name)) else {
             return false;
         };
-        let item = &prelude().files[at.file].1.items[at.item];
+        let (_, ast) = &prelude().files[at.file];
+        let item = &ast.items[at.item];
         if let ItemKind::TypeDef(def) = item.kind
-            && self.adts.contains_key(&def.name)
+            && (self.adts.contains_key(&def.name)
+                || (ast.list(def.ctors)).any(|c| self.ctors.contains_key(&ast.ctors[c].name)))
         {
-            // The module defines a type of this name that lacks the constructor asked for: its
-            // own type stands, and the name is unknown.
+            // The module defines a type of this name that lacks the constructor asked for, or one
+            // of the constructors in a type of another name: its own types stand, and the name is
+            // unknown.
             return false;
         }
         let mut first = false;

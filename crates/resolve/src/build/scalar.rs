@@ -90,6 +90,8 @@ pub(crate) struct ProgramCx {
     pub(crate) attrs: FxHashMap<Symbol, Var>,
     /// In a computation over whole tensors: the index at which each tensor is read.
     pub(crate) element: Option<Vec<Ex>>,
+    /// The values of reductions that an earlier stage computes.
+    pub(crate) reduced: FxHashMap<ast::ExprId, Ex>,
 }
 
 impl ProgramCx {
@@ -103,6 +105,7 @@ impl ProgramCx {
             dims: FxHashMap::default(),
             attrs: FxHashMap::default(),
             element: None,
+            reduced: FxHashMap::default(),
         }
     }
     /// Gives a name a meaning, until [`ProgramCx::leave`].
@@ -119,7 +122,7 @@ impl ProgramCx {
             };
         }
     }
-    fn var(&self, var: Var) -> Ex {
+    pub(crate) fn var(&self, var: Var) -> Ex {
         Ex::var(var, self.program.vars[var].dtype)
     }
 }
@@ -275,6 +278,9 @@ impl Resolver<'_> {
                 steps.push(Step::Finish(e, base));
                 steps.extend(ast.list(indices).rev().map(Step::Look));
                 None
+            }
+            ExprKind::Call { .. } if cx.reduced.contains_key(&e) => {
+                Some(Val::Ex(cx.reduced[&e].clone()))
             }
             ExprKind::Call { args, .. } => {
                 steps.push(Step::Finish(e, base));

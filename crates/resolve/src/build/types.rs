@@ -346,7 +346,11 @@ impl Resolver<'_> {
 
     fn kind_error(&mut self, name: Symbol, kind: Kind, wanted: &str, span: Span) -> TypeId {
         let message = format!("`{name}` has kind {kind} and cannot stand for {wanted}");
-        self.error(Diagnostic::error(codes::KIND, span, message));
+        if self.first_report('K', name) {
+            let d = Diagnostic::error(codes::KIND, span, message)
+                .primary(format!("{wanted} is needed here"));
+            self.error(d);
+        }
         self.error_type()
     }
 
@@ -358,6 +362,7 @@ impl Resolver<'_> {
                     "Tensor", "Shape", "Object", "bool", "int32", "int64", "float32",
                 ];
                 let names = adts.chain(known).chain(self.scopes.type_names());
+                let names = names.chain(super::prelude::type_names());
                 did_you_mean(name.as_str(), names)
             };
             let message = format!("there is no type `{name}`");

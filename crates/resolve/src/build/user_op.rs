@@ -3,17 +3,22 @@
 //! `compute e` gives each element of the result from the elements at the same index: every tensor
 //! in `e` has the result's shape or is a scalar. `compute [%i, %j] => e` names the index and reads
 //! elements, `%x[%i, %j]`; there `sum(%k, n, e)` (also `prod`, `maximum`, `minimum`, `all`, `any`)
-//! combines `e` over `%k` from 0 to `n`, and may stand outermost only. A tensor whose shape is a
+//! combines `e` over `%k` from 0 to `n`. A reduction within a larger expression becomes a stage of
+//! its own, over just those indices that it depends on, so that a row's sum is computed once per
+//! row; it can't depend on the variable of a reduction around it. A tensor whose shape is a
 //! parameter of kind `Shape` has one axis in the computation, over all its elements.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrValue, DTy, OpId, Shape, Type, TypeId, TypeParamId, UserOp};
-use relax_loops::{Buffer, Combiner, Compute, Ex, Program, Reduce, Role, Stage, Var, VarInfo};
+use relax_loops::{
+    Buffer, Combiner, Compute, Ex, ExKind, Program, Reduce, Role, Stage, Var, VarInfo, substitute,
+    visit_expr,
+};
 use relax_ops::AttrTy;
 use relax_sym::{Atom, Dim};
 use relax_syntax::ast::{self, ExprKind, StmtKind, TypeExprKind};
 use relax_tensor::DType;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::scalar::{Named, ProgramCx};
 use super::{DimMode, Resolver};
@@ -254,6 +259,8 @@ impl Resolver<'_> {
                 cx.bind(name, Named::Var(var));
                 axes.push(var);
             }
+            let box_ = Vec::from_iter(axes.iter().copied().zip(shape.iter().cloned()));
+            self.inner_reductions(&mut cx, value, &box_)?;
         }
         let (reduce, value) = self.reduction(&mut cx, value)?;
         let value = self.scalar(&cx, value, Some(dtype))?;
@@ -380,5 +387,99 @@ impl Resolver<'_> {
         }
         let combiner = *combiner;
         Some((Some(Reduce { axes, combiner }), last[0]))
+    }
+
+    /// Gives each reduction strictly inside an expression a stage and a buffer of its own, innermost
+    /// first. `axes` are the indices of the result with their extents.
+    fn inner_reductions(
+        &mut self,
+        cx: &mut ProgramCx,
+        root: ast::ExprId,
+        axes: &[(Var, Ex)],
+    ) -> Option<()> {
+        for e in self.reductions_in(root) {
+            let mark = cx.undo.len();
+            let (reduce, value) = self.reduction(cx, e)?;
+            let value = self.scalar(cx, value, None)?;
+            cx.leave(mark);
+            let reduce = reduce?;
+            let mut used = FxHashSet::default();
+            let extents = reduce.axes.iter().map(|a| &a.1);
+            for ex in extents.chain([&value]) {
+                visit_expr(ex, |x| {
+                    if let ExKind::Var(v) = x.kind() {
+                        used.insert(*v);
+                    }
+                });
+            }
+            // The stage has variables of its own in the place of the result's indices.
+            let (mut own, mut index, mut shape) = (Vec::new(), Vec::new(), Vec::new());
+            let mut renamed = FxHashMap::default();
+            for (var, extent) in axes.iter().filter(|a| used.contains(&a.0)) {
+                let info = cx.program.vars[*var].clone();
+                let new = cx.program.vars.push(info);
+                renamed.insert(*var, cx.var(new));
+                own.push(new);
+                index.push(cx.var(*var));
+                shape.push(extent.clone());
+            }
+            let of = |v: Var| renamed.get(&v).cloned();
+            let value = substitute(&value, &of);
+            let combiner = reduce.combiner;
+            let axes = reduce.axes.iter().map(|(v, n)| (*v, substitute(n, &of)));
+            let reduce = Some(Reduce {
+                axes: axes.collect(),
+                combiner,
+            });
+            let dtype = value.dtype();
+            let name = Symbol::new(&format!("part{}", cx.program.stages.len()));
+            let out = cx.program.bufs.push(Buffer {
+                name,
+                dtype,
+                shape,
+                role: Role::Temp,
+            });
+            cx.program.stages.push(Stage::Compute(Compute {
+                out,
+                axes: own,
+                reduce,
+                value,
+            }));
+            cx.reduced
+                .insert(e, Ex::new(ExKind::Load(out, index), dtype));
+        }
+        Some(())
+    }
+
+    /// The reductions strictly inside an expression, innermost first.
+    fn reductions_in(&self, root: ast::ExprId) -> Vec<ast::ExprId> {
+        let ast = self.ast;
+        let mut found = Vec::new();
+        let mut work = vec![root];
+        while let Some(e) = work.pop() {
+            match ast.exprs[e].kind {
+                ExprKind::Paren(inner) => work.push(inner),
+                ExprKind::Block { tail, .. } => work.extend(tail),
+                ExprKind::Index { indices, .. } => work.extend(ast.list(indices)),
+                ExprKind::Binary { lhs, rhs, .. } => work.extend([lhs, rhs]),
+                ExprKind::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => work.extend([cond, then].into_iter().chain(otherwise)),
+                ExprKind::Call { callee, args, .. } => {
+                    let name = self.plain_name(callee);
+                    let reduces = |n: Symbol| REDUCTIONS.iter().any(|r| n == r.0);
+                    if e != root && name.is_some_and(reduces) {
+                        found.push(e);
+                    }
+                    work.extend(ast.list(args));
+                }
+                _ => {}
+            }
+        }
+        // What stands inside another was found after it.
+        found.reverse();
+        found
     }
 }
