@@ -33,7 +33,7 @@ pub(super) struct Compiler<'a> {
     program: &'a Program,
     bufs: &'a Bufs,
     scalar: bool,
-    pub(super) segs: [Vec<Ins>; 4],
+    pub(super) segs: [Vec<Ins>; 5],
     regs: Vec<RegInfo>,
     vars: FxHashMap<Var, Reg>,
     /// Registers of nodes made so far, with the context in which they hold.

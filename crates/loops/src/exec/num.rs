@@ -269,6 +269,17 @@ pub(super) fn int_binary(op: BinOp, num: Num, d: &mut [i64], a: &[i64], b: &[i64
         return;
     }
     let bits = i64::from(num.bits());
+    // Strides, mostly: powers of two spare the division.
+    if let (BinOp::FloorDiv | BinOp::FloorMod, [k]) = (op, b)
+        && *k > 0
+        && k & (k - 1) == 0
+    {
+        let (shift, mask) = (k.trailing_zeros(), k - 1);
+        return match op {
+            BinOp::FloorDiv => map1(d, a, |x| x >> shift),
+            _ => map1(d, a, |x| x & mask),
+        };
+    }
     match op {
         BinOp::Add => map2(d, a, b, i64::wrapping_add),
         BinOp::Sub => map2(d, a, b, i64::wrapping_sub),

@@ -6,6 +6,7 @@
 //! instead and are folded at the end.
 
 use relax_base::Id;
+use rustc_hash::FxHashSet;
 
 use super::Dims;
 use super::code::{Machine, Reg, STRIP};
@@ -13,7 +14,7 @@ use super::compile::Compiler;
 use super::error::Fault;
 use super::memory::Bufs;
 use super::num::Num;
-use crate::{Combiner, Compute, Program, Role, Var};
+use crate::{Combiner, Compute, ExKind, Program, Role, Var, visit_expr};
 
 /// Fewer lanes than this are worth another axis.
 const FEW: i64 = 32;
@@ -130,6 +131,14 @@ pub(super) fn run(
                     &mut memory,
                 )
             } else {
+                // The innermost loop is over an axis on which no condition depends, where there
+                // is one: masks are then made outside of it.
+                let inner = quiet_axis(c, &axes, &over);
+                let mut axes = axes;
+                if !axes.is_empty() {
+                    axes[inner..].rotate_left(1);
+                    over[inner..].rotate_left(1);
+                }
                 let reduce = Some((&axes[..], r.combiner));
                 across_output(program, c, reduce, &shape, &over, dims, bufs, &mut memory)
             }
@@ -137,6 +146,31 @@ pub(super) fn run(
     };
     bufs.0[out] = Some(memory);
     result
+}
+
+/// The last axis with more than one value that no select's condition mentions; the last axis where
+/// there is none.
+fn quiet_axis(c: &Compute, axes: &[Var], over: &[i64]) -> usize {
+    let mut conditions = Vec::new();
+    visit_expr(&c.value, |e| {
+        if let ExKind::Select(cond, ..) = e.kind() {
+            conditions.push(cond);
+        }
+    });
+    let (mut asked, mut seen) = (FxHashSet::default(), FxHashSet::default());
+    while let Some(e) = conditions.pop() {
+        if seen.insert(e.addr()) {
+            conditions.extend(e.children());
+            if let ExKind::Var(v) = e.kind() {
+                asked.insert(*v);
+            }
+        }
+    }
+    let last = axes.len().saturating_sub(1);
+    (0..axes.len())
+        .rev()
+        .find(|&k| over[k] > 1 && !asked.contains(&axes[k]))
+        .unwrap_or(last)
 }
 
 /// A reduction over nothing.
@@ -190,10 +224,12 @@ fn across_output(
         .map(|v| compiler.bind(*v, true, 2))
         .collect();
     let axes = reduce.map_or(&[][..], |r| r.0);
-    let mut inner: Vec<Reg> = axes.iter().map(|v| compiler.bind(*v, false, 3)).collect();
+    let mut inner: Vec<Reg> = (axes.iter().enumerate())
+        .map(|(k, v)| compiler.bind(*v, false, if k + 1 == axes.len() { 4 } else { 3 }))
+        .collect();
     let mut value = compiler.expr(&c.value)?;
-    let mut acc = compiler.reg(true, 3, true);
-    let mut spare = compiler.reg(true, 3, true);
+    let mut acc = compiler.reg(true, 4, true);
+    let mut spare = compiler.reg(true, 4, true);
     let identity = reduce.map(|(_, combiner)| combiner.identity(c.value.dtype()));
     let mut start = identity.as_ref().map(|e| compiler.expr(e)).transpose()?;
     let mut roots = vec![&mut value, &mut acc, &mut spare];
@@ -212,7 +248,9 @@ fn across_output(
     m.run(&segs[0], bufs)?;
     let total = product(&shape[split..]);
     let mut outer = Odometer::new(outer, &shape[..split]);
-    let mut inner = Odometer::new(inner, over);
+    let split_box = over.len().saturating_sub(1);
+    let mut innermost = Odometer::new(inner.split_off(split_box), &over[split_box..]);
+    let mut inner = Odometer::new(inner, &over[..split_box]);
     let mut at = 0;
     outer.reset(&mut m);
     loop {
@@ -230,7 +268,14 @@ fn across_output(
                     inner.reset(&mut m);
                     loop {
                         m.run(&segs[3], bufs)?;
-                        m.accumulate(combiner.op(), num, acc, value, spare);
+                        innermost.reset(&mut m);
+                        loop {
+                            m.run(&segs[4], bufs)?;
+                            m.accumulate(combiner.op(), num, acc, value, spare);
+                            if !innermost.step(&mut m) {
+                                break;
+                            }
+                        }
                         if !inner.step(&mut m) {
                             break acc;
                         }
@@ -266,8 +311,8 @@ fn across_box(
     let mut outer: Vec<Reg> = c.axes.iter().map(|v| compiler.bind(*v, false, 1)).collect();
     let mut lanes: Vec<Reg> = axes.iter().map(|v| compiler.bind(*v, true, 2)).collect();
     let mut value = compiler.expr(&c.value)?;
-    let mut acc = compiler.reg(true, 3, true);
-    let mut spare = compiler.reg(true, 3, true);
+    let mut acc = compiler.reg(true, 4, true);
+    let mut spare = compiler.reg(true, 4, true);
     let identity = combiner.identity(c.value.dtype());
     let mut start = compiler.expr(&identity)?;
     let mut roots = vec![&mut value, &mut acc, &mut spare, &mut start];

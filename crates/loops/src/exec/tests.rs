@@ -351,7 +351,10 @@ fn small_outputs_of_large_boxes() {
         Combiner::Min,
         |_, r| x.at(&[r[0].clone(), r[0].clone()]),
     );
-    for t in [&s, &m, &none] {
+    let no_axes = b.reduce("no_axes", &[Ex::idx(40)], &[], Combiner::Sum, |i, _| {
+        x.at(&[Ex::idx(0), i[0].clone()])
+    });
+    for t in [&s, &m, &none, &no_axes] {
         b.output(t);
     }
     let data: Vec<i64> = (0..3000).map(|i| (i * i) % 977 - 400).collect();
@@ -360,6 +363,7 @@ fn small_outputs_of_large_boxes() {
     assert_eq!(out[0].slice::<i64>(), expect);
     assert_eq!(out[1].get_i64(0), *data.iter().max().expect("not empty"));
     assert_eq!(out[2].slice::<i64>(), [i64::MAX; 2]);
+    assert_eq!(out[3].slice::<i64>(), &data[..40]);
 }
 
 #[test]
