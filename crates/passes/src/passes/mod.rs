@@ -22,6 +22,7 @@ mod dynamic_to_static;
 mod gradient;
 mod simplify_inference;
 mod fold_scale_axis;
+mod combine_parallel;
 mod infer_type;
 
 use crate::PassDef;
@@ -50,5 +51,6 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     gradient::PASSES,
     simplify_inference::PASSES,
     fold_scale_axis::PASSES,
+    combine_parallel::PASSES,
     infer_type::PASSES,
 ];
