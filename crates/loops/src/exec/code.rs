@@ -521,28 +521,41 @@ impl Machine {
         axes: &[AxisIndex],
         mask: Option<Reg>,
     ) -> Result<(), (usize, i64)> {
-        let mut active = [1i64; STRIP];
+        const ALL: [i64; STRIP] = [1; STRIP];
         let n = self.width(d);
-        if let Some(m) = mask {
-            num::copy(&mut active[..n], lanes!(self, m, i64));
-        }
-        for (number, axis) in axes.iter().enumerate() {
+        // A uniform mask that got here holds.
+        let active = match mask {
+            Some(m) if m.wide => lanes!(self, m, i64),
+            _ => &ALL[..n],
+        };
+        for ((number, axis), (lo, hi)) in axes.iter().enumerate().zip(&span.range) {
             let u = axis.uniform.map_or(0, |r| self.words[r.at as usize] as i64);
-            let wide = axis.wide.map(|r| lanes!(self, r, i64));
-            for (l, active) in active[..n].iter().enumerate() {
-                let i = wide.map_or(0, |w| w[l]).wrapping_add(u);
-                if *active != 0 && (i < 0 || i >= axis.extent) {
-                    return Err((number, i));
-                }
+            let within = |v: &i64| v.checked_add(u).is_some_and(|i| i >= 0 && i < axis.extent);
+            if within(lo) && within(hi) {
+                continue;
+            }
+            let outside = |i: i64| i < 0 || i >= axis.extent;
+            let Some(r) = axis.wide else {
+                // The same index in every lane, and some lane is active.
+                return Err((number, u));
+            };
+            let wide = lanes!(self, r, i64);
+            // Without an early end, so that the compiler can do several lanes at a time.
+            let mut bad = false;
+            for (w, a) in wide.iter().zip(active) {
+                bad |= (*a != 0) & outside(w.wrapping_add(u));
+            }
+            if bad {
+                let found = (wide.iter().zip(active))
+                    .map(|(w, a)| (w.wrapping_add(u), *a))
+                    .find(|(i, a)| *a != 0 && outside(*i));
+                return Err((number, found.map_or(u, |f| f.0)));
             }
         }
-        // SAFETY: the active lanes were checked one by one.
-        unsafe {
-            memory.load(
-                &Lanes::Some(base, &span.flat[..n], &active[..n]),
-                self.dst(memory.num, d),
-            )
-        };
+        let lanes = Lanes::Some(base, &span.flat[..n], active);
+        // SAFETY: the active lanes were checked, of which there is at least one, so that the
+        // buffer has a first element.
+        unsafe { memory.load(&lanes, self.dst(memory.num, d)) };
         Ok(())
     }
 }

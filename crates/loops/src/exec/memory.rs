@@ -86,19 +86,15 @@ pub(super) enum Lanes<'a> {
     Runs(i64, &'a [(u32, i64)]),
     /// Element `base + offset[l]` in lane `l`.
     At(i64, &'a [i64]),
-    /// As `At`, in the lanes where the mask is not 0; the others give 0.
+    /// As `At`, in the lanes where the mask is not 0; what the others give is not looked at, but
+    /// the buffer has a first element.
     Some(i64, &'a [i64], &'a [i64]),
 }
 
 /// # Safety
 /// Every element that `lanes` names lies in the `T`s at `src`.
 #[inline(always)]
-unsafe fn gather<T: Copy, R: Default>(
-    src: *const T,
-    lanes: &Lanes<'_>,
-    d: &mut [R],
-    f: impl Fn(T) -> R,
-) {
+unsafe fn gather<T: Copy, R>(src: *const T, lanes: &Lanes<'_>, d: &mut [R], f: impl Fn(T) -> R) {
     // SAFETY: the caller's promise covers every read below.
     unsafe {
         match *lanes {
@@ -130,12 +126,8 @@ unsafe fn gather<T: Copy, R: Default>(
                 }
             }
             Lanes::Some(base, offsets, mask) => {
-                for (l, d) in d.iter_mut().enumerate() {
-                    *d = if mask[l] != 0 {
-                        f(*src.offset((base + offsets[l]) as isize))
-                    } else {
-                        R::default()
-                    };
+                for ((d, o), m) in d.iter_mut().zip(offsets).zip(mask) {
+                    *d = f(*src.offset(if *m != 0 { (base + o) as isize } else { 0 }));
                 }
             }
         }
