@@ -84,15 +84,14 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares two modules; the first difference, in the order of names and then of the text.
-/// `op` names built-in operators in messages.
-pub fn structural_difference(
-    left: &Module,
-    right: &Module,
+/// A comparison of two modules that has seen nothing.
+fn comparer<'m>(
+    left: &'m Module,
+    right: &'m Module,
     options: EqualOptions,
-    op: &dyn Fn(OpId) -> String,
-) -> Option<Difference> {
-    let mut cmp = Comparer {
+    op: &'m dyn Fn(OpId) -> String,
+) -> Comparer<'m> {
+    Comparer {
         a: left,
         b: right,
         options,
@@ -109,7 +108,26 @@ pub fn structural_difference(
         trail: Vec::new(),
         stack: Vec::new(),
         item: String::new(),
-    };
+    }
+}
+
+/// Whether two functions of a module without free variables are structurally equal; annotations
+/// count where both have one.
+pub fn functions_equal(m: &Module, f: FuncId, g: FuncId) -> bool {
+    let op = |op| format!("{op:?}");
+    let mut cmp = comparer(m, m, EqualOptions { annotations: false }, &op);
+    cmp.functions(f, g, None).is_ok() && cmp.run(m.funcs[f].body, m.funcs[g].body).is_ok()
+}
+
+/// Compares two modules; the first difference, in the order of names and then of the text.
+/// `op` names built-in operators in messages.
+pub fn structural_difference(
+    left: &Module,
+    right: &Module,
+    options: EqualOptions,
+    op: &dyn Fn(OpId) -> String,
+) -> Option<Difference> {
+    let mut cmp = comparer(left, right, options, op);
     cmp.modules().err().map(|d| *d)
 }
 

@@ -20,13 +20,14 @@ mod rewrite;
 mod scope;
 mod show;
 mod types;
+mod user_op;
 mod verify;
 mod visit;
 
 pub use attrs::{AttrValue, Attrs, AttrsId};
 pub use compact::Compacted;
 pub use copy::{Copier, TypeSubst};
-pub use equal::{Difference, EqualOptions, structural_difference, structural_equal};
+pub use equal::{Difference, EqualOptions, functions_equal, structural_difference, structural_equal};
 pub use expr::{
     Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
     VarId, VarStyle,

@@ -10,6 +10,7 @@
 //! [`relax_ops::Hooks`].
 
 mod bind;
+mod build;
 pub mod codes;
 mod cx;
 pub mod edit;

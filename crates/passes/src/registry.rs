@@ -19,8 +19,18 @@ pub fn find(name: &str) -> Option<&'static PassDef> {
 pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
     &[
         ("O0", "infer-type"),
-        ("O1", "infer-type"),
-        ("O2", "infer-type"),
-        ("O3", "infer-type"),
+        ("O1", "infer-type,simplify-inference,fold-constant,dead-code-elimination"),
+        (
+            "O2",
+            "infer-type,simplify-inference,fold-constant,simplify-expr,eliminate-common-subexpr,\
+             dead-code-elimination,fuse-ops{level=2}",
+        ),
+        (
+            "O3",
+            "infer-type,simplify-inference,fold-constant,\
+             fold-scale-axis{direction=backward},fold-scale-axis{direction=forward},fold-constant,\
+             canonicalize-ops,canonicalize-cast,fixpoint{max=3}(simplify-expr,eliminate-common-subexpr,\
+             fold-constant),dead-code-elimination,fuse-ops{level=2}",
+        ),
     ]
 }

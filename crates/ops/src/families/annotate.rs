@@ -18,6 +18,7 @@ const COMPILER: &[AttrDef] = &[attr(
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("copy", "The same tensor.", same)
+        .gradient(super::gradients::copy)
         .inputs(&[input("data", "the input")])
         .fusion(Fusion::Elementwise)
         .compute(same_compute),

@@ -11,6 +11,7 @@ use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("transpose", "The axes in another order.", transpose)
+        .gradient(super::gradients::transpose)
         .inputs(&[input("data", "the input")])
         .attrs(&[attr(
             "axes",

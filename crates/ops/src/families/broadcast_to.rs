@@ -57,6 +57,7 @@ pub static OPS: &[OpDef] = &[
         "The sum over all axes along which another tensor's shape is broadcast to the input's.",
         collapse_sum_like,
     )
+    .gradient(super::gradients::collapse_sum_like)
     .inputs(&[
         input("data", "the input"),
         input("collapse_type", "the tensor whose shape to take"),

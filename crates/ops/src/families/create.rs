@@ -37,11 +37,13 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::Elementwise)
     .compute(full_compute),
     OpDef::new("zeros", "A tensor of zeros.", init)
+        .gradient(super::gradients::nothing)
         .result_dtype("dtype")
         .attrs(INIT)
         .fusion(Fusion::Elementwise)
         .compute(zeros_compute),
     OpDef::new("ones", "A tensor of ones.", init)
+        .gradient(super::gradients::nothing)
         .result_dtype("dtype")
         .attrs(INIT)
         .fusion(Fusion::Elementwise)
@@ -62,6 +64,7 @@ pub static OPS: &[OpDef] = &[
         "Zeros of another tensor's shape and element type.",
         identity,
     )
+    .gradient(super::gradients::zeros_like)
     .inputs(&[input("data", "the tensor to be like")])
     .fusion(Fusion::Elementwise)
     .compute(zeros_like_compute),
@@ -70,6 +73,7 @@ pub static OPS: &[OpDef] = &[
         "Ones of another tensor's shape and element type.",
         identity,
     )
+    .gradient(super::gradients::ones_like)
     .inputs(&[input("data", "the tensor to be like")])
     .fusion(Fusion::Elementwise)
     .compute(ones_like_compute),

@@ -4,6 +4,7 @@ use relax_ir::Type;
 use relax_loops::{Ex, UnOp};
 use relax_tensor::DType;
 
+use super::gradients;
 use crate::AttrTy::Float;
 use crate::{ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
@@ -22,7 +23,7 @@ fn predicate(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 macro_rules! unary {
-    ($($name:literal $rel:ident $f:expr, $doc:literal $(, $hook:ident $(= $with:literal)?)*;)*) => {
+    ($($name:literal $rel:ident $f:expr, $doc:literal $(, $hook:ident $(= $with:expr)?)*;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[
             $(OpDef::new($name, $doc, $rel)
@@ -33,6 +34,7 @@ macro_rules! unary {
                     te.elementwise($f)
                 }),)*
             OpDef::new("clip", "Each element brought into a range.", clip)
+                .gradient(gradients::clip)
                 .inputs(&[input("data", "the input")])
                 .attrs(&[
                     attr("a_min", Float, Default::Required, "the least value"),
@@ -45,26 +47,26 @@ macro_rules! unary {
 }
 
 unary! {
-    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision, fast_form = "fast_exp";
-    "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.";
-    "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.";
-    "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.";
-    "sqrt" identity |x| x.unary(UnOp::Sqrt), "The square root of each element.";
+    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision, fast_form = "fast_exp", gradient = gradients::exp;
+    "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.", gradient = gradients::log;
+    "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.", gradient = gradients::log2;
+    "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.", gradient = gradients::log10;
+    "sqrt" identity |x| x.unary(UnOp::Sqrt), "The square root of each element.", gradient = gradients::sqrt;
     "rsqrt" identity |x| x.unary(UnOp::Rsqrt), "One over the square root of each element.";
-    "sin" identity |x| x.unary(UnOp::Sin), "The sine of each element.";
-    "cos" identity |x| x.unary(UnOp::Cos), "The cosine of each element.";
-    "tan" identity |x| x.unary(UnOp::Tan), "The tangent of each element.";
-    "asin" identity |x| x.unary(UnOp::Asin), "The arc sine of each element.";
-    "acos" identity |x| x.unary(UnOp::Acos), "The arc cosine of each element.";
-    "atan" identity |x| x.unary(UnOp::Atan), "The arc tangent of each element.";
-    "sinh" identity |x| x.unary(UnOp::Sinh), "The hyperbolic sine of each element.";
-    "cosh" identity |x| x.unary(UnOp::Cosh), "The hyperbolic cosine of each element.";
-    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.", fast_form = "fast_tanh";
-    "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.";
-    "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.";
-    "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.";
-    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision, fast_form = "fast_erf";
-    "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.";
+    "sin" identity |x| x.unary(UnOp::Sin), "The sine of each element.", gradient = gradients::sin;
+    "cos" identity |x| x.unary(UnOp::Cos), "The cosine of each element.", gradient = gradients::cos;
+    "tan" identity |x| x.unary(UnOp::Tan), "The tangent of each element.", gradient = gradients::tan;
+    "asin" identity |x| x.unary(UnOp::Asin), "The arc sine of each element.", gradient = gradients::asin;
+    "acos" identity |x| x.unary(UnOp::Acos), "The arc cosine of each element.", gradient = gradients::acos;
+    "atan" identity |x| x.unary(UnOp::Atan), "The arc tangent of each element.", gradient = gradients::atan;
+    "sinh" identity |x| x.unary(UnOp::Sinh), "The hyperbolic sine of each element.", gradient = gradients::sinh;
+    "cosh" identity |x| x.unary(UnOp::Cosh), "The hyperbolic cosine of each element.", gradient = gradients::cosh;
+    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.", fast_form = "fast_tanh", gradient = gradients::tanh;
+    "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.", gradient = gradients::asinh;
+    "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.", gradient = gradients::acosh;
+    "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.", gradient = gradients::atanh;
+    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision, fast_form = "fast_erf", gradient = gradients::erf;
+    "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.", gradient = gradients::sigmoid;
     "fast_exp" identity |x| x.unary(UnOp::Exp), "`exp`, for which an approximation will do.";
     "fast_erf" identity |x| x.unary(UnOp::Erf), "`erf`, for which an approximation will do.";
     "fast_tanh" identity |x| x.unary(UnOp::Tanh), "`tanh`, for which an approximation will do.";
@@ -72,8 +74,8 @@ unary! {
     "ceil" identity |x| rounded(UnOp::Ceil, x), "Each element rounded up.";
     "trunc" identity |x| rounded(UnOp::Trunc, x), "Each element without its fraction.";
     "round" identity |x| rounded(UnOp::Round, x), "Each element rounded to the nearest integer.";
-    "abs" identity |x| x.unary(UnOp::Abs), "The absolute value of each element.";
-    "negative" identity |x| -x, "Each element negated.";
+    "abs" identity |x| x.unary(UnOp::Abs), "The absolute value of each element.", gradient = gradients::abs;
+    "negative" identity |x| -x, "Each element negated.", gradient = gradients::negative;
     "sign" identity sign, "-1, 0 or 1 by the sign of each element.";
     "hardswish" identity hardswish, "`x * clip(x + 3, 0, 6) / 6` of each element.";
     "logical_not" identity |x| (!x.cast(DType::BOOL)).cast(x.dtype()), "Whether each element does not hold.";

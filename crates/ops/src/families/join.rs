@@ -19,6 +19,7 @@ pub static OPS: &[OpDef] = &[
         "Tensors one after the other along an axis.",
         concatenate,
     )
+    .gradient(super::gradients::concatenate)
     .inputs(&[input("data", "the tensors, a tuple")])
     .attrs(&[attr("axis", Int, Default::Int(0), "the axis")])
     .fusion(Fusion::Injective)

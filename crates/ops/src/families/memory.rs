@@ -60,6 +60,7 @@ pub static OPS: &[OpDef] = &[
     ])
     .effects(Effects::Effect),
     OpDef::new("memory.kill", "Ends a variable's life.", kill)
+        .not_computed()
         .inputs(&[input("to_free", "the variable")])
         .effects(Effects::Effect)
         .compute(kill_compute),

@@ -57,6 +57,8 @@ mod vision_detect;
 mod vision_nms;
 mod vision_proposal;
 mod sorting;
+mod gradients;
+mod inference_forms;
 pub mod util;
 pub mod util_te;
 

@@ -59,6 +59,7 @@ pub static OPS: &[OpDef] = &[
         "`exp(x) / sum(exp(x))` along an axis, the maximum taken off first.",
         softmax_rel,
     )
+    .gradient(super::gradients::softmax)
     .full_precision()
     .fast_form("nn.fast_softmax")
     .inputs(DATA)
@@ -79,6 +80,7 @@ pub static OPS: &[OpDef] = &[
         "The logarithm of `nn.softmax`.",
         softmax_rel,
     )
+    .gradient(super::gradients::log_softmax)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -88,6 +90,7 @@ pub static OPS: &[OpDef] = &[
         "Normalises by given means and variances, per channel.",
         batch_norm_rel,
     )
+    .inference(super::inference_forms::batch_norm)
     .inputs(&[
         input("data", "the input"),
         input("gamma", "the scale, one per channel"),
@@ -103,6 +106,7 @@ pub static OPS: &[OpDef] = &[
         "Normalises along one axis by its own mean and variance.",
         |cx| norm_rel(cx, 0),
     )
+    .inference(super::inference_forms::layer_norm)
     .full_precision()
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(-1))
@@ -112,6 +116,7 @@ pub static OPS: &[OpDef] = &[
         "Normalises each channel of each sample.",
         |cx| norm_rel(cx, 3),
     )
+    .inference(super::inference_forms::instance_norm)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(1))
     .compute(instance_norm),
@@ -120,6 +125,7 @@ pub static OPS: &[OpDef] = &[
         "Normalises each group of channels of each sample.",
         |cx| norm_rel(cx, 0),
     )
+    .inference(super::inference_forms::group_norm)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(
         1,
@@ -165,6 +171,7 @@ pub static OPS: &[OpDef] = &[
         "Divides by the euclidean norm along axes.",
         identity,
     )
+    .inference(super::inference_forms::l2_normalize)
     .full_precision()
     .inputs(DATA)
     .attrs(&[

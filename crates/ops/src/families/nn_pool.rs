@@ -117,7 +117,8 @@ pub static OPS: &[OpDef] = &[
         2,
         max,
         window_attrs!(&[1, 1], &[0, 0], "NCHW")
-    ),
+    )
+    .gradient(super::gradients::max_pool2d),
     window!(
         "nn.max_pool3d",
         3,
@@ -135,7 +136,8 @@ pub static OPS: &[OpDef] = &[
         2,
         avg,
         window_attrs!(&[1, 1], &[0, 0], "NCHW", COUNT_PAD)
-    ),
+    )
+    .gradient(super::gradients::avg_pool2d),
     window!(
         "nn.avg_pool3d",
         3,

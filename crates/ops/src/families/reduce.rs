@@ -58,11 +58,11 @@ const ARG_REDUCE: &[AttrDef] = &[
 ];
 
 macro_rules! reductions {
-    ($($name:literal $compute:ident $doc:literal $(, $hook:ident)?;)*) => {
+    ($($name:literal $compute:ident $doc:literal $(, $hook:ident $(= $with:expr)?)*;)*) => {
         /// The family.
         pub static OPS: &[OpDef] = &[
             $(OpDef::new($name, $doc, reduce)
-                $(.$hook())?
+                $(.$hook($($with)?))*
                 .inputs(&[input("data", "the input")])
                 .attrs(REDUCE)
                 .fusion(Fusion::Reduction)
@@ -88,13 +88,13 @@ macro_rules! reductions {
 }
 
 reductions! {
-    "sum" sum_compute "The sum of the elements.", full_precision;
+    "sum" sum_compute "The sum of the elements.", full_precision, gradient = super::gradients::sum;
     "prod" prod_compute "The product of the elements.";
-    "max" max_compute "The greatest element.";
+    "max" max_compute "The greatest element.", gradient = super::gradients::max;
     "min" min_compute "The least element.";
     "all" all_compute "Whether all elements hold.";
     "any" any_compute "Whether any element holds.";
-    "mean" mean_compute "The mean of the elements; of integers, truncated.", full_precision;
+    "mean" mean_compute "The mean of the elements; of integers, truncated.", full_precision, gradient = super::gradients::mean;
 }
 
 /// Which axes a reduction takes away, in order. `exclude` without axes takes all.

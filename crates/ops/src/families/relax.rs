@@ -151,10 +151,12 @@ fn call_tir(cx: &mut RelCx<'_>) -> RelResult {
     let ins = inputs(cx)?;
     let (outs, several) = outputs(cx)?;
     if buffers.len() != ins.len() + outs.len() {
-        let (n, i, o) = (buffers.len(), ins.len(), outs.len());
+        let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (n, i) = (count(buffers.len(), "buffer"), count(ins.len(), "input"));
+        let o = count(outs.len(), "output");
         return cx.refuse(
             Subject::Call,
-            format!("the tensor program has {n} buffers, but the call gives {i} inputs and {o} outputs"),
+            format!("the tensor program has {n}, but the call gives {i} and {o}"),
         );
     }
     for (i, (&given, &buffer)) in ins.iter().chain(&outs).zip(&buffers).enumerate() {

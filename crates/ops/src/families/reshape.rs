@@ -34,6 +34,7 @@ pub static OPS: &[OpDef] = &[
         "The same elements in the same order under another shape.",
         reshape,
     )
+    .gradient(super::gradients::reshape)
     .reshape()
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)

@@ -27,6 +27,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         typing: &typing,
         names: cx.module.globals.values().map(|g| g.name).collect(),
         count: 0,
+        made: Vec::new(),
     };
     let m = &mut *cx.module;
     for (global, body) in m.global_bodies() {
@@ -57,6 +58,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }
         m.set_global_body(global, memo[&body]);
     }
+    share_equal(m, &lifter.made);
     let count = lifter.count;
     cx.count("closures lifted", count);
     Ok(())
@@ -66,6 +68,7 @@ struct Lifter<'t> {
     typing: &'t Typing,
     names: FxHashSet<Symbol>,
     count: u64,
+    made: Vec<GlobalId>,
 }
 
 impl Lifter<'_> {
@@ -77,7 +80,10 @@ impl Lifter<'_> {
                 break name;
             }
         };
-        m.globals.push(Global { name, kind: GlobalKind::Func(func), span, prelude: false })
+        let kind = GlobalKind::Func(func);
+        let global = m.globals.push(Global { name, kind, span, prelude: false });
+        self.made.push(global);
+        global
     }
 
     /// Writes down the types that inference found, as the surroundings will be missing.
@@ -157,6 +163,53 @@ impl Lifter<'_> {
         m.globals[global].kind = GlobalKind::Func(outer);
         value
     }
+}
+
+/// Equal functions that were lifted become one. Inner closures come before those around them, so
+/// that one run finds all.
+fn share_equal(m: &mut Module, made: &[GlobalId]) {
+    let mut kinds: FxHashMap<(usize, usize), Vec<GlobalId>> = FxHashMap::default();
+    let mut replaced: FxHashMap<GlobalId, GlobalId> = FxHashMap::default();
+    for &global in made {
+        let func = m.global_func(global).expect("it was lifted");
+        if !replaced.is_empty() {
+            let body = m.funcs[func].body;
+            let new = renamed(m, body, &replaced);
+            m.set_global_body(global, new);
+        }
+        let func = m.global_func(global).expect("it was lifted");
+        let size = m.post_order([m.funcs[func].body]).len();
+        let same = kinds.entry((m.funcs[func].params.len(), size)).or_default();
+        let found = same.iter().copied().find(|&other| {
+            let other = m.global_func(other).expect("it was lifted");
+            relax_ir::functions_equal(m, other, func)
+        });
+        match found {
+            Some(other) => {
+                replaced.insert(global, other);
+            }
+            None => same.push(global),
+        }
+    }
+    if replaced.is_empty() {
+        return;
+    }
+    for (global, body) in m.global_bodies() {
+        let new = renamed(m, body, &replaced);
+        m.set_global_body(global, new);
+    }
+    let keep = m.globals.ids().filter(|g| !replaced.contains_key(g)).collect();
+    m.retain_globals(&keep);
+}
+
+fn renamed(m: &mut Module, body: ExprId, names: &FxHashMap<GlobalId, GlobalId>) -> ExprId {
+    m.rewrite(body, &mut Memo::default(), |m, new, _| match m.exprs[new] {
+        Expr::Global(g) if names.contains_key(&g) => {
+            let span = m.span(new);
+            m.add(Expr::Global(names[&g]), span)
+        }
+        _ => new,
+    })
 }
 
 /// Type parameters that a function mentions and does not bind, in order of first mention.

@@ -1,0 +1,59 @@
+//! Calls written as other calls: what operators' gradients and inference forms are made with.
+
+use relax_ir::{AttrValue, Attrs, ExprId};
+use relax_tensor::{DType, Tensor};
+
+/// Makes typed expressions.
+pub trait Build {
+    /// A call of a built-in operator; attributes that are not given have their defaults.
+    fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId;
+    /// A constant.
+    fn constant(&mut self, value: Tensor) -> ExprId;
+    /// A tuple.
+    fn tuple(&mut self, fields: &[ExprId]) -> ExprId;
+    /// A field of a tuple.
+    fn field(&mut self, tuple: ExprId, index: u32) -> ExprId;
+    /// The extents of a tensor, when all are known.
+    fn extents(&self, e: ExprId) -> Option<Vec<i64>>;
+    /// The number of axes of a tensor, when it is known.
+    fn rank(&self, e: ExprId) -> Option<usize>;
+    /// The element type of a tensor.
+    fn dtype(&self, e: ExprId) -> Option<DType>;
+    /// The extents of the fields of a tuple of tensors.
+    fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>>;
+}
+
+/// A call that is to be written differently.
+#[derive(Clone, Debug)]
+pub struct Site {
+    /// The call itself.
+    pub call: ExprId,
+    /// Its arguments.
+    pub args: Vec<ExprId>,
+    /// Its attributes, complete.
+    pub attrs: Attrs,
+}
+
+impl Site {
+    /// An integer attribute.
+    pub fn int(&self, name: &str) -> Option<i64> {
+        self.attrs.get(name)?.as_int()
+    }
+    /// A truth value; absent counts as false.
+    pub fn flag(&self, name: &str) -> bool {
+        self.attrs.get(name).and_then(AttrValue::as_bool).unwrap_or(false)
+    }
+    /// A number.
+    pub fn float(&self, name: &str) -> Option<f64> {
+        self.attrs.get(name)?.as_float()
+    }
+    /// An attribute as it is; `None` for an absent one.
+    pub fn value(&self, name: &str) -> AttrValue {
+        self.attrs.get(name).cloned().unwrap_or(AttrValue::None)
+    }
+}
+
+/// The gradients of the arguments, from the gradient of the result.
+pub type GradientFn = fn(&mut dyn Build, &Site, ExprId) -> Option<Vec<ExprId>>;
+/// What a call computes outside of training; for an operator with several results, the first.
+pub type InferenceFn = fn(&mut dyn Build, &Site) -> Option<ExprId>;

@@ -1,0 +1,375 @@
+//! Gradients: how a change of the result follows from changes of the arguments.
+//!
+//! The formulas are those of TVM's registry, so that the programs that come out are the same.
+
+use relax_ir::{AttrValue, ExprId};
+use relax_tensor::Tensor;
+
+use crate::{Build, Site};
+
+type Grads = Option<Vec<ExprId>>;
+
+fn un(b: &mut dyn Build, op: &'static str, x: ExprId) -> ExprId {
+    b.call(op, &[x], &[])
+}
+fn bi(b: &mut dyn Build, op: &'static str, x: ExprId, y: ExprId) -> ExprId {
+    b.call(op, &[x, y], &[])
+}
+fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<ExprId> {
+    let dtype = b.dtype(like)?;
+    let value = if dtype.is_float() {
+        Tensor::scalar_f64(dtype, value)
+    } else {
+        Tensor::scalar_i64(dtype, value as i64)
+    };
+    Some(b.constant(value))
+}
+
+/// Declares gradients of element-wise operators as formulas over `b`, the operand, the result and
+/// the gradient of the result.
+macro_rules! formulas {
+    ($($name:ident |$b:ident, $x:ident, $y:ident, $g:ident| $e:expr;)*) => {
+        $(
+            /// See the formula.
+            pub fn $name($b: &mut dyn Build, site: &Site, $g: ExprId) -> Grads {
+                let ($x, $y) = (*site.args.first()?, site.call);
+                let _ = (&$b, $x, $y, $g);
+                Some(vec![$e])
+            }
+        )*
+    };
+}
+
+formulas! {
+    log |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); bi(b, "divide", n, x) };
+    log2 |b, x, y, g| log_base(b, x, g, 2.0)?;
+    log10 |b, x, y, g| log_base(b, x, g, 10.0)?;
+    tan |b, x, y, g| { let c = un(b, "cos", x); let d = un(b, "cos", x); let s = bi(b, "multiply", c, d); bi(b, "divide", g, s) };
+    cos |b, x, y, g| { let o = un(b, "ones_like", x); let n = un(b, "negative", o); let s = un(b, "sin", x); let p = bi(b, "multiply", n, s); bi(b, "multiply", g, p) };
+    cosh |b, x, y, g| { let s = un(b, "sinh", x); bi(b, "multiply", g, s) };
+    sin |b, x, y, g| { let c = un(b, "cos", x); bi(b, "multiply", g, c) };
+    sinh |b, x, y, g| { let c = un(b, "cosh", x); bi(b, "multiply", g, c) };
+    acos |b, x, y, g| { let o = un(b, "ones_like", x); let n = un(b, "negative", o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", o, s); let r = un(b, "sqrt", d); let q = bi(b, "divide", n, r); bi(b, "multiply", g, q) };
+    acosh |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", s, o); let r = un(b, "sqrt", d); bi(b, "divide", n, r) };
+    asin |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", o, s); let r = un(b, "sqrt", d); bi(b, "divide", n, r) };
+    asinh |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "add", o, s); let r = un(b, "sqrt", d); bi(b, "divide", n, r) };
+    atan |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "add", o, s); bi(b, "divide", n, d) };
+    atanh |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", o, s); bi(b, "divide", n, d) };
+    exp |b, x, y, g| { let e = un(b, "exp", x); bi(b, "multiply", g, e) };
+    sqrt |b, x, y, g| { let a = number(b, x, 0.5)?; let n = un(b, "negative", a); let l = bi(b, "multiply", g, a); let p = bi(b, "power", x, n); bi(b, "multiply", l, p) };
+    sigmoid |b, x, y, g| { let l = bi(b, "multiply", g, y); let o = un(b, "ones_like", y); let r = bi(b, "subtract", o, y); bi(b, "multiply", l, r) };
+    tanh |b, x, y, g| { let o = un(b, "ones_like", y); let s = bi(b, "multiply", y, y); let r = bi(b, "subtract", o, s); bi(b, "multiply", g, r) };
+    relu |b, x, y, g| { let z = un(b, "zeros_like", x); let o = un(b, "ones_like", x); let l = bi(b, "less", x, z); let p = bi(b, "multiply", o, g); b.call("where", &[l, z, p], &[]) };
+    abs |b, x, y, g| { let z = un(b, "zeros_like", x); let o = un(b, "ones_like", x); let l = bi(b, "less", x, z); let n = un(b, "negative", o); let m = bi(b, "multiply", n, g); let p = bi(b, "multiply", o, g); b.call("where", &[l, m, p], &[]) };
+    erf |b, x, y, g| { let c = number(b, x, std::f64::consts::FRAC_2_SQRT_PI)?; let n = un(b, "negative", x); let s = bi(b, "multiply", n, x); let e = un(b, "exp", s); let l = bi(b, "multiply", c, e); bi(b, "multiply", l, g) };
+    negative |b, x, y, g| un(b, "negative", g);
+    copy |b, x, y, g| g;
+    reshape |b, x, y, g| bi(b, "reshape_like", g, x);
+    cast |b, x, y, g| bi(b, "cast_like", g, x);
+    ones_like |b, x, y, g| un(b, "zeros_like", x);
+    zeros_like |b, x, y, g| y;
+}
+
+fn log_base(b: &mut dyn Build, x: ExprId, g: ExprId, base: f64) -> Option<ExprId> {
+    let ones = un(b, "ones_like", x);
+    let base = number(b, x, base)?;
+    let top = bi(b, "multiply", g, ones);
+    let log = un(b, "log", base);
+    let below = bi(b, "multiply", log, x);
+    Some(bi(b, "divide", top, below))
+}
+
+/// Of `add`.
+pub fn add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    Some(vec![bi(b, "collapse_sum_like", g, x), bi(b, "collapse_sum_like", g, y)])
+}
+/// Of `subtract`.
+pub fn subtract(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let left = bi(b, "collapse_sum_like", g, x);
+    let n = un(b, "negative", g);
+    Some(vec![left, bi(b, "collapse_sum_like", n, y)])
+}
+/// Of `multiply`.
+pub fn multiply(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let (l, r) = (bi(b, "multiply", g, y), bi(b, "multiply", g, x));
+    Some(vec![bi(b, "collapse_sum_like", l, x), bi(b, "collapse_sum_like", r, y)])
+}
+/// Of `divide`.
+pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let l = bi(b, "divide", g, y);
+    let l = bi(b, "collapse_sum_like", l, x);
+    let r = bi(b, "multiply", g, site.call);
+    let r = bi(b, "divide", r, y);
+    let r = un(b, "negative", r);
+    Some(vec![l, bi(b, "collapse_sum_like", r, y)])
+}
+/// Of constructors of constant tensors: they have no arguments.
+pub fn nothing(_: &mut dyn Build, _: &Site, _: ExprId) -> Grads {
+    Some(Vec::new())
+}
+/// Of `collapse_sum_like`.
+pub fn collapse_sum_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    Some(vec![bi(b, "broadcast_to_like", g, x), un(b, "zeros_like", y)])
+}
+/// Of `cast_like`.
+pub fn cast_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, like] = site.args[..] else { return None };
+    Some(vec![bi(b, "cast_like", g, x), un(b, "zeros_like", like)])
+}
+/// Of `clip`: TVM takes the bounds as integers.
+pub fn clip(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let x = site.args[0];
+    let low = number(b, x, site.float("a_min")?.trunc())?;
+    let low = bi(b, "broadcast_to_like", low, x);
+    let high = number(b, x, site.float("a_max")?.trunc())?;
+    let high = bi(b, "broadcast_to_like", high, x);
+    let (z, o) = (un(b, "zeros_like", x), un(b, "ones_like", x));
+    let below = bi(b, "less", x, low);
+    let above = bi(b, "less", high, x);
+    let p = bi(b, "multiply", o, g);
+    let inner = b.call("where", &[above, z, p], &[]);
+    Some(vec![b.call("where", &[below, z, inner], &[])])
+}
+fn pool(b: &mut dyn Build, site: &Site, g: ExprId, op: &'static str, names: &[&str]) -> Grads {
+    let attrs: Vec<(&str, AttrValue)> = names.iter().map(|n| (*n, site.value(n))).collect();
+    Some(vec![b.call(op, &[g, site.args[0]], &attrs)])
+}
+/// Of `nn.max_pool2d`.
+pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let names = ["pool_size", "strides", "padding", "layout", "ceil_mode"];
+    pool(b, site, g, "nn.max_pool2d_grad", &names)
+}
+/// Of `nn.avg_pool2d`.
+pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let names = ["pool_size", "strides", "padding", "layout", "ceil_mode", "count_include_pad"];
+    pool(b, site, g, "nn.avg_pool2d_grad", &names)
+}
+/// Of `concatenate`.
+pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let fields = b.field_extents(site.args[0])?;
+    let axis = site.int("axis")?;
+    let at = if axis < 0 { axis + fields.first()?.len() as i64 } else { axis } as usize;
+    let (mut splits, mut sum) = (Vec::new(), 0);
+    for f in &fields[..fields.len().checked_sub(1)?] {
+        sum += f.get(at)?;
+        splits.push(sum);
+    }
+    let attrs = [("indices_or_sections", AttrValue::ints(&splits)), ("axis", AttrValue::Int(axis))];
+    Some(vec![b.call("split", &[g], &attrs)])
+}
+/// Of `nn.conv2d` in layout `NCHW`.
+pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [data, weight] = site.args[..] else { return None };
+    let (d, w, o) = (b.extents(data)?, b.extents(weight)?, b.extents(site.call)?);
+    let plain = |name: &str, layout: &str| {
+        site.attrs.get(name).and_then(AttrValue::as_str).is_none_or(|s| s.is_empty() || s == layout)
+    };
+    if d.len() != 4 || !plain("data_layout", "NCHW") || !plain("kernel_layout", "OIHW") || !plain("out_layout", "NCHW") {
+        return None;
+    }
+    let pads = site.attrs.get("padding")?.as_ints()?;
+    let (top, left, bottom, right) = match pads[..] {
+        [p] => (p, p, p, p),
+        [h, w] => (h, w, h, w),
+        [t, l, b, r] => (t, l, b, r),
+        _ => return None,
+    };
+    let strides = site.attrs.get("strides")?.as_ints()?;
+    let out_h = (o[2] - 1) * strides[0] - top - bottom + w[2];
+    let out_w = (o[3] - 1) * strides[1] - left - right + w[3];
+    let dtype = match site.attrs.get("out_dtype") {
+        Some(AttrValue::DType(d)) => AttrValue::DType(*d),
+        _ => AttrValue::DType(b.dtype(data)?),
+    };
+    let backward_data = b.call(
+        "nn.conv2d_transpose",
+        &[g, weight],
+        &[
+            ("strides", site.value("strides")),
+            ("padding", site.value("padding")),
+            ("dilation", site.value("dilation")),
+            ("groups", site.value("groups")),
+            ("output_padding", AttrValue::ints(&[d[2] - out_h, d[3] - out_w])),
+            ("out_dtype", dtype.clone()),
+        ],
+    );
+    let layout = site.attrs.get("out_layout").and_then(AttrValue::as_str).filter(|s| !s.is_empty());
+    let backward_weight = b.call(
+        "nn.conv2d_backward_weight",
+        &[g, data],
+        &[
+            ("strides", site.value("strides")),
+            ("padding", site.value("padding")),
+            ("dilation", site.value("dilation")),
+            ("groups", site.value("groups")),
+            ("channels", site.value("channels")),
+            ("kernel_size", AttrValue::ints(&[w[2], w[3]])),
+            ("grad_layout", AttrValue::Str(layout.unwrap_or("NCHW").into())),
+            ("data_layout", site.value("data_layout")),
+            ("kernel_layout", site.value("kernel_layout")),
+            ("out_dtype", dtype),
+        ],
+    );
+    Some(vec![backward_data, backward_weight])
+}
+
+/// The axes that a reduction runs over, sorted; `None` where it gives none and means all.
+fn axes(b: &mut dyn Build, site: &Site) -> Option<Option<Vec<i64>>> {
+    let rank = b.rank(site.args[0])? as i64;
+    let given = match site.value("axis") {
+        AttrValue::None => return if site.flag("exclude") { None } else { Some(None) },
+        AttrValue::Int(i) => vec![i],
+        list => list.as_ints()?,
+    };
+    let mut axes: Vec<i64> = given.iter().map(|&a| if a < 0 { a + rank } else { a }).collect();
+    axes.sort_unstable();
+    if site.flag("exclude") {
+        axes = (0..rank).filter(|a| !axes.contains(a)).collect();
+    }
+    Some(Some(axes))
+}
+fn expand(b: &mut dyn Build, mut x: ExprId, axes: &[i64]) -> ExprId {
+    for &axis in axes {
+        x = b.call("expand_dims", &[x], &[("axis", AttrValue::Int(axis))]);
+    }
+    x
+}
+fn unreduced(b: &mut dyn Build, site: &Site, g: ExprId) -> Option<(ExprId, Vec<i64>)> {
+    let rank = b.rank(site.args[0])? as i64;
+    let axes = axes(b, site)?.unwrap_or_else(|| (0..rank).collect());
+    let g = if site.flag("keepdims") { g } else { expand(b, g, &axes) };
+    Some((g, axes))
+}
+fn total(b: &mut dyn Build, x: ExprId, axis: AttrValue, keep: bool, exclude: bool) -> ExprId {
+    let attrs = [
+        ("axis", axis),
+        ("keepdims", AttrValue::Bool(keep)),
+        ("exclude", AttrValue::Bool(exclude)),
+    ];
+    b.call("sum", &[x], &attrs)
+}
+/// One axis as the list of it, as reductions keep it.
+fn one(axis: i64) -> AttrValue {
+    AttrValue::ints(&[axis])
+}
+/// Of `sum`.
+pub fn sum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let (g, _) = unreduced(b, site, g)?;
+    Some(vec![bi(b, "broadcast_to_like", g, site.args[0])])
+}
+/// Of `mean`.
+pub fn mean(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let x = site.args[0];
+    let shape = b.extents(x)?;
+    let (g, axes) = unreduced(b, site, g)?;
+    let mut scale = 1.0;
+    for a in axes {
+        scale /= *shape.get(a as usize)? as f64;
+    }
+    let scale = number(b, x, scale)?;
+    let g = bi(b, "multiply", g, scale);
+    Some(vec![bi(b, "broadcast_to_like", g, x)])
+}
+/// Of `max`: shared among all places that hold the maximum.
+pub fn max(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
+    let x = site.args[0];
+    let shape = b.extents(x)?;
+    let axes = axes(b, site)?;
+    let mut repeated = site.call;
+    match &axes {
+        None => repeated = bi(b, "full_like", x, repeated),
+        Some(axes) => {
+            if !site.flag("keepdims") {
+                repeated = expand(b, repeated, axes);
+                g = expand(b, g, axes);
+            }
+            for &a in axes {
+                let attrs = [
+                    ("repeats", AttrValue::Int(*shape.get(a as usize)?)),
+                    ("axis", AttrValue::Int(a)),
+                ];
+                repeated = b.call("repeat", &[repeated], &attrs);
+            }
+        }
+    }
+    let same = bi(b, "equal", repeated, x);
+    let here = bi(b, "cast_like", same, g);
+    let axis = axes.map_or(AttrValue::None, |a| AttrValue::ints(&a));
+    let count = total(b, here, axis, true, false);
+    let top = bi(b, "multiply", here, g);
+    Some(vec![bi(b, "divide", top, count)])
+}
+/// Of `nn.softmax`.
+pub fn softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let p = bi(b, "multiply", g, site.call);
+    let s = total(b, p, one(site.int("axis")?), true, false);
+    let d = bi(b, "subtract", g, s);
+    Some(vec![bi(b, "multiply", d, site.call)])
+}
+/// Of `nn.log_softmax`.
+pub fn log_softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let s = total(b, g, one(site.int("axis")?), true, false);
+    let e = un(b, "exp", site.call);
+    let p = bi(b, "multiply", s, e);
+    Some(vec![bi(b, "subtract", g, p)])
+}
+/// Of `nn.bias_add`.
+pub fn bias_add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let left = bi(b, "collapse_sum_like", g, site.args[0]);
+    Some(vec![left, total(b, g, one(site.int("axis")?), false, true)])
+}
+/// Of `nn.dense`.
+pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [data, weight] = site.args[..] else { return None };
+    let units = |n: Option<&i64>| Some([("units", AttrValue::Int(*n?))]);
+    let (d, w) = (b.extents(data)?, b.extents(weight)?);
+    let t = un(b, "transpose", weight);
+    let left = b.call("nn.dense", &[g, t], &units(w.get(1))?);
+    let left = bi(b, "collapse_sum_like", left, data);
+    let (t, u) = (un(b, "transpose", g), un(b, "transpose", data));
+    let right = b.call("nn.dense", &[t, u], &units(d.get(1))?);
+    Some(vec![left, bi(b, "collapse_sum_like", right, weight)])
+}
+/// Of `nn.batch_matmul`.
+pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let product = |b: &mut dyn Build, l: ExprId, r: ExprId, tl: bool, tr: bool, like: ExprId| {
+        let attrs = [("transpose_a", AttrValue::Bool(tl)), ("transpose_b", AttrValue::Bool(tr))];
+        let p = b.call("nn.batch_matmul", &[l, r], &attrs);
+        bi(b, "collapse_sum_like", p, like)
+    };
+    let turned = |b: &mut dyn Build, e: ExprId| {
+        b.call("transpose", &[e], &[("axes", AttrValue::ints(&[0, 2, 1]))])
+    };
+    Some(match (site.flag("transpose_a"), site.flag("transpose_b")) {
+        (true, true) => vec![product(b, y, g, true, true, x), product(b, g, x, true, true, y)],
+        (true, false) => vec![product(b, y, g, false, true, x), product(b, x, g, false, false, y)],
+        (false, true) => {
+            let t = turned(b, y);
+            let left = product(b, g, t, false, true, x);
+            let (s, t) = (turned(b, g), turned(b, x));
+            vec![left, product(b, s, t, false, true, y)]
+        }
+        (false, false) => vec![product(b, g, y, false, true, x), product(b, x, g, true, false, y)],
+    })
+}
+/// Of `transpose`.
+pub fn transpose(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let axes = match site.value("axes").as_ints() {
+        Some(axes) if !axes.is_empty() => {
+            let rank = axes.len() as i64;
+            let mut back = vec![0; axes.len()];
+            for (i, a) in axes.iter().enumerate() {
+                *back.get_mut(a.rem_euclid(rank) as usize)? = i as i64;
+            }
+            AttrValue::ints(&back)
+        }
+        _ => AttrValue::None,
+    };
+    Some(vec![b.call("transpose", &[g], &[("axes", axes)])])
+}

@@ -1,0 +1,55 @@
+//! [`Build`] over an [`Edit`]: what operators' own rewriting is written with.
+
+use relax_base::Span;
+use relax_ir::{AttrValue, ExprId, Type};
+use relax_ops::{Build, Site};
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
+
+use crate::edit::Edit;
+
+/// Builds at a place of the text.
+pub(crate) struct At<'e, 'm> {
+    /// The module under rewriting.
+    pub edit: &'e mut Edit<'m>,
+    /// What new nodes stand for.
+    pub span: Span,
+}
+
+/// A call of a built-in operator as what operators' own functions look at.
+pub(crate) fn site(edit: &Edit<'_>, call: ExprId) -> Option<Site> {
+    let parts = edit.op_call(call)?;
+    Some(Site { call, attrs: edit.m.attrs(parts.attrs).clone(), args: parts.args })
+}
+
+impl Build for At<'_, '_> {
+    fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId {
+        self.edit.call(op, args, attrs, self.span)
+    }
+    fn constant(&mut self, value: Tensor) -> ExprId {
+        self.edit.constant(value, self.span)
+    }
+    fn tuple(&mut self, fields: &[ExprId]) -> ExprId {
+        self.edit.tuple(fields, self.span)
+    }
+    fn field(&mut self, tuple: ExprId, index: u32) -> ExprId {
+        self.edit.field(tuple, index, self.span)
+    }
+    fn extents(&self, e: ExprId) -> Option<Vec<i64>> {
+        self.edit.extents(e)
+    }
+    fn rank(&self, e: ExprId) -> Option<usize> {
+        Some(self.edit.dims(e)?.len())
+    }
+    fn dtype(&self, e: ExprId) -> Option<DType> {
+        self.edit.dtype(e)
+    }
+    fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>> {
+        let types = &self.edit.m.types;
+        let Type::Tuple(fields) = &types[self.edit.ty(e)] else { return None };
+        let extents = |f: &relax_ir::TypeId| {
+            types.as_tensor(*f)?.shape.dims()?.iter().map(Dim::as_const).collect()
+        };
+        fields.iter().map(extents).collect()
+    }
+}

@@ -1,0 +1,359 @@
+//! `gradient`: functions become functions that return their result and the gradients of their
+//! parameters.
+//!
+//! First order: the function must be made of tensors, tuples and operators with a known gradient
+//! ([`relax_ops::Hooks::gradient`]); calls of function literals are followed. The program that comes
+//! out computes everything once, forwards, and then the gradients, backwards.
+
+use relax_base::{Diagnostics, Span};
+use relax_ir::{
+    AttrValue, Expr, ExprId, FuncId, Function, GlobalKind, Type, TypeId, VarId, VarStyle,
+};
+use relax_ops::Build as _;
+use rustc_hash::FxHashMap;
+
+use crate::build::{At, site};
+use crate::edit::Edit;
+use crate::{OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "gradient",
+    doc: "makes functions return gradients of their parameters too",
+    options: &[OptionDef {
+        name: "mode",
+        ty: OptionType::Choice(&["first-order"]),
+        default: "first-order",
+        doc: "first-order: no closures, references or control flow",
+    }],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut new = Vec::new();
+    {
+        let mut edit = Edit::new(cx.module, &typing);
+        for (global, _) in edit.m.global_bodies() {
+            let func = edit.m.global_func(global).expect("it has a body");
+            let mut tape = Tape {
+                edit: &mut edit,
+                bindings: Vec::new(),
+                values: Vec::new(),
+                env: FxHashMap::default(),
+                vars: FxHashMap::default(),
+                actions: Vec::new(),
+            };
+            new.push((global, tape.function(func)));
+        }
+    }
+    let mut count = 0;
+    for (global, function) in new {
+        match function {
+            Ok(function) => {
+                let func = cx.module.funcs.push(function);
+                cx.module.globals[global].kind = GlobalKind::Func(func);
+                count += 1;
+            }
+            Err((span, message)) => return Err(cx.unsupported(span, message)),
+        }
+    }
+    cx.count("functions differentiated", count);
+    Ok(())
+}
+
+type Failure = (Span, String);
+
+/// A value with its gradient, by its number.
+type Id = usize;
+
+#[derive(Clone, Copy)]
+struct Value {
+    forward: ExprId,
+    reverse: ExprId,
+}
+
+/// A step back.
+enum Action {
+    /// Of an operator.
+    Call { value: Id, args: Vec<Id>, call: ExprId },
+    /// Of a projection.
+    Proj { value: Id, tuple: Id, index: usize },
+    /// Of a tuple.
+    Tuple { value: Id, fields: Vec<Id> },
+}
+
+struct Tape<'e, 'm> {
+    edit: &'e mut Edit<'m>,
+    bindings: Vec<(VarId, ExprId)>,
+    values: Vec<Value>,
+    env: FxHashMap<ExprId, Id>,
+    vars: FxHashMap<VarId, Id>,
+    actions: Vec<Action>,
+}
+
+impl Tape<'_, '_> {
+    fn push(&mut self, value: ExprId) -> ExprId {
+        let ty = self.edit.ty(value);
+        let (var, reference) = self.edit.fresh_var("x".into(), ty, VarStyle::Let);
+        self.bindings.push((var, value));
+        reference
+    }
+
+    fn close(&mut self, from: usize, value: ExprId) -> ExprId {
+        let bindings = self.bindings.split_off(from);
+        bindings.into_iter().rev().fold(value, |body, (var, value)| {
+            let e = self.edit.m.add(Expr::Let { var, value, body }, Span::NONE);
+            self.edit.retype(e);
+            e
+        })
+    }
+
+    fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId {
+        self.edit.call(op, args, attrs, Span::NONE)
+    }
+
+    /// A value of a type with the same number everywhere: `like` for tensors, with the shapes of the
+    /// fields for tuples.
+    fn filled(&mut self, of: ExprId, like: &'static str, fill: &'static str) -> Result<ExprId, Failure> {
+        let ty = self.edit.ty(of);
+        if let Type::Tensor(_) = self.edit.m.types[ty] {
+            return Ok(self.call(like, &[of], &[]));
+        }
+        let mut done: Vec<ExprId> = Vec::new();
+        let mut work = vec![(ty, false)];
+        while let Some((t, ready)) = work.pop() {
+            match self.edit.m.types[t].clone() {
+                Type::Tuple(fields) if ready => {
+                    let parts = done.split_off(done.len() - fields.len());
+                    let tuple = self.edit.tuple(&parts, Span::NONE);
+                    done.push(tuple);
+                }
+                Type::Tuple(fields) => {
+                    work.push((t, true));
+                    work.extend(fields.iter().rev().map(|&f| (f, false)));
+                }
+                Type::Tensor(t) => {
+                    let dims: Option<Vec<i64>> = (t.shape.dims())
+                        .and_then(|d| d.iter().map(|d| d.as_const()).collect());
+                    let (Some(dims), Some(dtype)) = (dims, t.dtype.known()) else {
+                        return Err(self.refuse(of, "a tuple holds a tensor of unknown shape"));
+                    };
+                    let attrs = [("shape", AttrValue::ints(&dims)), ("dtype", AttrValue::DType(dtype))];
+                    let e = self.call(fill, &[], &attrs);
+                    done.push(e);
+                }
+                _ => return Err(self.refuse(of, "a value is neither tensor nor tuple of tensors")),
+            }
+        }
+        Ok(done.pop().expect("one value for the type"))
+    }
+
+    fn refuse(&self, at: ExprId, why: &str) -> Failure {
+        (self.edit.m.span(at), format!("there is no first-order gradient here: {why}"))
+    }
+
+    fn value(&mut self, forward: ExprId) -> Result<Id, Failure> {
+        let forward = self.push(forward);
+        let zeros = self.filled(forward, "zeros_like", "zeros")?;
+        let reverse = self.push(zeros);
+        self.values.push(Value { forward, reverse });
+        Ok(self.values.len() - 1)
+    }
+
+    fn function(&mut self, func: FuncId) -> Result<Function, Failure> {
+        let function = self.edit.m.funcs[func].clone();
+        let mut params = Vec::new();
+        for &p in &function.params {
+            let e = self.edit.m.add(Expr::Var(p), Span::NONE);
+            let ty = self.edit.var_ty(p);
+            self.edit.set_ty(e, ty);
+            let id = self.value(e)?;
+            self.vars.insert(p, id);
+            params.push(id);
+        }
+        let result = self.forward(function.body)?;
+        let forward = self.values[result].forward;
+        let from = self.bindings.len();
+        let ones = self.filled(forward, "ones_like", "ones")?;
+        self.values[result].reverse = ones;
+        while let Some(action) = self.actions.pop() {
+            self.back(action)?;
+        }
+        let grads: Vec<ExprId> = params.iter().map(|&p| self.values[p].reverse).collect();
+        let grads = self.edit.tuple(&grads, Span::NONE);
+        let grads = self.close(from, grads);
+        let pair = self.edit.tuple(&[forward, grads], Span::NONE);
+        let body = self.close(0, pair);
+        let ret = self.edit.ty(body);
+        let ret = (self.edit.m.types[ret] != Type::Error).then_some(ret);
+        Ok(Function { body, ret, ..function })
+    }
+
+    /// Runs through the body once, operands first, each shared node once.
+    fn forward(&mut self, body: ExprId) -> Result<Id, Failure> {
+        enum Step {
+            Enter(ExprId),
+            Leave(ExprId),
+            /// Binds parameters of a called literal, then goes on with its body.
+            Apply(ExprId, FuncId),
+            /// The value of the first is that of the second.
+            Same(ExprId, ExprId),
+        }
+        let mut stack = vec![Step::Enter(body)];
+        while let Some(step) = stack.pop() {
+            match step {
+                Step::Enter(e) if self.known(e).is_some() => {}
+                Step::Enter(e) => match self.edit.m.exprs[e].clone() {
+                    Expr::Call { callee, args, .. } => {
+                        match self.edit.m.exprs[callee] {
+                            Expr::Op(_) => stack.push(Step::Leave(e)),
+                            Expr::Func(f) => stack.push(Step::Apply(e, f)),
+                            _ => return Err(self.refuse(e, "only operators and function literals may be called")),
+                        }
+                        let args = self.edit.m.list(args).to_vec();
+                        stack.extend(args.into_iter().rev().map(Step::Enter));
+                    }
+                    Expr::Tuple(_) | Expr::Proj { .. } | Expr::Const(_) => {
+                        stack.push(Step::Leave(e));
+                        let first = stack.len();
+                        self.edit.m.for_each_child(e, |c| stack.push(Step::Enter(c)));
+                        stack[first..].reverse();
+                    }
+                    _ => return Err(self.refuse(e, "only tensors, tuples and operators are allowed")),
+                },
+                Step::Leave(e) => {
+                    let id = self.node(e)?;
+                    self.env.insert(e, id);
+                }
+                Step::Apply(e, f) => {
+                    let Expr::Call { args, .. } = self.edit.m.exprs[e] else { unreachable!("a call") };
+                    let args = self.edit.m.list(args).to_vec();
+                    let function = self.edit.m.funcs[f].clone();
+                    for (&p, &a) in function.params.iter().zip(&args) {
+                        let id = self.known(a).expect("operands come first");
+                        self.vars.insert(p, id);
+                    }
+                    stack.push(Step::Same(e, function.body));
+                    stack.push(Step::Enter(function.body));
+                }
+                Step::Same(e, body) => {
+                    let id = self.known(body).expect("it was visited");
+                    self.env.insert(e, id);
+                }
+            }
+        }
+        Ok(self.known(body).expect("it was visited"))
+    }
+
+    fn known(&self, e: ExprId) -> Option<Id> {
+        match self.edit.m.exprs[e] {
+            Expr::Var(v) => self.vars.get(&v).copied(),
+            _ => self.env.get(&e).copied(),
+        }
+    }
+
+    fn node(&mut self, e: ExprId) -> Result<Id, Failure> {
+        let mut parts = Vec::new();
+        self.edit.m.for_each_child(e, |c| parts.push(c));
+        let call = matches!(self.edit.m.exprs[e], Expr::Call { .. });
+        let ids: Vec<Option<Id>> = parts.iter().map(|&c| self.known(c)).collect();
+        let forward: Vec<ExprId> =
+            ids.iter().zip(&parts).map(|(id, &c)| id.map_or(c, |i| self.values[i].forward)).collect();
+        let mut next = forward.into_iter();
+        let new = self.edit.m.map_children(e, |_| next.next().expect("the same children"));
+        let ty: TypeId = self.edit.ty(e);
+        self.edit.set_ty(new, ty);
+        let value = self.value(new)?;
+        let ids: Vec<Id> = ids.into_iter().skip(usize::from(call)).flatten().collect();
+        match self.edit.m.exprs[e] {
+            Expr::Call { .. } => self.actions.push(Action::Call { value, args: ids, call: new }),
+            Expr::Tuple(_) => self.actions.push(Action::Tuple { value, fields: ids }),
+            Expr::Proj { index, .. } => {
+                self.actions.push(Action::Proj { value, tuple: ids[0], index: index as usize });
+            }
+            _ => {}
+        }
+        Ok(value)
+    }
+
+    fn back(&mut self, action: Action) -> Result<(), Failure> {
+        match action {
+            Action::Call { value, args, call } => {
+                let def = self.edit.op_call(call).map(|c| c.def);
+                let name = def.map_or("it", |d| d.name);
+                let Some(gradient) = def.and_then(|d| d.hooks.gradient) else {
+                    return Err(self.refuse(call, &format!("`{name}` has none")));
+                };
+                let site = site(self.edit, call).expect("a call of an operator");
+                let grad = self.values[value].reverse;
+                let mut at = At { edit: self.edit, span: Span::NONE };
+                let grads = gradient(&mut at, &site, grad);
+                let Some(grads) = grads.filter(|g| g.len() == args.len()) else {
+                    return Err(self.refuse(call, &format!("`{name}` has none in this form")));
+                };
+                for (&arg, grad) in args.iter().zip(grads) {
+                    self.values[arg].reverse = self.sum(self.values[arg].reverse, grad);
+                }
+            }
+            Action::Proj { value, tuple, index } => {
+                let whole = self.values[tuple].reverse;
+                let grad = self.values[value].reverse;
+                let Type::Tuple(fields) = self.edit.m.types[self.edit.ty(self.values[tuple].forward)].clone()
+                else {
+                    return Err(self.refuse(whole, "a projection of something that is no tuple"));
+                };
+                let mut parts = Vec::with_capacity(fields.len());
+                for i in 0..fields.len() {
+                    let old = self.edit.field(whole, i as u32, Span::NONE);
+                    parts.push(if i == index { self.sum(old, grad) } else { old });
+                }
+                let new = self.edit.tuple(&parts, Span::NONE);
+                self.values[tuple].reverse = self.push(new);
+            }
+            Action::Tuple { value, fields } => {
+                let whole = self.values[value].reverse;
+                for (i, &field) in fields.iter().enumerate() {
+                    let part = At { edit: self.edit, span: Span::NONE }.field(whole, i as u32);
+                    self.values[field].reverse = self.sum(self.values[field].reverse, part);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The sum of two gradients, named; of tuples field by field.
+    fn sum(&mut self, x: ExprId, y: ExprId) -> ExprId {
+        enum Step {
+            Add(ExprId, ExprId),
+            Close(usize),
+        }
+        let (mut stack, mut done) = (vec![Step::Add(x, y)], Vec::new());
+        while let Some(step) = stack.pop() {
+            match step {
+                Step::Add(x, y) => match self.edit.m.types[self.edit.ty(x)].clone() {
+                    Type::Tuple(fields) => {
+                        stack.push(Step::Close(fields.len()));
+                        let mut parts = Vec::new();
+                        for i in 0..fields.len() as u32 {
+                            let a = self.edit.field(x, i, Span::NONE);
+                            let b = self.edit.field(y, i, Span::NONE);
+                            let (a, b) = (self.push(a), self.push(b));
+                            parts.push(Step::Add(a, b));
+                        }
+                        stack.extend(parts.into_iter().rev());
+                    }
+                    _ => {
+                        let sum = self.call("add", &[x, y], &[]);
+                        done.push(self.push(sum));
+                    }
+                },
+                Step::Close(n) => {
+                    let parts = done.split_off(done.len() - n);
+                    let tuple = self.edit.tuple(&parts, Span::NONE);
+                    done.push(self.push(tuple));
+                }
+            }
+        }
+        done.pop().expect("one sum")
+    }
+}

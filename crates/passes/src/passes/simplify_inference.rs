@@ -1,0 +1,46 @@
+//! `simplify-inference`: layers of training become what they compute outside of training.
+//!
+//! What that is stands in the operators' entries ([`relax_ops::Hooks::inference`]). Operators with
+//! several results are replaced where their first is taken.
+
+use relax_base::Diagnostics;
+use relax_ir::{Expr, ExprId, Type};
+
+use crate::build::{At, site};
+use crate::edit::Edit;
+use crate::{PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "simplify-inference",
+    doc: "replaces layers of training by what they compute outside of training",
+    options: &[],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut replaced = 0;
+    Edit::new(cx.module, &typing).rewrite(|edit, _, new| {
+        let call = match edit.m.exprs[new] {
+            Expr::Proj { tuple, index: 0 } => tuple,
+            Expr::Call { .. } if !matches!(edit.m.types[edit.ty(new)], Type::Tuple(_)) => new,
+            _ => return new,
+        };
+        match form(edit, call) {
+            Some(form) => {
+                replaced += 1;
+                form
+            }
+            None => new,
+        }
+    });
+    cx.count("layers replaced", replaced);
+    Ok(())
+}
+
+fn form(edit: &mut Edit<'_>, call: ExprId) -> Option<ExprId> {
+    let form = edit.op_call(call)?.def.hooks.inference?;
+    let site = site(edit, call)?;
+    let span = edit.m.span(call);
+    form(&mut At { edit, span }, &site)
+}
