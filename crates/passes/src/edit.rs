@@ -109,7 +109,13 @@ impl<'a> Edit<'a> {
 
     /// A call to a built-in operator.
     pub fn op_call(&self, e: ExprId) -> Option<OpCall> {
-        let Expr::Call { callee, args, attrs, .. } = self.m.exprs[e] else {
+        let Expr::Call {
+            callee,
+            args,
+            attrs,
+            ..
+        } = self.m.exprs[e]
+        else {
             return None;
         };
         let Expr::Op(op) = self.m.exprs[callee] else {
@@ -128,7 +134,11 @@ impl<'a> Edit<'a> {
     }
     /// An attribute of a call.
     pub fn attr(&self, call: &OpCall, name: &str) -> AttrValue {
-        self.m.attrs(call.attrs).get(name).cloned().unwrap_or(AttrValue::None)
+        self.m
+            .attrs(call.attrs)
+            .get(name)
+            .cloned()
+            .unwrap_or(AttrValue::None)
     }
 
     /// An operator as an expression; one node for each.
@@ -163,7 +173,13 @@ impl<'a> Edit<'a> {
         self.call_with(callee, args, attrs, span)
     }
     /// A call of an operator node with complete attributes.
-    pub fn call_with(&mut self, callee: ExprId, args: &[ExprId], attrs: Attrs, span: Span) -> ExprId {
+    pub fn call_with(
+        &mut self,
+        callee: ExprId,
+        args: &[ExprId],
+        attrs: Attrs,
+        span: Span,
+    ) -> ExprId {
         let e = self.m.call_attrs(callee, args, attrs, span);
         self.retype(e);
         e
@@ -203,7 +219,12 @@ impl<'a> Edit<'a> {
         self.call("cast", &[e], &[("dtype", AttrValue::DType(to))], span)
     }
     /// A fresh variable of a type, with an annotation, and a reference to it.
-    pub fn fresh_var(&mut self, name: relax_base::Symbol, ty: TypeId, style: VarStyle) -> (VarId, ExprId) {
+    pub fn fresh_var(
+        &mut self,
+        name: relax_base::Symbol,
+        ty: TypeId,
+        style: VarStyle,
+    ) -> (VarId, ExprId) {
         let (var, e) = self.m.fresh_var(name, Some(ty), style);
         self.vars.set(var, ty);
         self.types.set(e, ty);
@@ -222,7 +243,12 @@ impl<'a> Edit<'a> {
         match &self.m.exprs[e] {
             Expr::Var(v) => Some(self.vars[*v]),
             Expr::Tuple(fields) => {
-                let fields: Vec<TypeId> = self.m.list(*fields).iter().map(|&f| self.types[f]).collect();
+                let fields: Vec<TypeId> = self
+                    .m
+                    .list(*fields)
+                    .iter()
+                    .map(|&f| self.types[f])
+                    .collect();
                 Some(self.m.types.tuple(fields))
             }
             Expr::Proj { tuple, index } => match &self.m.types[self.types[*tuple]] {
@@ -242,12 +268,19 @@ impl<'a> Edit<'a> {
                 new.ret = self.types[f.body];
                 Some(self.m.types.intern(Type::Func(Box::new(new))))
             }
-            &Expr::Call { callee, args, attrs, .. } => match self.m.exprs[callee] {
+            &Expr::Call {
+                callee,
+                args,
+                attrs,
+                ..
+            } => match self.m.exprs[callee] {
                 Expr::Op(op) => {
                     let attrs = self.m.attrs(attrs).clone();
                     let args = self.m.list(args).to_vec();
-                    let values: Vec<Option<Tensor>> =
-                        args.iter().map(|&a| self.constant_value(a).cloned()).collect();
+                    let values: Vec<Option<Tensor>> = args
+                        .iter()
+                        .map(|&a| self.constant_value(a).cloned())
+                        .collect();
                     let args: Vec<Arg<'_>> = (args.iter().zip(&values))
                         .map(|(&a, value)| Arg {
                             ty: self.types[a],
@@ -272,7 +305,9 @@ impl<'a> Edit<'a> {
         let mut memo = Memo::default();
         let mut changed = false;
         for (global, body) in self.m.global_bodies() {
-            let order = self.m.post_order_within([body], |id| !memo.contains_key(&id));
+            let order = self
+                .m
+                .post_order_within([body], |id| !memo.contains_key(&id));
             for old in order {
                 if memo.contains_key(&old) {
                     continue;

@@ -20,7 +20,12 @@ pub(crate) struct Arg<'a> {
 
 /// The result type of a call to a built-in operator; `None` when the relation refuses the arguments
 /// or cannot conclude.
-pub(crate) fn call_type(m: &mut Module, op: OpId, attrs: &Attrs, args: &[Arg<'_>]) -> Option<TypeId> {
+pub(crate) fn call_type(
+    m: &mut Module,
+    op: OpId,
+    attrs: &Attrs,
+    args: &[Arg<'_>],
+) -> Option<TypeId> {
     let def = registry().get(op)?;
     let mut host = Host {
         first: m.type_holes,
@@ -177,7 +182,10 @@ impl RelHost for Host<'_> {
     fn show_dim(&self, d: &Dim) -> String {
         match d.as_const() {
             Some(c) => c.to_string(),
-            None => d.free_vars().first().map_or("?".into(), |v| self.dims[*v].name.to_string()),
+            None => d
+                .free_vars()
+                .first()
+                .map_or("?".into(), |v| self.dims[*v].name.to_string()),
         }
     }
     fn show(&self, ty: TypeId) -> String {

@@ -108,7 +108,11 @@ impl Pat {
                 }
                 ok
             }),
-            Pat::Op { ops, args, any_order } => {
+            Pat::Op {
+                ops,
+                args,
+                any_order,
+            } => {
                 let Some(call) = edit.op_call(e).filter(|c| ops.contains(&c.op)) else {
                     return false;
                 };

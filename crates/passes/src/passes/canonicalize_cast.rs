@@ -25,17 +25,25 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let Some(places) = copies.get(&old) else {
             return node;
         };
-        let (call, span) = (edit.op_call(node).expect("a call was marked"), edit.m.span(node));
+        let (call, span) = (
+            edit.op_call(node).expect("a call was marked"),
+            edit.m.span(node),
+        );
         let mut args = call.args.clone();
         for &i in places {
-            let cast = edit.op_call(args[i]).expect("an argument that is a call was marked");
+            let cast = edit
+                .op_call(args[i])
+                .expect("an argument that is a call was marked");
             let (attrs, span) = (edit.m.attrs(cast.attrs).clone(), edit.m.span(args[i]));
             args[i] = edit.recall(&cast, &cast.args, attrs, span);
         }
         let attrs = edit.m.attrs(call.attrs).clone();
         edit.recall(&call, &args, attrs, span)
     });
-    cx.count("casts copied", copies.values().map(|c| c.len() as u64).sum());
+    cx.count(
+        "casts copied",
+        copies.values().map(|c| c.len() as u64).sum(),
+    );
     Ok(())
 }
 
@@ -58,7 +66,9 @@ fn uses_to_copy(edit: &Edit<'_>) -> FxHashMap<ExprId, Vec<usize>> {
         while let Some((id, parts, done)) = stack.last_mut() {
             // The callee is child 0; a use counts when its argument has been seen to.
             if *done > 1
-                && let Some(call) = edit.op_call(*id).filter(|c| c.def.fusion <= Fusion::Broadcast)
+                && let Some(call) = edit
+                    .op_call(*id)
+                    .filter(|c| c.def.fusion <= Fusion::Broadcast)
                 && widening(edit, call.args[*done - 2])
                 && !used.insert(call.args[*done - 2])
             {
@@ -82,5 +92,6 @@ fn uses_to_copy(edit: &Edit<'_>) -> FxHashMap<ExprId, Vec<usize>> {
 
 fn widening(edit: &Edit<'_>, e: ExprId) -> bool {
     let bits = |e| edit.dtype(e).map(|d| d.bits);
-    edit.call_of(e, "cast").is_some_and(|c| bits(c.args[0]) < bits(e))
+    edit.call_of(e, "cast")
+        .is_some_and(|c| bits(c.args[0]) < bits(e))
 }

@@ -30,7 +30,10 @@ fn bias_as_sum(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let axis = e.attr(&f.call(e), "axis").as_int()?;
     let behind = rank - 1 - if axis < 0 { axis + rank } else { axis };
     let bias = if behind > 0 {
-        let given = [("axis", AttrValue::Int(1)), ("num_newaxis", AttrValue::Int(behind))];
+        let given = [
+            ("axis", AttrValue::Int(1)),
+            ("num_newaxis", AttrValue::Int(behind)),
+        ];
         e.call("expand_dims", &[bias], &given, span)
     } else {
         bias

@@ -92,7 +92,9 @@ fn attribute(value: &Tensor, ty: AttrTy) -> Option<AttrValue> {
     match (ty, value.shape()) {
         (AttrTy::Int | AttrTy::Any, _) if n == 1 => Some(int(0)),
         (AttrTy::Float, _) if n == 1 => Some(float(0)),
-        (AttrTy::Ints | AttrTy::Dims | AttrTy::IntOrInts, [_]) => Some(AttrValue::array((0..n).map(int))),
+        (AttrTy::Ints | AttrTy::Dims | AttrTy::IntOrInts, [_]) => {
+            Some(AttrValue::array((0..n).map(int)))
+        }
         (AttrTy::Floats, [_]) => Some(AttrValue::array((0..n).map(float))),
         (AttrTy::IntLists, [_, columns]) => {
             let columns = usize::try_from(*columns).ok()?;
@@ -105,34 +107,43 @@ fn attribute(value: &Tensor, ty: AttrTy) -> Option<AttrValue> {
 
 /// Result annotations become what the functions give now.
 fn infer_results(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let annotate = |cx: &mut PassCx<'_>, ret: &dyn Fn(&PassCx<'_>, relax_ir::FuncId) -> Option<relax_ir::TypeId>| {
-        let mut memo = relax_ir::Memo::default();
-        for (global, body) in cx.module.global_bodies() {
-            let old = cx.module.global_func(global).expect("it has a body");
-            let ret_of = |m: &PassCx<'_>, f| ret(m, f);
-            // Closures first, then the function itself.
-            let closures: Vec<ExprId> = (cx.module.post_order([body]).into_iter())
-                .filter(|&e| matches!(cx.module.exprs[e], Expr::Func(_)))
-                .collect();
-            let mut rets = rustc_hash::FxHashMap::default();
-            for e in closures {
-                if let Expr::Func(f) = cx.module.exprs[e] {
-                    rets.insert(e, ret_of(cx, f));
+    let annotate =
+        |cx: &mut PassCx<'_>,
+         ret: &dyn Fn(&PassCx<'_>, relax_ir::FuncId) -> Option<relax_ir::TypeId>| {
+            let mut memo = relax_ir::Memo::default();
+            for (global, body) in cx.module.global_bodies() {
+                let old = cx.module.global_func(global).expect("it has a body");
+                let ret_of = |m: &PassCx<'_>, f| ret(m, f);
+                // Closures first, then the function itself.
+                let closures: Vec<ExprId> = (cx.module.post_order([body]).into_iter())
+                    .filter(|&e| matches!(cx.module.exprs[e], Expr::Func(_)))
+                    .collect();
+                let mut rets = rustc_hash::FxHashMap::default();
+                for e in closures {
+                    if let Expr::Func(f) = cx.module.exprs[e] {
+                        rets.insert(e, ret_of(cx, f));
+                    }
                 }
-            }
-            let new = cx.module.rewrite(body, &mut memo, |m, node, old| {
-                let (Some(&ret), Expr::Func(f)) = (rets.get(&old), &m.exprs[node]) else {
-                    return node;
+                let new = cx.module.rewrite(body, &mut memo, |m, node, old| {
+                    let (Some(&ret), Expr::Func(f)) = (rets.get(&old), &m.exprs[node]) else {
+                        return node;
+                    };
+                    let f = m.funcs.push(Function {
+                        ret,
+                        ..m.funcs[*f].clone()
+                    });
+                    m.add(Expr::Func(f), m.span(node))
+                });
+                let ret = ret_of(cx, old);
+                let func = Function {
+                    body: new,
+                    ret,
+                    ..cx.module.funcs[old].clone()
                 };
-                let f = m.funcs.push(Function { ret, ..m.funcs[*f].clone() });
-                m.add(Expr::Func(f), m.span(node))
-            });
-            let ret = ret_of(cx, old);
-            let func = Function { body: new, ret, ..cx.module.funcs[old].clone() };
-            let func = cx.module.funcs.push(func);
-            cx.module.globals[global].kind = GlobalKind::Func(func);
-        }
-    };
+                let func = cx.module.funcs.push(func);
+                cx.module.globals[global].kind = GlobalKind::Func(func);
+            }
+        };
     annotate(cx, &|_, _| None);
     let typing = cx.typing()?;
     annotate(cx, &|cx, f| match &cx.module.types[typing.funcs[f]] {

@@ -27,8 +27,18 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         (between(op(&["nn.conv2d"], [split(), x(3)])), dilate),
         (
             between(Pat::Op {
-                ops: relax_ops::registry().find("qnn.conv2d").into_iter().collect(),
-                args: vec![split(), x(3), Pat::Any(4), Pat::Any(5), Pat::Any(6), Pat::Any(7)],
+                ops: relax_ops::registry()
+                    .find("qnn.conv2d")
+                    .into_iter()
+                    .collect(),
+                args: vec![
+                    split(),
+                    x(3),
+                    Pat::Any(4),
+                    Pat::Any(5),
+                    Pat::Any(6),
+                    Pat::Any(7),
+                ],
                 any_order: false,
             }),
             dilate,
@@ -46,7 +56,8 @@ fn dilate(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let pads = e.attr(&split, "paddings").as_int_pairs()?;
     let crops = e.attr(&join, "crops").as_int_pairs()?;
     let same = two(e.attr(&join, "block_shape"))? == blocks;
-    let plain = two(e.attr(&conv, "strides"))? == [1, 1] && two(e.attr(&conv, "dilation"))? == [1, 1];
+    let plain =
+        two(e.attr(&conv, "strides"))? == [1, 1] && two(e.attr(&conv, "dilation"))? == [1, 1];
     let channels_last = e.attr(&conv, "data_layout").as_str() == Some("NHWC");
     // What is put around the data must be what the convolution itself would put there.
     let zero = match conv.args.get(2) {

@@ -12,7 +12,7 @@ use relax_tensor::{DType, Tensor, TypeCode};
 
 use crate::edit::Edit;
 use crate::evaluate::call_value;
-use crate::pattern::{Found, Pat, Rules, Rewrite, any_order, broadcast, c, op, or, x};
+use crate::pattern::{Found, Pat, Rewrite, Rules, any_order, broadcast, c, op, or, x};
 use crate::{PassCx, PassDef};
 
 /// The pass.
@@ -47,18 +47,33 @@ fn rules() -> Vec<(Pat, Rewrite)> {
         ])
     };
     vec![
-        (op(&["zeros_like"], [x(0)]), |e, f| static_fill(e, f, "zeros")),
+        (op(&["zeros_like"], [x(0)]), |e, f| {
+            static_fill(e, f, "zeros")
+        }),
         (op(&["ones_like"], [x(0)]), |e, f| static_fill(e, f, "ones")),
         (op(&["full_like"], [x(1), x(0)]), static_full),
-        (op(&["reshape_like"], [x(0), x(1)]), |e, f| static_shape(e, f, "reshape", "newshape")),
+        (op(&["reshape_like"], [x(0), x(1)]), |e, f| {
+            static_shape(e, f, "reshape", "newshape")
+        }),
         (op(&["collapse_sum_like"], [x(0), x(1)]), static_collapse),
-        (op(&["broadcast_to_like"], [x(0), x(1)]), |e, f| static_shape(e, f, "broadcast_to", "shape")),
+        (op(&["broadcast_to_like"], [x(0), x(1)]), |e, f| {
+            static_shape(e, f, "broadcast_to", "shape")
+        }),
         (op(&["cast_like"], [x(0), x(1)]), static_cast),
         (op(&["add"], [x(0), x(0)]), doubled),
-        (op(&["divide"], [x(0), op(&["sqrt"], [x(1)])]), reciprocal_root),
-        (any_order(&["add"], [x(0), zeros()]), |e, f| neutral(e, f, 0.0)),
-        (any_order(&["multiply"], [x(0), ones()]), |e, f| neutral(e, f, 1.0)),
-        (op(&["subtract"], [x(0), zeros()]), |e, f| neutral(e, f, 0.0)),
+        (
+            op(&["divide"], [x(0), op(&["sqrt"], [x(1)])]),
+            reciprocal_root,
+        ),
+        (any_order(&["add"], [x(0), zeros()]), |e, f| {
+            neutral(e, f, 0.0)
+        }),
+        (any_order(&["multiply"], [x(0), ones()]), |e, f| {
+            neutral(e, f, 1.0)
+        }),
+        (op(&["subtract"], [x(0), zeros()]), |e, f| {
+            neutral(e, f, 0.0)
+        }),
         (op(&["divide"], [x(0), ones()]), |e, f| neutral(e, f, 1.0)),
         (op(reshapes, [op(reshapes, [x(0)])]), reshape_twice),
         (op(moves, [op(moves, [x(0)]).keep(1)]), move_twice),
@@ -66,11 +81,35 @@ fn rules() -> Vec<(Pat, Rewrite)> {
         (casts(casts(x(0)).keep(1)), cast_twice),
         (broadcast(filled(), x(0)), fill_as_scalar),
         (broadcast(x(0), filled()), fill_as_scalar),
-        (any_order(&["multiply"], [any_order(&["add"], [x(0), c(1)]), c(2)]), product_of_sum),
-        (any_order(&["multiply"], [any_order(&["multiply"], [x(0), c(1)]), c(2)]), constants_together),
-        (any_order(&["add"], [any_order(&["add"], [x(0), c(1)]), c(2)]), constants_together),
-        (op(&["argmax", "argmin", "argsort"], [op(&["qnn.dequantize"], [x(0), c(1), x(2)])]), order_of_quantised),
-        (op(&["cast"], [op(&["cast"], [op(&["clip"], [x(0)]).keep(1)]).keep(2)]), cast_of_clipped),
+        (
+            any_order(&["multiply"], [any_order(&["add"], [x(0), c(1)]), c(2)]),
+            product_of_sum,
+        ),
+        (
+            any_order(
+                &["multiply"],
+                [any_order(&["multiply"], [x(0), c(1)]), c(2)],
+            ),
+            constants_together,
+        ),
+        (
+            any_order(&["add"], [any_order(&["add"], [x(0), c(1)]), c(2)]),
+            constants_together,
+        ),
+        (
+            op(
+                &["argmax", "argmin", "argsort"],
+                [op(&["qnn.dequantize"], [x(0), c(1), x(2)])],
+            ),
+            order_of_quantised,
+        ),
+        (
+            op(
+                &["cast"],
+                [op(&["cast"], [op(&["clip"], [x(0)]).keep(1)]).keep(2)],
+            ),
+            cast_of_clipped,
+        ),
         (op(&["clip"], [op(&["cast"], [x(0)]).keep(1)]), clip_of_cast),
     ]
 }
@@ -82,14 +121,20 @@ fn static_type(e: &Edit<'_>, f: &Found) -> Option<(Vec<i64>, DType)> {
 
 fn static_fill(e: &mut Edit<'_>, f: &Found, name: &'static str) -> Option<ExprId> {
     let (shape, dtype) = static_type(e, f)?;
-    let given = [("shape", AttrValue::ints(&shape)), ("dtype", AttrValue::DType(dtype))];
+    let given = [
+        ("shape", AttrValue::ints(&shape)),
+        ("dtype", AttrValue::DType(dtype)),
+    ];
     let span = e.m.span(f.root);
     Some(e.call(name, &[], &given, span))
 }
 
 fn static_full(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (shape, dtype) = static_type(e, f)?;
-    let given = [("shape", AttrValue::ints(&shape)), ("dtype", AttrValue::DType(dtype))];
+    let given = [
+        ("shape", AttrValue::ints(&shape)),
+        ("dtype", AttrValue::DType(dtype)),
+    ];
     let span = e.m.span(f.root);
     Some(e.call("full", &[f.get(0)], &given, span))
 }
@@ -106,7 +151,10 @@ fn static_shape(e: &mut Edit<'_>, f: &Found, name: &'static str, attr: &str) -> 
 
 fn static_collapse(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (shape, _) = static_type(e, f)?;
-    let extents: Vec<i32> = shape.iter().map(|&d| i32::try_from(d).ok()).collect::<Option<_>>()?;
+    let extents: Vec<i32> = shape
+        .iter()
+        .map(|&d| i32::try_from(d).ok())
+        .collect::<Option<_>>()?;
     let span = e.m.span(f.root);
     let value = e.constant(Tensor::from_slice(&[extents.len() as i64], &extents), span);
     let given = [("shape", AttrValue::ints(&shape))];
@@ -115,7 +163,12 @@ fn static_collapse(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
 
 fn static_cast(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (dtype, span) = (e.dtype(f.root)?, e.m.span(f.root));
-    Some(e.call("cast", &[f.get(0)], &[("dtype", AttrValue::DType(dtype))], span))
+    Some(e.call(
+        "cast",
+        &[f.get(0)],
+        &[("dtype", AttrValue::DType(dtype))],
+        span,
+    ))
 }
 
 fn doubled(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
@@ -149,7 +202,12 @@ fn reshape_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
         return None;
     }
     let span = e.m.span(f.root);
-    Some(e.call("reshape", &[f.get(0)], &[("newshape", AttrValue::ints(&shape))], span))
+    Some(e.call(
+        "reshape",
+        &[f.get(0)],
+        &[("newshape", AttrValue::ints(&shape))],
+        span,
+    ))
 }
 
 /// How `transpose` or a `layout_transform` that only reorders permutes axes: the input axis of each
@@ -159,7 +217,9 @@ fn permutation(e: &Edit<'_>, call: ExprId, rank: usize) -> Option<Vec<usize>> {
     if let Some((src, dst)) = layouts(e, &call) {
         let (src, dst) = (Layout::parse(&src)?, Layout::parse(&dst)?);
         let axes = dst.axes().iter();
-        let order: Vec<usize> = axes.map(|a| src.axes().iter().position(|b| a == b)).collect::<Option<_>>()?;
+        let order: Vec<usize> = axes
+            .map(|a| src.axes().iter().position(|b| a == b))
+            .collect::<Option<_>>()?;
         return (order.len() == rank && src.axes().len() == rank).then_some(order);
     }
     match e.attr(&call, "axes") {
@@ -180,7 +240,11 @@ fn layouts(e: &Edit<'_>, call: &crate::edit::OpCall) -> Option<(String, String)>
 
 fn move_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (outer, inner, data) = (f.root, f.get(1), f.get(0));
-    let (rank_in, rank, rank_out) = (e.dims(data)?.len(), e.dims(inner)?.len(), e.dims(outer)?.len());
+    let (rank_in, rank, rank_out) = (
+        e.dims(data)?.len(),
+        e.dims(inner)?.len(),
+        e.dims(outer)?.len(),
+    );
     let span = e.m.span(outer);
     if rank_in == rank && rank == rank_out {
         let (first, second) = (permutation(e, inner, rank)?, permutation(e, outer, rank)?);
@@ -188,13 +252,20 @@ fn move_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
         if axes.iter().enumerate().all(|(i, &a)| i as i64 == a) {
             return Some(data);
         }
-        return Some(e.call("transpose", &[data], &[("axes", AttrValue::ints(&axes))], span));
+        return Some(e.call(
+            "transpose",
+            &[data],
+            &[("axes", AttrValue::ints(&axes))],
+            span,
+        ));
     }
     // One of them splits or joins axes: the other becomes part of its layout.
     let (first, second) = (e.op_call(inner)?, e.op_call(outer)?);
     let names = |text: &str| -> Option<Vec<char>> {
         // Letters without factors, so that axes are characters.
-        text.chars().all(char::is_alphabetic).then(|| text.chars().collect())
+        text.chars()
+            .all(char::is_alphabetic)
+            .then(|| text.chars().collect())
     };
     let (src, dst) = match (layouts(e, &first), layouts(e, &second)) {
         (Some((a, b)), Some((c, d))) if rank_in != rank && rank != rank_out => {
@@ -212,7 +283,10 @@ fn move_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
         (Some((a, b)), _) => {
             let order = permutation(e, outer, rank)?;
             let b = names(&b)?;
-            let dst = order.iter().map(|&i| b.get(i).copied()).collect::<Option<String>>()?;
+            let dst = order
+                .iter()
+                .map(|&i| b.get(i).copied())
+                .collect::<Option<String>>()?;
             (a, dst)
         }
         _ => return None,
@@ -251,7 +325,9 @@ fn exact(from: DType, to: DType) -> bool {
         (true, true) => mantissa(from) <= mantissa(to) && range(from) <= range(to),
         (true, false) => false,
         (false, true) => bits(from) <= mantissa(to) && (to.bits != 16 || bits(from) < 16),
-        (false, false) => bits(from) <= bits(to) && (!from.is_int() || to.is_int()) && !to.is_bool(),
+        (false, false) => {
+            bits(from) <= bits(to) && (!from.is_int() || to.is_int()) && !to.is_bool()
+        }
     }
 }
 
@@ -261,7 +337,12 @@ fn cast_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
         return None;
     }
     let span = e.m.span(f.root);
-    Some(e.call("cast", &[f.get(0)], &[("dtype", AttrValue::DType(to))], span))
+    Some(e.call(
+        "cast",
+        &[f.get(0)],
+        &[("dtype", AttrValue::DType(to))],
+        span,
+    ))
 }
 
 /// A filled tensor under a broadcasting operator, next to an operand that has the result's type
@@ -283,7 +364,11 @@ fn fill_as_scalar(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     if e.dtype(value) != e.dtype(data) {
         return None;
     }
-    let args = if e.same(call.args[1], data) { [value, data] } else { [data, value] };
+    let args = if e.same(call.args[1], data) {
+        [value, data]
+    } else {
+        [data, value]
+    };
     let attrs = e.m.attrs(call.attrs).clone();
     Some(e.recall(&call, &args, attrs, span))
 }
@@ -292,7 +377,8 @@ fn fill_as_scalar(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
 fn combined(e: &mut Edit<'_>, name: &str, a: ExprId, b: ExprId) -> Option<Tensor> {
     let (a, b) = (e.constant_value(a)?.clone(), e.constant_value(b)?.clone());
     let value = call_value(e, name, &relax_ir::Attrs::new(), &[a, b])?;
-    let finite = !value.dtype().is_float() || (0..value.len()).all(|i| value.get_f64(i).is_finite());
+    let finite =
+        !value.dtype().is_float() || (0..value.len()).all(|i| value.get_f64(i).is_finite());
     finite.then_some(value)
 }
 

@@ -37,7 +37,11 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
-    let narrow = cx.options.text("dtype").parse().expect("one of the choices");
+    let narrow = cx
+        .options
+        .text("dtype")
+        .parse()
+        .expect("one of the choices");
     let keep = cx.options.flag("keep-output-dtype");
     let casts = Converter::new(cx.module, &typing, narrow).module(keep);
     cx.count("casts inserted", casts);
@@ -103,7 +107,10 @@ impl<'a> Converter<'a> {
     }
 
     fn body(&mut self, body: ExprId, memo: &mut Memo) -> ExprId {
-        let order = self.edit.m.post_order_within([body], |id| !memo.contains_key(&id));
+        let order = self
+            .edit
+            .m
+            .post_order_within([body], |id| !memo.contains_key(&id));
         // Values come before what follows them: the new variable is ready for the body of its `let`.
         let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
         for &e in &order {
@@ -128,7 +135,10 @@ impl<'a> Converter<'a> {
     fn bind(&mut self, var: VarId, value: ExprId) {
         let ty = self.edit.ty(value);
         let recursive = matches!(self.edit.m.exprs[value], Expr::Func(_));
-        if !self.edit.typed(value) || recursive || self.edit.var_ty(var) == ty && self.edit.m.vars[var].ty.is_some() {
+        if !self.edit.typed(value)
+            || recursive
+            || self.edit.var_ty(var) == ty && self.edit.m.vars[var].ty.is_some()
+        {
             return;
         }
         let (name, style) = (self.edit.m.vars[var].name, self.edit.m.vars[var].style);
@@ -163,7 +173,12 @@ impl<'a> Converter<'a> {
                 e
             }
             Expr::Tuple(_) | Expr::Proj { .. } => self.same(old, memo),
-            Expr::Call { callee, args, attrs, .. } => match self.edit.op_call(old) {
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                ..
+            } => match self.edit.op_call(old) {
                 Some(call) => {
                     let args: Vec<ExprId> = call.args.iter().map(|a| memo[a]).collect();
                     self.call(old, &call, &args)
@@ -188,9 +203,9 @@ impl<'a> Converter<'a> {
                     e
                 }
             },
-            Expr::If { then, otherwise, .. }
-                if self.edit.ty(memo[&then]) == self.edit.ty(memo[&otherwise]) =>
-            {
+            Expr::If {
+                then, otherwise, ..
+            } if self.edit.ty(memo[&then]) == self.edit.ty(memo[&otherwise]) => {
                 self.same(old, memo)
             }
             // Elsewhere values keep their types: branches must agree, cells and constructors have
@@ -265,7 +280,10 @@ impl<'a> Converter<'a> {
         while let Some(ty) = parts.pop() {
             match &self.edit.m.types[ty] {
                 Type::Tensor(t) => {
-                    if t.dtype.known().is_some_and(|d| d.is_float() && d != self.narrow) {
+                    if t.dtype
+                        .known()
+                        .is_some_and(|d| d.is_float() && d != self.narrow)
+                    {
                         return false;
                     }
                 }
@@ -317,7 +335,10 @@ impl<'a> Converter<'a> {
         let (mut tasks, mut values) = (vec![Task::Visit(e, want)], Vec::new());
         while let Some(task) = tasks.pop() {
             match task {
-                Task::Visit(e, want) => match (&self.edit.m.types[self.edit.ty(e)], &self.edit.m.types[want]) {
+                Task::Visit(e, want) => match (
+                    &self.edit.m.types[self.edit.ty(e)],
+                    &self.edit.m.types[want],
+                ) {
                     (Type::Tensor(a), Type::Tensor(b)) => {
                         let floats = (a.dtype.known().filter(|d| d.is_float()))
                             .and_then(|a| Some((a, b.dtype.known().filter(|d| d.is_float())?)));
@@ -332,7 +353,13 @@ impl<'a> Converter<'a> {
                         tasks.push(Task::Build(e, fields.len()));
                         for (i, ty) in fields.into_iter().enumerate().rev() {
                             // Of a tuple too: its other users keep it anyhow.
-                            let field = self.edit.m.add(Expr::Proj { tuple: e, index: i as u32 }, span);
+                            let field = self.edit.m.add(
+                                Expr::Proj {
+                                    tuple: e,
+                                    index: i as u32,
+                                },
+                                span,
+                            );
                             self.edit.retype(field);
                             tasks.push(Task::Visit(field, ty));
                         }

@@ -31,7 +31,12 @@ impl Kind for BatchMatmul {
     }
     fn product(&self, e: &mut Edit<'_>, products: &[OpCall], span: Span) -> Option<ExprId> {
         let weights = operands(e, products, 1, span);
-        let weight = e.call("concatenate", &[weights], &[("axis", AttrValue::Int(1))], span);
+        let weight = e.call(
+            "concatenate",
+            &[weights],
+            &[("axis", AttrValue::Int(1))],
+            span,
+        );
         let attrs = e.m.attrs(products[0].attrs).clone();
         Some(e.recall(&products[0], &[products[0].args[0], weight], attrs, span))
     }

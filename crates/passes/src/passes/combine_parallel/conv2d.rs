@@ -19,7 +19,14 @@ impl Kind for Conv2d {
     }
     fn compatible(&self, e: &Edit<'_>, a: &OpCall, b: &OpCall) -> bool {
         const SAME: &[&str] = &[
-            "strides", "padding", "dilation", "groups", "data_layout", "kernel_layout", "out_layout", "out_dtype",
+            "strides",
+            "padding",
+            "dilation",
+            "groups",
+            "data_layout",
+            "kernel_layout",
+            "out_layout",
+            "out_dtype",
         ];
         let alike = SAME.iter().all(|n| e.attr(a, n) == e.attr(b, n));
         let Some(kernel) = layout(e, a, "kernel_layout") else {
@@ -32,7 +39,11 @@ impl Kind for Conv2d {
         let Some(filters) = kernel.position('O') else {
             return false;
         };
-        let shapes = x.len() == y.len() && x.iter().zip(&y).enumerate().all(|(i, (p, q))| i == filters || p == q);
+        let shapes = x.len() == y.len()
+            && x.iter()
+                .zip(&y)
+                .enumerate()
+                .all(|(i, (p, q))| i == filters || p == q);
         alike
             && shapes
             && e.dtype(a.args[1]) == e.dtype(b.args[1])
@@ -46,8 +57,16 @@ impl Kind for Conv2d {
             channels += e.dims(p.args[1])?.get(axis)?.as_const()? * kernel.factor('O');
         }
         let weights = operands(e, products, 1, span);
-        let weight = e.call("concatenate", &[weights], &[("axis", AttrValue::Int(axis as i64))], span);
-        let attrs = e.m.attrs(products[0].attrs).clone().with("channels", AttrValue::Int(channels));
+        let weight = e.call(
+            "concatenate",
+            &[weights],
+            &[("axis", AttrValue::Int(axis as i64))],
+            span,
+        );
+        let attrs =
+            e.m.attrs(products[0].attrs)
+                .clone()
+                .with("channels", AttrValue::Int(channels));
         Some(e.recall(&products[0], &[products[0].args[0], weight], attrs, span))
     }
     fn axis(&self, e: &Edit<'_>, product: &OpCall, _: usize) -> Option<Option<usize>> {

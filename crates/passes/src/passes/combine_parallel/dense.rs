@@ -55,8 +55,16 @@ impl Kind for ToDense {
             units += e.dims(p.args[1])?.first()?.as_const()?;
         }
         let weights = operands(e, products, 1, span);
-        let weight = e.call("concatenate", &[weights], &[("axis", AttrValue::Int(0))], span);
-        let attrs = e.m.attrs(products[0].attrs).clone().with("units", AttrValue::Int(units));
+        let weight = e.call(
+            "concatenate",
+            &[weights],
+            &[("axis", AttrValue::Int(0))],
+            span,
+        );
+        let attrs =
+            e.m.attrs(products[0].attrs)
+                .clone()
+                .with("units", AttrValue::Int(units));
         Some(e.recall(&products[0], &[products[0].args[0], weight], attrs, span))
     }
     fn axis(&self, _: &Edit<'_>, _: &OpCall, rank: usize) -> Option<Option<usize>> {

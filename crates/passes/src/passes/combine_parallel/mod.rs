@@ -83,7 +83,9 @@ type Branch = Vec<ExprId>;
 
 fn run(cx: &mut PassCx<'_>, kind: &dyn Kind) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
-    let least = usize::try_from(cx.options.int("min-branches")).unwrap_or(usize::MAX).max(2);
+    let least = usize::try_from(cx.options.int("min-branches"))
+        .unwrap_or(usize::MAX)
+        .max(2);
     let mut edit = Edit::new(cx.module, &typing);
     let mut count = 0;
     for (global, body) in edit.m.global_bodies() {
@@ -151,8 +153,10 @@ fn groups(e: &Edit<'_>, order: &[ExprId], kind: &dyn Kind) -> Vec<Vec<Branch>> {
         for &product in products {
             let call = e.op_call(product).expect("collected as such");
             let branch = branch(e, product, &users);
-            let group = (all[first..].iter_mut())
-                .find(|g| e.op_call(g[0][0]).is_some_and(|a| kind.compatible(e, &call, &a)));
+            let group = (all[first..].iter_mut()).find(|g| {
+                e.op_call(g[0][0])
+                    .is_some_and(|a| kind.compatible(e, &call, &a))
+            });
             match group {
                 Some(group) => group.push(branch),
                 None => all.push(vec![branch]),
@@ -164,7 +168,11 @@ fn groups(e: &Edit<'_>, order: &[ExprId], kind: &dyn Kind) -> Vec<Vec<Branch>> {
 
 fn branch(e: &Edit<'_>, product: ExprId, users: &FxHashMap<ExprId, Vec<ExprId>>) -> Branch {
     let mut branch = vec![product];
-    while let Some(&[user]) = branch.last().and_then(|last| users.get(last)).map(Vec::as_slice) {
+    while let Some(&[user]) = branch
+        .last()
+        .and_then(|last| users.get(last))
+        .map(Vec::as_slice)
+    {
         match e.op_call(user) {
             Some(call) if call.def.fusion <= Fusion::Broadcast => branch.push(user),
             _ => break,
@@ -195,7 +203,10 @@ fn in_one_scope(e: &Edit<'_>, scopes: &Scopes, group: &[Branch]) -> bool {
 
 /// What takes the place of the last combined call of each branch.
 fn combine(e: &mut Edit<'_>, kind: &dyn Kind, group: &[Branch]) -> Option<Vec<(ExprId, ExprId)>> {
-    let products: Vec<OpCall> = group.iter().map(|b| e.op_call(b[0])).collect::<Option<_>>()?;
+    let products: Vec<OpCall> = group
+        .iter()
+        .map(|b| e.op_call(b[0]))
+        .collect::<Option<_>>()?;
     let span = e.m.span(group[0][0]);
     let rank = e.dims(group[0][0])?.len();
     let axis = kind.axis(e, &products[0], rank)?;
@@ -242,7 +253,10 @@ fn combine(e: &mut Edit<'_>, kind: &dyn Kind, group: &[Branch]) -> Option<Vec<(E
                     ("strides", AttrValue::ints(&vec![1; axis + 1])),
                     ("slice_mode", AttrValue::Str("size".into())),
                 ];
-                results.push((branch[done], e.call("strided_slice", &[whole], &given, span)));
+                results.push((
+                    branch[done],
+                    e.call("strided_slice", &[whole], &given, span),
+                ));
             }
         }
     }
@@ -259,7 +273,10 @@ fn follow(
     axis: Option<usize>,
 ) -> Option<ExprId> {
     let rank = e.dims(group[0][0])?.len();
-    let calls: Vec<OpCall> = group.iter().map(|b| e.op_call(b[level])).collect::<Option<_>>()?;
+    let calls: Vec<OpCall> = group
+        .iter()
+        .map(|b| e.op_call(b[level]))
+        .collect::<Option<_>>()?;
     let first = &calls[0];
     let at = first.args.iter().position(|&a| a == group[0][level - 1])?;
     let attrs = e.m.attrs(first.attrs).clone();
@@ -277,11 +294,17 @@ fn follow(
     // mean the same on the whole.
     if first.args.len() > 1 && !attrs.is_empty() {
         let named = attrs.get("axis").and_then(AttrValue::as_int)?;
-        let named = if named < 0 { named + rank as i64 } else { named };
+        let named = if named < 0 {
+            named + rank as i64
+        } else {
+            named
+        };
         if attrs.len() > 1 || axis.is_none_or(|a| a as i64 != named) || first.args.len() != 2 {
             return None;
         }
-        let vectors = calls.iter().all(|c| e.dims(c.args[1 - at]).is_some_and(|d| d.len() == 1));
+        let vectors = calls
+            .iter()
+            .all(|c| e.dims(c.args[1 - at]).is_some_and(|d| d.len() == 1));
         if !vectors || at != 0 {
             return None;
         }
@@ -315,8 +338,14 @@ fn stacked(e: &mut Edit<'_>, parts: &[ExprId], rank: usize, span: Span) -> Optio
     }
     let fields: Vec<ExprId> = match dims.len() {
         1 if rank == 2 => {
-            let given = [("axis", AttrValue::Int(0)), ("num_newaxis", AttrValue::Int(1))];
-            parts.iter().map(|&p| e.call("expand_dims", &[p], &given, span)).collect()
+            let given = [
+                ("axis", AttrValue::Int(0)),
+                ("num_newaxis", AttrValue::Int(1)),
+            ];
+            parts
+                .iter()
+                .map(|&p| e.call("expand_dims", &[p], &given, span))
+                .collect()
         }
         n if n == rank => parts.to_vec(),
         _ => return None,
@@ -338,13 +367,21 @@ fn joined(
     let rank = e.dims(group[0][0])?.len();
     let dims = e.dims(parts[0])?;
     // The axis counted in the operand: from the right, or the only one.
-    let own = if vector { 0 } else { (axis + dims.len()).checked_sub(rank)? };
+    let own = if vector {
+        0
+    } else {
+        (axis + dims.len()).checked_sub(rank)?
+    };
     for (&p, branch) in parts.iter().zip(group) {
         let these = e.dims(p)?;
         let whole = e.dims(branch[0])?;
         let alike = these.len() == dims.len()
             && e.dtype(p) == e.dtype(parts[0])
-            && these.iter().zip(&dims).enumerate().all(|(i, (a, b))| i == own || a == b && !a.is_any());
+            && these
+                .iter()
+                .zip(&dims)
+                .enumerate()
+                .all(|(i, (a, b))| i == own || a == b && !a.is_any());
         if !alike || these.get(own)? != whole.get(axis)? {
             return None;
         }
@@ -392,8 +429,15 @@ fn substitute(
         }
         if !open.insert(node) {
             // The way back to this node leads through a replacement.
-            let group = stack.iter().rev().filter(|s| s.1).find_map(|s| replaced.get(&s.0));
-            return Err(group.or(replacement).expect("the program itself has no cycle").1);
+            let group = stack
+                .iter()
+                .rev()
+                .filter(|s| s.1)
+                .find_map(|s| replaced.get(&s.0));
+            return Err(group
+                .or(replacement)
+                .expect("the program itself has no cycle")
+                .1);
         }
         stack.push((node, true));
         match replacement {

@@ -52,16 +52,21 @@ fn takes(e: &Edit<'_>, node: ExprId, all: &Messages) -> Option<Message> {
     let (call, role) = role(e, node)?;
     let of = |i: usize| all.get(&call.args[i]);
     match role {
-        ScaleRole::Positive => of(0).map(|m| Message { positive: true, ..m.clone() }),
+        ScaleRole::Positive => of(0).map(|m| Message {
+            positive: true,
+            ..m.clone()
+        }),
         ScaleRole::Sum => {
             let (a, b) = (call.args[0], call.args[1]);
             match (of(0), of(1)) {
                 (Some(m), None) if along(e, a, b, &m.axes) => Some(m.clone()),
                 (None, Some(m)) if along(e, b, a, &m.axes) => Some(m.clone()),
-                (Some(m), Some(n)) if m.axes == n.axes && e.dims(a)? == e.dims(b)? => Some(Message {
-                    axes: m.axes.clone(),
-                    positive: m.positive || n.positive,
-                }),
+                (Some(m), Some(n)) if m.axes == n.axes && e.dims(a)? == e.dims(b)? => {
+                    Some(Message {
+                        axes: m.axes.clone(),
+                        positive: m.positive || n.positive,
+                    })
+                }
                 _ => None,
             }
         }
@@ -148,7 +153,10 @@ fn scaled(
                 args[1] = Conv::new(e, &call)?.scaled_weight(e, args[1], scale, true, span)?;
             }
             ScaleRole::Dense => {
-                let given = [("axis", AttrValue::Int(1)), ("num_newaxis", AttrValue::Int(1))];
+                let given = [
+                    ("axis", AttrValue::Int(1)),
+                    ("num_newaxis", AttrValue::Int(1)),
+                ];
                 let column = e.call("expand_dims", &[scale], &given, span);
                 args[1] = e.call("multiply", &[args[1], column], &[], span);
             }

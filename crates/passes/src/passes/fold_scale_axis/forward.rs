@@ -1,6 +1,6 @@
 //! Scales that move to the product behind them.
 
-use relax_ir::{ExprId, Memo};
+use relax_ir::{Expr, ExprId, Memo};
 use relax_ops::ScaleRole;
 use rustc_hash::FxHashMap;
 
@@ -18,6 +18,9 @@ struct Scaled {
 pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     let order = e.m.post_order([body]);
     let messages = messages(e, &order, body);
+    if messages.values().all(Option::is_none) {
+        return (body, 0);
+    }
     let (mut plain, mut scaled) = (Memo::default(), FxHashMap::<ExprId, Scaled>::default());
     let mut count = 0;
     for &old in &order {
@@ -26,9 +29,15 @@ pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
             count += 1;
             continue;
         }
-        let node = e.m.map_children(old, |c| plain[&c]);
+        let mut node = e.m.map_children(old, |c| plain[&c]);
         if node != old {
             e.set_ty(node, e.ty(old));
+        }
+        // A field of a tuple that is there is the field.
+        if let Expr::Proj { tuple, index } = e.m.exprs[node]
+            && let Expr::Tuple(fields) = e.m.exprs[tuple]
+        {
+            node = e.m.list(fields)[index as usize];
         }
         plain.insert(old, node);
         if let Some(Some(message)) = messages.get(&old)
@@ -50,7 +59,10 @@ fn messages(e: &Edit<'_>, order: &[ExprId], body: ExprId) -> FxHashMap<ExprId, O
         if let Some((call, role)) = role(e, node) {
             let out = all.get(&node).cloned().flatten();
             // The callee is part 0.
-            for (i, message) in asked(e, &call.args, role, &call, out).into_iter().enumerate() {
+            for (i, message) in asked(e, &call.args, role, &call, out)
+                .into_iter()
+                .enumerate()
+            {
                 parts[i + 1].1 = message;
             }
         }
@@ -84,7 +96,10 @@ fn asked(
     let mut all = vec![None; args.len()];
     match role {
         ScaleRole::Positive => {
-            all[0] = out.map(|m| Message { positive: true, ..m });
+            all[0] = out.map(|m| Message {
+                positive: true,
+                ..m
+            });
         }
         ScaleRole::Sum => {
             if let Some(m) = out {
@@ -128,10 +143,13 @@ fn carry(
         ScaleRole::Product => {
             for (data, factor) in [(0, 1), (1, 0)] {
                 let (data, factor) = (call.args[data], call.args[factor]);
-                if message.axes.is_empty() || message.positive && !elements(e, factor, |x| x > 0.0) {
+                if message.axes.is_empty() || message.positive && !elements(e, factor, |x| x > 0.0)
+                {
                     continue;
                 }
-                if let Some(scale) = scale_along(e, data, factor, plain[&factor], &message.axes, span) {
+                if let Some(scale) =
+                    scale_along(e, data, factor, plain[&factor], &message.axes, span)
+                {
                     return Some(Scaled {
                         value: plain[&data],
                         scale,
@@ -164,7 +182,11 @@ fn carry(
             }
             let scale = spread(e, s.scale, &dims, &s.axes, span)?;
             let other = e.call("divide", &[plain[&call.args[1 - at]], scale], &[], span);
-            let args = if at == 0 { [s.value, other] } else { [other, s.value] };
+            let args = if at == 0 {
+                [s.value, other]
+            } else {
+                [other, s.value]
+            };
             Some(Scaled {
                 value: e.recall(&call, &args, attrs, span),
                 scale: s.scale,
@@ -176,14 +198,20 @@ fn carry(
 }
 
 /// A product of scaled data, the scale folded into its weight.
-fn absorb(e: &mut Edit<'_>, old: ExprId, plain: &Memo, scaled: &FxHashMap<ExprId, Scaled>) -> Option<ExprId> {
+fn absorb(
+    e: &mut Edit<'_>,
+    old: ExprId,
+    plain: &Memo,
+    scaled: &FxHashMap<ExprId, Scaled>,
+) -> Option<ExprId> {
     let (call, role) = role(e, old)?;
     let s = scaled.get(call.args.first()?)?;
     let span = e.m.span(old);
-    let weight = plain[&call.args[1]];
-    let weight = match role {
-        ScaleRole::Convolution => Conv::new(e, &call)?.scaled_weight(e, weight, s.scale, false, span)?,
-        ScaleRole::Dense => e.call("multiply", &[weight, s.scale], &[], span),
+    let weight = match (role, call.args.get(1)) {
+        (ScaleRole::Convolution, Some(w)) => {
+            Conv::new(e, &call)?.scaled_weight(e, plain[w], s.scale, false, span)?
+        }
+        (ScaleRole::Dense, Some(w)) => e.call("multiply", &[plain[w], s.scale], &[], span),
         _ => return None,
     };
     let attrs = e.m.attrs(call.attrs).clone();

@@ -71,7 +71,9 @@ fn constant_behind(e: &Edit<'_>, mut node: ExprId) -> Option<ExprId> {
         if e.constant_value(node).is_some() {
             return Some(node);
         }
-        let call = e.op_call(node).filter(|c| SAME_ELEMENTS.contains(&c.def.name))?;
+        let call = e
+            .op_call(node)
+            .filter(|c| SAME_ELEMENTS.contains(&c.def.name))?;
         node = call.args[0];
     }
 }
@@ -112,11 +114,22 @@ fn scale_along(
     let rank = e.dims(small)?.len();
     let dims = e.dims(large)?;
     if rank == 0 {
-        let extents: Vec<i64> = axes.iter().map(|&a| dims.get(a)?.as_const()).collect::<Option<_>>()?;
+        let extents: Vec<i64> = axes
+            .iter()
+            .map(|&a| dims.get(a)?.as_const())
+            .collect::<Option<_>>()?;
         let n = AttrValue::Int(axes.len() as i64);
-        let mut value = e.call("expand_dims", &[value], &[("axis", AttrValue::Int(0)), ("num_newaxis", n)], span);
+        let mut value = e.call(
+            "expand_dims",
+            &[value],
+            &[("axis", AttrValue::Int(0)), ("num_newaxis", n)],
+            span,
+        );
         for (i, extent) in extents.into_iter().enumerate() {
-            let given = [("repeats", AttrValue::Int(extent)), ("axis", AttrValue::Int(i as i64))];
+            let given = [
+                ("repeats", AttrValue::Int(extent)),
+                ("axis", AttrValue::Int(i as i64)),
+            ];
             value = e.call("repeat", &[value], &given, span);
         }
         return Some(value);
@@ -125,26 +138,56 @@ fn scale_along(
         return None;
     }
     let base = dims.len() - rank;
-    let ones: Vec<i64> = (base..dims.len()).filter(|i| !axes.contains(i)).map(|i| (i - base) as i64).collect();
+    let ones: Vec<i64> = (base..dims.len())
+        .filter(|i| !axes.contains(i))
+        .map(|i| (i - base) as i64)
+        .collect();
     if ones.is_empty() {
         return Some(value);
     }
-    Some(e.call("squeeze", &[value], &[("axis", AttrValue::ints(&ones))], span))
+    Some(e.call(
+        "squeeze",
+        &[value],
+        &[("axis", AttrValue::ints(&ones))],
+        span,
+    ))
 }
 
 /// A scale over `axes` brought to where it broadcasts against a tensor of these dimensions.
-fn spread(e: &mut Edit<'_>, scale: ExprId, dims: &[Dim], axes: &[usize], span: Span) -> Option<ExprId> {
+fn spread(
+    e: &mut Edit<'_>,
+    scale: ExprId,
+    dims: &[Dim],
+    axes: &[usize],
+    span: Span,
+) -> Option<ExprId> {
     if let [axis] = axes {
         let behind = dims.len() - 1 - axis;
         if behind == 0 {
             return Some(scale);
         }
         let n = AttrValue::Int(behind as i64);
-        return Some(e.call("expand_dims", &[scale], &[("axis", AttrValue::Int(1)), ("num_newaxis", n)], span));
+        return Some(e.call(
+            "expand_dims",
+            &[scale],
+            &[("axis", AttrValue::Int(1)), ("num_newaxis", n)],
+            span,
+        ));
     }
-    let extent = |(i, d): (usize, &Dim)| if axes.contains(&i) { d.as_const() } else { Some(1) };
+    let extent = |(i, d): (usize, &Dim)| {
+        if axes.contains(&i) {
+            d.as_const()
+        } else {
+            Some(1)
+        }
+    };
     let shape: Vec<i64> = dims.iter().enumerate().map(extent).collect::<Option<_>>()?;
-    Some(e.call("reshape", &[scale], &[("newshape", AttrValue::ints(&shape))], span))
+    Some(e.call(
+        "reshape",
+        &[scale],
+        &[("newshape", AttrValue::ints(&shape))],
+        span,
+    ))
 }
 
 /// The layouts of a convolution that a scale can be folded into.
@@ -168,7 +211,9 @@ impl Conv {
         let kernel = Layout::parse(&text("kernel_layout")?)?;
         let groups = e.attr(call, "groups").as_int()?;
         let weight = e.dims(call.args[1])?;
-        let total = |letter| Some(weight.get(kernel.position(letter)?)?.as_const()? * kernel.factor(letter));
+        let total = |letter| {
+            Some(weight.get(kernel.position(letter)?)?.as_const()? * kernel.factor(letter))
+        };
         let depthwise = total('O') == Some(groups) && total('I') == Some(1);
         if groups != 1 && !depthwise {
             return None;
@@ -177,7 +222,12 @@ impl Conv {
         let whole = blocks.iter().all(Option::is_none);
         let split = blocks.iter().all(Option::is_some);
         let fits = |l: &Layout| {
-            l.position('C').is_some() && if whole { l.position('c').is_none() } else { l.position('c').is_some() }
+            l.position('C').is_some()
+                && if whole {
+                    l.position('c').is_none()
+                } else {
+                    l.position('c').is_some()
+                }
         };
         ((whole || split) && fits(&data) && fits(&out)).then_some(Conv {
             data,
@@ -188,13 +238,30 @@ impl Conv {
     }
 
     fn channels(layout: &Layout) -> Vec<usize> {
-        ['C', 'c'].into_iter().filter_map(|c| layout.position(c)).collect()
+        ['C', 'c']
+            .into_iter()
+            .filter_map(|c| layout.position(c))
+            .collect()
     }
 
     /// The weight scaled along its axes for outputs, or for inputs.
-    fn scaled_weight(&self, e: &mut Edit<'_>, weight: ExprId, scale: ExprId, outputs: bool, span: Span) -> Option<ExprId> {
-        let letters = if outputs || self.depthwise { ['O', 'o'] } else { ['I', 'i'] };
-        let mut axes: Vec<usize> = letters.into_iter().filter_map(|c| self.kernel.position(c)).collect();
+    fn scaled_weight(
+        &self,
+        e: &mut Edit<'_>,
+        weight: ExprId,
+        scale: ExprId,
+        outputs: bool,
+        span: Span,
+    ) -> Option<ExprId> {
+        let letters = if outputs || self.depthwise {
+            ['O', 'o']
+        } else {
+            ['I', 'i']
+        };
+        let mut axes: Vec<usize> = letters
+            .into_iter()
+            .filter_map(|c| self.kernel.position(c))
+            .collect();
         axes.sort_unstable();
         let dims = e.dims(weight)?;
         let scale = spread(e, scale, &dims, &axes, span)?;
