@@ -45,11 +45,14 @@ fn header(kind: u8, tag: u32, count: u32) -> Vec<u8> {
 /// Bytes of code and data by name, for size reports.
 pub type Sizes = Vec<(String, usize)>;
 
-/// Compiles `lowered` into `module`. Returns the entries' functions and the sizes of what was made.
+/// The entries' functions, and the sizes of all that was made.
+type Compiled = (Vec<(Symbol, FuncId)>, Sizes);
+
+/// Compiles `lowered` into `module`.
 pub(crate) fn compile(
     lowered: &Lowered,
     module: &mut dyn Module,
-) -> Result<(Vec<(Symbol, FuncId)>, Sizes), Box<Diagnostic>> {
+) -> Result<Compiled, Box<Diagnostic>> {
     let mut env = Env::new(module);
     let mut program = Program {
         lowered,

@@ -158,10 +158,8 @@ fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<Te
         }
     }
     for (v, info) in part.vars.iter() {
-        if !vars.contains_key(&v) {
-            let (_, ex) = program.fresh(info.name.as_str(), info.dtype);
-            vars.insert(v, ex);
-        }
+        vars.entry(v)
+            .or_insert_with(|| program.fresh(info.name.as_str(), info.dtype).1);
     }
     let mut bufs: FxHashMap<Buf, Buf> = part
         .inputs
@@ -171,13 +169,13 @@ fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<Te
         .collect();
     // Extents may read buffers: ids first, extents afterwards.
     for (b, buffer) in part.bufs.iter() {
-        if !bufs.contains_key(&b) {
+        bufs.entry(b).or_insert_with(|| {
             let mut buffer = buffer.clone();
             if buffer.role == Role::Output {
                 buffer.role = Role::Temp;
             }
-            bufs.insert(b, program.bufs.push(buffer));
-        }
+            program.bufs.push(buffer)
+        });
     }
     let map = |e: &Ex| -> Ex {
         map_expr(e, |x| match x.kind() {

@@ -1,7 +1,7 @@
 //! Operator calls as tensor programs.
 
 use relax_base::{Diagnostic, Span};
-use relax_ir::{Attrs, DTy, Module, Shape, Type, TypeId};
+use relax_ir::{Attrs, DTy, Module, Shape, Type, TypeId, UserOp};
 use relax_loops::Program;
 use relax_ops::{OpDef, Te, TensorInfo};
 use relax_tensor::Tensor;
@@ -54,21 +54,10 @@ pub fn op_program_noting(
     consts: Vec<Option<Tensor>>,
     span: Span,
 ) -> Result<(Program, bool), Diagnostic> {
-    let unknown = |what: &str, ty: TypeId| {
-        let text = m.show_type(ty);
-        Diagnostic::error(
-            codes::UNKNOWN_RANK,
-            span,
-            format!(
-                "`{}` cannot be compiled here: {what} has type {text}",
-                op.name
-            ),
-        )
-        .note("native code needs the rank and element type of every tensor; annotate it")
-    };
+    let unknown = |what: &str, ty: TypeId| unknown(m, op.name, what, ty, span);
     let mut infos = Vec::with_capacity(args.len());
     for (i, &ty) in args.iter().enumerate() {
-        infos.push(flatten(m, ty).ok_or_else(|| unknown(&format!("argument {}", i + 1), ty))?);
+        infos.push(flatten(m, ty).ok_or_else(|| unknown(&argument(i), ty))?);
     }
     let outs = flatten(m, out).ok_or_else(|| unknown("the result", out))?;
     let Some(compute) = op.compute else {
@@ -86,4 +75,36 @@ pub fn op_program_noting(
     })?;
     let by_value = te.asked_for_consts();
     Ok((te.finish(), by_value))
+}
+
+/// The tensor program of one call of an operator that the text defines.
+pub fn user_op_program(
+    m: &Module,
+    op: &UserOp,
+    args: &[TypeId],
+    attrs: &Attrs,
+    span: Span,
+) -> Result<Program, Diagnostic> {
+    let mut extents = Vec::with_capacity(args.len());
+    for (i, &ty) in args.iter().enumerate() {
+        let tensor = flatten(m, ty).and_then(|all| all.into_iter().next());
+        extents.push(match tensor {
+            Some(t) => t.shape.to_vec(),
+            None => return Err(unknown(m, op.name.as_str(), &argument(i), ty, span)),
+        });
+    }
+    op.program_for(&m.types, attrs, &extents)
+        .map_err(|text| Diagnostic::error(codes::NO_COMPUTATION, span, text))
+}
+
+/// How messages name an argument.
+fn argument(i: usize) -> String {
+    format!("argument {}", i + 1)
+}
+
+fn unknown(m: &Module, op: &str, what: &str, ty: TypeId, span: Span) -> Diagnostic {
+    let text = m.show_type(ty);
+    let message = format!("`{op}` cannot be compiled here: {what} has type {text}");
+    Diagnostic::error(codes::UNKNOWN_RANK, span, message)
+        .note("native code needs the rank and element type of every tensor; annotate it")
 }

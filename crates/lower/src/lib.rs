@@ -307,14 +307,6 @@ impl Lowering<'_> {
         let Expr::Call { args, attrs, .. } = &m.exprs[e] else {
             unreachable!("a call")
         };
-        let Some(def) = registry().get(op) else {
-            let text = "native code does not support operators defined in the text yet";
-            return Err(Box::new(Diagnostic::error(
-                codes::UNSUPPORTED,
-                m.span(e),
-                text,
-            )));
-        };
         let args = m.list(*args);
         let type_of = |a: &ExprId| match m.exprs[*a] {
             Expr::Var(v) => self.typing.vars[v],
@@ -331,7 +323,12 @@ impl Lowering<'_> {
             .collect();
         let attrs = m.attrs(*attrs);
         let shown: Vec<String> = types.iter().map(|&t| m.show_type(t)).collect();
-        let key = format!("{} {shown:?} {} {attrs:?}", def.name, m.show_type(out));
+        let name = match (registry().get(op), m.user_op(op)) {
+            (Some(def), _) => def.name,
+            (None, Some(user)) => user.name.as_str(),
+            (None, None) => unreachable!("the verifier has seen every operator"),
+        };
+        let key = format!("{name} {shown:?} {} {attrs:?}", m.show_type(out));
         match self.op_kernels.get(&key) {
             Some(Cached::Kernel(k)) => return Ok(*k),
             Some(Cached::ByValue(known)) => {
@@ -341,10 +338,17 @@ impl Lowering<'_> {
             }
             None => {}
         }
-        let (program, by_value) =
-            kernels::op_program_noting(m, def, &types, out, attrs, consts.clone(), m.span(e))
-                .map_err(Box::new)?;
-        let kernel = self.add_kernel(program, def.name);
+        let span = m.span(e);
+        let (program, by_value) = match (registry().get(op), m.user_op(op)) {
+            (None, Some(user)) => kernels::user_op_program(m, user, &types, attrs, span)
+                .map(|program| (program, false)),
+            (def, _) => {
+                let def = def.expect("the name came from it");
+                kernels::op_program_noting(m, def, &types, out, attrs, consts.clone(), span)
+            }
+        }
+        .map_err(Box::new)?;
+        let kernel = self.add_kernel(program, name);
         if by_value {
             let cached = self
                 .op_kernels

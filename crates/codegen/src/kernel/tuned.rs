@@ -29,7 +29,7 @@ pub(super) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
 /// (padded data, row maxima) need not be computed.
 pub(super) fn needed(program: &Program) -> Vec<bool> {
     let mut wanted: FxHashSet<Buf> = program.outputs.iter().copied().collect();
-    let mut see = |e: &Ex, wanted: &mut FxHashSet<Buf>| {
+    let see = |e: &Ex, wanted: &mut FxHashSet<Buf>| {
         visit_expr(e, |x| {
             if let ExKind::Load(b, _) = x.kind() {
                 wanted.insert(*b);
