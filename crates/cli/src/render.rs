@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::{IsTerminal, Write};
 
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
-use relax_base::{Diagnostic, Diagnostics, Severity, SourceMap, Span};
+use relax_base::{Diagnostic, Diagnostics, Edit, Fix, Severity, SourceMap, Span, explain};
 
 /// More diagnostics than this are counted, not shown.
 const MOST: usize = 100;
@@ -54,7 +54,7 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     };
     let Some(file) = sources.file(d.span()).filter(|_| !d.span().is_none()) else {
         let _ = writeln!(out, "{word}[{}]: {}", d.code, d.message);
-        for note in notes(d, sources) {
+        for note in d.notes.iter().cloned().chain(d.fixes.iter().map(|f| advice(f, sources))) {
             let _ = writeln!(out, "  {note}");
         }
         return;
@@ -76,23 +76,30 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
         .with_config(config)
         .with_code(d.code)
         .with_message(&d.message);
+    let (primary, fixes) = primary(d);
+    let mut labels: Vec<(bool, Span, &str)> = Vec::new();
     for (i, label) in d.labels.iter().enumerate() {
-        if !sources
-            .file(label.span)
-            .is_some_and(|f| f.start == file.start)
-        {
-            continue;
+        if sources.file(label.span).is_some_and(|f| f.start == file.start) {
+            let text = if i == 0 { primary } else { &label.text };
+            labels.push((i == 0, label.span, text));
         }
-        let color = if i == 0 { color } else { Color::Cyan };
-        let mut shown = Label::new(range(label.span)).with_color(color);
-        // A label that has nothing to add to the message only underlines.
-        if !label.text.is_empty() {
-            shown = shown.with_message(&label.text);
-        }
-        report = report.with_label(shown.with_order(i as i32));
     }
-    for note in notes(d, sources) {
+    // From the first line down, and within a line from right to left, so that no line to a label
+    // crosses another label.
+    labels.sort_by_key(|l| {
+        let at = file.line_col(l.1.start);
+        (at.line, std::cmp::Reverse(at.col))
+    });
+    for (order, (is_primary, span, text)) in labels.into_iter().enumerate() {
+        let color = if is_primary { color } else { Color::Cyan };
+        let label = Label::new(range(span)).with_color(color).with_message(text);
+        report = report.with_label(label.with_order(order as i32));
+    }
+    for note in &d.notes {
         report = report.with_note(note);
+    }
+    for fix in fixes {
+        report = report.with_help(advice(fix, sources));
     }
     let mut bytes = Vec::new();
     let source = (file.name.as_str(), Source::from(&*file.text));
@@ -101,22 +108,41 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     }
 }
 
-/// Notes and suggested edits as sentences.
-fn notes(d: &Diagnostic, sources: &SourceMap) -> Vec<String> {
-    let mut all = d.notes.clone();
-    for fix in &d.fixes {
-        let mut text = fix.title.clone();
-        if let [edit] = &fix.edits[..]
-            && !edit.text.is_empty()
-            && !text.contains(edit.text.trim())
-        {
-            let line = sources.file(edit.span).map(|f| f.line_col(edit.span.start));
-            let _ = match line {
-                Some(at) => write!(text, ": `{}` at {}:{}", edit.text.trim(), at.line, at.col),
-                None => write!(text, ": `{}`", edit.text.trim()),
-            };
-        }
-        all.push(text);
+/// What is said at the primary place, and the suggestions that are not said there. A place that has
+/// nothing to say for itself shows the first suggestion when that is about it, and what kind of
+/// mistake it is otherwise: a place without words would not be marked at all.
+fn primary(d: &Diagnostic) -> (&str, &[Fix]) {
+    if !d.labels[0].text.is_empty() {
+        return (&d.labels[0].text, &d.fixes);
     }
-    all
+    if let Some((fix, rest)) = d.fixes.split_first()
+        && let [edit] = &fix.edits[..]
+        && says_all(fix, edit)
+        && (d.span().touches(edit.span.start) || d.span().touches(edit.span.end))
+    {
+        return (&fix.title, rest);
+    }
+    let page = explain::explain(d.code).unwrap_or_default();
+    let title = page.lines().next().and_then(|l| l.split_once(": "));
+    (title.map_or("here", |t| t.1), &d.fixes)
+}
+
+/// Whether the title of a suggestion says what it would do.
+fn says_all(fix: &Fix, edit: &Edit) -> bool {
+    edit.text.is_empty() || fix.title.contains(edit.text.trim())
+}
+
+/// A suggested edit as a sentence.
+fn advice(fix: &Fix, sources: &SourceMap) -> String {
+    let mut text = fix.title.clone();
+    if let [edit] = &fix.edits[..]
+        && !says_all(fix, edit)
+    {
+        let line = sources.file(edit.span).map(|f| f.line_col(edit.span.start));
+        let _ = match line {
+            Some(at) => write!(text, ": `{}` at {}:{}", edit.text.trim(), at.line, at.col),
+            None => write!(text, ": `{}`", edit.text.trim()),
+        };
+    }
+    text
 }

@@ -1,7 +1,7 @@
 //! Checking, and printing with types.
 
 use relax_base::Diagnostics;
-use relax_ir::{ExprId, FuncId, Module, Type, TypeId, VarId};
+use relax_ir::{ExprId, FuncId, GlobalKind, Module, Type, TypeId, VarId};
 
 pub use relax_infer::{Check, CheckKind, InferOptions, Typing};
 
@@ -39,5 +39,12 @@ impl TypeSource for TypedModule<'_> {
 
 /// Finds the types of a module, with everything there is to say about them.
 pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
-    relax_infer::infer(module, options)
+    let (typing, mut diagnostics) = relax_infer::infer(module, options);
+    // Tensor programs have rules of their own: bounds, reductions, buffers written before read.
+    for global in module.globals.values() {
+        if let GlobalKind::Prim(program) = &global.kind {
+            diagnostics.extend(relax_loops::verify(program).diagnostics(program));
+        }
+    }
+    (typing, diagnostics)
 }

@@ -103,7 +103,16 @@ impl Solver<'_> {
             Some((span, text)) if span == d.span() && d.labels[0].text.is_empty() => {
                 d.primary(text)
             }
-            Some((span, text)) if span != d.span() => d.label(span, text),
+            Some((span, text)) if span != d.span() => {
+                // What is marked as wrong says its type too, unless another part said it before.
+                let own = self.place(self.tail(e)) == d.span() && d.labels[0].text.is_empty();
+                let ty = own.then(|| self.show_type(self.type_of(e)));
+                let d = match ty {
+                    Some(ty) => d.primary(format!("this is {ty}")),
+                    None => d,
+                };
+                d.label(span, text)
+            }
             _ => d,
         }
     }
@@ -217,11 +226,17 @@ impl Solver<'_> {
                     Expr::Match { value, .. } => *value,
                     _ => of,
                 };
+                // The clauses of one match that are all for the same other type are one mistake.
+                let key = (self.identities(&[value]), format!("pattern {x} {f}"));
+                if !self.refusals.insert(key) {
+                    return;
+                }
                 let d = Diagnostic::error(
                     codes::PATTERN_TYPE,
                     span,
                     format!("this pattern is for {x}, but what it looks at is {f}"),
-                );
+                )
+                .primary(format!("a pattern for {x}"));
                 self.explain(d, value)
             }
             Site::Cell(e) => {
@@ -256,11 +271,15 @@ impl Solver<'_> {
             ),
             Site::None => Diagnostic::error(codes::ARG_TYPE, Span::NONE, format!("{f} is not {x}")),
         };
-        if let Some(note) = self.clash_note(found, expected, clash) {
-            d = d.note(note);
-        }
         if clash.detail == Detail::Infinite {
             d.code = codes::INFINITE;
+            d.message = "the type of this would have to contain itself".into();
+            d = d.note(
+                "no function is its own argument and no tuple its own part; only data types, \
+                 defined by `type`, may refer to themselves",
+            );
+        } else if let Some(note) = self.clash_note(found, expected, clash) {
+            d = d.note(note);
         }
         self.report(d);
     }
@@ -292,7 +311,7 @@ impl Solver<'_> {
                 format!("the element types differ: {a} and {b}{at}")
             }
             Detail::Count(a, b) => format!("{a} parts against {b}{at}"),
-            Detail::Infinite => "the type would have to contain itself".to_string(),
+            Detail::Infinite => return None,
             Detail::Shape => format!("the shapes differ{at}"),
         })
     }
@@ -396,6 +415,11 @@ impl Solver<'_> {
                 }
             }
         }
+        if d.labels[0].text.is_empty()
+            && let (RelKind::Op(..), Some(Expr::Call { callee, .. })) = (kind, self.m.exprs.get(call))
+        {
+            d = d.primary(format!("in this call of {}", self.callee_name(*callee)));
+        }
         d.notes.extend(refusal.notes.iter().cloned());
         self.report(d);
         let error = self.error;
@@ -436,6 +460,7 @@ impl Solver<'_> {
             self.place(e),
             format!("`@{name}` is a tensor program, which writes to buffers that it is given"),
         )
+        .primary("called like a function")
         .label(self.m.globals[g].span, "defined here")
         .note(format!(
             "call it with `call_tir(@{name}, (…,), shape(…), dtype=float32)`"
@@ -450,11 +475,16 @@ impl Solver<'_> {
         };
         let name = self.callee_name(callee);
         let s = if want == 1 { "" } else { "s" };
+        let are = if found == 1 { "is" } else { "are" };
         let mut d = Diagnostic::error(
             codes::ARG_COUNT,
             self.place(e),
-            format!("{name} takes {want} argument{s}, and {found} are given"),
-        );
+            format!("{name} takes {want} argument{s}, but {found} {are} given"),
+        )
+        .primary(match found < want {
+            true => format!("{} missing", want - found),
+            false => format!("{} too many", found - want),
+        });
         let defined = match &self.m.exprs[callee] {
             Expr::Global(g) => Some((self.m.globals[*g].span, "defined here")),
             Expr::Ctor(c) => Some((self.m.ctors[*c].span, "declared here")),

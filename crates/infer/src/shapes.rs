@@ -87,8 +87,10 @@ impl Solver<'_> {
             let d = Diagnostic::error(
                 codes::MATCH_SHAPE,
                 self.place(e),
-                format!("the value has rank {n}, but {m} dimensions are asked for"),
-            );
+                format!("the value has rank {n}, but the pattern has rank {m}"),
+            )
+            .primary(format!("matched against {m} dimension{}", if m == 1 { "" } else { "s" }))
+            .note("write one dimension for each axis; a new variable takes any extent");
             self.report(d);
             return false;
         }

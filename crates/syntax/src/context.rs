@@ -87,7 +87,7 @@ struct Frame {
     pending: Pending,
     /// The first token of the current statement or element, if it has begun.
     first: Option<Tok>,
-    /// Whether the current statement has had a `=` of its own.
+    /// Whether the current statement has had a `=` of its own, the current clause its `=>`.
     bound: bool,
 }
 
@@ -200,11 +200,15 @@ impl<'s> Pass<'s> {
         if let Some(next) = self.foreign(i) {
             match next {
                 keywords::Foreign::Fn => t.tok = Tok::Fn,
+                keywords::Foreign::Def => t.tok = Tok::Def,
                 keywords::Foreign::Drop => return i + 1,
             }
         }
         if matches!(t.tok, Tok::Def | Tok::Type | Tok::Extern) && self.frames.len() > 1 {
             self.close_all(Some(t));
+        }
+        if t.tok == Tok::Arrow && self.kind() == FrameKind::Arms && !self.top().bound {
+            self.thin_arrow(&mut t);
         }
         self.close_before(t);
         self.separate(i, &mut t);
@@ -234,6 +238,7 @@ impl<'s> Pass<'s> {
                     }
                     Tok::Type | Tok::Data => self.top().pending = Pending::Data,
                     Tok::Eq => self.top().bound = true,
+                    Tok::FatArrow if self.kind() == FrameKind::Arms => self.top().bound = true,
                     _ => {}
                 }
                 self.out.tokens.push(t);
@@ -322,6 +327,15 @@ impl<'s> Pass<'s> {
             });
         }
         self.end_segment();
+    }
+
+    /// A `->` in a clause that has no `=>` yet: patterns hold no arrows.
+    fn thin_arrow(&mut self, t: &mut Token) {
+        self.report(
+            Diagnostic::error(Code(101), t.span(), "expected `=>` after this pattern, found `->`")
+                .fix("write `=>`", t.span(), "=>"),
+        );
+        t.tok = Tok::FatArrow;
     }
 
     fn bad_graph(&mut self, t: Token) {

@@ -266,7 +266,9 @@ impl Resolver<'_> {
 
     fn missing_attr(&mut self, attr: Symbol, call: Span, name: &str) {
         let message = format!("`{name}` needs the attribute `{attr}`");
-        self.error(Diagnostic::error(codes::MISSING_ATTR, call, message));
+        let d = Diagnostic::error(codes::MISSING_ATTR, call, message)
+            .primary(format!("`{attr}=…` is missing among the arguments"));
+        self.error(d);
     }
 
     fn unknown_attr(&mut self, schema: &Schema, key: Symbol, span: Span, name: &str) {

@@ -178,10 +178,15 @@ impl Resolver<'_> {
         }
         let least = if at_least { "at least " } else { "" };
         let message = format!(
-            "`{name}` takes {least}{}, {given} given",
-            count(wanted, "argument")
+            "`{name}` takes {least}{}, but {given} {} given",
+            count(wanted, "argument"),
+            if given == 1 { "is" } else { "are" },
         );
-        let d = Diagnostic::error(codes::OP_ARITY, span, message);
+        let difference = match given < wanted {
+            true => format!("{} missing", wanted - given),
+            false => format!("{} too many", given - wanted),
+        };
+        let d = Diagnostic::error(codes::OP_ARITY, span, message).primary(difference);
         let d = match self.registry.get(op) {
             Some(def) if !def.inputs.is_empty() => {
                 let names: Vec<&str> = def.inputs.iter().map(|i| i.name).collect();

@@ -85,7 +85,7 @@ impl Resolver<'_> {
             .note("kinds are `Type`, `BaseType`, `Shape` and `ShapeVar`");
         let near = did_you_mean(name.as_str(), KINDS.iter().map(|k| k.0));
         let d = match near {
-            Some(near) => d.note(format!("did you mean `{near}`?")),
+            Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
             None => d,
         };
         self.error(d);

@@ -87,6 +87,10 @@ impl Pass<'_> {
             self.stray(t);
             return;
         };
+        if depth + 1 == inner && self.at(i + 1) == Some(t.tok) {
+            self.mistaken(t);
+            return;
+        }
         if t.tok != Tok::RBrace && self.is_stray(i, depth) {
             self.stray(t);
             return;
@@ -97,6 +101,20 @@ impl Pass<'_> {
             self.insert_closer();
         }
         self.pop(t);
+    }
+
+    /// A closing bracket of the wrong sort: the bracket around the innermost one is closed by the
+    /// next token, so this one was meant for the innermost.
+    fn mistaken(&mut self, t: Token) {
+        let opener = self.top().opener;
+        let right = closer(opener.tok);
+        let message = format!("`{}` is closed by `{}`, not `{}`", text(opener.tok), text(right), text(t.tok));
+        self.report(
+            Diagnostic::error(Code(106), t.span(), message)
+                .label(opener.span(), format!("this `{}` is open", text(opener.tok)))
+                .fix(format!("write `{}`", text(right)), t.span(), text(right)),
+        );
+        self.pop(Token { tok: right, ..t });
     }
 
     /// Closes brackets that the token `t` cannot stand in.

@@ -9,6 +9,8 @@ use crate::token::Tok;
 pub(super) enum Foreign {
     /// Read it as `fn`.
     Fn,
+    /// Read it as `def`.
+    Def,
     /// Read on without it.
     Drop,
 }
@@ -162,10 +164,10 @@ impl Pass<'_> {
     /// Words of other languages that are surely meant as those.
     pub(super) fn foreign(&mut self, i: usize) -> Option<Foreign> {
         let t = self.input[i];
-        if t.tok != Tok::Name {
+        let next = self.at(i + 1)?;
+        if t.tok != Tok::Name && (t.tok, next) != (Tok::Fn, Tok::Global) {
             return None;
         }
-        let next = self.at(i + 1)?;
         match self.text(t) {
             word @ ("fun" | "func" | "function" | "lambda")
                 if matches!(next, Tok::LParen | Tok::Lt | Tok::LSquare)
@@ -182,6 +184,19 @@ impl Pass<'_> {
                 );
                 self.top().pending = Pending::Fn;
                 Some(Foreign::Fn)
+            }
+            word @ ("fun" | "func" | "function" | "fn")
+                if next == Tok::Global && self.frames.len() == 1 && self.frames[0].first.is_none() =>
+            {
+                self.report(
+                    Diagnostic::error(
+                        Code(109),
+                        t.span(),
+                        format!("a function with a name is spelled `def`, not `{word}`"),
+                    )
+                    .fix("write `def`", t.span(), "def"),
+                );
+                Some(Foreign::Def)
             }
             "return" if starts_operand(next) || next == Tok::LParen => {
                 if !matches!(self.kind(), FrameKind::Block | FrameKind::Top) {
