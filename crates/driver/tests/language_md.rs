@@ -1,0 +1,44 @@
+//! The examples of `docs/language.md` are read and checked as the page says.
+
+use relax_driver::{InferOptions, ReadOptions, Session, check};
+
+const PAGE: &str = include_str!("../../../docs/language.md");
+
+/// The messages of the errors that reading and checking find.
+fn errors(text: &str) -> Vec<String> {
+    let mut session = Session::new(ReadOptions::default());
+    let (mut module, mut all) = session.read("example.relay", text.as_bytes().to_vec());
+    if !all.has_errors() {
+        all.extend(check(&mut module, &InferOptions::default()).1);
+    }
+    all.iter()
+        .filter(|d| d.is_error())
+        .map(|d| d.message.clone())
+        .collect()
+}
+
+#[test]
+fn examples_mean_what_the_page_says() {
+    let (mut good, mut bad) = (0, 0);
+    // Every other part is within a fence.
+    for part in PAGE.split("```").skip(1).step_by(2) {
+        let (head, text) = part.split_once('\n').expect("a fence has lines");
+        let errors = errors(text);
+        match head {
+            "relay" => {
+                assert!(errors.is_empty(), "{text}\n{errors:?}");
+                good += 1;
+            }
+            "relay,error" => {
+                assert_eq!(
+                    errors.len(),
+                    1,
+                    "one mistake, one error: {text}\n{errors:?}"
+                );
+                bad += 1;
+            }
+            other => panic!("a fence of an unknown kind: {other}"),
+        }
+    }
+    assert!(good >= 8 && bad >= 3, "{good} examples, {bad} mistakes");
+}
