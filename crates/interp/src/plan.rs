@@ -9,7 +9,7 @@ use relax_ir::{
     AttrValue, Attrs, DTy, Expr, ExprId, Function, GlobalKind, Module, OpId, Shape, Type,
     TypeArena, TypeId, VarStyle,
 };
-use relax_loops::{Ex, ExKind, Program, Stage, map_stmts, substitute};
+use relax_loops::{Ex, ExKind, Program};
 use relax_ops::{Te, TensorInfo, registry};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
@@ -212,49 +212,14 @@ fn builtin_program(r: &Request<'_>, outs: &[TensorInfo]) -> Result<Arc<Program>,
 
 /// The program of an `op` item, with its attributes' values.
 fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, Diagnostic> {
-    let Some(program) = &op.program else {
-        let text = format!("`{}` has no computation", op.name);
-        return Err(Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
-            .label(op.span, "defined here without `compute`"));
-    };
-    if op.attr_vars.is_empty() {
-        return Ok(program.clone());
-    }
-    let mut values = Vec::new();
-    for ((name, _, default), var) in op.attrs.iter().zip(&op.attr_vars) {
-        let dtype = program.vars[*var].dtype;
-        let value = r.attrs.get(name.as_str()).or(default.as_ref());
-        let ex = match value {
-            Some(AttrValue::Float(x)) => Ex::float(dtype, *x),
-            Some(v) if v.as_int().is_some() => Ex::int(dtype, v.as_int().unwrap_or(0)),
-            _ => {
-                let text = format!(
-                    "attribute `{name}` of `{}` has no number as its value",
-                    op.name
-                );
-                return Err(Diagnostic::error(codes::NO_COMPUTATION, r.span, text));
-            }
-        };
-        values.push((*var, ex));
-    }
-    let of = |v| values.iter().find(|x| x.0 == v).map(|x| x.1.clone());
-    let put = |e: &Ex| substitute(e, &of);
-    let mut p = (**program).clone();
-    for buffer in p.bufs.values_mut() {
-        buffer.shape.iter_mut().for_each(|e| *e = put(e));
-    }
-    for stage in &mut p.stages {
-        match stage {
-            Stage::Compute(c) => {
-                c.value = put(&c.value);
-                for (_, extent) in c.reduce.iter_mut().flat_map(|r| &mut r.axes) {
-                    *extent = put(extent);
-                }
-            }
-            Stage::Nest(body) => map_stmts(body, &mut |e| put(e)),
-        }
-    }
-    Ok(Arc::new(p))
+    // Every argument is one tensor; only the ranks make a difference.
+    let ranks: Vec<Vec<Option<i64>>> = (r.tensors.iter())
+        .map(|all| vec![None; all.first().map_or(0, |t| t.shape().len())])
+        .collect();
+    let program = op
+        .program_for(&r.m.types, r.attrs, &ranks)
+        .map_err(|text| Diagnostic::error(codes::NO_COMPUTATION, r.span, text))?;
+    Ok(Arc::new(program))
 }
 
 /// What a call gives for just these arguments, where the types of the program leave it open: the

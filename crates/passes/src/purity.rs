@@ -29,6 +29,8 @@ pub(crate) struct Purity {
     exprs: SideTable<ExprId, Pure>,
     vars: SideTable<VarId, Pure>,
     globals: SideTable<GlobalId, bool>,
+    /// Whether evaluating it makes a reference cell, which has an identity.
+    fresh: SideTable<ExprId, bool>,
 }
 
 impl Purity {
@@ -38,6 +40,7 @@ impl Purity {
             exprs: SideTable::default(),
             vars: SideTable::default(),
             globals: SideTable::with_default(true),
+            fresh: SideTable::default(),
         };
         for (id, global) in m.globals.iter() {
             if let GlobalKind::Prim(_) = global.kind {
@@ -79,6 +82,11 @@ impl Purity {
         self.exprs[e].eval
     }
 
+    /// Whether an expression may be evaluated elsewhere, or more than once.
+    pub fn movable(&self, e: ExprId) -> bool {
+        self.eval(e) && !self.fresh[e]
+    }
+
     fn expr(&mut self, m: &Module, typing: &Typing, e: ExprId) {
         let first_order = |t: TypeId| !matches!(m.types[t], Type::Func(_) | Type::Error);
         for var in m.bound_vars(e) {
@@ -87,6 +95,11 @@ impl Purity {
                 self.vars.set(var, Pure { eval: true, call });
             }
         }
+        let mut fresh = matches!(m.exprs[e], Expr::RefNew(_));
+        if !matches!(m.exprs[e], Expr::Func(_)) {
+            m.for_each_child(e, |c| fresh |= self.fresh[c]);
+        }
+        self.fresh.set(e, fresh);
         let mut eval = true;
         m.for_each_child(e, |c| eval &= self.exprs[c].eval);
         let pure = match &m.exprs[e] {

@@ -33,7 +33,6 @@ fn parse(text: &str) -> Vec<Expected> {
         for severity in [Severity::Error, Severity::Warning, Severity::Note] {
             let mut rest = comment;
             while let Some((_, after)) = rest.split_once(&format!("expected-{}", word(severity))) {
-                rest = after;
                 let Some((place, message)) = after.split_once("{{") else { break };
                 let Some((message, tail)) = message.split_once("}}") else { break };
                 rest = tail;

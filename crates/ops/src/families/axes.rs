@@ -22,6 +22,7 @@ pub static OPS: &[OpDef] = &[
         .fusion(Fusion::Injective)
         .compute(transpose_compute),
     OpDef::new("expand_dims", "New axes of extent 1.", expand_dims)
+        .gradient(super::gradients::expand_dims)
         .reshape()
         .inputs(&[input("data", "the input")])
         .attrs(&[
@@ -36,6 +37,7 @@ pub static OPS: &[OpDef] = &[
         .fusion(Fusion::Broadcast)
         .compute(expand_dims_compute),
     OpDef::new("squeeze", "Axes of extent 1 removed.", squeeze)
+        .gradient(super::gradients::reshape)
         .reshape()
         .inputs(&[input("data", "the input")])
         .attrs(&[attr(

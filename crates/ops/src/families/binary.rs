@@ -41,9 +41,9 @@ binary! {
     "logical_or" ("||") broadcast |a, b| logical(BinOp::Or, a, b), "Whether either holds.";
     "logical_xor" broadcast |a, b| logical(BinOp::Xor, a, b), "Whether one of them holds.";
     "equal" ("==") compare |a, b| a.eq(b), "Whether they are equal.";
-    "not_equal" ("!=") compare |a, b| a.ne(b), "Whether they differ.";
+    "not_equal" ("!=") compare |a, b| a.ne(b), "Whether they differ.", gradient = super::gradients::flat;
     "less" ("<") compare |a, b| a.lt(b), "Whether the left one is less.";
-    "less_equal" ("<=") compare |a, b| a.le(b), "Whether the left one is less or equal.";
+    "less_equal" ("<=") compare |a, b| a.le(b), "Whether the left one is less or equal.", gradient = super::gradients::flat;
     "greater" (">") compare |a, b| a.gt(b), "Whether the left one is greater.";
     "greater_equal" (">=") compare |a, b| a.ge(b), "Whether the left one is greater or equal.";
 }

@@ -183,7 +183,7 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let out_h = (o[2] - 1) * strides[0] - top - bottom + w[2];
     let out_w = (o[3] - 1) * strides[1] - left - right + w[3];
     let dtype = match site.attrs.get("out_dtype") {
-        Some(AttrValue::DType(d)) => AttrValue::DType(*d),
+        Some(AttrValue::DType(d)) if !d.is_void() => AttrValue::DType(*d),
         _ => AttrValue::DType(b.dtype(data)?),
     };
     let backward_data = b.call(
@@ -372,4 +372,59 @@ pub fn transpose(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         _ => AttrValue::None,
     };
     Some(vec![b.call("transpose", &[g], &[("axes", axes)])])
+}
+
+/// Of `expand_dims`.
+pub fn expand_dims(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
+    let axis = site.int("axis")?;
+    for _ in 0..site.int("num_newaxis")? {
+        g = b.call("squeeze", &[g], &[("axis", AttrValue::ints(&[axis]))]);
+    }
+    Some(vec![g])
+}
+/// Of `reshape_like`.
+pub fn reshape_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, like] = site.args[..] else { return None };
+    Some(vec![bi(b, "reshape_like", g, x), un(b, "zeros_like", like)])
+}
+/// Of comparisons: nothing changes almost everywhere.
+pub fn flat(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
+    Some(site.args.iter().map(|&x| un(b, "zeros_like", x)).collect())
+}
+/// Of `where`.
+pub fn choice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [cond, x, y] = site.args[..] else { return None };
+    let zeros = un(b, "zeros_like", g);
+    let left = b.call("where", &[cond, g, zeros], &[]);
+    let left = bi(b, "collapse_sum_like", left, x);
+    let right = b.call("where", &[cond, zeros, g], &[]);
+    let right = bi(b, "collapse_sum_like", right, y);
+    Some(vec![un(b, "zeros_like", cond), left, right])
+}
+/// Of `strided_slice` without `axes`.
+pub fn strided_slice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let x = site.args[0];
+    if !site.value("axes").is_none() {
+        return None;
+    }
+    let begin = site.value("begin").as_ints()?;
+    let mut end = site.value("end").as_ints()?;
+    let mut strides = site.value("strides").as_ints()?;
+    if site.value("slice_mode").as_str() == Some("size") {
+        let shape = b.extents(x)?;
+        for ((end, begin), extent) in end.iter_mut().zip(&begin).zip(&shape) {
+            *end = if *end == -1 { *extent } else { begin + *end };
+        }
+        strides = vec![1];
+    }
+    let vector = |b: &mut dyn Build, values: &[i64]| {
+        let values: Option<Vec<i32>> = values.iter().map(|&v| v.try_into().ok()).collect();
+        let values = values?;
+        Some(b.constant(Tensor::from_slice(&[values.len() as i64], &values)))
+    };
+    let zeros = un(b, "zeros_like", x);
+    let begin = vector(b, &begin)?;
+    let end = vector(b, &end)?;
+    let strides = vector(b, &strides)?;
+    Some(vec![b.call("strided_set", &[zeros, g, begin, end, strides], &[])])
 }

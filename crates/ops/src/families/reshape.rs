@@ -45,6 +45,7 @@ pub static OPS: &[OpDef] = &[
         "`reshape` whose special numbers are read from right to left.",
         reverse_reshape,
     )
+    .gradient(super::gradients::reshape)
     .reshape()
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)
@@ -70,6 +71,7 @@ pub static OPS: &[OpDef] = &[
         "The elements under the shape of another tensor, or of some of its axes.",
         reshape_like,
     )
+    .gradient(super::gradients::reshape_like)
     .inputs(&[
         input("data", "the input"),
         input("shape_like", "the tensor whose extents to take"),

@@ -27,6 +27,7 @@ pub static OPS: &[OpDef] = &[
         "Elements of `x` where the condition holds, of `y` elsewhere, with broadcasting.",
         where_,
     )
+    .gradient(super::gradients::choice)
     .inputs(&[
         input(
             "condition",

@@ -52,6 +52,7 @@ pub static OPS: &[OpDef] = &[
         "The elements in ranges of indices, by steps.",
         strided_slice,
     )
+    .gradient(super::gradients::strided_slice)
     .inputs(&[input("data", "the input")])
     .attrs(SLICE)
     .fusion(Fusion::Injective)

@@ -66,6 +66,7 @@ pub(super) fn fold(
     for e in order {
         let new = match edit.m.exprs[e] {
             Expr::Var(v) => values.get(&v).copied().unwrap_or(e),
+            Expr::Func(f) if is_primitive(&edit.m.funcs[f]) => e,
             Expr::Let { var, body, .. } if values.contains_key(&var) => memo[&body],
             _ => {
                 let node = edit.m.map_children(e, |c| memo[&c]);

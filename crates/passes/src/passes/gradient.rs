@@ -9,7 +9,6 @@ use relax_base::{Diagnostics, Span};
 use relax_ir::{
     AttrValue, Expr, ExprId, FuncId, Function, GlobalKind, Type, TypeId, VarId, VarStyle,
 };
-use relax_ops::Build as _;
 use rustc_hash::FxHashMap;
 
 use crate::build::{At, site};
@@ -304,7 +303,7 @@ impl Tape<'_, '_> {
                 };
                 let mut parts = Vec::with_capacity(fields.len());
                 for i in 0..fields.len() {
-                    let old = self.edit.field(whole, i as u32, Span::NONE);
+                    let old = self.part(whole, i);
                     parts.push(if i == index { self.sum(old, grad) } else { old });
                 }
                 let new = self.edit.tuple(&parts, Span::NONE);
@@ -313,7 +312,7 @@ impl Tape<'_, '_> {
             Action::Tuple { value, fields } => {
                 let whole = self.values[value].reverse;
                 for (i, &field) in fields.iter().enumerate() {
-                    let part = At { edit: self.edit, span: Span::NONE }.field(whole, i as u32);
+                    let part = self.part(whole, i);
                     self.values[field].reverse = self.sum(self.values[field].reverse, part);
                 }
             }
@@ -321,10 +320,19 @@ impl Tape<'_, '_> {
         Ok(())
     }
 
+    /// A field of a gradient, kept as a projection even of a tuple: the tuple is shared.
+    fn part(&mut self, tuple: ExprId, index: usize) -> ExprId {
+        let e = self.edit.m.add(Expr::Proj { tuple, index: index as u32 }, Span::NONE);
+        self.edit.retype(e);
+        e
+    }
+
     /// The sum of two gradients, named; of tuples field by field.
     fn sum(&mut self, x: ExprId, y: ExprId) -> ExprId {
         enum Step {
             Add(ExprId, ExprId),
+            /// Adds the fields of that index.
+            Field(ExprId, ExprId, usize),
             Close(usize),
         }
         let (mut stack, mut done) = (vec![Step::Add(x, y)], Vec::new());
@@ -333,20 +341,21 @@ impl Tape<'_, '_> {
                 Step::Add(x, y) => match self.edit.m.types[self.edit.ty(x)].clone() {
                     Type::Tuple(fields) => {
                         stack.push(Step::Close(fields.len()));
-                        let mut parts = Vec::new();
-                        for i in 0..fields.len() as u32 {
-                            let a = self.edit.field(x, i, Span::NONE);
-                            let b = self.edit.field(y, i, Span::NONE);
-                            let (a, b) = (self.push(a), self.push(b));
-                            parts.push(Step::Add(a, b));
-                        }
-                        stack.extend(parts.into_iter().rev());
+                        stack.extend((0..fields.len()).rev().map(|i| Step::Field(x, y, i)));
                     }
                     _ => {
                         let sum = self.call("add", &[x, y], &[]);
                         done.push(self.push(sum));
                     }
                 },
+                Step::Field(x, y, i) => {
+                    // The right one first: so TVM's builds order them.
+                    let b = self.part(y, i);
+                    let b = self.push(b);
+                    let a = self.part(x, i);
+                    let a = self.push(a);
+                    stack.push(Step::Add(a, b));
+                }
                 Step::Close(n) => {
                     let parts = done.split_off(done.len() - n);
                     let tuple = self.edit.tuple(&parts, Span::NONE);

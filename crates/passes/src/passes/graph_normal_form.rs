@@ -1,8 +1,8 @@
 //! `to-graph-normal-form`: the graph without `let`s.
 //!
 //! Every use of a variable becomes an edge to its value. A function that refers to itself keeps its
-//! `let`; so does a value whose evaluation does something (references, stateful operators), because
-//! the graph would lose or repeat it.
+//! `let`; so does a value whose evaluation does something or makes a reference cell, because the graph
+//! would lose or repeat it.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, Memo, Module, VarId};
@@ -35,7 +35,7 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
     let mut recursive: FxHashSet<VarId> = FxHashSet::default();
     for &e in &order {
         if let Expr::Let { var, value, .. } = m.exprs[e]
-            && purity.eval(value)
+            && purity.movable(value)
         {
             bound_to.entry(value).or_default().push(var);
             if matches!(m.exprs[value], Expr::Func(_)) && m.free_vars(value).contains(&var) {
@@ -55,7 +55,7 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
     };
     for e in order {
         let new = match m.exprs[e] {
-            Expr::Let { value, body, .. } if bound_to.contains_key(&value) && purity.eval(value) => {
+            Expr::Let { value, body, .. } if bound_to.contains_key(&value) && purity.movable(value) => {
                 resolve(m, &memo, &values, body)
             }
             _ => {

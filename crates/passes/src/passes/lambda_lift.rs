@@ -47,6 +47,10 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         });
         let mut memo = Memo::default();
         for old in order {
+            if matches!(m.exprs[old], Expr::Func(f) if is_primitive(&m.funcs[f])) {
+                memo.insert(old, old);
+                continue;
+            }
             let new = m.map_children(old, |c| memo[&c]);
             let new = match m.exprs[new] {
                 Expr::Func(f) if !is_primitive(&m.funcs[f]) => {

@@ -1,0 +1,198 @@
+//! The computation of an `op` item for one call: attributes are numbers, ranks are known.
+
+use relax_loops::{Buffer, Ex, ExKind, Program, Role, Stage, Var, map_expr, substitute};
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use crate::{AttrValue, Attrs, Shape, Type, TypeArena, UserOp};
+
+impl UserOp {
+    /// The program for arguments of these extents (`None`: known only when it runs). A shape that is
+    /// a parameter gets as many axes as the argument has; it has one, over all elements, in
+    /// [`UserOp::program`].
+    ///
+    /// Errors say in words what cannot be computed: no computation, or an attribute that is no
+    /// number.
+    pub fn program_for(
+        &self,
+        types: &TypeArena,
+        attrs: &Attrs,
+        args: &[Vec<Option<i64>>],
+    ) -> Result<Program, String> {
+        let Some(program) = &self.program else {
+            return Err(format!("`{}` has no computation", self.name));
+        };
+        let mut p = (**program).clone();
+        let mut known = self.attribute_values(program, attrs)?;
+        let mut flat: FxHashMap<Var, Vec<Ex>> = FxHashMap::default();
+        for (k, extents) in args.iter().enumerate().take(self.params.len()) {
+            let shape = p.bufs[p.inputs[k]].shape.clone();
+            let param = match &types[self.params[k].1] {
+                Type::Tensor(t) => matches!(t.shape, Shape::Param(_)),
+                _ => false,
+            };
+            if param {
+                let ExKind::Var(size) = *shape[0].kind() else {
+                    continue;
+                };
+                flat.entry(size)
+                    .or_insert_with(|| expanded(&mut p, size, extents));
+                continue;
+            }
+            for (e, n) in shape.iter().zip(extents) {
+                if let (ExKind::Var(v), Some(n)) = (e.kind(), n) {
+                    known.entry(*v).or_insert_with(|| Ex::idx(*n));
+                }
+            }
+        }
+        p.dims
+            .retain(|d| !known.contains_key(d) && !flat.contains_key(d));
+        for (size, extents) in &flat {
+            known.insert(*size, product(extents));
+        }
+        expand(&mut p, &flat);
+        rewrite(&mut p, &|e| substitute(e, &|v| known.get(&v).cloned()));
+        Ok(p)
+    }
+
+    /// The values of the attributes, by their variables.
+    fn attribute_values(
+        &self,
+        program: &Program,
+        attrs: &Attrs,
+    ) -> Result<FxHashMap<Var, Ex>, String> {
+        let mut values = FxHashMap::default();
+        for ((name, _, default), var) in self.attrs.iter().zip(&self.attr_vars) {
+            let dtype = program.vars[*var].dtype;
+            let value = match attrs.get(name.as_str()).or(default.as_ref()) {
+                Some(AttrValue::Float(x)) => Ex::float(dtype, *x),
+                Some(v) if v.as_int().is_some() => Ex::int(dtype, v.as_int().unwrap_or(0)),
+                _ => {
+                    let op = self.name;
+                    return Err(format!(
+                        "attribute `{name}` of `{op}` has no number as its value"
+                    ));
+                }
+            };
+            values.insert(*var, value);
+        }
+        Ok(values)
+    }
+}
+
+/// The axes in the place of the one over all elements; those of unknown extent get a variable.
+fn expanded(p: &mut Program, size: Var, extents: &[Option<i64>]) -> Vec<Ex> {
+    let name = p.vars[size].name;
+    let mut axis = |(k, n): (usize, &Option<i64>)| match n {
+        Some(n) => Ex::idx(*n),
+        None => {
+            let (var, ex) = p.fresh(&format!("{name}{k}"), DType::I64);
+            p.dims.push(var);
+            ex
+        }
+    };
+    extents.iter().enumerate().map(&mut axis).collect()
+}
+
+fn product(extents: &[Ex]) -> Ex {
+    extents.iter().fold(Ex::idx(1), |a, b| a * b)
+}
+
+/// The position in row-major order of an element.
+fn position(index: &[Ex], extents: &[Ex]) -> Ex {
+    index
+        .iter()
+        .zip(extents)
+        .fold(Ex::idx(0), |at, (i, n)| at * n + i)
+}
+
+/// The indices of the element at a position in row-major order.
+fn indices(at: &Ex, extents: &[Ex]) -> Vec<Ex> {
+    let mut rest = at.clone();
+    let mut out: Vec<Ex> = Vec::with_capacity(extents.len());
+    for n in extents.iter().rev() {
+        out.push(rest.floor_mod(n));
+        rest = rest.floor_div(n);
+    }
+    out.reverse();
+    out
+}
+
+/// Gives the buffers whose one axis is one of `flat` the axes that it stands for.
+fn expand(p: &mut Program, flat: &FxHashMap<Var, Vec<Ex>>) {
+    let axes_of = |b: &Buffer| match b.shape[..] {
+        [ref e] => match e.kind() {
+            ExKind::Var(v) => flat.get(v).cloned(),
+            _ => None,
+        },
+        _ => None,
+    };
+    // What is expanded, and each one's axes.
+    let buffers: FxHashMap<_, Vec<Ex>> = (p.bufs.iter())
+        .filter(|(_, b)| b.role != Role::Local)
+        .filter_map(|(id, b)| Some((id, axes_of(b)?)))
+        .collect();
+    let mut stages = std::mem::take(&mut p.stages);
+    for stage in &mut stages {
+        // Operators of the text are read as computations only.
+        let Stage::Compute(c) = stage else { continue };
+        // The indices of the stage's result in the place of its one axis.
+        let mut own: Option<(Var, Vec<Ex>, Ex)> = None;
+        if let Some(extents) = buffers.get(&c.out) {
+            let old = c.axes[0];
+            c.axes.clear();
+            let mut index = Vec::with_capacity(extents.len());
+            for k in 0..extents.len() {
+                let (var, ex) = p.fresh(&format!("i{k}"), DType::I64);
+                c.axes.push(var);
+                index.push(ex);
+            }
+            let at = position(&index, extents);
+            own = Some((old, index, at));
+        }
+        let loads = |e: &Ex| {
+            map_expr(e, |e| {
+                let ExKind::Load(b, index) = e.kind() else {
+                    return None;
+                };
+                let extents = buffers.get(b)?;
+                let at = &index[0];
+                let index = match (&own, at.kind()) {
+                    (Some((axis, index, _)), ExKind::Var(v))
+                        if v == axis && index.len() == extents.len() =>
+                    {
+                        index.clone()
+                    }
+                    _ => indices(at, extents),
+                };
+                Some(Ex::new(ExKind::Load(*b, index), e.dtype()))
+            })
+        };
+        let positions = |e: &Ex| match &own {
+            Some((axis, _, at)) => substitute(e, &|v| (v == *axis).then(|| at.clone())),
+            None => e.clone(),
+        };
+        c.value = positions(&loads(&c.value));
+        for (_, extent) in c.reduce.iter_mut().flat_map(|r| &mut r.axes) {
+            *extent = positions(&loads(extent));
+        }
+    }
+    p.stages = stages;
+    for (id, extents) in buffers {
+        p.bufs[id].shape = extents;
+    }
+}
+
+/// Rewrites every expression of a program of computations.
+fn rewrite(p: &mut Program, f: &dyn Fn(&Ex) -> Ex) {
+    for buffer in p.bufs.values_mut() {
+        buffer.shape.iter_mut().for_each(|e| *e = f(e));
+    }
+    for stage in &mut p.stages {
+        let Stage::Compute(c) = stage else { continue };
+        c.value = f(&c.value);
+        for (_, extent) in c.reduce.iter_mut().flat_map(|r| &mut r.axes) {
+            *extent = f(extent);
+        }
+    }
+}
