@@ -54,7 +54,12 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     };
     let Some(file) = sources.file(d.span()).filter(|_| !d.span().is_none()) else {
         let _ = writeln!(out, "{word}[{}]: {}", d.code, d.message);
-        for note in d.notes.iter().cloned().chain(d.fixes.iter().map(|f| advice(f, sources))) {
+        for note in d
+            .notes
+            .iter()
+            .cloned()
+            .chain(d.fixes.iter().map(|f| advice(f, sources)))
+        {
             let _ = writeln!(out, "  {note}");
         }
         return;
@@ -79,7 +84,10 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     let (primary, fixes) = primary(d);
     let mut labels: Vec<(bool, Span, &str)> = Vec::new();
     for (i, label) in d.labels.iter().enumerate() {
-        if sources.file(label.span).is_some_and(|f| f.start == file.start) {
+        if sources
+            .file(label.span)
+            .is_some_and(|f| f.start == file.start)
+        {
             let text = if i == 0 { primary } else { &label.text };
             labels.push((i == 0, label.span, text));
         }

@@ -21,7 +21,10 @@ fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
 /// The codes that stand in the code of a source file: comments do not count, nor do unit tests,
 /// which stand at the end of a file.
 fn codes(text: &str, out: &mut BTreeSet<u16>) {
-    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+    let code = text
+        .split("#[cfg(test)]\nmod tests")
+        .next()
+        .unwrap_or_default();
     for line in code.lines().filter(|l| !l.trim_start().starts_with("//")) {
         for rest in line.split("Code(").skip(1) {
             let digits = rest.split(')').next().unwrap_or_default();
@@ -32,11 +35,17 @@ fn codes(text: &str, out: &mut BTreeSet<u16>) {
 
 fn used() -> BTreeSet<u16> {
     let mut used = BTreeSet::new();
-    for krate in std::fs::read_dir(root().join("crates")).expect("the crates").flatten() {
+    for krate in std::fs::read_dir(root().join("crates"))
+        .expect("the crates")
+        .flatten()
+    {
         let mut files = Vec::new();
         sources(&krate.path().join("src"), &mut files);
         for file in files {
-            codes(&std::fs::read_to_string(&file).expect("a source file"), &mut used);
+            codes(
+                &std::fs::read_to_string(&file).expect("a source file"),
+                &mut used,
+            );
         }
     }
     used
@@ -58,11 +67,21 @@ fn pages() -> BTreeSet<u16> {
 #[test]
 fn every_code_has_a_page_and_every_page_a_code() {
     let (used, pages) = (used(), pages());
-    assert!(used.len() > 50, "only {} codes were found in the sources", used.len());
+    assert!(
+        used.len() > 50,
+        "only {} codes were found in the sources",
+        used.len()
+    );
     let without_page: Vec<_> = used.difference(&pages).collect();
-    assert!(without_page.is_empty(), "codes without a page: {without_page:?}");
+    assert!(
+        without_page.is_empty(),
+        "codes without a page: {without_page:?}"
+    );
     let without_code: Vec<_> = pages.difference(&used).collect();
-    assert!(without_code.is_empty(), "pages without a code: {without_code:?}");
+    assert!(
+        without_code.is_empty(),
+        "pages without a code: {without_code:?}"
+    );
 }
 
 #[test]
@@ -72,14 +91,23 @@ fn pages_begin_with_code_and_title() {
         let text = std::fs::read_to_string(path).expect("a page");
         let title = text.lines().next().unwrap_or_default();
         let title = title.strip_prefix(&format!("# RX{number:04}: "));
-        assert!(title.is_some_and(|t| !t.is_empty()), "RX{number:04}: no title");
-        assert!(text.lines().filter(|l| !l.is_empty()).count() > 1, "RX{number:04}: no text");
+        assert!(
+            title.is_some_and(|t| !t.is_empty()),
+            "RX{number:04}: no title"
+        );
+        assert!(
+            text.lines().filter(|l| !l.is_empty()).count() > 1,
+            "RX{number:04}: no text"
+        );
     }
 }
 
 #[test]
 fn codes_in_comments_and_tests_do_not_count() {
     let mut out = BTreeSet::new();
-    codes("const A: Code = Code(7);\n// Code(8)\n#[cfg(test)]\nmod tests { Code(9) }", &mut out);
+    codes(
+        "const A: Code = Code(7);\n// Code(8)\n#[cfg(test)]\nmod tests { Code(9) }",
+        &mut out,
+    );
     assert_eq!(out, BTreeSet::from([7]));
 }

@@ -52,7 +52,12 @@ fn run(tool: &str, args: &[&str], input: &str, dir: &Path) -> Outcome {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the tool starts");
-    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it reads");
+    child
+        .stdin
+        .take()
+        .expect("a pipe")
+        .write_all(input.as_bytes())
+        .expect("it reads");
     let out = child.wait_with_output().expect("it ends");
     Outcome {
         code: out.status.code().expect("it is not killed"),
@@ -84,14 +89,26 @@ fn fmt_reads_and_writes_the_standard_streams() {
 #[test]
 fn fmt_works_on_folders_and_leaves_out_what_is_ignored() {
     let dir = Folder::new("folders");
-    dir.write("a.relay", UGLY).write("b/c.relay", UGLY).write("b/d.relay", NEAT);
-    dir.write("b/notes.txt", UGLY).write("gen/x.relay", UGLY).write(".gitignore", "gen/\n");
+    dir.write("a.relay", UGLY)
+        .write("b/c.relay", UGLY)
+        .write("b/d.relay", NEAT);
+    dir.write("b/notes.txt", UGLY)
+        .write("gen/x.relay", UGLY)
+        .write(".gitignore", "gen/\n");
     let o = dir.run(FMT, &["--check", "."]);
     assert_eq!((o.code, o.out.as_str()), (1, "./a.relay\n./b/c.relay\n"));
     let o = dir.run(FMT, &["--diff", "a.relay"]);
     assert_eq!(o.code, 1);
-    assert!(o.out.contains("\n-def @main(%x:float32){%x}\n"), "{}", o.out);
-    assert_eq!(dir.read("a.relay"), UGLY, "--check and --diff write nothing");
+    assert!(
+        o.out.contains("\n-def @main(%x:float32){%x}\n"),
+        "{}",
+        o.out
+    );
+    assert_eq!(
+        dir.read("a.relay"),
+        UGLY,
+        "--check and --diff write nothing"
+    );
     let o = dir.run(FMT, &["-j", "2", "."]);
     assert_eq!((o.code, o.out.as_str(), o.err.as_str()), (0, "", ""));
     assert_eq!(dir.read("a.relay"), NEAT);
@@ -103,13 +120,18 @@ fn fmt_works_on_folders_and_leaves_out_what_is_ignored() {
 #[test]
 fn fmt_goes_on_after_a_file_that_fails() {
     let dir = Folder::new("failures");
-    dir.write("a.relay", "def @main( {").write("b.relay", UGLY).write("c.relay", b"\xff");
+    dir.write("a.relay", "def @main( {")
+        .write("b.relay", UGLY)
+        .write("c.relay", b"\xff");
     let o = dir.run(FMT, &["a.relay", "none.relay", "b.relay", "c.relay"]);
     assert_eq!(o.code, 2);
     assert!(o.err.contains("cannot read none.relay"), "{}", o.err);
     assert_eq!(dir.read("a.relay"), "def @main( {");
     assert_eq!(dir.read("b.relay"), NEAT);
-    assert_eq!(std::fs::read(dir.0.join("c.relay")).expect("a file"), b"\xff");
+    assert_eq!(
+        std::fs::read(dir.0.join("c.relay")).expect("a file"),
+        b"\xff"
+    );
     assert_eq!(dir.run(FMT, &["a.relay", "b.relay"]).code, 1);
     assert_eq!(dir.run(FMT, &[]).code, 2);
 }
@@ -119,7 +141,10 @@ fn fmt_wraps_at_the_width_that_is_asked_for() {
     let text = "def @main(%first: float32, %second: float32) {\n  %first\n}\n";
     assert_eq!(stdin(FMT, &["-"], text).out, text);
     let narrow = stdin(FMT, &["--width", "40", "-"], text).out;
-    assert!(narrow.lines().all(|l| l.len() <= 40) && narrow.lines().count() > 3, "{narrow}");
+    assert!(
+        narrow.lines().all(|l| l.len() <= 40) && narrow.lines().count() > 3,
+        "{narrow}"
+    );
     assert_eq!(stdin(FMT, &["--width", "3", "-"], text).code, 2);
 }
 
@@ -132,10 +157,16 @@ fn check_mends_what_is_certain() {
     let o = dir.run(CHECK, &["--fix", "--format", "short", "a.relay"]);
     assert_eq!(dir.read("a.relay"), BAD.replace("%x)\n", "%x);\n"));
     assert_eq!(o.code, 1);
-    assert_eq!(o.out, "a.relay:3:3: error[RX0201]: there is no variable `%z` here\n");
+    assert_eq!(
+        o.out,
+        "a.relay:3:3: error[RX0201]: there is no variable `%z` here\n"
+    );
     assert_eq!(o.err, "1 file checked: 1 error, 0 warnings, 1 fixed\n");
     let o = stdin(CHECK, &["--fix", "-"], "def main(x: float32) { %x }");
-    assert_eq!((o.code, o.out.as_str()), (0, "def @main(%x: float32) { %x }"));
+    assert_eq!(
+        (o.code, o.out.as_str()),
+        (0, "def @main(%x: float32) { %x }")
+    );
 }
 
 #[test]
@@ -161,10 +192,18 @@ fn check_tells_in_sarif() {
     let result = &run.results.as_ref().expect("results")[0];
     assert_eq!(result.rule_id.as_deref(), Some("RX0107"));
     let rules = run.tool.driver.rules.as_ref().expect("rules");
-    assert_eq!(rules[result.rule_index.expect("an index") as usize].id, "RX0107");
-    let region = result.locations.as_ref().expect("places")[0].physical_location.as_ref();
+    assert_eq!(
+        rules[result.rule_index.expect("an index") as usize].id,
+        "RX0107"
+    );
+    let region = result.locations.as_ref().expect("places")[0]
+        .physical_location
+        .as_ref();
     let region = region.and_then(|p| p.region.as_ref()).expect("a region");
-    assert_eq!((region.start_line, region.start_column), (Some(2), Some(23)));
+    assert_eq!(
+        (region.start_line, region.start_column),
+        (Some(2), Some(23))
+    );
     assert_eq!(result.fixes.as_ref().expect("fixes").len(), 1);
 }
 
@@ -185,7 +224,11 @@ fn check_has_three_exit_codes() {
     dir.write("a.relay", NEAT);
     let o = dir.run(CHECK, &["none.relay", "a.relay"]);
     assert_eq!(o.code, 2);
-    assert!(o.err.ends_with("1 file checked: 0 errors, 0 warnings\n"), "{}", o.err);
+    assert!(
+        o.err.ends_with("1 file checked: 0 errors, 0 warnings\n"),
+        "{}",
+        o.err
+    );
 }
 
 #[test]

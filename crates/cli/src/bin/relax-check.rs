@@ -87,7 +87,9 @@ fn run(args: &Args) -> Result<u8, String> {
         strict_shapes: args.strict_shapes,
         stub_constants: args.stub_constants,
     };
-    let results = files::map(&paths, args.jobs, |p| check::check_file(p, &options, args.fix))?;
+    let results = files::map(&paths, args.jobs, |p| {
+        check::check_file(p, &options, args.fix)
+    })?;
     let mut all = Vec::new();
     for result in results {
         match result {
@@ -99,7 +101,11 @@ fn run(args: &Args) -> Result<u8, String> {
     for problem in &problems {
         eprintln!("relax-check: {problem}");
     }
-    let sum = |severity| all.iter().map(|c: &Checked| c.count(severity)).sum::<usize>();
+    let sum = |severity| {
+        all.iter()
+            .map(|c: &Checked| c.count(severity))
+            .sum::<usize>()
+    };
     let (errors, warnings) = (sum(Severity::Error), sum(Severity::Warning));
     let fixed = all.iter().map(|c| c.fixed).sum();
     summary(all.len(), errors, warnings, fixed);

@@ -59,7 +59,7 @@ fn main() -> ExitCode {
 
 /// What became of one text.
 enum Outcome {
-    /// Its name is not of this file system, it is locked, …; the reason as a sentence.
+    /// It cannot be read or written; the reason as a sentence.
     Failed(String),
     /// It has syntax errors; they are rendered.
     Bad(String),
@@ -116,7 +116,10 @@ fn format(args: &Args, path: &Path) -> Outcome {
     let (Some(file), false) = (file, diagnostics.has_errors()) else {
         return Outcome::Bad(rendered(&diagnostics, &session.sources));
     };
-    let options = FmtOptions { width: args.width.into(), upgrade: args.upgrade };
+    let options = FmtOptions {
+        width: args.width.into(),
+        upgrade: args.upgrade,
+    };
     match format_source(&file, &options) {
         Ok(text) => Outcome::Formatted(file.text.to_string(), text),
         Err(diagnostics) => Outcome::Bad(rendered(&diagnostics, &session.sources)),

@@ -20,8 +20,11 @@ pub fn mend(name: &str, bytes: Vec<u8>, options: &Options) -> (Checked, Option<S
         return (checked, None);
     }
     for _ in 0..ROUNDS {
-        let Some((new, applied)) =
-            checked.sources.files().first().and_then(|f| apply(f, &checked.diagnostics))
+        let Some((new, applied)) = checked
+            .sources
+            .files()
+            .first()
+            .and_then(|f| apply(f, &checked.diagnostics))
         else {
             break;
         };
@@ -38,7 +41,10 @@ pub fn mend(name: &str, bytes: Vec<u8>, options: &Options) -> (Checked, Option<S
 }
 
 fn syntax_errors(diagnostics: &Diagnostics) -> usize {
-    diagnostics.iter().filter(|d| d.is_error() && d.code.0 / 100 == 1).count()
+    diagnostics
+        .iter()
+        .filter(|d| d.is_error() && d.code.0 / 100 == 1)
+        .count()
 }
 
 /// The text with the certain edits of its diagnostics made, and how many suggestions those were;
@@ -53,7 +59,9 @@ fn apply(file: &SourceFile, diagnostics: &Diagnostics) -> Option<(String, usize)
         };
         let inside = |e: &Edit| file.start <= e.span.start && e.span.end <= file.span().end;
         let apart = |e: &Edit| {
-            edits.iter().all(|o| e.span.end < o.span.start || o.span.end < e.span.start)
+            edits
+                .iter()
+                .all(|o| e.span.end < o.span.start || o.span.end < e.span.start)
         };
         if fix.edits.iter().all(|e| inside(e) && apart(e)) {
             edits.extend(&fix.edits);

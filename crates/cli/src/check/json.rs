@@ -87,7 +87,11 @@ fn items(checked: &Checked) -> impl Iterator<Item = Item<'_>> {
             .labels
             .iter()
             .enumerate()
-            .map(|(i, l)| Label { primary: i == 0, text: &l.text, place: place(checked, l.span) })
+            .map(|(i, l)| Label {
+                primary: i == 0,
+                text: &l.text,
+                place: place(checked, l.span),
+            })
             .collect(),
         notes: &d.notes,
         fixes: d
@@ -99,7 +103,10 @@ fn items(checked: &Checked) -> impl Iterator<Item = Item<'_>> {
                 edits: f
                     .edits
                     .iter()
-                    .map(|e| Edit { place: place(checked, e.span), text: &e.text })
+                    .map(|e| Edit {
+                        place: place(checked, e.span),
+                        text: &e.text,
+                    })
                     .collect(),
             })
             .collect(),
@@ -110,7 +117,15 @@ fn place(checked: &Checked, span: Span) -> Option<Place<'_>> {
     let file = checked.file(span)?;
     let position = |at: u32| {
         let line_col = file.line_col(at);
-        Position { line: line_col.line, column: line_col.col, offset: at - file.start }
+        Position {
+            line: line_col.line,
+            column: line_col.col,
+            offset: at - file.start,
+        }
     };
-    Some(Place { file: &file.name, start: position(span.start), end: position(span.end) })
+    Some(Place {
+        file: &file.name,
+        start: position(span.start),
+        end: position(span.end),
+    })
 }

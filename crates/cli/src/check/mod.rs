@@ -38,7 +38,10 @@ pub struct Checked {
 impl Checked {
     /// Number of diagnostics of a severity.
     pub fn count(&self, severity: Severity) -> usize {
-        self.diagnostics.iter().filter(|d| d.severity == severity).count()
+        self.diagnostics
+            .iter()
+            .filter(|d| d.severity == severity)
+            .count()
     }
 
     /// The file a span lies in, unless it is no place at all.
@@ -49,15 +52,23 @@ impl Checked {
 
 /// Checks a text: syntax, names, and, where these are right, types and what follows from them.
 pub fn check(name: &str, bytes: Vec<u8>, options: &Options) -> Checked {
-    let mut session = Session::new(ReadOptions { stub_constants: options.stub_constants });
+    let mut session = Session::new(ReadOptions {
+        stub_constants: options.stub_constants,
+    });
     let (mut module, mut diagnostics) = session.read(name, bytes);
     if !diagnostics.has_errors() {
-        let infer = InferOptions { strict_shapes: options.strict_shapes };
+        let infer = InferOptions {
+            strict_shapes: options.strict_shapes,
+        };
         let (_, more) = relax_driver::check(&mut module, &infer);
         diagnostics.extend(more);
         diagnostics.sort();
     }
-    Checked { sources: session.sources, diagnostics, fixed: 0 }
+    Checked {
+        sources: session.sources,
+        diagnostics,
+        fixed: 0,
+    }
 }
 
 /// Checks a file, after applying its certain edits when `fix` is asked for: a file is rewritten in

@@ -14,8 +14,11 @@ use super::Checked;
 /// All that was found, as one log with one run.
 pub fn sarif(all: &[Checked]) -> String {
     // The rules: every code that occurs, with its page.
-    let mut rules: BTreeMap<Code, i64> =
-        all.iter().flat_map(|c| c.diagnostics.iter()).map(|d| (d.code, 0)).collect();
+    let mut rules: BTreeMap<Code, i64> = all
+        .iter()
+        .flat_map(|c| c.diagnostics.iter())
+        .map(|d| (d.code, 0))
+        .collect();
     for (i, index) in rules.values_mut().enumerate() {
         *index = i as i64;
     }
@@ -34,7 +37,11 @@ pub fn sarif(all: &[Checked]) -> String {
         .column_kind("unicodeCodePoints")
         .results(found)
         .build();
-    let log = Sarif::builder().version("2.1.0").schema(SCHEMA_URL).runs(vec![run]).build();
+    let log = Sarif::builder()
+        .version("2.1.0")
+        .schema(SCHEMA_URL)
+        .runs(vec![run])
+        .build();
     let mut text = serde_json::to_string_pretty(&log).unwrap_or_default();
     text.push('\n');
     text
@@ -43,9 +50,16 @@ pub fn sarif(all: &[Checked]) -> String {
 fn rule(code: Code) -> ReportingDescriptor {
     let page = explain::explain(code).unwrap_or_default();
     // A page begins with `# RX0101: title`.
-    let title = page.lines().next().and_then(|l| l.split_once(": ")).map_or("", |t| t.1);
+    let title = page
+        .lines()
+        .next()
+        .and_then(|l| l.split_once(": "))
+        .map_or("", |t| t.1);
     let text = |t: &str| MultiformatMessageString::builder().text(t).build();
-    let help = MultiformatMessageString::builder().text(page).markdown(page).build();
+    let help = MultiformatMessageString::builder()
+        .text(page)
+        .markdown(page)
+        .build();
     ReportingDescriptor::builder()
         .id(code.to_string())
         .short_description(text(title))
@@ -71,7 +85,11 @@ fn result(checked: &Checked, d: &Diagnostic, rule: i64) -> Found {
         .rule_index(rule)
         .level(level)
         .message(message(&text))
-        .locations(at(d.span(), &d.labels[0].text).into_iter().collect::<Vec<_>>())
+        .locations(
+            at(d.span(), &d.labels[0].text)
+                .into_iter()
+                .collect::<Vec<_>>(),
+        )
         .related_locations(related.collect::<Vec<_>>())
         .fixes(fixes(checked, d))
         .build()
@@ -82,7 +100,9 @@ fn message(text: &str) -> Message {
 }
 
 fn artifact(name: &str) -> ArtifactLocation {
-    ArtifactLocation::builder().uri(name.replace('\\', "/").replace(' ', "%20")).build()
+    ArtifactLocation::builder()
+        .uri(name.replace('\\', "/").replace(' ', "%20"))
+        .build()
 }
 
 fn region(checked: &Checked, span: Span) -> Option<Region> {

@@ -210,10 +210,18 @@ impl Sink<'_> {
                     self.break_now();
                     self.blank();
                 }
-            } else {
+            } else if next != start || !self.separator_follows() {
                 self.raw(" ");
             }
         }
+    }
+
+    /// Whether the next token is a separator, which stands close to what is before it.
+    fn separator_follows(&self) -> bool {
+        self.weave.as_ref().is_some_and(|w| {
+            let next = w.tokens.get(w.token).map(|t| w.file.slice(t.span()));
+            matches!(next, Some("," | ";"))
+        })
     }
 
     fn break_now(&mut self) {
