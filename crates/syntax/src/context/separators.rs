@@ -34,9 +34,7 @@ impl Pass<'_> {
             }
             return;
         }
-        // What is no token at all is a mistake of its own, whatever stands before it.
-        let unreadable = t.tok == Tok::Error || last.tok == Tok::Error;
-        if unreadable || !ends_operand(last.tok) || !starts_operand(t.tok) {
+        if !ends_operand(last.tok) || !starts_operand(t.tok) {
             return;
         }
         let f = *self.top();
