@@ -9,7 +9,7 @@ use relax_infer::Typing;
 use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, Memo, Module, Type, TypeId, VarId};
 use relax_ops::Precision;
 use relax_tensor::DType;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::{Edit, OpCall};
 use crate::{OptionDef, OptionType, PassCx, PassDef};
@@ -80,9 +80,11 @@ impl<'a> Converter<'a> {
 
     fn module(mut self, keep: bool) -> u64 {
         let mut memo = Memo::default();
+        // Functions that others call keep their types.
+        let called: FxHashSet<_> = self.edit.m.call_graph().into_values().flatten().collect();
         for (global, body) in self.edit.m.global_bodies() {
             let mut new = self.body(body, &mut memo);
-            if keep {
+            if keep || called.contains(&global) {
                 let ty = self.edit.ty(body);
                 new = self.cast_to(new, ty);
             }
@@ -185,12 +187,8 @@ impl<'a> Converter<'a> {
                 }
                 None => {
                     let args = self.edit.m.list(args).to_vec();
-                    let inline = matches!(self.edit.m.exprs[callee], Expr::Func(_));
                     let new: Vec<ExprId> = (args.iter())
-                        .map(|a| match inline {
-                            true => self.cast_floats(memo[a], DType::F32),
-                            false => self.cast_to(memo[a], self.edit.ty(*a)),
-                        })
+                        .map(|a| self.cast_to(memo[a], self.edit.ty(*a)))
                         .collect();
                     if memo[&callee] == callee && new == args {
                         return old;
@@ -264,10 +262,20 @@ impl<'a> Converter<'a> {
         }
         let span = self.edit.m.span(old);
         let e = self.edit.recall(call, &new, attrs, span);
-        if !self.edit.typed(e) {
-            let ty = self.edit.ty(old);
-            self.edit.set_ty(e, ty);
+        if self.edit.typed(e) {
+            return e;
         }
+        // Some operand has to have its element type (a scale of the quantised operators, say).
+        let kept: Vec<ExprId> = (args.iter().zip(&call.args))
+            .map(|(&new, &old)| self.cast_to(new, self.edit.ty(old)))
+            .collect();
+        if kept == call.args {
+            return old;
+        }
+        let attrs = self.edit.m.attrs(call.attrs).clone();
+        let e = self.edit.recall(call, &kept, attrs, span);
+        let ty = self.edit.ty(old);
+        self.edit.set_ty(e, ty);
         e
     }
 
@@ -279,13 +287,12 @@ impl<'a> Converter<'a> {
         let mut parts = vec![self.edit.ty(arg)];
         while let Some(ty) = parts.pop() {
             match &self.edit.m.types[ty] {
-                Type::Tensor(t) => {
+                Type::Tensor(t)
                     if t.dtype
                         .known()
-                        .is_some_and(|d| d.is_float() && d != self.narrow)
-                    {
-                        return false;
-                    }
+                        .is_some_and(|d| d.is_float() && d != self.narrow) =>
+                {
+                    return false;
                 }
                 Type::Tuple(fields) => parts.extend(fields.iter()),
                 _ => {}
