@@ -209,9 +209,10 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
             ("groups", site.value("groups")),
             ("channels", site.value("channels")),
             ("kernel_size", AttrValue::ints(&[w[2], w[3]])),
-            ("grad_layout", AttrValue::Str(layout.unwrap_or("NCHW").into())),
-            ("data_layout", site.value("data_layout")),
-            ("kernel_layout", site.value("kernel_layout")),
+            // The layouts of the two operands and of the result, in the attributes of a convolution.
+            ("data_layout", AttrValue::Str(layout.unwrap_or("NCHW").into())),
+            ("kernel_layout", site.value("data_layout")),
+            ("out_layout", site.value("kernel_layout")),
             ("out_dtype", dtype),
         ],
     );
