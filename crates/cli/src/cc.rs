@@ -41,20 +41,36 @@ pub fn cc<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<(), Stri
     if out.status.success() {
         return Ok(());
     }
-    Err(format!("`{compiler}` failed:\n{}", String::from_utf8_lossy(&out.stderr).trim_end()))
+    Err(format!(
+        "`{compiler}` failed:\n{}",
+        String::from_utf8_lossy(&out.stderr).trim_end()
+    ))
 }
 
 /// A C header that documents every entry with its type.
 pub fn header(lowered: &Lowered, name: &str) -> String {
-    let guard: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect();
+    let guard: String = name
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() {
+                c.to_ascii_uppercase()
+            } else {
+                '_'
+            }
+        })
+        .collect();
     let mut out = String::new();
     let _ = write!(
         out,
         "/* Entries of {name}, compiled by relaxc. Link with the Relax runtime. */\n#ifndef RELAX_MODEL_{guard}\n#define RELAX_MODEL_{guard}\n\n#include \"relax_runtime.h\"\n\n#ifdef __cplusplus\nextern \"C\" {{\n#endif\n"
     );
     for entry in &lowered.entries {
-        let _ = write!(out, "\n/* @{}: {}\n", entry.name, entry.signature.replace("*/", "* /"));
+        let _ = write!(
+            out,
+            "\n/* @{}: {}\n",
+            entry.name,
+            entry.signature.replace("*/", "* /")
+        );
         for (i, p) in entry.params.iter().enumerate() {
             let _ = writeln!(out, " *   args[{i}]: %{p}");
         }
@@ -74,7 +90,9 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
     let room = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
     let put = |name: &str, bytes: &[u8]| {
         let path = room.path().join(name);
-        std::fs::write(&path, bytes).map(|()| path).map_err(|e| format!("cannot write {name}: {e}"))
+        std::fs::write(&path, bytes)
+            .map(|()| path)
+            .map_err(|e| format!("cannot write {name}: {e}"))
     };
     let object = put("model.o", object)?;
     let mut args: Vec<std::ffi::OsString> = vec!["-O1".into(), "-o".into(), out.into()];

@@ -17,7 +17,11 @@ pub fn run(
     entry: GlobalId,
     tensors: &[Tensor],
 ) -> Result<Value, Diagnostic> {
-    let inputs = tensors.iter().cloned().map(relax_interp::Value::from).collect();
+    let inputs = tensors
+        .iter()
+        .cloned()
+        .map(relax_interp::Value::from)
+        .collect();
     let value = Interp::new(module, typing).run(entry, inputs)?;
     Ok(shown(module, &value, DEPTH))
 }
@@ -32,7 +36,9 @@ fn shown(module: &Module, value: &relax_interp::Value, depth: usize) -> Value {
         V::Tensor(t) => Value::Tensor((**t).clone()),
         V::Shape(_) => Value::Opaque("a shape"),
         V::Node(n) => match &**n {
-            Node::Tuple(fields) => Value::Tuple(fields.iter().map(|f| shown(module, f, depth)).collect()),
+            Node::Tuple(fields) => {
+                Value::Tuple(fields.iter().map(|f| shown(module, f, depth)).collect())
+            }
             Node::Adt(c, fields) => {
                 let fields = fields.iter().map(|f| shown(module, f, depth)).collect();
                 Value::Adt(module.ctors[*c].tag, fields)

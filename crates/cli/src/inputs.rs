@@ -1,7 +1,7 @@
 //! Which tensors go into which parameter of the entry function.
 
-use relax_ir::{DTy, FuncId, Module, Shape, Type, TypeId};
 use relax_driver::Typing;
+use relax_ir::{DTy, FuncId, Module, Shape, Type, TypeId};
 use relax_tensor::Tensor;
 
 /// What a parameter of an entry function must be given.
@@ -15,7 +15,10 @@ pub struct Param {
 
 /// The parameters of a function, with their inferred types.
 pub fn params(m: &Module, typing: &Typing, f: FuncId) -> Vec<Param> {
-    let param = |&v: &relax_ir::VarId| Param { name: m.vars[v].name.to_string(), ty: typing.vars[v] };
+    let param = |&v: &relax_ir::VarId| Param {
+        name: m.vars[v].name.to_string(),
+        ty: typing.vars[v],
+    };
     m.funcs[f].params.iter().map(param).collect()
 }
 
@@ -56,13 +59,19 @@ pub fn bind(
     for ((name, _), _) in arrays.iter().zip(&used).filter(|(_, used)| !**used) {
         problems.push(format!("the array `{name}` belongs to no parameter"));
     }
-    if problems.is_empty() { Ok(out) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(out)
+    } else {
+        Err(problems)
+    }
 }
 
 /// Whether TVM's printer made `param` of a second parameter called `name`: it numbers parameters of
 /// the same name (`data`, `data1`, …), and the model's arrays still have the one name.
 fn numbered(param: &str, name: &str) -> bool {
-    param.strip_prefix(name).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+    param
+        .strip_prefix(name)
+        .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// What is wrong with a tensor for a parameter.
@@ -73,7 +82,12 @@ fn mismatch(m: &Module, p: &Param, t: &Tensor) -> Option<String> {
         format!("Tensor[({}{comma}), {}]", dims.join(", "), t.dtype())
     };
     let wrong = || {
-        Some(format!("%{} must be {}, but the array is {}", p.name, m.show_type(p.ty), shown()))
+        Some(format!(
+            "%{} must be {}, but the array is {}",
+            p.name,
+            m.show_type(p.ty),
+            shown()
+        ))
     };
     let Type::Tensor(want) = &m.types[p.ty] else {
         return Some(format!(
@@ -89,7 +103,10 @@ fn mismatch(m: &Module, p: &Param, t: &Tensor) -> Option<String> {
     }
     if let Shape::Dims(dims) = &want.shape {
         let fits = dims.len() == t.shape().len()
-            && dims.iter().zip(t.shape()).all(|(d, &n)| d.as_const().is_none_or(|d| d == n));
+            && dims
+                .iter()
+                .zip(t.shape())
+                .all(|(d, &n)| d.as_const().is_none_or(|d| d == n));
         if !fits {
             return wrong();
         }
@@ -101,19 +118,31 @@ fn mismatch(m: &Module, p: &Param, t: &Tensor) -> Option<String> {
 /// in [-1, 1), small integers. Symbolic and unknown extents become `extent`. So that whole models give
 /// sensible numbers, parameters named `…weight` are scaled by their fan-in, those named `…gamma` and
 /// `…var` lie around 1.
-pub fn random(m: &Module, params: &[Param], seed: u64, extent: i64) -> Result<Vec<Tensor>, Vec<String>> {
+pub fn random(
+    m: &Module,
+    params: &[Param],
+    seed: u64,
+    extent: i64,
+) -> Result<Vec<Tensor>, Vec<String>> {
     let mut problems = Vec::new();
     let mut out = Vec::new();
     for (i, p) in params.iter().enumerate() {
         let Type::Tensor(t) = &m.types[p.ty] else {
-            problems.push(format!("%{} has type {}: no random input for it", p.name, m.show_type(p.ty)));
+            problems.push(format!(
+                "%{} has type {}: no random input for it",
+                p.name,
+                m.show_type(p.ty)
+            ));
             continue;
         };
         let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
             problems.push(format!("%{}: rank and element type must be known", p.name));
             continue;
         };
-        let shape: Vec<i64> = dims.iter().map(|d| d.as_const().unwrap_or(extent)).collect();
+        let shape: Vec<i64> = dims
+            .iter()
+            .map(|d| d.as_const().unwrap_or(extent))
+            .collect();
         let mut tensor = Tensor::zeros(dtype, &shape);
         let fan_in: i64 = shape.iter().skip(1).product();
         let (offset, scale) = match p.name.as_str() {
@@ -137,5 +166,9 @@ pub fn random(m: &Module, params: &[Param], seed: u64, extent: i64) -> Result<Ve
         }
         out.push(tensor);
     }
-    if problems.is_empty() { Ok(out) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(out)
+    } else {
+        Err(problems)
+    }
 }

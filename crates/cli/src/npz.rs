@@ -31,7 +31,9 @@ fn tensor<R: Read>(npy: NpyFile<R>) -> Result<Tensor, String> {
     };
     let shape: Vec<i64> = npy.shape().iter().map(|&d| d as i64).collect();
     if npy.order() == Order::Fortran && shape.iter().filter(|&&d| d > 1).count() > 1 {
-        return Err("column-major (Fortran) order is not supported; use numpy.ascontiguousarray".into());
+        return Err(
+            "column-major (Fortran) order is not supported; use numpy.ascontiguousarray".into(),
+        );
     }
     match (ty.type_char(), ty.size_field()) {
         (TypeChar::Float, 2) => elements::<f16, R>(npy, &shape),

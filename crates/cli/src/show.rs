@@ -32,12 +32,18 @@ pub fn value(m: &Module, ty: TypeId, v: &Value) -> String {
                 Type::Tuple(types) => types.to_vec(),
                 _ => vec![ty; fields.len()],
             };
-            let parts: Vec<String> = fields.iter().zip(types).map(|(f, t)| value(m, t, f)).collect();
+            let parts: Vec<String> = fields
+                .iter()
+                .zip(types)
+                .map(|(f, t)| value(m, t, f))
+                .collect();
             let comma = if parts.len() == 1 { "," } else { "" };
             format!("({}{comma})", parts.join(", "))
         }
         Value::Adt(tag, fields) => {
-            let Type::Adt(adt, args) = &m.types[ty] else { return format!("constructor {tag}") };
+            let Type::Adt(adt, args) = &m.types[ty] else {
+                return format!("constructor {tag}");
+            };
             let ctor = &m.ctors[m.adts[*adt].ctors[*tag as usize]];
             // Fields of a parameter's type are shown by the argument's.
             let of = |t: TypeId| match &m.types[t] {
@@ -48,9 +54,16 @@ pub fn value(m: &Module, ty: TypeId, v: &Value) -> String {
                 Type::Adt(inner, _) if inner == adt => ty,
                 _ => t,
             };
-            let parts: Vec<String> =
-                fields.iter().zip(&ctor.fields).map(|(f, &t)| value(m, of(t), f)).collect();
-            if parts.is_empty() { ctor.name.to_string() } else { format!("{}({})", ctor.name, parts.join(", ")) }
+            let parts: Vec<String> = fields
+                .iter()
+                .zip(&ctor.fields)
+                .map(|(f, &t)| value(m, of(t), f))
+                .collect();
+            if parts.is_empty() {
+                ctor.name.to_string()
+            } else {
+                format!("{}({})", ctor.name, parts.join(", "))
+            }
         }
         Value::Opaque(what) => format!("<{what}>"),
     }
@@ -58,7 +71,11 @@ pub fn value(m: &Module, ty: TypeId, v: &Value) -> String {
 
 fn number(t: &Tensor, i: usize) -> String {
     if t.dtype().is_bool() {
-        return if t.get_i64(i) != 0 { "True".into() } else { "False".into() };
+        return if t.get_i64(i) != 0 {
+            "True".into()
+        } else {
+            "False".into()
+        };
     }
     if !t.dtype().is_float() {
         return t.get_i64(i).to_string();
@@ -95,7 +112,11 @@ fn rows(t: &Tensor, axis: usize, offset: usize, short: bool, out: &mut String) {
     let mut i = 0;
     while i < n {
         if i > 0 {
-            out.push_str(if axis + 1 == t.shape().len() { ", " } else { ",\n" });
+            out.push_str(if axis + 1 == t.shape().len() {
+                ", "
+            } else {
+                ",\n"
+            });
             if axis + 1 < t.shape().len() {
                 out.push_str(&" ".repeat(axis + 1));
             }

@@ -13,12 +13,31 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("loops", &["base", "tensor"]),
     ("ir", &["base", "sym", "tensor", "loops"]),
     ("ops", &["base", "sym", "tensor", "loops", "ir"]),
-    ("resolve", &["base", "syntax", "sym", "tensor", "loops", "ir", "ops"]),
+    (
+        "resolve",
+        &["base", "syntax", "sym", "tensor", "loops", "ir", "ops"],
+    ),
     ("infer", &["base", "sym", "tensor", "loops", "ir", "ops"]),
-    ("passes", &["base", "sym", "tensor", "loops", "ir", "ops", "infer", "interp"]),
-    ("interp", &["base", "sym", "tensor", "loops", "ir", "ops", "infer"]),
-    ("lower", &["base", "sym", "tensor", "loops", "ir", "ops", "infer", "passes"]),
-    ("codegen", &["base", "tensor", "loops", "ir", "lower", "runtime"]),
+    (
+        "passes",
+        &[
+            "base", "sym", "tensor", "loops", "ir", "ops", "infer", "interp",
+        ],
+    ),
+    (
+        "interp",
+        &["base", "sym", "tensor", "loops", "ir", "ops", "infer"],
+    ),
+    (
+        "lower",
+        &[
+            "base", "sym", "tensor", "loops", "ir", "ops", "infer", "passes",
+        ],
+    ),
+    (
+        "codegen",
+        &["base", "tensor", "loops", "ir", "lower", "runtime"],
+    ),
     (
         "driver",
         &[
@@ -26,8 +45,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "interp", "lower",
         ],
     ),
-    ("lsp", &["base", "syntax", "sym", "tensor", "ir", "ops", "resolve", "infer", "passes", "driver"]),
-    ("cli", &["base", "syntax", "tensor", "loops", "ir", "ops", "passes", "driver", "lower", "codegen", "runtime", "interp"]),
+    (
+        "lsp",
+        &[
+            "base", "syntax", "sym", "tensor", "ir", "ops", "resolve", "infer", "passes", "driver",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "base", "syntax", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
+            "codegen", "runtime", "interp",
+        ],
+    ),
 ];
 
 /// Crates that only one room may know.
@@ -46,16 +76,28 @@ const KEPT: &[(&str, &str)] = &[
 fn dependencies() -> BTreeMap<String, Vec<String>> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
     let out = Command::new(env!("CARGO"))
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1", "--manifest-path", manifest])
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+            "--manifest-path",
+            manifest,
+        ])
         .output()
         .expect("cargo runs");
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("cargo prints JSON");
     let mut all = BTreeMap::new();
     for package in json["packages"].as_array().expect("a list of packages") {
         let name = package["name"].as_str().expect("a name").to_owned();
-        let uses = package["dependencies"].as_array().expect("a list of dependencies");
+        let uses = package["dependencies"]
+            .as_array()
+            .expect("a list of dependencies");
         let normal = uses.iter().filter(|d| d["kind"].is_null());
-        let names = normal.map(|d| d["name"].as_str().expect("a name").to_owned()).collect();
+        let names = normal
+            .map(|d| d["name"].as_str().expect("a name").to_owned())
+            .collect();
         all.insert(name, names);
     }
     all
@@ -64,7 +106,9 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
 #[test]
 fn every_arrow_is_drawn() {
     for (package, uses) in dependencies() {
-        let room = package.strip_prefix("relax-").expect("packages are named relax-…");
+        let room = package
+            .strip_prefix("relax-")
+            .expect("packages are named relax-…");
         let (_, allowed) = ARROWS
             .iter()
             .find(|a| a.0 == room)
@@ -74,7 +118,10 @@ fn every_arrow_is_drawn() {
         }
         for (krate, keeper) in KEPT {
             let knows = uses.iter().any(|u| u == krate);
-            assert!(!knows || room == *keeper, "only `{keeper}` may know `{krate}`, not `{room}`");
+            assert!(
+                !knows || room == *keeper,
+                "only `{keeper}` may know `{krate}`, not `{room}`"
+            );
         }
     }
 }

@@ -41,11 +41,19 @@ int main(void) {
 "#;
 
 fn relaxc(dir: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_relaxc")).args(args).current_dir(dir).output().expect("relaxc runs")
+    Command::new(env!("CARGO_BIN_EXE_relaxc"))
+        .args(args)
+        .current_dir(dir)
+        .output()
+        .expect("relaxc runs")
 }
 
 fn ok(out: &Output) {
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stderr)
+    );
 }
 
 fn room() -> tempfile::TempDir {
@@ -60,11 +68,15 @@ fn an_object_links_into_a_c_program() {
     let room = room();
     let dir = room.path();
     ok(&relaxc(dir, &["model.relay", "-o", "model.o"]));
-    ok(&relaxc(dir, &["model.relay", "-o", "model.h", "--emit", "header"]));
+    ok(&relaxc(
+        dir,
+        &["model.relay", "-o", "model.h", "--emit", "header"],
+    ));
     std::fs::write(dir.join("main.c"), PROGRAM).expect("writable");
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let library: PathBuf =
-        std::env::current_exe().expect("a path").with_file_name("librelax_runtime.a");
+    let library: PathBuf = std::env::current_exe()
+        .expect("a path")
+        .with_file_name("librelax_runtime.a");
     let built = Command::new("cc")
         .current_dir(dir)
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"])
@@ -75,10 +87,15 @@ fn an_object_links_into_a_c_program() {
         .output()
         .expect("a C compiler");
     ok(&built);
-    let ran = Command::new(dir.join("program")).output().expect("just built");
+    let ran = Command::new(dir.join("program"))
+        .output()
+        .expect("just built");
     ok(&ran);
     let text = String::from_utf8_lossy(&ran.stdout);
-    assert_eq!(text, "@main: takes 2 arguments; given: 1\n1 2 3 0 0 0 1 0 sum 0\nlive 0\n");
+    assert_eq!(
+        text,
+        "@main: takes 2 arguments; given: 1\n1 2 3 0 0 0 1 0 sum 0\nlive 0\n"
+    );
 }
 
 #[test]
@@ -94,8 +111,14 @@ fn objects_are_the_same_every_time() {
 #[test]
 fn other_targets_get_objects() {
     let room = room();
-    for (triple, machine) in [("aarch64-unknown-linux-gnu", 183u8), ("riscv64gc-unknown-linux-gnu", 243)] {
-        ok(&relaxc(room.path(), &["model.relay", "-o", "m.o", "--target", triple]));
+    for (triple, machine) in [
+        ("aarch64-unknown-linux-gnu", 183u8),
+        ("riscv64gc-unknown-linux-gnu", 243),
+    ] {
+        ok(&relaxc(
+            room.path(),
+            &["model.relay", "-o", "m.o", "--target", triple],
+        ));
         let bytes = std::fs::read(room.path().join("m.o")).expect("just written");
         // The ELF header's e_machine.
         assert_eq!(bytes[18], machine, "{triple}");

@@ -22,7 +22,11 @@ fn run(file: &Path, engine: &str, out: &Path) -> Vec<(String, Tensor)> {
         .output()
         .expect("relax-run runs");
     let errors = String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success(), "{} with {engine}: {errors}", file.display());
+    assert!(
+        ran.status.success(),
+        "{} with {engine}: {errors}",
+        file.display()
+    );
     npz::read(out).expect("relax-run writes npz")
 }
 
@@ -45,7 +49,11 @@ fn the_evaluator_and_native_code_agree_on_the_examples() {
         .collect();
     files.sort();
     for file in files {
-        let name = file.file_name().expect("a file").to_string_lossy().into_owned();
+        let name = file
+            .file_name()
+            .expect("a file")
+            .to_string_lossy()
+            .into_owned();
         if NEEDS_A_HOST.contains(&name.as_str()) {
             println!("left out: {name} needs a host program");
             continue;
@@ -66,9 +74,18 @@ fn wrong_inputs_are_listed_together() {
     let room = tempfile::tempdir().expect("a temporary folder");
     let path = room.path().join("in.npz");
     let arrays = [
-        ("data".to_owned(), Tensor::zeros(relax_tensor::DType::F32, &[1, 783])),
-        ("fc1_weight".to_owned(), Tensor::zeros(relax_tensor::DType::F64, &[128, 784])),
-        ("extra".to_owned(), Tensor::zeros(relax_tensor::DType::F32, &[])),
+        (
+            "data".to_owned(),
+            Tensor::zeros(relax_tensor::DType::F32, &[1, 783]),
+        ),
+        (
+            "fc1_weight".to_owned(),
+            Tensor::zeros(relax_tensor::DType::F64, &[128, 784]),
+        ),
+        (
+            "extra".to_owned(),
+            Tensor::zeros(relax_tensor::DType::F32, &[]),
+        ),
     ];
     npz::write(&path, &arrays).expect("writable");
     let ran = Command::new(env!("CARGO_BIN_EXE_relax-run"))

@@ -34,7 +34,10 @@ const TOOLS: &[(&str, Option<&str>)] = &[
 ];
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository")
 }
 
 fn bless() -> bool {
@@ -50,7 +53,11 @@ fn main() {
     let trials = files
         .into_iter()
         .map(|path| {
-            let name = path.strip_prefix(&root).expect("below the root").display().to_string();
+            let name = path
+                .strip_prefix(&root)
+                .expect("below the root")
+                .display()
+                .to_string();
             let root = root.clone();
             Trial::test(name, move || run_file(&root, &path))
         })
@@ -71,11 +78,16 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
 
 fn run_file(root: &Path, path: &Path) -> Result<(), Failed> {
     let text = std::fs::read_to_string(path)?;
-    let runs: Vec<&str> = text.lines().filter_map(|l| l.strip_prefix("// run: ")).collect();
+    let runs: Vec<&str> = text
+        .lines()
+        .filter_map(|l| l.strip_prefix("// run: "))
+        .collect();
     if runs.is_empty() {
         return Err("no `// run:` line".into());
     }
-    let source = text.find("\n// expect:").map_or(&text[..], |at| &text[..at + 1]);
+    let source = text
+        .find("\n// expect:")
+        .map_or(&text[..], |at| &text[..at + 1]);
     let relative = path.strip_prefix(root)?;
     let scratch = Scratch::new(relative)?;
     scratch.write(relative, source)?;
@@ -89,7 +101,11 @@ fn run_file(root: &Path, path: &Path) -> Result<(), Failed> {
         }
     }
     if relative.starts_with("tests/errors") {
-        let name = relative.with_extension("").display().to_string().replace(['/', '\\'], "__");
+        let name = relative
+            .with_extension("")
+            .display()
+            .to_string()
+            .replace(['/', '\\'], "__");
         return snapshot(root, &name, &format!("{source}{blocks}"));
     }
     let expected = &text[source.len()..];
@@ -122,7 +138,8 @@ fn snapshot(root: &Path, name: &str, value: &str) -> Result<(), Failed> {
 
 fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), Failed> {
     let mut words = run.split_whitespace().map(|w| {
-        w.replace("%s", &file.display().to_string()).replace("%t", "scratch")
+        w.replace("%s", &file.display().to_string())
+            .replace("%t", "scratch")
     });
     let tool = words.next().ok_or("an empty `// run:` line")?;
     let known = TOOLS.iter().find(|t| t.0 == tool);
@@ -146,7 +163,10 @@ struct Scratch {
 
 impl Scratch {
     fn new(relative: &Path) -> std::io::Result<Scratch> {
-        let name = relative.display().to_string().replace(['/', '\\', '.'], "_");
+        let name = relative
+            .display()
+            .to_string()
+            .replace(['/', '\\', '.'], "_");
         let dir = std::env::temp_dir().join(format!("relax-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&dir)?;
         Ok(Scratch { dir })

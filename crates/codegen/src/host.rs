@@ -61,7 +61,9 @@ impl Host {
         entry: &str,
         inputs: &[Tensor],
     ) -> Result<(Value, std::time::Duration), String> {
-        let code = jit.entry(entry).ok_or_else(|| format!("there is no entry @{entry}"))?;
+        let code = jit
+            .entry(entry)
+            .ok_or_else(|| format!("there is no entry @{entry}"))?;
         let shapes: Vec<&[i64]> = inputs.iter().map(Tensor::shape).collect();
         let mut args = Vec::with_capacity(inputs.len());
         for (t, shape) in inputs.iter().zip(&shapes) {
@@ -92,7 +94,11 @@ impl Host {
             )
         };
         let took = start.elapsed();
-        let result = if status == 0 { Ok((copy(out, DEPTH), took)) } else { Err(self.error()) };
+        let result = if status == 0 {
+            Ok((copy(out, DEPTH), took))
+        } else {
+            Err(self.error())
+        };
         for object in args.into_iter().chain((!out.is_null()).then_some(out)) {
             // SAFETY: each is owned here and released once.
             unsafe { rx_release(self.ctx, object) };
@@ -110,7 +116,9 @@ impl Host {
 
     fn error(&self) -> String {
         // SAFETY: the text is valid until the next call.
-        unsafe { CStr::from_ptr(rx_last_error(self.ctx)) }.to_string_lossy().into_owned()
+        unsafe { CStr::from_ptr(rx_last_error(self.ctx)) }
+            .to_string_lossy()
+            .into_owned()
     }
 }
 
@@ -123,8 +131,16 @@ impl Drop for Host {
 
 fn dl(dtype: DType) -> DLDataType {
     match dtype.code {
-        TypeCode::UInt if dtype.bits == 1 => DLDataType { code: 6, bits: 8, lanes: 1 },
-        code => DLDataType { code: code as u8, bits: dtype.bits, lanes: dtype.lanes },
+        TypeCode::UInt if dtype.bits == 1 => DLDataType {
+            code: 6,
+            bits: 8,
+            lanes: 1,
+        },
+        code => DLDataType {
+            code: code as u8,
+            bits: dtype.bits,
+            lanes: dtype.lanes,
+        },
     }
 }
 
@@ -137,7 +153,11 @@ fn from_dl(d: DLDataType) -> DType {
         6 => return DType::BOOL,
         _ => TypeCode::Handle,
     };
-    DType { code, bits: d.bits, lanes: d.lanes }
+    DType {
+        code,
+        bits: d.bits,
+        lanes: d.lanes,
+    }
 }
 
 /// A copy of a value. Recursion is bounded by `depth`.
@@ -146,7 +166,9 @@ fn copy(object: *mut RxObject, depth: usize) -> Value {
     let kind = unsafe { rx_kind(object) };
     let fields = |depth: usize| {
         let n = unsafe { rx_field_count(object) };
-        (0..n).map(|i| copy(unsafe { rx_field(object, i) }, depth)).collect()
+        (0..n)
+            .map(|i| copy(unsafe { rx_field(object, i) }, depth))
+            .collect()
     };
     match kind {
         k if k == Kind::Tensor as i32 => {

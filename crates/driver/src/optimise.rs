@@ -17,7 +17,11 @@ impl Session {
             None => {
                 let mut all = Diagnostics::new();
                 let message = "the pipeline is too long";
-                all.push(Diagnostic::error(crate::session::TOO_LARGE, Span::NONE, message));
+                all.push(Diagnostic::error(
+                    crate::session::TOO_LARGE,
+                    Span::NONE,
+                    message,
+                ));
                 Err(all)
             }
         }

@@ -416,7 +416,8 @@ impl Solver<'_> {
             }
         }
         if d.labels[0].text.is_empty()
-            && let (RelKind::Op(..), Some(Expr::Call { callee, .. })) = (kind, self.m.exprs.get(call))
+            && let (RelKind::Op(..), Some(Expr::Call { callee, .. })) =
+                (kind, self.m.exprs.get(call))
         {
             d = d.primary(format!("in this call of {}", self.callee_name(*callee)));
         }

@@ -89,7 +89,10 @@ impl Solver<'_> {
                 self.place(e),
                 format!("the value has rank {n}, but the pattern has rank {m}"),
             )
-            .primary(format!("matched against {m} dimension{}", if m == 1 { "" } else { "s" }))
+            .primary(format!(
+                "matched against {m} dimension{}",
+                if m == 1 { "" } else { "s" }
+            ))
             .note("write one dimension for each axis; a new variable takes any extent");
             self.report(d);
             return false;

@@ -247,8 +247,15 @@ impl<'m> Comparer<'m> {
         // Names that passes make up differ from side to side: globals that only one side has
         // correspond by their use.
         let (only_left, only_right): (Vec<_>, Vec<_>) = (
-            left.iter().filter(|(n, _)| !right.contains_key(n)).map(|(n, &g)| (*n, g)).collect(),
-            right.iter().filter(|(n, _)| !left.contains_key(n)).map(|(n, &g)| (*n, g)).collect(),
+            left.iter()
+                .filter(|(n, _)| !right.contains_key(n))
+                .map(|(n, &g)| (*n, g))
+                .collect(),
+            right
+                .iter()
+                .filter(|(n, _)| !left.contains_key(n))
+                .map(|(n, &g)| (*n, g))
+                .collect(),
         );
         if only_left.len() == only_right.len() {
             left.retain(|n, _| !only_left.iter().any(|o| o.0 == *n));
@@ -266,7 +273,9 @@ impl<'m> Comparer<'m> {
             self.globals(a, b)?;
         }
         self.item = String::new();
-        if let Some((name, _)) = only_left.iter().find(|o| !self.global_pairs.there.contains_key(&o.1))
+        if let Some((name, _)) = only_left
+            .iter()
+            .find(|o| !self.global_pairs.there.contains_key(&o.1))
             && !only_right.is_empty()
         {
             let what = format!("only the left side has @{name}");

@@ -27,14 +27,16 @@ mod visit;
 pub use attrs::{AttrValue, Attrs, AttrsId};
 pub use compact::Compacted;
 pub use copy::{Copier, TypeSubst};
-pub use equal::{Difference, EqualOptions, functions_equal, structural_difference, structural_equal};
+pub use equal::{
+    Difference, EqualOptions, functions_equal, structural_difference, structural_equal,
+};
 pub use expr::{
     Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
     VarId, VarStyle,
 };
 pub use module::{
-    Adt, AdtId, Annotation, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata, Module,
-    OpId, UserOp,
+    Adt, AdtId, Annotation, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata,
+    Module, OpId, UserOp,
 };
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
 pub use rewrite::{Memo, inline_call};

@@ -41,7 +41,10 @@ impl Site {
     }
     /// A truth value; absent counts as false.
     pub fn flag(&self, name: &str) -> bool {
-        self.attrs.get(name).and_then(AttrValue::as_bool).unwrap_or(false)
+        self.attrs
+            .get(name)
+            .and_then(AttrValue::as_bool)
+            .unwrap_or(false)
     }
     /// A number.
     pub fn float(&self, name: &str) -> Option<f64> {

@@ -17,8 +17,8 @@ mod relation;
 
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use def::{
-    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, Precision, RelFn,
-    ScaleRole, StaticForm, Treatment, attr, input,
+    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, Precision,
+    RelFn, ScaleRole, StaticForm, Treatment, attr, input,
 };
 pub use expand::{Build, GradientFn, InferenceFn, Site};
 pub use layout::{Axis, Layout};

@@ -28,8 +28,15 @@ pub fn bind_params(
         }
     }
     let body = module.substitute(module.funcs[func].body, &subst);
-    let params = params.into_iter().filter(|p| !subst.contains_key(p)).collect();
-    let function = Function { params, body, ..module.funcs[func].clone() };
+    let params = params
+        .into_iter()
+        .filter(|p| !subst.contains_key(p))
+        .collect();
+    let function = Function {
+        params,
+        body,
+        ..module.funcs[func].clone()
+    };
     module.globals[global].kind = GlobalKind::Func(module.funcs.push(function));
     unknown
 }

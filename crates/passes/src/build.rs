@@ -19,7 +19,11 @@ pub(crate) struct At<'e, 'm> {
 /// A call of a built-in operator as what operators' own functions look at.
 pub(crate) fn site(edit: &Edit<'_>, call: ExprId) -> Option<Site> {
     let parts = edit.op_call(call)?;
-    Some(Site { call, attrs: edit.m.attrs(parts.attrs).clone(), args: parts.args })
+    Some(Site {
+        call,
+        attrs: edit.m.attrs(parts.attrs).clone(),
+        args: parts.args,
+    })
 }
 
 impl Build for At<'_, '_> {
@@ -46,9 +50,17 @@ impl Build for At<'_, '_> {
     }
     fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>> {
         let types = &self.edit.m.types;
-        let Type::Tuple(fields) = &types[self.edit.ty(e)] else { return None };
+        let Type::Tuple(fields) = &types[self.edit.ty(e)] else {
+            return None;
+        };
         let extents = |f: &relax_ir::TypeId| {
-            types.as_tensor(*f)?.shape.dims()?.iter().map(Dim::as_const).collect()
+            types
+                .as_tensor(*f)?
+                .shape
+                .dims()?
+                .iter()
+                .map(Dim::as_const)
+                .collect()
         };
         fields.iter().map(extents).collect()
     }

@@ -22,7 +22,10 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { verify_each: true, infer: InferOptions::default() }
+        Config {
+            verify_each: true,
+            infer: InferOptions::default(),
+        }
     }
 }
 
@@ -86,7 +89,11 @@ pub fn run(
     };
     let failure = manager.steps(&pipeline.steps).err().map(|f| *f);
     let typing = manager.analyses.known(manager.module);
-    Outcome { typing, diagnostics: manager.diagnostics, failure }
+    Outcome {
+        typing,
+        diagnostics: manager.diagnostics,
+        failure,
+    }
 }
 
 type Failure = Box<(PassRun, Diagnostics)>;
@@ -189,7 +196,10 @@ impl Manager<'_> {
         if self.module.exprs.len() < SMALL {
             return;
         }
-        let live = self.module.post_order(self.module.global_bodies().iter().map(|b| b.1)).len();
+        let live = self
+            .module
+            .post_order(self.module.global_bodies().iter().map(|b| b.1))
+            .len();
         if live < self.module.exprs.len() / 4 {
             *self.module = self.module.compact().module;
             self.analyses.forget();

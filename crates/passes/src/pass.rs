@@ -92,7 +92,9 @@ impl fmt::Display for OptionValue {
         match self {
             OptionValue::Bool(b) => write!(f, "{b}"),
             OptionValue::Int(i) => write!(f, "{i}"),
-            OptionValue::Text(s) if s.contains([',', '{', '}', '(', ')', '=', ' ']) || s.is_empty() => {
+            OptionValue::Text(s)
+                if s.contains([',', '{', '}', '(', ')', '=', ' ']) || s.is_empty() =>
+            {
                 write!(f, "\"{s}\"")
             }
             OptionValue::Text(s) => f.write_str(s),
@@ -113,7 +115,9 @@ impl Options {
             let value = OptionValue::parse(o.ty, o.default);
             (o.name, value.expect("a default fits its option"))
         };
-        Options { values: pass.options.iter().map(value).collect() }
+        Options {
+            values: pass.options.iter().map(value).collect(),
+        }
     }
     /// All, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, (&'static str, OptionValue)> {
@@ -121,7 +125,9 @@ impl Options {
     }
     fn get(&self, name: &str) -> &OptionValue {
         let found = self.values.iter().find(|v| v.0 == name);
-        &found.unwrap_or_else(|| panic!("the pass declares no option `{name}`")).1
+        &found
+            .unwrap_or_else(|| panic!("the pass declares no option `{name}`"))
+            .1
     }
     /// A declared option of type [`OptionType::Bool`].
     pub fn flag(&self, name: &str) -> bool {

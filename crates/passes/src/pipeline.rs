@@ -47,8 +47,16 @@ const ROUNDS: u64 = 8;
 impl fmt::Display for PassRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.pass.name)?;
-        let all: Vec<String> = self.options.iter().map(|(n, v)| format!("{n}={v}")).collect();
-        if all.is_empty() { Ok(()) } else { write!(f, "{{{}}}", all.join(",")) }
+        let all: Vec<String> = self
+            .options
+            .iter()
+            .map(|(n, v)| format!("{n}={v}"))
+            .collect();
+        if all.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "{{{}}}", all.join(","))
+        }
     }
 }
 
@@ -143,7 +151,11 @@ impl<'t> Parser<'t> {
             Some(c) => format!("`{c}`"),
             None => "the end".to_owned(),
         };
-        let end = self.at + self.text[self.at..].chars().next().map_or(0, char::len_utf8);
+        let end = self.at
+            + self.text[self.at..]
+                .chars()
+                .next()
+                .map_or(0, char::len_utf8);
         let message = format!("the pipeline needs {what} here, not {found}");
         let place = self.span(self.at, end);
         let d = Diagnostic::error(codes::PIPELINE_SYNTAX, place, message);
@@ -160,7 +172,10 @@ impl<'t> Parser<'t> {
         }
         let from = self.at;
         self.at += len;
-        Some(Word { text: &rest[..len], span: self.span(from, self.at) })
+        Some(Word {
+            text: &rest[..len],
+            span: self.span(from, self.at),
+        })
     }
 
     /// The value of an option: a word, or text in quotes or brackets.
@@ -184,7 +199,10 @@ impl<'t> Parser<'t> {
         };
         let from = self.at + skip;
         self.at = from + len + skip;
-        Some(Word { text: &self.text[from..from + len], span: self.span(from, from + len) })
+        Some(Word {
+            text: &self.text[from..from + len],
+            span: self.span(from, from + len),
+        })
     }
 
     fn steps(&mut self) -> Vec<Step> {
@@ -216,7 +234,10 @@ impl<'t> Parser<'t> {
             open.last_mut().expect("never empty").1.extend(steps);
             while open.len() > 1 && self.eat(')') {
                 let (max, steps) = open.pop().expect("more than one");
-                open.last_mut().expect("never empty").1.push(Step::Fixpoint { max, steps });
+                open.last_mut()
+                    .expect("never empty")
+                    .1
+                    .push(Step::Fixpoint { max, steps });
             }
             if self.eat(',') {
                 continue;
@@ -252,7 +273,8 @@ impl<'t> Parser<'t> {
         if let Some(near) = did_you_mean(name.text, names) {
             d = d.suggest(format!("did you mean `{near}`?"), name.span, near);
         }
-        self.diagnostics.push(d.note("`relax-opt --list-passes` lists them"));
+        self.diagnostics
+            .push(d.note("`relax-opt --list-passes` lists them"));
         // What stands in braces belongs to the unknown pass.
         if self.peek() == Some('{') {
             let rest = &self.text[self.at..];
@@ -298,7 +320,10 @@ impl<'t> Parser<'t> {
                     }
                 }
             } else {
-                Word { text: "true", span: name.span }
+                Word {
+                    text: "true",
+                    span: name.span,
+                }
             };
             if let Some(i) = def {
                 match OptionValue::parse(pass.options[i].ty, value.text) {
@@ -334,8 +359,10 @@ impl<'t> Parser<'t> {
     fn bad_value(&mut self, pass: &PassDef, option: usize, value: &Word<'_>) {
         let o = &pass.options[option];
         let message = format!("`{}` does not fit the option `{}`", value.text, o.name);
-        let mut d = Diagnostic::error(codes::OPTION_VALUE, value.span, message)
-            .note(format!("it takes {}: {}; the default is {}", o.ty, o.doc, o.default));
+        let mut d = Diagnostic::error(codes::OPTION_VALUE, value.span, message).note(format!(
+            "it takes {}: {}; the default is {}",
+            o.ty, o.doc, o.default
+        ));
         if let crate::OptionType::Choice(words) = o.ty
             && let Some(near) = did_you_mean(value.text, words.iter().copied())
         {
@@ -354,14 +381,20 @@ mod tests {
         let file = map.add("<pipeline>", text).expect("short");
         match Pipeline::parse(&file) {
             Ok(p) => Ok(p.to_string()),
-            Err(d) => Err(d.iter().map(|d| format!("{}: {}", d.code, d.message)).collect()),
+            Err(d) => Err(d
+                .iter()
+                .map(|d| format!("{}: {}", d.code, d.message))
+                .collect()),
         }
     }
 
     #[test]
     fn pipelines_print_as_they_are_read() {
         assert_eq!(parse(""), Ok(String::new()));
-        assert_eq!(parse(" infer-type , infer-type"), Ok("infer-type,infer-type".into()));
+        assert_eq!(
+            parse(" infer-type , infer-type"),
+            Ok("infer-type,infer-type".into())
+        );
         let nested = "fixpoint{max=3}(infer-type,fixpoint{max=8}(infer-type)),infer-type";
         assert_eq!(parse(nested), Ok(nested.into()));
     }

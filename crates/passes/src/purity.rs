@@ -19,7 +19,10 @@ struct Pure {
 
 impl Default for Pure {
     fn default() -> Pure {
-        Pure { eval: true, call: true }
+        Pure {
+            eval: true,
+            call: true,
+        }
     }
 }
 
@@ -103,8 +106,14 @@ impl Purity {
         let mut eval = true;
         m.for_each_child(e, |c| eval &= self.exprs[c].eval);
         let pure = match &m.exprs[e] {
-            Expr::Var(v) => Pure { eval: true, call: self.vars[*v].call },
-            Expr::Global(g) => Pure { eval: true, call: self.globals[*g] },
+            Expr::Var(v) => Pure {
+                eval: true,
+                call: self.vars[*v].call,
+            },
+            Expr::Global(g) => Pure {
+                eval: true,
+                call: self.globals[*g],
+            },
             Expr::Op(op) => {
                 let call = match relax_ops::registry().get(*op) {
                     Some(def) => def.effects == Effects::Pure,
@@ -112,37 +121,61 @@ impl Purity {
                 };
                 Pure { eval: true, call }
             }
-            Expr::Extern(_) => Pure { eval: true, call: false },
+            Expr::Extern(_) => Pure {
+                eval: true,
+                call: false,
+            },
             Expr::Func(f) => {
                 let body = self.exprs[m.funcs[*f].body];
-                Pure { eval: true, call: body.eval && body.call }
+                Pure {
+                    eval: true,
+                    call: body.eval && body.call,
+                }
             }
-            Expr::Let { body, .. } | Expr::Dataflow { body, .. } => {
-                Pure { eval, call: self.exprs[*body].call }
-            }
+            Expr::Let { body, .. } | Expr::Dataflow { body, .. } => Pure {
+                eval,
+                call: self.exprs[*body].call,
+            },
             Expr::Call { callee, .. } => {
                 let call = self.exprs[*callee].call;
                 let plain = first_order(typing.exprs[e]);
-                Pure { eval: eval && call, call: plain || call }
+                Pure {
+                    eval: eval && call,
+                    call: plain || call,
+                }
             }
-            Expr::If { then, otherwise, .. } => {
+            Expr::If {
+                then, otherwise, ..
+            } => {
                 let call = self.exprs[*then].call && self.exprs[*otherwise].call;
                 Pure { eval, call }
             }
-            Expr::Match { clauses, .. } => {
-                Pure { eval, call: clauses.iter().all(|c| self.exprs[c.body].call) }
-            }
-            Expr::Proj { .. } | Expr::MatchShape { .. } | Expr::MatchCast { .. } => {
-                Pure { eval, call: first_order(typing.exprs[e]) }
-            }
-            Expr::RefRead(_) => Pure { eval: false, call: first_order(typing.exprs[e]) },
-            Expr::RefWrite(..) => Pure { eval: false, call: true },
-            Expr::RefNew(_) | Expr::Tuple(_) | Expr::Const(_) | Expr::Ctor(_) | Expr::Shape(_)
+            Expr::Match { clauses, .. } => Pure {
+                eval,
+                call: clauses.iter().all(|c| self.exprs[c.body].call),
+            },
+            Expr::Proj { .. } | Expr::MatchShape { .. } | Expr::MatchCast { .. } => Pure {
+                eval,
+                call: first_order(typing.exprs[e]),
+            },
+            Expr::RefRead(_) => Pure {
+                eval: false,
+                call: first_order(typing.exprs[e]),
+            },
+            Expr::RefWrite(..) => Pure {
+                eval: false,
+                call: true,
+            },
+            Expr::RefNew(_)
+            | Expr::Tuple(_)
+            | Expr::Const(_)
+            | Expr::Ctor(_)
+            | Expr::Shape(_)
             | Expr::Error => Pure { eval, call: true },
         };
         // A check at run time is an effect: it may stop the program.
-        let eval = pure.eval
-            && !matches!(m.exprs[e], Expr::MatchShape { .. } | Expr::MatchCast { .. });
+        let eval =
+            pure.eval && !matches!(m.exprs[e], Expr::MatchShape { .. } | Expr::MatchCast { .. });
         self.exprs.set(e, Pure { eval, ..pure });
     }
 }

@@ -12,14 +12,20 @@ pub fn all() -> Vec<&'static PassDef> {
 
 /// The pass of that name.
 pub fn find(name: &str) -> Option<&'static PassDef> {
-    PASSES.iter().flat_map(|p| p.iter()).find(|p| p.name == name)
+    PASSES
+        .iter()
+        .flat_map(|p| p.iter())
+        .find(|p| p.name == name)
 }
 
 /// The pipelines that have a name, `O2`, with their text.
 pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
     &[
         ("O0", "infer-type"),
-        ("O1", "infer-type,simplify-inference,fold-constant,dead-code-elimination"),
+        (
+            "O1",
+            "infer-type,simplify-inference,fold-constant,dead-code-elimination",
+        ),
         (
             "O2",
             "infer-type,simplify-inference,fold-constant,simplify-expr,eliminate-common-subexpr,\

@@ -16,13 +16,20 @@ pub(crate) fn is_external(f: &Function) -> bool {
 
 /// Whether an integer attribute is there and not 0.
 pub(crate) fn has_flag(f: &Function, name: &str) -> bool {
-    f.attrs.get(name).and_then(AttrValue::as_bool).unwrap_or(false)
+    f.attrs
+        .get(name)
+        .and_then(AttrValue::as_bool)
+        .unwrap_or(false)
 }
 
 /// The built-in operator that a call calls.
 pub(crate) fn called_op(m: &Module, call: ExprId) -> Option<&'static OpDef> {
-    let Expr::Call { callee, .. } = m.exprs[call] else { return None };
-    let Expr::Op(op) = m.exprs[callee] else { return None };
+    let Expr::Call { callee, .. } = m.exprs[call] else {
+        return None;
+    };
+    let Expr::Op(op) = m.exprs[callee] else {
+        return None;
+    };
     relax_ops::registry().get(op)
 }
 

@@ -332,8 +332,12 @@ impl<'s> Pass<'s> {
     /// A `->` in a clause that has no `=>` yet: patterns hold no arrows.
     fn thin_arrow(&mut self, t: &mut Token) {
         self.report(
-            Diagnostic::error(Code(101), t.span(), "expected `=>` after this pattern, found `->`")
-                .fix("write `=>`", t.span(), "=>"),
+            Diagnostic::error(
+                Code(101),
+                t.span(),
+                "expected `=>` after this pattern, found `->`",
+            )
+            .fix("write `=>`", t.span(), "=>"),
         );
         t.tok = Tok::FatArrow;
     }

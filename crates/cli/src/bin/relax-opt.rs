@@ -131,7 +131,10 @@ fn list_passes() -> ExitCode {
     for pass in relax_passes::all() {
         text.push_str(&format!("{}: {}\n", pass.name, pass.doc));
         for o in pass.options {
-            text.push_str(&format!("    {}={} ({}): {}\n", o.name, o.default, o.ty, o.doc));
+            text.push_str(&format!(
+                "    {}={} ({}): {}\n",
+                o.name, o.default, o.ty, o.doc
+            ));
         }
     }
     for (name, passes) in relax_passes::named_pipelines() {
@@ -167,7 +170,12 @@ impl<'a> Run<'a> {
         if args.print_ir_after_all {
             after.push(String::new());
         }
-        for name in args.print_ir_before.iter().chain(&after).filter(|n| !n.is_empty()) {
+        for name in args
+            .print_ir_before
+            .iter()
+            .chain(&after)
+            .filter(|n| !n.is_empty())
+        {
             if relax_passes::find(name).is_none() {
                 let names = relax_passes::all().into_iter().map(|p| p.name);
                 let near = relax_base::did_you_mean(name, names);
@@ -187,7 +195,9 @@ impl<'a> Run<'a> {
             types: !args.no_types,
             color: render::Style::for_stderr().color,
         };
-        let options = ReadOptions { stub_constants: args.stub_constants };
+        let options = ReadOptions {
+            stub_constants: args.stub_constants,
+        };
         Ok(Run {
             args,
             path: args.file.as_deref().ok_or("no file is given")?,
@@ -292,11 +302,13 @@ impl<'a> Run<'a> {
         if let Some(path) = &self.args.params {
             bind(&mut module, path)?;
         }
-        let config = PassConfig { verify_each: self.args.verify_each, ..PassConfig::default() };
+        let config = PassConfig {
+            verify_each: self.args.verify_each,
+            ..PassConfig::default()
+        };
         let watch = &mut self.watch;
-        let run = std::panic::AssertUnwindSafe(|| {
-            run_pipeline(pipeline, &mut module, &config, watch)
-        });
+        let run =
+            std::panic::AssertUnwindSafe(|| run_pipeline(pipeline, &mut module, &config, watch));
         let Ok(outcome) = std::panic::catch_unwind(run) else {
             self.reproduce(pipeline, &file.text)?;
             return Err("a pass crashed; this is a bug, please report it".into());
@@ -304,7 +316,11 @@ impl<'a> Run<'a> {
         diagnostics.extend(outcome.diagnostics);
         if let Some((_, errors)) = outcome.failure {
             let broken = errors.iter().any(|d| {
-                [relax_passes::codes::BROKEN_MODULE, relax_passes::codes::ILL_TYPED].contains(&d.code)
+                [
+                    relax_passes::codes::BROKEN_MODULE,
+                    relax_passes::codes::ILL_TYPED,
+                ]
+                .contains(&d.code)
             });
             if broken {
                 self.reproduce(pipeline, &file.text)?;
@@ -319,15 +335,28 @@ impl<'a> Run<'a> {
             return self.compare(&module, other);
         }
         let typing = outcome.typing.filter(|_| !self.args.no_types);
-        let typed = typing.as_deref().map(|typing| TypedModule { module: &module, typing });
+        let typed = typing.as_deref().map(|typing| TypedModule {
+            module: &module,
+            typing,
+        });
         let types = typed.as_ref().map(|t| t as &dyn TypeSource);
-        Ok(Outcome::Done(relax_driver::print(&module, self.style, types)))
+        Ok(Outcome::Done(relax_driver::print(
+            &module, self.style, types,
+        )))
     }
 
     fn reproduce(&self, pipeline: &Pipeline, text: &str) -> Result<(), String> {
-        let Some(path) = &self.args.reproducer else { return Ok(()) };
-        io::write(path, reproducer::write(&pipeline.to_string(), text).as_bytes())?;
-        eprintln!("relax-opt: `relax-opt --run-reproducer {}` repeats this", path.display());
+        let Some(path) = &self.args.reproducer else {
+            return Ok(());
+        };
+        io::write(
+            path,
+            reproducer::write(&pipeline.to_string(), text).as_bytes(),
+        )?;
+        eprintln!(
+            "relax-opt: `relax-opt --run-reproducer {}` repeats this",
+            path.display()
+        );
         Ok(())
     }
 
@@ -351,13 +380,15 @@ impl<'a> Run<'a> {
         }
         // Whether a pass writes down what types it found is no difference between programs.
         let options = EqualOptions { annotations: false };
-        Ok(match relax_driver::difference(module, &other_module, options) {
-            None => Outcome::Done(String::new()),
-            Some(difference) => {
-                eprintln!("relax-opt: the modules differ: {difference}");
-                Outcome::Failed
-            }
-        })
+        Ok(
+            match relax_driver::difference(module, &other_module, options) {
+                None => Outcome::Done(String::new()),
+                Some(difference) => {
+                    eprintln!("relax-opt: the modules differ: {difference}");
+                    Outcome::Failed
+                }
+            },
+        )
     }
 }
 

@@ -73,8 +73,12 @@ fn entry_of(module: &Module, args: &Args) -> Result<GlobalId, String> {
         (None, None) => "main",
     };
     module.global(name).ok_or_else(|| {
-        let names: Vec<&str> =
-            module.globals.values().filter(|g| !g.prelude).map(|g| g.name.as_str()).collect();
+        let names: Vec<&str> = module
+            .globals
+            .values()
+            .filter(|g| !g.prelude)
+            .map(|g| g.name.as_str())
+            .collect();
         let near = relax_base::did_you_mean(name, names.iter().copied());
         let hint = near.map_or_else(
             || format!("the file defines: {}", names.join(", ")),
@@ -86,7 +90,9 @@ fn entry_of(module: &Module, args: &Args) -> Result<GlobalId, String> {
 
 fn run(args: &Args) -> Result<ExitCode, String> {
     let bytes = io::read(&args.file)?;
-    let mut session = Session::new(ReadOptions { stub_constants: args.stub_constants });
+    let mut session = Session::new(ReadOptions {
+        stub_constants: args.stub_constants,
+    });
     let (mut module, diagnostics) = session.read(&io::display_name(&args.file), bytes);
     render::to_stderr(&diagnostics, &session.sources);
     if diagnostics.has_errors() {
@@ -99,7 +105,9 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     }
     let entry = entry_of(&module, args)?;
     let name = module.globals[entry].name;
-    let func = module.global_func(entry).ok_or_else(|| format!("@{name} is a tensor program"))?;
+    let func = module
+        .global_func(entry)
+        .ok_or_else(|| format!("@{name} is a tensor program"))?;
     let params = inputs::params(&module, &typing, func);
     let bound = match (&args.inputs, args.random) {
         (Some(path), _) => inputs::bind(&module, &params, npz::read(path)?),
@@ -166,10 +174,15 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     match &args.outputs {
         Some(path) => {
             let Some(tensors) = show::flatten(&value) else {
-                return Err(format!("@{name} returns something else than tensors: print it instead"));
+                return Err(format!(
+                    "@{name} returns something else than tensors: print it instead"
+                ));
             };
-            let named: Vec<_> =
-                tensors.into_iter().enumerate().map(|(i, t)| (format!("out{i}"), t)).collect();
+            let named: Vec<_> = tensors
+                .into_iter()
+                .enumerate()
+                .map(|(i, t)| (format!("out{i}"), t))
+                .collect();
             npz::write(path, &named)?;
         }
         None => {

@@ -71,7 +71,9 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
     if !args.entry.is_empty() {
         let find = |name: &String| {
             let name = name.trim_start_matches('@');
-            module.global(name).ok_or_else(|| format!("there is no function @{name}"))
+            module
+                .global(name)
+                .ok_or_else(|| format!("there is no function @{name}"))
         };
         return args.entry.iter().map(find).collect();
     }
@@ -82,12 +84,18 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
         .filter(|(_, g)| !g.prelude && matches!(g.kind, GlobalKind::Func(_)))
         .map(|(id, _)| id)
         .collect();
-    if functions.is_empty() { Err("the file defines no function".into()) } else { Ok(functions) }
+    if functions.is_empty() {
+        Err("the file defines no function".into())
+    } else {
+        Ok(functions)
+    }
 }
 
 fn run(args: &Args) -> Result<ExitCode, String> {
     let bytes = io::read(&args.file)?;
-    let mut session = Session::new(ReadOptions { stub_constants: args.stub_constants });
+    let mut session = Session::new(ReadOptions {
+        stub_constants: args.stub_constants,
+    });
     let (mut module, diagnostics) = session.read(&io::display_name(&args.file), bytes);
     render::to_stderr(&diagnostics, &session.sources);
     if diagnostics.has_errors() {
@@ -105,7 +113,10 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             return Ok(exit::ERRORS.into());
         }
     };
-    let name = args.file.file_stem().map_or_else(|| "model".into(), |s| s.to_string_lossy());
+    let name = args
+        .file
+        .file_stem()
+        .map_or_else(|| "model".into(), |s| s.to_string_lossy());
     match args.emit {
         Emit::Header => io::write(&args.output, cc::header(&lowered, &name).as_bytes())?,
         Emit::Lowered => io::write(&args.output, format!("{lowered:#?}\n").as_bytes())?,
@@ -133,7 +144,11 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     Ok(exit::OK)
 }
 
-fn write_binary(args: &Args, object: &[u8], lowered: &relax_lower::lir::Lowered) -> Result<(), String> {
+fn write_binary(
+    args: &Args,
+    object: &[u8],
+    lowered: &relax_lower::lir::Lowered,
+) -> Result<(), String> {
     if args.emit == Emit::Obj {
         return io::write(&args.output, object);
     }

@@ -29,22 +29,36 @@ fn parse(text: &str) -> Vec<Expected> {
     let mut out = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let at = i as u32 + 1;
-        let Some((_, comment)) = line.split_once("//") else { continue };
+        let Some((_, comment)) = line.split_once("//") else {
+            continue;
+        };
         for severity in [Severity::Error, Severity::Warning, Severity::Note] {
             let mut rest = comment;
             while let Some((_, after)) = rest.split_once(&format!("expected-{}", word(severity))) {
-                let Some((place, message)) = after.split_once("{{") else { break };
-                let Some((message, tail)) = message.split_once("}}") else { break };
+                let Some((place, message)) = after.split_once("{{") else {
+                    break;
+                };
+                let Some((message, tail)) = message.split_once("}}") else {
+                    break;
+                };
                 rest = tail;
                 let line = match place.trim().trim_start_matches('@') {
                     "" => Some(at),
                     "above" => at.checked_sub(1),
                     "below" => Some(at + 1),
                     "unknown" => Some(0),
-                    offset => offset.parse::<i32>().ok().and_then(|o| at.checked_add_signed(o)),
+                    offset => offset
+                        .parse::<i32>()
+                        .ok()
+                        .and_then(|o| at.checked_add_signed(o)),
                 };
                 if let Some(line) = line {
-                    out.push(Expected { severity, line, text: message.to_owned(), at });
+                    out.push(Expected {
+                        severity,
+                        line,
+                        text: message.to_owned(),
+                        at,
+                    });
                 }
             }
         }
@@ -67,16 +81,18 @@ pub fn compare(file: &SourceFile, diagnostics: &Diagnostics) -> Result<(), Strin
     let mut problems = String::new();
     for d in diagnostics.iter() {
         let (line, message) = (line_of(file, d), format!("{}: {}", d.code, d.message));
-        let fits = |e: &Expected| {
-            e.severity == d.severity && e.line == line && message.contains(&e.text)
-        };
+        let fits =
+            |e: &Expected| e.severity == d.severity && e.line == line && message.contains(&e.text);
         match open.iter().position(fits) {
             Some(i) => {
                 open.remove(i);
             }
             None => {
                 let severity = word(d.severity);
-                problems.push_str(&format!("{}:{line}: unexpected {severity}: {message}\n", file.name));
+                problems.push_str(&format!(
+                    "{}:{line}: unexpected {severity}: {message}\n",
+                    file.name
+                ));
             }
         }
     }
@@ -87,7 +103,11 @@ pub fn compare(file: &SourceFile, diagnostics: &Diagnostics) -> Result<(), Strin
             e.at, e.line, e.text
         ));
     }
-    if problems.is_empty() { Ok(()) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems)
+    }
 }
 
 /// The text with its expectations replaced by what was reported.
@@ -99,7 +119,10 @@ pub fn update(file: &SourceFile, diagnostics: &Diagnostics) -> String {
     let mut out = String::new();
     let comment = |d: &Diagnostic, place: &str, indent: &str| {
         let severity = word(d.severity);
-        format!("{indent}// expected-{severity}@{place} {{{{{}: {}}}}}\n", d.code, d.message)
+        format!(
+            "{indent}// expected-{severity}@{place} {{{{{}: {}}}}}\n",
+            d.code, d.message
+        )
     };
     for (_, d) in found.iter().filter(|f| f.0 == 0) {
         out.push_str(&comment(d, "unknown", ""));

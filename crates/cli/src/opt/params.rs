@@ -38,7 +38,10 @@ fn safe(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
         };
         let shape: Vec<i64> = view.shape().iter().map(|&d| d as i64).collect();
         let tensor = Tensor::from_bytes(dtype, &shape, view.data());
-        out.push((name, tensor.ok_or_else(|| trouble(&"a tensor has the wrong size"))?));
+        out.push((
+            name,
+            tensor.ok_or_else(|| trouble(&"a tensor has the wrong size"))?,
+        ));
     }
     out.sort_by(|a, b| a.0.cmp(&b.0));
     Ok(out)

@@ -50,12 +50,19 @@ fn wanted(names: &[String], pass: &str) -> bool {
 impl Watch {
     /// An observer with these wishes.
     pub fn new(wishes: Wishes, style: Style) -> Watch {
-        Watch { wishes, style, ..Watch::default() }
+        Watch {
+            wishes,
+            style,
+            ..Watch::default()
+        }
     }
 
     fn text(&self, event: &PassEvent<'_>) -> String {
         let typed = event.typing.filter(|_| self.wishes.types);
-        let typed = typed.map(|typing| TypedModule { module: event.module, typing });
+        let typed = typed.map(|typing| TypedModule {
+            module: event.module,
+            typing,
+        });
         let types = typed.as_ref().map(|t| t as &dyn TypeSource);
         relax_driver::print(event.module, self.style, types)
     }
@@ -105,7 +112,11 @@ impl Watch {
     pub fn stats(&self) -> String {
         let mut out = String::from("// ---- statistics ----\n");
         for r in &self.ran {
-            let changed = if r.changed { "changed the module" } else { "changed nothing" };
+            let changed = if r.changed {
+                "changed the module"
+            } else {
+                "changed nothing"
+            };
             let _ = writeln!(out, "{}: {changed}", r.name);
             for (what, n) in &r.counts {
                 let _ = writeln!(out, "{n:8} {what}");
@@ -139,10 +150,11 @@ impl PassObserver for Watch {
         }
         if let Some(dir) = &self.wishes.tree {
             let path = dir.join(format!("{:02}_{name}.relay", event.index));
-            if let Err(e) = std::fs::create_dir_all(dir).and_then(|()| {
-                std::fs::write(&path, self.text(event))
-            }) {
-                self.troubles.push(format!("cannot write {}: {e}", path.display()));
+            if let Err(e) =
+                std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&path, self.text(event)))
+            {
+                self.troubles
+                    .push(format!("cannot write {}: {e}", path.display()));
             }
         }
         self.ran.push(Ran {

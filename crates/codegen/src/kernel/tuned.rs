@@ -14,7 +14,9 @@ fn inputs(hint: &Hint) -> Vec<Buf> {
         Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![*a, *b],
         Hint::Conv2d { data, weight, .. } => vec![*data, *weight],
         Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => vec![*data],
-        Hint::LayerNorm { data, gamma, beta, .. } => vec![*data, *gamma, *beta],
+        Hint::LayerNorm {
+            data, gamma, beta, ..
+        } => vec![*data, *gamma, *beta],
     }
 }
 
@@ -68,14 +70,21 @@ pub(super) fn needed(program: &Program) -> Vec<bool> {
                             see(cond, &mut wanted);
                             work.extend(body);
                         }
-                        Stmt::If { cond, then, otherwise } => {
+                        Stmt::If {
+                            cond,
+                            then,
+                            otherwise,
+                        } => {
                             see(cond, &mut wanted);
                             work.extend(then.iter().chain(otherwise));
                         }
                         Stmt::Store { buf, index, value } => {
                             // A nest may add to what an earlier stage wrote.
                             wanted.insert(*buf);
-                            index.iter().chain([value]).for_each(|e| see(e, &mut wanted));
+                            index
+                                .iter()
+                                .chain([value])
+                                .for_each(|e| see(e, &mut wanted));
                         }
                         Stmt::Let { value, .. } => see(value, &mut wanted),
                         Stmt::Assert { cond, .. } => see(cond, &mut wanted),
@@ -136,17 +145,29 @@ impl Kernel<'_, '_, '_> {
 
     /// Emits a stage through a kernel; `false` when none takes it.
     pub(super) fn tuned(&mut self, c: &Compute) -> Result<bool> {
-        let Some(hint) = hint_of(self.program, c) else { return Ok(false) };
+        let Some(hint) = hint_of(self.program, c) else {
+            return Ok(false);
+        };
         let hint = hint.clone();
         self.place(c.out)?;
         let (out, shape) = self.of(c.out);
         match hint {
-            Hint::Gemm { a, b, transpose_a, transpose_b } => {
+            Hint::Gemm {
+                a,
+                b,
+                transpose_a,
+                transpose_b,
+            } => {
                 let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
                 let g = self.b.ins().stack_addr(types::I64, g.0, 0);
                 self.run("rx_gemm_f32", &[g]);
             }
-            Hint::BatchGemm { a, b, transpose_a, transpose_b } => {
+            Hint::BatchGemm {
+                a,
+                b,
+                transpose_a,
+                transpose_b,
+            } => {
                 let g = self.gemm(a, b, out, transpose_a, transpose_b, 1);
                 let mut steps = Vec::new();
                 for x in [a, b] {
@@ -158,12 +179,27 @@ impl Kernel<'_, '_, '_> {
                 }
                 steps.push(self.product(&shape[1..]));
                 let g = self.b.ins().stack_addr(types::I64, g.0, 0);
-                self.run("rx_batch_gemm_f32", &[g, shape[0], steps[0], steps[1], steps[2]]);
+                self.run(
+                    "rx_batch_gemm_f32",
+                    &[g, shape[0], steps[0], steps[1], steps[2]],
+                );
             }
-            Hint::Conv2d { data, weight, strides, padding, dilation, groups, nhwc } => {
+            Hint::Conv2d {
+                data,
+                weight,
+                strides,
+                padding,
+                dilation,
+                groups,
+                nhwc,
+            } => {
                 let f = self.structure(208);
                 let ((x, d), (w, k)) = (self.of(data), self.of(weight));
-                let (nchw_of, taps) = if nhwc { ([0, 3, 1, 2], [0, 1]) } else { ([0, 1, 2, 3], [2, 3]) };
+                let (nchw_of, taps) = if nhwc {
+                    ([0, 3, 1, 2], [0, 1])
+                } else {
+                    ([0, 1, 2, 3], [2, 3])
+                };
                 for (i, &axis) in nchw_of.iter().enumerate() {
                     self.put(&f, 8 * i as i32, d[axis]);
                 }
@@ -172,8 +208,15 @@ impl Kernel<'_, '_, '_> {
                 self.put(&f, 48, k[taps[1]]);
                 self.put(&f, 56, shape[nchw_of[2]]);
                 self.put(&f, 64, shape[nchw_of[3]]);
-                let numbers =
-                    [strides[0], strides[1], padding[0], padding[1], dilation[0], dilation[1], groups];
+                let numbers = [
+                    strides[0],
+                    strides[1],
+                    padding[0],
+                    padding[1],
+                    dilation[0],
+                    dilation[1],
+                    groups,
+                ];
                 for (i, v) in numbers.into_iter().enumerate() {
                     self.put_int(&f, 72 + 8 * i as i32, v);
                 }
@@ -187,16 +230,35 @@ impl Kernel<'_, '_, '_> {
             Hint::Softmax { data, log } => {
                 let (x, _) = self.of(data);
                 let (rows, cols) = self.rows(&shape);
-                let name = if log { "rx_log_softmax_f32" } else { "rx_softmax_f32" };
+                let name = if log {
+                    "rx_log_softmax_f32"
+                } else {
+                    "rx_softmax_f32"
+                };
                 self.run(name, &[rows, cols, x, out]);
             }
-            Hint::LayerNorm { data, gamma, beta, epsilon } => {
+            Hint::LayerNorm {
+                data,
+                gamma,
+                beta,
+                epsilon,
+            } => {
                 let [(x, _), (gamma, _), (beta, _)] = [data, gamma, beta].map(|b| self.of(b));
                 let (rows, cols) = self.rows(&shape);
                 let epsilon = self.b.ins().f32const(epsilon as f32);
-                self.run("rx_layer_norm_f32", &[rows, cols, x, gamma, beta, epsilon, out]);
+                self.run(
+                    "rx_layer_norm_f32",
+                    &[rows, cols, x, gamma, beta, epsilon, out],
+                );
             }
-            Hint::Pool2d { data, window, strides, padding, max, count_include_pad } => {
+            Hint::Pool2d {
+                data,
+                window,
+                strides,
+                padding,
+                max,
+                count_include_pad,
+            } => {
                 let f = self.structure(136);
                 let (x, d) = self.of(data);
                 for (i, v) in d.into_iter().enumerate() {
@@ -206,10 +268,19 @@ impl Kernel<'_, '_, '_> {
                 self.put_int(&f, 40, window[1]);
                 self.put(&f, 48, shape[2]);
                 self.put(&f, 56, shape[3]);
-                for (i, v) in [strides[0], strides[1], padding[0], padding[1], 1, 1].into_iter().enumerate() {
+                for (i, v) in [strides[0], strides[1], padding[0], padding[1], 1, 1]
+                    .into_iter()
+                    .enumerate()
+                {
                     self.put_int(&f, 64 + 8 * i as i32, v);
                 }
-                let op = if max { 0 } else if count_include_pad { 1 } else { 2 };
+                let op = if max {
+                    0
+                } else if count_include_pad {
+                    1
+                } else {
+                    2
+                };
                 self.put_int32(&f, 116, op);
                 self.put(&f, 120, x);
                 self.put(&f, 128, out);
@@ -221,7 +292,9 @@ impl Kernel<'_, '_, '_> {
     }
 
     fn rows(&mut self, shape: &[Value]) -> (Value, Value) {
-        let (cols, lead) = shape.split_last().expect("kernels over rows have a last axis");
+        let (cols, lead) = shape
+            .split_last()
+            .expect("kernels over rows have a last axis");
         (self.product(lead), *cols)
     }
 
@@ -237,8 +310,24 @@ impl Kernel<'_, '_, '_> {
         } else {
             (self.product(rows), last[0], last[0], one)
         };
-        let (n, b_rs, b_cs) = if tb { (be[0], one, be[1]) } else { (be[1], be[1], one) };
-        for (at, v) in [(0, m), (8, n), (16, k), (24, a), (32, a_rs), (40, a_cs), (48, b), (56, b_rs), (64, b_cs), (88, c), (96, n)] {
+        let (n, b_rs, b_cs) = if tb {
+            (be[0], one, be[1])
+        } else {
+            (be[1], be[1], one)
+        };
+        for (at, v) in [
+            (0, m),
+            (8, n),
+            (16, k),
+            (24, a),
+            (32, a_rs),
+            (40, a_cs),
+            (48, b),
+            (56, b_rs),
+            (64, b_cs),
+            (88, c),
+            (96, n),
+        ] {
             self.put(&f, at, v);
         }
         f

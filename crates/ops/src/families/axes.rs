@@ -68,7 +68,8 @@ pub static OPS: &[OpDef] = &[
         dyn_squeeze,
     )
     .reshape()
-    .static_form("squeeze").renamed(&[("axes", "axis")])
+    .static_form("squeeze")
+    .renamed(&[("axes", "axis")])
     .inputs(&[input("data", "the input"), input("axes", "which, a vector")])
     .attrs(&[attr("axis", Ints, Default::None, "not used")])
     .fusion(Fusion::Injective)

@@ -82,7 +82,10 @@ fn log_base(b: &mut dyn Build, x: ExprId, g: ExprId, base: f64) -> Option<ExprId
 /// Of `add`.
 pub fn add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
-    Some(vec![bi(b, "collapse_sum_like", g, x), bi(b, "collapse_sum_like", g, y)])
+    Some(vec![
+        bi(b, "collapse_sum_like", g, x),
+        bi(b, "collapse_sum_like", g, y),
+    ])
 }
 /// Of `subtract`.
 pub fn subtract(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
@@ -95,7 +98,10 @@ pub fn subtract(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 pub fn multiply(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let (l, r) = (bi(b, "multiply", g, y), bi(b, "multiply", g, x));
-    Some(vec![bi(b, "collapse_sum_like", l, x), bi(b, "collapse_sum_like", r, y)])
+    Some(vec![
+        bi(b, "collapse_sum_like", l, x),
+        bi(b, "collapse_sum_like", r, y),
+    ])
 }
 /// Of `divide`.
 pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
@@ -114,11 +120,16 @@ pub fn nothing(_: &mut dyn Build, _: &Site, _: ExprId) -> Grads {
 /// Of `collapse_sum_like`.
 pub fn collapse_sum_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
-    Some(vec![bi(b, "broadcast_to_like", g, x), un(b, "zeros_like", y)])
+    Some(vec![
+        bi(b, "broadcast_to_like", g, x),
+        un(b, "zeros_like", y),
+    ])
 }
 /// Of `cast_like`.
 pub fn cast_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, like] = site.args[..] else { return None };
+    let [x, like] = site.args[..] else {
+        return None;
+    };
     Some(vec![bi(b, "cast_like", g, x), un(b, "zeros_like", like)])
 }
 /// Of `clip`: TVM takes the bounds as integers.
@@ -146,30 +157,53 @@ pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 }
 /// Of `nn.avg_pool2d`.
 pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let names = ["pool_size", "strides", "padding", "layout", "ceil_mode", "count_include_pad"];
+    let names = [
+        "pool_size",
+        "strides",
+        "padding",
+        "layout",
+        "ceil_mode",
+        "count_include_pad",
+    ];
     pool(b, site, g, "nn.avg_pool2d_grad", &names)
 }
 /// Of `concatenate`.
 pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let fields = b.field_extents(site.args[0])?;
     let axis = site.int("axis")?;
-    let at = if axis < 0 { axis + fields.first()?.len() as i64 } else { axis } as usize;
+    let at = if axis < 0 {
+        axis + fields.first()?.len() as i64
+    } else {
+        axis
+    } as usize;
     let (mut splits, mut sum) = (Vec::new(), 0);
     for f in &fields[..fields.len().checked_sub(1)?] {
         sum += f.get(at)?;
         splits.push(sum);
     }
-    let attrs = [("indices_or_sections", AttrValue::ints(&splits)), ("axis", AttrValue::Int(axis))];
+    let attrs = [
+        ("indices_or_sections", AttrValue::ints(&splits)),
+        ("axis", AttrValue::Int(axis)),
+    ];
     Some(vec![b.call("split", &[g], &attrs)])
 }
 /// Of `nn.conv2d` in layout `NCHW`.
 pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [data, weight] = site.args[..] else { return None };
+    let [data, weight] = site.args[..] else {
+        return None;
+    };
     let (d, w, o) = (b.extents(data)?, b.extents(weight)?, b.extents(site.call)?);
     let plain = |name: &str, layout: &str| {
-        site.attrs.get(name).and_then(AttrValue::as_str).is_none_or(|s| s.is_empty() || s == layout)
+        site.attrs
+            .get(name)
+            .and_then(AttrValue::as_str)
+            .is_none_or(|s| s.is_empty() || s == layout)
     };
-    if d.len() != 4 || !plain("data_layout", "NCHW") || !plain("kernel_layout", "OIHW") || !plain("out_layout", "NCHW") {
+    if d.len() != 4
+        || !plain("data_layout", "NCHW")
+        || !plain("kernel_layout", "OIHW")
+        || !plain("out_layout", "NCHW")
+    {
         return None;
     }
     let pads = site.attrs.get("padding")?.as_ints()?;
@@ -194,11 +228,18 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
             ("padding", site.value("padding")),
             ("dilation", site.value("dilation")),
             ("groups", site.value("groups")),
-            ("output_padding", AttrValue::ints(&[d[2] - out_h, d[3] - out_w])),
+            (
+                "output_padding",
+                AttrValue::ints(&[d[2] - out_h, d[3] - out_w]),
+            ),
             ("out_dtype", dtype.clone()),
         ],
     );
-    let layout = site.attrs.get("out_layout").and_then(AttrValue::as_str).filter(|s| !s.is_empty());
+    let layout = site
+        .attrs
+        .get("out_layout")
+        .and_then(AttrValue::as_str)
+        .filter(|s| !s.is_empty());
     let backward_weight = b.call(
         "nn.conv2d_backward_weight",
         &[g, data],
@@ -210,7 +251,10 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
             ("channels", site.value("channels")),
             ("kernel_size", AttrValue::ints(&[w[2], w[3]])),
             // The layouts of the two operands and of the result, in the attributes of a convolution.
-            ("data_layout", AttrValue::Str(layout.unwrap_or("NCHW").into())),
+            (
+                "data_layout",
+                AttrValue::Str(layout.unwrap_or("NCHW").into()),
+            ),
             ("kernel_layout", site.value("data_layout")),
             ("out_layout", site.value("kernel_layout")),
             ("out_dtype", dtype),
@@ -223,11 +267,20 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 fn axes(b: &mut dyn Build, site: &Site) -> Option<Option<Vec<i64>>> {
     let rank = b.rank(site.args[0])? as i64;
     let given = match site.value("axis") {
-        AttrValue::None => return if site.flag("exclude") { None } else { Some(None) },
+        AttrValue::None => {
+            return if site.flag("exclude") {
+                None
+            } else {
+                Some(None)
+            };
+        }
         AttrValue::Int(i) => vec![i],
         list => list.as_ints()?,
     };
-    let mut axes: Vec<i64> = given.iter().map(|&a| if a < 0 { a + rank } else { a }).collect();
+    let mut axes: Vec<i64> = given
+        .iter()
+        .map(|&a| if a < 0 { a + rank } else { a })
+        .collect();
     axes.sort_unstable();
     if site.flag("exclude") {
         axes = (0..rank).filter(|a| !axes.contains(a)).collect();
@@ -243,7 +296,11 @@ fn expand(b: &mut dyn Build, mut x: ExprId, axes: &[i64]) -> ExprId {
 fn unreduced(b: &mut dyn Build, site: &Site, g: ExprId) -> Option<(ExprId, Vec<i64>)> {
     let rank = b.rank(site.args[0])? as i64;
     let axes = axes(b, site)?.unwrap_or_else(|| (0..rank).collect());
-    let g = if site.flag("keepdims") { g } else { expand(b, g, &axes) };
+    let g = if site.flag("keepdims") {
+        g
+    } else {
+        expand(b, g, &axes)
+    };
     Some((g, axes))
 }
 fn total(b: &mut dyn Build, x: ExprId, axis: AttrValue, keep: bool, exclude: bool) -> ExprId {
@@ -326,7 +383,9 @@ pub fn bias_add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 }
 /// Of `nn.dense`.
 pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [data, weight] = site.args[..] else { return None };
+    let [data, weight] = site.args[..] else {
+        return None;
+    };
     let units = |n: Option<&i64>| Some([("units", AttrValue::Int(*n?))]);
     let (d, w) = (b.extents(data)?, b.extents(weight)?);
     let t = un(b, "transpose", weight);
@@ -340,7 +399,10 @@ pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let product = |b: &mut dyn Build, l: ExprId, r: ExprId, tl: bool, tr: bool, like: ExprId| {
-        let attrs = [("transpose_a", AttrValue::Bool(tl)), ("transpose_b", AttrValue::Bool(tr))];
+        let attrs = [
+            ("transpose_a", AttrValue::Bool(tl)),
+            ("transpose_b", AttrValue::Bool(tr)),
+        ];
         let p = b.call("nn.batch_matmul", &[l, r], &attrs);
         bi(b, "collapse_sum_like", p, like)
     };
@@ -348,15 +410,24 @@ pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         b.call("transpose", &[e], &[("axes", AttrValue::ints(&[0, 2, 1]))])
     };
     Some(match (site.flag("transpose_a"), site.flag("transpose_b")) {
-        (true, true) => vec![product(b, y, g, true, true, x), product(b, g, x, true, true, y)],
-        (true, false) => vec![product(b, y, g, false, true, x), product(b, x, g, false, false, y)],
+        (true, true) => vec![
+            product(b, y, g, true, true, x),
+            product(b, g, x, true, true, y),
+        ],
+        (true, false) => vec![
+            product(b, y, g, false, true, x),
+            product(b, x, g, false, false, y),
+        ],
         (false, true) => {
             let t = turned(b, y);
             let left = product(b, g, t, false, true, x);
             let (s, t) = (turned(b, g), turned(b, x));
             vec![left, product(b, s, t, false, true, y)]
         }
-        (false, false) => vec![product(b, g, y, false, true, x), product(b, x, g, true, false, y)],
+        (false, false) => vec![
+            product(b, g, y, false, true, x),
+            product(b, x, g, true, false, y),
+        ],
     })
 }
 /// Of `transpose`.
@@ -385,7 +456,9 @@ pub fn expand_dims(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
 }
 /// Of `reshape_like`.
 pub fn reshape_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, like] = site.args[..] else { return None };
+    let [x, like] = site.args[..] else {
+        return None;
+    };
     Some(vec![bi(b, "reshape_like", g, x), un(b, "zeros_like", like)])
 }
 /// Of comparisons: nothing changes almost everywhere.
@@ -394,7 +467,9 @@ pub fn flat(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
 }
 /// Of `where`.
 pub fn choice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [cond, x, y] = site.args[..] else { return None };
+    let [cond, x, y] = site.args[..] else {
+        return None;
+    };
     let zeros = un(b, "zeros_like", g);
     let left = b.call("where", &[cond, g, zeros], &[]);
     let left = bi(b, "collapse_sum_like", left, x);
@@ -427,5 +502,9 @@ pub fn strided_slice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let begin = vector(b, &begin)?;
     let end = vector(b, &end)?;
     let strides = vector(b, &strides)?;
-    Some(vec![b.call("strided_set", &[zeros, g, begin, end, strides], &[])])
+    Some(vec![b.call(
+        "strided_set",
+        &[zeros, g, begin, end, strides],
+        &[],
+    )])
 }

@@ -23,7 +23,10 @@ fn along(b: &mut dyn Build, x: ExprId, rank: usize, axis: usize) -> ExprId {
     if after == 0 {
         return x;
     }
-    let attrs = [("axis", AttrValue::Int(1)), ("num_newaxis", AttrValue::Int(after as i64))];
+    let attrs = [
+        ("axis", AttrValue::Int(1)),
+        ("num_newaxis", AttrValue::Int(after as i64)),
+    ];
     b.call("expand_dims", &[x], &attrs)
 }
 fn axis_of(b: &mut dyn Build, site: &Site) -> Option<(usize, usize)> {
@@ -35,7 +38,9 @@ fn axis_of(b: &mut dyn Build, site: &Site) -> Option<(usize, usize)> {
 
 /// Of `nn.batch_norm`: its first result.
 pub fn batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
-    let [data, gamma, beta, mean, var] = site.args[..] else { return None };
+    let [data, gamma, beta, mean, var] = site.args[..] else {
+        return None;
+    };
     let (rank, axis) = axis_of(b, site)?;
     let epsilon = number(b, data, site.float("epsilon")?)?;
     let var = bi(b, "add", var, epsilon);
@@ -121,7 +126,11 @@ pub fn group_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
             axes.push(i as i64 + 1);
         }
     }
-    let data = b.call("reshape", &[site.args[0]], &[("newshape", AttrValue::ints(&new))]);
+    let data = b.call(
+        "reshape",
+        &[site.args[0]],
+        &[("newshape", AttrValue::ints(&new))],
+    );
     let out = normal(b, site, data, &axes)?;
     let out = b.call("reshape", &[out], &[("newshape", AttrValue::ints(&old))]);
     Some(scaled(b, site, out, rank, axis))

@@ -117,7 +117,15 @@ fn dyn_sparse_to_dense_compute(te: &mut Te<'_>) -> Done {
 fn sparse_fill_empty_rows(cx: &mut RelCx<'_>) -> RelResult {
     let (indices, dtype) = shaped(cx, 0)?;
     need_integers(cx, dtype, 0, "the indices")?;
-    need_scalar(cx, 3, "the value to put in")?;
+    // TVM takes a vector of one element as well.
+    if let Some(dims) = shaped(cx, 3)?.0
+        && dims.iter().any(|d| d.as_const().is_some_and(|n| n != 1))
+    {
+        return cx.refuse(
+            Subject::Arg(3),
+            "the value to put in must be a scalar or have one element",
+        );
+    }
     for (i, what) in [(1, "the values"), (2, "the extents")] {
         if let Some(rank) = shaped(cx, i)?.0.map(|d| d.len()).filter(|&n| n != 1) {
             return cx.refuse(

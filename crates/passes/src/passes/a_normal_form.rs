@@ -56,11 +56,7 @@ struct Walk<'m, F> {
 
 /// The body with a `let` for each compound expression for which `named` holds (and for what a `let`
 /// binds already), in the scope where it is evaluated.
-pub(super) fn normal_form(
-    m: &mut Module,
-    body: ExprId,
-    named: impl Fn(ExprId) -> bool,
-) -> ExprId {
+pub(super) fn normal_form(m: &mut Module, body: ExprId, named: impl Fn(ExprId) -> bool) -> ExprId {
     let scopes = Scopes::new(m, body);
     let mut inner: SideTable<ExprId, Vec<ScopeId>> = SideTable::default();
     for scope in scopes.ids() {
@@ -74,7 +70,15 @@ pub(super) fn normal_form(
     }
     let bindings = SideTable::default();
     let (memo, vars) = (Memo::default(), FxHashMap::default());
-    let mut walk = Walk { m, scopes, inner, bindings, memo, vars, named };
+    let mut walk = Walk {
+        m,
+        scopes,
+        inner,
+        bindings,
+        memo,
+        vars,
+        named,
+    };
     walk.run(body);
     let value = walk.memo[&body];
     walk.close(Scopes::ROOT, value)
@@ -123,7 +127,9 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
             Expr::Func(f) if is_primitive(&self.m.funcs[*f]) => {}
             // A block is in normal form already, and stays one.
             Expr::Dataflow { body, .. } => stack.push(Step::Enter(*body, None)),
-            _ => self.m.for_each_child(e, |c| stack.push(Step::Enter(c, None))),
+            _ => self
+                .m
+                .for_each_child(e, |c| stack.push(Step::Enter(c, None))),
         }
         stack[first..].reverse();
     }
@@ -151,10 +157,13 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
     /// The bindings of a scope around its value.
     fn close(&mut self, scope: ScopeId, value: ExprId) -> ExprId {
         let bindings = std::mem::take(self.bindings.entry(scope));
-        bindings.into_iter().rev().fold(value, |body, (var, value)| {
-            let span = self.m.span(value);
-            self.m.add(Expr::Let { var, value, body }, span)
-        })
+        bindings
+            .into_iter()
+            .rev()
+            .fold(value, |body, (var, value)| {
+                let span = self.m.span(value);
+                self.m.add(Expr::Let { var, value, body }, span)
+            })
     }
 
     /// Names a value: in the node's scope, unless it is to stand where it is used.
@@ -185,31 +194,63 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
             Expr::Func(f) => {
                 let body = self.memo[&self.m.funcs[f].body];
                 let body = self.close(self.inner[e][0], body);
-                let function = Function { body, ..self.m.funcs[f].clone() };
+                let function = Function {
+                    body,
+                    ..self.m.funcs[f].clone()
+                };
                 let func = self.m.funcs.push(function);
                 self.m.add(Expr::Func(func), span)
             }
-            Expr::If { cond, then, otherwise } => {
+            Expr::If {
+                cond,
+                then,
+                otherwise,
+            } => {
                 let scopes = self.inner[e].clone();
                 let cond = self.memo[&cond];
                 let then = self.close(scopes[0], self.memo[&then]);
                 let otherwise = self.close(scopes[1], self.memo[&otherwise]);
-                self.m.add(Expr::If { cond, then, otherwise }, span)
+                self.m.add(
+                    Expr::If {
+                        cond,
+                        then,
+                        otherwise,
+                    },
+                    span,
+                )
             }
-            Expr::Match { value, clauses, complete } => {
+            Expr::Match {
+                value,
+                clauses,
+                complete,
+            } => {
                 let scopes = self.inner[e].clone();
                 let value = self.memo[&value];
                 let clauses = clauses.iter().zip(scopes).map(|(c, scope)| {
                     let body = self.memo[&c.body];
-                    Clause { pattern: c.pattern, body: self.close(scope, body) }
+                    Clause {
+                        pattern: c.pattern,
+                        body: self.close(scope, body),
+                    }
                 });
                 let clauses = clauses.collect();
-                self.m.add(Expr::Match { value, clauses, complete }, span)
+                self.m.add(
+                    Expr::Match {
+                        value,
+                        clauses,
+                        complete,
+                    },
+                    span,
+                )
             }
             Expr::Dataflow { block, body } => {
                 let scope = *self.inner[e].last().unwrap_or(&Scopes::ROOT);
                 let body = self.memo[&body];
-                let body = if self.inner[e].is_empty() { body } else { self.close(scope, body) };
+                let body = if self.inner[e].is_empty() {
+                    body
+                } else {
+                    self.close(scope, body)
+                };
                 return self.m.add(Expr::Dataflow { block, body }, span);
             }
             _ => {

@@ -53,7 +53,9 @@ fn lifted(m: &Module, body: ExprId) -> IdSet {
         }
         m.for_each_child(user, |child| {
             let scopes_here = &inner[user];
-            let from = part.saturating_sub(first_inner).min(scopes_here.len().saturating_sub(1));
+            let from = part
+                .saturating_sub(first_inner)
+                .min(scopes_here.len().saturating_sub(1));
             let scope = match scopes_here.get(from) {
                 Some(&s) if part >= first_inner => s,
                 _ => here,

@@ -29,14 +29,22 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             }
             Expr::Dataflow { block, body } => {
                 let old = &m.blocks[block];
-                let keep: Vec<Binding> =
-                    old.bindings.iter().filter(|b| live.contains(b.var)).copied().collect();
+                let keep: Vec<Binding> = old
+                    .bindings
+                    .iter()
+                    .filter(|b| live.contains(b.var))
+                    .copied()
+                    .collect();
                 if keep.len() == old.bindings.len() {
                     return new;
                 }
                 dropped += (old.bindings.len() - keep.len()) as u64;
                 let outputs = old.outputs.iter().filter(|v| live.contains(**v)).copied();
-                let block = Block { outputs: outputs.collect(), bindings: keep, span: old.span };
+                let block = Block {
+                    outputs: outputs.collect(),
+                    bindings: keep,
+                    span: old.span,
+                };
                 let block = m.blocks.push(block);
                 let span = m.span(new);
                 m.add(Expr::Dataflow { block, body }, span)

@@ -15,8 +15,12 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut inlined = 0;
     cx.module.rewrite_globals(|m, new, _| {
-        let Expr::Call { callee, args, .. } = m.exprs[new] else { return new };
-        let Expr::Func(func) = m.exprs[callee] else { return new };
+        let Expr::Call { callee, args, .. } = m.exprs[new] else {
+            return new;
+        };
+        let Expr::Func(func) = m.exprs[callee] else {
+            return new;
+        };
         let args = m.list(args).to_vec();
         match inline_call(m, func, &args) {
             Some(body) => {

@@ -1,7 +1,7 @@
 //! `eliminate-common-subexpr`: two calls of a pure operator on the same operands become one.
 
 use relax_base::Diagnostics;
-use relax_ir::{AttrsId, ConstId, Expr, ExprId, GlobalId, CtorId, Memo, Module, OpId, VarId};
+use relax_ir::{AttrsId, ConstId, CtorId, Expr, ExprId, GlobalId, Memo, Module, OpId, VarId};
 use relax_ops::Effects;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
@@ -50,9 +50,7 @@ fn leaf(m: &Module, e: ExprId) -> Operand {
 
 fn operand(m: &Module, e: ExprId) -> Operand {
     match m.exprs[e] {
-        Expr::Tuple(fields) => {
-            Operand::Tuple(m.list(fields).iter().map(|&f| leaf(m, f)).collect())
-        }
+        Expr::Tuple(fields) => Operand::Tuple(m.list(fields).iter().map(|&f| leaf(m, f)).collect()),
         _ => leaf(m, e),
     }
 }
@@ -64,8 +62,15 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let mut known: FxHashMap<Key, Vec<(AttrsId, ExprId)>> = FxHashMap::default();
         let new = m.rewrite(body, &mut Memo::default(), |m, new, _| {
             let (key, attrs) = match m.exprs[new] {
-                Expr::Call { callee, args, attrs, .. } if !args.is_empty() => {
-                    let Expr::Op(op) = m.exprs[callee] else { return new };
+                Expr::Call {
+                    callee,
+                    args,
+                    attrs,
+                    ..
+                } if !args.is_empty() => {
+                    let Expr::Op(op) = m.exprs[callee] else {
+                        return new;
+                    };
                     let pure = relax_ops::registry().get(op);
                     if pure.is_some_and(|d| d.effects != Effects::Pure) {
                         return new;
@@ -77,7 +82,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
                 _ => return new,
             };
             let same = known.entry(key).or_default();
-            let found = same.iter().find(|s| s.0 == attrs || m.attrs(s.0) == m.attrs(attrs));
+            let found = same
+                .iter()
+                .find(|s| s.0 == attrs || m.attrs(s.0) == m.attrs(attrs));
             match found {
                 Some(&(_, e)) => {
                     merged += u64::from(e != new);

@@ -41,9 +41,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let mut made: FxHashMap<GlobalId, ExprId> = FxHashMap::default();
         let mut place = |m: &mut Module, memo: &Memo, c: ExprId, called: bool| match m.exprs[c] {
             Expr::Ctor(ctor) if ctors && !called => constructor(m, ctor),
-            Expr::Global(g) if globals => {
-                *made.entry(g).or_insert_with(|| global_function(m, g).unwrap_or(c))
-            }
+            Expr::Global(g) if globals => *made
+                .entry(g)
+                .or_insert_with(|| global_function(m, g).unwrap_or(c)),
             _ => memo[&c],
         };
         for e in order {
@@ -92,7 +92,9 @@ fn constructor(m: &mut Module, ctor: CtorId) -> ExprId {
     let span = relax_base::Span::NONE;
     let callee = m.add(Expr::Ctor(ctor), span);
     let body = m.call(callee, &args, span);
-    let ret = m.types.intern(Type::Adt(adt, type_params.iter().map(|p| p.1).collect()));
+    let ret = m
+        .types
+        .intern(Type::Adt(adt, type_params.iter().map(|p| p.1).collect()));
     let func = m.funcs.push(Function {
         type_params: type_params.iter().map(|p| p.0).collect(),
         dims: Vec::new(),
@@ -112,13 +114,19 @@ fn global_function(m: &mut Module, global: GlobalId) -> Option<ExprId> {
     let old = m.global_func(global)?;
     // A copy of the signature alone: its body becomes the call.
     let callee = m.add(Expr::Global(global), span);
-    let shell = Function { body: callee, ..m.funcs[old].clone() };
+    let shell = Function {
+        body: callee,
+        ..m.funcs[old].clone()
+    };
     let shell: FuncId = m.funcs.push(shell);
     let new = m.copy_func(shell);
     let params = m.funcs[new].params.clone();
     let args: Vec<ExprId> = params.iter().map(|&p| m.add(Expr::Var(p), span)).collect();
     let body = m.call(callee, &args, span);
-    let function = Function { body, ..m.funcs[new].clone() };
+    let function = Function {
+        body,
+        ..m.funcs[new].clone()
+    };
     let func = m.funcs.push(function);
     Some(m.add(Expr::Func(func), span))
 }

@@ -20,13 +20,29 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut replaced = 0;
     cx.module.rewrite_globals(|m, new, _| {
         let fast = called_op(m, new).and_then(|def| registry().find(def.hooks.fast_form?));
-        let (Some(fast), Expr::Call { callee, args, attrs, type_args }) = (fast, m.exprs[new].clone())
+        let (
+            Some(fast),
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            },
+        ) = (fast, m.exprs[new].clone())
         else {
             return new;
         };
         let callee = m.add(Expr::Op(fast), m.span(callee));
         replaced += 1;
-        m.add(Expr::Call { callee, args, attrs, type_args }, m.span(new))
+        m.add(
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            },
+            m.span(new),
+        )
     });
     cx.count("operators replaced", replaced);
     Ok(())

@@ -16,14 +16,12 @@ use crate::{OptionDef, OptionType, PassCx, PassDef};
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fold-constant",
     doc: "computes calls of operators on constants",
-    options: &[
-        OptionDef {
-            name: "max-bytes",
-            ty: OptionType::Int,
-            default: "1073741824",
-            doc: "calls whose result takes more bytes stay",
-        },
-    ],
+    options: &[OptionDef {
+        name: "max-bytes",
+        ty: OptionType::Int,
+        default: "1073741824",
+        doc: "calls whose result takes more bytes stay",
+    }],
     run,
 }];
 
@@ -88,16 +86,20 @@ pub(super) fn fold(
     memo[&body]
 }
 
-fn step(
-    edit: &mut Edit<'_>,
-    old: ExprId,
-    node: ExprId,
-    most: u64,
-    folded: &mut u64,
-) -> ExprId {
+fn step(edit: &mut Edit<'_>, old: ExprId, node: ExprId, most: u64, folded: &mut u64) -> ExprId {
     match edit.m.exprs[node] {
-        Expr::If { cond, then, otherwise } => match edit.constant_value(cond) {
-            Some(cond) => if cond.get_i64(0) != 0 { then } else { otherwise },
+        Expr::If {
+            cond,
+            then,
+            otherwise,
+        } => match edit.constant_value(cond) {
+            Some(cond) => {
+                if cond.get_i64(0) != 0 {
+                    then
+                } else {
+                    otherwise
+                }
+            }
             None => node,
         },
         Expr::Proj { tuple, index } => match edit.m.exprs[tuple] {
@@ -105,7 +107,9 @@ fn step(
             _ => node,
         },
         Expr::Call { .. } => {
-            let Some(call) = edit.op_call(node) else { return node };
+            let Some(call) = edit.op_call(node) else {
+                return node;
+            };
             match value(edit, old, &call, most) {
                 Some(new) => {
                     *folded += 1;
@@ -139,7 +143,9 @@ fn value(edit: &mut Edit<'_>, old: ExprId, call: &OpCall, most: u64) -> Option<E
     let span = edit.m.span(old);
     if let Some(ask) = def.hooks.of_shape {
         // The answer depends on the operand's type alone.
-        let Expr::Call { args, .. } = edit.m.exprs[old] else { return None };
+        let Expr::Call { args, .. } = edit.m.exprs[old] else {
+            return None;
+        };
         let operand = edit.m.list(args)[0];
         let extents = edit.extents(operand)?;
         let dtype = edit.m.attrs(call.attrs).get("dtype");
@@ -173,7 +179,9 @@ fn value(edit: &mut Edit<'_>, old: ExprId, call: &OpCall, most: u64) -> Option<E
         match &edit.m.types[t] {
             Type::Tensor(t) => {
                 let dtype = t.dtype.known()?;
-                let Shape::Dims(dims) = &t.shape else { return None };
+                let Shape::Dims(dims) = &t.shape else {
+                    return None;
+                };
                 let shape: Vec<Option<i64>> = dims.iter().map(|d| d.as_const()).collect();
                 match shape.iter().copied().collect::<Option<Vec<i64>>>() {
                     Some(extents) => {
@@ -202,7 +210,10 @@ fn value(edit: &mut Edit<'_>, old: ExprId, call: &OpCall, most: u64) -> Option<E
 
 fn info(t: &Tensor) -> TensorInfo {
     let shape = t.shape().iter().map(|&d| Some(d)).collect();
-    TensorInfo { dtype: t.dtype(), shape }
+    TensorInfo {
+        dtype: t.dtype(),
+        shape,
+    }
 }
 
 fn rebuild(

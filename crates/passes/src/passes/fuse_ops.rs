@@ -142,7 +142,10 @@ fn dynamic(m: &Module, ty: TypeId) -> bool {
             _ => true,
         },
         Type::Tuple(fields) => fields.iter().any(|&f| match &m.types[f] {
-            Type::Tensor(t) => t.shape.dims().is_none_or(|d| d.iter().any(|d| d.as_const().is_none())),
+            Type::Tensor(t) => t
+                .shape
+                .dims()
+                .is_none_or(|d| d.iter().any(|d| d.as_const().is_none())),
             _ => false,
         }),
         _ => false,
@@ -189,7 +192,9 @@ impl Fuser<'_> {
     fn node(&mut self, e: ExprId) -> ExprId {
         match self.m.exprs[e] {
             Expr::Call { args, .. } => {
-                let Some(def) = called_op(self.m, e) else { return self.plain(e) };
+                let Some(def) = called_op(self.m, e) else {
+                    return self.plain(e);
+                };
                 if def.hooks.fusion_barrier {
                     return self.memo[&self.m.list(args)[0]];
                 }
@@ -205,7 +210,11 @@ impl Fuser<'_> {
                 let mut parts = parts.into_iter();
                 let mut callee = true;
                 let new = self.m.map_children(e, |c| {
-                    if std::mem::take(&mut callee) { c } else { parts.next().expect("as many") }
+                    if std::mem::take(&mut callee) {
+                        c
+                    } else {
+                        parts.next().expect("as many")
+                    }
                 });
                 self.root_of(group, e, new)
             }
@@ -288,4 +297,3 @@ impl Fuser<'_> {
         self.m.call(callee, &info.args, span)
     }
 }
-

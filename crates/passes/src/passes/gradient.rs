@@ -74,7 +74,11 @@ struct Value {
 /// A step back.
 enum Action {
     /// Of an operator.
-    Call { value: Id, args: Vec<Id>, call: ExprId },
+    Call {
+        value: Id,
+        args: Vec<Id>,
+        call: ExprId,
+    },
     /// Of a projection.
     Proj { value: Id, tuple: Id, index: usize },
     /// Of a tuple.
@@ -100,11 +104,14 @@ impl Tape<'_, '_> {
 
     fn close(&mut self, from: usize, value: ExprId) -> ExprId {
         let bindings = self.bindings.split_off(from);
-        bindings.into_iter().rev().fold(value, |body, (var, value)| {
-            let e = self.edit.m.add(Expr::Let { var, value, body }, Span::NONE);
-            self.edit.retype(e);
-            e
-        })
+        bindings
+            .into_iter()
+            .rev()
+            .fold(value, |body, (var, value)| {
+                let e = self.edit.m.add(Expr::Let { var, value, body }, Span::NONE);
+                self.edit.retype(e);
+                e
+            })
     }
 
     fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId {
@@ -113,7 +120,12 @@ impl Tape<'_, '_> {
 
     /// A value of a type with the same number everywhere: `like` for tensors, with the shapes of the
     /// fields for tuples.
-    fn filled(&mut self, of: ExprId, like: &'static str, fill: &'static str) -> Result<ExprId, Failure> {
+    fn filled(
+        &mut self,
+        of: ExprId,
+        like: &'static str,
+        fill: &'static str,
+    ) -> Result<ExprId, Failure> {
         let ty = self.edit.ty(of);
         if let Type::Tensor(_) = self.edit.m.types[ty] {
             return Ok(self.call(like, &[of], &[]));
@@ -132,12 +144,15 @@ impl Tape<'_, '_> {
                     work.extend(fields.iter().rev().map(|&f| (f, false)));
                 }
                 Type::Tensor(t) => {
-                    let dims: Option<Vec<i64>> = (t.shape.dims())
-                        .and_then(|d| d.iter().map(|d| d.as_const()).collect());
+                    let dims: Option<Vec<i64>> =
+                        (t.shape.dims()).and_then(|d| d.iter().map(|d| d.as_const()).collect());
                     let (Some(dims), Some(dtype)) = (dims, t.dtype.known()) else {
                         return Err(self.refuse(of, "a tuple holds a tensor of unknown shape"));
                     };
-                    let attrs = [("shape", AttrValue::ints(&dims)), ("dtype", AttrValue::DType(dtype))];
+                    let attrs = [
+                        ("shape", AttrValue::ints(&dims)),
+                        ("dtype", AttrValue::DType(dtype)),
+                    ];
                     let e = self.call(fill, &[], &attrs);
                     done.push(e);
                 }
@@ -148,7 +163,10 @@ impl Tape<'_, '_> {
     }
 
     fn refuse(&self, at: ExprId, why: &str) -> Failure {
-        (self.edit.m.span(at), format!("there is no first-order gradient here: {why}"))
+        (
+            self.edit.m.span(at),
+            format!("there is no first-order gradient here: {why}"),
+        )
     }
 
     fn value(&mut self, forward: ExprId) -> Result<Id, Failure> {
@@ -185,7 +203,11 @@ impl Tape<'_, '_> {
         let body = self.close(0, pair);
         let ret = self.edit.ty(body);
         let ret = (self.edit.m.types[ret] != Type::Error).then_some(ret);
-        Ok(Function { body, ret, ..function })
+        Ok(Function {
+            body,
+            ret,
+            ..function
+        })
     }
 
     /// Runs through the body once, operands first, each shared node once.
@@ -207,7 +229,12 @@ impl Tape<'_, '_> {
                         match self.edit.m.exprs[callee] {
                             Expr::Op(_) => stack.push(Step::Leave(e)),
                             Expr::Func(f) => stack.push(Step::Apply(e, f)),
-                            _ => return Err(self.refuse(e, "only operators and function literals may be called")),
+                            _ => {
+                                return Err(self.refuse(
+                                    e,
+                                    "only operators and function literals may be called",
+                                ));
+                            }
                         }
                         let args = self.edit.m.list(args).to_vec();
                         stack.extend(args.into_iter().rev().map(Step::Enter));
@@ -215,17 +242,23 @@ impl Tape<'_, '_> {
                     Expr::Tuple(_) | Expr::Proj { .. } | Expr::Const(_) => {
                         stack.push(Step::Leave(e));
                         let first = stack.len();
-                        self.edit.m.for_each_child(e, |c| stack.push(Step::Enter(c)));
+                        self.edit
+                            .m
+                            .for_each_child(e, |c| stack.push(Step::Enter(c)));
                         stack[first..].reverse();
                     }
-                    _ => return Err(self.refuse(e, "only tensors, tuples and operators are allowed")),
+                    _ => {
+                        return Err(self.refuse(e, "only tensors, tuples and operators are allowed"));
+                    }
                 },
                 Step::Leave(e) => {
                     let id = self.node(e)?;
                     self.env.insert(e, id);
                 }
                 Step::Apply(e, f) => {
-                    let Expr::Call { args, .. } = self.edit.m.exprs[e] else { unreachable!("a call") };
+                    let Expr::Call { args, .. } = self.edit.m.exprs[e] else {
+                        unreachable!("a call")
+                    };
                     let args = self.edit.m.list(args).to_vec();
                     let function = self.edit.m.funcs[f].clone();
                     for (&p, &a) in function.params.iter().zip(&args) {
@@ -256,19 +289,33 @@ impl Tape<'_, '_> {
         self.edit.m.for_each_child(e, |c| parts.push(c));
         let call = matches!(self.edit.m.exprs[e], Expr::Call { .. });
         let ids: Vec<Option<Id>> = parts.iter().map(|&c| self.known(c)).collect();
-        let forward: Vec<ExprId> =
-            ids.iter().zip(&parts).map(|(id, &c)| id.map_or(c, |i| self.values[i].forward)).collect();
+        let forward: Vec<ExprId> = ids
+            .iter()
+            .zip(&parts)
+            .map(|(id, &c)| id.map_or(c, |i| self.values[i].forward))
+            .collect();
         let mut next = forward.into_iter();
-        let new = self.edit.m.map_children(e, |_| next.next().expect("the same children"));
+        let new = self
+            .edit
+            .m
+            .map_children(e, |_| next.next().expect("the same children"));
         let ty: TypeId = self.edit.ty(e);
         self.edit.set_ty(new, ty);
         let value = self.value(new)?;
         let ids: Vec<Id> = ids.into_iter().skip(usize::from(call)).flatten().collect();
         match self.edit.m.exprs[e] {
-            Expr::Call { .. } => self.actions.push(Action::Call { value, args: ids, call: new }),
+            Expr::Call { .. } => self.actions.push(Action::Call {
+                value,
+                args: ids,
+                call: new,
+            }),
             Expr::Tuple(_) => self.actions.push(Action::Tuple { value, fields: ids }),
             Expr::Proj { index, .. } => {
-                self.actions.push(Action::Proj { value, tuple: ids[0], index: index as usize });
+                self.actions.push(Action::Proj {
+                    value,
+                    tuple: ids[0],
+                    index: index as usize,
+                });
             }
             _ => {}
         }
@@ -285,7 +332,10 @@ impl Tape<'_, '_> {
                 };
                 let site = site(self.edit, call).expect("a call of an operator");
                 let grad = self.values[value].reverse;
-                let mut at = At { edit: self.edit, span: Span::NONE };
+                let mut at = At {
+                    edit: self.edit,
+                    span: Span::NONE,
+                };
                 let grads = gradient(&mut at, &site, grad);
                 let Some(grads) = grads.filter(|g| g.len() == args.len()) else {
                     return Err(self.refuse(call, &format!("`{name}` has none in this form")));
@@ -294,10 +344,15 @@ impl Tape<'_, '_> {
                     self.values[arg].reverse = self.sum(self.values[arg].reverse, grad);
                 }
             }
-            Action::Proj { value, tuple, index } => {
+            Action::Proj {
+                value,
+                tuple,
+                index,
+            } => {
                 let whole = self.values[tuple].reverse;
                 let grad = self.values[value].reverse;
-                let Type::Tuple(fields) = self.edit.m.types[self.edit.ty(self.values[tuple].forward)].clone()
+                let Type::Tuple(fields) =
+                    self.edit.m.types[self.edit.ty(self.values[tuple].forward)].clone()
                 else {
                     return Err(self.refuse(whole, "a projection of something that is no tuple"));
                 };
@@ -322,7 +377,13 @@ impl Tape<'_, '_> {
 
     /// A field of a gradient, kept as a projection even of a tuple: the tuple is shared.
     fn part(&mut self, tuple: ExprId, index: usize) -> ExprId {
-        let e = self.edit.m.add(Expr::Proj { tuple, index: index as u32 }, Span::NONE);
+        let e = self.edit.m.add(
+            Expr::Proj {
+                tuple,
+                index: index as u32,
+            },
+            Span::NONE,
+        );
         self.edit.retype(e);
         e
     }

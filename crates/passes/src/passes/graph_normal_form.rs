@@ -47,15 +47,16 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
     let mut memo = Memo::default();
     // Variables are looked up where they are used: inside its own value a recursive function is still
     // a variable, and nothing says that the two uses are two nodes.
-    let resolve = |m: &Module, memo: &Memo, values: &FxHashMap<VarId, ExprId>, e: ExprId| {
-        match m.exprs[e] {
+    let resolve =
+        |m: &Module, memo: &Memo, values: &FxHashMap<VarId, ExprId>, e: ExprId| match m.exprs[e] {
             Expr::Var(v) => values.get(&v).copied().unwrap_or(e),
             _ => memo[&e],
-        }
-    };
+        };
     for e in order {
         let new = match m.exprs[e] {
-            Expr::Let { value, body, .. } if bound_to.contains_key(&value) && purity.movable(value) => {
+            Expr::Let { value, body, .. }
+                if bound_to.contains_key(&value) && purity.movable(value) =>
+            {
                 resolve(m, &memo, &values, body)
             }
             _ => {
@@ -72,7 +73,14 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
             let value = if recursive.contains(&var) {
                 let span = m.span(e);
                 let body = m.add(Expr::Var(var), span);
-                m.add(Expr::Let { var, value: new, body }, span)
+                m.add(
+                    Expr::Let {
+                        var,
+                        value: new,
+                        body,
+                    },
+                    span,
+                )
             } else {
                 new
             };

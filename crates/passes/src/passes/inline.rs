@@ -29,7 +29,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut inlinable: FxHashSet<GlobalId> = FxHashSet::default();
     let mut inlined = 0;
     for &(global, recursive) in &order {
-        let Some(func) = m.global_func(global) else { continue };
+        let Some(func) = m.global_func(global) else {
+            continue;
+        };
         let body = m.funcs[func].body;
         let new = m.rewrite(body, &mut relax_ir::Memo::default(), |m, new, _| {
             let new = expand(m, new, &inlinable);
@@ -38,7 +40,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         });
         m.set_global_body(global, new);
         let calls = |c: &GlobalId| inlinable.contains(c);
-        let leaf = graph.get(&global).is_none_or(|callees| callees.iter().all(calls));
+        let leaf = graph
+            .get(&global)
+            .is_none_or(|callees| callees.iter().all(calls));
         if has_flag(&m.funcs[func], "Inline") && leaf && !recursive {
             inlinable.insert(global);
         }
@@ -55,8 +59,18 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// What takes the place of a call of an inlinable function or of its name.
 fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
     let (e, changed) = expand_values(m, e, inlinable);
-    let Expr::Call { callee, args, attrs, type_args } = m.exprs[e] else { return (e, changed) };
-    let Expr::Global(global) = m.exprs[callee] else { return (e, changed) };
+    let Expr::Call {
+        callee,
+        args,
+        attrs,
+        type_args,
+    } = m.exprs[e]
+    else {
+        return (e, changed);
+    };
+    let Expr::Global(global) = m.exprs[callee] else {
+        return (e, changed);
+    };
     if !inlinable.contains(&global) {
         return (e, changed);
     }
@@ -64,7 +78,18 @@ fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId
     if is_external(&m.funcs[func]) || has_flag(&m.funcs[func], "Extern") {
         let copy = m.copy_func(func);
         let callee = m.add(Expr::Func(copy), m.span(callee));
-        return (m.add(Expr::Call { callee, args, attrs, type_args }, m.span(e)), true);
+        return (
+            m.add(
+                Expr::Call {
+                    callee,
+                    args,
+                    attrs,
+                    type_args,
+                },
+                m.span(e),
+            ),
+            true,
+        );
     }
     let args = m.list(args).to_vec();
     match inline_call(m, func, &args) {
@@ -100,14 +125,14 @@ fn expand_values(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> 
         });
     }
     let mut new = new.into_iter();
-    (m.map_children(e, |_| new.next().expect("the same children")), true)
+    (
+        m.map_children(e, |_| new.next().expect("the same children")),
+        true,
+    )
 }
 
 /// The globals with callees before their callers, and whether each can reach itself.
-fn callees_first(
-    m: &Module,
-    graph: &FxHashMap<GlobalId, Vec<GlobalId>>,
-) -> Vec<(GlobalId, bool)> {
+fn callees_first(m: &Module, graph: &FxHashMap<GlobalId, Vec<GlobalId>>) -> Vec<(GlobalId, bool)> {
     let none = Vec::new();
     let callees = |g: GlobalId| graph.get(&g).unwrap_or(&none);
     let (mut order, mut seen) = (Vec::new(), FxHashSet::default());

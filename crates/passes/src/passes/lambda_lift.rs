@@ -85,7 +85,12 @@ impl Lifter<'_> {
             }
         };
         let kind = GlobalKind::Func(func);
-        let global = m.globals.push(Global { name, kind, span, prelude: false });
+        let global = m.globals.push(Global {
+            name,
+            kind,
+            span,
+            prelude: false,
+        });
         self.made.push(global);
         global
     }
@@ -114,7 +119,9 @@ impl Lifter<'_> {
         name: Option<VarId>,
     ) -> ExprId {
         let span = m.span(old);
-        let Expr::Func(old_func) = m.exprs[old] else { return new };
+        let Expr::Func(old_func) = m.exprs[old] else {
+            return new;
+        };
         let func = self.annotate(m, old_func, func);
         let free = m.free_vars(new);
         let recursive = name.filter(|v| free.contains(v));
@@ -126,7 +133,10 @@ impl Lifter<'_> {
         let value = if captured.is_empty() {
             callee
         } else {
-            let args: Vec<ExprId> = captured.iter().map(|&v| m.add(Expr::Var(v), span)).collect();
+            let args: Vec<ExprId> = captured
+                .iter()
+                .map(|&v| m.add(Expr::Var(v), span))
+                .collect();
             m.call(callee, &args, span)
         };
         let mut function = m.funcs[func].clone();
@@ -202,7 +212,11 @@ fn share_equal(m: &mut Module, made: &[GlobalId]) {
         let new = renamed(m, body, &replaced);
         m.set_global_body(global, new);
     }
-    let keep = m.globals.ids().filter(|g| !replaced.contains_key(g)).collect();
+    let keep = m
+        .globals
+        .ids()
+        .filter(|g| !replaced.contains_key(g))
+        .collect();
     m.retain_globals(&keep);
 }
 

@@ -1,29 +1,29 @@
 //! The passes, one file each. A new file's `PASSES` is added to the list below.
 
-mod canonicalize_cast;
-mod canonicalize_ops;
-mod flatten_atrous_conv;
-mod simplify_expr;
 mod a_normal_form;
 mod basic_block_normal_form;
+mod canonicalize_cast;
+mod canonicalize_ops;
+mod combine_parallel;
 mod dead_code_elimination;
 mod defuse_ops;
+mod dynamic_to_static;
 mod eliminate_common_subexpr;
 mod eta_expand;
 mod fast_math;
-mod graph_normal_form;
-mod inline;
-mod remove_unused_functions;
-mod fuse_ops;
+mod flatten_atrous_conv;
 mod fold_constant;
-mod lambda_lift;
-mod to_mixed_precision;
-mod dynamic_to_static;
-mod gradient;
-mod simplify_inference;
 mod fold_scale_axis;
-mod combine_parallel;
+mod fuse_ops;
+mod gradient;
+mod graph_normal_form;
 mod infer_type;
+mod inline;
+mod lambda_lift;
+mod remove_unused_functions;
+mod simplify_expr;
+mod simplify_inference;
+mod to_mixed_precision;
 
 use crate::PassDef;
 

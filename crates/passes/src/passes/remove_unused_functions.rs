@@ -18,11 +18,21 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let entries: Vec<Symbol> = cx.options.text("entry").split_whitespace().map(Symbol::from).collect();
+    let entries: Vec<Symbol> = cx
+        .options
+        .text("entry")
+        .split_whitespace()
+        .map(Symbol::from)
+        .collect();
     let m = &mut *cx.module;
     let graph = m.call_graph();
     let own = |g: &relax_ir::Global| entries.contains(&g.name);
-    let mut stack: Vec<_> = m.globals.iter().filter(|(_, g)| own(g)).map(|(id, _)| id).collect();
+    let mut stack: Vec<_> = m
+        .globals
+        .iter()
+        .filter(|(_, g)| own(g))
+        .map(|(id, _)| id)
+        .collect();
     stack.extend(m.expression);
     if stack.is_empty() {
         // Without an entry there is nothing to measure use by.

@@ -108,10 +108,18 @@ impl Pass<'_> {
     fn mistaken(&mut self, t: Token) {
         let opener = self.top().opener;
         let right = closer(opener.tok);
-        let message = format!("`{}` is closed by `{}`, not `{}`", text(opener.tok), text(right), text(t.tok));
+        let message = format!(
+            "`{}` is closed by `{}`, not `{}`",
+            text(opener.tok),
+            text(right),
+            text(t.tok)
+        );
         self.report(
             Diagnostic::error(Code(106), t.span(), message)
-                .label(opener.span(), format!("this `{}` is open", text(opener.tok)))
+                .label(
+                    opener.span(),
+                    format!("this `{}` is open", text(opener.tok)),
+                )
                 .fix(format!("write `{}`", text(right)), t.span(), text(right)),
         );
         self.pop(Token { tok: right, ..t });

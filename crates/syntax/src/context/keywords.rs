@@ -186,7 +186,9 @@ impl Pass<'_> {
                 Some(Foreign::Fn)
             }
             word @ ("fun" | "func" | "function" | "fn")
-                if next == Tok::Global && self.frames.len() == 1 && self.frames[0].first.is_none() =>
+                if next == Tok::Global
+                    && self.frames.len() == 1
+                    && self.frames[0].first.is_none() =>
             {
                 self.report(
                     Diagnostic::error(
