@@ -107,7 +107,7 @@ fn large_and_strange_numbers() {
     let give = |call: &str| {
         numbers(&run(
             &format!("def @main(%x: Tensor[(4,), float32]) {{ {call} }}"),
-            &[x.clone()],
+            std::slice::from_ref(&x),
         ))
     };
     close(
@@ -126,6 +126,7 @@ fn large_and_strange_numbers() {
 
 #[test]
 fn pairs_of_the_prelude() {
+    #[allow(clippy::type_complexity)] // a table of names and closed forms
     let table: &[(&str, &dyn Fn(f64, f64) -> f64)] = &[
         ("lerp(%a, %b, weight=0.25)", &|a, b| a + 0.25 * (b - a)),
         ("hypot(%a, %b)", &|a, b| a.hypot(b)),

@@ -797,7 +797,7 @@ impl<'m> Comparer<'m> {
                 } else {
                     let (g, h) = (a.globals[*g].name, b.globals[*h].name);
                     let what = format!("@{g} and @{h} are different functions");
-                    self.differ_at(&what, Some(&pair))
+                    self.differ_at(&what, Some(pair))
                 }
             }
             (Expr::Op(p), Expr::Op(q)) if self.ops(*p, *q) => Ok(()),

@@ -70,13 +70,18 @@ fn deformable_convolution_without_offsets_is_convolution() {
 fn winograds_convolution_is_convolution() {
     let (x, w) = ([noise(&[2, 3, 7, 6], 3)], [noise(&[4, 3, 3, 3], 4)]);
     let padding = ("padding", ints(&[1, 0, 1, 2]));
-    let want = one("nn.conv2d", &[padding.clone()], &[&x, &w], &[2, 4, 7, 6]);
+    let want = one(
+        "nn.conv2d",
+        std::slice::from_ref(&padding),
+        &[&x, &w],
+        &[2, 4, 7, 6],
+    );
     for tile in [2, 4, 6] {
         let size = tile + 2;
         let tile = ("tile_size", int(tile));
         let u = one(
             "nn.contrib_conv2d_winograd_weight_transform",
-            &[tile.clone()],
+            std::slice::from_ref(&tile),
             &[&w],
             &[size, size, 4, 3],
         );
@@ -102,7 +107,7 @@ fn winograds_convolution_is_convolution() {
         let tile = ("tile_size", int(2));
         let u = one(
             "nn.contrib_conv3d_winograd_weight_transform",
-            &[tile.clone()],
+            std::slice::from_ref(&tile),
             &[&w],
             &form,
         );

@@ -108,7 +108,7 @@ fn page() -> String {
     let mut group = None;
     for wanted in [true, false] {
         // The operators without a namespace first.
-        for op in all.iter().filter(|op| !op.name.contains('.') == wanted) {
+        for op in all.iter().filter(|op| op.name.contains('.') != wanted) {
             let own = op.name.split_once('.').map_or("", |n| n.0);
             if group != Some(own) {
                 group = Some(own);

@@ -248,7 +248,9 @@ impl Tape<'_, '_> {
                         stack[first..].reverse();
                     }
                     _ => {
-                        return Err(self.refuse(e, "only tensors, tuples and operators are allowed"));
+                        return Err(
+                            self.refuse(e, "only tensors, tuples and operators are allowed")
+                        );
                     }
                 },
                 Step::Leave(e) => {
