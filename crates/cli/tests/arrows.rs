@@ -46,12 +46,6 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "lsp",
-        &[
-            "base", "syntax", "sym", "tensor", "ir", "ops", "resolve", "infer", "passes", "driver",
-        ],
-    ),
-    (
         "cli",
         &[
             "base", "syntax", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
@@ -65,8 +59,6 @@ const KEPT: &[(&str, &str)] = &[
     ("cranelift-codegen", "codegen"),
     ("cranelift-object", "codegen"),
     ("cranelift-jit", "codegen"),
-    ("lsp-server", "lsp"),
-    ("gen-lsp-types", "lsp"),
     ("ariadne", "cli"),
     ("clap", "cli"),
     ("lalrpop-util", "syntax"),

@@ -635,7 +635,10 @@ impl<'a, 'm> FnLower<'a, 'm> {
                 axis: axis as u32,
             });
             let a = Ex::var(Var(dst.0), DType::I64);
-            let rule = Symbol::new(&format!("axis {axis} must be {}", self.m().show_dim(d)));
+            let rule = Symbol::new(&match d.as_const() {
+                Some(_) => format!("axis {axis}"),
+                None => format!("axis {axis}, {},", self.m().show_dim(d)),
+            });
             self.emit(Inst::CheckDims {
                 a: b,
                 b: a,
@@ -686,7 +689,11 @@ impl<'a, 'm> FnLower<'a, 'm> {
                 // The kernels check the extents of what they read themselves.
                 continue;
             }
-            let text = format!("{} and {}", self.m().show_dim(a), self.m().show_dim(b));
+            let text = format!(
+                "{}, which must equal {},",
+                self.m().show_dim(b),
+                self.m().show_dim(a)
+            );
             let (a, b) = (self.dim(e, a)?, self.dim(e, b)?);
             let (place, rule) = (self.place(e), Symbol::new(&text));
             self.emit(Inst::CheckDims {

@@ -36,11 +36,11 @@ fn an_unknown_name_is_reported_once_per_definition() {
 fn arguments_and_attributes_are_counted() {
     check(
         "def @f(%x: float32) { exp(%x, %x) }",
-        &["RX0510 1:23 `exp` takes 1 argument, 2 given"],
+        &["RX0510 1:23 `exp` takes 1 argument, but 2 are given"],
     );
     check(
         "def @f(%x: float32) { add(%x) }",
-        &["RX0510 1:23 `add` takes 2 arguments, 1 given"],
+        &["RX0510 1:23 `add` takes 2 arguments, but 1 is given"],
     );
     check(
         "def @f(%x: float32) { exp(%x, axis=1) }",
@@ -92,7 +92,7 @@ fn constructors_and_types() {
     );
     check(
         "def @f(%l: Lst) { 1 }",
-        &["RX0204 1:12 there is no type `Lst`"],
+        &["RX0204 1:12 there is no type `Lst` -> List"],
     );
     check(
         "def @f(%x: Tensor[(2,), flaot32]) { %x }",

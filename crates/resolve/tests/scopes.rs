@@ -162,7 +162,7 @@ fn kinds_are_checked() {
         ["RX0310 1:19 `s` has kind Type and cannot stand for a shape"]
     );
     let all = errors("fn [s: Shap](%x: s) { %x }");
-    assert_eq!(all, ["RX0310 1:5 there is no kind `Shap`"]);
+    assert_eq!(all, ["RX0310 1:5 there is no kind `Shap` -> Shape"]);
 }
 
 #[test]
