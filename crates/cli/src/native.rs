@@ -1,8 +1,10 @@
 //! From a typed module to code in memory.
 
+use std::sync::Arc;
+
 use relax_base::{Diagnostics, SourceMap, Span, Symbol};
 use relax_codegen::Jit;
-use relax_driver::Typing;
+use relax_driver::{PassConfig, Session, Silent, Typing, run_pipeline};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
 
@@ -41,4 +43,22 @@ pub fn jit(
         all.push(*d);
         all
     })
+}
+
+/// Runs a pipeline over a module and hands on its types afterwards.
+pub fn optimise(
+    session: &mut Session,
+    module: &mut Module,
+    pipeline: &str,
+) -> Result<Arc<Typing>, Diagnostics> {
+    let pipeline = session.pipeline(pipeline)?;
+    let config = PassConfig::default();
+    let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);
+    if let Some((_, errors)) = outcome.failure {
+        return Err(errors);
+    }
+    match outcome.typing {
+        Some(typing) => Ok(typing),
+        None => Ok(Arc::new(relax_driver::check(module, &config.infer).0)),
+    }
 }

@@ -41,6 +41,9 @@ struct Args {
     /// Threads for parallel loops, this one included.
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
+    /// Passes to run before code is generated, as relax-opt takes them: `infer-type,fuse-ops`.
+    #[arg(long, value_name = "PASSES")]
+    pipeline: Option<String>,
     /// Gives constants whose metadata section is missing placeholders of zeros.
     #[arg(long)]
     stub_constants: bool,
@@ -137,7 +140,22 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             }
         },
         Engine::Native => {
-            let jit = match native::jit(&module, &typing, &[entry], &session.sources) {
+            let mut optimised = None;
+            if let Some(pipeline) = &args.pipeline {
+                match native::optimise(&mut session, &mut module, pipeline) {
+                    Ok(typing) => optimised = Some(typing),
+                    Err(diagnostics) => {
+                        render::to_stderr(&diagnostics, &session.sources);
+                        return Ok(exit::ERRORS.into());
+                    }
+                }
+            }
+            let typing = optimised.as_deref().unwrap_or(&typing);
+            // Passes number definitions anew.
+            let entry = module
+                .global(name.as_str())
+                .ok_or_else(|| format!("the pipeline has removed @{name}"))?;
+            let jit = match native::jit(&module, typing, &[entry], &session.sources) {
                 Ok(jit) => jit,
                 Err(diagnostics) => {
                     render::to_stderr(&diagnostics, &session.sources);
