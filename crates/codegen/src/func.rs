@@ -37,7 +37,6 @@ mod at {
     pub const CAPTURES: i32 = 32;
 }
 const KIND_TENSOR: i64 = 1;
-const ERR_SHAPE: i64 = 2;
 const ERR_DTYPE: i64 = 3;
 
 /// What code of a function refers to: other functions, kernels, objects in read-only data.
@@ -56,13 +55,12 @@ pub(crate) struct Program<'a> {
 }
 
 /// The signature of a function's code.
-pub(crate) fn signature(module: &dyn Module, f: &LFunc) -> Signature {
+pub(crate) fn signature(f: &LFunc) -> Signature {
     let mut sig = Signature::new(CallConv::Tail);
     let hidden = 1 + usize::from(f.captures.is_some());
     sig.params
         .extend((0..hidden + f.params.len()).map(|_| AbiParam::new(types::I64)));
     sig.returns.push(AbiParam::new(types::I64));
-    let _ = module;
     sig
 }
 
@@ -608,7 +606,6 @@ impl Emit<'_, '_, '_, '_> {
                 e.call("rx_fail", &[e.ctx, status, place, what]);
             });
         }
-        let _ = ERR_SHAPE;
     }
 
     fn term(&mut self, term: &Term) {

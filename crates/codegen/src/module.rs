@@ -89,7 +89,7 @@ pub(crate) fn compile(
         }
     }
     for (id, f) in lowered.funcs.iter() {
-        let sig = func::signature(build.env.module, f);
+        let sig = func::signature(f);
         let name = f.name.to_string();
         build.define(program.funcs[&id], sig, &name, |b, env| {
             func::emit(b, env, &program, f)
@@ -114,7 +114,7 @@ pub(crate) fn compile(
 fn declare(env: &mut Env<'_>, program: &mut Program<'_>) {
     let lowered = program.lowered;
     for (id, f) in lowered.funcs.iter() {
-        let sig = func::signature(env.module, f);
+        let sig = func::signature(f);
         program.funcs.insert(
             id,
             local(env, &format!("relax.fn.{}.{}", id.0, f.name), &sig),

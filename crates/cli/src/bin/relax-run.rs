@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use relax_cli::{evaluator, exit, inputs, io, native, npz, render, show};
@@ -173,9 +172,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             if let Some(runs) = args.bench {
                 let mut times = Vec::new();
                 for _ in 0..runs.max(1) {
-                    let start = Instant::now();
                     let (_, took) = host.call_timed(&jit, name.as_str(), &tensors)?;
-                    let _ = start;
                     times.push(took);
                 }
                 times.sort();
