@@ -8,6 +8,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("tensor", &[]),
     ("runtime", &[]),
+    ("testkit", &["tensor"]),
     ("sym", &["base"]),
     ("syntax", &["base"]),
     ("loops", &["base", "tensor"]),

@@ -1,0 +1,36 @@
+//! Whether two results are the same.
+
+use relax_tensor::Tensor;
+
+fn kind(a: &Tensor, b: &Tensor) -> bool {
+    a.dtype() == b.dtype() && a.shape() == b.shape()
+}
+
+/// Equal element by element: signs of zeros count, all NaNs are one.
+pub fn same(a: &Tensor, b: &Tensor) -> bool {
+    let equal = |i: usize| {
+        if a.dtype().is_float() {
+            let (x, y) = (a.get_f64(i), b.get_f64(i));
+            x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()
+        } else {
+            a.get_i64(i) == b.get_i64(i)
+        }
+    };
+    kind(a, b) && (0..a.len()).all(equal)
+}
+
+/// Equal up to `relative` of the larger magnitude or `absolute`, whichever is more; NaN and
+/// infinities only to themselves.
+pub fn agree(a: &Tensor, b: &Tensor, relative: f64, absolute: f64) -> bool {
+    let near = |i: usize| {
+        if !a.dtype().is_float() {
+            return a.get_i64(i) == b.get_i64(i);
+        }
+        let (x, y) = (a.get_f64(i), b.get_f64(i));
+        x == y
+            || x.is_nan() && y.is_nan()
+            || (x - y).abs() <= (relative * x.abs().max(y.abs())).max(absolute)
+                && (x - y).is_finite()
+    };
+    kind(a, b) && (0..a.len()).all(near)
+}

@@ -1,0 +1,211 @@
+//! Whole programs: data types, global functions, `@main`, and its inputs.
+
+use std::fmt::Write as _;
+
+use relax_tensor::Tensor;
+
+use crate::expr::{Gen, Global};
+use crate::inputs;
+use crate::rng::Rng;
+use crate::types::{Dim, Elem, Ty};
+
+/// What programs may contain.
+#[derive(Clone, Copy, Debug)]
+pub struct Features {
+    /// Functions as values.
+    pub closures: bool,
+    /// `if`, `match`, recursion, lists and other data.
+    pub control: bool,
+    /// Reference cells.
+    pub references: bool,
+    /// A dimension variable.
+    pub symbolic: bool,
+    /// Relax's dataflow blocks.
+    pub dataflow: bool,
+    /// Graph bindings that several places use, in different scopes too.
+    pub sharing: bool,
+    /// NaN, infinities and signed zeros among the inputs.
+    pub special: bool,
+    /// Only functions that take near arguments to near results, on float32: for what may round
+    /// differently. No comparisons of floats, no steps, no quotients.
+    pub smooth: bool,
+    /// About how many nodes a program has.
+    pub size: usize,
+}
+
+impl Features {
+    /// Everything.
+    pub const ALL: Features = Features {
+        closures: true,
+        control: true,
+        references: true,
+        symbolic: true,
+        dataflow: true,
+        sharing: true,
+        special: true,
+        smooth: false,
+        size: 60,
+    };
+    /// Operators on tensors of known shapes, and tuples.
+    pub const TENSORS: Features = Features {
+        closures: false,
+        control: false,
+        references: false,
+        symbolic: false,
+        dataflow: false,
+        sharing: true,
+        special: true,
+        smooth: false,
+        size: 40,
+    };
+    /// What compilation with other rounding keeps up to a tolerance.
+    pub const SMOOTH: Features = Features {
+        special: false,
+        smooth: true,
+        ..Features::ALL
+    };
+}
+
+/// A program and what to call its `@main` with.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// The text.
+    pub text: String,
+    /// Inputs in the order of the parameters, with their names.
+    pub inputs: Vec<(String, Tensor)>,
+}
+
+/// The program of that seed.
+pub fn program(seed: u64, features: &Features) -> Program {
+    let mut rng = Rng::new(seed);
+    let size = features.size;
+    let n = [1, 2, 2, 3, 5, 0][rng.below(6)];
+    let mut gen_ = Gen::new(rng, *features);
+    let mut items = String::from(
+        "type Choice[A] {\n  First(A),\n  Both(A, A),\n  Neither,\n}\n\
+         def @twice[A](%step: fn (A) -> A, %from: A) -> A { %step(%step(%from)) }\n\
+         def @swap[A, B](%pair: (A, B)) -> (B, A) { (%pair.1, %pair.0) }\n",
+    );
+    for k in 0..gen_.rng.below(4) {
+        let text = match gen_.rng.below(3) {
+            0 if features.control => gen_.recursive(k, size / 6),
+            1 if features.control => gen_.mutual(k, size / 6),
+            _ => gen_.plain(k, size / 4),
+        };
+        items.push_str(&text);
+    }
+
+    let symbolic = features.symbolic && gen_.rng.chance(50);
+    let mut params = Vec::new();
+    if symbolic {
+        params.push(("x".to_owned(), Ty::Tensor(vec![Dim::N], Elem::F32)));
+    }
+    for i in 0..1 + gen_.rng.below(4) {
+        let ty = gen_.tensor_ty(symbolic);
+        params.push((format!("p{i}"), ty));
+    }
+    let count = 1 + gen_.rng.below(3);
+    let mut results: Vec<Ty> = (0..count).map(|_| gen_.tensor_ty(symbolic)).collect();
+    if gen_.rng.chance(20) {
+        let inner = vec![gen_.tensor_ty(symbolic), gen_.tensor_ty(symbolic)];
+        results.push(Ty::Tuple(inner));
+    }
+    let ret = match results.len() {
+        1 => results.remove(0),
+        _ => Ty::Tuple(results),
+    };
+    let body = gen_.function(&params, &ret, size as i64);
+    let shown: Vec<String> = params.iter().map(|(n, t)| format!("%{n}: {t}")).collect();
+    // An annotated result now and then; otherwise it is found.
+    let annotated = if gen_.rng.chance(60) {
+        format!(" -> {ret}")
+    } else {
+        String::new()
+    };
+    let _ = writeln!(
+        items,
+        "def @main({}){annotated} {{\n{body}}}",
+        shown.join(", ")
+    );
+
+    let mut rng = gen_.rng;
+    let inputs = (params.into_iter())
+        .map(|(name, ty)| {
+            let Ty::Tensor(dims, elem) = ty else {
+                unreachable!("parameters of main are tensors")
+            };
+            let extent = |d: &Dim| match d {
+                Dim::Const(c) => *c,
+                Dim::N => n,
+            };
+            let shape: Vec<i64> = dims.iter().map(extent).collect();
+            let value = inputs::tensor(&mut rng, elem, &shape, features.special);
+            (name, value)
+        })
+        .collect();
+    Program {
+        text: items,
+        inputs,
+    }
+}
+
+impl Gen {
+    fn signature(&mut self, k: usize) -> (Vec<(String, Ty)>, Ty) {
+        let symbolic = self.features.symbolic && self.rng.chance(30);
+        let mut params = Vec::new();
+        if symbolic {
+            params.push((format!("x{k}"), Ty::Tensor(vec![Dim::N], Elem::F32)));
+        }
+        for i in 0..1 + self.rng.below(3) {
+            params.push((format!("a{k}_{i}"), self.value_ty(symbolic, 2)));
+        }
+        (params, self.value_ty(symbolic, 2))
+    }
+
+    fn plain(&mut self, k: usize, fuel: usize) -> String {
+        let (params, ret) = self.signature(k);
+        let body = self.function(&params, &ret, fuel as i64);
+        let shown: Vec<String> = params.iter().map(|(n, t)| format!("%{n}: {t}")).collect();
+        let name = format!("f{k}");
+        self.globals.push(Global {
+            name: name.clone(),
+            args: params.into_iter().map(|p| p.1).collect(),
+            ret: ret.clone(),
+            counted: false,
+        });
+        format!("def @{name}({}) -> {ret} {{\n{body}}}\n", shown.join(", "))
+    }
+
+    /// `@r(k, acc)`: k steps over an accumulator, in tail position or not.
+    fn recursive(&mut self, k: usize, fuel: usize) -> String {
+        let ty = self.value_ty(false, 1);
+        let name = format!("r{k}");
+        let text = self.counted(&name, &name, &ty, fuel);
+        self.count(&name, &ty);
+        text
+    }
+
+    /// Two functions that call each other.
+    fn mutual(&mut self, k: usize, fuel: usize) -> String {
+        let ty = self.value_ty(false, 1);
+        let (a, b) = (format!("even{k}"), format!("odd{k}"));
+        let mut text = self.counted(&a, &b, &ty, fuel);
+        text += &self.counted(&b, &a, &ty, fuel);
+        self.count(&a, &ty);
+        text
+    }
+
+    fn count(&mut self, name: &str, ty: &Ty) {
+        self.globals.push(Global {
+            name: name.to_owned(),
+            args: vec![Ty::scalar(Elem::I32), ty.clone()],
+            ret: ty.clone(),
+            counted: true,
+        });
+    }
+
+    fn counted(&mut self, name: &str, next: &str, ty: &Ty, fuel: usize) -> String {
+        let body = self.countdown(&format!("@{next}"), ty, fuel as i64);
+        format!("def @{name}(%k: int32, %acc: {ty}) -> {ty} {{\n{body}}}\n")
+    }
+}
