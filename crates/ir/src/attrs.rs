@@ -37,7 +37,8 @@ pub enum AttrValue {
     Str(Arc<str>),
     /// An element type; printed as a string.
     DType(DType),
-    /// A symbolic dimension (never a constant: that is [`AttrValue::Int`]); `?` is `Dim` any.
+    /// A symbolic dimension; `?` is `Dim` any. A constant is an [`AttrValue::Int`], unless it is
+    /// spelled with 64 bits ([`Dim::is_wide`]).
     Dim(Dim),
     /// A list.
     Array(Arc<[AttrValue]>),
@@ -56,11 +57,27 @@ impl AttrValue {
     pub fn ints(items: &[i64]) -> AttrValue {
         AttrValue::array(items.iter().map(|&i| AttrValue::Int(i)))
     }
+    /// A dimension.
+    pub fn dim(dim: Dim) -> AttrValue {
+        match dim.as_const() {
+            Some(value) if !dim.is_wide() => AttrValue::Int(value),
+            _ => AttrValue::Dim(dim),
+        }
+    }
     /// The integer; a `bool` counts as 0 or 1.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             AttrValue::Int(i) => Some(*i),
             AttrValue::Bool(b) => Some((*b).into()),
+            AttrValue::Dim(d) => d.as_const(),
+            _ => None,
+        }
+    }
+    /// The dimension: an integer or a symbolic one.
+    pub fn as_dim(&self) -> Option<Dim> {
+        match self {
+            AttrValue::Int(i) => Some(Dim::from(*i)),
+            AttrValue::Dim(d) => Some(d.clone()),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@ use relax_base::Id;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Annotation, Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, PatId, Pattern,
+    Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, PatId, Pattern,
     VarId,
 };
 
@@ -79,10 +79,6 @@ impl Copy<'_> {
         if let Some(attrs) = self.old.var_attrs.get(&old) {
             self.new.var_attrs.insert(new, attrs.clone());
         }
-        if let Some(wide) = self.old.wide_dims.get(&Annotation::Var(old)) {
-            let wide = wide.clone();
-            self.new.wide_dims.insert(Annotation::Var(new), wide);
-        }
         self.vars.insert(old, new);
         new
     }
@@ -99,12 +95,7 @@ impl Copy<'_> {
             body: self.exprs[&old.body],
             ..old.clone()
         };
-        let new = self.new.funcs.push(function);
-        if let Some(wide) = self.old.wide_dims.get(&Annotation::Ret(id)) {
-            let wide = wide.clone();
-            self.new.wide_dims.insert(Annotation::Ret(new), wide);
-        }
-        new
+        self.new.funcs.push(function)
     }
 
     fn pattern(&mut self, root: PatId) -> PatId {

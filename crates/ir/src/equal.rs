@@ -605,7 +605,11 @@ impl<'m> Comparer<'m> {
         while let Some((x, y)) = stack.pop() {
             let same = match (x, y) {
                 (AttrValue::Float(p), AttrValue::Float(q)) => p.to_bits() == q.to_bits(),
-                (AttrValue::Dim(d), AttrValue::Dim(e)) => self.dim(d, e),
+                (AttrValue::Dim(_), AttrValue::Dim(_) | AttrValue::Int(_))
+                | (AttrValue::Int(_), AttrValue::Dim(_)) => match (x.as_dim(), y.as_dim()) {
+                    (Some(d), Some(e)) => self.dim(&d, &e),
+                    _ => false,
+                },
                 (AttrValue::Array(p), AttrValue::Array(q)) => {
                     stack.extend(p.iter().zip(q.iter()));
                     p.len() == q.len()

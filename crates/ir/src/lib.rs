@@ -35,7 +35,7 @@ pub use expr::{
     VarId, VarStyle,
 };
 pub use module::{
-    Adt, AdtId, Annotation, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata,
+    Adt, AdtId, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata,
     Module, OpId, UserOp,
 };
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};

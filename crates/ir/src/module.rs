@@ -36,15 +36,6 @@ impl OpId {
     }
 }
 
-/// A place of a type annotation.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Annotation {
-    /// The type of a variable.
-    Var(VarId),
-    /// The result type of a function.
-    Ret(FuncId),
-}
-
 /// What a global name stands for.
 #[derive(Clone, Debug)]
 pub enum GlobalKind {
@@ -194,10 +185,9 @@ pub struct Module {
     pub type_holes: u32,
     /// What the metadata section held beside constants.
     pub metadata: Metadata,
-    /// Integers of annotations that the text wrote with a suffix, `Tensor[(3i64,), …]`: TVM keeps
-    /// the width of a dimension and prints it. Positions among the annotation's integers, in order
-    /// of the text. It has no meaning, so passes need not keep it.
-    pub wide_dims: FxHashMap<Annotation, Box<[u32]>>,
+    /// References into the metadata section that stand for a `?`, `meta[tir.Mul][0]`: the dimension
+    /// with mark `i` ([`Dim::mark`]) is spelled as entry `i - 1`.
+    pub meta_dims: Vec<(Symbol, u32)>,
     attrs: Vec<Attrs>,
     lists: Vec<ExprId>,
     type_args: Vec<Box<[TypeId]>>,

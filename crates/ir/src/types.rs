@@ -1,9 +1,13 @@
-//! Types, hash-consed: equal types have equal ids.
+//! Types, hash-consed: equal types have equal ids, except that types whose extents are spelled
+//! differently (`3` and `3i64`, [`Dim::is_wide`]) keep an id each. Unification and structural equality
+//! look at the types and do not see the difference.
+
+use std::hash::{Hash, Hasher};
 
 use relax_base::{Arena, Symbol};
 use relax_sym::Dim;
 use relax_tensor::DType;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHasher};
 
 use crate::{AdtId, RelId};
 
@@ -184,6 +188,8 @@ pub enum Type {
 pub struct TypeArena {
     types: Arena<TypeId, Type>,
     ids: FxHashMap<Type, TypeId>,
+    /// Types equal to one of `ids` whose extents are spelled in another way.
+    spelled: FxHashMap<(TypeId, u64), TypeId>,
     /// All type parameters.
     pub params: Arena<TypeParamId, TypeParam>,
 }
@@ -196,7 +202,13 @@ impl TypeArena {
     /// The id of a type.
     pub fn intern(&mut self, ty: Type) -> TypeId {
         if let Some(&id) = self.ids.get(&ty) {
-            return id;
+            let own = spelling(&ty);
+            if own == spelling(&self.types[id]) {
+                return id;
+            }
+            let types = &mut self.types;
+            let new = || types.push(ty);
+            return *self.spelled.entry((id, own)).or_insert_with(new);
         }
         let id = self.types.push(ty.clone());
         self.ids.insert(ty, id);
@@ -265,6 +277,23 @@ impl TypeArena {
             | Type::Error => vec![],
         }
     }
+}
+
+/// How the extents of a type are spelled; 0 for the plain way.
+fn spelling(ty: &Type) -> u64 {
+    let (Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape)) = ty else {
+        return 0;
+    };
+    let mut hasher = FxHasher::default();
+    let mut plain = true;
+    for (i, d) in shape.dims().unwrap_or_default().iter().enumerate() {
+        let mark = d.mark();
+        if d.is_wide() || mark.is_some() {
+            plain = false;
+            (i, mark).hash(&mut hasher);
+        }
+    }
+    if plain { 0 } else { hasher.finish() | 1 }
 }
 
 impl std::ops::Index<TypeId> for TypeArena {

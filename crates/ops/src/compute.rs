@@ -141,9 +141,10 @@ impl<'a> Te<'a> {
     }
     /// A list-of-integers attribute; `None` stays `None`.
     pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
-        match self.attr(name) {
-            AttrValue::Int(i) => Some(vec![*i]),
-            other => other.as_ints(),
+        let value = self.attr(name);
+        match value.as_array() {
+            None => value.as_int().map(|i| vec![i]),
+            Some(_) => value.as_ints(),
         }
     }
     /// A string attribute; empty when absent.

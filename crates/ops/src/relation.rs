@@ -270,11 +270,12 @@ impl RelCx<'_> {
     /// One dimension of a numpy broadcast. Refuses (about the call) what cannot be broadcast;
     /// undecided pairs become run-time checks. `?` against 1 stays `?`, against `d` gives `d`.
     pub fn broadcast_dim(&mut self, a: &Dim, b: &Dim) -> RelResult<Dim> {
-        if a == b || b.as_const() == Some(1) {
-            return Ok(a.clone());
-        }
+        // In TVM's order: it decides which of two ones gives the width of the result.
         if a.as_const() == Some(1) {
             return Ok(b.clone());
+        }
+        if a == b || b.as_const() == Some(1) {
+            return Ok(a.clone());
         }
         if a.is_any() {
             return Ok(b.clone());
@@ -343,6 +344,7 @@ impl RelCx<'_> {
         match self.attr(name) {
             AttrValue::None => Ok(None),
             AttrValue::Int(i) => Ok(Some(vec![*i])),
+            AttrValue::Dim(d) if d.is_wide() => Ok(d.as_const().map(|i| vec![i])),
             other => match other.as_ints() {
                 Some(v) => Ok(Some(v)),
                 None => self.refuse(

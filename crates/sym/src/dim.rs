@@ -74,6 +74,10 @@ pub struct Overflow;
 /// although nothing is known about the extents that they stand for. There is no `Ord`: its `min`
 /// and `max` would be taken for the symbolic ones. Sort with [`Dim::structural_cmp`].
 ///
+/// A constant and a `?` remember how the text spelled them ([`Dim::is_wide`], [`Dim::mark`]): TVM
+/// prints extents of 64 bits as `3i64` and keeps the width through shape arithmetic. Equality, hash
+/// and order do not see the spelling.
+///
 /// Invariant: a value is in normal form; a polynomial that is a constant or a lone variable is
 /// never stored as a polynomial.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -81,21 +85,80 @@ pub struct Dim(pub(crate) Repr);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Repr {
-    Const(i64),
+    Const(Const),
     Atom(Atom),
     Poly(Arc<Poly>),
-    Any,
+    Any(Mark),
     Bad(DimError),
+}
+
+/// A constant with its width, which is spelling only.
+#[derive(Clone, Copy)]
+pub(crate) struct Const {
+    pub(crate) value: i64,
+    wide: bool,
+}
+
+/// The owner's note on how a `?` is spelled; 0 is none.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark(u32);
+
+impl Const {
+    const fn narrow(value: i64) -> Const {
+        Const { value, wide: false }
+    }
+}
+
+impl PartialEq for Const {
+    fn eq(&self, other: &Const) -> bool {
+        self.value == other.value
+    }
+}
+impl Eq for Const {}
+impl PartialOrd for Const {
+    fn partial_cmp(&self, other: &Const) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Const {
+    fn cmp(&self, other: &Const) -> Ordering {
+        self.value.cmp(&other.value)
+    }
+}
+impl std::hash::Hash for Const {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.value.hash(state);
+    }
+}
+
+impl PartialEq for Mark {
+    fn eq(&self, _: &Mark) -> bool {
+        true
+    }
+}
+impl Eq for Mark {}
+impl PartialOrd for Mark {
+    fn partial_cmp(&self, other: &Mark) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Mark {
+    fn cmp(&self, _: &Mark) -> Ordering {
+        Ordering::Equal
+    }
+}
+impl std::hash::Hash for Mark {
+    fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
 
 impl Dim {
     /// TVM's `?`: an extent of which nothing is known, not even that it equals itself.
     /// Arithmetic with it gives `?` again, except that `0 * ?` is 0.
-    pub const ANY: Dim = Dim(Repr::Any);
+    pub const ANY: Dim = Dim(Repr::Any(Mark(0)));
     /// The extent 0.
-    pub const ZERO: Dim = Dim(Repr::Const(0));
+    pub const ZERO: Dim = Dim(Repr::Const(Const::narrow(0)));
     /// The extent 1.
-    pub const ONE: Dim = Dim(Repr::Const(1));
+    pub const ONE: Dim = Dim(Repr::Const(Const::narrow(1)));
 
     /// A named variable.
     pub fn var(var: DimVar) -> Dim {
@@ -120,7 +183,7 @@ impl Dim {
     /// The value, when it is a constant.
     pub fn as_const(&self) -> Option<i64> {
         match self.0 {
-            Repr::Const(value) => Some(value),
+            Repr::Const(c) => Some(c.value),
             _ => None,
         }
     }
@@ -140,7 +203,48 @@ impl Dim {
 
     /// Whether this is `?`.
     pub fn is_any(&self) -> bool {
-        matches!(self.0, Repr::Any)
+        matches!(self.0, Repr::Any(_))
+    }
+
+    /// A constant that is spelled with 64 bits, `3i64`.
+    pub fn wide(value: i64) -> Dim {
+        Dim(Repr::Const(Const { value, wide: true }))
+    }
+
+    /// Whether this is a constant spelled with 64 bits: the text gave it so, or it was computed from
+    /// one that is.
+    pub fn is_wide(&self) -> bool {
+        matches!(self.0, Repr::Const(Const { wide: true, .. }))
+    }
+
+    /// The same, spelled the plain way.
+    pub fn narrow(&self) -> Dim {
+        match self.0 {
+            Repr::Const(c) => Dim::from(c.value),
+            Repr::Any(_) => Dim::ANY,
+            _ => self.clone(),
+        }
+    }
+
+    /// A `?` that its owner spells in a way of its own; `mark` is the owner's and not 0.
+    pub fn marked_any(mark: u32) -> Dim {
+        Dim(Repr::Any(Mark(mark)))
+    }
+
+    /// The mark of a `?` made by [`Dim::marked_any`].
+    pub fn mark(&self) -> Option<u32> {
+        match self.0 {
+            Repr::Any(Mark(mark)) if mark != 0 => Some(mark),
+            _ => None,
+        }
+    }
+
+    /// The same, a constant spelled with 64 bits where one of the operands is.
+    fn as_wide_as(self, operands: [&Dim; 2]) -> Dim {
+        match self.0 {
+            Repr::Const(c) if operands.iter().any(|d| d.is_wide()) => Dim::wide(c.value),
+            _ => self,
+        }
     }
 
     /// Why the dimension has no usable value, if so. Check it where a dimension enters a type.
@@ -153,27 +257,27 @@ impl Dim {
 
     /// Whether the dimension is an expression with an identity: neither `?` nor an error.
     pub fn is_known(&self) -> bool {
-        !matches!(self.0, Repr::Any | Repr::Bad(_))
+        !matches!(self.0, Repr::Any(_) | Repr::Bad(_))
     }
 
     /// `self // other`, rounded towards minus infinity.
     pub fn floordiv(&self, other: &Dim) -> Dim {
-        division::floordiv(self, other, &Facts::default())
+        division::floordiv(self, other, &Facts::default()).as_wide_as([self, other])
     }
 
     /// `self % other`, with the sign of `other`.
     pub fn modulo(&self, other: &Dim) -> Dim {
-        division::modulo(self, other, &Facts::default())
+        division::modulo(self, other, &Facts::default()).as_wide_as([self, other])
     }
 
     /// The smaller of the two.
     pub fn min(&self, other: &Dim) -> Dim {
-        extremum::extremum(OpKind::Min, self, other, &Facts::default())
+        extremum::extremum(OpKind::Min, self, other, &Facts::default()).as_wide_as([self, other])
     }
 
     /// The larger of the two.
     pub fn max(&self, other: &Dim) -> Dim {
-        extremum::extremum(OpKind::Max, self, other, &Facts::default())
+        extremum::extremum(OpKind::Max, self, other, &Facts::default()).as_wide_as([self, other])
     }
 
     /// `self / other` rounded up: `-(-self // other)`.
@@ -249,23 +353,25 @@ impl Dim {
     /// The polynomial behind it. `None` for `?` and errors.
     pub(crate) fn poly(&self) -> Option<Cow<'_, Poly>> {
         match &self.0 {
-            Repr::Const(value) => Some(Cow::Owned(Poly::constant(*value))),
+            Repr::Const(c) => Some(Cow::Owned(Poly::constant(c.value))),
             Repr::Atom(atom) => Some(Cow::Owned(Poly::factor(Factor::Atom(*atom)))),
             Repr::Poly(poly) => Some(Cow::Borrowed(poly)),
-            Repr::Any | Repr::Bad(_) => None,
+            Repr::Any(_) | Repr::Bad(_) => None,
         }
     }
 
     /// What a binary operation gives when an operand has no identity. `None` when both have one.
     pub(crate) fn absorb(&self, other: &Dim) -> Option<Dim> {
         let rank = |dim: &Dim| match dim.0 {
-            Repr::Any => 1,
+            Repr::Any(_) => 1,
             Repr::Bad(error) => 2 + error as u8,
             _ => 0,
         };
         let (left, right) = (rank(self), rank(other));
         match left.max(right) {
             0 => None,
+            // What is computed from a `?` is another one: it has no spelling of its own.
+            1 => Some(Dim::ANY),
             worst if worst == left => Some(self.clone()),
             _ => Some(other.clone()),
         }
@@ -273,7 +379,7 @@ impl Dim {
 
     /// Whether nothing is known of it, yet it stands for some value: zero times it is zero.
     fn is_opaque(&self) -> bool {
-        matches!(self.0, Repr::Any | Repr::Bad(DimError::TooLarge))
+        matches!(self.0, Repr::Any(_) | Repr::Bad(DimError::TooLarge))
     }
 }
 
@@ -300,7 +406,7 @@ fn collect_atoms(poly: &Poly, found: &mut BTreeSet<Atom>) {
 
 impl From<i64> for Dim {
     fn from(value: i64) -> Self {
-        Dim(Repr::Const(value))
+        Dim(Repr::Const(Const::narrow(value)))
     }
 }
 
@@ -316,15 +422,19 @@ impl From<DimInfer> for Dim {
     }
 }
 
-fn checked(value: Option<i64>) -> Dim {
-    value.map_or(Dim::bad(DimError::Overflow), Dim::from)
+/// An operation on two constants.
+fn checked(a: Const, b: Const, op: fn(i64, i64) -> Option<i64>) -> Dim {
+    let wide = a.wide || b.wide;
+    op(a.value, b.value).map_or(Dim::bad(DimError::Overflow), |value| {
+        Dim(Repr::Const(Const { value, wide }))
+    })
 }
 
 fn add(left: &Dim, right: &Dim) -> Dim {
     match (&left.0, &right.0) {
-        (Repr::Const(a), Repr::Const(b)) => return checked(a.checked_add(*b)),
-        (Repr::Const(0), _) => return right.clone(),
-        (_, Repr::Const(0)) => return left.clone(),
+        (Repr::Const(a), Repr::Const(b)) => return checked(*a, *b, i64::checked_add),
+        (Repr::Const(Const { value: 0, .. }), _) => return right.clone(),
+        (_, Repr::Const(Const { value: 0, .. })) => return left.clone(),
         _ => {}
     }
     match (left.poly(), right.poly()) {
@@ -335,8 +445,8 @@ fn add(left: &Dim, right: &Dim) -> Dim {
 
 fn sub(left: &Dim, right: &Dim) -> Dim {
     match (&left.0, &right.0) {
-        (Repr::Const(a), Repr::Const(b)) => return checked(a.checked_sub(*b)),
-        (_, Repr::Const(0)) => return left.clone(),
+        (Repr::Const(a), Repr::Const(b)) => return checked(*a, *b, i64::checked_sub),
+        (_, Repr::Const(Const { value: 0, .. })) => return left.clone(),
         _ => {}
     }
     match (left.poly(), right.poly()) {
@@ -347,11 +457,11 @@ fn sub(left: &Dim, right: &Dim) -> Dim {
 
 fn mul(left: &Dim, right: &Dim) -> Dim {
     match (&left.0, &right.0) {
-        (Repr::Const(a), Repr::Const(b)) => return checked(a.checked_mul(*b)),
-        (Repr::Const(0), _) if right.is_opaque() => return Dim::ZERO,
-        (_, Repr::Const(0)) if left.is_opaque() => return Dim::ZERO,
-        (Repr::Const(1), _) => return right.clone(),
-        (_, Repr::Const(1)) => return left.clone(),
+        (Repr::Const(a), Repr::Const(b)) => return checked(*a, *b, i64::checked_mul),
+        (Repr::Const(Const { value: 0, .. }), _) if right.is_opaque() => return Dim::ZERO,
+        (_, Repr::Const(Const { value: 0, .. })) if left.is_opaque() => return Dim::ZERO,
+        (Repr::Const(Const { value: 1, .. }), _) => return right.clone(),
+        (_, Repr::Const(Const { value: 1, .. })) => return left.clone(),
         _ => {}
     }
     match (left.poly(), right.poly()) {

@@ -8,9 +8,9 @@ type Value = Result<Option<i128>, Overflow>;
 /// Evaluation in 128 bits. Recursion is bounded: operations nest at most 64 deep.
 pub(crate) fn eval(dim: &Dim, value: &dyn Fn(DimVar) -> Option<i64>) -> Value {
     match &dim.0 {
-        Repr::Const(constant) => Ok(Some(i128::from(*constant))),
+        Repr::Const(c) => Ok(Some(i128::from(c.value))),
         Repr::Atom(atom) => Ok(eval_atom(*atom, value)),
-        Repr::Any | Repr::Bad(DimError::TooLarge | DimError::DivisionByZero) => Ok(None),
+        Repr::Any(_) | Repr::Bad(DimError::TooLarge | DimError::DivisionByZero) => Ok(None),
         Repr::Bad(DimError::Overflow) => Err(Overflow),
         Repr::Poly(poly) => {
             let mut sum = i128::from(poly.constant);

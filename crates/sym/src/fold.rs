@@ -45,9 +45,9 @@ impl Dim {
     /// [`Dim::display`]. Recursion is bounded: operations nest at most 64 deep.
     pub fn build<B: DimBuilder>(&self, builder: &mut B) -> B::Out {
         match &self.0 {
-            Repr::Const(value) => builder.int(*value),
+            Repr::Const(c) => builder.int(c.value),
             Repr::Atom(atom) => builder.atom(*atom),
-            Repr::Any => builder.any(),
+            Repr::Any(_) => builder.any(),
             Repr::Bad(error) => builder.bad(*error),
             Repr::Poly(poly) => build_poly(poly, builder),
         }
@@ -149,7 +149,7 @@ fn build_call<B: DimBuilder>(op: &Op, kind: DimOp, b: &mut B) -> B::Out {
 /// An operand of `//` or `%`. On the left, a lone product needs no parentheses.
 fn build_operand<B: DimBuilder>(dim: &Dim, left: bool, b: &mut B) -> B::Out {
     let bare = match &dim.0 {
-        Repr::Const(value) => *value >= 0,
+        Repr::Const(c) => c.value >= 0,
         Repr::Poly(poly) => match poly.terms.as_slice() {
             [term] if poly.constant == 0 => {
                 let call = matches!(

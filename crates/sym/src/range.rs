@@ -120,10 +120,10 @@ impl<'a> Ranges<'a> {
 
     pub(crate) fn of_dim(&self, dim: &Dim) -> Range {
         match &dim.0 {
-            Repr::Const(value) => Range::point(i128::from(*value)),
+            Repr::Const(c) => Range::point(i128::from(c.value)),
             Repr::Atom(atom) => self.facts.range_of_atom(*atom),
             Repr::Poly(poly) => self.of_poly(poly, 0),
-            Repr::Any | Repr::Bad(_) => Range::ALL,
+            Repr::Any(_) | Repr::Bad(_) => Range::ALL,
         }
     }
 

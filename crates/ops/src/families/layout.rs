@@ -112,6 +112,8 @@ fn layout_transform(cx: &mut RelCx<'_>) -> RelResult {
             )?;
         }
     }
+    // TVM's layouts compute in 32 bits.
+    let dims: Vec<Dim> = dims.iter().map(Dim::narrow).collect();
     let out = from.convert_dims(&to, &dims);
     finish(cx, out, dtype)
 }

@@ -109,9 +109,12 @@ pub static OPS: &[OpDef] = &[
 /// The items of `newshape`.
 fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
     let one = |v: &AttrValue| match v {
-        AttrValue::Int(i) => Some(Item::Int(*i)),
-        AttrValue::Dim(d) => Some(Item::Sym(d.clone())),
-        _ => None,
+        // An extent that is spelled with 64 bits keeps them; what stands for something else does not.
+        AttrValue::Dim(d) => Some(match d.as_const() {
+            Some(i) if i <= 0 => Item::Int(i),
+            _ => Item::Sym(d.clone()),
+        }),
+        v => v.as_int().map(Item::Int),
     };
     match value {
         AttrValue::Array(list) => list.iter().map(one).collect(),

@@ -133,9 +133,8 @@ impl<E: Clone> Ranges<E> {
     ) -> Result<Ranges<E>, (&'static str, String)> {
         let mut list = |name: &'static str| -> Result<Vec<Item<E>>, (&'static str, String)> {
             let mut one = |v: &AttrValue| match v {
-                AttrValue::Int(i) => Some(Item::Int(*i)),
-                AttrValue::Dim(d) => Some(Item::Sym(sym(d))),
-                _ => None,
+                AttrValue::Dim(d) if d.as_const().is_none() => Some(Item::Sym(sym(d))),
+                v => v.as_int().map(Item::Int),
             };
             let items = match attr(name) {
                 AttrValue::Array(items) => items.iter().map(one).collect(),

@@ -95,11 +95,7 @@ pub fn finish_tuple(cx: &mut RelCx<'_>, fields: Vec<TypeId>) -> RelResult {
 
 /// A list attribute of dimensions: integers, symbolic ones, `?`. `None` stays `None`.
 pub fn dim_list(cx: &RelCx<'_>, name: &'static str) -> RelResult<Option<Vec<Dim>>> {
-    let one = |v: &AttrValue| match v {
-        AttrValue::Int(i) => Some(Dim::from(*i)),
-        AttrValue::Dim(d) => Some(d.clone()),
-        _ => None,
-    };
+    let one = AttrValue::as_dim;
     let list = match cx.attr(name) {
         AttrValue::None => return Ok(None),
         AttrValue::Array(items) => items.iter().map(one).collect(),

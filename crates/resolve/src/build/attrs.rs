@@ -99,7 +99,7 @@ pub(crate) fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
     match ty {
         AttrTy::Any => Some(v),
         AttrTy::Int => match v {
-            AttrValue::Dim(_) => Some(v),
+            AttrValue::Dim(ref d) if d.as_const().is_none() => Some(v),
             _ => v.as_int().map(AttrValue::Int),
         },
         AttrTy::Float => v.as_float().map(AttrValue::Float),
@@ -135,7 +135,10 @@ pub(crate) fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
         },
         AttrTy::IntOrInts => match v {
             AttrValue::Array(_) => list(v, dims),
-            v => is_dim(&v).then(|| int(v)),
+            v => match v.as_int() {
+                Some(i) => Some(AttrValue::Int(i)),
+                None => is_dim(&v).then_some(v),
+            },
         },
     }
 }
@@ -377,12 +380,7 @@ impl Resolver<'_> {
 
     /// Arithmetic on dimensions, `newshape=[n * 2, 4]`.
     fn attr_arith(&mut self, op: BinOp, parts: &[AttrValue], span: Span) -> Option<AttrValue> {
-        let dim = |v: &AttrValue| match v {
-            AttrValue::Dim(d) => Some(d.clone()),
-            AttrValue::Int(i) => Some(Dim::from(*i)),
-            _ => None,
-        };
-        let value = match (dim(&parts[0]), dim(&parts[1]), op) {
+        let value = match (parts[0].as_dim(), parts[1].as_dim(), op) {
             (Some(a), Some(b), BinOp::Add) => Some(&a + &b),
             (Some(a), Some(b), BinOp::Sub) => Some(&a - &b),
             (Some(a), Some(b), BinOp::Mul) => Some(&a * &b),
@@ -395,16 +393,17 @@ impl Resolver<'_> {
             let message = "this is no dimension: attributes know `+ - * // %` on dimensions";
             self.error(Diagnostic::error(codes::ATTR_TYPE, span, message));
         }
-        value.map(|d| match d.as_const() {
-            Some(v) => AttrValue::Int(v),
-            None => AttrValue::Dim(d),
-        })
+        value.map(AttrValue::dim)
     }
 
     /// Values without parts; `None` for those with parts.
     fn flat_attr(&mut self, e: ast::ExprId, good: &mut bool) -> Option<AttrValue> {
         let ast::Expr { kind, span } = self.ast.exprs[e];
         Some(match kind {
+            ExprKind::Int {
+                value,
+                suffix: ast::NumSuffix::I(64),
+            } => AttrValue::Dim(Dim::wide(value)),
             ExprKind::Int { value, .. } => AttrValue::Int(value),
             ExprKind::Float { value, .. } => AttrValue::Float(value),
             ExprKind::Bool(b) => AttrValue::Bool(b),

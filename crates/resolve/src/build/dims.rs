@@ -72,6 +72,10 @@ impl Resolver<'_> {
         let ast = self.ast;
         let ast::TypeExpr { kind, span } = ast.types[t];
         let message = match kind {
+            TypeExprKind::Int {
+                value,
+                suffix: ast::NumSuffix::I(64),
+            } => return Some(Dim::wide(value)),
             TypeExprKind::Int { value, .. } => return Some(Dim::from(value)),
             TypeExprKind::Any | TypeExprKind::Hole => return Some(Dim::ANY),
             TypeExprKind::Name(name) => return Some(self.dim_by_name(name, span, failed)),

@@ -2,7 +2,7 @@
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{
-    Annotation, Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId,
+    Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId,
     VarId, VarStyle,
 };
 use relax_sym::DimVar;
@@ -20,7 +20,6 @@ pub(crate) struct FnFrame {
     dims: Vec<DimVar>,
     params: Vec<VarId>,
     ret: Option<TypeId>,
-    wide_ret: Option<Box<[u32]>>,
     constraints: Vec<Constraint>,
     attrs: Attrs,
     span: Span,
@@ -125,7 +124,6 @@ impl Resolver<'_> {
             dims,
             params,
             ret,
-            wide_ret: function.ret.and_then(|t| self.wide_dims(t)),
             constraints,
             attrs,
             span,
@@ -146,9 +144,6 @@ impl Resolver<'_> {
             attrs: frame.attrs,
             span: frame.span,
         });
-        if let Some(wide) = frame.wide_ret {
-            self.module.wide_dims.insert(Annotation::Ret(func), wide);
-        }
         match e {
             Some(e) => {
                 let span = self.at(self.ast.exprs[e].span);

@@ -113,7 +113,7 @@ impl<'a> MetaTable<'a> {
                 Step::Look(i) => {
                     let node = self.graph.nodes.get(i)?;
                     match &*node.type_key {
-                        "IntImm" => done.push(Dim::from(int_imm(node)?)),
+                        "IntImm" => done.push(int_dim(node, int_imm(node)?)),
                         "tir.Any" => done.push(Dim::ANY),
                         "tir.Add" | "tir.Sub" | "tir.Mul" | "tir.FloorDiv" | "tir.FloorMod"
                         | "tir.Div" | "tir.Mod" | "tir.Min" | "tir.Max" => {
@@ -181,7 +181,7 @@ impl<'a> MetaTable<'a> {
                 if node.attrs.get("dtype").is_some_and(|t| t.0 == "bool") {
                     AttrValue::Bool(v != 0)
                 } else {
-                    AttrValue::Int(v)
+                    AttrValue::dim(int_dim(node, v))
                 }
             }
             "FloatImm" => AttrValue::Float(node.attrs.get("value")?.0.parse().ok()?),
@@ -195,13 +195,17 @@ impl<'a> MetaTable<'a> {
                 AttrValue::Array(items?)
             }
             _ => {
-                let d = self.dim(index)?;
-                match d.as_const() {
-                    Some(v) => AttrValue::Int(v),
-                    None => AttrValue::Dim(d),
-                }
+                AttrValue::dim(self.dim(index)?)
             }
         })
+    }
+}
+
+/// An integer with the width that the node gives it.
+fn int_dim(node: &Node<'_>, value: i64) -> Dim {
+    match node.attrs.get("dtype") {
+        Some(t) if t.0 == "int64" => Dim::wide(value),
+        _ => Dim::from(value),
     }
 }
 
@@ -430,6 +434,11 @@ impl Resolver<'_> {
             let at = *table.lists.get(&key)?.get(index as usize)?;
             table.dim(at)
         });
+        if found.as_ref().is_some_and(Dim::is_any) {
+            let marks = &mut self.module.meta_dims;
+            marks.push((key, index));
+            return Dim::marked_any(marks.len() as u32);
+        }
         found.unwrap_or_else(|| {
             *failed = true;
             let message = format!("`meta[{key}][{index}]` is no dimension");

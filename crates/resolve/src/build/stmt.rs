@@ -1,7 +1,7 @@
 //! Statements of function bodies: bindings, graph bindings, effects, dataflow blocks.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_ir::{Annotation, Binding, Block, BlockId, Expr, ExprId, Var, VarId, VarStyle};
+use relax_ir::{Binding, Block, BlockId, Expr, ExprId, Var, VarId, VarStyle};
 use relax_syntax::ast::{self, ExprKind, StmtKind};
 
 use super::Resolver;
@@ -154,9 +154,6 @@ impl Resolver<'_> {
             span,
             style,
         });
-        if let Some(wide) = b.ty.and_then(|t| self.wide_dims(t)) {
-            self.module.wide_dims.insert(Annotation::Var(var), wide);
-        }
         if !b.attrs.is_empty() {
             let attrs = self.free_attrs(b.attrs);
             self.module.var_attrs.insert(var, attrs);

@@ -35,24 +35,6 @@ impl Resolver<'_> {
         }
     }
 
-    /// Which integers of an annotation have a suffix, by position among all of them in order of the
-    /// text; `None` where none has.
-    pub(crate) fn wide_dims(&self, t: ast::TypeId) -> Option<Box<[u32]>> {
-        let (mut wide, mut count, mut stack) = (Vec::new(), 0, vec![t]);
-        while let Some(t) = stack.pop() {
-            if let TypeExprKind::Int { suffix, .. } = self.ast.types[t].kind {
-                if suffix != ast::NumSuffix::None {
-                    wide.push(count);
-                }
-                count += 1;
-            }
-            let first = stack.len();
-            self.ast.type_children(t, |c| stack.push(c));
-            stack[first..].reverse();
-        }
-        (!wide.is_empty()).then(|| wide.into())
-    }
-
     /// A type; `_` inside becomes an unknown for inference.
     pub(crate) fn full_type(&mut self, t: ast::TypeId) -> TypeId {
         if let Some(ty) = self.flat_type(t) {

@@ -4,6 +4,7 @@ use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, AttrsId, Expr, ExprId, OpId};
 use relax_ops::{AttrTy, Default, OpDef, registry};
 use relax_sym::Dim;
+use relax_syntax::Style;
 use relax_syntax::ast::{self, ExprKind, NumSuffix};
 
 use super::{NO, Printer};
@@ -118,6 +119,14 @@ impl Printer<'_> {
             },
             AttrValue::Str(text) => ExprKind::Str(Symbol::new(text)),
             AttrValue::DType(d) => ExprKind::Str(Symbol::new(&d.to_string())),
+            AttrValue::Dim(dim) if dim.is_wide() => ExprKind::Int {
+                value: dim.as_const().unwrap_or_default(),
+                suffix: if self.mode.style == Style::Tvm {
+                    NumSuffix::I(64)
+                } else {
+                    NumSuffix::None
+                },
+            },
             AttrValue::Dim(dim) => return self.dim_value(dim),
             AttrValue::Array(items) => {
                 let items: Vec<_> = items.iter().map(|v| self.attr_value(v, ty)).collect();

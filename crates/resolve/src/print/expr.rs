@@ -12,7 +12,7 @@
 
 use relax_base::{SideTable, Symbol};
 use relax_ir::{
-    Annotation, Expr, ExprId, FuncId, Function, GlobalId, PatId, Pattern, VarId, VarStyle,
+    Expr, ExprId, FuncId, Function, GlobalId, PatId, Pattern, VarId, VarStyle,
 };
 use relax_syntax::ast::{self, ExprKind, PatKind, StmtKind};
 use rustc_hash::FxHashMap;
@@ -150,7 +150,7 @@ impl Printer<'_> {
         let type_params = self.type_param_list(&f.type_params, &dims, self.pretty());
         let attrs = self.dict_attrs(&f.attrs);
         let ret = f.ret.or_else(|| self.mode.types.and_then(|t| t.ret(func)));
-        let ret_node = ret.map(|t| self.annotation(t, Annotation::Ret(func)));
+        let ret_node = ret.map(|t| self.ty(t));
         let relations = if self.pretty() && !f.constraints.is_empty() {
             let args: Option<Vec<_>> = f.params.iter().map(|&p| m.vars[p].ty).collect();
             let args = args.unwrap_or_default();
@@ -186,7 +186,7 @@ impl Printer<'_> {
         let info = &self.m.vars[var];
         let name = self.names.variable(info.name);
         self.state.vars.set(var, Some(name));
-        let ty = info.ty.map(|t| self.annotation(t, Annotation::Var(var)));
+        let ty = info.ty.map(|t| self.ty(t));
         let binder = self.out.binder(name, ty, NO);
         if let Some(attrs) = self.m.var_attrs.get(&var) {
             let attrs = self.dict_attrs(attrs);

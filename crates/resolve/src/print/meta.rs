@@ -288,6 +288,14 @@ impl Graph {
             AttrValue::Float(x) => self.float(*x),
             AttrValue::Str(s) => self.string(s),
             AttrValue::DType(d) => self.string(&d.to_string()),
+            AttrValue::Dim(d) if d.is_wide() => {
+                let attrs = [
+                    ("dtype", "int64".to_owned()),
+                    ("span", "0".to_owned()),
+                    ("value", d.as_const().unwrap_or_default().to_string()),
+                ];
+                self.with_attrs("IntImm", &attrs)
+            }
             AttrValue::Dim(_) => {
                 let attrs = [("dtype", "int32".to_owned()), ("span", "0".to_owned())];
                 self.with_attrs("tir.Any", &attrs)

@@ -1,10 +1,10 @@
 //! Types, shapes and dimensions as tree.
 
 use relax_base::{Id, SideTable, Symbol};
-use relax_ir::{Annotation, DTy, FuncType, Kind, RelRef, Shape, Type, TypeId, TypeParamId};
+use relax_ir::{DTy, FuncType, Kind, RelRef, Shape, Type, TypeId, TypeParamId};
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 use relax_syntax::Style;
-use relax_syntax::ast::{self, Ast, NumSuffix, TypeExprKind, TypeOp};
+use relax_syntax::ast::{self, Ast, ExprKind, NumSuffix, TypeExprKind, TypeOp};
 use rustc_hash::FxHashMap;
 
 use super::names::Names;
@@ -66,67 +66,6 @@ impl Printer<'_> {
             stack.extend(children.into_iter().rev().map(|c| (c, false)));
         }
         self.types.done[root].expect("made above")
-    }
-
-    /// A type at a place where the text may have given its integers suffixes; TVM's style has them.
-    pub(super) fn annotation(&mut self, ty: TypeId, place: Annotation) -> ast::TypeId {
-        let node = self.ty(ty);
-        match self.m.wide_dims.get(&place) {
-            Some(wide) if self.mode.style == Style::Tvm => self.widened(node, wide),
-            _ => node,
-        }
-    }
-
-    /// A copy of a type in which the integers at these positions have the suffix `i64`.
-    fn widened(&mut self, root: ast::TypeId, wide: &[u32]) -> ast::TypeId {
-        let (mut count, mut results) = (0, Vec::new());
-        let mut stack = vec![(root, false)];
-        while let Some((id, expanded)) = stack.pop() {
-            let kind = self.out.types[id].kind;
-            let mut parts = Vec::new();
-            self.out.type_children(id, |c| parts.push(c));
-            if !expanded {
-                stack.push((id, true));
-                stack.extend(parts.into_iter().rev().map(|c| (c, false)));
-                continue;
-            }
-            let new = results.split_off(results.len() - parts.len());
-            let kind = match kind {
-                TypeExprKind::Int { value, .. } => {
-                    let suffix = if wide.contains(&count) {
-                        NumSuffix::I(64)
-                    } else {
-                        NumSuffix::None
-                    };
-                    count += 1;
-                    TypeExprKind::Int { value, suffix }
-                }
-                TypeExprKind::Apply { .. } => TypeExprKind::Apply {
-                    head: new[0],
-                    args: self.out.make_list(new[1..].iter().copied()),
-                },
-                TypeExprKind::Tuple { comma, .. } => TypeExprKind::Tuple {
-                    items: self.out.make_list(new),
-                    comma,
-                },
-                TypeExprKind::Fn {
-                    type_params,
-                    angle,
-                    relations,
-                    ..
-                } => TypeExprKind::Fn {
-                    type_params,
-                    angle,
-                    signature: self.out.make_list(new),
-                    relations,
-                },
-                TypeExprKind::Ref(_) => TypeExprKind::Ref(new[0]),
-                // Dimension expressions: TVM's style has none with suffixes inside.
-                other => other,
-            };
-            results.push(self.node(kind));
-        }
-        results.pop().expect("one result for the root")
     }
 
     fn done(&self, ty: TypeId) -> ast::TypeId {
@@ -305,6 +244,17 @@ impl Printer<'_> {
 
     /// A dimension.
     pub(super) fn dim(&mut self, dim: &Dim) -> ast::TypeId {
+        if self.mode.style == Style::Tvm {
+            if let (true, Some(value)) = (dim.is_wide(), dim.as_const()) {
+                let suffix = NumSuffix::I(64);
+                return self.node(TypeExprKind::Int { value, suffix });
+            }
+            if let Some(&(key, index)) = dim.mark().and_then(|i| self.m.meta_dims.get(i as usize - 1)) {
+                let index = self.meta.kept(key, index);
+                let meta = self.out.expr(ExprKind::Meta { key, index }, NO);
+                return self.node(TypeExprKind::Meta(meta));
+            }
+        }
         for v in dim.free_vars() {
             self.dim_name(v);
         }
