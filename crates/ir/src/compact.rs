@@ -4,8 +4,7 @@ use relax_base::Id;
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, PatId, Pattern,
-    VarId,
+    Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, PatId, Pattern, VarId,
 };
 
 /// A module without what nothing reaches, and where its expressions went.

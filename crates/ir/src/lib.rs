@@ -35,8 +35,8 @@ pub use expr::{
     VarId, VarStyle,
 };
 pub use module::{
-    Adt, AdtId, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata,
-    Module, OpId, UserOp,
+    Adt, AdtId, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata, Module,
+    OpId, UserOp,
 };
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
 pub use rewrite::{Memo, inline_call};

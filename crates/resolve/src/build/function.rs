@@ -2,8 +2,7 @@
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{
-    Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId,
-    VarId, VarStyle,
+    Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId, VarId, VarStyle,
 };
 use relax_sym::DimVar;
 use relax_syntax::ast;

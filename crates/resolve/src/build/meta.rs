@@ -194,9 +194,7 @@ impl<'a> MetaTable<'a> {
                     .collect();
                 AttrValue::Array(items?)
             }
-            _ => {
-                AttrValue::dim(self.dim(index)?)
-            }
+            _ => AttrValue::dim(self.dim(index)?),
         })
     }
 }

@@ -11,9 +11,7 @@
 //!   next `%n`, once, in the innermost block that is open.
 
 use relax_base::{SideTable, Symbol};
-use relax_ir::{
-    Expr, ExprId, FuncId, Function, GlobalId, PatId, Pattern, VarId, VarStyle,
-};
+use relax_ir::{Expr, ExprId, FuncId, Function, GlobalId, PatId, Pattern, VarId, VarStyle};
 use relax_syntax::ast::{self, ExprKind, PatKind, StmtKind};
 use rustc_hash::FxHashMap;
 

@@ -249,7 +249,10 @@ impl Printer<'_> {
                 let suffix = NumSuffix::I(64);
                 return self.node(TypeExprKind::Int { value, suffix });
             }
-            if let Some(&(key, index)) = dim.mark().and_then(|i| self.m.meta_dims.get(i as usize - 1)) {
+            if let Some(&(key, index)) = dim
+                .mark()
+                .and_then(|i| self.m.meta_dims.get(i as usize - 1))
+            {
                 let index = self.meta.kept(key, index);
                 let meta = self.out.expr(ExprKind::Meta { key, index }, NO);
                 return self.node(TypeExprKind::Meta(meta));
