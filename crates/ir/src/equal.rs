@@ -13,7 +13,6 @@ use std::fmt;
 use std::hash::Hash;
 
 use relax_base::Symbol;
-use relax_loops::Program;
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -131,19 +130,6 @@ pub fn structural_difference(
     cmp.modules().err().map(|d| *d)
 }
 
-/// Whether two tensor programs are equal up to the names of buffers and variables, which are
-/// numbered in order of the text.
-fn programs(p: &Program, q: &Program) -> bool {
-    let bufs = |p: &Program| -> Vec<_> {
-        let all = p.bufs.values();
-        all.map(|b| (b.dtype, b.shape.clone(), b.role)).collect()
-    };
-    let vars = |p: &Program| -> Vec<_> { p.vars.values().map(|v| v.dtype).collect() };
-    bufs(p) == bufs(q)
-        && vars(p) == vars(q)
-        && (&p.dims, &p.inputs, &p.outputs) == (&q.dims, &q.inputs, &q.outputs)
-        && p.stages == q.stages
-}
 
 /// Whether two modules are structurally equal, annotations included.
 pub fn structural_equal(left: &Module, right: &Module) -> bool {
@@ -297,7 +283,7 @@ impl<'m> Comparer<'m> {
                 && x.params.iter().zip(&y.params).all(|(p, q)| p.0 == q.0)
                 && x.attrs == y.attrs
                 && match (&x.program, &y.program) {
-                    (Some(p), Some(q)) => programs(p, q),
+                    (Some(p), Some(q)) => relax_loops::same_program(p, q),
                     (p, q) => p.is_none() && q.is_none(),
                 };
             if !same {
@@ -418,8 +404,7 @@ impl<'m> Comparer<'m> {
                 self.run(self.a.funcs[f].body, self.b.funcs[g].body)
             }
             (GlobalKind::Prim(p), GlobalKind::Prim(q)) => {
-                let same = programs(p, q);
-                if same {
+                if relax_loops::same_program(p, q) {
                     Ok(())
                 } else {
                     self.differ("the tensor programs differ")

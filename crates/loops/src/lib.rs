@@ -17,6 +17,8 @@ mod hint;
 mod lower;
 mod program;
 mod rewrite;
+mod same;
+pub mod schedule;
 mod verify;
 
 pub use bounds::{Interval, interval};
@@ -24,9 +26,10 @@ pub use build::{Builder, Nest, TensorRef};
 pub use exec::{ExecError, ExecFault, execute, execute_for};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::Hint;
-pub use lower::{NoInline, drop_unused, inline_compute, lower_stage, reads_buffer};
+pub use lower::{NoInline, drop_unused, inline_compute, lower_stage, reads_buffer, used_temps};
 pub use program::{
     Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
 };
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
+pub use same::same_program;
 pub use verify::{Problem, Unproven, Verdict, verify};

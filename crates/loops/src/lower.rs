@@ -116,6 +116,18 @@ fn accesses(stage: &Stage) -> (FxHashSet<Buf>, FxHashSet<Buf>) {
     (written, read)
 }
 
+/// The buffers between stages that some stage uses; fusion leaves others behind.
+pub fn used_temps(program: &Program) -> Vec<Buf> {
+    let mut used = FxHashSet::default();
+    for stage in &program.stages {
+        let (written, read) = accesses(stage);
+        used.extend(written);
+        used.extend(read);
+    }
+    let temps = program.bufs.iter().filter(|(_, b)| b.role == Role::Temp);
+    temps.map(|(id, _)| id).filter(|b| used.contains(b)).collect()
+}
+
 /// Whether a stage reads a buffer.
 pub fn reads_buffer(stage: &Stage, buf: Buf) -> bool {
     accesses(stage).1.contains(&buf)

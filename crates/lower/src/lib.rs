@@ -9,9 +9,7 @@
 pub mod codes;
 mod counts;
 mod func;
-mod fused;
 mod info;
-mod kernels;
 pub mod lir;
 
 use std::rc::Rc;
@@ -22,6 +20,7 @@ use relax_infer::Typing;
 use relax_ir::{ConstId, CtorId, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, OpId, Type};
 use relax_loops::Program;
 use relax_ops::registry;
+use relax_passes::{fused, programs};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -263,7 +262,7 @@ impl Lowering<'_> {
         let attrs = relax_ir::Attrs::new();
         let consts = vec![None; f.args.len()];
         let program =
-            kernels::op_program(self.m, def, &f.args, f.ret, &attrs, consts, self.m.span(e))
+            programs::op_program(self.m, def, &f.args, f.ret, &attrs, consts, self.m.span(e))
                 .map_err(Box::new)?;
         let kernel = self.add_kernel(program, name);
         let n = f.args.len();
@@ -340,11 +339,11 @@ impl Lowering<'_> {
         }
         let span = m.span(e);
         let (program, by_value) = match (registry().get(op), m.user_op(op)) {
-            (None, Some(user)) => kernels::user_op_program(m, user, &types, attrs, span)
+            (None, Some(user)) => programs::user_op_program(m, user, &types, attrs, span)
                 .map(|program| (program, false)),
             (def, _) => {
                 let def = def.expect("the name came from it");
-                kernels::op_program_noting(m, def, &types, out, attrs, consts.clone(), span)
+                programs::op_program_noting(m, def, &types, out, attrs, consts.clone(), span)
             }
         }
         .map_err(Box::new)?;

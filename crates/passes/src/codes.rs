@@ -16,3 +16,10 @@ pub const BROKEN_MODULE: Code = Code(905);
 pub const ILL_TYPED: Code = Code(906);
 /// A pass cannot treat a construct.
 pub const UNSUPPORTED: Code = Code(907);
+
+/// A tensor whose rank or element type is unknown where a tensor program is made.
+pub const UNKNOWN_RANK: Code = Code(1001);
+/// An operator without a computation for this form.
+pub const NO_COMPUTATION: Code = Code(1002);
+/// A construct that native code does not support.
+pub const NOT_NATIVE: Code = Code(1003);

@@ -245,7 +245,7 @@ impl FnLower<'_, '_> {
             Expr::Tuple(list) => m.list(*list).to_vec(),
             _ => vec![shape],
         };
-        let outs = crate::kernels::flatten(m, self.type_of(e));
+        let outs = relax_passes::programs::flatten(m, self.type_of(e));
         let Some(outs) = outs.filter(|o| o.len() == shapes.len()) else {
             return self.unsupported(e, "a result of unknown rank or element type");
         };

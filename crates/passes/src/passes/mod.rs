@@ -20,6 +20,9 @@ mod graph_normal_form;
 mod infer_type;
 mod inline;
 mod lambda_lift;
+mod legalize;
+mod lower_shapes;
+mod schedule;
 mod remove_unused_functions;
 mod simplify_expr;
 mod simplify_inference;
@@ -46,6 +49,9 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     fuse_ops::PASSES,
     fold_constant::PASSES,
     lambda_lift::PASSES,
+    legalize::PASSES,
+    lower_shapes::PASSES,
+    schedule::PASSES,
     to_mixed_precision::PASSES,
     dynamic_to_static::PASSES,
     gradient::PASSES,

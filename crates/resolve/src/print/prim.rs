@@ -5,7 +5,7 @@
 
 use relax_base::Symbol;
 use relax_ir::UserOp;
-use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, UnOp, Var};
+use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Mark, Program, Stage, Stmt, UnOp, Var};
 use relax_syntax::ast::{
     self, ExprKind, ForKind, NumSuffix, StmtKind, StoreOp, TypeExprKind, TypeOp,
 };
@@ -75,11 +75,9 @@ impl Printer<'_> {
             params.push(self.buffer_binder(&mut cx, buf));
         }
         let mut stmts = Vec::new();
-        for (id, buf) in program.bufs.iter() {
-            if buf.role == Role::Temp {
-                let binder = self.buffer_binder(&mut cx, id);
-                stmts.push(self.out.stmt(StmtKind::Alloc(binder), NO));
-            }
+        for id in relax_loops::used_temps(program) {
+            let binder = self.buffer_binder(&mut cx, id);
+            stmts.push(self.out.stmt(StmtKind::Alloc(binder), NO));
         }
         for stage in &program.stages {
             match stage {

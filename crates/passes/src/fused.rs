@@ -13,11 +13,11 @@ use relax_loops::{
 use relax_ops::registry;
 use rustc_hash::FxHashMap;
 
-use crate::{codes, kernels};
+use crate::{codes, programs};
 
 /// The program of a function whose body is operator calls, tuples and projections, and what it is
 /// called: the operators' names.
-pub(crate) fn program(
+pub fn program(
     m: &Module,
     typing: &Typing,
     f: FuncId,
@@ -29,7 +29,7 @@ pub(crate) fn program(
     let mut vars = FxHashMap::default();
     let mut number = 0;
     for &p in &func.params {
-        let infos = kernels::flatten(m, typing.vars[p])
+        let infos = programs::flatten(m, typing.vars[p])
             .ok_or_else(|| unknown(m, func.span, typing.vars[p]))?;
         let mut tensors = Vec::new();
         for info in infos {
@@ -43,7 +43,7 @@ pub(crate) fn program(
         let span = m.span(e);
         let refuse = |what: &str| {
             let text = format!("a fused group cannot hold {what}");
-            Box::new(Diagnostic::error(codes::UNSUPPORTED, span, text))
+            Box::new(Diagnostic::error(codes::NOT_NATIVE, span, text))
         };
         let tensors = match &m.exprs[e] {
             Expr::Op(_) => continue,
@@ -95,7 +95,7 @@ pub(crate) fn program(
                     })
                     .collect();
                 let out = typing.exprs[e];
-                let part = kernels::op_program(m, def, &types, out, m.attrs(*attrs), consts, span)
+                let part = programs::op_program(m, def, &types, out, m.attrs(*attrs), consts, span)
                     .map_err(Box::new)?;
                 let inputs: Vec<TensorRef> = args
                     .iter()
@@ -142,7 +142,7 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
     };
     fields[from as usize..to as usize]
         .iter()
-        .map(|&t| kernels::flatten(m, t).map_or(0, |v| v.len()))
+        .map(|&t| programs::flatten(m, t).map_or(0, |v| v.len()))
         .sum()
 }
 

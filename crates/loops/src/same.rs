@@ -1,0 +1,149 @@
+//! Equality of programs up to the numbering and the names of buffers and variables.
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::rewrite::map_expr;
+use crate::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, lower_stage};
+
+/// Whether two programs are the same loop nests over the same buffers. A computation over indices
+/// equals the nest that it means, a buffer between stages the one allocated at the head of the program,
+/// and names and hints do not count: a program equals what its text reads back as.
+pub fn same_program(p: &Program, q: &Program) -> bool {
+    let mut s = Same {
+        p,
+        q,
+        vars: FxHashMap::default(),
+        bufs: FxHashMap::default(),
+        taken: FxHashSet::default(),
+    };
+    if p.inputs.len() != q.inputs.len() || p.outputs.len() != q.outputs.len() {
+        return false;
+    }
+    let own = p.inputs.iter().chain(&p.outputs);
+    let other = q.inputs.iter().chain(&q.outputs);
+    let pairs: Vec<(Buf, Buf)> = own.copied().zip(other.copied()).collect();
+    // Dimensions first: each is the whole extent of some parameter.
+    for &(a, b) in &pairs {
+        for (x, y) in p.bufs[a].shape.iter().zip(&q.bufs[b].shape) {
+            if let (ExKind::Var(v), ExKind::Var(w)) = (x.kind(), y.kind()) {
+                s.vars.entry(*w).or_insert(*v);
+            }
+        }
+    }
+    pairs.into_iter().all(|(a, b)| s.buffer(a, b)) && s.block(&nests(p), &nests(q))
+}
+
+/// All that a program does, allocations of its buffers between stages included.
+fn nests(p: &Program) -> Vec<Stmt> {
+    let temps = crate::used_temps(p).into_iter();
+    let mut all: Vec<Stmt> = temps.map(|buf| Stmt::Alloc { buf }).collect();
+    for stage in &p.stages {
+        match stage {
+            Stage::Nest(body) => all.extend(body.iter().cloned()),
+            Stage::Compute(_) => all.extend(lower_stage(p, stage)),
+        }
+    }
+    all
+}
+
+struct Same<'a> {
+    p: &'a Program,
+    q: &'a Program,
+    /// From the second program to the first.
+    vars: FxHashMap<Var, Var>,
+    bufs: FxHashMap<Buf, Buf>,
+    taken: FxHashSet<Buf>,
+}
+
+impl Same<'_> {
+    fn buffer(&mut self, a: Buf, b: Buf) -> bool {
+        let (x, y) = (&self.p.bufs[a], &self.q.bufs[b]);
+        let local = |r: Role| matches!(r, Role::Temp | Role::Local);
+        let fits = x.dtype == y.dtype
+            && (x.role == y.role || local(x.role) && local(y.role))
+            && x.shape.len() == y.shape.len()
+            && self.bufs.insert(b, a).is_none()
+            && self.taken.insert(a);
+        fits && x.shape.iter().zip(&y.shape).all(|(x, y)| self.expr(x, y))
+    }
+
+    /// Statements; the recursion follows loop nests, which own their parts and so are bounded.
+    fn block(&mut self, a: &[Stmt], b: &[Stmt]) -> bool {
+        a.len() == b.len() && a.iter().zip(b).all(|(x, y)| self.stmt(x, y))
+    }
+
+    fn stmt(&mut self, a: &Stmt, b: &Stmt) -> bool {
+        match (a, b) {
+            (
+                Stmt::For { var, extent, mark, body },
+                Stmt::For { var: w, extent: n, mark: k, body: other },
+            ) => {
+                let header = mark == k && self.expr(extent, n);
+                self.vars.insert(*w, *var);
+                header && self.block(body, other)
+            }
+            (Stmt::While { cond, body }, Stmt::While { cond: c, body: other }) => {
+                self.expr(cond, c) && self.block(body, other)
+            }
+            (
+                Stmt::If { cond, then, otherwise },
+                Stmt::If { cond: c, then: t, otherwise: o },
+            ) => self.expr(cond, c) && self.block(then, t) && self.block(otherwise, o),
+            (
+                Stmt::Store { buf, index, value },
+                Stmt::Store { buf: b, index: i, value: v },
+            ) => {
+                self.bufs.get(b) == Some(buf)
+                    && index.len() == i.len()
+                    && index.iter().zip(i).all(|(x, y)| self.expr(x, y))
+                    && self.expr(value, v)
+            }
+            (Stmt::Let { var, value }, Stmt::Let { var: w, value: v }) => {
+                let fits = self.p.vars[*var].dtype == self.q.vars[*w].dtype && self.expr(value, v);
+                self.vars.insert(*w, *var);
+                fits
+            }
+            (Stmt::Alloc { buf }, Stmt::Alloc { buf: b }) => self.buffer(*buf, *b),
+            (Stmt::Init { over, body }, Stmt::Init { over: o, body: other }) => {
+                let over: FxHashSet<Var> = over.iter().copied().collect();
+                let o: Option<FxHashSet<Var>> = o.iter().map(|v| self.vars.get(v).copied()).collect();
+                o == Some(over) && self.block(body, other)
+            }
+            (Stmt::Assert { cond, message }, Stmt::Assert { cond: c, message: m }) => {
+                message == m && self.expr(cond, c)
+            }
+            _ => false,
+        }
+    }
+
+    /// What stands for a variable of the second program. One that nothing in the program binds (an
+    /// attribute of an operator) is known by its name.
+    fn var(&self, w: Var) -> Option<Var> {
+        let by_name = || {
+            let name = self.q.vars[w].name;
+            let found = self.p.vars.iter().find(|(_, v)| v.name == name);
+            found.map(|(v, _)| v)
+        };
+        self.vars.get(&w).copied().or_else(by_name)
+    }
+
+    fn expr(&self, a: &Ex, b: &Ex) -> bool {
+        let mut known = true;
+        let b = map_expr(b, |e| match e.kind() {
+            ExKind::Var(v) => {
+                let Some(v) = self.var(*v) else {
+                    known = false;
+                    return None;
+                };
+                Some(Ex::var(v, e.dtype()))
+            }
+            ExKind::Load(buf, index) => {
+                known &= self.bufs.contains_key(buf);
+                let buf = *self.bufs.get(buf)?;
+                Some(Ex::new(ExKind::Load(buf, index.clone()), e.dtype()))
+            }
+            _ => None,
+        });
+        known && *a == b
+    }
+}

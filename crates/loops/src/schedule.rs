@@ -1,0 +1,704 @@
+//! Schedules: rewrites of loop nests that change the order and the way in which a program computes
+//! its elements, never what they are.
+//!
+//! Every rewrite works on a program whose stages are loop nests ([`as_nests`]), names loops by their
+//! variables' names, and refuses with a reason where it could change a value. Loops that run over the
+//! elements of a reduction keep their order among themselves, because float sums depend on it.
+//!
+//! The rewrites are the classical ones (Allen and Kennedy, "Optimizing Compilers for Modern
+//! Architectures", 2001); the test for independence is the one their chapter 2 calls the trivial case:
+//! iterations are independent when each writes elements of its own and reads of what is written only those.
+
+use relax_base::Symbol;
+use relax_tensor::DType;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::rewrite::{map_stmts, simplify, substitute, visit_expr};
+use crate::{Buf, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo, lower_stage};
+
+/// A loop that is written out has at most so many iterations.
+pub const MOST_UNROLLED: i64 = 64;
+
+/// One rewrite. Loops are named by their variables' names as the program's text shows them; a name
+/// stands for every loop of that name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// `split(i, 8)`: `i` becomes `i_o` over blocks of 8 and `i_i` inside.
+    Split {
+        /// The loop.
+        var: Symbol,
+        /// Iterations of the inner loop.
+        factor: i64,
+    },
+    /// `tile(i, j, 8, 16)`: `i` and `j`, one right inside the other, become
+    /// `i_o`, `j_o`, `i_i`, `j_i`.
+    Tile {
+        /// The loops, outermost first.
+        vars: Vec<Symbol>,
+        /// The extents of a tile, one per loop.
+        factors: Vec<i64>,
+    },
+    /// `reorder(j, i)`: loops that stand right inside each other, in the order wanted.
+    Reorder {
+        /// The loops, outermost first.
+        vars: Vec<Symbol>,
+    },
+    /// `vectorize(j, 4)`.
+    Vectorize {
+        /// The loop.
+        var: Symbol,
+        /// Lanes.
+        width: u32,
+    },
+    /// `parallel(i)`.
+    Parallel {
+        /// The loop.
+        var: Symbol,
+    },
+    /// `unroll(k)`.
+    Unroll {
+        /// The loop.
+        var: Symbol,
+    },
+}
+
+/// Why a step cannot be taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoSchedule {
+    /// There is no loop of that name.
+    NoLoop(Symbol),
+    /// A number of the step is not allowed.
+    Number(&'static str),
+    /// The loops do not stand right inside each other.
+    NotNested(Symbol, Symbol),
+    /// Iterations depend on each other.
+    Dependent(Symbol, String),
+    /// Two loops over the elements of one reduction would change places.
+    Reduction(Symbol, Symbol),
+    /// The extent is not a small constant.
+    Extent(Symbol),
+}
+
+impl std::fmt::Display for NoSchedule {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            NoSchedule::NoLoop(v) => write!(f, "there is no loop over `%{v}`"),
+            NoSchedule::Number(what) => f.write_str(what),
+            NoSchedule::NotNested(a, b) => {
+                write!(f, "the loop over `%{b}` does not stand right inside that over `%{a}`")
+            }
+            NoSchedule::Dependent(v, why) => {
+                write!(f, "the iterations of the loop over `%{v}` depend on each other: {why}")
+            }
+            NoSchedule::Reduction(a, b) => write!(
+                f,
+                "`%{a}` and `%{b}` run over one reduction, whose order is part of its value"
+            ),
+            NoSchedule::Extent(v) => write!(
+                f,
+                "the loop over `%{v}` has no constant extent of at most {MOST_UNROLLED}"
+            ),
+        }
+    }
+}
+
+/// Makes every stage an explicit loop nest, which fixes the order of sums. Hints stay with the stages that they speak of no longer:
+/// a scheduled program says itself how it computes.
+pub fn as_nests(program: &mut Program) {
+    let nests: Vec<Stage> = (program.stages.iter())
+        .map(|s| Stage::Nest(lower_stage(program, s)))
+        .collect();
+    program.stages = nests;
+    program.hints.clear();
+}
+
+/// Applies the steps in order to a program; its stages become loop nests. Where a step fails the
+/// program is as it was after the step before.
+pub fn schedule(program: &mut Program, steps: &[Step]) -> Result<(), NoSchedule> {
+    as_nests(program);
+    steps.iter().try_for_each(|s| apply(program, s))
+}
+
+/// The schedule that is right for most programs without knowing the machine: of each nest the
+/// outermost loop runs in parallel where its iterations are independent and there are at least
+/// `grain` of them (or nobody knows), and the innermost loop whose iterations are independent is
+/// vectorised by as many lanes as 16 bytes hold. Returns the number of loops marked.
+pub fn auto(program: &mut Program, grain: i64) -> usize {
+    as_nests(program);
+    let mut marked = 0;
+    let mut stages = program.stages.clone();
+    for stage in &mut stages {
+        let Stage::Nest(body) = stage else { continue };
+        for s in body.iter_mut() {
+            if let Stmt::For { var, extent, mark, body } = s
+                && *mark == Mark::Serial
+                && work(extent, body).is_none_or(|n| n >= grain)
+                && independent(program, *var, body).is_ok()
+            {
+                *mark = Mark::Parallel;
+                marked += 1;
+            }
+        }
+        marked += vectorize_inner(program, body);
+    }
+    program.stages = stages;
+    marked
+}
+
+/// The iterations of a loop with the loops right inside it, where all are constants.
+fn work(extent: &Ex, mut body: &[Stmt]) -> Option<i64> {
+    let mut n = extent.as_int()?;
+    while let [Stmt::For { extent, body: inner, .. }] = body {
+        n = n.checked_mul(extent.as_int()?)?;
+        body = inner;
+    }
+    Some(n)
+}
+
+fn vectorize_inner(program: &Program, body: &mut [Stmt]) -> usize {
+    let mut marked = 0;
+    let mut work: Vec<&mut Stmt> = body.iter_mut().collect();
+    while let Some(s) = work.pop() {
+        match s {
+            Stmt::For { var, extent, mark, body } => {
+                let innermost = !body.iter().any(|s| matches!(s, Stmt::For { .. } | Stmt::While { .. }));
+                if innermost {
+                    let lanes = lanes(program, body);
+                    let long = extent.as_int().is_none_or(|n| n >= i64::from(lanes));
+                    if *mark == Mark::Serial
+                        && lanes > 1
+                        && long
+                        && independent(program, *var, body).is_ok()
+                    {
+                        *mark = Mark::Vectorize(lanes);
+                        marked += 1;
+                    }
+                } else {
+                    work.extend(body.iter_mut());
+                }
+            }
+            Stmt::If { then, otherwise, .. } => {
+                work.extend(then.iter_mut());
+                work.extend(otherwise.iter_mut());
+            }
+            _ => {}
+        }
+    }
+    marked
+}
+
+/// How many elements of the widest type that the body stores fit into 16 bytes.
+fn lanes(program: &Program, body: &[Stmt]) -> u32 {
+    let size = stores(body)
+        .iter()
+        .map(|(b, _)| program.bufs[*b].dtype.size())
+        .max();
+    size.map_or(1, |s| (16 / s.max(1)) as u32)
+}
+
+fn apply(program: &mut Program, step: &Step) -> Result<(), NoSchedule> {
+    match step {
+        Step::Split { var, factor } => {
+            if *factor < 1 {
+                return Err(NoSchedule::Number("a loop is split by 1 or more"));
+            }
+            at_loops(program, *var, &mut |p, s| split(p, s, *factor))
+        }
+        Step::Tile { vars, factors } => {
+            if vars.is_empty() || vars.len() != factors.len() || factors.iter().any(|f| *f < 1) {
+                return Err(NoSchedule::Number("a tile has one extent of 1 or more per loop"));
+            }
+            for (v, factor) in vars.iter().zip(factors) {
+                apply(program, &Step::Split { var: *v, factor: *factor })?;
+            }
+            let part = |suffix: &str| {
+                let name = move |v: &Symbol| Symbol::new(&format!("{v}{suffix}"));
+                vars.iter().map(name).collect::<Vec<_>>()
+            };
+            let vars = part("_o").into_iter().chain(part("_i")).collect();
+            apply(program, &Step::Reorder { vars })
+        }
+        Step::Reorder { vars } => {
+            let Some(first) = vars.first() else { return Ok(()) };
+            let set: FxHashSet<Symbol> = vars.iter().copied().collect();
+            if set.len() != vars.len() {
+                return Err(NoSchedule::Number("a loop is named twice"));
+            }
+            let mut found = false;
+            in_nests(program, &mut |p, s| {
+                let Stmt::For { var, .. } = s else { return Ok(false) };
+                if !set.contains(&p.vars[*var].name) {
+                    return Ok(false);
+                }
+                found = true;
+                reorder(p, s, vars).map(|()| true)
+            })?;
+            if found { Ok(()) } else { Err(NoSchedule::NoLoop(*first)) }
+        }
+        Step::Vectorize { var, width } => {
+            if *width < 2 || *width > 64 {
+                return Err(NoSchedule::Number("a vector has 2 to 64 lanes"));
+            }
+            at_loops(program, *var, &mut |p, s| mark_independent(p, s, Mark::Vectorize(*width)))
+        }
+        Step::Parallel { var } => {
+            at_loops(program, *var, &mut |p, s| mark_independent(p, s, Mark::Parallel))
+        }
+        Step::Unroll { var } => at_loops(program, *var, &mut |p, s| {
+            let Stmt::For { var, extent, mark, .. } = s else { return Ok(()) };
+            if !extent.as_int().is_some_and(|n| n <= MOST_UNROLLED) {
+                return Err(NoSchedule::Extent(p.vars[*var].name));
+            }
+            *mark = Mark::Unroll;
+            Ok(())
+        }),
+    }
+}
+
+/// What a rewrite does at a statement; `true` means that it is done with what stands inside, too.
+type Visit<'a> = dyn FnMut(&mut Program, &mut Stmt) -> Result<bool, NoSchedule> + 'a;
+
+/// Visits the statements of all nests, outer ones first. A failing visit leaves the program as it
+/// was.
+fn in_nests(program: &mut Program, visit: &mut Visit<'_>) -> Result<(), NoSchedule> {
+    let mut stages = program.stages.clone();
+    for stage in &mut stages {
+        let Stage::Nest(body) = stage else { continue };
+        let mut work: Vec<&mut Stmt> = body.iter_mut().rev().collect();
+        while let Some(s) = work.pop() {
+            if visit(program, s)? {
+                continue;
+            }
+            match s {
+                Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
+                    work.extend(body.iter_mut().rev());
+                }
+                Stmt::If { then, otherwise, .. } => {
+                    work.extend(then.iter_mut().chain(otherwise.iter_mut()).rev());
+                }
+                _ => {}
+            }
+        }
+    }
+    program.stages = stages;
+    Ok(())
+}
+
+fn at_loops(
+    program: &mut Program,
+    name: Symbol,
+    f: &mut dyn FnMut(&mut Program, &mut Stmt) -> Result<(), NoSchedule>,
+) -> Result<(), NoSchedule> {
+    let mut found = false;
+    in_nests(program, &mut |p, s| match s {
+        Stmt::For { var, .. } if p.vars[*var].name == name => {
+            found = true;
+            f(p, s).map(|()| true)
+        }
+        _ => Ok(false),
+    })?;
+    if found { Ok(()) } else { Err(NoSchedule::NoLoop(name)) }
+}
+
+/// `for v in n { body }` becomes `for v_o in ceil(n / f) { for v_i in f { body[v_o * f + v_i] } }`,
+/// with a guard where `f` does not divide `n`.
+fn split(program: &mut Program, s: &mut Stmt, factor: i64) -> Result<(), NoSchedule> {
+    let Stmt::For {
+        var,
+        extent,
+        mark,
+        body,
+    } = s
+    else {
+        return Ok(());
+    };
+    let name = program.vars[*var].name;
+    let fresh = |program: &mut Program, suffix: &str| {
+        program.vars.push(VarInfo {
+            name: Symbol::new(&format!("{name}{suffix}")),
+            dtype: DType::I64,
+        })
+    };
+    let (outer, inner) = (fresh(program, "_o"), fresh(program, "_i"));
+    let index = Ex::var(outer, DType::I64) * factor + Ex::var(inner, DType::I64);
+    let old = *var;
+    let mut body = std::mem::take(body);
+    map_stmts(&mut body, &mut |e| {
+        substitute(e, &|v| (v == old).then(|| index.clone()))
+    });
+    over(&mut body, old, &[outer, inner]);
+    let exact = extent.as_int().is_some_and(|n| n % factor == 0);
+    if !exact {
+        body = vec![Stmt::If {
+            cond: index.lt(&*extent),
+            then: body,
+            otherwise: Vec::new(),
+        }];
+    }
+    let blocks = match extent.as_int() {
+        Some(n) => Ex::idx(n.max(0).div_euclid(factor) + i64::from(n.max(0) % factor != 0)),
+        None => (&*extent + (factor - 1)).floor_div(factor),
+    };
+    *s = Stmt::For {
+        var: outer,
+        extent: blocks,
+        mark: *mark,
+        body: vec![Stmt::For {
+            var: inner,
+            extent: Ex::idx(factor),
+            mark: Mark::Serial,
+            body,
+        }],
+    };
+    Ok(())
+}
+
+/// A reduction's start that waited for `old` to be at 0 waits for all of `new`.
+fn over(body: &mut [Stmt], old: Var, new: &[Var]) {
+    let mut work: Vec<&mut Stmt> = body.iter_mut().collect();
+    while let Some(s) = work.pop() {
+        match s {
+            Stmt::Init { over, body } => {
+                if let Some(at) = over.iter().position(|v| *v == old) {
+                    over.splice(at..=at, new.iter().copied());
+                }
+                work.extend(body.iter_mut());
+            }
+            Stmt::For { body, .. } | Stmt::While { body, .. } => work.extend(body.iter_mut()),
+            Stmt::If { then, otherwise, .. } => {
+                work.extend(then.iter_mut());
+                work.extend(otherwise.iter_mut());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Loops with what stands between them on the way in: the guards of splits.
+fn reorder(program: &Program, s: &mut Stmt, wanted: &[Symbol]) -> Result<(), NoSchedule> {
+    let name = |v: Var| program.vars[v].name;
+    let (mut loops, mut guards) = (Vec::new(), Vec::new());
+    let mut rest = vec![std::mem::replace(s, Stmt::Alloc { buf: Buf(0) })];
+    let body = loop {
+        if loops.len() == wanted.len() {
+            break rest;
+        }
+        match <[Stmt; 1]>::try_from(rest) {
+            Ok([Stmt::For { var, extent, mark, body }]) if wanted.contains(&name(var)) => {
+                loops.push((var, extent, mark));
+                rest = body;
+            }
+            Ok([Stmt::If { cond, then, otherwise }]) if otherwise.is_empty() => {
+                guards.push(cond);
+                rest = then;
+            }
+            _ => {
+                let last = loops.last().map_or(wanted[0], |l: &(Var, Ex, Mark)| name(l.0));
+                let missing = wanted.iter().find(|w| !loops.iter().any(|l| name(l.0) == **w));
+                return Err(NoSchedule::NotNested(last, *missing.unwrap_or(&last)));
+            }
+        }
+    };
+    // Guards between the loops move inside them: they are pure.
+    let mut body = body;
+    for cond in guards.into_iter().rev() {
+        body = vec![Stmt::If { cond, then: body, otherwise: Vec::new() }];
+    }
+    let place = |v: Var| wanted.iter().position(|w| *w == name(v)).unwrap_or(0);
+    for (k, (a, ..)) in loops.iter().enumerate() {
+        for (b, extent, _) in &loops[k + 1..] {
+            let mut uses = false;
+            visit_expr(extent, |e| uses |= matches!(e.kind(), ExKind::Var(v) if v == a));
+            if place(*b) < place(*a) {
+                if uses {
+                    return Err(NoSchedule::NotNested(name(*a), name(*b)));
+                }
+                let free = |v: Var| independent(program, v, &body);
+                if let (Err(_), Err(_)) = (free(*a), free(*b)) {
+                    // A loop that came from splitting one loop keeps its place among its parts,
+                    // and a reduction keeps its order.
+                    return Err(NoSchedule::Reduction(name(*a), name(*b)));
+                }
+            }
+        }
+    }
+    loops.sort_by_key(|l| place(l.0));
+    for (var, extent, mark) in loops.into_iter().rev() {
+        body = vec![Stmt::For { var, extent, mark, body }];
+    }
+    *s = body.remove(0);
+    Ok(())
+}
+
+fn mark_independent(program: &Program, s: &mut Stmt, new: Mark) -> Result<(), NoSchedule> {
+    let Stmt::For { var, mark, body, .. } = s else { return Ok(()) };
+    independent(program, *var, body)
+        .map_err(|why| NoSchedule::Dependent(program.vars[*var].name, why))?;
+    *mark = new;
+    Ok(())
+}
+
+/// The elements that statements store to, those of buffers made inside left out.
+fn stores(body: &[Stmt]) -> Vec<(Buf, &[Ex])> {
+    let mut found = Vec::new();
+    let mut made = FxHashSet::default();
+    let mut work: Vec<&Stmt> = body.iter().rev().collect();
+    while let Some(s) = work.pop() {
+        match s {
+            Stmt::Store { buf, index, .. } => found.push((*buf, &index[..])),
+            Stmt::Alloc { buf } => {
+                made.insert(*buf);
+            }
+            Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
+                work.extend(body.iter().rev());
+            }
+            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise).rev()),
+            Stmt::Let { .. } | Stmt::Assert { .. } => {}
+        }
+    }
+    found.retain(|(b, _)| !made.contains(b));
+    found
+}
+
+/// Whether the iterations of a loop over `var` may run in any order: each writes elements of its own
+/// (an index of every store is different in every iteration), and of the buffers that the body
+/// writes it reads just the elements that it writes. The error says what stands against it.
+pub fn independent(program: &Program, var: Var, body: &[Stmt]) -> Result<(), String> {
+    let stored = stores(body);
+    let extents = extents_of(program, body);
+    for (k, (buf, index)) in stored.iter().enumerate() {
+        let name = program.bufs[*buf].name;
+        if program.bufs[*buf].role == Role::Local {
+            return Err(format!("all of them write `%{name}`"));
+        }
+        if !index.iter().any(|e| steps_with(&extents, e, var)) {
+            return Err(format!("all of them write the same elements of `%{name}`"));
+        }
+        if stored[..k].iter().any(|(b, i)| b == buf && i != index) {
+            return Err(format!("`%{name}` is written at different places"));
+        }
+    }
+    let mut trouble = None;
+    let mut copy = body.to_vec();
+    map_stmts(&mut copy, &mut |e| {
+        visit_expr(e, |e| {
+            if let ExKind::Load(buf, index) = e.kind()
+                && stored.iter().any(|(b, i)| b == buf && *i != &index[..])
+            {
+                trouble = Some(*buf);
+            }
+        });
+        e.clone()
+    });
+    if contains_init_over(body, var) {
+        return Err("they sum up one reduction".into());
+    }
+    match trouble {
+        Some(b) => Err(format!("they read other elements of `%{}`", program.bufs[b].name)),
+        None => Ok(()),
+    }
+}
+
+fn contains_init_over(body: &[Stmt], var: Var) -> bool {
+    let mut work: Vec<&Stmt> = body.iter().collect();
+    while let Some(s) = work.pop() {
+        match s {
+            Stmt::Init { over, .. } if over.contains(&var) => return true,
+            Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
+                work.extend(body);
+            }
+            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise)),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Whether an index takes a different value in every iteration of `var`, whatever the other variables
+/// are: it is a sum of variables, each times a step that is larger than all that the smaller ones can
+/// make up, and `var` is one of them. Only the variable with the largest step may have no known bound.
+fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
+    let mut terms: Vec<(i64, Var)> = Vec::new();
+    let mut work = vec![(1i64, simplify(e, &|_| None))];
+    while let Some((c, e)) = work.pop() {
+        match e.kind() {
+            ExKind::Int(_) => {}
+            ExKind::Var(v) => terms.push((c, *v)),
+            ExKind::Binary(crate::BinOp::Add, a, b) => {
+                work.push((c, a.clone()));
+                work.push((c, b.clone()));
+            }
+            ExKind::Binary(crate::BinOp::Mul, a, k) => match k.as_int().and_then(|k| c.checked_mul(k)) {
+                Some(c) => work.push((c, a.clone())),
+                None => return false,
+            },
+            _ => return false,
+        }
+    }
+    terms.sort();
+    let mut reach = Some(0i64);
+    let mut found = false;
+    for (c, v) in terms {
+        // Two terms of one variable, steps that are not positive, or an overlap with what is below.
+        if !reach.is_some_and(|r| c > r) || (v == var && found) {
+            return false;
+        }
+        found |= v == var;
+        let last = extents.get(&v).copied().flatten().map(|n| (n - 1).max(0));
+        reach = last
+            .and_then(|n| n.checked_mul(c))
+            .and_then(|n| n.checked_add(reach?));
+    }
+    found
+}
+
+/// The constant extents of all loops, those in `body` (which may be newer than the program's stages)
+/// included; of a variable that stands in several, the largest.
+fn extents_of(program: &Program, body: &[Stmt]) -> FxHashMap<Var, Option<i64>> {
+    let mut found: FxHashMap<Var, Option<i64>> = FxHashMap::default();
+    let mut work: Vec<&Stmt> = body.iter().collect();
+    for stage in &program.stages {
+        match stage {
+            Stage::Nest(body) => work.extend(body),
+            Stage::Compute(_) => {}
+        }
+    }
+    while let Some(s) = work.pop() {
+        match s {
+            Stmt::For { var, extent, body, .. } => {
+                let n = extent.as_int();
+                found
+                    .entry(*var)
+                    .and_modify(|old| *old = old.zip(n).map(|(a, b)| a.max(b)))
+                    .or_insert(n);
+                work.extend(body);
+            }
+            Stmt::While { body, .. } | Stmt::Init { body, .. } => work.extend(body),
+            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise)),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, Combiner, execute, verify};
+    use proptest::prelude::*;
+    use relax_tensor::Tensor;
+
+    /// A matrix product with a shift, `m` by `n` over `k`.
+    fn product(m: Option<i64>, n: i64, k: i64) -> Program {
+        let mut b = Builder::new("product");
+        let x = b.input("x", DType::F32, &[m, Some(k)]);
+        let y = b.input("y", DType::F32, &[Some(k), Some(n)]);
+        let shape = [x.shape[0].clone(), y.shape[1].clone()];
+        let t = b.reduce("t", &shape, &x.shape[1..], Combiner::Sum, |i, r| {
+            x.at(&[i[0].clone(), r[0].clone()]) * y.at(&[r[0].clone(), i[1].clone()])
+        });
+        let z = b.compute("z", &shape, |i| t.at(i) + 1);
+        b.output(&z);
+        b.program
+    }
+
+    fn inputs(m: i64, n: i64, k: i64) -> [Tensor; 2] {
+        let numbers = |count: i64| (0..count).map(|i| ((i * 37) % 19) as f32 * 0.3 - 2.0);
+        [
+            Tensor::from_slice(&[m, k], &numbers(m * k).collect::<Vec<f32>>()),
+            Tensor::from_slice(&[k, n], &numbers(k * n).collect::<Vec<f32>>()),
+        ]
+    }
+
+    fn s(name: &str) -> Symbol {
+        Symbol::new(name)
+    }
+
+    #[test]
+    fn what_could_change_a_value_is_refused() {
+        let p = product(Some(4), 6, 5);
+        let refused = |steps: &[Step]| schedule(&mut p.clone(), steps).unwrap_err().to_string();
+        assert_eq!(
+            refused(&[Step::Parallel { var: s("r0") }]),
+            "the iterations of the loop over `%r0` depend on each other: \
+             all of them write the same elements of `%t`"
+        );
+        assert_eq!(
+            refused(&[
+                Step::Split { var: s("r0"), factor: 2 },
+                Step::Reorder { vars: vec![s("r0_i"), s("r0_o")] }
+            ]),
+            "`%r0_o` and `%r0_i` run over one reduction, whose order is part of its value"
+        );
+        assert_eq!(refused(&[Step::Unroll { var: s("q") }]), "there is no loop over `%q`");
+        let mut open = product(None, 6, 5);
+        let axis = axes(&open)[0];
+        let wrong = schedule(&mut open, &[Step::Unroll { var: axis }]);
+        assert_eq!(wrong, Err(NoSchedule::Extent(axis)));
+    }
+
+    /// The names of the loops over the first stage's output.
+    fn axes(p: &Program) -> Vec<Symbol> {
+        match &p.stages[0] {
+            Stage::Compute(c) => c.axes.iter().map(|v| p.vars[*v].name).collect(),
+            Stage::Nest(_) => Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_automatic_schedule_marks_what_is_independent() {
+        let mut p = product(None, 8, 5);
+        as_nests(&mut p);
+        let before = execute(&p, &inputs(3, 8, 5));
+        // Both nests in parallel, the shift's inner loop in vectors; the sum's inner loop is none.
+        assert_eq!(auto(&mut p, 1), 3);
+        assert_eq!(verify(&p).problems, vec![]);
+        assert_eq!(execute(&p, &inputs(3, 8, 5)), before);
+    }
+
+    fn step(names: Vec<Symbol>) -> impl Strategy<Value = Step> {
+        let name = proptest::sample::select(names);
+        let pair = (name.clone(), name.clone(), 1i64..6, 1i64..6);
+        prop_oneof![
+            (name.clone(), 1i64..6).prop_map(|(var, factor)| Step::Split { var, factor }),
+            pair.prop_map(|(a, b, x, y)| Step::Tile { vars: vec![a, b], factors: vec![x, y] }),
+            (name.clone(), name.clone()).prop_map(|(a, b)| Step::Reorder { vars: vec![a, b] }),
+            (name.clone(), 2u32..8).prop_map(|(var, width)| Step::Vectorize { var, width }),
+            name.clone().prop_map(|var| Step::Parallel { var }),
+            name.prop_map(|var| Step::Unroll { var }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever steps are taken, the values are the same to the bit.
+        #[test]
+        fn schedules_keep_values(
+            m in 1i64..7, n in 1i64..9, k in 1i64..9, open in any::<bool>(),
+            steps in {
+                let p = product(Some(1), 1, 1);
+                let mut names = axes(&p);
+                names.push(s("r0"));
+                for end in ["_o", "_i", "_o_i"] {
+                    let more: Vec<_> = names.iter().take(3).map(|v| s(&format!("{v}{end}"))).collect();
+                    names.extend(more);
+                }
+                proptest::collection::vec(step(names), 1..8)
+            }
+        ) {
+            let mut p = product((!open).then_some(m), n, k);
+            // A computation over indices leaves the order of a sum to the engine, a nest does not.
+            as_nests(&mut p);
+            let before = execute(&p, &inputs(m, n, k));
+            prop_assert!(before.is_ok());
+            for step in &steps {
+                // A step that does not fit leaves the program as it was.
+                let old = p.clone();
+                if apply(&mut p, step).is_err() && !matches!(step, Step::Tile { .. }) {
+                    prop_assert_eq!(&p.stages, &old.stages);
+                }
+            }
+            prop_assert_eq!(verify(&p).problems, vec![]);
+            prop_assert_eq!(execute(&p, &inputs(m, n, k)), before);
+        }
+    }
+}

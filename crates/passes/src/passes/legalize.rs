@@ -1,0 +1,369 @@
+//! `legalize`: operators and fused groups become tensor programs, called by `call_tir`.
+//!
+//! Each call of an operator whose result has extents that are known before it runs (constants, or
+//! expressions over dimensions in scope) becomes a `call_tir` of the program that the operator's entry
+//! builds; equal calls share a program. What is left alone keeps its meaning: operators whose extents
+//! depend on data allocate their results themselves, as the RFC has it, and so do those whose
+//! program is no loop nest of the text.
+//!
+//! Native code is generated from the same programs whether this pass ran or not: see "Lowering" in
+//! `ARCHITECTURE.md`.
+
+use std::sync::Arc;
+
+use relax_base::{Diagnostics, Symbol};
+use relax_infer::Typing;
+use relax_ir::{
+    AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Shape, Type,
+    TypeId,
+};
+use relax_loops::{Program, Stage, Stmt};
+use relax_ops::{OpDef, Treatment, registry};
+use relax_sym::{Dim, DimVar};
+use relax_tensor::Tensor;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::util::is_primitive;
+use crate::{OptionDef, OptionType, PassCx, PassDef, fused, programs};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "legalize",
+    doc: "turns operators and fused groups into tensor programs, called by call_tir",
+    options: &[OptionDef {
+        name: "max-constant",
+        ty: OptionType::Int,
+        default: "4096",
+        doc: "constants of at most so many elements may be looked at by computations",
+    }],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let limit = cx.options.int("max-constant") as usize;
+    let Some(call_tir) = registry()
+        .iter()
+        .find(|(_, d)| d.hooks.treatment == Treatment::CallTir)
+        .map(|(id, _)| id)
+    else {
+        return Ok(());
+    };
+    let m = &mut *cx.module;
+    let mut work = Legalizer {
+        typing: &typing,
+        limit,
+        call_tir: m.add(Expr::Op(call_tir), relax_base::Span::NONE),
+        names: m.globals.values().map(|g| g.name).collect(),
+        known: FxHashMap::default(),
+        fused: FxHashMap::default(),
+        count: 0,
+    };
+    for (global, body) in m.global_bodies() {
+        let func = m.global_func(global).expect("it has a body");
+        if is_primitive(&m.funcs[func]) {
+            continue;
+        }
+        let scope = dims_in_scope(m, &typing, func, body);
+        // What stands inside a fused group is one program with it.
+        let order = m.post_order_within([body], |e| match m.exprs[e] {
+            Expr::Func(f) => !is_primitive(&m.funcs[f]),
+            _ => true,
+        });
+        let mut memo = Memo::default();
+        for old in order {
+            if matches!(m.exprs[old], Expr::Func(f) if is_primitive(&m.funcs[f])) {
+                memo.insert(old, old);
+                continue;
+            }
+            let new = m.map_children(old, |c| memo[&c]);
+            let new = work.call(m, old, new, &scope).unwrap_or(new);
+            memo.insert(old, new);
+        }
+        m.set_global_body(global, memo[&body]);
+    }
+    let count = work.count;
+    cx.count("calls legalized", count);
+    Ok(())
+}
+
+/// The dimension variables that a function binds: in the types of parameters and variables, and by
+/// matching.
+fn dims_in_scope(m: &Module, typing: &Typing, func: FuncId, body: ExprId) -> FxHashSet<DimVar> {
+    let mut funcs = vec![func];
+    let mut types: Vec<TypeId> = Vec::new();
+    let mut found = FxHashSet::default();
+    for e in m.post_order([body]) {
+        match &m.exprs[e] {
+            Expr::Func(f) => funcs.push(*f),
+            Expr::MatchCast { ty, .. } => types.push(*ty),
+            Expr::MatchShape { dims, .. } => found.extend(dims.iter().flat_map(|d| d.free_vars())),
+            _ => {}
+        }
+    }
+    for f in funcs {
+        types.extend(m.funcs[f].params.iter().map(|p| typing.vars[*p]));
+    }
+    types.retain(|t| (t.0 as usize) < m.types.len());
+    found.extend(m.dims_in_types(types));
+    found
+}
+
+struct Legalizer<'t> {
+    typing: &'t Typing,
+    limit: usize,
+    /// The operator, as an expression.
+    call_tir: ExprId,
+    names: FxHashSet<Symbol>,
+    /// Programs of operators, by everything that they depend on.
+    known: FxHashMap<String, Vec<(Vec<Option<Tensor>>, GlobalId)>>,
+    fused: FxHashMap<FuncId, Option<GlobalId>>,
+    count: u64,
+}
+
+impl Legalizer<'_> {
+    /// What takes the place of a call, `new` over rewritten arguments; `None` to leave it.
+    fn call(
+        &mut self,
+        m: &mut Module,
+        old: ExprId,
+        new: ExprId,
+        scope: &FxHashSet<DimVar>,
+    ) -> Option<ExprId> {
+        let Expr::Call { callee, args, .. } = m.exprs[old] else {
+            return None;
+        };
+        let out = self.typing.exprs[old];
+        if out.0 as usize >= m.types.len() {
+            return None;
+        }
+        let shapes = extents(m, out, scope)?;
+        let olds = m.list(args).to_vec();
+        let program = match m.exprs[callee] {
+            Expr::Op(_) => self.operator(m, old, &olds, out)?,
+            Expr::Func(f) if is_primitive(&m.funcs[f]) => self.group(m, f)?,
+            Expr::Global(g) => match m.globals[g].kind {
+                GlobalKind::Func(f) if is_primitive(&m.funcs[f]) => self.group(m, f)?,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let span = m.span(old);
+        let Expr::Call { args, .. } = m.exprs[new] else {
+            return None;
+        };
+        let news = m.list(args).to_vec();
+        let mut inputs = Vec::new();
+        for (o, n) in olds.iter().zip(&news) {
+            fields(m, self.type_of(m, *o), *n, &mut inputs);
+        }
+        let inputs = m.tuple(&inputs, span);
+        let mut dtypes = Vec::new();
+        let mut wanted = Vec::new();
+        for (dims, dtype) in shapes {
+            wanted.push(m.add(Expr::Shape(dims), span));
+            dtypes.push(AttrValue::DType(dtype));
+        }
+        let single = matches!(m.types[out], Type::Tensor(_));
+        let (shape, dtype) = match (&wanted[..], &dtypes[..]) {
+            ([one], [dtype]) if single => (*one, dtype.clone()),
+            _ => (m.tuple(&wanted, span), AttrValue::Array(dtypes.into())),
+        };
+        let callee = m.add(Expr::Global(program), span);
+        let mut attrs = Attrs::new();
+        attrs.set("dtype", dtype);
+        self.count += 1;
+        Some(m.call_attrs(self.call_tir, &[callee, inputs, shape], attrs, span))
+    }
+
+    fn type_of(&self, m: &Module, e: ExprId) -> TypeId {
+        match m.exprs[e] {
+            Expr::Var(v) => self.typing.vars[v],
+            _ => self.typing.exprs[e],
+        }
+    }
+
+    /// The program of an operator's call.
+    fn operator(
+        &mut self,
+        m: &mut Module,
+        call: ExprId,
+        args: &[ExprId],
+        out: TypeId,
+    ) -> Option<GlobalId> {
+        let Expr::Call { callee, attrs, .. } = m.exprs[call] else {
+            return None;
+        };
+        let Expr::Op(op) = m.exprs[callee] else {
+            return None;
+        };
+        let types: Vec<TypeId> = args.iter().map(|&a| self.type_of(m, a)).collect();
+        let attrs = m.attrs(attrs).clone();
+        let span = m.span(call);
+        let consts: Vec<Option<Tensor>> = args
+            .iter()
+            .map(|a| match m.exprs[*a] {
+                Expr::Const(c) => Some(m.consts[c].clone()).filter(|t| t.len() <= self.limit),
+                _ => None,
+            })
+            .collect();
+        let (name, made) = match (registry().get(op), m.user_op(op)) {
+            (Some(def), _) => {
+                if !computed(def) {
+                    return None;
+                }
+                let made =
+                    programs::op_program_noting(m, def, &types, out, &attrs, consts.clone(), span);
+                (def.name, made)
+            }
+            (None, Some(user)) => {
+                let made = programs::user_op_program(m, user, &types, &attrs, span);
+                (user.name.as_str(), made.map(|p| (p, false)))
+            }
+            (None, None) => return None,
+        };
+        // What cannot be a program here is said where code is generated.
+        let (program, by_value) = made.ok()?;
+        let shown: Vec<String> = types.iter().map(|&t| m.show_type(t)).collect();
+        let key = format!("{name} {shown:?} {} {attrs:?}", m.show_type(out));
+        let values = if by_value { consts } else { Vec::new() };
+        if let Some(same) = self.known.get(&key)
+            && let Some((_, g)) = same.iter().find(|(v, _)| *v == values)
+        {
+            return Some(*g);
+        }
+        let g = self.define(m, name.to_owned(), program)?;
+        self.known.entry(key).or_default().push((values, g));
+        Some(g)
+    }
+
+    /// The program of a fused group.
+    fn group(&mut self, m: &mut Module, f: FuncId) -> Option<GlobalId> {
+        if let Some(known) = self.fused.get(&f) {
+            return *known;
+        }
+        let made = fused::program(m, self.typing, f).ok();
+        let global = made.and_then(|(program, _)| self.define(m, "fused".to_owned(), program));
+        self.fused.insert(f, global);
+        global
+    }
+
+    /// A new tensor program of the module.
+    fn define(&mut self, m: &mut Module, wish: String, mut program: Program) -> Option<GlobalId> {
+        open_outputs(&mut program);
+        if !printable(&program) {
+            return None;
+        }
+        let clean: String = wish
+            .chars()
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        let mut name = Symbol::new(&format!("tir_{clean}"));
+        let mut k = 0;
+        while !self.names.insert(name) {
+            k += 1;
+            name = Symbol::new(&format!("tir_{clean}{k}"));
+        }
+        // The name by which profiles and run-time errors know it.
+        program.name = name;
+        let span = program.span;
+        Some(m.globals.push(Global {
+            name,
+            kind: GlobalKind::Prim(Arc::new(program)),
+            span,
+            prelude: false,
+        }))
+    }
+}
+
+fn computed(def: &OpDef) -> bool {
+    let h = &def.hooks;
+    h.treatment == Treatment::Computed && !h.not_computed && !h.device_bound
+}
+
+/// Extents of outputs that take a choice to compute (of two operands that broadcast, say) become
+/// dimensions of their own: the caller allocates the outputs and says how large they are.
+fn open_outputs(program: &mut Program) {
+    for o in program.outputs.clone() {
+        let mut shape = program.bufs[o].shape.clone();
+        for (axis, extent) in shape.iter_mut().enumerate() {
+            if !plain(extent) {
+                let name = format!("{}_d{axis}", program.bufs[o].name);
+                let (var, dim) = program.fresh(&name, relax_tensor::DType::I64);
+                program.dims.push(var);
+                *extent = dim;
+            }
+        }
+        program.bufs[o].shape = shape;
+    }
+}
+
+/// Whether an extent is arithmetic on dimensions.
+fn plain(extent: &relax_loops::Ex) -> bool {
+    use relax_loops::ExKind;
+    let mut plain = true;
+    relax_loops::visit_expr(extent, |e| {
+        plain &= !matches!(e.kind(), ExKind::Load(..) | ExKind::Select(..));
+    });
+    plain
+}
+
+/// Whether the text can say the program: no loop with a condition, and extents over dimensions.
+fn printable(program: &Program) -> bool {
+    let mut work: Vec<&Stmt> = Vec::new();
+    for stage in &program.stages {
+        if let Stage::Nest(body) = stage {
+            work.extend(body);
+        }
+    }
+    while let Some(s) = work.pop() {
+        match s {
+            Stmt::While { .. } => return false,
+            Stmt::For { body, .. } | Stmt::Init { body, .. } => work.extend(body),
+            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise)),
+            _ => {}
+        }
+    }
+    program.bufs.values().all(|b| b.shape.iter().all(plain))
+}
+
+/// Extents and element type of each tensor of a type: a tensor, or a tuple of tensors.
+fn extents(
+    m: &Module,
+    ty: TypeId,
+    scope: &FxHashSet<DimVar>,
+) -> Option<Vec<(Box<[Dim]>, relax_tensor::DType)>> {
+    let all = match &m.types[ty] {
+        Type::Tuple(fields) => fields.to_vec(),
+        _ => vec![ty],
+    };
+    let one = |t: &TypeId| match &m.types[*t] {
+        Type::Tensor(t) => {
+            let (Shape::Dims(dims), Some(dtype)) = (&t.shape, t.dtype.known()) else {
+                return None;
+            };
+            let known = |d: &Dim| d.is_known() && d.free_vars().iter().all(|v| scope.contains(v));
+            dims.iter().all(known).then(|| (dims.clone(), dtype))
+        }
+        _ => None,
+    };
+    all.iter().map(one).collect()
+}
+
+/// The tensors of a value, tuples taken apart.
+fn fields(m: &mut Module, ty: TypeId, value: ExprId, out: &mut Vec<ExprId>) {
+    let mut work = vec![(ty, value)];
+    while let Some((ty, value)) = work.pop() {
+        let Type::Tuple(types) = m.types[ty].clone() else {
+            out.push(value);
+            continue;
+        };
+        let span = m.span(value);
+        let parts: Vec<ExprId> = match m.exprs[value] {
+            Expr::Tuple(list) => m.list(list).to_vec(),
+            _ => (0..types.len() as u32)
+                .map(|index| m.add(Expr::Proj { tuple: value, index }, span))
+                .collect(),
+        };
+        work.extend(types.iter().copied().zip(parts).rev());
+    }
+}
