@@ -130,7 +130,6 @@ pub fn structural_difference(
     cmp.modules().err().map(|d| *d)
 }
 
-
 /// Whether two modules are structurally equal, annotations included.
 pub fn structural_equal(left: &Module, right: &Module) -> bool {
     let op = |op| format!("{op:?}");

@@ -125,7 +125,10 @@ pub fn used_temps(program: &Program) -> Vec<Buf> {
         used.extend(read);
     }
     let temps = program.bufs.iter().filter(|(_, b)| b.role == Role::Temp);
-    temps.map(|(id, _)| id).filter(|b| used.contains(b)).collect()
+    temps
+        .map(|(id, _)| id)
+        .filter(|b| used.contains(b))
+        .collect()
 }
 
 /// Whether a stage reads a buffer.

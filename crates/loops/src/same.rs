@@ -75,23 +75,49 @@ impl Same<'_> {
     fn stmt(&mut self, a: &Stmt, b: &Stmt) -> bool {
         match (a, b) {
             (
-                Stmt::For { var, extent, mark, body },
-                Stmt::For { var: w, extent: n, mark: k, body: other },
+                Stmt::For {
+                    var,
+                    extent,
+                    mark,
+                    body,
+                },
+                Stmt::For {
+                    var: w,
+                    extent: n,
+                    mark: k,
+                    body: other,
+                },
             ) => {
                 let header = mark == k && self.expr(extent, n);
                 self.vars.insert(*w, *var);
                 header && self.block(body, other)
             }
-            (Stmt::While { cond, body }, Stmt::While { cond: c, body: other }) => {
-                self.expr(cond, c) && self.block(body, other)
-            }
             (
-                Stmt::If { cond, then, otherwise },
-                Stmt::If { cond: c, then: t, otherwise: o },
+                Stmt::While { cond, body },
+                Stmt::While {
+                    cond: c,
+                    body: other,
+                },
+            ) => self.expr(cond, c) && self.block(body, other),
+            (
+                Stmt::If {
+                    cond,
+                    then,
+                    otherwise,
+                },
+                Stmt::If {
+                    cond: c,
+                    then: t,
+                    otherwise: o,
+                },
             ) => self.expr(cond, c) && self.block(then, t) && self.block(otherwise, o),
             (
                 Stmt::Store { buf, index, value },
-                Stmt::Store { buf: b, index: i, value: v },
+                Stmt::Store {
+                    buf: b,
+                    index: i,
+                    value: v,
+                },
             ) => {
                 self.bufs.get(b) == Some(buf)
                     && index.len() == i.len()
@@ -104,14 +130,25 @@ impl Same<'_> {
                 fits
             }
             (Stmt::Alloc { buf }, Stmt::Alloc { buf: b }) => self.buffer(*buf, *b),
-            (Stmt::Init { over, body }, Stmt::Init { over: o, body: other }) => {
+            (
+                Stmt::Init { over, body },
+                Stmt::Init {
+                    over: o,
+                    body: other,
+                },
+            ) => {
                 let over: FxHashSet<Var> = over.iter().copied().collect();
-                let o: Option<FxHashSet<Var>> = o.iter().map(|v| self.vars.get(v).copied()).collect();
+                let o: Option<FxHashSet<Var>> =
+                    o.iter().map(|v| self.vars.get(v).copied()).collect();
                 o == Some(over) && self.block(body, other)
             }
-            (Stmt::Assert { cond, message }, Stmt::Assert { cond: c, message: m }) => {
-                message == m && self.expr(cond, c)
-            }
+            (
+                Stmt::Assert { cond, message },
+                Stmt::Assert {
+                    cond: c,
+                    message: m,
+                },
+            ) => message == m && self.expr(cond, c),
             _ => false,
         }
     }

@@ -85,10 +85,16 @@ impl std::fmt::Display for NoSchedule {
             NoSchedule::NoLoop(v) => write!(f, "there is no loop over `%{v}`"),
             NoSchedule::Number(what) => f.write_str(what),
             NoSchedule::NotNested(a, b) => {
-                write!(f, "the loop over `%{b}` does not stand right inside that over `%{a}`")
+                write!(
+                    f,
+                    "the loop over `%{b}` does not stand right inside that over `%{a}`"
+                )
             }
             NoSchedule::Dependent(v, why) => {
-                write!(f, "the iterations of the loop over `%{v}` depend on each other: {why}")
+                write!(
+                    f,
+                    "the iterations of the loop over `%{v}` depend on each other: {why}"
+                )
             }
             NoSchedule::Reduction(a, b) => write!(
                 f,
@@ -130,7 +136,12 @@ pub fn auto(program: &mut Program, grain: i64) -> usize {
     for stage in &mut stages {
         let Stage::Nest(body) = stage else { continue };
         for s in body.iter_mut() {
-            if let Stmt::For { var, extent, mark, body } = s
+            if let Stmt::For {
+                var,
+                extent,
+                mark,
+                body,
+            } = s
                 && *mark == Mark::Serial
                 && work(extent, body).is_none_or(|n| n >= grain)
                 && independent(program, *var, body).is_ok()
@@ -148,7 +159,14 @@ pub fn auto(program: &mut Program, grain: i64) -> usize {
 /// The iterations of a loop with the loops right inside it, where all are constants.
 fn work(extent: &Ex, mut body: &[Stmt]) -> Option<i64> {
     let mut n = extent.as_int()?;
-    while let [Stmt::For { extent, body: inner, .. }] = body {
+    while let [
+        Stmt::For {
+            extent,
+            body: inner,
+            ..
+        },
+    ] = body
+    {
         n = n.checked_mul(extent.as_int()?)?;
         body = inner;
     }
@@ -160,8 +178,15 @@ fn vectorize_inner(program: &Program, body: &mut [Stmt]) -> usize {
     let mut work: Vec<&mut Stmt> = body.iter_mut().collect();
     while let Some(s) = work.pop() {
         match s {
-            Stmt::For { var, extent, mark, body } => {
-                let innermost = !body.iter().any(|s| matches!(s, Stmt::For { .. } | Stmt::While { .. }));
+            Stmt::For {
+                var,
+                extent,
+                mark,
+                body,
+            } => {
+                let innermost = !body
+                    .iter()
+                    .any(|s| matches!(s, Stmt::For { .. } | Stmt::While { .. }));
                 if innermost {
                     let lanes = lanes(program, body);
                     let long = extent.as_int().is_none_or(|n| n >= i64::from(lanes));
@@ -177,7 +202,9 @@ fn vectorize_inner(program: &Program, body: &mut [Stmt]) -> usize {
                     work.extend(body.iter_mut());
                 }
             }
-            Stmt::If { then, otherwise, .. } => {
+            Stmt::If {
+                then, otherwise, ..
+            } => {
                 work.extend(then.iter_mut());
                 work.extend(otherwise.iter_mut());
             }
@@ -206,10 +233,18 @@ fn apply(program: &mut Program, step: &Step) -> Result<(), NoSchedule> {
         }
         Step::Tile { vars, factors } => {
             if vars.is_empty() || vars.len() != factors.len() || factors.iter().any(|f| *f < 1) {
-                return Err(NoSchedule::Number("a tile has one extent of 1 or more per loop"));
+                return Err(NoSchedule::Number(
+                    "a tile has one extent of 1 or more per loop",
+                ));
             }
             for (v, factor) in vars.iter().zip(factors) {
-                apply(program, &Step::Split { var: *v, factor: *factor })?;
+                apply(
+                    program,
+                    &Step::Split {
+                        var: *v,
+                        factor: *factor,
+                    },
+                )?;
             }
             let part = |suffix: &str| {
                 let name = move |v: &Symbol| Symbol::new(&format!("{v}{suffix}"));
@@ -219,33 +254,48 @@ fn apply(program: &mut Program, step: &Step) -> Result<(), NoSchedule> {
             apply(program, &Step::Reorder { vars })
         }
         Step::Reorder { vars } => {
-            let Some(first) = vars.first() else { return Ok(()) };
+            let Some(first) = vars.first() else {
+                return Ok(());
+            };
             let set: FxHashSet<Symbol> = vars.iter().copied().collect();
             if set.len() != vars.len() {
                 return Err(NoSchedule::Number("a loop is named twice"));
             }
             let mut found = false;
             in_nests(program, &mut |p, s| {
-                let Stmt::For { var, .. } = s else { return Ok(false) };
+                let Stmt::For { var, .. } = s else {
+                    return Ok(false);
+                };
                 if !set.contains(&p.vars[*var].name) {
                     return Ok(false);
                 }
                 found = true;
                 reorder(p, s, vars).map(|()| true)
             })?;
-            if found { Ok(()) } else { Err(NoSchedule::NoLoop(*first)) }
+            if found {
+                Ok(())
+            } else {
+                Err(NoSchedule::NoLoop(*first))
+            }
         }
         Step::Vectorize { var, width } => {
             if *width < 2 || *width > 64 {
                 return Err(NoSchedule::Number("a vector has 2 to 64 lanes"));
             }
-            at_loops(program, *var, &mut |p, s| mark_independent(p, s, Mark::Vectorize(*width)))
+            at_loops(program, *var, &mut |p, s| {
+                mark_independent(p, s, Mark::Vectorize(*width))
+            })
         }
-        Step::Parallel { var } => {
-            at_loops(program, *var, &mut |p, s| mark_independent(p, s, Mark::Parallel))
-        }
+        Step::Parallel { var } => at_loops(program, *var, &mut |p, s| {
+            mark_independent(p, s, Mark::Parallel)
+        }),
         Step::Unroll { var } => at_loops(program, *var, &mut |p, s| {
-            let Stmt::For { var, extent, mark, .. } = s else { return Ok(()) };
+            let Stmt::For {
+                var, extent, mark, ..
+            } = s
+            else {
+                return Ok(());
+            };
             if !extent.as_int().is_some_and(|n| n <= MOST_UNROLLED) {
                 return Err(NoSchedule::Extent(p.vars[*var].name));
             }
@@ -273,7 +323,9 @@ fn in_nests(program: &mut Program, visit: &mut Visit<'_>) -> Result<(), NoSchedu
                 Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
                     work.extend(body.iter_mut().rev());
                 }
-                Stmt::If { then, otherwise, .. } => {
+                Stmt::If {
+                    then, otherwise, ..
+                } => {
                     work.extend(then.iter_mut().chain(otherwise.iter_mut()).rev());
                 }
                 _ => {}
@@ -297,7 +349,11 @@ fn at_loops(
         }
         _ => Ok(false),
     })?;
-    if found { Ok(()) } else { Err(NoSchedule::NoLoop(name)) }
+    if found {
+        Ok(())
+    } else {
+        Err(NoSchedule::NoLoop(name))
+    }
 }
 
 /// `for v in n { body }` becomes `for v_o in ceil(n / f) { for v_i in f { body[v_o * f + v_i] } }`,
@@ -365,7 +421,9 @@ fn over(body: &mut [Stmt], old: Var, new: &[Var]) {
                 work.extend(body.iter_mut());
             }
             Stmt::For { body, .. } | Stmt::While { body, .. } => work.extend(body.iter_mut()),
-            Stmt::If { then, otherwise, .. } => {
+            Stmt::If {
+                then, otherwise, ..
+            } => {
                 work.extend(then.iter_mut());
                 work.extend(otherwise.iter_mut());
             }
@@ -384,17 +442,38 @@ fn reorder(program: &Program, s: &mut Stmt, wanted: &[Symbol]) -> Result<(), NoS
             break rest;
         }
         match <[Stmt; 1]>::try_from(rest) {
-            Ok([Stmt::For { var, extent, mark, body }]) if wanted.contains(&name(var)) => {
+            Ok(
+                [
+                    Stmt::For {
+                        var,
+                        extent,
+                        mark,
+                        body,
+                    },
+                ],
+            ) if wanted.contains(&name(var)) => {
                 loops.push((var, extent, mark));
                 rest = body;
             }
-            Ok([Stmt::If { cond, then, otherwise }]) if otherwise.is_empty() => {
+            Ok(
+                [
+                    Stmt::If {
+                        cond,
+                        then,
+                        otherwise,
+                    },
+                ],
+            ) if otherwise.is_empty() => {
                 guards.push(cond);
                 rest = then;
             }
             _ => {
-                let last = loops.last().map_or(wanted[0], |l: &(Var, Ex, Mark)| name(l.0));
-                let missing = wanted.iter().find(|w| !loops.iter().any(|l| name(l.0) == **w));
+                let last = loops
+                    .last()
+                    .map_or(wanted[0], |l: &(Var, Ex, Mark)| name(l.0));
+                let missing = wanted
+                    .iter()
+                    .find(|w| !loops.iter().any(|l| name(l.0) == **w));
                 return Err(NoSchedule::NotNested(last, *missing.unwrap_or(&last)));
             }
         }
@@ -402,13 +481,19 @@ fn reorder(program: &Program, s: &mut Stmt, wanted: &[Symbol]) -> Result<(), NoS
     // Guards between the loops move inside them: they are pure.
     let mut body = body;
     for cond in guards.into_iter().rev() {
-        body = vec![Stmt::If { cond, then: body, otherwise: Vec::new() }];
+        body = vec![Stmt::If {
+            cond,
+            then: body,
+            otherwise: Vec::new(),
+        }];
     }
     let place = |v: Var| wanted.iter().position(|w| *w == name(v)).unwrap_or(0);
     for (k, (a, ..)) in loops.iter().enumerate() {
         for (b, extent, _) in &loops[k + 1..] {
             let mut uses = false;
-            visit_expr(extent, |e| uses |= matches!(e.kind(), ExKind::Var(v) if v == a));
+            visit_expr(extent, |e| {
+                uses |= matches!(e.kind(), ExKind::Var(v) if v == a)
+            });
             if place(*b) < place(*a) {
                 if uses {
                     return Err(NoSchedule::NotNested(name(*a), name(*b)));
@@ -424,14 +509,24 @@ fn reorder(program: &Program, s: &mut Stmt, wanted: &[Symbol]) -> Result<(), NoS
     }
     loops.sort_by_key(|l| place(l.0));
     for (var, extent, mark) in loops.into_iter().rev() {
-        body = vec![Stmt::For { var, extent, mark, body }];
+        body = vec![Stmt::For {
+            var,
+            extent,
+            mark,
+            body,
+        }];
     }
     *s = body.remove(0);
     Ok(())
 }
 
 fn mark_independent(program: &Program, s: &mut Stmt, new: Mark) -> Result<(), NoSchedule> {
-    let Stmt::For { var, mark, body, .. } = s else { return Ok(()) };
+    let Stmt::For {
+        var, mark, body, ..
+    } = s
+    else {
+        return Ok(());
+    };
     independent(program, *var, body)
         .map_err(|why| NoSchedule::Dependent(program.vars[*var].name, why))?;
     *mark = new;
@@ -452,7 +547,9 @@ fn stores(body: &[Stmt]) -> Vec<(Buf, &[Ex])> {
             Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
                 work.extend(body.iter().rev());
             }
-            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise).rev()),
+            Stmt::If {
+                then, otherwise, ..
+            } => work.extend(then.iter().chain(otherwise).rev()),
             Stmt::Let { .. } | Stmt::Assert { .. } => {}
         }
     }
@@ -494,7 +591,10 @@ pub fn independent(program: &Program, var: Var, body: &[Stmt]) -> Result<(), Str
         return Err("they sum up one reduction".into());
     }
     match trouble {
-        Some(b) => Err(format!("they read other elements of `%{}`", program.bufs[b].name)),
+        Some(b) => Err(format!(
+            "they read other elements of `%{}`",
+            program.bufs[b].name
+        )),
         None => Ok(()),
     }
 }
@@ -507,7 +607,9 @@ fn contains_init_over(body: &[Stmt], var: Var) -> bool {
             Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
                 work.extend(body);
             }
-            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise)),
+            Stmt::If {
+                then, otherwise, ..
+            } => work.extend(then.iter().chain(otherwise)),
             _ => {}
         }
     }
@@ -528,10 +630,12 @@ fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
                 work.push((c, a.clone()));
                 work.push((c, b.clone()));
             }
-            ExKind::Binary(crate::BinOp::Mul, a, k) => match k.as_int().and_then(|k| c.checked_mul(k)) {
-                Some(c) => work.push((c, a.clone())),
-                None => return false,
-            },
+            ExKind::Binary(crate::BinOp::Mul, a, k) => {
+                match k.as_int().and_then(|k| c.checked_mul(k)) {
+                    Some(c) => work.push((c, a.clone())),
+                    None => return false,
+                }
+            }
             _ => return false,
         }
     }
@@ -565,7 +669,9 @@ fn extents_of(program: &Program, body: &[Stmt]) -> FxHashMap<Var, Option<i64>> {
     }
     while let Some(s) = work.pop() {
         match s {
-            Stmt::For { var, extent, body, .. } => {
+            Stmt::For {
+                var, extent, body, ..
+            } => {
                 let n = extent.as_int();
                 found
                     .entry(*var)
@@ -574,7 +680,9 @@ fn extents_of(program: &Program, body: &[Stmt]) -> FxHashMap<Var, Option<i64>> {
                 work.extend(body);
             }
             Stmt::While { body, .. } | Stmt::Init { body, .. } => work.extend(body),
-            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise)),
+            Stmt::If {
+                then, otherwise, ..
+            } => work.extend(then.iter().chain(otherwise)),
             _ => {}
         }
     }
@@ -625,12 +733,20 @@ mod tests {
         );
         assert_eq!(
             refused(&[
-                Step::Split { var: s("r0"), factor: 2 },
-                Step::Reorder { vars: vec![s("r0_i"), s("r0_o")] }
+                Step::Split {
+                    var: s("r0"),
+                    factor: 2
+                },
+                Step::Reorder {
+                    vars: vec![s("r0_i"), s("r0_o")]
+                }
             ]),
             "`%r0_o` and `%r0_i` run over one reduction, whose order is part of its value"
         );
-        assert_eq!(refused(&[Step::Unroll { var: s("q") }]), "there is no loop over `%q`");
+        assert_eq!(
+            refused(&[Step::Unroll { var: s("q") }]),
+            "there is no loop over `%q`"
+        );
         let mut open = product(None, 6, 5);
         let axis = axes(&open)[0];
         let wrong = schedule(&mut open, &[Step::Unroll { var: axis }]);
@@ -661,7 +777,10 @@ mod tests {
         let pair = (name.clone(), name.clone(), 1i64..6, 1i64..6);
         prop_oneof![
             (name.clone(), 1i64..6).prop_map(|(var, factor)| Step::Split { var, factor }),
-            pair.prop_map(|(a, b, x, y)| Step::Tile { vars: vec![a, b], factors: vec![x, y] }),
+            pair.prop_map(|(a, b, x, y)| Step::Tile {
+                vars: vec![a, b],
+                factors: vec![x, y]
+            }),
             (name.clone(), name.clone()).prop_map(|(a, b)| Step::Reorder { vars: vec![a, b] }),
             (name.clone(), 2u32..8).prop_map(|(var, width)| Step::Vectorize { var, width }),
             name.clone().prop_map(|var| Step::Parallel { var }),

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Shape, Type,
-    TypeId,
+    AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Shape,
+    Type, TypeId,
 };
 use relax_loops::{Program, Stage, Stmt};
 use relax_ops::{OpDef, Treatment, registry};
@@ -319,7 +319,9 @@ fn printable(program: &Program) -> bool {
         match s {
             Stmt::While { .. } => return false,
             Stmt::For { body, .. } | Stmt::Init { body, .. } => work.extend(body),
-            Stmt::If { then, otherwise, .. } => work.extend(then.iter().chain(otherwise)),
+            Stmt::If {
+                then, otherwise, ..
+            } => work.extend(then.iter().chain(otherwise)),
             _ => {}
         }
     }
@@ -361,7 +363,15 @@ fn fields(m: &mut Module, ty: TypeId, value: ExprId, out: &mut Vec<ExprId>) {
         let parts: Vec<ExprId> = match m.exprs[value] {
             Expr::Tuple(list) => m.list(list).to_vec(),
             _ => (0..types.len() as u32)
-                .map(|index| m.add(Expr::Proj { tuple: value, index }, span))
+                .map(|index| {
+                    m.add(
+                        Expr::Proj {
+                            tuple: value,
+                            index,
+                        },
+                        span,
+                    )
+                })
                 .collect(),
         };
         work.extend(types.iter().copied().zip(parts).rev());

@@ -133,7 +133,14 @@ fn parse(text: &str) -> Result<Vec<Step>, String> {
                 ));
             }
             (other, ..) => {
-                let known = ["split", "tile", "reorder", "vectorize", "parallel", "unroll"];
+                let known = [
+                    "split",
+                    "tile",
+                    "reorder",
+                    "vectorize",
+                    "parallel",
+                    "unroll",
+                ];
                 let near = relax_base::did_you_mean(other, known);
                 let hint = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
                 return Err(format!("there is no step `{other}`{hint}"));
