@@ -22,7 +22,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "passes",
         &[
-            "base", "sym", "tensor", "loops", "ir", "ops", "infer", "interp",
+            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "infer", "interp",
         ],
     ),
     (

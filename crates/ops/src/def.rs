@@ -3,7 +3,8 @@
 use relax_ir::{AttrValue, Attrs};
 
 use crate::expand::{GradientFn, InferenceFn};
-use crate::{ComputeError, RelCx, RelResult, Te};
+use crate::families::layout_rules;
+use crate::{LayoutFn, ComputeError, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,6 +228,8 @@ pub struct Hooks {
     pub not_computed: bool,
     /// How the compiler comes by the value of a call.
     pub treatment: Treatment,
+    /// How it works on operands whose axes stand in another order; see [`OpDef::layout_rule`].
+    pub layout: Option<LayoutFn>,
 }
 
 /// An operator.
@@ -292,6 +295,7 @@ impl OpDef {
                 fusion_barrier: false,
                 not_computed: false,
                 treatment: Treatment::Computed,
+                layout: None,
             },
         }
     }
@@ -343,6 +347,11 @@ impl OpDef {
     /// Says that the compiler treats calls in its own way.
     pub const fn treatment(mut self, treatment: Treatment) -> OpDef {
         self.hooks.treatment = treatment;
+        self
+    }
+    /// Says how it works on operands whose axes stand in another order.
+    pub const fn layout(mut self, f: LayoutFn) -> OpDef {
+        self.hooks.layout = Some(f);
         self
     }
     /// Gives the gradients of the arguments.
@@ -419,6 +428,25 @@ impl OpDef {
     pub const fn result_dtype(mut self, attr: &'static str) -> OpDef {
         self.hooks.result_dtype = Some(attr);
         self
+    }
+    /// How it works on operands whose axes stand in another order: as its entry says, and otherwise
+    /// as follows from its kind. One operand element by element, or two under broadcasting, do not mind
+    /// as long as no attribute names an axis.
+    pub fn layout_rule(&self) -> Option<LayoutFn> {
+        let names_axis = |a: &AttrDef| ["axis", "axes", "layout"].contains(&a.name);
+        if self.hooks.layout.is_some() || self.attrs.iter().any(names_axis) {
+            return self.hooks.layout;
+        }
+        match (self.fusion, self.inputs.len(), self.arity) {
+            (Fusion::Elementwise, 1, Arity::Fixed) => Some(layout_rules::same),
+            (Fusion::Broadcast, 2, Arity::Fixed) => Some(layout_rules::broadcast),
+            _ => None,
+        }
+    }
+    /// Whether an attribute of calls chooses the layout, so that users can ask for another one.
+    pub fn has_layout_choice(&self) -> bool {
+        let chooses = |a: &AttrDef| ["data_layout", "layout"].contains(&a.name);
+        self.hooks.layout.is_some() && self.attrs.iter().any(chooses)
     }
     /// The attributes of a call that gives none.
     pub fn default_attrs(&self) -> Attrs {

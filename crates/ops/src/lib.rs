@@ -12,6 +12,7 @@ mod def;
 mod expand;
 pub mod families;
 mod layout;
+mod order;
 mod registry;
 mod relation;
 
@@ -22,6 +23,7 @@ pub use def::{
 };
 pub use expand::{Build, GradientFn, InferenceFn, Site};
 pub use layout::{Axis, Layout};
+pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
 pub use registry::{Registry, registry};
 pub use relation::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};
 pub use relax_ir::{AttrValue, DTy};

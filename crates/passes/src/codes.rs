@@ -23,3 +23,11 @@ pub const UNKNOWN_RANK: Code = Code(1001);
 pub const NO_COMPUTATION: Code = Code(1002);
 /// A construct that native code does not support.
 pub const NOT_NATIVE: Code = Code(1003);
+/// A call stays in its layout.
+pub const LAYOUT_KEPT: Code = Code(908);
+/// A declared pattern cannot be used.
+pub const PATTERN: Code = Code(909);
+/// A region cannot be called by `call_dps_packed`.
+pub const NOT_PACKED: Code = Code(910);
+/// Unknown extents got no names.
+pub const UNKNOWN_KEPT: Code = Code(911);

@@ -13,6 +13,7 @@ mod bind;
 mod build;
 pub mod codes;
 mod cx;
+pub mod declared;
 pub mod edit;
 mod evaluate;
 pub mod fused;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use relax_base::Diagnostics;
+use relax_base::{Diagnostics, Span};
 
 use crate::PassCx;
 
@@ -17,6 +17,8 @@ pub enum OptionType {
     Choice(&'static [&'static str]),
     /// Any text; in quotes or brackets where it holds `,` or `}`.
     Text,
+    /// The same, or `@FILE` for what a file holds.
+    Source,
 }
 
 impl fmt::Display for OptionType {
@@ -26,6 +28,7 @@ impl fmt::Display for OptionType {
             OptionType::Int => f.write_str("int"),
             OptionType::Choice(words) => f.write_str(&words.join("|")),
             OptionType::Text => f.write_str("text"),
+            OptionType::Source => f.write_str("text|@FILE"),
         }
     }
 }
@@ -69,7 +72,7 @@ pub enum OptionValue {
     Bool(bool),
     /// Of [`OptionType::Int`].
     Int(u64),
-    /// Of [`OptionType::Choice`] and [`OptionType::Text`].
+    /// Of [`OptionType::Choice`], [`OptionType::Text`] and [`OptionType::Source`].
     Text(String),
 }
 
@@ -82,7 +85,7 @@ impl OptionValue {
             OptionType::Choice(words) => {
                 OptionValue::Text(words.iter().find(|w| **w == text)?.to_string())
             }
-            OptionType::Text => OptionValue::Text(text.to_owned()),
+            OptionType::Text | OptionType::Source => OptionValue::Text(text.to_owned()),
         })
     }
 }
@@ -93,9 +96,10 @@ impl fmt::Display for OptionValue {
             OptionValue::Bool(b) => write!(f, "{b}"),
             OptionValue::Int(i) => write!(f, "{i}"),
             OptionValue::Text(s)
-                if s.contains([',', '{', '}', '(', ')', '=', ' ']) || s.is_empty() =>
+                if s.contains([',', '{', '}', '(', ')', '=', ' ', '"', '\'']) || s.is_empty() =>
             {
-                write!(f, "\"{s}\"")
+                let quote = if s.contains('"') { '\'' } else { '"' };
+                write!(f, "{quote}{s}{quote}")
             }
             OptionValue::Text(s) => f.write_str(s),
         }
@@ -106,6 +110,8 @@ impl fmt::Display for OptionValue {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     pub(crate) values: Vec<(&'static str, OptionValue)>,
+    /// Where the values stand in the pipeline's text; [`Span::NONE`] for defaults.
+    pub(crate) places: Vec<Span>,
 }
 
 impl Options {
@@ -117,11 +123,17 @@ impl Options {
         };
         Options {
             values: pass.options.iter().map(value).collect(),
+            places: vec![Span::NONE; pass.options.len()],
         }
     }
     /// All, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, (&'static str, OptionValue)> {
         self.values.iter()
+    }
+    /// Where the value of an option stands in the pipeline's text; [`Span::NONE`] for a default.
+    pub fn place(&self, name: &str) -> Span {
+        let found = self.values.iter().position(|v| v.0 == name);
+        found.map_or(Span::NONE, |i| self.places[i])
     }
     fn get(&self, name: &str) -> &OptionValue {
         let found = self.values.iter().find(|v| v.0 == name);

@@ -87,17 +87,55 @@ impl fmt::Display for Pipeline {
 impl Pipeline {
     /// Reads a pipeline. All mistakes are reported, with their places in the text.
     pub fn parse(file: &SourceFile) -> Result<Pipeline, Diagnostics> {
-        let mut parser = Parser {
-            text: &file.text,
-            at: 0,
-            start: file.start,
-            diagnostics: Diagnostics::new(),
-        };
+        let mut parser = Parser::new(&file.text, Some(file.start));
         let steps = parser.steps();
         if parser.diagnostics.has_errors() {
             Err(parser.diagnostics)
         } else {
             Ok(Pipeline { steps })
+        }
+    }
+
+    /// Puts what files hold in place of `@FILE` in options that take it ([`crate::OptionType::Source`]).
+    /// `read` gives the text of a file and where it stands in the sources.
+    pub fn load(
+        &mut self,
+        read: &mut dyn FnMut(&str) -> Result<(String, Span), String>,
+    ) -> Result<(), Diagnostics> {
+        let mut errors = Diagnostics::new();
+        let mut open: Vec<&mut Step> = self.steps.iter_mut().collect();
+        while let Some(step) = open.pop() {
+            let run = match step {
+                Step::Fixpoint { steps, .. } => {
+                    open.extend(steps.iter_mut());
+                    continue;
+                }
+                Step::Pass(run) => run,
+            };
+            for (i, def) in run.pass.options.iter().enumerate() {
+                let OptionValue::Text(text) = &run.options.values[i].1 else {
+                    continue;
+                };
+                let file = text.strip_prefix('@').map(str::to_owned);
+                let Some(file) = file.filter(|_| def.ty == crate::OptionType::Source) else {
+                    continue;
+                };
+                match read(&file) {
+                    Ok((text, place)) => {
+                        run.options.values[i].1 = OptionValue::Text(text);
+                        run.options.places[i] = place;
+                    }
+                    Err(message) => {
+                        let place = run.options.places[i];
+                        errors.push(Diagnostic::error(codes::OPTION_VALUE, place, message));
+                    }
+                }
+            }
+        }
+        if errors.has_errors() {
+            Err(errors)
+        } else {
+            Ok(())
         }
     }
 
@@ -120,7 +158,8 @@ impl Pipeline {
 struct Parser<'t> {
     text: &'t str,
     at: usize,
-    start: u32,
+    /// Where the text begins in the sources; `None` for the text of a named pipeline.
+    start: Option<u32>,
     diagnostics: Diagnostics,
 }
 
@@ -131,6 +170,14 @@ struct Word<'t> {
 }
 
 impl<'t> Parser<'t> {
+    fn new(text: &'t str, start: Option<u32>) -> Parser<'t> {
+        Parser {
+            text,
+            at: 0,
+            start,
+            diagnostics: Diagnostics::new(),
+        }
+    }
     fn peek(&mut self) -> Option<char> {
         let rest = &self.text[self.at..];
         self.at += rest.len() - rest.trim_start().len();
@@ -144,7 +191,10 @@ impl<'t> Parser<'t> {
         found
     }
     fn span(&self, from: usize, to: usize) -> Span {
-        Span::new(self.start + from as u32, self.start + to as u32)
+        match self.start {
+            Some(start) => Span::new(start + from as u32, start + to as u32),
+            None => Span::NONE,
+        }
     }
     fn expected(&mut self, what: &str) {
         let found = match self.peek() {
@@ -260,11 +310,9 @@ impl<'t> Parser<'t> {
         }
         let pipelines = registry::named_pipelines();
         let bare = name.text.trim_start_matches('-');
-        if let Some((label, text)) = pipelines.iter().find(|p| p.0 == bare) {
-            let mut map = relax_base::SourceMap::new();
-            let file = map.add(*label, *text).expect("it is short");
-            let parsed = Pipeline::parse(&file).expect("named pipelines are tested");
-            return parsed.steps;
+        if let Some((_, text)) = pipelines.iter().find(|p| p.0 == bare) {
+            let mut named = Parser::new(text, None);
+            return named.steps();
         }
         let message = format!("there is no pass `{}`", name.text);
         let mut d = Diagnostic::error(codes::UNKNOWN_PASS, name.span, message);
@@ -327,7 +375,10 @@ impl<'t> Parser<'t> {
             };
             if let Some(i) = def {
                 match OptionValue::parse(pass.options[i].ty, value.text) {
-                    Some(value) => options.values[i].1 = value,
+                    Some(given) => {
+                        options.values[i].1 = given;
+                        options.places[i] = value.span;
+                    }
                     None => self.bad_value(pass, i, &value),
                 }
             }

@@ -12,7 +12,8 @@ use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 pub static OPS: &[OpDef] = &[
     OpDef::new("transpose", "The axes in another order.", transpose)
         .gradient(super::gradients::transpose)
-        .inputs(&[input("data", "the input")])
+        .layout(super::layout_rules::transposed)
+    .inputs(&[input("data", "the input")])
         .attrs(&[attr(
             "axes",
             Ints,
@@ -39,7 +40,8 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("squeeze", "Axes of extent 1 removed.", squeeze)
         .gradient(super::gradients::reshape)
         .reshape()
-        .inputs(&[input("data", "the input")])
+        .layout(super::layout_rules::squeezed)
+    .inputs(&[input("data", "the input")])
         .attrs(&[attr(
             "axis",
             Ints,

@@ -115,6 +115,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("image.resize1d", "Resizes along one spatial axis.", |cx| {
         resize_rel(cx, 1)
     })
+    .layout(super::layout_rules::image)
     .inputs(&[input("data", "(n, c, w) in its layout")])
     .attrs(resize_attrs!("NCW"))
     .fusion(Fusion::Injective)
@@ -122,6 +123,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("image.resize2d", "Resizes along two spatial axes.", |cx| {
         resize_rel(cx, 2)
     })
+    .layout(super::layout_rules::image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(resize_attrs!("NCHW"))
     .fusion(Fusion::Injective)
@@ -131,6 +133,7 @@ pub static OPS: &[OpDef] = &[
         "Resizes along three spatial axes.",
         |cx| resize_rel(cx, 3),
     )
+    .layout(super::layout_rules::image)
     .inputs(&[input("data", "(n, c, d, h, w) in its layout")])
     .attrs(resize_attrs!("NCDHW"))
     .fusion(Fusion::Injective)
@@ -138,6 +141,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.upsampling", "Enlarges an image by factors.", |cx| {
         upsampling_rel(cx, &["scale_h", "scale_w"])
     })
+    .layout(super::layout_rules::image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(UPSAMPLING)
     .fusion(Fusion::Injective)
@@ -145,6 +149,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.upsampling3d", "Enlarges a volume by factors.", |cx| {
         upsampling_rel(cx, &["scale_d", "scale_h", "scale_w"])
     })
+    .layout(super::layout_rules::image)
     .inputs(&[input("data", "(n, c, d, h, w) in its layout")])
     .attrs(&[
         attr(

@@ -20,6 +20,7 @@ pub static OPS: &[OpDef] = &[
         concatenate,
     )
     .gradient(super::gradients::concatenate)
+    .layout(super::layout_rules::joined)
     .inputs(&[input("data", "the tensors, a tuple")])
     .attrs(&[attr("axis", Int, Default::Int(0), "the axis")])
     .fusion(Fusion::Injective)
@@ -43,6 +44,7 @@ pub static OPS: &[OpDef] = &[
         "A tensor cut into parts along an axis; a tuple.",
         split,
     )
+    .layout(super::layout_rules::cut)
     .inputs(&[input("data", "the input")])
     .attrs(&[
         attr(

@@ -15,6 +15,7 @@ pub static OPS: &[OpDef] = &[
         "The same tensor in another data layout.",
         layout_transform,
     )
+    .layout(super::layout_rules::transformed)
     .inputs(&[input("data", "the input")])
     .attrs(&[
         attr(

@@ -19,6 +19,7 @@ mod image_sample;
 mod inference_forms;
 mod join;
 mod layout;
+pub mod layout_rules;
 mod memory;
 mod nn_activation;
 mod nn_bitserial;

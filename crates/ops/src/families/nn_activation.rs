@@ -37,6 +37,7 @@ pub static OPS: &[OpDef] = &[
         "`x` where positive, else `alpha * x`, a slope per channel.",
         prelu_rel,
     )
+    .layout(super::layout_rules::along_axis)
     .inputs(&[
         input("data", "the input"),
         input("alpha", "the slopes, one per index of the axis"),
@@ -55,6 +56,7 @@ pub static OPS: &[OpDef] = &[
         dropout_rel,
     )
     .inference(super::inference_forms::dropout)
+    .layout(super::layout_rules::same)
     .inputs(&[input("data", "the input")])
     .attrs(&[attr(
         "rate",

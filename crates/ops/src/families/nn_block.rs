@@ -37,6 +37,7 @@ pub static OPS: &[OpDef] = &[
         "Spreads channels over blocks of space.",
         |cx| sub_pixel_rel(cx, true),
     )
+    .layout(super::layout_rules::whole_image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(SUB_PIXEL)
     .fusion(Fusion::Injective)
@@ -46,6 +47,7 @@ pub static OPS: &[OpDef] = &[
         "Gathers blocks of space into channels.",
         |cx| sub_pixel_rel(cx, false),
     )
+    .layout(super::layout_rules::whole_image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(SUB_PIXEL)
     .fusion(Fusion::Injective)

@@ -85,6 +85,7 @@ pub static OPS: &[OpDef] = &[
     })
     .narrow_precision()
     .result_dtype("out_dtype")
+    .layout(super::layout_rules::convolution)
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(o, i, kw) in its layout"),
@@ -99,6 +100,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Convolution)
+    .layout(super::layout_rules::convolution)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(o, i, kh, kw) in its layout"),
@@ -112,6 +114,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Convolution)
+    .layout(super::layout_rules::convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(o, i, kd, kh, kw) in its layout"),

@@ -97,6 +97,7 @@ pub static OPS: &[OpDef] = &[
     )
     .narrow_precision()
     .result_dtype("out_dtype")
+    .layout(super::layout_rules::transposed_convolution)
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(i, o, kw) in its layout"),
@@ -111,6 +112,7 @@ pub static OPS: &[OpDef] = &[
     )
     .narrow_precision()
     .result_dtype("out_dtype")
+    .layout(super::layout_rules::transposed_convolution)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(i, o, kh, kw) in its layout"),
@@ -125,6 +127,7 @@ pub static OPS: &[OpDef] = &[
     )
     .narrow_precision()
     .result_dtype("out_dtype")
+    .layout(super::layout_rules::transposed_convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(i, o, kd, kh, kw) in its layout"),

@@ -21,6 +21,7 @@ pub static OPS: &[OpDef] = &[
         deformable,
     )
     .result_dtype("out_dtype")
+    .layout(super::layout_rules::deformable_convolution)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input(

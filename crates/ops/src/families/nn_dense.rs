@@ -86,7 +86,8 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.bias_add", "Adds a vector along one axis.", bias_add_rel)
         .gradient(super::gradients::bias_add)
         .scale(crate::ScaleRole::Bias)
-        .inputs(&[
+        .layout(super::layout_rules::along_axis)
+    .inputs(&[
             input("data", "the input"),
             input("bias", "one element per index of the axis"),
         ])

@@ -62,6 +62,7 @@ pub static OPS: &[OpDef] = &[
     .gradient(super::gradients::softmax)
     .full_precision()
     .fast_form("nn.fast_softmax")
+    .layout(super::layout_rules::along_axis)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -71,6 +72,7 @@ pub static OPS: &[OpDef] = &[
         "`nn.softmax` with leave to approximate `exp`.",
         softmax_rel,
     )
+    .layout(super::layout_rules::along_axis)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -81,6 +83,7 @@ pub static OPS: &[OpDef] = &[
         softmax_rel,
     )
     .gradient(super::gradients::log_softmax)
+    .layout(super::layout_rules::along_axis)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -91,6 +94,7 @@ pub static OPS: &[OpDef] = &[
         batch_norm_rel,
     )
     .inference(super::inference_forms::batch_norm)
+    .layout(super::layout_rules::along_axis)
     .inputs(&[
         input("data", "the input"),
         input("gamma", "the scale, one per channel"),
@@ -108,6 +112,7 @@ pub static OPS: &[OpDef] = &[
     )
     .inference(super::inference_forms::layer_norm)
     .full_precision()
+    .layout(super::layout_rules::along_axis)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(-1))
     .compute(layer_norm),
@@ -117,6 +122,7 @@ pub static OPS: &[OpDef] = &[
         |cx| norm_rel(cx, 3),
     )
     .inference(super::inference_forms::instance_norm)
+    .layout(super::layout_rules::along_axis_of_samples)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(1))
     .compute(instance_norm),
@@ -126,6 +132,7 @@ pub static OPS: &[OpDef] = &[
         |cx| norm_rel(cx, 0),
     )
     .inference(super::inference_forms::group_norm)
+    .layout(super::layout_rules::along_axis_of_samples)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(
         1,
@@ -142,6 +149,7 @@ pub static OPS: &[OpDef] = &[
         "Local response normalisation across channels.",
         identity,
     )
+    .layout(super::layout_rules::along_axis)
     .inputs(DATA)
     .attrs(&[
         attr(
@@ -173,6 +181,7 @@ pub static OPS: &[OpDef] = &[
     )
     .inference(super::inference_forms::l2_normalize)
     .full_precision()
+    .layout(super::layout_rules::along_axes)
     .inputs(DATA)
     .attrs(&[
         attr(

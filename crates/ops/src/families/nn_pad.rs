@@ -15,6 +15,7 @@ pub static OPS: &[OpDef] = &[
         "Puts values around a tensor; negative widths cut off.",
         |cx| pad_rel(cx, true),
     )
+    .layout(super::layout_rules::padded)
     .inputs(&[
         input("data", "the input"),
         input("pad_val", "the value, a scalar"),
@@ -40,6 +41,7 @@ pub static OPS: &[OpDef] = &[
         "Pads with the tensor's own mirrored elements.",
         |cx| pad_rel(cx, false),
     )
+    .layout(super::layout_rules::padded)
     .inputs(&[input("data", "the input")])
     .attrs(&[
         attr(

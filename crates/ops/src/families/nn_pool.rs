@@ -80,6 +80,7 @@ macro_rules! window {
         OpDef::new($name, "The maximum over each window.", |cx| {
             window_rel(cx, $n)
         })
+        .layout(super::layout_rules::image)
         .inputs(DATA)
         .attrs($attrs)
         .fusion(Fusion::OutElementwise)
@@ -87,6 +88,7 @@ macro_rules! window {
     };
     ($name:literal, $n:literal, avg, $attrs:expr) => {
         OpDef::new($name, "The mean over each window.", |cx| window_rel(cx, $n))
+            .layout(super::layout_rules::image)
             .inputs(DATA)
             .attrs($attrs)
             .fusion(Fusion::OutElementwise)
@@ -102,6 +104,7 @@ macro_rules! adaptive {
             |cx| adaptive_rel(cx, $n),
         )
         $(.$hook())?
+        .layout(super::layout_rules::image)
         .inputs(DATA)
         .attrs(adaptive_attrs!($layout))
         .fusion(Fusion::OutElementwise)
@@ -155,6 +158,7 @@ pub static OPS: &[OpDef] = &[
         "The maximum of each channel.",
         |cx| global_rel(cx, 2),
     )
+    .layout(super::layout_rules::image)
     .inputs(DATA)
     .attrs(GLOBAL)
     .fusion(Fusion::OutElementwise)
@@ -163,6 +167,7 @@ pub static OPS: &[OpDef] = &[
         global_rel(cx, 2)
     })
     .full_precision()
+    .layout(super::layout_rules::image)
     .inputs(DATA)
     .attrs(GLOBAL)
     .fusion(Fusion::OutElementwise)

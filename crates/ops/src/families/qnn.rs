@@ -28,6 +28,7 @@ pub static OPS: &[OpDef] = &[
         "`round(data / scale) + zero point`, brought into the range of the result's type.",
         quantize,
     )
+    .layout(super::layout_rules::along_axis)
     .inputs(&[
         input("data", "the input, float32"),
         input("output_scale", "the scale, or one per index of the axis"),
@@ -49,6 +50,7 @@ pub static OPS: &[OpDef] = &[
         "`scale * (data - zero point)`, as float32.",
         dequantize,
     )
+    .layout(super::layout_rules::along_axis)
     .inputs(&[
         input("data", "the quantised input"),
         input("input_scale", "the scale, or one per index of the axis"),
@@ -62,6 +64,7 @@ pub static OPS: &[OpDef] = &[
         "From one scale and zero point to another.",
         requantize,
     )
+    .layout(super::layout_rules::along_axis)
     .inputs(&[
         input("data", "the quantised input"),
         input(

@@ -65,7 +65,8 @@ macro_rules! unary {
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("qnn.add", "The sum of quantised tensors.", binary)
-        .inputs(OPERANDS)
+        .layout(super::layout_rules::quantised_broadcast)
+    .inputs(OPERANDS)
         .attrs(AXES)
         .fusion(Fusion::Broadcast)
         .compute(|te| sum_compute(te, false)),
@@ -74,12 +75,14 @@ pub static OPS: &[OpDef] = &[
         "The difference of quantised tensors.",
         binary,
     )
+    .layout(super::layout_rules::quantised_broadcast)
     .inputs(OPERANDS)
     .attrs(AXES)
     .fusion(Fusion::Broadcast)
     .compute(|te| sum_compute(te, true)),
     OpDef::new("qnn.mul", "The product of quantised tensors.", binary)
-        .inputs(OPERANDS)
+        .layout(super::layout_rules::quantised_broadcast)
+    .inputs(OPERANDS)
         .attrs(AXES)
         .fusion(Fusion::Broadcast)
         .compute(mul_compute),
@@ -88,6 +91,7 @@ pub static OPS: &[OpDef] = &[
         "Quantised tensors one after the other along an axis.",
         concatenate_rel,
     )
+    .layout(super::layout_rules::quantised_joined)
     .inputs(&[
         input("data", "the tensors, a tuple"),
         input("input_scales", "the scale of each, a tuple"),

@@ -40,6 +40,7 @@ pub static OPS: &[OpDef] = &[
         "2-D convolution of quantised tensors; the result's scale is the product of both scales.",
         conv2d,
     )
+    .layout(super::layout_rules::convolution)
     .inputs(INPUTS)
     .attrs(CONV2D_ATTRS)
     .fusion(Fusion::OutElementwise)
@@ -55,6 +56,7 @@ pub static OPS: &[OpDef] = &[
         "Transposed 2-D convolution of quantised tensors.",
         conv2d_transpose,
     )
+    .layout(super::layout_rules::transposed_convolution)
     .inputs(INPUTS)
     .attrs(CONV2D_TRANSPOSE_ATTRS)
     .compute(|te| {

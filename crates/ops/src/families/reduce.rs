@@ -63,23 +63,27 @@ macro_rules! reductions {
         pub static OPS: &[OpDef] = &[
             $(OpDef::new($name, $doc, reduce)
                 $(.$hook($($with)?))*
+                .layout(super::layout_rules::reduce)
                 .inputs(&[input("data", "the input")])
                 .attrs(REDUCE)
                 .fusion(Fusion::Reduction)
                 .compute($compute),)*
             OpDef::new("variance", "The mean of the squared distances from the given mean.", variance)
                 .full_precision()
-                .inputs(&[input("data", "the input"), input("mean", "the mean over the same axes, kept with extent 1")])
+                .layout(super::layout_rules::reduce)
+    .inputs(&[input("data", "the input"), input("mean", "the mean over the same axes, kept with extent 1")])
                 .attrs(VARIANCE)
                 .fusion(Fusion::Reduction)
                 .compute(variance_compute),
             OpDef::new("argmax", "The index of the greatest element.", arg_reduce)
-                .inputs(&[input("data", "the input")])
+                .layout(super::layout_rules::reduce_to_index)
+    .inputs(&[input("data", "the input")])
                 .attrs(ARG_REDUCE)
                 .fusion(Fusion::Reduction)
                 .compute(argmax_compute),
             OpDef::new("argmin", "The index of the least element.", arg_reduce)
-                .inputs(&[input("data", "the input")])
+                .layout(super::layout_rules::reduce_to_index)
+    .inputs(&[input("data", "the input")])
                 .attrs(ARG_REDUCE)
                 .fusion(Fusion::Reduction)
                 .compute(argmin_compute),

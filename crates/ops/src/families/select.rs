@@ -28,6 +28,7 @@ pub static OPS: &[OpDef] = &[
         where_,
     )
     .gradient(super::gradients::choice)
+    .layout(super::layout_rules::broadcast)
     .inputs(&[
         input(
             "condition",

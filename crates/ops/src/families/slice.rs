@@ -53,6 +53,7 @@ pub static OPS: &[OpDef] = &[
         strided_slice,
     )
     .gradient(super::gradients::strided_slice)
+    .layout(super::layout_rules::sliced)
     .inputs(&[input("data", "the input")])
     .attrs(SLICE)
     .fusion(Fusion::Injective)

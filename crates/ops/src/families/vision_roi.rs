@@ -43,6 +43,7 @@ pub static OPS: &[OpDef] = &[
         "Each region cut into bins; of each bin, the mean or maximum of interpolated samples.",
         roi,
     )
+    .layout(super::layout_rules::whole_image)
     .inputs(INPUTS)
     .attrs(&[
         SIZE,
@@ -69,6 +70,7 @@ pub static OPS: &[OpDef] = &[
         "Each region cut into bins; of each bin, the maximum.",
         roi,
     )
+    .layout(super::layout_rules::whole_image)
     .inputs(INPUTS)
     .attrs(&[SIZE, SCALE, LAYOUT])
     .meta_attrs("relay.attrs.ROIPoolAttrs")

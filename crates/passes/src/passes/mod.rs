@@ -5,6 +5,7 @@ mod basic_block_normal_form;
 mod canonicalize_cast;
 mod canonicalize_ops;
 mod combine_parallel;
+mod convert_layout;
 mod dead_code_elimination;
 mod defuse_ops;
 mod dynamic_to_static;
@@ -22,9 +23,14 @@ mod inline;
 mod lambda_lift;
 mod legalize;
 mod lower_shapes;
+mod merge_composite;
+mod normalize;
+mod partition_graph;
+mod relay_to_relax;
 mod remove_unused_functions;
 mod schedule;
 mod simplify_expr;
+mod simplify_fc_transpose;
 mod simplify_inference;
 mod to_mixed_precision;
 
@@ -58,5 +64,11 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     simplify_inference::PASSES,
     fold_scale_axis::PASSES,
     combine_parallel::PASSES,
+    convert_layout::PASSES,
+    merge_composite::PASSES,
+    normalize::PASSES,
+    relay_to_relax::PASSES,
+    partition_graph::PASSES,
+    simplify_fc_transpose::PASSES,
     infer_type::PASSES,
 ];

@@ -1,0 +1,260 @@
+//! Tensors whose axes stand in another order than the program wrote: what `convert-layout` carries
+//! along, and how operators say that they can work on them.
+
+use relax_ir::Attrs;
+use relax_sym::Dim;
+
+use crate::{Axis, Layout};
+
+/// An axis of the reordered tensor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Part {
+    /// Which axis of the tensor as the program wrote it.
+    pub axis: usize,
+    /// The extent of an inner part of that axis; 0 for the axis itself, or its outer part.
+    pub inner: i64,
+}
+
+/// Where the axes of a tensor went: `NCHW` that became `NHWC4c` has the parts 0, 2, 3, 1 and the
+/// inner 4 of 1.
+///
+/// Two orders are equal when they move axes alike, whatever the axes are called.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// What the axes are called as the program wrote them: capitals, for `layout_transform`.
+    names: Vec<char>,
+    parts: Vec<Part>,
+}
+
+impl PartialEq for Order {
+    fn eq(&self, other: &Order) -> bool {
+        self.parts == other.parts && self.rank() == other.rank()
+    }
+}
+impl Eq for Order {}
+
+impl Order {
+    /// From one layout to another. `None` when the first has inner parts or the two have other axes.
+    pub fn between(old: &Layout, new: &Layout) -> Option<Order> {
+        let plain = old.axes().iter().all(|a| a.factor == 0);
+        if !plain || !old.convertible(new) {
+            return None;
+        }
+        let part = |a: &Axis| {
+            let axis = old.position(a.letter.to_ascii_uppercase())?;
+            Some(Part {
+                axis,
+                inner: a.factor,
+            })
+        };
+        Some(Order {
+            names: old.axes().iter().map(|a| a.letter).collect(),
+            parts: new.axes().iter().map(part).collect::<Option<_>>()?,
+        })
+    }
+
+    /// Number of axes of the tensor as the program wrote it.
+    pub fn rank(&self) -> usize {
+        self.names.len()
+    }
+    /// The axes as they stand now.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+    /// The order, or `None` when it moves nothing.
+    pub fn moved(self) -> Option<Order> {
+        let still = |(i, p): (usize, &Part)| p.axis == i && p.inner == 0;
+        let all = self.parts.len() == self.rank() && self.parts.iter().enumerate().all(still);
+        (!all).then_some(self)
+    }
+    /// Whether an axis was cut into an outer and an inner part.
+    pub fn is_split(&self, axis: usize) -> bool {
+        self.parts.iter().any(|p| p.axis == axis && p.inner > 0)
+    }
+    /// Where an axis stands now; `None` when it was cut.
+    pub fn place(&self, axis: usize) -> Option<usize> {
+        if self.is_split(axis) {
+            return None;
+        }
+        self.parts.iter().position(|p| p.axis == axis)
+    }
+    /// Where an axis, or its two parts, stand now.
+    pub fn places(&self, axis: usize) -> Vec<usize> {
+        let here = |(i, p): (usize, &Part)| (p.axis == axis).then_some(i);
+        self.parts.iter().enumerate().filter_map(here).collect()
+    }
+    /// Whether a tensor of these extents (as the program wrote it) can stand so: inner parts divide
+    /// their axes.
+    pub fn fits(&self, dims: &[Dim]) -> bool {
+        let divides = |p: &Part| {
+            let whole = dims[p.axis].as_const();
+            p.inner == 0 || whole.is_some_and(|d| d % p.inner == 0)
+        };
+        dims.len() == self.rank() && self.parts.iter().all(divides)
+    }
+    /// The same for an operand that broadcasts along axes of extent 1: these have inner parts of 1.
+    pub fn broadcasting(&self, dims: &[Dim]) -> Order {
+        let part = |p: &Part| match dims[p.axis].as_const() {
+            Some(1) if p.inner > 0 => Part { inner: 1, ..*p },
+            _ => *p,
+        };
+        Order {
+            names: self.names.clone(),
+            parts: self.parts.iter().map(part).collect(),
+        }
+    }
+    /// The order of what is left when axes go away.
+    pub fn without(&self, gone: &[usize]) -> Order {
+        let stays = |a: usize| !gone.contains(&a);
+        let number = |a: usize| a - gone.iter().filter(|g| **g < a).count();
+        let left = |p: &&Part| stays(p.axis);
+        let part = |p: &Part| Part {
+            axis: number(p.axis),
+            ..*p
+        };
+        let names = self.names.iter().enumerate();
+        Order {
+            names: names.filter(|n| stays(n.0)).map(|n| *n.1).collect(),
+            parts: self.parts.iter().filter(left).map(part).collect(),
+        }
+    }
+    /// The order of a tensor whose axis `i` was axis `axes[i]`: the same elements at the same places.
+    pub fn after_transpose(&self, axes: &[usize]) -> Option<Order> {
+        let part = |p: &Part| {
+            let axis = axes.iter().position(|a| *a == p.axis)?;
+            Some(Part { axis, ..*p })
+        };
+        Some(Order {
+            names: axes
+                .iter()
+                .map(|a| self.names.get(*a).copied())
+                .collect::<Option<_>>()?,
+            parts: self.parts.iter().map(part).collect::<Option<_>>()?,
+        })
+    }
+    /// A layout attribute as it has to be for a tensor in this order.
+    pub fn apply(&self, layout: &Layout) -> Option<String> {
+        let axes = layout.axes();
+        if axes.len() != self.rank() || axes.iter().any(|a| a.factor > 0) {
+            return None;
+        }
+        Some(self.word(&axes.iter().map(|a| a.letter).collect::<Vec<_>>()))
+    }
+    /// The attributes of the `layout_transform` from one order to another of the same tensor; `None`
+    /// is the order that the program wrote.
+    pub fn transform(from: Option<&Order>, to: Option<&Order>) -> Option<(String, String)> {
+        let names = &from.or(to)?.names;
+        let word = |o: Option<&Order>| match o {
+            Some(o) => o.word(names),
+            None => names.iter().collect(),
+        };
+        Some((word(from), word(to)))
+    }
+
+    fn word(&self, names: &[char]) -> String {
+        let mut text = String::new();
+        for p in &self.parts {
+            match p.inner {
+                0 => text.push(names[p.axis]),
+                n => {
+                    text.push_str(&n.to_string());
+                    text.push(names[p.axis].to_ascii_lowercase());
+                }
+            }
+        }
+        text
+    }
+}
+
+/// An operand of a call whose operands may stand in other orders.
+#[derive(Clone, Debug)]
+pub struct Operand {
+    /// Its dimensions as the program wrote it, where its rank is known.
+    pub dims: Option<Vec<Dim>>,
+    /// How it stands now, if that is different.
+    pub order: Option<Order>,
+}
+
+impl Operand {
+    /// Its rank.
+    pub fn rank(&self) -> Option<usize> {
+        Some(self.dims.as_ref()?.len())
+    }
+}
+
+/// A call that is to be made on reordered operands, or to be brought to a layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Relayout<'a> {
+    /// The attributes, complete.
+    pub attrs: &'a Attrs,
+    /// The operands; the fields of tuples one by one.
+    pub operands: &'a [Operand],
+    /// How many tensors the call gives.
+    pub results: usize,
+    /// The layouts that the user asks for, of the data and perhaps of the weight.
+    pub wanted: Option<&'a [Layout]>,
+}
+
+/// How a call is made on reordered operands.
+#[derive(Clone, Debug)]
+pub enum Relaid {
+    /// With these attributes, on operands in these orders (an order of more axes than the operand has
+    /// means that axes of extent 1 are put before its own), giving results in these orders.
+    Call {
+        /// The attributes.
+        attrs: Attrs,
+        /// What each operand has to be.
+        operands: Vec<Option<Order>>,
+        /// What each result is.
+        results: Vec<Option<Order>>,
+    },
+    /// Not at all: the call only moves axes, and the first operand as it stands is the result in this
+    /// order.
+    Operand(Order),
+}
+
+/// How an operator works on reordered operands; `None` when it can't: the operands are brought back
+/// then. Rules that several operators share stand in `families::layout_rules`.
+pub type LayoutFn = fn(&Relayout<'_>) -> Option<Relaid>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(old: &str, new: &str) -> Order {
+        let layouts = (Layout::parse(old), Layout::parse(new));
+        let (Some(old), Some(new)) = layouts else {
+            panic!("layouts")
+        };
+        Order::between(&old, &new).expect("they have the same axes")
+    }
+
+    #[test]
+    fn orders_are_equal_by_what_they_move() {
+        assert_eq!(order("NCHW", "NHWC"), order("ABCD", "ACDB"));
+        assert_ne!(order("NCHW", "NHWC"), order("NCHW", "NCHW4c"));
+        assert!(order("NCHW", "NCHW").moved().is_none());
+    }
+
+    #[test]
+    fn transposes_move_no_element() {
+        // Data written as NCHW that stands as NHWC, transposed to NHWC by the program: nothing moved.
+        let there = order("NCHW", "NHWC").after_transpose(&[0, 2, 3, 1]);
+        assert!(there.expect("a permutation").moved().is_none());
+    }
+
+    #[test]
+    fn reductions_keep_the_order_of_the_rest() {
+        let rest = order("NCHW", "NHWC4c").without(&[2]);
+        assert_eq!(rest, order("NCW", "NWC4c"));
+        assert_eq!(rest.places(1), [2, 3]);
+    }
+
+    #[test]
+    fn transforms_have_the_names_of_the_axes() {
+        let (a, b) = (order("NCHW", "NHWC"), order("NCHW", "NCHW4c"));
+        let names = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
+        assert_eq!(Order::transform(Some(&a), Some(&b)), names("NHWC", "NCHW4c"));
+        assert_eq!(Order::transform(None, Some(&b)), names("NCHW", "NCHW4c"));
+    }
+}

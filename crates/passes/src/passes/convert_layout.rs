@@ -1,0 +1,109 @@
+//! `convert-layout`: convolutions and the like in the data layout that suits the machine.
+//!
+//! Operators that the user names take the layouts that the user asks for; what follows works on the
+//! reordered tensors as long as it can, as its entry says ([`relax_ops::LayoutFn`]), and axes move
+//! back only where something needs them as the program wrote them. Transposes in between cost nothing:
+//! they only change what the axes of a reordered tensor mean.
+//!
+//! Each tensor thus has an order: none as long as its axes stand where the program put them.
+
+mod walk;
+
+use relax_base::{Diagnostic, Diagnostics, did_you_mean};
+use relax_ir::OpId;
+use relax_ops::{Layout, registry};
+use rustc_hash::FxHashMap;
+
+use self::walk::Walk;
+use crate::edit::Edit;
+use crate::{OptionDef, OptionType, PassCx, PassDef, codes};
+
+/// The pass.
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "convert-layout",
+    doc: "Brings convolutions and the like to other data layouts, and what follows them.",
+    options: &[OptionDef {
+        name: "layouts",
+        ty: OptionType::Text,
+        default: "nn.conv2d: NHWC",
+        doc: "operators with the layouts of data and weight: `nn.conv2d: NHWC HWIO, nn.max_pool2d: NHWC`; \
+              without that of the weight, the usual one",
+    }],
+    run,
+}];
+
+type Wanted = FxHashMap<OpId, Vec<Layout>>;
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let wanted = wanted(cx)?;
+    let typing = cx.typing()?;
+    let mut edit = Edit::new(cx.module, &typing);
+    let mut warnings = Diagnostics::new();
+    let (mut moved, mut transforms) = (0, 0);
+    for (global, body) in edit.m.global_bodies() {
+        let func = edit.m.global_func(global).expect("it has a body");
+        if crate::util::is_primitive(&edit.m.funcs[func]) {
+            continue;
+        }
+        let mut walk = Walk::new(&mut edit, &wanted, &mut warnings);
+        let new = walk.function(body);
+        moved += walk.moved;
+        transforms += walk.transforms;
+        edit.m.set_global_body(global, new);
+    }
+    cx.diagnostics.extend(warnings);
+    cx.count("calls brought to their layouts", moved);
+    cx.count("layout transforms put in", transforms);
+    Ok(())
+}
+
+/// Reads the option.
+fn wanted(cx: &PassCx<'_>) -> Result<Wanted, Diagnostics> {
+    let (mut wanted, mut errors) = (Wanted::default(), Diagnostics::new());
+    let mut error = |message: String, note: String| {
+        let place = cx.options.place("layouts");
+        errors.push(Diagnostic::error(codes::OPTION_VALUE, place, message).note(note));
+    };
+    let ops = || registry().iter().filter(|o| o.1.has_layout_choice());
+    for entry in cx.options.text("layouts").split([',', ';']) {
+        if entry.trim().is_empty() {
+            continue;
+        }
+        let (name, layouts) = entry.split_once(':').unwrap_or((entry, ""));
+        let name = name.trim();
+        let found = registry()
+            .find(name)
+            .filter(|op| registry().get(*op).is_some_and(|d| d.has_layout_choice()));
+        let Some(op) = found else {
+            let note = match did_you_mean(name, ops().map(|o| o.1.name)) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => {
+                    let all: Vec<&str> = ops().map(|o| o.1.name).collect();
+                    format!("these have one: {}", all.join(", "))
+                }
+            };
+            error(format!("`{name}` is no operator with a layout to choose"), note);
+            continue;
+        };
+        let words: Vec<&str> = layouts.split_whitespace().collect();
+        let parsed: Option<Vec<Layout>> = (words.iter())
+            .filter(|w| **w != "default")
+            .map(|w| Layout::parse(w))
+            .collect();
+        match parsed {
+            Some(layouts) if (1..=2).contains(&layouts.len()) => {
+                wanted.insert(op, layouts);
+            }
+            _ => error(
+                format!("`{}` is no layout for `{name}`", layouts.trim()),
+                "a layout is a word like `NHWC` or `NCHW16c`; one for the data, perhaps one for the weight".into(),
+            ),
+        }
+    }
+    if errors.has_errors() {
+        Err(errors)
+    } else {
+        Ok(wanted)
+    }
+}
+

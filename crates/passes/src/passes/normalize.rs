@@ -1,0 +1,232 @@
+//! `normalize`: Relax's form. Each operation has a binding of its own, in order of evaluation, and
+//! runs of pure ones stand in dataflow blocks.
+//!
+//! Blocks that the program wrote are opened first, so that neighbours become one. What a block may
+//! not hold stays between blocks: control flow, closures, effects, checks at run time.
+
+use relax_base::Diagnostics;
+use relax_ir::{
+    Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle,
+};
+use rustc_hash::FxHashMap;
+
+use super::a_normal_form::normal_form;
+use crate::purity::Purity;
+use crate::util::{is_external, share_constants};
+use crate::{PassCx, PassDef};
+
+/// The pass.
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "normalize",
+    doc: "Relax's form: a binding for each operation, dataflow blocks around pure ones.",
+    options: &[],
+    run: normalize,
+}];
+
+/// Brings all functions to Relax's form.
+pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    open_blocks(cx.module);
+    share_constants(cx.module);
+    // Variables from here on are ours to name.
+    let fresh = cx.module.vars.next_id();
+    for (global, body) in cx.module.global_bodies() {
+        let m = &mut *cx.module;
+        let func = m.global_func(global).expect("it has a body");
+        if is_external(&m.funcs[func]) {
+            continue;
+        }
+        let uses = m.use_counts([body]);
+        let m_ref = &*m;
+        // What Relax takes as it is: constants, shapes, and tuples of such that are used once.
+        let plain: IdSet = {
+            let mut set = IdSet::new();
+            for e in m_ref.post_order([body]) {
+                let leaf = match m_ref.exprs[e] {
+                    Expr::Const(_) | Expr::Shape(_) => true,
+                    Expr::Tuple(_) => uses[e] < 2,
+                    _ => false,
+                };
+                if leaf {
+                    set.insert(e);
+                }
+            }
+            set
+        };
+        let new = normal_form(m, body, |e| !plain.contains(e));
+        m.set_global_body(global, new);
+    }
+    let typing = cx.typing()?;
+    let purity = Purity::of(cx.module, &typing);
+    let mut blocks = 0;
+    for (global, body) in cx.module.global_bodies() {
+        let mut grouper = Grouper {
+            purity: &purity,
+            fresh,
+            uses: FxHashMap::default(),
+            blocks: 0,
+        };
+        let new = grouper.body(cx.module, body);
+        blocks += grouper.blocks;
+        cx.module.set_global_body(global, new);
+    }
+    cx.count("dataflow blocks found", blocks);
+    Ok(())
+}
+
+/// Blocks become chains of bindings.
+fn open_blocks(m: &mut Module) {
+    m.rewrite_globals(|m, new, _| {
+        let Expr::Dataflow { block, body } = m.exprs[new] else {
+            return new;
+        };
+        let bindings = m.blocks[block].bindings.clone();
+        bindings.into_iter().rev().fold(body, |body, b| {
+            let span = m.span(b.value);
+            let (var, value) = (b.var, b.value);
+            m.add(Expr::Let { var, value, body }, span)
+        })
+    });
+}
+
+struct Grouper<'p> {
+    purity: &'p Purity,
+    fresh: VarId,
+    /// How many nodes refer to a variable.
+    uses: FxHashMap<VarId, usize>,
+    blocks: u64,
+}
+
+impl Grouper<'_> {
+    fn body(&mut self, m: &mut Module, body: ExprId) -> ExprId {
+        let order = m.post_order([body]);
+        let mut inner = IdSet::new();
+        for &e in &order {
+            m.for_each_child(e, |c| {
+                if let Expr::Var(v) = m.exprs[c] {
+                    *self.uses.entry(v).or_default() += 1;
+                }
+            });
+            if let Expr::Let { body, .. } = m.exprs[e]
+                && matches!(m.exprs[body], Expr::Let { .. })
+            {
+                inner.insert(body);
+            }
+        }
+        let mut memo = Memo::default();
+        for e in order {
+            if inner.contains(e) {
+                continue;
+            }
+            let new = match m.exprs[e] {
+                Expr::Let { .. } => self.chain(m, e, &memo),
+                _ => m.map_children(e, |c| memo[&c]),
+            };
+            memo.insert(e, new);
+        }
+        memo[&body]
+    }
+
+    /// Whether a binding may stand in a block, given what it binds.
+    fn pure(&self, m: &Module, value: ExprId) -> bool {
+        let simple = matches!(
+            m.exprs[value],
+            Expr::Call { .. }
+                | Expr::Tuple(_)
+                | Expr::Proj { .. }
+                | Expr::Var(_)
+                | Expr::Const(_)
+                | Expr::Shape(_)
+        );
+        simple && self.purity.eval(value)
+    }
+
+    fn chain(&mut self, m: &mut Module, head: ExprId, memo: &Memo) -> ExprId {
+        let (mut bindings, mut at) = (Vec::new(), head);
+        while let Expr::Let { var, value, body } = m.exprs[at] {
+            bindings.push((var, value));
+            at = body;
+        }
+        let mut body = memo[&at];
+        let mut end = bindings.len();
+        while end > 0 {
+            let (var, value) = bindings[end - 1];
+            if !self.pure(m, value) {
+                end -= 1;
+                // A closure that refers to itself can only be bound by a `let`.
+                if !matches!(m.exprs[value], Expr::Func(_)) && m.vars[var].style == VarStyle::Let {
+                    m.vars[var].style = VarStyle::Binding;
+                }
+                self.name(m, var, "lv");
+                let (value, span) = (memo[&value], m.span(value));
+                body = m.add(Expr::Let { var, value, body }, span);
+                continue;
+            }
+            let mut start = end - 1;
+            while start > 0 && self.pure(m, bindings[start - 1].1) {
+                start -= 1;
+            }
+            body = self.run(m, &bindings[start..end], body, memo);
+            end = start;
+        }
+        body
+    }
+
+    /// A run of pure bindings: a block, when anything is computed in it.
+    fn run(
+        &mut self,
+        m: &mut Module,
+        run: &[(VarId, ExprId)],
+        body: ExprId,
+        memo: &Memo,
+    ) -> ExprId {
+        let mut inside: FxHashMap<VarId, usize> = FxHashMap::default();
+        for e in m.post_order(run.iter().map(|b| b.1)) {
+            m.for_each_child(e, |c| {
+                if let Expr::Var(v) = m.exprs[c] {
+                    *inside.entry(v).or_default() += 1;
+                }
+            });
+        }
+        for (_, value) in run {
+            if let Expr::Var(v) = m.exprs[*value] {
+                *inside.entry(v).or_default() += 1;
+            }
+        }
+        let outside = |v: &VarId| self.uses.get(v) > inside.get(v);
+        let mut outputs: Vec<VarId> = run.iter().map(|b| b.0).filter(outside).collect();
+        let computes = run.iter().any(|b| matches!(m.exprs[b.1], Expr::Call { .. }));
+        if outputs.is_empty() {
+            // Nothing uses what is computed; that is for another pass to see.
+            outputs.extend(run.last().map(|b| b.0));
+        }
+        for &(var, _) in run {
+            m.vars[var].style = VarStyle::Binding;
+            let name = if computes && outputs.contains(&var) { "gv" } else { "lv" };
+            self.name(m, var, name);
+        }
+        let span = m.span(run[0].1);
+        if !computes {
+            return run.iter().rev().fold(body, |body, &(var, value)| {
+                let value = memo[&value];
+                m.add(Expr::Let { var, value, body }, span)
+            });
+        }
+        let binding = |&(var, value): &(VarId, ExprId)| Binding {
+            var,
+            value: memo[&value],
+        };
+        let block = m.blocks.push(Block {
+            bindings: run.iter().map(binding).collect(),
+            outputs,
+            span,
+        });
+        self.blocks += 1;
+        m.add(Expr::Dataflow { block, body }, span)
+    }
+
+    fn name(&self, m: &mut Module, var: VarId, name: &str) {
+        if var >= self.fresh {
+            m.vars[var].name = name.into();
+        }
+    }
+}

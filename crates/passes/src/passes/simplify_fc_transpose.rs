@@ -1,0 +1,147 @@
+//! `simplify-fc-transpose`: `nn.dense(x, transpose(w))` does without the transpose.
+//!
+//! A constant weight is transposed once and for all, of another one `nn.matmul` takes the columns. For
+//! parameters that the option names, the transposed weight is what callers give instead, as with TVM.
+
+use relax_base::{Diagnostic, Diagnostics, Symbol};
+use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, VarId, VarStyle};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::edit::Edit;
+use crate::evaluate::call_value;
+use crate::pattern::{Found, op, x};
+use crate::{OptionDef, OptionType, PassCx, PassDef, codes};
+
+/// The pass.
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "simplify-fc-transpose",
+    doc: "Takes the transposes of weights out of dense products.",
+    options: &[OptionDef {
+        name: "weights",
+        ty: OptionType::Text,
+        default: "",
+        doc: "parameters whose transposes callers give from now on: `w1,w2`; they are called `w1.T`, `w2.T`",
+    }],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let named: FxHashSet<String> = (cx.options.text("weights").split(','))
+        .map(|n| n.trim().trim_start_matches('%').to_owned())
+        .filter(|n| !n.is_empty())
+        .collect();
+    let typing = cx.typing()?;
+    let mut edit = Edit::new(cx.module, &typing);
+    let pattern = op(&["nn.dense"], [x(0), op(&["transpose"], [x(1)]).keep(2)]);
+    let parameters = chosen(&edit, &named);
+    let mut turned: FxHashMap<VarId, VarId> = FxHashMap::default();
+    let mut count = 0;
+    edit.rewrite(|edit, _, node| {
+        let mut done = || {
+            let found = pattern.find(edit, node)?;
+            simplified(edit, &found, &parameters, &mut turned)
+        };
+        match done() {
+            Some(new) => {
+                count += 1;
+                new
+            }
+            None => node,
+        }
+    });
+    let mut errors = Diagnostics::new();
+    for (var, new) in &turned {
+        replace_parameter(&mut edit, *var, *new, &mut errors);
+    }
+    let found: FxHashSet<String> = turned.keys().map(|v| edit.m.vars[*v].name.to_string()).collect();
+    let mut missing: Vec<&String> = named.iter().filter(|n| !found.contains(*n)).collect();
+    missing.sort();
+    for name in missing {
+        let message = format!("`%{name}` is no parameter whose transpose is the weight of a dense product");
+        let place = cx.options.place("weights");
+        errors.push(Diagnostic::error(codes::UNSUPPORTED, place, message));
+    }
+    if errors.has_errors() {
+        return Err(errors);
+    }
+    cx.count("transposes taken out", count);
+    Ok(())
+}
+
+/// The parameters of global functions that have the names.
+fn chosen(edit: &Edit<'_>, names: &FxHashSet<String>) -> FxHashSet<VarId> {
+    let m = &*edit.m;
+    let mut out = FxHashSet::default();
+    for global in m.globals.values() {
+        if let GlobalKind::Func(f) = global.kind {
+            let params = m.funcs[f].params.iter().copied();
+            out.extend(params.filter(|p| names.contains(m.vars[*p].name.as_str())));
+        }
+    }
+    out
+}
+
+fn simplified(
+    edit: &mut Edit<'_>,
+    found: &Found,
+    parameters: &FxHashSet<VarId>,
+    turned: &mut FxHashMap<VarId, VarId>,
+) -> Option<ExprId> {
+    let (data, weight, span) = (found.get(0), found.get(1), edit.m.span(found.root));
+    let (dense, transpose) = (found.call(edit), edit.op_call(found.get(2))?);
+    let axes = edit.attr(&transpose, "axes");
+    let swaps = axes.is_none() || axes.as_ints()?.iter().map(|a| a.rem_euclid(2)).eq([1, 0]);
+    if !swaps || edit.dims(weight)?.len() != 2 {
+        return None;
+    }
+    let attrs = edit.m.attrs(dense.attrs).clone();
+    if let Expr::Const(c) = edit.m.exprs[weight] {
+        let value = edit.m.consts[c].clone();
+        let given = edit.m.attrs(transpose.attrs).clone();
+        let value = call_value(edit, transpose.def.name, &given, &[value])?;
+        let weight = edit.constant(value, span);
+        return Some(edit.recall(&dense, &[data, weight], attrs, span));
+    }
+    if let Expr::Var(v) = edit.m.exprs[weight]
+        && parameters.contains(&v)
+    {
+        let ty = edit.ty(found.get(2));
+        let new = *turned.entry(v).or_insert_with(|| {
+            let name = Symbol::from(format!("{}.T", edit.m.vars[v].name).as_str());
+            edit.fresh_var(name, ty, VarStyle::Param).0
+        });
+        let weight = edit.m.add(Expr::Var(new), span);
+        edit.set_ty(weight, ty);
+        return Some(edit.recall(&dense, &[data, weight], attrs, span));
+    }
+    let given: Vec<(&str, AttrValue)> = ["units", "out_dtype"]
+        .into_iter()
+        .filter_map(|n| Some((n, attrs.get(n)?.clone())))
+        .collect();
+    Some(edit.call("nn.matmul", &[data, weight], &given, span))
+}
+
+/// A function takes the transposed parameter in place of the other, which must have no use left.
+fn replace_parameter(edit: &mut Edit<'_>, old: VarId, new: VarId, errors: &mut Diagnostics) {
+    let bodies = edit.m.global_bodies();
+    for (global, body) in bodies {
+        let func = edit.m.global_func(global).expect("it has a body");
+        if !edit.m.funcs[func].params.contains(&old) {
+            continue;
+        }
+        if edit.m.free_vars(body).contains(&old) {
+            let message = format!("`%{}` is used in other places than a dense product", edit.m.vars[old].name);
+            let place = edit.m.vars[old].span;
+            errors.push(Diagnostic::error(codes::UNSUPPORTED, place, message));
+            continue;
+        }
+        let mut function: Function = edit.m.funcs[func].clone();
+        for p in &mut function.params {
+            if *p == old {
+                *p = new;
+            }
+        }
+        let func = edit.m.funcs.push(function);
+        edit.m.globals[global].kind = GlobalKind::Func(func);
+    }
+}
