@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use similar::{ChangeTag, TextDiff};
 
-/// Appends a unified diff with three lines of context; nothing when the texts are equal.
-pub fn unified(name: &str, before: &str, after: &str, color: bool, out: &mut String) {
+/// Appends a unified diff of texts with these names, with three lines of context; nothing when the
+/// texts are equal.
+pub fn unified(names: (&str, &str), before: &str, after: &str, color: bool, out: &mut String) {
     if before == after {
         return;
     }
@@ -13,8 +14,8 @@ pub fn unified(name: &str, before: &str, after: &str, color: bool, out: &mut Str
         true => format!("\x1b[{code}m{text}\x1b[0m"),
         false => text.to_string(),
     };
-    let _ = writeln!(out, "{}", paint("1", &format!("--- {name}")));
-    let _ = writeln!(out, "{}", paint("1", &format!("+++ {name} (formatted)")));
+    let _ = writeln!(out, "{}", paint("1", &format!("--- {}", names.0)));
+    let _ = writeln!(out, "{}", paint("1", &format!("+++ {}", names.1)));
     let diff = TextDiff::from_lines(before, after);
     for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
         let _ = writeln!(out, "{}", paint("36", &hunk.header().to_string()));
@@ -44,7 +45,7 @@ mod tests {
 
     fn diff(before: &str, after: &str) -> String {
         let mut out = String::new();
-        unified("f", before, after, false, &mut out);
+        unified(("f", "f (formatted)"), before, after, false, &mut out);
         out
     }
 

@@ -1,5 +1,6 @@
 //! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
 
+pub mod bisect;
 #[cfg(feature = "native")]
 pub mod cc;
 pub mod check;
@@ -9,6 +10,7 @@ pub mod evaluator;
 pub mod files;
 pub mod inputs;
 pub mod io;
+pub mod load;
 #[cfg(feature = "native")]
 pub mod native;
 pub mod npz;

@@ -38,11 +38,7 @@ pub fn jit(
     sources: &SourceMap,
 ) -> Result<Jit, Diagnostics> {
     let lowered = lower(module, typing, roots, sources)?;
-    Jit::new(&lowered).map_err(|d| {
-        let mut all = Diagnostics::new();
-        all.push(*d);
-        all
-    })
+    Jit::new(&lowered).map_err(|d| Diagnostics::from(*d))
 }
 
 /// Runs a pipeline over a module and hands on its types afterwards.
@@ -51,7 +47,7 @@ pub fn optimise(
     module: &mut Module,
     pipeline: &str,
 ) -> Result<Arc<Typing>, Diagnostics> {
-    let pipeline = session.pipeline(pipeline)?;
+    let pipeline = crate::load::pipeline(session, pipeline)?;
     let config = PassConfig::default();
     let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);
     if let Some((_, errors)) = outcome.failure {

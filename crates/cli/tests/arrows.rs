@@ -49,7 +49,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "base", "syntax", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
+            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
             "codegen", "runtime", "interp",
         ],
     ),

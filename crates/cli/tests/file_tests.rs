@@ -10,8 +10,9 @@
 //! //| …
 //! ```
 //!
-//! * `// run: TOOL ARGS` runs a tool of this crate; `%s` is the file, `%t` a scratch path. Several
-//!   `run` lines run one after the other, each with an `// expect:` block of its own.
+//! * `// run: TOOL ARGS` runs a tool of this crate; `%s` is the file, `%t` a scratch path, `%r` the
+//!   repository; blanks within `'…'` do not part words. Several `run` lines run one after the other,
+//!   each with an `// expect:` block of its own.
 //! * The text that the tool sees ends where the first `// expect:` stands.
 //! * Standard output and standard error are compared together, output first.
 //! * Files under `tests/errors/` have no `expect` blocks: source and output stand together in an
@@ -29,6 +30,7 @@ const TOOLS: &[(&str, Option<&str>)] = &[
     ("relax-fmt", option_env!("CARGO_BIN_EXE_relax-fmt")),
     ("relax-check", option_env!("CARGO_BIN_EXE_relax-check")),
     ("relax-opt", option_env!("CARGO_BIN_EXE_relax-opt")),
+    ("relax-bisect", option_env!("CARGO_BIN_EXE_relax-bisect")),
     ("relax-run", option_env!("CARGO_BIN_EXE_relax-run")),
     ("relaxc", option_env!("CARGO_BIN_EXE_relaxc")),
 ];
@@ -137,9 +139,10 @@ fn snapshot(root: &Path, name: &str, value: &str) -> Result<(), Failed> {
 }
 
 fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), Failed> {
-    let mut words = run.split_whitespace().map(|w| {
+    let mut words = words(run).into_iter().map(|w| {
         w.replace("%s", &file.display().to_string())
             .replace("%t", "scratch")
+            .replace("%r", &root().display().to_string())
     });
     let tool = words.next().ok_or("an empty `// run:` line")?;
     let known = TOOLS.iter().find(|t| t.0 == tool);
@@ -153,6 +156,23 @@ fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), 
     let mut text = String::from_utf8_lossy(&out.stdout).into_owned();
     text.push_str(&String::from_utf8_lossy(&out.stderr));
     Ok((out.status.code().unwrap_or(-1), text))
+}
+
+/// The words of a command: parted by blanks outside of single quotes.
+fn words(run: &str) -> Vec<String> {
+    let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
+    for c in run.chars() {
+        match c {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            c if c.is_whitespace() && !quoted => words.extend(word.take()),
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
 }
 
 /// A folder of its own for one test, removed afterwards; tools see the file under the same

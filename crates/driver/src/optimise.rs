@@ -15,14 +15,8 @@ impl Session {
         match self.sources.add("<pipeline>", text) {
             Some(file) => Pipeline::parse(&file),
             None => {
-                let mut all = Diagnostics::new();
                 let message = "the pipeline is too long";
-                all.push(Diagnostic::error(
-                    crate::session::TOO_LARGE,
-                    Span::NONE,
-                    message,
-                ));
-                Err(all)
+                Err(Diagnostic::error(crate::session::TOO_LARGE, Span::NONE, message).into())
             }
         }
     }

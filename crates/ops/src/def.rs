@@ -4,7 +4,7 @@ use relax_ir::{AttrValue, Attrs};
 
 use crate::expand::{GradientFn, InferenceFn};
 use crate::families::layout_rules;
-use crate::{LayoutFn, ComputeError, RelCx, RelResult, Te};
+use crate::{ComputeError, LayoutFn, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

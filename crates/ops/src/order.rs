@@ -254,7 +254,10 @@ mod tests {
     fn transforms_have_the_names_of_the_axes() {
         let (a, b) = (order("NCHW", "NHWC"), order("NCHW", "NCHW4c"));
         let names = |a: &str, b: &str| Some((a.to_owned(), b.to_owned()));
-        assert_eq!(Order::transform(Some(&a), Some(&b)), names("NHWC", "NCHW4c"));
+        assert_eq!(
+            Order::transform(Some(&a), Some(&b)),
+            names("NHWC", "NCHW4c")
+        );
         assert_eq!(Order::transform(None, Some(&b)), names("NCHW", "NCHW4c"));
     }
 }

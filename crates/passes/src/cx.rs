@@ -104,8 +104,6 @@ impl PassCx<'_> {
 
     /// The error for a construct that the pass cannot treat.
     pub fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostics {
-        let mut all = Diagnostics::new();
-        all.push(Diagnostic::error(codes::UNSUPPORTED, span, message));
-        all
+        Diagnostic::error(codes::UNSUPPORTED, span, message).into()
     }
 }

@@ -58,7 +58,9 @@ impl Want {
 #[derive(Clone, PartialEq, Debug)]
 enum Node {
     /// A parameter of the pattern.
-    Param { constant: bool },
+    Param {
+        constant: bool,
+    },
     /// A constant number.
     Number(f64),
     Call {
@@ -176,9 +178,8 @@ impl Declared {
                         return None;
                     }
                     let values = m.attrs(values);
-                    let fits = |(n, w): &(Symbol, Want)| {
-                        values.get(n.as_str()).is_some_and(|v| w.fits(v))
-                    };
+                    let fits =
+                        |(n, w): &(Symbol, Want)| values.get(n.as_str()).is_some_and(|v| w.fits(v));
                     if !attrs.iter().all(fits) {
                         return None;
                     }
@@ -224,7 +225,10 @@ impl Declared {
     pub fn inside(&self, found: &Match) -> Vec<ExprId> {
         let compound = |n: &Node| !matches!(n, Node::Param { .. } | Node::Number(_));
         let nodes = self.nodes.iter().zip(&found.nodes);
-        let mut out: Vec<ExprId> = nodes.filter(|n| compound(n.0)).filter_map(|n| *n.1).collect();
+        let mut out: Vec<ExprId> = nodes
+            .filter(|n| compound(n.0))
+            .filter_map(|n| *n.1)
+            .collect();
         let mut seen = relax_ir::IdSet::new();
         out.retain(|e| seen.insert(*e));
         out
@@ -324,7 +328,13 @@ impl<'a> Reader<'a> {
                     let node = self.expr(value)?;
                     self.names.insert(self.ast.binders[binder].name, node);
                 }
-                _ => return Err((stmt.span, "patterns have bindings and calls only".into(), None)),
+                _ => {
+                    return Err((
+                        stmt.span,
+                        "patterns have bindings and calls only".into(),
+                        None,
+                    ));
+                }
             }
         }
         match tail {
@@ -386,7 +396,11 @@ impl<'a> Reader<'a> {
             ExprKind::Proj { tuple, index } => Ok(self.push(Node::Field(made[&tuple], index))),
             ExprKind::Binary { op, lhs, rhs } => {
                 let op = registry().sugar(op.as_str()).ok_or_else(|| {
-                    (e.span, format!("`{}` is no operator here", op.as_str()), None)
+                    (
+                        e.span,
+                        format!("`{}` is no operator here", op.as_str()),
+                        None,
+                    )
                 })?;
                 let (args, attrs) = (vec![made[&lhs], made[&rhs]], Vec::new());
                 Ok(self.push(Node::Call { op, args, attrs }))

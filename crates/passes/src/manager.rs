@@ -176,14 +176,13 @@ impl Manager<'_> {
         let bug = "this is a mistake of the pass, not of the program: please report it";
         if let Err(breach) = self.module.verify() {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);
-            let mut all = Diagnostics::new();
-            all.push(Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug));
-            return Err(all);
+            let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug);
+            return Err(d.into());
         }
         if let Err(errors) = self.analyses.typing(self.module, &self.config.infer) {
             let message = format!("`{}` left a module whose types do not fit", run.pass.name);
-            let mut all = Diagnostics::new();
-            all.push(Diagnostic::error(codes::ILL_TYPED, Span::NONE, message).note(bug));
+            let d = Diagnostic::error(codes::ILL_TYPED, Span::NONE, message).note(bug);
+            let mut all = Diagnostics::from(d);
             all.extend(errors);
             return Err(all);
         }

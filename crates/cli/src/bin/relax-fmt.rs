@@ -158,7 +158,8 @@ fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, String> {
     }
     if args.diff {
         let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        diff::unified(&name, &before, &after, color, &mut text);
+        let formatted = format!("{name} (formatted)");
+        diff::unified((&name, &formatted), &before, &after, color, &mut text);
     }
     io::write(stdout, text.as_bytes())?;
     Ok(exit::ERRORS)

@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use relax_base::{Diagnostics, SourceFile};
 use relax_cli::opt::watch::{Watch, Wishes};
 use relax_cli::opt::{expected, params, reproducer, split};
-use relax_cli::{exit, io, render};
+use relax_cli::{exit, io, load, render};
 use relax_driver::{
     PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule, run_pipeline,
 };
@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
                 .to_owned(),
             (None, None) => String::new(),
         };
-        let pipeline = match self.session.pipeline(&named) {
+        let pipeline = match load::pipeline(&mut self.session, &named) {
             Ok(p) => p,
             Err(d) => {
                 render::to_stderr(&d, &self.session.sources);

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use relax_cli::load::{self, Loaded};
 use relax_cli::{evaluator, exit, inputs, io, native, npz, render, show};
 use relax_codegen::Host;
-use relax_driver::{InferOptions, ReadOptions, Session};
-use relax_ir::{GlobalId, Module};
+use relax_driver::ReadOptions;
 
 /// Runs a function of a Relay or Relax text.
 #[derive(Parser, Debug)]
@@ -68,44 +68,19 @@ fn main() -> ExitCode {
     }
 }
 
-fn entry_of(module: &Module, args: &Args) -> Result<GlobalId, String> {
-    let name = match (&args.entry, module.expression) {
-        (Some(name), _) => name.trim_start_matches('@'),
-        (None, Some(g)) => return Ok(g),
-        (None, None) => "main",
-    };
-    module.global(name).ok_or_else(|| {
-        let names: Vec<&str> = module
-            .globals
-            .values()
-            .filter(|g| !g.prelude)
-            .map(|g| g.name.as_str())
-            .collect();
-        let near = relax_base::did_you_mean(name, names.iter().copied());
-        let hint = near.map_or_else(
-            || format!("the file defines: {}", names.join(", ")),
-            |n| format!("did you mean @{n}?"),
-        );
-        format!("there is no function @{name}; {hint}")
-    })
-}
-
 fn run(args: &Args) -> Result<ExitCode, String> {
-    let bytes = io::read(&args.file)?;
-    let mut session = Session::new(ReadOptions {
+    let options = ReadOptions {
         stub_constants: args.stub_constants,
-    });
-    let (mut module, diagnostics) = session.read(&io::display_name(&args.file), bytes);
-    render::to_stderr(&diagnostics, &session.sources);
-    if diagnostics.has_errors() {
+    };
+    let Some(loaded) = load::checked(&args.file, options)? else {
         return Ok(exit::ERRORS.into());
-    }
-    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
-    render::to_stderr(&diagnostics, &session.sources);
-    if diagnostics.has_errors() {
-        return Ok(exit::ERRORS.into());
-    }
-    let entry = entry_of(&module, args)?;
+    };
+    let Loaded {
+        mut session,
+        mut module,
+        typing,
+    } = loaded;
+    let entry = load::entry(&module, args.entry.as_deref())?;
     let name = module.globals[entry].name;
     let func = module
         .global_func(entry)
@@ -132,9 +107,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         Engine::Interp => match evaluator::run(&module, &typing, entry, &tensors) {
             Ok(value) => value,
             Err(d) => {
-                let mut all = relax_base::Diagnostics::new();
-                all.push(d);
-                render::to_stderr(&all, &session.sources);
+                render::to_stderr(&d.into(), &session.sources);
                 return Ok(exit::ERRORS.into());
             }
         },

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use relax_cli::load::{self, Loaded};
 use relax_cli::{cc, exit, io, native, render};
 use relax_codegen::{Target, object};
-use relax_driver::{InferOptions, ReadOptions, Session};
+use relax_driver::ReadOptions;
 use relax_ir::{GlobalId, GlobalKind, Module};
 
 /// Compiles a Relay or Relax text to native code.
@@ -69,12 +70,7 @@ fn main() -> ExitCode {
 
 fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
     if !args.entry.is_empty() {
-        let find = |name: &String| {
-            let name = name.trim_start_matches('@');
-            module
-                .global(name)
-                .ok_or_else(|| format!("there is no function @{name}"))
-        };
+        let find = |name: &String| load::entry(module, Some(name));
         return args.entry.iter().map(find).collect();
     }
     if let Some(g) = module.expression.or_else(|| module.global("main")) {
@@ -92,20 +88,17 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
 }
 
 fn run(args: &Args) -> Result<ExitCode, String> {
-    let bytes = io::read(&args.file)?;
-    let mut session = Session::new(ReadOptions {
+    let options = ReadOptions {
         stub_constants: args.stub_constants,
-    });
-    let (mut module, diagnostics) = session.read(&io::display_name(&args.file), bytes);
-    render::to_stderr(&diagnostics, &session.sources);
-    if diagnostics.has_errors() {
+    };
+    let Some(loaded) = load::checked(&args.file, options)? else {
         return Ok(exit::ERRORS.into());
-    }
-    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
-    render::to_stderr(&diagnostics, &session.sources);
-    if diagnostics.has_errors() {
-        return Ok(exit::ERRORS.into());
-    }
+    };
+    let Loaded {
+        session,
+        module,
+        typing,
+    } = loaded;
     let lowered = match native::lower(&module, &typing, &roots(&module, args)?, &session.sources) {
         Ok(lowered) => lowered,
         Err(diagnostics) => {
@@ -129,9 +122,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             let object = match object(&lowered, &target, &name) {
                 Ok(object) => object,
                 Err(d) => {
-                    let mut all = relax_base::Diagnostics::new();
-                    all.push(*d);
-                    render::to_stderr(&all, &session.sources);
+                    render::to_stderr(&(*d).into(), &session.sources);
                     return Ok(exit::ERRORS.into());
                 }
             };

@@ -73,24 +73,10 @@ impl Watch {
     }
 
     fn difference(&self, name: &str, new: &str) {
-        eprintln!("// ---- changed by {name} ----");
-        let diff = similar::TextDiff::from_lines(self.last.as_str(), new);
-        for group in diff.grouped_ops(3) {
-            for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
-                let (sign, color) = match change.tag() {
-                    similar::ChangeTag::Delete => ('-', "\x1b[31m"),
-                    similar::ChangeTag::Insert => ('+', "\x1b[32m"),
-                    similar::ChangeTag::Equal => (' ', ""),
-                };
-                let line = change.value().trim_end_matches('\n');
-                if self.wishes.color && !color.is_empty() {
-                    eprintln!("{color}{sign}{line}\x1b[0m");
-                } else {
-                    eprintln!("{sign}{line}");
-                }
-            }
-            eprintln!("...");
-        }
+        let mut out = format!("// ---- changed by {name} ----\n");
+        let names = ("before", "after");
+        crate::diff::unified(names, &self.last, new, self.wishes.color, &mut out);
+        eprint!("{out}");
     }
 
     /// Times of all passes, slowest first, as a table.

@@ -13,7 +13,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("transpose", "The axes in another order.", transpose)
         .gradient(super::gradients::transpose)
         .layout(super::layout_rules::transposed)
-    .inputs(&[input("data", "the input")])
+        .inputs(&[input("data", "the input")])
         .attrs(&[attr(
             "axes",
             Ints,
@@ -41,7 +41,7 @@ pub static OPS: &[OpDef] = &[
         .gradient(super::gradients::reshape)
         .reshape()
         .layout(super::layout_rules::squeezed)
-    .inputs(&[input("data", "the input")])
+        .inputs(&[input("data", "the input")])
         .attrs(&[attr(
             "axis",
             Ints,

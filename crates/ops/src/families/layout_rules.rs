@@ -7,7 +7,11 @@ use crate::{Layout, Operand, Order, Relaid, Relayout};
 
 /// An axis attribute as a number from 0.
 fn axis_from(value: i64, rank: usize) -> Option<usize> {
-    let axis = if value < 0 { value + rank as i64 } else { value };
+    let axis = if value < 0 {
+        value + rank as i64
+    } else {
+        value
+    };
     usize::try_from(axis).ok().filter(|a| *a < rank)
 }
 
@@ -163,7 +167,11 @@ fn reduced(s: &Relayout<'_>, rank: usize) -> Option<Vec<usize>> {
         .collect::<Option<_>>()?;
     let exclude = s.attrs.get("exclude").and_then(AttrValue::as_bool);
     let excluded = exclude.unwrap_or(false);
-    Some((0..rank).filter(|a| chosen.contains(a) != excluded).collect())
+    Some(
+        (0..rank)
+            .filter(|a| chosen.contains(a) != excluded)
+            .collect(),
+    )
 }
 
 /// A reduction over `axis`, with `keepdims` and `exclude`. All operands have the same rank.
@@ -403,13 +411,13 @@ fn conv(s: &Relayout<'_>, weight: usize, transposed: bool) -> Option<Relaid> {
 /// The layout that the weight usually has beside data in a plain layout: channels first in both, or
 /// channels last in both, output channels before input channels in depthwise and transposed
 /// convolutions.
-fn usual_kernel(
-    attrs: &Attrs,
-    data: &Layout,
-    kernel: &Layout,
-    transposed: bool,
-) -> Option<Layout> {
-    if data.axes().iter().chain(kernel.axes()).any(|a| a.factor > 0) {
+fn usual_kernel(attrs: &Attrs, data: &Layout, kernel: &Layout, transposed: bool) -> Option<Layout> {
+    if data
+        .axes()
+        .iter()
+        .chain(kernel.axes())
+        .any(|a| a.factor > 0)
+    {
         return None;
     }
     let spatial: String = kernel.axes().iter().map(|a| a.letter).collect();

@@ -87,7 +87,7 @@ pub static OPS: &[OpDef] = &[
         .gradient(super::gradients::bias_add)
         .scale(crate::ScaleRole::Bias)
         .layout(super::layout_rules::along_axis)
-    .inputs(&[
+        .inputs(&[
             input("data", "the input"),
             input("bias", "one element per index of the axis"),
         ])

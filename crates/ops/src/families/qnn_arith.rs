@@ -66,7 +66,7 @@ macro_rules! unary {
 pub static OPS: &[OpDef] = &[
     OpDef::new("qnn.add", "The sum of quantised tensors.", binary)
         .layout(super::layout_rules::quantised_broadcast)
-    .inputs(OPERANDS)
+        .inputs(OPERANDS)
         .attrs(AXES)
         .fusion(Fusion::Broadcast)
         .compute(|te| sum_compute(te, false)),
@@ -82,7 +82,7 @@ pub static OPS: &[OpDef] = &[
     .compute(|te| sum_compute(te, true)),
     OpDef::new("qnn.mul", "The product of quantised tensors.", binary)
         .layout(super::layout_rules::quantised_broadcast)
-    .inputs(OPERANDS)
+        .inputs(OPERANDS)
         .attrs(AXES)
         .fusion(Fusion::Broadcast)
         .compute(mul_compute),

@@ -9,7 +9,7 @@
 
 mod walk;
 
-use relax_base::{Diagnostic, Diagnostics, did_you_mean};
+use relax_base::{Diagnostic, Diagnostics, Span, did_you_mean};
 use relax_ir::OpId;
 use relax_ops::{Layout, registry};
 use rustc_hash::FxHashMap;
@@ -60,12 +60,19 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Reads the option.
 fn wanted(cx: &PassCx<'_>) -> Result<Wanted, Diagnostics> {
     let (mut wanted, mut errors) = (Wanted::default(), Diagnostics::new());
-    let mut error = |message: String, note: String| {
-        let place = cx.options.place("layouts");
+    let option = cx.options.place("layouts");
+    let text = cx.options.text("layouts");
+    let mut error = |at: &str, message: String, note: String| {
+        // `at` is a part of the text.
+        let start = option.start + (at.as_ptr() as usize - text.as_ptr() as usize) as u32;
+        let place = match option.is_none() {
+            true => option,
+            false => Span::new(start, start + at.len() as u32),
+        };
         errors.push(Diagnostic::error(codes::OPTION_VALUE, place, message).note(note));
     };
     let ops = || registry().iter().filter(|o| o.1.has_layout_choice());
-    for entry in cx.options.text("layouts").split([',', ';']) {
+    for entry in text.split([',', ';']) {
         if entry.trim().is_empty() {
             continue;
         }
@@ -82,7 +89,11 @@ fn wanted(cx: &PassCx<'_>) -> Result<Wanted, Diagnostics> {
                     format!("these have one: {}", all.join(", "))
                 }
             };
-            error(format!("`{name}` is no operator with a layout to choose"), note);
+            error(
+                name,
+                format!("`{name}` is no operator with a layout to choose"),
+                note,
+            );
             continue;
         };
         let words: Vec<&str> = layouts.split_whitespace().collect();
@@ -95,6 +106,7 @@ fn wanted(cx: &PassCx<'_>) -> Result<Wanted, Diagnostics> {
                 wanted.insert(op, layouts);
             }
             _ => error(
+                entry.trim(),
                 format!("`{}` is no layout for `{name}`", layouts.trim()),
                 "a layout is a word like `NHWC` or `NCHW16c`; one for the data, perhaps one for the weight".into(),
             ),
@@ -106,4 +118,3 @@ fn wanted(cx: &PassCx<'_>) -> Result<Wanted, Diagnostics> {
         Ok(wanted)
     }
 }
-

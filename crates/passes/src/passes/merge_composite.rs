@@ -137,7 +137,9 @@ fn merged(edit: &mut Edit<'_>, pattern: &Declared, old: ExprId, new: ExprId) -> 
     }
     // Parts come first: the pattern's nodes are in this order.
     for node in pattern.inside(&is) {
-        let copy = edit.m.map_children(node, |c| memo.get(&c).copied().unwrap_or(c));
+        let copy = edit
+            .m
+            .map_children(node, |c| memo.get(&c).copied().unwrap_or(c));
         let ty = edit.ty(node);
         edit.set_ty(copy, ty);
         memo.insert(node, copy);
@@ -145,7 +147,10 @@ fn merged(edit: &mut Edit<'_>, pattern: &Declared, old: ExprId, new: ExprId) -> 
     let mut attrs = Attrs::new();
     attrs.set("Composite", AttrValue::Str(pattern.name.as_str().into()));
     let operators = pattern.operators();
-    attrs.set("PartitionedFromPattern", AttrValue::Str(operators.as_str().into()));
+    attrs.set(
+        "PartitionedFromPattern",
+        AttrValue::Str(operators.as_str().into()),
+    );
     let ret = edit.ty(old);
     let func = edit.m.funcs.push(Function {
         type_params: Vec::new(),

@@ -5,9 +5,7 @@
 //! not hold stays between blocks: control flow, closures, effects, checks at run time.
 
 use relax_base::Diagnostics;
-use relax_ir::{
-    Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle,
-};
+use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
 use super::a_normal_form::normal_form;
@@ -53,6 +51,7 @@ pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             set
         };
         let new = normal_form(m, body, |e| !plain.contains(e));
+        let new = without_copies(m, new, fresh);
         m.set_global_body(global, new);
     }
     let typing = cx.typing()?;
@@ -71,6 +70,33 @@ pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     }
     cx.count("dataflow blocks found", blocks);
     Ok(())
+}
+
+/// Without bindings of variables of ours to other variables.
+fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
+    let mut copies: FxHashMap<VarId, VarId> = FxHashMap::default();
+    for e in m.post_order([body]) {
+        if let Expr::Let { var, value, .. } = m.exprs[e]
+            && let Expr::Var(of) = m.exprs[value]
+            && var >= fresh
+        {
+            copies.insert(var, of);
+        }
+    }
+    let origin = |mut v: VarId| {
+        while let Some(&of) = copies.get(&v) {
+            v = of;
+        }
+        v
+    };
+    m.rewrite(body, &mut Memo::default(), |m, new, _| match m.exprs[new] {
+        Expr::Var(v) if copies.contains_key(&v) => {
+            let span = m.span(new);
+            m.add(Expr::Var(origin(v)), span)
+        }
+        Expr::Let { var, body, .. } if copies.contains_key(&var) => body,
+        _ => new,
+    })
 }
 
 /// Blocks become chains of bindings.
@@ -194,14 +220,20 @@ impl Grouper<'_> {
         }
         let outside = |v: &VarId| self.uses.get(v) > inside.get(v);
         let mut outputs: Vec<VarId> = run.iter().map(|b| b.0).filter(outside).collect();
-        let computes = run.iter().any(|b| matches!(m.exprs[b.1], Expr::Call { .. }));
+        let computes = run
+            .iter()
+            .any(|b| matches!(m.exprs[b.1], Expr::Call { .. }));
         if outputs.is_empty() {
             // Nothing uses what is computed; that is for another pass to see.
             outputs.extend(run.last().map(|b| b.0));
         }
         for &(var, _) in run {
             m.vars[var].style = VarStyle::Binding;
-            let name = if computes && outputs.contains(&var) { "gv" } else { "lv" };
+            let name = if computes && outputs.contains(&var) {
+                "gv"
+            } else {
+                "lv"
+            };
             self.name(m, var, name);
         }
         let span = m.span(run[0].1);

@@ -198,7 +198,8 @@ impl Cut<'_, '_> {
                 }
                 None => {
                     let message = format!("`{lib}` is not called by `call_dps_packed` here");
-                    let note = "that takes tensors and gives tensors of known ranks and element types";
+                    let note =
+                        "that takes tensors and gives tensors of known ranks and element types";
                     let d = Diagnostic::warning(codes::NOT_PACKED, span, message);
                     self.warnings.push(d.note(note));
                 }
@@ -242,7 +243,10 @@ impl Cut<'_, '_> {
         let Expr::Func(f) = m.exprs[callee] else {
             unreachable!("regions consist of calls of functions");
         };
-        let name = m.funcs[f].attrs.get("Composite").and_then(AttrValue::as_str);
+        let name = m.funcs[f]
+            .attrs
+            .get("Composite")
+            .and_then(AttrValue::as_str);
         Symbol::from(name.unwrap_or_default())
     }
 
@@ -279,7 +283,11 @@ impl Cut<'_, '_> {
             }
             dtypes.push(AttrValue::DType(t.dtype.known()?));
             let shape = self.edit.m.add(Expr::Shape(dims.clone().into()), span);
-            let ty = self.edit.m.types.intern(Type::Shape(Shape::Dims(dims.into())));
+            let ty = self
+                .edit
+                .m
+                .types
+                .intern(Type::Shape(Shape::Dims(dims.into())));
             self.edit.set_ty(shape, ty);
             shapes.push(shape);
         }
@@ -290,6 +298,9 @@ impl Cut<'_, '_> {
             _ => (self.edit.tuple(&shapes, span), AttrValue::array(dtypes)),
         };
         let given = [("dtype", dtype)];
-        Some(self.edit.call("call_dps_packed", &[callee, inputs, shape], &given, span))
+        Some(
+            self.edit
+                .call("call_dps_packed", &[callee, inputs, shape], &given, span),
+        )
     }
 }

@@ -6,7 +6,9 @@
 
 use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_infer::infer;
-use relax_ir::{DimInfo, FuncId, Function, GlobalId, GlobalKind, Module, Shape, TensorType, Type, TypeId};
+use relax_ir::{
+    DimInfo, FuncId, Function, GlobalId, GlobalKind, Module, Shape, TensorType, Type, TypeId,
+};
 use relax_sym::{Dim, DimVar};
 
 use super::normalize::normalize;
@@ -29,8 +31,12 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             // The program relies on unknown extents being equal to each other.
             let message = "unknown extents stay `?`: as variables they would not fit each other";
             let place = relax_base::Span::NONE;
-            cx.diagnostics
-                .push(Diagnostic::new(relax_base::Severity::Note, codes::UNKNOWN_KEPT, place, message));
+            cx.diagnostics.push(Diagnostic::new(
+                relax_base::Severity::Note,
+                codes::UNKNOWN_KEPT,
+                place,
+                message,
+            ));
         } else {
             *cx.module = named;
             cx.count("unknown extents named", count);
@@ -126,7 +132,10 @@ fn tensor(
         };
         let name = ["n", "m", "k"].into_iter().map(String::from);
         let more = (0..).map(|i| format!("n{i}"));
-        let name = name.chain(more).find(|n| !used(n)).expect("there are endless names");
+        let name = name
+            .chain(more)
+            .find(|n| !used(n))
+            .expect("there are endless names");
         let span = relax_base::Span::NONE;
         let info = DimInfo {
             name: Symbol::from(name.as_str()),

@@ -53,11 +53,15 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     for (var, new) in &turned {
         replace_parameter(&mut edit, *var, *new, &mut errors);
     }
-    let found: FxHashSet<String> = turned.keys().map(|v| edit.m.vars[*v].name.to_string()).collect();
+    let found: FxHashSet<String> = turned
+        .keys()
+        .map(|v| edit.m.vars[*v].name.to_string())
+        .collect();
     let mut missing: Vec<&String> = named.iter().filter(|n| !found.contains(*n)).collect();
     missing.sort();
     for name in missing {
-        let message = format!("`%{name}` is no parameter whose transpose is the weight of a dense product");
+        let message =
+            format!("`%{name}` is no parameter whose transpose is the weight of a dense product");
         let place = cx.options.place("weights");
         errors.push(Diagnostic::error(codes::UNSUPPORTED, place, message));
     }
@@ -130,7 +134,10 @@ fn replace_parameter(edit: &mut Edit<'_>, old: VarId, new: VarId, errors: &mut D
             continue;
         }
         if edit.m.free_vars(body).contains(&old) {
-            let message = format!("`%{}` is used in other places than a dense product", edit.m.vars[old].name);
+            let message = format!(
+                "`%{}` is used in other places than a dense product",
+                edit.m.vars[old].name
+            );
             let place = edit.m.vars[old].span;
             errors.push(Diagnostic::error(codes::UNSUPPORTED, place, message));
             continue;

@@ -1,7 +1,7 @@
 //! Carrying orders through a function.
 
 use relax_base::{Diagnostic, Diagnostics};
-use relax_ir::{AttrValue, Block, BlockId, Expr, ExprId, Memo, Type, TypeId, VarId};
+use relax_ir::{AttrValue, Block, BlockId, Expr, ExprId, IdSet, Memo, Type, TypeId, VarId};
 use relax_ops::{Operand, Order, Relaid, Relayout};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -40,7 +40,15 @@ impl New {
     }
 }
 
-type Transform = (ExprId, String, String);
+/// A value that is transformed: all references to a variable are one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Key {
+    Var(VarId),
+    Node(ExprId),
+}
+
+/// A value and the layouts from and to which it is brought.
+type Transform = (Key, String, String);
 
 /// One function under conversion.
 pub(super) struct Walk<'w, 'm> {
@@ -54,8 +62,12 @@ pub(super) struct Walk<'w, 'm> {
     vars: FxHashMap<VarId, (VarId, Vec<Option<Order>>)>,
     /// The values that `let`s and blocks bind.
     values: FxHashMap<VarId, ExprId>,
-    /// Variables of blocks. What is made of them is not shared between bindings.
+    /// Variables of blocks, and the nodes of the values of blocks: what is made of the one for the
+    /// other is not shared between bindings.
     in_blocks: FxHashSet<VarId>,
+    within_blocks: IdSet,
+    /// The node that is treated.
+    here: Option<ExprId>,
     /// Transforms that were made.
     shared: FxHashMap<Transform, ExprId>,
     /// Calls that took the layouts that were asked for.
@@ -79,6 +91,8 @@ impl<'w, 'm> Walk<'w, 'm> {
             vars: FxHashMap::default(),
             values: FxHashMap::default(),
             in_blocks: FxHashSet::default(),
+            within_blocks: IdSet::new(),
+            here: None,
             shared: FxHashMap::default(),
             moved: 0,
             transforms: 0,
@@ -94,37 +108,42 @@ impl<'w, 'm> Walk<'w, 'm> {
                     self.values.insert(var, value);
                 }
                 Expr::Dataflow { block, .. } => {
-                    for b in &self.edit.m.blocks[block].bindings {
+                    let m = &*self.edit.m;
+                    for b in &m.blocks[block].bindings {
                         self.values.insert(b.var, b.value);
                         self.in_blocks.insert(b.var);
+                    }
+                    let values = m.blocks[block].bindings.iter().map(|b| b.value);
+                    for e in m.post_order(values) {
+                        self.within_blocks.insert(e);
                     }
                 }
                 _ => {}
             }
         }
         for e in order {
+            self.here = Some(e);
             let new = self.node(e);
             self.done.insert(e, new);
         }
+        self.here = None;
         self.as_written(body)
+    }
+
+    /// Whether what is made of a value here can be shared with other users of the value: a variable
+    /// of a block is not visible where several bindings of the block could share it.
+    fn sharable(&self, e: ExprId) -> bool {
+        let inside = self.here.is_some_and(|h| self.within_blocks.contains(h));
+        !inside || !matches!(self.edit.m.exprs[e], Expr::Var(v) if self.in_blocks.contains(&v))
     }
 
     fn node(&mut self, old: ExprId) -> New {
         match self.edit.m.exprs[old].clone() {
             Expr::Var(v) => self.variable(old, v),
             Expr::Let { var, value, body } => {
-                let (value, body) = (self.done[&value].clone(), self.done[&body].clone());
+                let (value, body) = (self.done[&value].expr, self.as_written(body));
                 let var = self.vars.get(&var).map_or(var, |v| v.0);
-                let value = value.expr;
-                self.rebuilt(
-                    old,
-                    Expr::Let {
-                        var,
-                        value,
-                        body: body.expr,
-                    },
-                    body.orders,
-                )
+                self.rebuilt(old, Expr::Let { var, value, body })
             }
             Expr::Dataflow { block, body } => {
                 let mut new = self.edit.m.blocks[block].clone();
@@ -135,9 +154,9 @@ impl<'w, 'm> Walk<'w, 'm> {
                 for out in &mut new.outputs {
                     *out = self.vars.get(out).map_or(*out, |v| v.0);
                 }
-                let body = self.done[&body].clone();
-                let expr = self.block(block, new, body.expr);
-                self.rebuilt(old, expr, body.orders)
+                let body = self.as_written(body);
+                let expr = self.block(block, new, body);
+                self.rebuilt(old, expr)
             }
             Expr::Tuple(fields) => {
                 let fields = self.edit.m.list(fields).to_vec();
@@ -180,14 +199,14 @@ impl<'w, 'm> Walk<'w, 'm> {
         new
     }
 
-    fn rebuilt(&mut self, old: ExprId, expr: Expr, orders: Vec<Option<Order>>) -> New {
+    fn rebuilt(&mut self, old: ExprId, expr: Expr) -> New {
         if self.edit.m.exprs[old] == expr {
             return New::plain(old);
         }
         let span = self.edit.m.span(old);
         let new = self.edit.m.add(expr, span);
         self.edit.retype(new);
-        New { expr: new, orders }
+        New::plain(new)
     }
 
     fn block(&mut self, old: BlockId, new: Block, body: ExprId) -> Expr {
@@ -300,9 +319,8 @@ impl<'w, 'm> Walk<'w, 'm> {
                     let place = self.edit.m.span(old);
                     let note = "an inner part has to divide its axis, a layout has to have the \
                                 axes of the one it replaces, and blocked layouts need one for the weight";
-                    self.warnings.push(
-                        Diagnostic::warning(codes::LAYOUT_KEPT, place, message).note(note),
-                    );
+                    self.warnings
+                        .push(Diagnostic::warning(codes::LAYOUT_KEPT, place, message).note(note));
                 }
                 None
             }
@@ -339,12 +357,13 @@ impl<'w, 'm> Walk<'w, 'm> {
         if new.orders.is_empty() {
             return new.expr;
         }
-        if let Some(&back) = self.back.get(&old) {
+        let sharable = self.sharable(old);
+        if let Some(&back) = self.back.get(&old).filter(|_| sharable) {
             return back;
         }
         let want = vec![None; new.orders.len()];
         let back = self.standing(old, &want);
-        if !matches!(self.edit.m.exprs[old], Expr::Var(v) if self.in_blocks.contains(&v)) {
+        if sharable {
             self.back.insert(old, back);
         }
         back
@@ -396,8 +415,12 @@ impl<'w, 'm> Walk<'w, 'm> {
         let Some((src, dst)) = Order::transform(from, to) else {
             return e;
         };
-        let key = (e, src.clone(), dst.clone());
-        if let Some(&made) = self.shared.get(&key) {
+        let key = match self.edit.m.exprs[e] {
+            Expr::Var(v) => (Key::Var(v), src.clone(), dst.clone()),
+            _ => (Key::Node(e), src.clone(), dst.clone()),
+        };
+        let sharable = self.sharable(e);
+        if let Some(&made) = self.shared.get(&key).filter(|_| sharable) {
             return made;
         }
         let given = [
@@ -406,8 +429,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         ];
         let made = self.edit.call("layout_transform", &[e], &given, span);
         self.transforms += 1;
-        // A variable of a block is not visible where other bindings could share what is made of it.
-        if !matches!(self.edit.m.exprs[e], Expr::Var(v) if self.in_blocks.contains(&v)) {
+        if sharable {
             self.shared.insert(key, made);
         }
         made

@@ -37,7 +37,10 @@ fn compiler(m: &Module, e: ExprId, wanted: &str) -> Option<Symbol> {
     let Expr::Func(f) = m.exprs[callee] else {
         return None;
     };
-    let name = m.funcs[f].attrs.get("Composite").and_then(AttrValue::as_str)?;
+    let name = m.funcs[f]
+        .attrs
+        .get("Composite")
+        .and_then(AttrValue::as_str)?;
     let (library, _) = name.split_once('.').unwrap_or((name, ""));
     (wanted.is_empty() || wanted == library).then(|| Symbol::from(library))
 }
@@ -68,7 +71,10 @@ pub(super) fn regions(m: &Module, body: ExprId, wanted: &str, merge: bool) -> Re
             Expr::Call { args, .. } => m.list(args).to_vec(),
             _ => Vec::new(),
         };
-        let neighbours: Vec<usize> = args.iter().filter_map(|a| this.of.get(a).copied()).collect();
+        let neighbours: Vec<usize> = args
+            .iter()
+            .filter_map(|a| this.of.get(a).copied())
+            .collect();
         let fits = |&r: &usize| {
             let region = &this.all[r];
             let others = neighbours.iter().copied().filter(|n| *n != r);
@@ -91,7 +97,9 @@ pub(super) fn regions(m: &Module, body: ExprId, wanted: &str, merge: bool) -> Re
         let region = &mut this.all[r];
         region.members.push(e);
         region.needs.extend(before);
-        region.needs.extend(neighbours.into_iter().filter(|n| *n != r));
+        region
+            .needs
+            .extend(neighbours.into_iter().filter(|n| *n != r));
         for a in args {
             if this.of.get(&a) != Some(&r) && !region.inputs.contains(&a) {
                 region.inputs.push(a);

@@ -1,0 +1,200 @@
+//! `relax-bisect FILE --pipeline …`: finds the pass that breaks a program.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use relax_base::Diagnostics;
+use relax_cli::bisect::{Finding, Inputs, Kind, Question, Tolerance, Verdict, reduce, search};
+use relax_cli::load::{self, Loaded};
+use relax_cli::opt::{params, reproducer};
+use relax_cli::{diff, exit, io, render};
+use relax_driver::{PassConfig, ReadOptions, Session, Style};
+use relax_ir::Module;
+
+/// Finds the first pass of a pipeline whose output computes something else, does not verify, or
+/// that crashes.
+///
+/// The reference evaluator runs the program before the pipeline and after each pass that changed it.
+/// Exit codes: 0 all passes keep the meaning; 1 one does not, or the text has errors; 2 the call is
+/// wrong.
+#[derive(Parser, Debug)]
+#[command(name = "relax-bisect", version)]
+struct Args {
+    /// The file; `-` reads standard input.
+    file: PathBuf,
+    /// The passes, as relax-opt takes them; a reproducer names its own.
+    #[arg(long, value_name = "PASSES", conflicts_with = "level")]
+    pipeline: Option<String>,
+    /// A named pipeline: -O0, -O1, -O2, -O3.
+    #[arg(short = 'O', value_name = "LEVEL", value_parser = ["0", "1", "2", "3"])]
+    level: Option<String>,
+    /// Which function is evaluated: `main` unless said otherwise, or the expression of an expression
+    /// file.
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// Arguments by the names of parameters, from a .npz or .safetensors file. Others are random.
+    #[arg(long, value_name = "FILE")]
+    inputs: Option<PathBuf>,
+    /// The first seed of random arguments.
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    random: u64,
+    /// How many times the program is run, each with the next seed.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    runs: u64,
+    /// The extent that random arguments take where the type leaves it open.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    extent: i64,
+    /// Puts NaN, infinities and zeros of both signs among random numbers.
+    #[arg(long)]
+    special: bool,
+    /// How far numbers may be apart, relative to the larger one.
+    #[arg(long, value_name = "X", default_value_t = 1e-4)]
+    rtol: f64,
+    /// How far numbers may be apart.
+    #[arg(long, value_name = "X", default_value_t = 1e-5)]
+    atol: f64,
+    /// Zeros differ when their signs do.
+    #[arg(long)]
+    signed_zeros: bool,
+    /// Shrinks program and pipeline while the same pass goes wrong in the same way.
+    #[arg(long)]
+    reduce: bool,
+    /// Where the (reduced) program goes, as a reproducer; `-` is standard output.
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Gives constants whose metadata section is missing placeholders of zeros.
+    #[arg(long)]
+    stub_constants: bool,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    // Passes that crash are what is looked for; what they say stands in the report.
+    std::panic::set_hook(Box::new(|_| {}));
+    match run(&args) {
+        Ok(code) => code,
+        Err(message) => {
+            eprintln!("relax-bisect: {message}");
+            exit::USAGE.into()
+        }
+    }
+}
+
+fn run(args: &Args) -> Result<ExitCode, String> {
+    let options = ReadOptions {
+        stub_constants: args.stub_constants,
+    };
+    let Some(loaded) = load::checked(&args.file, options)? else {
+        return Ok(exit::ERRORS.into());
+    };
+    let Loaded {
+        mut session,
+        module,
+        ..
+    } = loaded;
+    let written = match (&args.pipeline, &args.level) {
+        (Some(p), _) => p.clone(),
+        (None, Some(level)) => format!("O{level}"),
+        (None, None) => {
+            let text = io::read(&args.file)?;
+            let text = String::from_utf8_lossy(&text);
+            reproducer::pipeline(&text)
+                .ok_or("no --pipeline is given, and the file is no reproducer")?
+                .to_owned()
+        }
+    };
+    let pipeline = match load::pipeline(&mut session, &written) {
+        Ok(p) => p,
+        Err(d) => {
+            render::to_stderr(&d, &session.sources);
+            return Ok(exit::USAGE.into());
+        }
+    };
+    let entry = load::entry(&module, args.entry.as_deref())?;
+    let question = Question {
+        pipeline,
+        config: PassConfig::default(),
+        entry: module.globals[entry].name.to_string(),
+        inputs: Inputs {
+            given: match &args.inputs {
+                Some(path) => params::read(path)?,
+                None => Vec::new(),
+            },
+            seed: args.random,
+            runs: args.runs,
+            extent: args.extent,
+            special: args.special,
+        },
+        tolerance: Tolerance {
+            relative: args.rtol,
+            absolute: args.atol,
+            zeros: args.signed_zeros,
+        },
+    };
+    match search(&module, &question) {
+        Verdict::Same(passes) => {
+            let s = if passes == 1 { "" } else { "es" };
+            eprintln!(
+                "relax-bisect: {passes} pass{s}, and the program computes the same after each"
+            );
+            Ok(exit::OK)
+        }
+        Verdict::Refused(run, errors) => {
+            render::to_stderr(&errors, &session.sources);
+            eprintln!(
+                "relax-bisect: `{run}` refuses the program, and no pass before it goes wrong"
+            );
+            Ok(exit::ERRORS.into())
+        }
+        Verdict::Unclear(message) => Err(message),
+        Verdict::Wrong(finding) => {
+            report(&finding, &session);
+            if args.reduce {
+                let less = reduce(&module, &question, &finding);
+                let count = less.tries;
+                eprintln!("relax-bisect: reduced, with {count} programs tried");
+                report(&less.finding, &session);
+                let to = args.output.clone().unwrap_or_else(|| "-".into());
+                write(&to, &less.pipeline.to_string(), &less.module)?;
+            } else if let Some(to) = &args.output {
+                // The program as it was before the pass, and the pass alone.
+                write(to, &finding.run, &finding.before)?;
+            }
+            Ok(exit::ERRORS.into())
+        }
+    }
+}
+
+fn write(to: &Path, pipeline: &str, module: &Module) -> Result<(), String> {
+    let text = relax_driver::print(module, Style::Pretty, None);
+    io::write(to, reproducer::write(pipeline, &text).as_bytes())
+}
+
+/// Says which pass it is, and what it did.
+fn report(finding: &Finding, session: &Session) {
+    let (number, run) = (finding.index + 1, &finding.run);
+    match &finding.kind {
+        Kind::Differs(text) => {
+            eprintln!(
+                "relax-bisect: pass {number}, `{run}`, changes what the program computes: {text}"
+            );
+        }
+        Kind::Broken(errors) => {
+            eprintln!("relax-bisect: pass {number}, `{run}`, breaks the module:");
+            let errors: Diagnostics = errors.clone();
+            render::to_stderr(&errors, &session.sources);
+        }
+        Kind::Crashed(text) => {
+            eprintln!("relax-bisect: pass {number}, `{run}`, crashes: {text}");
+        }
+    }
+    if let Some(after) = &finding.after {
+        let print = |m: &Module| relax_driver::print(m, Style::Pretty, None);
+        let mut out = String::new();
+        let (before, after) = (print(&finding.before), print(after));
+        let color = render::Style::for_stderr().color;
+        diff::unified(("before", "after"), &before, &after, color, &mut out);
+        eprint!("{out}");
+    }
+}

@@ -1,0 +1,16 @@
+//! Finding the pass that breaks a program, and a smaller program that it breaks.
+//!
+//! [`search`] runs a pipeline, evaluates the program before it and after each pass that changed it,
+//! and says which pass was the first whose output computes something else, fails verification, or
+//! that crashed. [`reduce`] shrinks program and pipeline while that stays so.
+
+mod inputs;
+mod reduce;
+mod search;
+mod shapes;
+mod value;
+
+pub use inputs::Inputs;
+pub use reduce::{Reduced, reduce};
+pub use search::{Finding, Kind, Question, Verdict, search};
+pub use value::Tolerance;

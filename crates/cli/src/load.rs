@@ -1,0 +1,83 @@
+//! From the arguments of a tool to a checked module, and to a pipeline: the same in all tools.
+
+use std::path::Path;
+
+use relax_base::Diagnostics;
+use relax_driver::{InferOptions, Pipeline, ReadOptions, Session, Typing};
+use relax_ir::{GlobalId, Module};
+
+use crate::{io, render};
+
+/// A module that was read and checked.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The sources, for diagnostics.
+    pub session: Session,
+    /// The module.
+    pub module: Module,
+    /// Its types.
+    pub typing: Typing,
+}
+
+/// Reads and checks a file, `-` for standard input. Diagnostics go to standard error; `None` when
+/// there are errors among them.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, String> {
+    let bytes = io::read(path)?;
+    let mut session = Session::new(options);
+    let (mut module, diagnostics) = session.read(&io::display_name(path), bytes);
+    render::to_stderr(&diagnostics, &session.sources);
+    if diagnostics.has_errors() {
+        return Ok(None);
+    }
+    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    render::to_stderr(&diagnostics, &session.sources);
+    Ok((!diagnostics.has_errors()).then_some(Loaded {
+        session,
+        module,
+        typing,
+    }))
+}
+
+/// Reads a pipeline, with the files that its options name.
+pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Diagnostics> {
+    let mut pipeline = session.pipeline(text)?;
+    pipeline.load(&mut |file| {
+        let bytes = io::read(Path::new(file))?;
+        let mut diagnostics = Diagnostics::new();
+        match session.add(file, bytes, &mut diagnostics) {
+            Some(source) if !diagnostics.has_errors() => {
+                Ok((source.text.to_string(), source.span()))
+            }
+            _ => Err(format!("{file} is no text")),
+        }
+    })?;
+    Ok(pipeline)
+}
+
+/// The function that a run begins with: the one that is named, or the expression of an expression
+/// file, or `main`. The error says what there is instead.
+pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
+    let name = match (name, module.expression) {
+        (Some(name), _) => name.trim_start_matches('@'),
+        (None, Some(g)) => return Ok(g),
+        (None, None) => "main",
+    };
+    module.global(name).ok_or_else(|| {
+        let names: Vec<&str> = module
+            .globals
+            .values()
+            .filter(|g| !g.prelude)
+            .map(|g| g.name.as_str())
+            .collect();
+        let near = relax_base::did_you_mean(name, names.iter().copied());
+        let hint = match near {
+            Some(near) => format!("did you mean @{near}?"),
+            None if names.is_empty() => "the file defines none".to_owned(),
+            None => format!("the file defines: {}", names.join(", ")),
+        };
+        format!("there is no function @{name}; {hint}")
+    })
+}
