@@ -66,6 +66,46 @@ pub fn bind(
     }
 }
 
+/// Takes weights for some of the parameters, by name. The result has the parameters' own names; the
+/// error lists every array that belongs to no parameter or does not fit its type.
+pub fn weights(
+    m: &Module,
+    params: &[Param],
+    arrays: Vec<(String, Tensor)>,
+) -> Result<Vec<(String, Tensor)>, Vec<String>> {
+    let mut problems = Vec::new();
+    let mut out = Vec::with_capacity(arrays.len());
+    for (name, tensor) in arrays {
+        let param = (params.iter().find(|p| p.name == name))
+            .or_else(|| params.iter().find(|p| numbered(&p.name, &name)));
+        match param {
+            None => {
+                let near = relax_base::did_you_mean(&name, params.iter().map(|p| p.name.as_str()));
+                let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
+                problems.push(format!("the array `{name}` belongs to no parameter{hint}"));
+            }
+            Some(p) => match mismatch(m, p, &tensor) {
+                Some(problem) => problems.push(problem),
+                None => out.push((p.name.clone(), tensor)),
+            },
+        }
+    }
+    if problems.is_empty() {
+        Ok(out)
+    } else {
+        Err(problems)
+    }
+}
+
+/// What is missing when nothing but weights is given: the parameters without one.
+pub fn missing(m: &Module, params: &[Param], weights: &[(String, Tensor)]) -> Vec<String> {
+    params
+        .iter()
+        .filter(|p| weights.iter().all(|w| w.0 != p.name))
+        .map(|p| format!("%{} is missing (it must be {})", p.name, m.show_type(p.ty)))
+        .collect()
+}
+
 /// Whether TVM's printer made `param` of a second parameter called `name`: it numbers parameters of
 /// the same name (`data`, `data1`, …), and the model's arrays still have the one name.
 fn numbered(param: &str, name: &str) -> bool {

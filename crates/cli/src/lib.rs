@@ -18,6 +18,7 @@ pub mod opt;
 pub mod render;
 #[cfg(feature = "native")]
 pub mod show;
+pub mod weights;
 
 /// The exit codes of all tools.
 pub mod exit {

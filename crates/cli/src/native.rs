@@ -41,6 +41,28 @@ pub fn jit(
     Jit::new(&lowered).map_err(|d| Diagnostics::from(*d))
 }
 
+/// Which passes run before code is generated.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Passes {
+    /// How much is optimised: -O0 nothing, -O1 without fusion, -O2, -O3.
+    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub level: u8,
+    /// The passes to run before code is generated, instead of those of the -O level, as relax-opt takes
+    /// them: `infer-type,fuse-ops`.
+    #[arg(long, value_name = "PASSES")]
+    pub pipeline: Option<String>,
+}
+
+impl Passes {
+    /// The pipeline as text.
+    pub fn text(&self) -> String {
+        match &self.pipeline {
+            Some(text) => text.clone(),
+            None => format!("O{}", self.level),
+        }
+    }
+}
+
 /// Runs a pipeline over a module and hands on its types afterwards.
 pub fn optimise(
     session: &mut Session,

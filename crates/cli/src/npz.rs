@@ -25,6 +25,93 @@ pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
     Ok(out)
 }
 
+/// As [`read`], with the arrays that the file stores uncompressed and aligned borrowed from it.
+pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
+    let map = crate::weights::map(path)?;
+    let Some(members) = stored(&map) else {
+        return read(path);
+    };
+    let mut out = Vec::with_capacity(members.len());
+    for (name, range) in members {
+        let trouble = |e: String| format!("cannot read {}: array `{name}`: {e}", path.display());
+        let bytes = map.get(range.clone()).unwrap_or_default();
+        let npy = NpyFile::new(bytes).map_err(|e| trouble(e.to_string()))?;
+        let shape: Vec<i64> = npy.shape().iter().map(|&d| d as i64).collect();
+        let plain = match npy.dtype() {
+            npyz::DType::Plain(ty) if npy.order() == Order::C => {
+                little_endian(&ty).and_then(|dtype| {
+                    let offset = range.end.checked_sub(Tensor::byte_len(dtype, &shape)?)?;
+                    crate::weights::borrowed(dtype, &shape, &map, offset)
+                })
+            }
+            _ => None,
+        };
+        let t = match plain {
+            Some(t) => t,
+            None => tensor(npy).map_err(trouble)?,
+        };
+        out.push((name, t));
+    }
+    Ok(out)
+}
+
+/// The element type, where its bytes are those of a tensor.
+fn little_endian(ty: &npyz::TypeStr) -> Option<DType> {
+    if ty.endianness() == npyz::Endianness::Big {
+        return None;
+    }
+    Some(match (ty.type_char(), ty.size_field()) {
+        (TypeChar::Float, 2) => DType::F16,
+        (TypeChar::Float, 4) => DType::F32,
+        (TypeChar::Float, 8) => DType::F64,
+        (TypeChar::Int, 1) => DType::I8,
+        (TypeChar::Int, 2) => DType::I16,
+        (TypeChar::Int, 4) => DType::I32,
+        (TypeChar::Int, 8) => DType::I64,
+        (TypeChar::Uint, 1) => DType::U8,
+        (TypeChar::Uint, 2) => DType::U16,
+        (TypeChar::Uint, 4) => DType::U32,
+        (TypeChar::Uint, 8) => DType::U64,
+        _ => return None,
+    })
+}
+
+/// Where the members of a zip archive lie that are stored as they are (PKWARE's APPNOTE 4.3). `None`
+/// when one is compressed, or the archive is of a form that only the full reader knows.
+fn stored(zip: &[u8]) -> Option<Vec<(String, std::ops::Range<usize>)>> {
+    let u16_at =
+        |at: usize| Some(u16::from_le_bytes(zip.get(at..at + 2)?.try_into().ok()?) as usize);
+    let u32_at =
+        |at: usize| Some(u32::from_le_bytes(zip.get(at..at + 4)?.try_into().ok()?) as usize);
+    let tail = zip.len().saturating_sub(22 + 0xffff);
+    let end = (tail..zip.len().checked_sub(21)?)
+        .rev()
+        .find(|&at| zip[at..].starts_with(b"PK\x05\x06"))?;
+    let (count, mut at) = (u16_at(end + 10)?, u32_at(end + 16)?);
+    if count == 0xffff || at == 0xffff_ffff {
+        return None;
+    }
+    let mut out = Vec::with_capacity(count);
+    for _ in 0..count {
+        if !zip.get(at..)?.starts_with(b"PK\x01\x02") || u16_at(at + 10)? != 0 {
+            return None;
+        }
+        let (size, local) = (u32_at(at + 24)?, u32_at(at + 42)?);
+        if size == 0xffff_ffff || local == 0xffff_ffff {
+            return None;
+        }
+        let names = u16_at(at + 28)?;
+        let name = std::str::from_utf8(zip.get(at + 46..at + 46 + names)?).ok()?;
+        let begin = local + 30 + u16_at(local + 26)? + u16_at(local + 28)?;
+        if begin + size > zip.len() {
+            return None;
+        }
+        out.push((name.strip_suffix(".npy")?.to_owned(), begin..begin + size));
+        at += 46 + names + u16_at(at + 30)? + u16_at(at + 32)?;
+    }
+    Some(out)
+}
+
 fn tensor<R: Read>(npy: NpyFile<R>) -> Result<Tensor, String> {
     let npyz::DType::Plain(ty) = npy.dtype() else {
         return Err("records are not supported".into());

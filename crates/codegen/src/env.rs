@@ -39,6 +39,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_softmax_f32", "pllpp>i"),
     ("rx_log_softmax_f32", "pllpp>i"),
     ("rx_layer_norm_f32", "pllpppfp>i"),
+    ("rx_strips_f32", "pp>i"),
     ("rx_f16_to_f32", "i>f"),
     ("rx_f32_to_f16", "f>i"),
     ("rx_ipow", "ll>l"),

@@ -3,8 +3,10 @@
 use cranelift_jit::{JITBuilder, JITModule};
 use relax_base::{Diagnostic, Symbol};
 use relax_lower::lir::Lowered;
+use relax_tensor::Tensor;
 
-use crate::module::compile;
+use crate::module::{compile, elements_symbol};
+use crate::prepack::prepack;
 use crate::target::Target;
 
 /// An entry: `int32_t (ctx, args, nargs, out)` with borrowed arguments.
@@ -19,7 +21,12 @@ pub type Entry = unsafe extern "C" fn(
 pub struct Jit {
     module: Option<JITModule>,
     entries: Vec<(Symbol, Entry)>,
+    /// Constants that the code points into.
+    _held: Vec<Tensor>,
 }
+
+/// Constants from this many bytes on are not copied into the module.
+const LARGE: usize = 4096;
 
 unsafe extern "C" {
     fn expf(x: f32) -> f32;
@@ -96,8 +103,18 @@ impl Jit {
         let isa = target.isa(false).map_err(|e| trouble(e.0))?;
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
         builder.symbols(relax_runtime::symbols().into_iter().chain(libm()));
+        // Large constants stay where they are: in the file they were mapped from, or as packed.
+        let mut weights = prepack(lowered);
+        let mut held = Vec::new();
+        for (id, t) in weights.lowered.data.iter() {
+            if t.bytes().len() >= LARGE {
+                weights.outside.push(id);
+                builder.symbol(elements_symbol(id), t.bytes().as_ptr());
+                held.push(t.clone());
+            }
+        }
         let mut module = JITModule::new(builder);
-        let (ids, _) = compile(lowered, &mut module)?;
+        let (ids, _) = compile(&weights, &mut module)?;
         module
             .finalize_definitions()
             .map_err(|e| trouble(e.to_string()))?;
@@ -114,6 +131,7 @@ impl Jit {
         Ok(Jit {
             module: Some(module),
             entries,
+            _held: held,
         })
     }
 

@@ -19,7 +19,8 @@ use crate::env::Env;
 use crate::scalar::{Scalars, register};
 
 mod eval;
-mod tuned;
+mod strips;
+pub(crate) mod tuned;
 
 /// Offsets in `RxTensor`.
 const DATA: i32 = 24;
@@ -48,6 +49,8 @@ struct Kernel<'a, 'f, 'm> {
     b: &'a mut FunctionBuilder<'f>,
     env: &'a mut Env<'m>,
     program: &'a Program,
+    /// Inputs that come packed, in the form of the kernel that reads them.
+    packed: &'a [Buf],
     ctx: Value,
     outputs: Value,
     places: FxHashMap<Buf, Place>,
@@ -72,6 +75,7 @@ pub(crate) fn emit(
     b: &mut FunctionBuilder<'_>,
     env: &mut Env<'_>,
     program: &Program,
+    packed: &[Buf],
 ) -> Result<()> {
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
@@ -91,6 +95,7 @@ pub(crate) fn emit(
         b,
         env,
         program,
+        packed,
         ctx,
         outputs,
         places: FxHashMap::default(),
@@ -109,10 +114,29 @@ pub(crate) fn emit(
     }
     k.bind(inputs)?;
     let needed = tuned::needed(program);
-    for (stage, _) in program.stages.iter().zip(needed).filter(|(_, n)| *n) {
+    // A product with an epilogue runs where its epilogue stands: what that reads is ready there.
+    let mut fused = relax_loops::epilogue::find(program);
+    fused.retain(|f| {
+        needed[f.consumer]
+            && matches!(&program.stages[f.producer],
+                Stage::Compute(c) if tuned::hint_of(program, c).is_some())
+    });
+    for (i, stage) in program.stages.iter().enumerate() {
+        if !needed[i] || fused.iter().any(|f| f.producer == i) {
+            continue;
+        }
         match stage {
             Stage::Compute(c) => {
-                if !k.tuned(c)? {
+                let taken = match fused.iter().find(|f| f.consumer == i) {
+                    None => k.tuned(c, None)?,
+                    Some(f) => {
+                        let Stage::Compute(sums) = &program.stages[f.producer] else {
+                            unreachable!("hints are about computations")
+                        };
+                        k.tuned(sums, Some((c.out, &f.epilogue)))?
+                    }
+                };
+                if !taken {
                     k.compute(c)?;
                 }
             }
@@ -166,7 +190,16 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         let mut checks = Vec::new();
         for (i, &buf) in program.inputs.iter().enumerate() {
             let tensor = self.word(inputs, 8 * i as i32);
-            let extents = self.read_extents(tensor, buf, &mut checks);
+            let extents = if self.packed.contains(&buf) {
+                // The panels have another shape; the weight's own is constant.
+                let shape = &program.bufs[buf].shape;
+                let constant = |e: &Ex| e.as_int().unwrap_or_default();
+                (shape.iter())
+                    .map(|e| self.b.ins().iconst(types::I64, constant(e)))
+                    .collect()
+            } else {
+                self.read_extents(tensor, buf, &mut checks)
+            };
             let data = self.word(tensor, DATA);
             self.places.insert(buf, Place { data, extents });
         }
@@ -448,6 +481,9 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
 
     /// A computation over indices: loops over the output, a loop over the reduction inside.
     fn compute(&mut self, c: &Compute) -> Result<()> {
+        if self.strips(c)? {
+            return Ok(());
+        }
         self.place(c.out)?;
         let shape = self.program.bufs[c.out].shape.clone();
         let dtype = self.program.bufs[c.out].dtype;

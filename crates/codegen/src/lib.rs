@@ -8,6 +8,7 @@ mod host;
 mod jit;
 mod kernel;
 mod module;
+mod prepack;
 mod scalar;
 mod target;
 

@@ -9,13 +9,14 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use relax_base::{Diagnostic, Symbol};
 use relax_lower::codes;
-use relax_lower::lir::{FnId, Inst, Lowered};
+use relax_lower::lir::{DataId as DataIdOf, FnId, Inst};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::env::Env;
 use crate::func::{self, Program};
 use crate::kernel::{self, dl_dtype};
+use crate::prepack::Prepacked;
 
 /// The C symbol of an entry: `relax_` and the global's name, other characters as `_`.
 pub fn entry_symbol(name: Symbol) -> String {
@@ -50,9 +51,10 @@ type Compiled = (Vec<(Symbol, FuncId)>, Sizes);
 
 /// Compiles `lowered` into `module`.
 pub(crate) fn compile(
-    lowered: &Lowered,
+    weights: &Prepacked,
     module: &mut dyn Module,
 ) -> Result<Compiled, Box<Diagnostic>> {
+    let lowered = &weights.lowered;
     let mut env = Env::new(module);
     let mut program = Program {
         lowered,
@@ -65,7 +67,7 @@ pub(crate) fn compile(
         texts: FxHashMap::default(),
     };
     declare(&mut env, &mut program);
-    objects(&mut env, &mut program);
+    objects(&mut env, &mut program, &weights.outside);
     let mut build = Build {
         env,
         context: Context::new(),
@@ -77,7 +79,8 @@ pub(crate) fn compile(
         let mut failure = None;
         let name = format!("kernel {} ({})", id.0, def.label);
         build.define(program.kernels[&id], sig, &name, |b, env| {
-            failure = kernel::emit(b, env, &def.program).err();
+            let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
+            failure = kernel::emit(b, env, &def.program, packed).err();
         })?;
         if let Some(kernel::Unsupported(text)) = failure {
             let text = format!("`{}`: native code does not support {text}", def.label);
@@ -140,10 +143,11 @@ fn local(env: &mut Env<'_>, name: &str, sig: &Signature) -> FuncId {
 }
 
 /// Puts constants and other immortal objects into read-only data.
-fn objects(env: &mut Env<'_>, program: &mut Program<'_>) {
+fn objects(env: &mut Env<'_>, program: &mut Program<'_>, outside: &[DataIdOf]) {
     let lowered = program.lowered;
     for (id, t) in lowered.data.iter() {
-        program.tensors.insert(id, tensor(env, t));
+        let elements = outside.contains(&id).then(|| elements_symbol(id));
+        program.tensors.insert(id, tensor(env, t, elements));
     }
     let (mut tags, mut texts) = (FxHashSet::default(), FxHashSet::default());
     for f in lowered.funcs.values() {
@@ -194,15 +198,26 @@ fn fresh(env: &mut Env<'_>, name: &str, data: &DataDescription) -> DataId {
     id
 }
 
-/// An immortal tensor object whose elements lie beside it.
-fn tensor(env: &mut Env<'_>, t: &Tensor) -> DataId {
+/// The symbol of a constant's elements, where they are not in the module.
+pub(crate) fn elements_symbol(id: DataIdOf) -> String {
+    format!("relax.elements.of.{}", id.0)
+}
+
+/// An immortal tensor object. Its elements lie beside it, or at a symbol from outside.
+fn tensor(env: &mut Env<'_>, t: &Tensor, outside: Option<String>) -> DataId {
     // An empty section cannot be pointed into on every target: one byte stands for no element.
     let bytes = if t.bytes().is_empty() {
         &[0][..]
     } else {
         t.bytes()
     };
-    let elements = env.data("elements", bytes, 64);
+    let elements = match outside {
+        None => env.data("elements", bytes, 64),
+        Some(name) => {
+            let id = (env.module).declare_data(&name, Linkage::Import, false, false);
+            id.expect("each constant has its own symbol")
+        }
+    };
     let shape: Vec<u8> = t.shape().iter().flat_map(|d| d.to_le_bytes()).collect();
     let shape = if shape.is_empty() {
         None

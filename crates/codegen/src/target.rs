@@ -9,6 +9,7 @@ use relax_base::Diagnostic;
 use relax_lower::lir::Lowered;
 
 use crate::module::{Sizes, compile};
+use crate::prepack::prepack;
 
 /// What code is generated for.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +94,7 @@ pub fn object(lowered: &Lowered, target: &Target, name: &str) -> Result<Object, 
     let builder =
         ObjectBuilder::new(Arc::clone(&isa), name, libcalls).map_err(|e| trouble(e.to_string()))?;
     let mut module = ObjectModule::new(builder);
-    let (_, sizes) = compile(lowered, &mut module)?;
+    let (_, sizes) = compile(&prepack(lowered), &mut module)?;
     let bytes = module.finish().emit().map_err(|e| trouble(e.to_string()))?;
     Ok(Object { bytes, sizes })
 }

@@ -11,6 +11,7 @@
 
 mod bounds;
 mod build;
+pub mod epilogue;
 mod exec;
 mod expr;
 mod hint;

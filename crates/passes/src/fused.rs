@@ -117,6 +117,7 @@ pub fn program(
     program.span = func.span;
     inline(&mut program);
     drop_unused(&mut program);
+    relax_loops::epilogue::split(&mut program);
     Ok((program, names.join("+")))
 }
 
@@ -326,6 +327,7 @@ fn inline(program: &mut Program) {
         let movable = c.reduce.is_none() && program.bufs[out].role == Role::Temp && !is_hinted;
         if movable
             && (only_picks(&c.value) || read_once(program, out))
+            && (!relax_loops::epilogue::follows_sums(program, c) || read_in_place(program, out))
             && inline_compute(program, k).is_ok()
         {
             continue;
@@ -344,26 +346,58 @@ fn only_picks(e: &Ex) -> bool {
     }
 }
 
-/// Whether a buffer is read at one place, in a stage without reduction.
+/// Whether all readers of a buffer read it at their own indices.
+fn read_in_place(program: &Program, buf: Buf) -> bool {
+    program.stages.iter().all(|stage| match stage {
+        Stage::Compute(c) => {
+            let same = program.bufs[c.out].shape == program.bufs[buf].shape;
+            let mut fine = true;
+            visit_expr(&c.value, |x| {
+                if let ExKind::Load(b, index) = x.kind()
+                    && *b == buf
+                {
+                    let own = index.iter().zip(&c.axes).all(|(i, v)| {
+                        matches!(i.kind(), ExKind::Var(w) if w == v) || i.as_int() == Some(0)
+                    });
+                    fine &= same && own;
+                }
+            });
+            fine
+        }
+        Stage::Nest(_) => !relax_loops::reads_buffer(stage, buf),
+    })
+}
+
+/// Whether a buffer is read at one place, in a stage without reduction that reads each element about
+/// once: its index moves along every axis.
 fn read_once(program: &Program, buf: Buf) -> bool {
     let mut places = 0;
     let mut plain = true;
     for stage in &program.stages {
-        let count = |e: &Ex, places: &mut usize| {
-            visit_expr(e, |x| {
-                if matches!(x.kind(), ExKind::Load(b, _) if *b == buf) {
-                    *places += 1;
-                }
-            });
-        };
-        let before = places;
         match stage {
-            Stage::Compute(c) => {
-                count(&c.value, &mut places);
-                plain &= places == before || c.reduce.is_none();
-            }
+            Stage::Compute(c) => visit_expr(&c.value, |x| {
+                if let ExKind::Load(b, index) = x.kind()
+                    && *b == buf
+                {
+                    places += 1;
+                    let shape = &program.bufs[c.out].shape;
+                    let along_all = c.axes.iter().zip(shape).all(|(v, extent)| {
+                        extent.as_int() == Some(1) || index.iter().any(|i| moves(i, *v))
+                    });
+                    plain &= c.reduce.is_none() && along_all;
+                }
+            }),
             Stage::Nest(_) => plain &= !relax_loops::reads_buffer(stage, buf),
         }
     }
     plain && places == 1
+}
+
+/// Whether an index depends on a variable.
+fn moves(index: &Ex, v: Var) -> bool {
+    let mut found = false;
+    visit_expr(index, |x| {
+        found |= matches!(x.kind(), ExKind::Var(w) if *w == v)
+    });
+    found
 }

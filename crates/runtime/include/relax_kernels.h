@@ -26,7 +26,7 @@ enum { RX_ACT_NONE = 0, RX_ACT_RELU = 1, RX_ACT_CLIP = 2 };
 enum { RX_BIAS_ROW = 0 /* bias[m] */, RX_BIAS_COLUMN = 1 /* bias[n] */ };
 
 /* What happens to every element of a result before it is stored, in this order:
- * + bias, + residual, activation. All zero: nothing. */
+ * · scale, + bias, + residual, activation. All zero: nothing. */
 typedef struct RxEpilogue {
   const float *bias;     /*  0: NULL: none */
   const float *residual; /*  8: NULL: none; laid out as the result; may be the result itself */
@@ -34,7 +34,8 @@ typedef struct RxEpilogue {
   int32_t bias_axis;     /* 24: RX_BIAS_ROW or RX_BIAS_COLUMN (matrix products only) */
   int32_t activation;    /* 28 */
   float lo, hi;          /* 32, 36: RX_ACT_CLIP's bounds */
-} RxEpilogue;            /* 40 bytes */
+  const float *scale;    /* 40: NULL: none; along bias_axis */
+} RxEpilogue;            /* 48 bytes */
 
 /* C[m,n] = epilogue(A[m,k] · B[k,n] (+ C)). Element (i, p) of A is a[i*a_rs + p*a_cs], and so
  * for B, so a transposed operand is one with its strides exchanged (nn.dense's weight
@@ -52,7 +53,7 @@ typedef struct RxGemmF32 {
   int32_t accumulate;     /* 104: add to C's old contents */
   int32_t reserved;       /* 108: zero */
   RxEpilogue epilogue;    /* 112 */
-} RxGemmF32;              /* 152 bytes */
+} RxGemmF32;              /* 160 bytes */
 
 int32_t rx_gemm_f32(RxContext *ctx, const RxGemmF32 *g);
 /* `batch` products; operand x of product i starts x_step elements after that of i-1 (0: the
@@ -111,8 +112,8 @@ typedef struct RxConv2dF32 {
   const float *weight;            /* 144 */
   const float *weight_packed;     /* 152: not NULL: from rx_conv2d_f32_pack; weight is not read */
   float *y;                       /* 160 */
-  RxEpilogue epilogue;            /* 168: bias is [o]; residual is laid out as y */
-} RxConv2dF32;                    /* 208 bytes */
+  RxEpilogue epilogue;            /* 168: bias and scale are [o]; residual is laid out as y */
+} RxConv2dF32;                    /* 216 bytes */
 
 int32_t rx_conv2d_f32(RxContext *ctx, const RxConv2dF32 *conv);
 /* Floats that the packed weight takes (0: this convolution packs nothing, leave it NULL), and
@@ -164,6 +165,33 @@ float rx_math_f32(int32_t fn, float x, float y);
 double rx_math_f64(int32_t fn, double x, double y);
 void rx_vmath_f32(int32_t fn, int64_t n, const float *x, const float *y, float *z);
 void rx_vmath_f64(int32_t fn, int64_t n, const double *x, const double *y, double *z);
+
+/* ---- element-wise expressions --------------------------------------------------------- */
+
+/* Operations of rx_strips_f32: what they do stands in src/kernels/strips.rs, in this order. */
+typedef struct RxStripOp {
+  int32_t code;    /*  0 */
+  int32_t dst;     /*  4: the temporary that is written */
+  int32_t args[4]; /*  8: operands: inputs, then constants, then temporaries */
+} RxStripOp;       /* 24 bytes */
+
+/* out[i…] = the last operation's result, or that reduced over further axes. Inputs are read at the
+ * sum of index times step over all axes. */
+typedef struct RxStrips {
+  int32_t axes, reduced;            /*  0, 4: axes of the result; axes reduced, after them */
+  int32_t inputs, constants;        /*  8, 12 */
+  int32_t ops, temps;               /* 16, 20 */
+  int32_t combiner;                 /* 24: 0 sum, 1 product, 2 maximum, 3 minimum */
+  int32_t reserved;                 /* 28: zero */
+  const int64_t *extents;           /* 32 */
+  const float *const *data;         /* 40: the inputs */
+  const int64_t *strides;           /* 48: per input, a step for every axis */
+  const float *values;              /* 56: the constants */
+  const RxStripOp *program;         /* 64 */
+  float *out;                       /* 72: contiguous; overlaps no input */
+} RxStrips;                         /* 80 bytes */
+
+int32_t rx_strips_f32(RxContext *ctx, const RxStrips *strips);
 
 /* ---- rows ---------------------------------------------------------------------------- */
 

@@ -41,6 +41,7 @@ table! {
     crate::kernels::vmath => rx_vexp_f32 rx_vlog_f32 rx_vtanh_f32 rx_verf_f32 rx_vsigmoid_f32
         rx_vsqrt_f32 rx_vrsqrt_f32 rx_vsin_f32 rx_vcos_f32 rx_vgelu_f32 rx_vpow_f32;
     crate::kernels::math => rx_math_f32 rx_math_f64 rx_vmath_f32 rx_vmath_f64;
+    crate::kernels::strips => rx_strips_f32;
     crate::kernels::rows => rx_softmax_f32 rx_log_softmax_f32 rx_layer_norm_f32;
     crate::kernels::reduce => rx_reduce_f32;
     crate::kernels::strided => rx_copy_strided rx_transpose rx_fill rx_copy;

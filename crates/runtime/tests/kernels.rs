@@ -21,6 +21,9 @@ fn finish(e: &RxEpilogue, sum: f32, bias: usize, residual: usize) -> f32 {
     let mut x = sum;
     // SAFETY: the tests give bias and residual their sizes.
     unsafe {
+        if !e.scale.is_null() {
+            x *= *e.scale.add(bias);
+        }
         if !e.bias.is_null() {
             x += *e.bias.add(bias);
         }
@@ -44,7 +47,7 @@ struct Product {
     b_t: bool,
     packed: (bool, bool),
     accumulate: bool,
-    /// 0 nothing, 1 bias per row, 2 bias per column and relu, 3 residual and clip.
+    /// 0 nothing, 1 bias per row, 2 scale and bias per column and relu, 3 residual and clip.
     epilogue: usize,
 }
 
@@ -53,12 +56,16 @@ fn check_product(ctx: *mut RxContext, p: &Product, random: &mut Random) {
     let (a, b) = (random.floats(m * k), random.floats(k * n));
     let old = random.floats(m * (n + 3));
     let (row_bias, column_bias) = (random.floats(m), random.floats(n));
+    let column_scale = random.floats(n);
     let residual = random.floats(m * (n + 1));
     let mut c = old.clone();
     let mut e = RxEpilogue::default();
     match p.epilogue {
         1 => e.bias = row_bias.as_ptr(),
-        2 => (e.bias, e.bias_axis, e.activation) = (column_bias.as_ptr(), 1, 1),
+        2 => {
+            (e.bias, e.bias_axis, e.activation) = (column_bias.as_ptr(), 1, 1);
+            e.scale = column_scale.as_ptr();
+        }
         3 => {
             (e.residual, e.residual_ld) = (residual.as_ptr(), n as i64 + 1);
             (e.activation, e.lo, e.hi) = (2, -0.25, 0.5);
@@ -407,7 +414,9 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
     if epilogue > 0 {
         (v.epilogue.bias, v.epilogue.activation) = (bias.as_ptr(), 1);
     }
+    let scale = random.floats(v.o as usize);
     if epilogue > 1 {
+        v.epilogue.scale = scale.as_ptr();
         v.epilogue.residual = residual.as_ptr();
     }
     // SAFETY: all arrays have the sizes that the descriptor states.

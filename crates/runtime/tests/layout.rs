@@ -8,6 +8,7 @@ use relax_runtime::kernels::gemm::RxGemmF32;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::RxGemm;
 use relax_runtime::kernels::pool2d::RxPool2dF32;
+use relax_runtime::kernels::strips::{RxStripOp, RxStrips};
 use relax_runtime::object::*;
 use std::mem::offset_of;
 
@@ -63,15 +64,17 @@ fn offsets_are_as_documented() {
         [0, 8, 12]
     );
     assert_eq!(size_of::<DLManagedTensor>(), 64);
-    assert_eq!(size_of::<RxEpilogue>(), 40);
+    assert_eq!(size_of::<RxEpilogue>(), 48);
     assert_eq!(
         (size_of::<RxGemmF32>(), offset_of!(RxGemmF32, epilogue)),
-        (152, 112)
+        (160, 112)
     );
+    assert_eq!(size_of::<RxStripOp>(), 24);
+    assert_eq!((size_of::<RxStrips>(), offset_of!(RxStrips, out)), (80, 72));
     assert_eq!(size_of::<RxGemm>(), 96);
     assert_eq!(
         (size_of::<RxConv2dF32>(), offset_of!(RxConv2dF32, epilogue)),
-        (208, 168)
+        (216, 168)
     );
     assert_eq!(
         (size_of::<RxPool2dF32>(), offset_of!(RxPool2dF32, x)),

@@ -7,8 +7,8 @@ use clap::Parser;
 use relax_base::Diagnostics;
 use relax_cli::bisect::{Finding, Inputs, Kind, Question, Tolerance, Verdict, reduce, search};
 use relax_cli::load::{self, Loaded};
-use relax_cli::opt::{params, reproducer};
-use relax_cli::{diff, exit, io, render};
+use relax_cli::opt::reproducer;
+use relax_cli::{diff, exit, io, render, weights};
 use relax_driver::{PassConfig, ReadOptions, Session, Style};
 use relax_ir::Module;
 
@@ -118,7 +118,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         entry: module.globals[entry].name.to_string(),
         inputs: Inputs {
             given: match &args.inputs {
-                Some(path) => params::read(path)?,
+                Some(path) => weights::read(path)?,
                 None => Vec::new(),
             },
             seed: args.random,

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use relax_base::{Diagnostics, SourceFile};
 use relax_cli::opt::watch::{Watch, Wishes};
-use relax_cli::opt::{expected, params, reproducer, split};
-use relax_cli::{exit, io, load, render};
+use relax_cli::opt::{expected, reproducer, split};
+use relax_cli::{exit, io, load, render, weights};
 use relax_driver::{
     PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule, run_pipeline,
 };
@@ -393,7 +393,7 @@ impl<'a> Run<'a> {
 }
 
 fn bind(module: &mut Module, path: &Path) -> Result<(), String> {
-    let values = params::read(path)?;
+    let values = weights::read(path)?;
     let main = module.expression.or_else(|| module.global("main"));
     let main = main.ok_or("--params needs a function @main")?;
     let unknown = relax_passes::bind_params(module, main, values);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use relax_cli::load::{self, Loaded};
-use relax_cli::{evaluator, exit, inputs, io, native, npz, render, show};
+use relax_cli::{evaluator, exit, inputs, io, native, npz, render, show, weights};
 use relax_codegen::Host;
 use relax_driver::ReadOptions;
 
@@ -40,9 +40,12 @@ struct Args {
     /// Threads for parallel loops, this one included.
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
-    /// Passes to run before code is generated, as relax-opt takes them: `infer-type,fuse-ops`.
-    #[arg(long, value_name = "PASSES")]
-    pipeline: Option<String>,
+    #[command(flatten)]
+    passes: native::Passes,
+    /// A `.npz` or `.safetensors` file with values for parameters, by name: they are constants of the
+    /// program then, and the other parameters are its arguments.
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
     /// Gives constants whose metadata section is missing placeholders of zeros.
     #[arg(long)]
     stub_constants: bool,
@@ -80,8 +83,23 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         mut module,
         typing,
     } = loaded;
-    let entry = load::entry(&module, args.entry.as_deref())?;
+    let mut entry = load::entry(&module, args.entry.as_deref())?;
     let name = module.globals[entry].name;
+    if module.global_func(entry).is_none() {
+        return Err(format!("@{name} is a tensor program"));
+    }
+    let mut typing = std::sync::Arc::new(typing);
+    if let Some(path) = &args.params {
+        let given = args.inputs.is_some() || args.random.is_some();
+        match weights::bind(&mut module, &typing, entry, path, !given)? {
+            Ok(bound) => (entry, typing) = bound,
+            Err(problems) => {
+                eprintln!("relax-run: {} does not fit @{name}:", path.display());
+                problems.iter().for_each(|p| eprintln!("  {p}"));
+                return Ok(exit::ERRORS.into());
+            }
+        }
+    }
     let func = module
         .global_func(entry)
         .ok_or_else(|| format!("@{name} is a tensor program"))?;
@@ -112,22 +130,19 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             }
         },
         Engine::Native => {
-            let mut optimised = None;
-            if let Some(pipeline) = &args.pipeline {
-                match native::optimise(&mut session, &mut module, pipeline) {
-                    Ok(typing) => optimised = Some(typing),
-                    Err(diagnostics) => {
-                        render::to_stderr(&diagnostics, &session.sources);
-                        return Ok(exit::ERRORS.into());
-                    }
+            let pipeline = args.passes.text();
+            let typing = match native::optimise(&mut session, &mut module, &pipeline) {
+                Ok(typing) => typing,
+                Err(diagnostics) => {
+                    render::to_stderr(&diagnostics, &session.sources);
+                    return Ok(exit::ERRORS.into());
                 }
-            }
-            let typing = optimised.as_deref().unwrap_or(&typing);
+            };
             // Passes number definitions anew.
             let entry = module
                 .global(name.as_str())
                 .ok_or_else(|| format!("the pipeline has removed @{name}"))?;
-            let jit = match native::jit(&module, typing, &[entry], &session.sources) {
+            let jit = match native::jit(&module, &typing, &[entry], &session.sources) {
                 Ok(jit) => jit,
                 Err(diagnostics) => {
                     render::to_stderr(&diagnostics, &session.sources);

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
+use relax_base::Symbol;
 use relax_cli::load::{self, Loaded};
-use relax_cli::{cc, exit, io, native, render};
+use relax_cli::{cc, exit, io, native, render, weights};
 use relax_codegen::{Target, object};
 use relax_driver::ReadOptions;
 use relax_ir::{GlobalId, GlobalKind, Module};
@@ -28,9 +29,12 @@ struct Args {
     /// CPU features to use, by Cranelift's names (`has_avx2`), separated by commas.
     #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
     cpu: Vec<String>,
-    /// 0: Cranelift does not optimise; 1 to 3: it does.
-    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=3))]
-    optimize: u8,
+    #[command(flatten)]
+    passes: native::Passes,
+    /// A `.npz` or `.safetensors` file with values for parameters of the first entry, by name: they are
+    /// constants of the program then.
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
     /// The functions that can be called from outside; `main` (or every function) unless said otherwise.
     #[arg(long, value_name = "NAME")]
     entry: Vec<String>,
@@ -95,11 +99,38 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         return Ok(exit::ERRORS.into());
     };
     let Loaded {
-        session,
-        module,
+        mut session,
+        mut module,
         typing,
     } = loaded;
-    let lowered = match native::lower(&module, &typing, &roots(&module, args)?, &session.sources) {
+    let mut entries = roots(&module, args)?;
+    if let Some(path) = &args.params {
+        let name = module.globals[entries[0]].name;
+        match weights::bind(&mut module, &typing, entries[0], path, false)? {
+            Ok((entry, _)) => entries[0] = entry,
+            Err(problems) => {
+                eprintln!("relaxc: {} does not fit @{name}:", path.display());
+                problems.iter().for_each(|p| eprintln!("  {p}"));
+                return Ok(exit::ERRORS.into());
+            }
+        }
+    }
+    let names: Vec<Symbol> = entries.iter().map(|&g| module.globals[g].name).collect();
+    let typing = match native::optimise(&mut session, &mut module, &args.passes.text()) {
+        Ok(typing) => typing,
+        Err(diagnostics) => {
+            render::to_stderr(&diagnostics, &session.sources);
+            return Ok(exit::ERRORS.into());
+        }
+    };
+    // Passes number definitions anew.
+    let entries = (names.iter())
+        .map(|n| {
+            let g = module.global(n.as_str());
+            g.ok_or_else(|| format!("the pipeline has removed @{n}"))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let lowered = match native::lower(&module, &typing, &entries, &session.sources) {
         Ok(lowered) => lowered,
         Err(diagnostics) => {
             render::to_stderr(&diagnostics, &session.sources);
@@ -117,7 +148,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             let target = Target {
                 triple: args.target.clone(),
                 features: args.cpu.clone(),
-                optimize: args.optimize > 0,
+                optimize: args.passes.level > 0,
             };
             let object = match object(&lowered, &target, &name) {
                 Ok(object) => object,

@@ -2,7 +2,6 @@
 //! diagnostics, reproducers.
 
 pub mod expected;
-pub mod params;
 pub mod reproducer;
 pub mod split;
 pub mod watch;

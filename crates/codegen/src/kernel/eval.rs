@@ -207,7 +207,7 @@ impl Kernel<'_, '_, '_> {
         })
     }
 
-    fn check(&mut self, buf: Buf, index: Value, extent: Value) {
+    pub(super) fn check(&mut self, buf: Buf, index: Value, extent: Value) {
         let outside = match self.outside.get(&buf) {
             Some(&block) => block,
             None => {

@@ -6,10 +6,12 @@ use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, visit_ex
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
 
+use relax_loops::epilogue::Epilogue;
+
 use super::{Kernel, Result};
 
 /// The buffers that a hint's kernel reads.
-fn inputs(hint: &Hint) -> Vec<Buf> {
+pub(super) fn inputs(hint: &Hint) -> Vec<Buf> {
     match hint {
         Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![*a, *b],
         Hint::Conv2d { data, weight, .. } => vec![*data, *weight],
@@ -21,7 +23,7 @@ fn inputs(hint: &Hint) -> Vec<Buf> {
 }
 
 /// The hint of a stage, when a kernel takes it as it is.
-pub(super) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
+pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
     let hint = &program.hints.iter().find(|h| h.0 == c.out)?.1;
     let float = |b: Buf| program.bufs[b].dtype == DType::F32;
     (float(c.out) && inputs(hint).into_iter().all(float)).then_some(hint)
@@ -123,7 +125,7 @@ impl Kernel<'_, '_, '_> {
 
     fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
         let v = self.b.ins().iconst(types::I32, v);
-        self.b.ins().stack_store(types::I32, v, f.0, at);
+        self.b.ins().stack_store(types::I64, v, f.0, at);
     }
 
     fn product(&mut self, extents: &[Value]) -> Value {
@@ -143,14 +145,36 @@ impl Kernel<'_, '_, '_> {
         self.fail_unless_zero(status);
     }
 
-    /// Emits a stage through a kernel; `false` when none takes it.
-    pub(super) fn tuned(&mut self, c: &Compute) -> Result<bool> {
+    /// Writes `RxEpilogue` at an offset of a descriptor. `axis`: whether bias and scale go along columns.
+    fn put_epilogue(&mut self, f: &Fields, at: i32, axis: i64, e: &Epilogue) {
+        for (offset, buf) in [(0, e.bias), (8, e.residual), (40, e.scale)] {
+            if let Some(buf) = buf {
+                let (data, _) = self.of(buf);
+                self.put(f, at + offset, data);
+            }
+        }
+        self.put_int32(f, at + 24, axis);
+        if let Some((lo, hi)) = e.bounds {
+            self.put_int32(f, at + 28, 2);
+            for (offset, v) in [(32, lo), (36, hi)] {
+                let v = self.b.ins().f32const(v);
+                self.b.ins().stack_store(types::I64, v, f.0, at + offset);
+            }
+        }
+    }
+
+    /// Emits a stage through a kernel; `false` when none takes it. With an epilogue, the kernel writes
+    /// the output of the stage that is the epilogue.
+    pub(super) fn tuned(&mut self, c: &Compute, after: Option<(Buf, &Epilogue)>) -> Result<bool> {
         let Some(hint) = hint_of(self.program, c) else {
             return Ok(false);
         };
         let hint = hint.clone();
-        self.place(c.out)?;
-        let (out, shape) = self.of(c.out);
+        let out = after.map_or(c.out, |a| a.0);
+        self.place(out)?;
+        let (out, shape) = self.of(out);
+        let none = Epilogue::default();
+        let epilogue = after.map_or(&none, |a| a.1);
         match hint {
             Hint::Gemm {
                 a,
@@ -159,6 +183,10 @@ impl Kernel<'_, '_, '_> {
                 transpose_b,
             } => {
                 let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
+                if let Some(ld) = shape.last() {
+                    self.put(&g, 112 + 16, *ld);
+                }
+                self.put_epilogue(&g, 112, 1, epilogue);
                 let g = self.b.ins().stack_addr(types::I64, g.0, 0);
                 self.run("rx_gemm_f32", &[g]);
             }
@@ -169,6 +197,8 @@ impl Kernel<'_, '_, '_> {
                 transpose_b,
             } => {
                 let g = self.gemm(a, b, out, transpose_a, transpose_b, 1);
+                self.put(&g, 112 + 16, shape[2]);
+                self.put_epilogue(&g, 112, 1, epilogue);
                 let mut steps = Vec::new();
                 for x in [a, b] {
                     let (_, e) = self.of(x);
@@ -193,7 +223,7 @@ impl Kernel<'_, '_, '_> {
                 groups,
                 nhwc,
             } => {
-                let f = self.structure(208);
+                let f = self.structure(216);
                 let ((x, d), (w, k)) = (self.of(data), self.of(weight));
                 let (nchw_of, taps) = if nhwc {
                     ([0, 3, 1, 2], [0, 1])
@@ -222,8 +252,10 @@ impl Kernel<'_, '_, '_> {
                 }
                 self.put_int32(&f, 128, nhwc.into());
                 self.put(&f, 136, x);
-                self.put(&f, 144, w);
+                let packed = self.packed.contains(&weight);
+                self.put(&f, if packed { 152 } else { 144 }, w);
                 self.put(&f, 160, out);
+                self.put_epilogue(&f, 168, nhwc.into(), epilogue);
                 let f = self.b.ins().stack_addr(types::I64, f.0, 0);
                 self.run("rx_conv2d_f32", &[f]);
             }
@@ -300,7 +332,8 @@ impl Kernel<'_, '_, '_> {
 
     /// `RxGemmF32` for operands whose matrices start at axis `lead`.
     fn gemm(&mut self, a: Buf, b: Buf, c: Value, ta: bool, tb: bool, lead: usize) -> Fields {
-        let f = self.structure(152);
+        let f = self.structure(160);
+        let packed = self.packed.contains(&b);
         let ((a, ae), (b, be)) = (self.of(a), self.of(b));
         let (ae, be) = (&ae[lead..], &be[lead..]);
         let (rows, last) = ae.split_at(ae.len() - 1);
@@ -322,7 +355,7 @@ impl Kernel<'_, '_, '_> {
             (24, a),
             (32, a_rs),
             (40, a_cs),
-            (48, b),
+            (if packed { 80 } else { 48 }, b),
             (56, b_rs),
             (64, b_cs),
             (88, c),

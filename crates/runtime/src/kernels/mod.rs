@@ -10,4 +10,5 @@ pub mod reduce;
 pub mod rows;
 pub mod simd;
 pub mod strided;
+pub mod strips;
 pub mod vmath;

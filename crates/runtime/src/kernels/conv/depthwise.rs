@@ -106,12 +106,12 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     }
 }
 
-/// The channel's bias.
+/// What the sums begin with: the channel's bias, unless they are scaled first.
 #[inline(always)]
 unsafe fn bias(target: &Target) -> f32 {
     match &target.epilogue {
         // SAFETY: the callers' promise.
-        Some(e) if !e.bias.is_null() => unsafe { *e.bias },
+        Some(e) if !e.bias.is_null() && e.scale.is_null() => unsafe { *e.bias },
         _ => 0.0,
     }
 }
@@ -168,17 +168,21 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
     let (lo, hi) = e.bounds();
     // SAFETY: the callers' promise.
     unsafe {
+        let bias = if e.bias.is_null() { 0.0 } else { *e.bias };
         for r in 0..R {
             for v in 0..NV {
                 // Rows of the output follow each other without gaps.
                 let at = r * s.ow + v * S::LANES;
                 let n = columns - v * S::LANES;
                 let mut x = acc[r][v];
+                if !e.scale.is_null() {
+                    x = x.fma(S::splat(*e.scale), S::splat(bias));
+                }
                 if !e.residual.is_null() {
                     x = x.add(S::load_part(e.residual.add(at), n.min(S::LANES)));
                 }
                 if e.activation != 0 {
-                    x = S::splat(hi).min(S::splat(lo).max(x));
+                    x = x.max(S::splat(lo)).min(S::splat(hi));
                 }
                 if n >= S::LANES {
                     x.store(target.c.add(at));

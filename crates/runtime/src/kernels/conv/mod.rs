@@ -225,6 +225,9 @@ impl Sizes {
             if !epilogue.bias.is_null() {
                 epilogue.bias = epilogue.bias.add(channel);
             }
+            if !epilogue.scale.is_null() {
+                epilogue.scale = epilogue.scale.add(channel);
+            }
             if !epilogue.residual.is_null() {
                 epilogue.residual = epilogue.residual.add(at);
             }

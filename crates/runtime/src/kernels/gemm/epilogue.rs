@@ -21,6 +21,8 @@ pub struct RxEpilogue {
     pub lo: f32,
     /// Upper bound of clip.
     pub hi: f32,
+    /// The sum is multiplied by this first, along `bias_axis`; may be null.
+    pub scale: *const f32,
 }
 
 impl Default for RxEpilogue {
@@ -33,6 +35,7 @@ impl Default for RxEpilogue {
             activation: 0,
             lo: 0.0,
             hi: 0.0,
+            scale: null(),
         }
     }
 }
@@ -49,7 +52,10 @@ impl RxEpilogue {
 
     /// Nothing is to be done.
     pub fn none(&self) -> bool {
-        self.bias.is_null() && self.residual.is_null() && self.activation == 0
+        self.bias.is_null()
+            && self.scale.is_null()
+            && self.residual.is_null()
+            && self.activation == 0
     }
 }
 
@@ -81,6 +87,9 @@ impl Target {
             if let Some(e) = &mut to.epilogue {
                 if !e.bias.is_null() {
                     e.bias = e.bias.add(if e.bias_axis == 0 { rows } else { columns });
+                }
+                if !e.scale.is_null() {
+                    e.scale = e.scale.add(if e.bias_axis == 0 { rows } else { columns });
                 }
                 if !e.residual.is_null() {
                     e.residual = e.residual.add(rows * e.residual_ld as usize + columns);
@@ -122,6 +131,13 @@ impl Target {
                     if self.accumulate {
                         x = x.add(S::load_part(c, n));
                     }
+                    if !e.scale.is_null() {
+                        x = x.mul(if e.bias_axis == 0 {
+                            S::splat(*e.scale.add(i))
+                        } else {
+                            S::load_part(e.scale.add(column), n)
+                        });
+                    }
                     if !e.bias.is_null() {
                         x = x.add(if e.bias_axis == 0 {
                             S::splat(*e.bias.add(i))
@@ -134,8 +150,8 @@ impl Target {
                         x = x.add(S::load_part(at, n));
                     }
                     if e.activation != 0 {
-                        // The operand order keeps NaN.
-                        x = hi.min(lo.max(x));
+                        // As `a > b ? a : b`: a NaN becomes the bound.
+                        x = x.max(lo).min(hi);
                     }
                     x.store_part(c, n);
                 }

@@ -1,0 +1,121 @@
+//! Weights from files: `--params x.npz|x.safetensors`.
+//!
+//! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither read
+//! before they are used nor held twice. What a file stores compressed or misaligned is copied.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use memmap2::Mmap;
+use relax_driver::{InferOptions, Typing};
+use relax_ir::{GlobalId, Module};
+use relax_tensor::{DType, Tensor};
+use safetensors::{Dtype, SafeTensors};
+
+use crate::inputs;
+
+/// Gives parameters of a function the values of a file, by name, and types the module anew. With
+/// `all`, every parameter must get one. The inner error lists all that does not fit; the outer one is
+/// about the file.
+#[allow(clippy::type_complexity)]
+pub fn bind(
+    module: &mut Module,
+    typing: &Typing,
+    entry: GlobalId,
+    path: &Path,
+    all: bool,
+) -> Result<Result<(GlobalId, Arc<Typing>), Vec<String>>, String> {
+    let name = module.globals[entry].name;
+    let func = module
+        .global_func(entry)
+        .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
+    let params = inputs::params(module, typing, func);
+    let arrays = match inputs::weights(module, &params, read(path)?) {
+        Ok(arrays) => arrays,
+        Err(problems) => return Ok(Err(problems)),
+    };
+    if all {
+        let missing = inputs::missing(module, &params, &arrays);
+        if !missing.is_empty() {
+            return Ok(Err(missing));
+        }
+    }
+    relax_passes::bind_params(module, entry, arrays);
+    let (typing, diagnostics) = relax_driver::check(module, &InferOptions::default());
+    if diagnostics.has_errors() {
+        return Err(format!(
+            "@{name} has type errors once its parameters are bound"
+        ));
+    }
+    let entry = module.global(name.as_str());
+    let entry = entry.ok_or_else(|| format!("there is no function @{name}"))?;
+    Ok(Ok((entry, Arc::new(typing))))
+}
+
+/// The named tensors of a `.npz` or `.safetensors` file.
+pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
+    if path.extension().is_some_and(|e| e == "safetensors") {
+        safe(path)
+    } else {
+        crate::npz::mapped(path)
+    }
+}
+
+/// A file in memory.
+pub(crate) fn map(path: &Path) -> Result<Arc<Mmap>, String> {
+    let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+    let file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
+    // SAFETY: the mapping is private; a file that others change while it is read gives other numbers,
+    // as reading it would.
+    let map = unsafe { Mmap::map(&file) }.map_err(|e| trouble(&e))?;
+    Ok(Arc::new(map))
+}
+
+/// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are too few.
+pub(crate) fn borrowed(
+    dtype: DType,
+    shape: &[i64],
+    map: &Arc<Mmap>,
+    offset: usize,
+) -> Option<Tensor> {
+    let owner: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(map) as _;
+    if let Some(tensor) = Tensor::from_owner(dtype, shape, owner, offset) {
+        return Some(tensor);
+    }
+    let len = Tensor::byte_len(dtype, shape)?;
+    Tensor::from_bytes(dtype, shape, map.get(offset..offset.checked_add(len)?)?)
+}
+
+fn safe(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
+    let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+    let map = map(path)?;
+    let file = SafeTensors::deserialize(&map).map_err(|e| trouble(&e))?;
+    let mut out = Vec::new();
+    for (name, view) in file.tensors() {
+        let dtype = match view.dtype() {
+            Dtype::BOOL => DType::BOOL,
+            Dtype::U8 => DType::U8,
+            Dtype::I8 => DType::I8,
+            Dtype::U16 => DType::U16,
+            Dtype::I16 => DType::I16,
+            Dtype::U32 => DType::U32,
+            Dtype::I32 => DType::I32,
+            Dtype::U64 => DType::U64,
+            Dtype::I64 => DType::I64,
+            Dtype::F16 => DType::F16,
+            Dtype::BF16 => DType::BF16,
+            Dtype::F32 => DType::F32,
+            Dtype::F64 => DType::F64,
+            other => return Err(trouble(&format!("`{name}` has element type {other:?}"))),
+        };
+        let shape: Vec<i64> = view.shape().iter().map(|&d| d as i64).collect();
+        let offset = view.data().as_ptr() as usize - map.as_ptr() as usize;
+        let tensor = borrowed(dtype, &shape, &map, offset);
+        out.push((
+            name,
+            tensor.ok_or_else(|| trouble(&"a tensor has the wrong size"))?,
+        ));
+    }
+    out.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(out)
+}

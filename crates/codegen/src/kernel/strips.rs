@@ -1,0 +1,463 @@
+//! Element-wise stages and reductions of float32 through `rx_strips_f32`: the stage's expression
+//! becomes a list of vector operations, its indices become steps.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, UnOp, Var, visit_expr};
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use super::{Kernel, Result};
+use relax_runtime::kernels::strips::{Op, RxStripOp};
+
+/// Stages of so few elements are not worth a call.
+const FEW: i64 = 16;
+/// As the runtime's own limits.
+const AXES: usize = 12;
+const INPUTS: usize = 16;
+const OPS: usize = 64;
+
+/// An operand of an operation, before operands are numbered.
+#[derive(Clone, Copy, PartialEq)]
+enum Operand {
+    Input(usize),
+    Constant(usize),
+    Temp(usize),
+}
+
+/// A buffer read at an affine index.
+struct Input {
+    buf: Buf,
+    /// For each axis of the buffer, its step along every axis of the stage, and the rest.
+    index: Vec<(Vec<Ex>, Ex)>,
+}
+
+/// A stage as vector operations.
+#[derive(Default)]
+struct Strips {
+    inputs: Vec<Input>,
+    constants: Vec<f32>,
+    ops: Vec<(Op, Vec<Operand>)>,
+}
+
+/// Steps of an index along axes, and what does not depend on them; `None` when it is not affine.
+/// Recursion is bounded by `depth`.
+fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)> {
+    let none = || vec![Ex::idx(0); axes.len()];
+    let mut depends = false;
+    visit_expr(e, |x| {
+        depends |= matches!(x.kind(), ExKind::Var(v) if axes.contains(v))
+    });
+    if !depends {
+        return Some((none(), e.clone()));
+    }
+    if depth == 0 || e.dtype() != DType::I64 {
+        return None;
+    }
+    match e.kind() {
+        ExKind::Var(v) => {
+            let mut steps = none();
+            steps[axes.iter().position(|a| a == v)?] = Ex::idx(1);
+            Some((steps, Ex::idx(0)))
+        }
+        ExKind::Binary(op @ (BinOp::Add | BinOp::Sub), a, b) => {
+            let (x, y) = (affine(a, axes, depth - 1)?, affine(b, axes, depth - 1)?);
+            let join = |a: &Ex, b: &Ex| if *op == BinOp::Add { a + b } else { a - b };
+            let steps = x.0.iter().zip(&y.0).map(|(a, b)| join(a, b)).collect();
+            Some((steps, join(&x.1, &y.1)))
+        }
+        ExKind::Binary(BinOp::Mul, a, b) => {
+            let (x, factor) = match (a.as_int(), b.as_int()) {
+                (_, Some(_)) => (affine(a, axes, depth - 1)?, b),
+                (Some(_), _) => (affine(b, axes, depth - 1)?, a),
+                _ => return None,
+            };
+            let steps = x.0.iter().map(|s| s * factor).collect();
+            Some((steps, &x.1 * factor))
+        }
+        // A broadcast that is known only when the extents are.
+        ExKind::Select(c, a, b) => {
+            let (cond, _) = affine(c, axes, 0).map(|x| (x.1, x.0))?;
+            let (x, y) = (affine(a, axes, depth - 1)?, affine(b, axes, depth - 1)?);
+            let pick = |a: &Ex, b: &Ex| Ex::where_(&cond, a, b);
+            let steps = x.0.iter().zip(&y.0).map(|(a, b)| pick(a, b)).collect();
+            Some((steps, pick(&x.1, &y.1)))
+        }
+        _ => None,
+    }
+}
+
+fn unary(op: UnOp) -> Option<Op> {
+    Some(match op {
+        UnOp::Neg => Op::Neg,
+        UnOp::Abs => Op::Abs,
+        UnOp::Exp => Op::Exp,
+        UnOp::Log => Op::Log,
+        UnOp::Sqrt => Op::Sqrt,
+        UnOp::Rsqrt => Op::Rsqrt,
+        UnOp::Sin => Op::Sin,
+        UnOp::Cos => Op::Cos,
+        UnOp::Tanh => Op::Tanh,
+        UnOp::Erf => Op::Erf,
+        UnOp::Sigmoid => Op::Sigmoid,
+        UnOp::Floor => Op::Floor,
+        UnOp::Ceil => Op::Ceil,
+        UnOp::Trunc => Op::Trunc,
+        UnOp::RoundEven => Op::Round,
+        _ => return None,
+    })
+}
+
+fn binary(op: BinOp) -> Option<Op> {
+    Some(match op {
+        BinOp::Add => Op::Add,
+        BinOp::Sub => Op::Sub,
+        BinOp::Mul => Op::Mul,
+        BinOp::Div => Op::Div,
+        BinOp::Min => Op::Min,
+        BinOp::Max => Op::Max,
+        BinOp::Pow => Op::Pow,
+        _ => return None,
+    })
+}
+
+/// A comparison as the operation that selects by it, and whether its operands or its results change
+/// places.
+fn selection(op: BinOp) -> Option<(Op, bool, bool)> {
+    Some(match op {
+        BinOp::Lt => (Op::SelectLt, false, false),
+        BinOp::Le => (Op::SelectLe, false, false),
+        BinOp::Gt => (Op::SelectLt, true, false),
+        BinOp::Ge => (Op::SelectLe, true, false),
+        BinOp::Eq => (Op::SelectEq, false, false),
+        BinOp::Ne => (Op::SelectEq, false, true),
+        _ => return None,
+    })
+}
+
+/// The operations behind an expression over `axes`; `None` when it holds something else.
+fn translate(value: &Ex, axes: &[Var]) -> Option<Strips> {
+    let mut out = Strips::default();
+    let mut known: FxHashMap<usize, Operand> = FxHashMap::default();
+    let mut work = vec![(value, false)];
+    while let Some((e, ready)) = work.pop() {
+        if known.contains_key(&e.addr()) {
+            continue;
+        }
+        if e.dtype() != DType::F32 {
+            return None;
+        }
+        let operand = match e.kind() {
+            ExKind::Float(v) => {
+                let v = *v as f32;
+                let same = |c: &f32| c.to_bits() == v.to_bits();
+                let k = out.constants.iter().position(same).unwrap_or_else(|| {
+                    out.constants.push(v);
+                    out.constants.len() - 1
+                });
+                Operand::Constant(k)
+            }
+            ExKind::Load(buf, index) => {
+                let index: Vec<_> = (index.iter())
+                    .map(|i| affine(i, axes, 16))
+                    .collect::<Option<_>>()?;
+                let same = |i: &Input| i.buf == *buf && i.index == index;
+                let k = out.inputs.iter().position(same).unwrap_or_else(|| {
+                    out.inputs.push(Input { buf: *buf, index });
+                    out.inputs.len() - 1
+                });
+                Operand::Input(k)
+            }
+            ExKind::Unary(op, a) => {
+                let op = unary(*op)?;
+                let Some(args) = operands(&known, &[a], e, ready, &mut work) else {
+                    continue;
+                };
+                out.push(op, args)
+            }
+            ExKind::Binary(op, a, b) => {
+                let op = binary(*op)?;
+                let Some(args) = operands(&known, &[a, b], e, ready, &mut work) else {
+                    continue;
+                };
+                out.push(op, args)
+            }
+            ExKind::Select(c, yes, no) => {
+                let ExKind::Binary(op, a, b) = c.kind() else {
+                    return None;
+                };
+                let (op, turned, exchanged) = selection(*op)?;
+                let Some(mut args) = operands(&known, &[a, b, yes, no], e, ready, &mut work) else {
+                    continue;
+                };
+                if turned {
+                    args.swap(0, 1);
+                }
+                if exchanged {
+                    args.swap(2, 3);
+                }
+                out.push(op, args)
+            }
+            _ => return None,
+        };
+        if out.ops.len() > OPS || out.inputs.len() > INPUTS || out.constants.len() > 16 {
+            return None;
+        }
+        known.insert(e.addr(), operand);
+    }
+    let result = known[&value.addr()];
+    if out.ops.is_empty() || result != Operand::Temp(out.ops.len() - 1) {
+        out.push(Op::Copy, vec![result]);
+    }
+    Some(out)
+}
+
+/// The operands of an expression's parts; `None`, and the parts on the work list, when they are not
+/// all known yet.
+fn operands<'e>(
+    known: &FxHashMap<usize, Operand>,
+    parts: &[&'e Ex],
+    whole: &'e Ex,
+    ready: bool,
+    work: &mut Vec<(&'e Ex, bool)>,
+) -> Option<Vec<Operand>> {
+    if !ready {
+        work.push((whole, true));
+        work.extend(parts.iter().rev().map(|p| (*p, false)));
+        return None;
+    }
+    Some(parts.iter().map(|p| known[&p.addr()]).collect())
+}
+
+impl Strips {
+    fn push(&mut self, op: Op, args: Vec<Operand>) -> Operand {
+        self.ops.push((op, args));
+        Operand::Temp(self.ops.len() - 1)
+    }
+
+    /// The operations with temporaries shared where their values do not live at the same time, and
+    /// the number of temporaries.
+    fn program(&self) -> (Vec<RxStripOp>, usize) {
+        let mut last = vec![0; self.ops.len()];
+        for (k, (_, args)) in self.ops.iter().enumerate() {
+            for a in args {
+                if let Operand::Temp(t) = a {
+                    last[*t] = k;
+                }
+            }
+        }
+        let (mut free, mut count) = (Vec::new(), 0);
+        let mut place = vec![0usize; self.ops.len()];
+        let mut out = Vec::new();
+        let first = self.inputs.len() + self.constants.len();
+        for (k, (op, args)) in self.ops.iter().enumerate() {
+            let number = |a: &Operand| match a {
+                Operand::Input(i) => *i,
+                Operand::Constant(c) => self.inputs.len() + c,
+                Operand::Temp(t) => first + place[*t],
+            };
+            let mut numbers = [number(&args[0]) as i32; 4];
+            for (n, a) in numbers.iter_mut().zip(args) {
+                *n = number(a) as i32;
+            }
+            // Element i of a result depends on elements i of its operands, so it may take the place
+            // of one that is read here for the last time.
+            let mut seen = Vec::new();
+            for a in args {
+                if let Operand::Temp(t) = a
+                    && last[*t] == k
+                    && !seen.contains(t)
+                {
+                    seen.push(*t);
+                    free.push(place[*t]);
+                }
+            }
+            place[k] = free.pop().unwrap_or_else(|| {
+                count += 1;
+                count - 1
+            });
+            out.push(RxStripOp {
+                code: *op as i32,
+                dst: place[k] as i32,
+                args: numbers,
+            });
+        }
+        (out, count)
+    }
+}
+
+impl Kernel<'_, '_, '_> {
+    /// Emits a stage as strips; `false` when it is not of that kind.
+    pub(super) fn strips(&mut self, c: &Compute) -> Result<bool> {
+        if self.program.bufs[c.out].dtype != DType::F32 {
+            return Ok(false);
+        }
+        let combiner = match c.reduce.as_ref().map(|r| r.combiner) {
+            None | Some(Combiner::Sum) => 0,
+            Some(Combiner::Prod) => 1,
+            Some(Combiner::Max) => 2,
+            Some(Combiner::Min) => 3,
+            _ => return Ok(false),
+        };
+        let shape = self.program.bufs[c.out].shape.clone();
+        let mut axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape).collect();
+        let result_axes = axes.len();
+        axes.extend(c.reduce.iter().flat_map(|r| r.axes.iter().cloned()));
+        let reduced = axes.len() - result_axes;
+        if result_axes > AXES || reduced > AXES || (c.reduce.is_some() && reduced == 0) {
+            return Ok(false);
+        }
+        let known = |axes: &[(Var, Ex)]| -> Option<i64> {
+            (axes.iter()).try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?))
+        };
+        if known(&axes).is_some_and(|n| n < FEW) {
+            return Ok(false);
+        }
+        // Short windows of few elements: a strip would hold next to nothing.
+        let short = |axes: &[(Var, Ex)]| axes.last().and_then(|a| a.1.as_int()).unwrap_or(64) < 8;
+        if c.reduce.is_some() && short(&axes) && short(&axes[..result_axes]) {
+            return Ok(false);
+        }
+        let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
+        let Some(strips) = translate(&c.value, &vars) else {
+            return Ok(false);
+        };
+        self.place(c.out)?;
+        let out = self.places[&c.out].data;
+        let extents: Vec<Value> = (axes.iter())
+            .map(|(_, e)| self.eval(e))
+            .collect::<Result<_>>()?;
+        let mut data = Vec::new();
+        let mut steps = Vec::new();
+        let mut checks = Vec::new();
+        for input in &strips.inputs {
+            let Some(place) = self.places.get(&input.buf).cloned() else {
+                return Ok(false);
+            };
+            let mut offset = self.b.ins().iconst(types::I64, 0);
+            let mut along = vec![offset; axes.len()];
+            let mut size = self.b.ins().iconst(types::I64, 1);
+            let buffer = self.program.bufs[input.buf].shape.clone();
+            for (k, (index, rest)) in input.index.iter().enumerate().rev() {
+                let rest = self.eval(rest)?;
+                let scaled = self.b.ins().imul(rest, size);
+                offset = self.b.ins().iadd(offset, scaled);
+                let (mut low, mut high) = (rest, rest);
+                let whole = matches!(index.iter().position(|s| s.as_int() != Some(0)),
+                    Some(j) if index[j].as_int() == Some(1)
+                        && index[j + 1..].iter().all(|s| s.as_int() == Some(0))
+                        && axes[j].1 == buffer[k]);
+                let at_zero = input.index[k].1.as_int() == Some(0);
+                for (j, step) in index.iter().enumerate() {
+                    if step.as_int() == Some(0) {
+                        continue;
+                    }
+                    let step = self.eval(step)?;
+                    let scaled = self.b.ins().imul(step, size);
+                    along[j] = self.b.ins().iadd(along[j], scaled);
+                    let last = self.b.ins().iadd_imm_s(extents[j], -1);
+                    let reach = self.b.ins().imul(step, last);
+                    let zero = self.b.ins().iconst(types::I64, 0);
+                    let down = self.b.ins().smin(reach, zero);
+                    let up = self.b.ins().smax(reach, zero);
+                    low = self.b.ins().iadd(low, down);
+                    high = self.b.ins().iadd(high, up);
+                }
+                // An index that runs over just the axis is inside; so is the only index of an axis.
+                let only = at_zero
+                    && index.iter().all(|s| s.as_int() == Some(0))
+                    && buffer[k].as_int().is_some_and(|n| n > 0);
+                if !(whole && at_zero) && !only {
+                    checks.push((input.buf, low, place.extents[k]));
+                    checks.push((input.buf, high, place.extents[k]));
+                }
+                size = self.b.ins().imul(size, place.extents[k]);
+            }
+            let bytes = self.b.ins().imul_imm_s(offset, 4);
+            data.push(self.b.ins().iadd(place.data, bytes));
+            steps.extend(along);
+        }
+        if !checks.is_empty() {
+            self.check_box(&extents, &checks);
+        }
+        let values: Vec<u8> = strips
+            .constants
+            .iter()
+            .flat_map(|v| v.to_le_bytes())
+            .collect();
+        let (ops, temps) = strips.program();
+        let words = |o: &RxStripOp| [o.code, o.dst, o.args[0], o.args[1], o.args[2], o.args[3]];
+        let code: Vec<u8> = (ops.iter())
+            .flat_map(words)
+            .flat_map(i32::to_le_bytes)
+            .collect();
+        let (values, code) = (self.constant(&values), self.constant(&code));
+        let (extents, data, steps) = (self.words(&extents), self.words(&data), self.words(&steps));
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 80, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let counts = [
+            result_axes,
+            reduced,
+            strips.inputs.len(),
+            strips.constants.len(),
+            ops.len(),
+            temps,
+            combiner,
+            0,
+        ];
+        for (k, n) in counts.into_iter().enumerate() {
+            let v = self.b.ins().iconst(types::I32, n as i64);
+            self.b.ins().stack_store(types::I64, v, slot, 4 * k as i32);
+        }
+        for (k, v) in [extents, data, steps, values, code, out]
+            .into_iter()
+            .enumerate()
+        {
+            self.b
+                .ins()
+                .stack_store(types::I64, v, slot, 32 + 8 * k as i32);
+        }
+        let strips = self.b.ins().stack_addr(types::I64, slot, 0);
+        let status = self.scalars_call("rx_strips_f32", &[strips], true);
+        self.fail_unless_zero(status);
+        Ok(true)
+    }
+
+    /// Checks the least and the greatest index of every axis, unless there is no iteration.
+    fn check_box(&mut self, extents: &[Value], checks: &[(Buf, Value, Value)]) {
+        let (some, done) = (self.b.create_block(), self.b.create_block());
+        let mut any = self.b.ins().iconst(types::I8, 1);
+        for &n in extents {
+            let positive = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, n, 0);
+            any = self.b.ins().band(any, positive);
+        }
+        self.b.ins().brif(any, some, &[], done, &[]);
+        self.b.switch_to_block(some);
+        for &(buf, index, extent) in checks {
+            self.check(buf, index, extent);
+        }
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+    }
+
+    /// The address of read-only bytes.
+    fn constant(&mut self, bytes: &[u8]) -> Value {
+        if bytes.is_empty() {
+            return self.b.ins().iconst(types::I64, 0);
+        }
+        let id = self.env.data("strips", bytes, 8);
+        let gv = self.env.module.declare_data_in_func(id, self.b.func);
+        self.b.ins().symbol_value(types::I64, gv)
+    }
+
+    /// The address of words on the stack.
+    fn words(&mut self, words: &[Value]) -> Value {
+        let size = 8 * words.len().max(1) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        for (k, &v) in words.iter().enumerate() {
+            self.b.ins().stack_store(types::I64, v, slot, 8 * k as i32);
+        }
+        self.b.ins().stack_addr(types::I64, slot, 0)
+    }
+}

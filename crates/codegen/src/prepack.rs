@@ -1,0 +1,305 @@
+//! Constant weights in the form in which kernels read them.
+//!
+//! A matrix product or convolution whose weight is a constant packs it on every call. Here it is
+//! packed once, while the program is compiled: the call gets the packed constant, and a kernel of its
+//! own that expects it. The packed form is the same on every processor (`docs/kernels.md`).
+
+use relax_loops::{Buf, Hint, Program, Stage};
+use relax_lower::lir::{DataId, Inst, KernelId, Lowered, Reg};
+use relax_runtime::kernels::conv::{RxConv2dF32, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
+use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
+use relax_tensor::Tensor;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::kernel::tuned::hint_of;
+
+/// A program with packed weights.
+pub(crate) struct Prepacked {
+    pub lowered: Lowered,
+    /// The inputs of kernels that come packed.
+    pub packed: FxHashMap<KernelId, Vec<Buf>>,
+    /// Constants whose elements are not part of the module.
+    pub outside: Vec<DataId>,
+}
+
+/// How a weight is packed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Form {
+    /// The second operand of a product: rows, columns, strides.
+    Columns([i64; 4]),
+    /// A convolution: the fields of its descriptor from `n` to `layout`.
+    Conv([i64; 17]),
+}
+
+/// Packs all constant weights of a program.
+pub(crate) fn prepack(lowered: &Lowered) -> Prepacked {
+    let mut out = Prepacked {
+        lowered: lowered.clone(),
+        packed: FxHashMap::default(),
+        outside: Vec::new(),
+    };
+    let mut kernels: FxHashMap<(KernelId, Vec<usize>), KernelId> = FxHashMap::default();
+    let mut data: FxHashMap<(DataId, Form), DataId> = FxHashMap::default();
+    let forms: FxHashMap<KernelId, Vec<(usize, Form)>> = (lowered.kernels.iter())
+        .map(|(id, def)| (id, weights(&def.program)))
+        .filter(|(_, forms)| !forms.is_empty())
+        .collect();
+    for f in lowered.funcs.ids() {
+        let constants: FxHashMap<Reg, DataId> = (lowered.funcs[f].blocks.values())
+            .flat_map(|b| &b.insts)
+            .filter_map(|inst| match inst {
+                Inst::Const { dst, data } => Some((*dst, *data)),
+                _ => None,
+            })
+            .collect();
+        if constants.is_empty() {
+            continue;
+        }
+        let blocks: Vec<_> = lowered.funcs[f].blocks.ids().collect();
+        for block in blocks {
+            let insts = std::mem::take(&mut out.lowered.funcs[f].blocks[block].insts);
+            let mut new = Vec::with_capacity(insts.len());
+            for mut inst in insts {
+                if let Inst::Kernel { kernel, args, .. } = &mut inst
+                    && let Some(forms) = forms.get(kernel)
+                {
+                    let taken: Vec<(usize, Form, DataId)> = forms
+                        .iter()
+                        .filter_map(|&(i, form)| {
+                            let id = *constants.get(&args[i])?;
+                            let packed = match data.get(&(id, form)) {
+                                Some(&packed) => packed,
+                                None => {
+                                    let t = pack(&lowered.data[id], form)?;
+                                    let packed = out.lowered.data.push(t);
+                                    data.insert((id, form), packed);
+                                    packed
+                                }
+                            };
+                            Some((i, form, packed))
+                        })
+                        .collect();
+                    let which: Vec<usize> = taken.iter().map(|t| t.0).collect();
+                    for &(i, _, packed) in &taken {
+                        let registers = &mut out.lowered.funcs[f].is_dim;
+                        let dst = Reg(registers.len() as u32);
+                        registers.push(false);
+                        // Constants are immortal: nobody counts the new register's reference.
+                        new.push(Inst::Const { dst, data: packed });
+                        args[i] = dst;
+                    }
+                    if !which.is_empty() {
+                        let own = *kernels.entry((*kernel, which.clone())).or_insert_with(|| {
+                            let def = lowered.kernels[*kernel].clone();
+                            let bufs = which.iter().map(|&i| def.program.inputs[i]).collect();
+                            let id = out.lowered.kernels.push(def);
+                            out.packed.insert(id, bufs);
+                            id
+                        });
+                        *kernel = own;
+                    }
+                }
+                new.push(inst);
+            }
+            out.lowered.funcs[f].blocks[block].insts = new;
+        }
+    }
+    if !data.is_empty() {
+        sweep(&mut out);
+    }
+    out
+}
+
+/// The inputs of a program that its kernels read packed: those that nothing else reads.
+fn weights(program: &Program) -> Vec<(usize, Form)> {
+    let mut out: Vec<(usize, Form)> = Vec::new();
+    for stage in &program.stages {
+        let Stage::Compute(c) = stage else { continue };
+        let Some(hint) = hint_of(program, c) else {
+            continue;
+        };
+        let constant = |buf: Buf| -> Option<Vec<i64>> {
+            program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
+        };
+        let found = match hint {
+            Hint::Gemm { b, transpose_b, .. } => constant(*b).map(|s| {
+                let form = if *transpose_b {
+                    [s[1], s[0], 1, s[1]]
+                } else {
+                    [s[0], s[1], s[1], 1]
+                };
+                (*b, Form::Columns(form))
+            }),
+            Hint::Conv2d {
+                data,
+                weight,
+                strides,
+                padding,
+                dilation,
+                groups,
+                nhwc,
+            } => (|| {
+                let (w, y) = (constant(*weight)?, constant(c.out)?);
+                let x = constant(*data)?;
+                let (at, taps) = if *nhwc {
+                    ([0, 3, 1, 2], [0, 1])
+                } else {
+                    ([0, 1, 2, 3], [2, 3])
+                };
+                Some((
+                    *weight,
+                    Form::Conv([
+                        x[at[0]],
+                        x[at[1]],
+                        x[at[2]],
+                        x[at[3]],
+                        y[at[1]],
+                        w[taps[0]],
+                        w[taps[1]],
+                        y[at[2]],
+                        y[at[3]],
+                        strides[0],
+                        strides[1],
+                        padding[0],
+                        padding[1],
+                        dilation[0],
+                        dilation[1],
+                        *groups,
+                        i64::from(*nhwc),
+                    ]),
+                ))
+            })(),
+            _ => None,
+        };
+        let Some((buf, form)) = found else { continue };
+        let readers = |s: &&Stage| relax_loops::reads_buffer(s, buf);
+        let others = program.stages.iter().filter(readers).count();
+        if let Some(i) = program.inputs.iter().position(|&b| b == buf)
+            && others == 1
+            && !program.outputs.contains(&buf)
+        {
+            out.push((i, form));
+        }
+    }
+    out
+}
+
+/// The packed weight, as a vector; `None` when this kernel packs nothing.
+fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
+    let floats = weight.slice::<f32>();
+    match form {
+        Form::Columns([k, n, rs, cs]) => {
+            let size = rx_pack_b_f32_size(k, n);
+            (size > 0 && floats.len() as i64 == k * n).then(|| {
+                let mut out = vec![0f32; size as usize];
+                // SAFETY: the weight has k * n elements at these strides, `out` the size asked for.
+                unsafe { rx_pack_b_f32(k, n, floats.as_ptr(), rs, cs, out.as_mut_ptr()) };
+                Tensor::from_slice(&[size], &out)
+            })
+        }
+        Form::Conv(v) => {
+            let conv = RxConv2dF32 {
+                n: v[0],
+                c: v[1],
+                h: v[2],
+                w: v[3],
+                o: v[4],
+                kh: v[5],
+                kw: v[6],
+                oh: v[7],
+                ow: v[8],
+                stride_h: v[9],
+                stride_w: v[10],
+                pad_t: v[11],
+                pad_l: v[12],
+                dilation_h: v[13],
+                dilation_w: v[14],
+                groups: v[15],
+                layout: v[16] as i32,
+                reserved: 0,
+                x: std::ptr::null(),
+                weight: floats.as_ptr(),
+                weight_packed: std::ptr::null(),
+                y: std::ptr::null_mut(),
+                epilogue: RxEpilogue::default(),
+            };
+            // SAFETY: only sizes are read.
+            let size = unsafe { rx_conv2d_f32_pack_size(&conv) };
+            (size > 0).then(|| {
+                let mut out = vec![0f32; size as usize];
+                // SAFETY: the weight has the sizes of its type, `out` the size asked for.
+                unsafe { rx_conv2d_f32_pack(&conv, out.as_mut_ptr()) };
+                Tensor::from_slice(&[size], &out)
+            })
+        }
+    }
+}
+
+/// Drops kernels and constants that nothing uses any more, and numbers the others anew.
+fn sweep(out: &mut Prepacked) {
+    let lowered = &mut out.lowered;
+    let mut read: FxHashSet<(usize, Reg)> = FxHashSet::default();
+    let (mut kernels, mut data) = (FxHashSet::default(), FxHashSet::default());
+    for (k, f) in lowered.funcs.values().enumerate() {
+        for block in f.blocks.values() {
+            for inst in &block.insts {
+                if let Inst::Kernel { kernel, .. } = inst {
+                    kernels.insert(*kernel);
+                }
+                read.extend(inst.borrows().into_iter().map(|r| (k, r)));
+                read.extend(inst.consumes().into_iter().map(|r| (k, r)));
+            }
+            read.extend(block.term.borrows().into_iter().map(|r| (k, r)));
+            read.extend(block.term.consumes().into_iter().map(|r| (k, r)));
+        }
+    }
+    for (k, f) in lowered.funcs.values_mut().enumerate() {
+        let mut dead = FxHashSet::default();
+        for block in f.blocks.values() {
+            for inst in &block.insts {
+                match inst {
+                    Inst::Const { dst, data: id } if read.contains(&(k, *dst)) => {
+                        data.insert(*id);
+                    }
+                    Inst::Const { dst, .. } => {
+                        dead.insert(*dst);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for block in f.blocks.values_mut() {
+            block.insts.retain(|inst| match inst {
+                Inst::Const { dst: r, .. } | Inst::Retain(r) | Inst::Release(r) => {
+                    !dead.contains(r)
+                }
+                _ => true,
+            });
+        }
+    }
+    let (mut new_kernels, mut new_data) = (FxHashMap::default(), FxHashMap::default());
+    let old = std::mem::take(&mut lowered.kernels);
+    let mut packed = FxHashMap::default();
+    for (id, def) in old.iter().filter(|(id, _)| kernels.contains(id)) {
+        let new = lowered.kernels.push(def.clone());
+        if let Some(bufs) = out.packed.remove(&id) {
+            packed.insert(new, bufs);
+        }
+        new_kernels.insert(id, new);
+    }
+    out.packed = packed;
+    let old = std::mem::take(&mut lowered.data);
+    for (id, t) in old.iter().filter(|(id, _)| data.contains(id)) {
+        new_data.insert(id, lowered.data.push(t.clone()));
+    }
+    for f in lowered.funcs.values_mut() {
+        for inst in f.blocks.values_mut().flat_map(|b| &mut b.insts) {
+            match inst {
+                Inst::Kernel { kernel, .. } => *kernel = new_kernels[kernel],
+                Inst::Const { data, .. } => *data = new_data[data],
+                _ => {}
+            }
+        }
+    }
+}

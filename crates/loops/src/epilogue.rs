@@ -1,0 +1,321 @@
+//! What follows a product or convolution and can be done before its result is stored.
+//!
+//! A stage that reads the result of a hinted stage element by element and only scales it, adds to it
+//! and bounds it is its epilogue: the kernel writes that stage's output and the sums themselves are
+//! never stored. The stages stay as they are; [`find`] says which pairs a kernel may take at once.
+
+use crate::{
+    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, map_expr,
+    reads_buffer, visit_expr,
+};
+use relax_tensor::DType;
+
+/// `bound(sum * scale + bias + residual)`; what is `None` is left out.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Epilogue {
+    /// A factor per channel.
+    pub scale: Option<Buf>,
+    /// A summand per channel.
+    pub bias: Option<Buf>,
+    /// A summand per element.
+    pub residual: Option<Buf>,
+    /// The bounds of the result.
+    pub bounds: Option<(f32, f32)>,
+}
+
+/// A hinted stage with the stage that follows it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fused {
+    /// The number of the stage with the hint.
+    pub producer: usize,
+    /// The number of the stage that is its epilogue.
+    pub consumer: usize,
+    /// What that stage does.
+    pub epilogue: Epilogue,
+}
+
+/// All epilogues of a program.
+pub fn find(program: &Program) -> Vec<Fused> {
+    let mut found: Vec<Fused> = Vec::new();
+    for (k, stage) in program.stages.iter().enumerate() {
+        let Some(sums) = Sums::of(program, stage) else {
+            continue;
+        };
+        let Some((q, c)) = sums.reader(k) else {
+            continue;
+        };
+        if let Some(epilogue) = sums.epilogue(c, &c.value)
+            && epilogue != Epilogue::default()
+            && found.iter().all(|f| f.consumer != q)
+        {
+            found.push(Fused {
+                producer: k,
+                consumer: q,
+                epilogue,
+            });
+        }
+    }
+    found
+}
+
+/// Makes stages that begin with an epilogue and go on (`gelu(sum + bias)`) into two, so that the first
+/// part can be done by the kernel.
+pub fn split(program: &mut Program) {
+    let mut k = 0;
+    while k < program.stages.len() {
+        if let Some((q, first, second)) = halves(program, k) {
+            program.stages[q] = Stage::Compute(second);
+            program.stages.insert(q, Stage::Compute(first));
+        }
+        k += 1;
+    }
+}
+
+/// The reader of stage `k`, as its epilogue and the rest.
+fn halves(program: &mut Program, k: usize) -> Option<(usize, Compute, Compute)> {
+    let sums = Sums::of(program, &program.stages[k])?;
+    let (q, c) = sums.reader(k)?;
+    if sums.epilogue(c, &c.value).is_some() {
+        return None;
+    }
+    let mut part: Option<Ex> = None;
+    visit_expr(&c.value, |e| {
+        let longer = part.as_ref().is_none_or(|p| size(e) > size(p));
+        if longer
+            && sums
+                .epilogue(c, e)
+                .is_some_and(|x| x != Epilogue::default())
+        {
+            part = Some(e.clone());
+        }
+    });
+    let part = part?;
+    let (c, out) = (c.clone(), sums.out);
+    let buffer = Buffer {
+        role: Role::Temp,
+        ..program.bufs[out].clone()
+    };
+    let between = program.bufs.push(buffer);
+    let index: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
+    let load = Ex::new(ExKind::Load(between, index), DType::F32);
+    let value = map_expr(&c.value, |e| (*e == part).then(|| load.clone()));
+    let mut left = false;
+    visit_expr(&value, |e| left |= reads(e, out));
+    if left {
+        return None;
+    }
+    // The two stages have axes of their own.
+    let axes: Vec<Var> = (c.axes.iter())
+        .map(|_| match program.fresh("i", DType::I64).1.kind() {
+            ExKind::Var(v) => *v,
+            _ => unreachable!("a fresh variable"),
+        })
+        .collect();
+    let renamed = map_expr(&part, |e| match e.kind() {
+        ExKind::Var(v) => c
+            .axes
+            .iter()
+            .position(|a| a == v)
+            .map(|i| Ex::var(axes[i], DType::I64)),
+        _ => None,
+    });
+    let first = Compute {
+        out: between,
+        axes,
+        reduce: None,
+        value: renamed,
+    };
+    Some((q, first, Compute { value, ..c }))
+}
+
+fn size(e: &Ex) -> usize {
+    let mut n = 0;
+    visit_expr(e, |_| n += 1);
+    n
+}
+
+fn reads(e: &Ex, buf: Buf) -> bool {
+    matches!(e.kind(), ExKind::Load(b, _) if *b == buf)
+}
+
+/// Whether a stage reads the sums of a product or convolution at its own indices: it may become an
+/// epilogue, so it is not moved into a reader that goes another way.
+pub fn follows_sums(program: &Program, c: &Compute) -> bool {
+    program.stages.iter().any(|stage| {
+        Sums::of(program, stage).is_some_and(|sums| {
+            let mut found = false;
+            visit_expr(&c.value, |e| found |= sums.at_own_index(c, e));
+            found
+        })
+    })
+}
+
+/// A stage whose kernel can take an epilogue.
+struct Sums<'p> {
+    program: &'p Program,
+    out: Buf,
+    /// The axis along which `scale` and `bias` go.
+    channel: usize,
+}
+
+impl<'p> Sums<'p> {
+    fn of(program: &'p Program, stage: &Stage) -> Option<Sums<'p>> {
+        let Stage::Compute(Compute { out, .. }) = stage else {
+            return None;
+        };
+        let hint = &program.hints.iter().find(|h| h.0 == *out)?.1;
+        let rank = program.bufs[*out].shape.len();
+        let channel = match hint {
+            Hint::Gemm { .. } | Hint::BatchGemm { .. } => rank.checked_sub(1)?,
+            Hint::Conv2d { nhwc: true, .. } => 3,
+            Hint::Conv2d { nhwc: false, .. } => 1,
+            _ => return None,
+        };
+        (program.bufs[*out].dtype == DType::F32).then_some(Sums {
+            program,
+            out: *out,
+            channel,
+        })
+    }
+
+    /// The only stage that reads the sums of stage `k`, when it has their shape.
+    fn reader(&self, k: usize) -> Option<(usize, &'p Compute)> {
+        let program = self.program;
+        let outputs = program.outputs.contains(&self.out);
+        let in_extents = program
+            .bufs
+            .values()
+            .any(|b| b.shape.iter().any(|e| contains(e, self.out)));
+        if outputs || in_extents {
+            return None;
+        }
+        let mut readers =
+            (k + 1..program.stages.len()).filter(|&i| reads_buffer(&program.stages[i], self.out));
+        let (q, more) = (readers.next()?, readers.next());
+        let Stage::Compute(c) = &program.stages[q] else {
+            return None;
+        };
+        let out = &program.bufs[c.out];
+        let same = out.dtype == DType::F32 && out.shape == program.bufs[self.out].shape;
+        (more.is_none() && same && c.reduce.is_none()).then_some((q, c))
+    }
+
+    /// Whether `e` is the element of the sums at the indices of `c`.
+    fn at_own_index(&self, c: &Compute, e: &Ex) -> bool {
+        matches!(e.kind(), ExKind::Load(b, index) if *b == self.out && self.own(c, *b, index))
+    }
+
+    fn own(&self, c: &Compute, buf: Buf, index: &[Ex]) -> bool {
+        let shape = &self.program.bufs[buf].shape;
+        let of_sums = &self.program.bufs[self.out].shape;
+        let mine = |(k, i): (usize, &Ex)| match i.kind() {
+            ExKind::Var(v) => c.axes[k] == *v,
+            ExKind::Int(0) => of_sums[k].as_int() == Some(1),
+            _ => false,
+        };
+        index.len() == c.axes.len() && shape == of_sums && index.iter().enumerate().all(mine)
+    }
+
+    /// A buffer with one element per channel, read at the channel.
+    fn per_channel(&self, c: &Compute, e: &Ex) -> Option<Buf> {
+        let ExKind::Load(buf, index) = e.kind() else {
+            return None;
+        };
+        let (shape, mut found) = (&self.program.bufs[*buf].shape, false);
+        let channels = &self.program.bufs[self.out].shape[self.channel];
+        for (i, extent) in index.iter().zip(shape) {
+            match i.kind() {
+                ExKind::Int(0) if extent.as_int() == Some(1) => {}
+                ExKind::Var(v) if c.axes.get(self.channel) == Some(v) && !found => {
+                    if extent != channels {
+                        return None;
+                    }
+                    found = true;
+                }
+                _ => return None,
+            }
+        }
+        // One channel: index 0 everywhere.
+        let one = channels.as_int() == Some(1);
+        ((found || one) && self.program.bufs[*buf].dtype == DType::F32).then_some(*buf)
+    }
+
+    /// What an expression of the reader `c` does with the sums.
+    fn epilogue(&self, c: &Compute, value: &Ex) -> Option<Epilogue> {
+        let mut out = Epilogue::default();
+        let (mut lo, mut hi) = (f32::NEG_INFINITY, f32::INFINITY);
+        let mut e = value;
+        loop {
+            match e.kind() {
+                ExKind::Binary(BinOp::Max, x, b) if b.as_float().is_some() => {
+                    lo = lo.max(b.as_float()? as f32);
+                    e = x;
+                }
+                // Only as the outer bound: the kernel takes the minimum last.
+                ExKind::Binary(BinOp::Min, x, b)
+                    if b.as_float().is_some() && lo == f32::NEG_INFINITY =>
+                {
+                    hi = hi.min(b.as_float()? as f32);
+                    e = x;
+                }
+                _ => break,
+            }
+        }
+        if lo.is_nan() || hi.is_nan() || lo > hi {
+            return None;
+        }
+        if (lo, hi) != (f32::NEG_INFINITY, f32::INFINITY) {
+            out.bounds = Some((lo, hi));
+        }
+        let mut terms = vec![e];
+        let mut seen = false;
+        while let Some(e) = terms.pop() {
+            if self.at_own_index(c, e) {
+                if std::mem::replace(&mut seen, true) {
+                    return None;
+                }
+                continue;
+            }
+            if contains(e, self.out) {
+                match e.kind() {
+                    ExKind::Binary(BinOp::Add, a, b) => terms.extend([a, b]),
+                    ExKind::Binary(BinOp::Mul, a, b) if out.scale.is_none() && !seen => {
+                        let (sum, factor) = if self.at_own_index(c, a) {
+                            (a, b)
+                        } else {
+                            (b, a)
+                        };
+                        if !self.at_own_index(c, sum) {
+                            return None;
+                        }
+                        out.scale = Some(self.per_channel(c, factor)?);
+                        seen = true;
+                    }
+                    _ => return None,
+                }
+                continue;
+            }
+            if let (Some(buf), true) = (self.per_channel(c, e), out.bias.is_none()) {
+                out.bias = Some(buf);
+                continue;
+            }
+            match e.kind() {
+                ExKind::Load(buf, index)
+                    if out.residual.is_none()
+                        && self.program.bufs[*buf].dtype == DType::F32
+                        && self.own(c, *buf, index) =>
+                {
+                    out.residual = Some(*buf);
+                }
+                _ => return None,
+            }
+        }
+        seen.then_some(out)
+    }
+}
+
+fn contains(e: &Ex, buf: Buf) -> bool {
+    let mut found = false;
+    visit_expr(e, |x| found |= reads(x, buf));
+    found
+}

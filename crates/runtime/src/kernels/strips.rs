@@ -1,0 +1,639 @@
+//! Element-wise expressions over float32, a strip at a time.
+//!
+//! Generated code hands over what a stage computes as a list of vector operations. They run over
+//! strips that stay in the first cache, each operation with the widest vectors of the processor;
+//! operands with contiguous elements are read where they lie. Rows are split among threads.
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::vmath;
+use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+
+/// Elements of a strip: a dozen operands of it fit in the first cache.
+const STRIP: usize = 512;
+/// Most axes, before and after those that lie alike are joined.
+const AXES: usize = 12;
+/// Most inputs.
+const INPUTS: usize = 16;
+/// Most inputs, constants and temporaries together.
+const OPERANDS: usize = 96;
+/// Operations on elements below which nobody is woken.
+const SMALL: usize = 1 << 16;
+
+/// What an operation does with its arguments `a`, `b`, `c`, `d`.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// `a`.
+    Copy = 0,
+    /// `a + b`.
+    Add,
+    /// `a - b`.
+    Sub,
+    /// `a * b`.
+    Mul,
+    /// `a / b`.
+    Div,
+    /// `a < b ? a : b`.
+    Min,
+    /// `a > b ? a : b`.
+    Max,
+    /// `a < b ? c : d`.
+    SelectLt,
+    /// `a <= b ? c : d`.
+    SelectLe,
+    /// `a == b ? c : d`.
+    SelectEq,
+    /// `-a`.
+    Neg,
+    /// `|a|`.
+    Abs,
+    /// The root of `a`.
+    Sqrt,
+    /// One by the root of `a`.
+    Rsqrt,
+    /// To the nearest integer, ties to even.
+    Round,
+    /// The next integer below.
+    Floor,
+    /// The next integer above.
+    Ceil,
+    /// The next integer toward 0.
+    Trunc,
+    /// As `rx_vexp_f32`.
+    Exp,
+    /// As `rx_vlog_f32`.
+    Log,
+    /// As `rx_vtanh_f32`.
+    Tanh,
+    /// As `rx_verf_f32`.
+    Erf,
+    /// As `rx_vsigmoid_f32`.
+    Sigmoid,
+    /// As `rx_vsin_f32`.
+    Sin,
+    /// As `rx_vcos_f32`.
+    Cos,
+    /// As `rx_vpow_f32`.
+    Pow,
+    /// `a * b + c`, rounded as the processor does it.
+    MulAdd,
+}
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxStripOp {
+    /// An [`Op`].
+    pub code: i32,
+    /// The temporary that is written, from 0.
+    pub dst: i32,
+    /// Operands: inputs, then constants, then temporaries.
+    pub args: [i32; 4],
+}
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxStrips {
+    /// Axes of the result.
+    pub axes: i32,
+    /// Axes that are reduced; they follow those of the result.
+    pub reduced: i32,
+    /// Number of inputs.
+    pub inputs: i32,
+    /// Number of constants.
+    pub constants: i32,
+    /// Number of operations; the last one gives the result.
+    pub ops: i32,
+    /// Number of temporaries.
+    pub temps: i32,
+    /// 0 sum, 1 product, 2 maximum, 3 minimum.
+    pub combiner: i32,
+    /// 0.
+    pub reserved: i32,
+    /// The extents of all axes.
+    pub extents: *const i64,
+    /// The inputs' first elements.
+    pub data: *const *const f32,
+    /// For each input, the step along every axis, in elements.
+    pub strides: *const i64,
+    /// The constants.
+    pub values: *const f32,
+    /// The operations.
+    pub program: *const RxStripOp,
+    /// The result, contiguous.
+    pub out: *mut f32,
+}
+
+/// Axes with the steps of all inputs, neighbours that lie alike joined.
+#[derive(Clone, Copy)]
+struct Space {
+    rank: usize,
+    extent: [usize; AXES],
+}
+
+/// The inputs' steps along the axes of a space.
+type Steps = [[isize; AXES]; INPUTS];
+/// An offset for every input.
+type Offsets = [isize; INPUTS];
+
+/// The axes from `skip` on; `strides` has, for each input, a step for every one of `axes` axes.
+fn space(extents: &[i64], strides: &[i64], axes: usize, skip: usize) -> (Space, Steps) {
+    let mut space = Space {
+        rank: 0,
+        extent: [1; AXES],
+    };
+    let mut steps: Steps = [[0; AXES]; INPUTS];
+    let inputs = strides.len() / axes.max(1);
+    for (k, &n) in extents.iter().enumerate() {
+        let n = n.max(0) as usize;
+        if n == 1 {
+            continue;
+        }
+        let last = space.rank.wrapping_sub(1);
+        let alike = space.rank > 0
+            && (0..inputs).all(|i| {
+                let step = strides[i * axes + skip + k] as isize;
+                steps[i][last] == step * n as isize
+            });
+        let at = if alike {
+            space.extent[last] *= n;
+            last
+        } else {
+            space.extent[space.rank] = n;
+            space.rank += 1;
+            space.rank - 1
+        };
+        for (i, to) in steps.iter_mut().enumerate().take(inputs) {
+            to[at] = strides[i * axes + skip + k] as isize;
+        }
+    }
+    (space, steps)
+}
+
+impl Space {
+    /// The extent of the last axis.
+    fn inner(&self) -> usize {
+        if self.rank == 0 {
+            1
+        } else {
+            self.extent[self.rank - 1]
+        }
+    }
+    /// The number of elements.
+    fn count(&self) -> usize {
+        self.extent[..self.rank].iter().product()
+    }
+    /// The number of rows along the last axis.
+    fn rows(&self) -> usize {
+        self.extent[..self.rank.saturating_sub(1)].iter().product()
+    }
+    /// Where the inputs' elements of a row begin.
+    fn row(&self, mut row: usize, steps: &Steps, base: &Offsets, out: &mut Offsets) {
+        *out = *base;
+        for k in (0..self.rank.saturating_sub(1)).rev() {
+            let i = (row % self.extent[k]) as isize;
+            row /= self.extent[k];
+            for (o, s) in out.iter_mut().zip(steps) {
+                *o += i * s[k];
+            }
+        }
+    }
+    /// The inputs' steps along the last axis.
+    fn inner_steps(&self, steps: &Steps) -> Offsets {
+        let last = self.rank.saturating_sub(1);
+        steps.map(|s| if self.rank == 0 { 0 } else { s[last] })
+    }
+}
+
+/// What the threads share.
+struct Plan<'a> {
+    v: &'a RxStrips,
+    ops: &'a [RxStripOp],
+    data: &'a [*const f32],
+    out: Space,
+    out_steps: Steps,
+    over: Space,
+    over_steps: Steps,
+    /// Whether strips run along the last reduced axis (else along the last axis of the result).
+    along_reduced: bool,
+}
+
+/// The operands of one strip, and where temporaries and copies lie.
+struct Strip {
+    operands: [*const f32; OPERANDS],
+    /// Room for gathered inputs, constants and temporaries, a strip each.
+    room: *mut f32,
+}
+
+impl Plan<'_> {
+    /// Strips of room that a thread needs: inputs, constants, temporaries, and the sums.
+    fn room(&self) -> usize {
+        (self.v.inputs + self.v.constants + self.v.temps + 2) as usize * STRIP
+    }
+
+    unsafe fn strip(&self, room: *mut f32) -> Strip {
+        let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
+        let n = inputs + constants + self.v.temps as usize;
+        // SAFETY: `room` has as many strips.
+        unsafe {
+            for k in 0..constants {
+                let value = *self.v.values.add(k);
+                let at = room.add((inputs + k) * STRIP);
+                for i in 0..STRIP {
+                    *at.add(i) = value;
+                }
+            }
+            let mut operands = [std::ptr::null(); OPERANDS];
+            for (k, at) in operands.iter_mut().enumerate().take(n) {
+                *at = room.add(k * STRIP).cast_const();
+            }
+            Strip { operands, room }
+        }
+    }
+
+    /// Sets the operands to `n` elements of every input from an offset on.
+    #[inline(always)]
+    unsafe fn read<S: Simd>(&self, s: &mut Strip, at: &Offsets, steps: &Offsets, n: usize) {
+        for k in 0..self.v.inputs as usize {
+            // SAFETY: the elements lie in the input, by the caller's promise.
+            unsafe {
+                let from = self.data[k].offset(at[k]);
+                let to = s.room.add(k * STRIP);
+                s.operands[k] = match steps[k] {
+                    1 => from,
+                    0 => {
+                        let x = S::splat(*from);
+                        let mut i = 0;
+                        while i < n {
+                            x.store_part(to.add(i), (n - i).min(S::LANES));
+                            i += S::LANES;
+                        }
+                        to
+                    }
+                    step => {
+                        for i in 0..n {
+                            *to.add(i) = *from.offset(i as isize * step);
+                        }
+                        to
+                    }
+                };
+            }
+        }
+    }
+
+    /// Runs the operations over `n` elements; the last one writes to `out`.
+    #[inline(always)]
+    unsafe fn run<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
+        let first = (self.v.inputs + self.v.constants) as usize;
+        for (k, op) in self.ops.iter().enumerate() {
+            // SAFETY: operands and temporaries are strips of room or inputs of `n` elements.
+            unsafe {
+                let dst = if k + 1 == self.ops.len() {
+                    out
+                } else {
+                    s.room.add((first + op.dst as usize) * STRIP)
+                };
+                let arg = |i: usize| s.operands[op.args[i] as usize];
+                apply::<S>(op.code, [arg(0), arg(1), arg(2), arg(3)], dst, n);
+            }
+        }
+    }
+}
+
+/// One operation over `n` elements.
+#[inline(always)]
+unsafe fn apply<S: Simd>(code: i32, [a, b, c, d]: [*const f32; 4], to: *mut f32, n: usize) {
+    macro_rules! each {
+        ($load:ident, $i:ident => $value:expr) => {{
+            let mut $i = 0;
+            while $i + S::LANES <= n {
+                let $load = |p: *const f32| S::load(p.add($i));
+                $value.store(to.add($i));
+                $i += S::LANES;
+            }
+            if $i < n {
+                let left = n - $i;
+                let $load = |p: *const f32| S::load_part(p.add($i), left);
+                $value.store_part(to.add($i), left);
+            }
+        }};
+    }
+    // SAFETY: the callers' promise.
+    unsafe {
+        match code {
+            x if x == Op::Copy as i32 => each!(l, i => l(a)),
+            x if x == Op::Add as i32 => each!(l, i => l(a).add(l(b))),
+            x if x == Op::Sub as i32 => each!(l, i => l(a).sub(l(b))),
+            x if x == Op::Mul as i32 => each!(l, i => l(a).mul(l(b))),
+            x if x == Op::Div as i32 => each!(l, i => l(a).div(l(b))),
+            x if x == Op::Min as i32 => each!(l, i => l(a).min(l(b))),
+            x if x == Op::Max as i32 => each!(l, i => l(a).max(l(b))),
+            x if x == Op::MulAdd as i32 => each!(l, i => l(a).fma(l(b), l(c))),
+            x if x == Op::SelectLt as i32 => {
+                each!(l, i => S::select(l(a).lt(l(b)), l(c), l(d)))
+            }
+            x if x == Op::SelectEq as i32 => {
+                each!(l, i => S::select(l(a).eq(l(b)), l(c), l(d)))
+            }
+            x if x == Op::SelectLe as i32 => each!(l, i => {
+                let (x, y, yes) = (l(a), l(b), l(c));
+                S::select(x.lt(y), yes, S::select(x.eq(y), yes, l(d)))
+            }),
+            x if x == Op::Neg as i32 => each!(l, i => S::splat(-0.0).sub(l(a))),
+            x if x == Op::Abs as i32 => each!(l, i => l(a).abs()),
+            x if x == Op::Sqrt as i32 => each!(l, i => l(a).sqrt()),
+            x if x == Op::Rsqrt as i32 => each!(l, i => S::splat(1.0).div(l(a).sqrt())),
+            x if x == Op::Round as i32 => each!(l, i => whole(l(a))),
+            x if x == Op::Floor as i32 => each!(l, i => floor(l(a))),
+            x if x == Op::Ceil as i32 => each!(l, i => {
+                S::splat(-0.0).sub(floor(S::splat(-0.0).sub(l(a))))
+            }),
+            x if x == Op::Trunc as i32 => each!(l, i => {
+                let x = l(a);
+                floor(x.abs()).copysign(x)
+            }),
+            x if x == Op::Exp as i32 => each!(l, i => vmath::exp(l(a))),
+            x if x == Op::Log as i32 => each!(l, i => vmath::log(l(a))),
+            x if x == Op::Tanh as i32 => each!(l, i => vmath::tanh(l(a))),
+            x if x == Op::Erf as i32 => each!(l, i => vmath::erf(l(a))),
+            x if x == Op::Sigmoid as i32 => each!(l, i => vmath::sigmoid(l(a))),
+            x if x == Op::Sin as i32 => vmath::rx_vsin_f32(n as i64, a, to),
+            x if x == Op::Cos as i32 => vmath::rx_vcos_f32(n as i64, a, to),
+            _ => vmath::rx_vpow_f32(n as i64, a, b, to),
+        }
+    }
+}
+
+/// To the nearest integer; numbers from 2^23 on are integers already.
+#[inline(always)]
+unsafe fn whole<S: Simd>(x: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe { S::select(x.abs().lt(S::splat(8_388_608.0)), x.round().copysign(x), x) }
+}
+
+#[inline(always)]
+unsafe fn floor<S: Simd>(x: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let r = whole(x);
+        S::select(x.lt(r), r.sub(S::splat(1.0)), r)
+    }
+}
+
+/// Rows `begin..end` of a plan without reduction.
+#[inline(always)]
+unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut s = p.strip(room);
+        let n = p.out.inner();
+        let strips = n.div_ceil(STRIP).max(1);
+        let steps = p.out.inner_steps(&p.out_steps);
+        let zero: Offsets = [0; INPUTS];
+        let mut at = zero;
+        let mut known = usize::MAX;
+        let mut here = zero;
+        for task in begin..end {
+            let (row, first) = (task / strips, task % strips * STRIP);
+            if row != known {
+                p.out.row(row, &p.out_steps, &zero, &mut at);
+                known = row;
+            }
+            for ((h, a), s) in here.iter_mut().zip(&at).zip(&steps) {
+                *h = a + first as isize * s;
+            }
+            let len = (n - first).min(STRIP);
+            p.read::<S>(&mut s, &here, &steps, len);
+            p.run::<S>(&mut s, len, p.v.out.add(row * n + first));
+        }
+    }
+}
+
+/// One step of a reduction, lane by lane.
+#[inline(always)]
+unsafe fn combine<S: Simd>(combiner: i32, acc: S, x: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        match combiner {
+            0 => acc.add(x),
+            1 => acc.mul(x),
+            2 => acc.max(x),
+            _ => acc.min(x),
+        }
+    }
+}
+
+fn neutral(combiner: i32) -> f32 {
+    [0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY][combiner.clamp(0, 3) as usize]
+}
+
+fn combine_f64(combiner: i32, a: f64, b: f64) -> f64 {
+    match combiner {
+        0 => a + b,
+        1 => a * b,
+        2 if a > b => a,
+        3 if a < b => a,
+        _ => b,
+    }
+}
+
+/// Elements `begin..end` of a result, each from strips along the last reduced axis. Strips are
+/// reduced in eight chains of vectors, their results in float64.
+#[inline(always)]
+unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut s = p.strip(room);
+        let result = room.add(p.room() - STRIP);
+        let start = neutral(p.v.combiner);
+        let steps = p.over.inner_steps(&p.over_steps);
+        let (n, outer) = (p.over.inner(), p.over.rows());
+        let inner = p.out.inner();
+        let out_steps = p.out.inner_steps(&p.out_steps);
+        let zero: Offsets = [0; INPUTS];
+        let (mut base, mut at) = (zero, zero);
+        for element in begin..end {
+            p.out.row(element / inner, &p.out_steps, &zero, &mut base);
+            for (b, s) in base.iter_mut().zip(&out_steps) {
+                *b += (element % inner) as isize * s;
+            }
+            let mut total = f64::from(start);
+            for row in 0..outer {
+                p.over.row(row, &p.over_steps, &base, &mut at);
+                let mut first = 0;
+                while first < n {
+                    let len = (n - first).min(STRIP);
+                    p.read::<S>(&mut s, &at, &steps, len);
+                    p.run::<S>(&mut s, len, result);
+                    let mut acc = [S::splat(start); 4];
+                    let mut i = 0;
+                    while i + 4 * S::LANES <= len {
+                        for (k, acc) in acc.iter_mut().enumerate() {
+                            let x = S::load(result.add(i + k * S::LANES));
+                            *acc = combine(p.v.combiner, *acc, x);
+                        }
+                        i += 4 * S::LANES;
+                    }
+                    while i + S::LANES <= len {
+                        acc[0] = combine(p.v.combiner, acc[0], S::load(result.add(i)));
+                        i += S::LANES;
+                    }
+                    let all = combine(
+                        p.v.combiner,
+                        combine(p.v.combiner, acc[0], acc[1]),
+                        combine(p.v.combiner, acc[2], acc[3]),
+                    );
+                    let mut lanes = [0.0f32; 16];
+                    all.store(lanes.as_mut_ptr());
+                    for &x in &lanes[..S::LANES] {
+                        total = combine_f64(p.v.combiner, total, f64::from(x));
+                    }
+                    while i < len {
+                        total = combine_f64(p.v.combiner, total, f64::from(*result.add(i)));
+                        i += 1;
+                    }
+                    for (a, s) in at.iter_mut().zip(&steps) {
+                        *a += len as isize * s;
+                    }
+                    first += len;
+                }
+            }
+            *p.v.out.add(element) = total as f32;
+        }
+    }
+}
+
+/// Strips `begin..end` of a result, each accumulated over all reduced axes.
+#[inline(always)]
+unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut s = p.strip(room);
+        let result = room.add(p.room() - STRIP);
+        let start = neutral(p.v.combiner);
+        let n = p.out.inner();
+        let strips = n.div_ceil(STRIP).max(1);
+        let steps = p.out.inner_steps(&p.out_steps);
+        let over_steps = p.over.inner_steps(&p.over_steps);
+        let zero: Offsets = [0; INPUTS];
+        let (mut base, mut at) = (zero, zero);
+        for task in begin..end {
+            let (row, first) = (task / strips, task % strips * STRIP);
+            p.out.row(row, &p.out_steps, &zero, &mut base);
+            for (b, s) in base.iter_mut().zip(&steps) {
+                *b += first as isize * s;
+            }
+            let len = (n - first).min(STRIP);
+            let out = p.v.out.add(row * n + first);
+            for i in 0..len {
+                *out.add(i) = start;
+            }
+            for outer in 0..p.over.rows() {
+                p.over.row(outer, &p.over_steps, &base, &mut at);
+                for _ in 0..p.over.inner() {
+                    p.read::<S>(&mut s, &at, &steps, len);
+                    p.run::<S>(&mut s, len, result);
+                    let mut i = 0;
+                    while i < len {
+                        let part = (len - i).min(S::LANES);
+                        let x = S::load_part(result.add(i), part);
+                        let acc = S::load_part(out.add(i), part);
+                        combine(p.v.combiner, acc, x).store_part(out.add(i), part);
+                        i += part;
+                    }
+                    for (a, s) in at.iter_mut().zip(&over_steps) {
+                        *a += s;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// An element-wise expression, perhaps reduced.
+///
+/// # Safety
+/// Every element that extents and steps name lies in its input, the result has the extents of its axes
+/// and overlaps no input, and operations name operands that exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStrips) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = &*strips;
+            let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
+            let operands = (v.inputs + v.constants + v.temps) as usize;
+            if axes > AXES || reduced > AXES || inputs > INPUTS || operands > OPERANDS || v.ops < 1
+            {
+                return context.fail(Status::Argument, "rx_strips_f32: too large");
+            }
+            let slice = |at: *const i64, n: usize| -> &[i64] {
+                if n == 0 {
+                    &[]
+                } else {
+                    std::slice::from_raw_parts(at, n)
+                }
+            };
+            let extents = slice(v.extents, axes + reduced);
+            let all = axes + reduced;
+            let strides = slice(v.strides, inputs * all);
+            let (out, out_steps) = space(&extents[..axes], strides, all, 0);
+            let (over, over_steps) = space(&extents[axes..], strides, all, axes);
+            if out.count() == 0 {
+                return 0;
+            }
+            let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
+            let along_reduced = reduced > 0
+                && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps(&over_steps))));
+            let data = if inputs == 0 {
+                &[][..]
+            } else {
+                std::slice::from_raw_parts(v.data, inputs)
+            };
+            let plan = Plan {
+                v,
+                ops: std::slice::from_raw_parts(v.program, v.ops as usize),
+                data,
+                out,
+                out_steps,
+                over,
+                over_steps,
+                along_reduced,
+            };
+            let threads = context.pool.threads();
+            let room = rx_scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();
+            if room.is_null() {
+                return context.status;
+            }
+            let each = if plan.along_reduced {
+                1
+            } else {
+                out.inner().min(STRIP)
+            };
+            let tasks = if plan.along_reduced {
+                out.count()
+            } else {
+                out.rows() * out.inner().div_ceil(STRIP)
+            };
+            let work = each * over.count().max(1) * plan.ops.len();
+            let grain = (SMALL / work.max(1)).max(1);
+            let shared = Share::new((&plan, room));
+            context.pool.each(tasks, grain, |begin, end, worker| {
+                let &(plan, room) = shared.get();
+                let room = room.add(worker * plan.room());
+                if plan.along_reduced {
+                    dispatch!(rows(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
+                } else if plan.v.reduced > 0 {
+                    dispatch!(columns(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
+                } else {
+                    dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
+                }
+            });
+            rx_scratch_free(context, room.cast());
+            0
+        }
+    })
+}
