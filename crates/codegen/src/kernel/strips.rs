@@ -322,6 +322,26 @@ impl Kernel<'_, '_, '_> {
         let Some(strips) = translate(&c.value, &vars) else {
             return Ok(false);
         };
+        let read = |i: &Input| self.places.contains_key(&i.buf);
+        if !strips.inputs.iter().all(read) {
+            return Ok(false);
+        }
+        // Values are remembered by the address of their expression: those made here do not last.
+        self.memo.push(FxHashMap::default());
+        let done = self.emit_strips(c, &axes, result_axes, &strips, combiner);
+        self.memo.pop();
+        done.map(|()| true)
+    }
+
+    fn emit_strips(
+        &mut self,
+        c: &Compute,
+        axes: &[(Var, Ex)],
+        result_axes: usize,
+        strips: &Strips,
+        combiner: usize,
+    ) -> Result<()> {
+        let reduced = axes.len() - result_axes;
         self.place(c.out)?;
         let out = self.places[&c.out].data;
         let extents: Vec<Value> = (axes.iter())
@@ -331,9 +351,7 @@ impl Kernel<'_, '_, '_> {
         let mut steps = Vec::new();
         let mut checks = Vec::new();
         for input in &strips.inputs {
-            let Some(place) = self.places.get(&input.buf).cloned() else {
-                return Ok(false);
-            };
+            let place = self.places[&input.buf].clone();
             let mut offset = self.b.ins().iconst(types::I64, 0);
             let mut along = vec![offset; axes.len()];
             let mut size = self.b.ins().iconst(types::I64, 1);
@@ -420,7 +438,7 @@ impl Kernel<'_, '_, '_> {
         let strips = self.b.ins().stack_addr(types::I64, slot, 0);
         let status = self.scalars_call("rx_strips_f32", &[strips], true);
         self.fail_unless_zero(status);
-        Ok(true)
+        Ok(())
     }
 
     /// Checks the least and the greatest index of every axis, unless there is no iteration.

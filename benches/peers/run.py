@@ -1,0 +1,479 @@
+#!/usr/bin/env python3
+"""Measures Relax and five other systems on the same workloads and writes docs/performance.md.
+
+usage: run.py [--quick] [--only NAME,…] [--threads 1,2] [--venv DIR] [--no-write]
+
+Makes a virtual environment with what `requirements.txt` names (once), then lets the systems take turns,
+round by round, on every workload. A system that fails is reported in the table. Relax is measured by
+`relax-run --bench` from target/release (or --bin DIR), weights bound with --params.
+"""
+import argparse
+import datetime
+import json
+import os
+import platform
+import re
+import select
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import venv
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PEERS = ["ONNX Runtime", "OpenVINO", "TVM", "IREE", "JAX"]
+
+
+def in_venv(folder):
+    """Goes on in the virtual environment, made and filled where it is not there yet."""
+    if Path(sys.prefix).resolve() == folder.resolve():
+        return
+    python, stamp = folder / "bin/python", folder / "requirements.txt"
+    wanted = (HERE / "requirements.txt").read_text()
+    if not stamp.exists() or stamp.read_text() != wanted:
+        if not python.exists():
+            venv.create(folder, with_pip=True)
+        subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True)
+        stamp.write_text(wanted)
+    os.execv(python, [str(python), str(HERE / "run.py"), *sys.argv[1:]])
+
+
+class Peer:
+    """Another system's process."""
+
+    def __init__(self, name, threads, cache, limit):
+        self.name, self.threads, self.cache, self.limit = name, threads, cache, limit
+        self.process = None
+
+    def ask(self, request):
+        if self.process is None:
+            self.process = subprocess.Popen([sys.executable, HERE / "worker.py", self.name, str(self.threads),
+                                             self.cache], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                            stderr=subprocess.DEVNULL, text=True)
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            ready, _, _ = select.select([self.process.stdout], [], [], self.limit)
+            line = self.process.stdout.readline() if ready else ""
+        except OSError:
+            line, ready = "", True
+        if line:
+            return json.loads(line)
+        self.stop()
+        return {"error": "it crashed" if ready else f"no answer in {self.limit} s"}
+
+    def load(self, workload):
+        return self.ask({"do": "load", "workload": workload})
+
+    def run(self, runs):
+        return self.ask({"do": "run", "runs": runs})
+
+    def result(self):
+        return self.ask({"do": "result"})
+
+    def stop(self):
+        if self.process:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+
+class Relax:
+    """Our tools, a process for each round."""
+
+    name = "Relax"
+
+    def __init__(self, tools, threads, room):
+        self.tools, self.threads, self.room = tools, threads, Path(room)
+
+    def call(self, *extra):
+        command = [self.tools / "relax-run", self.room / "model.relay", "--inputs", self.room / "inputs.npz",
+                   "--outputs", self.room / "out.npz", "--threads", str(self.threads), *extra]
+        if (self.room / "params.npz").exists():
+            command += ["--params", self.room / "params.npz"]
+        begin = time.perf_counter()
+        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        text = process.stdout.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        took = time.perf_counter() - begin
+        if process.returncode:
+            return {"error": " ".join(text.split())[:300]}
+        return {"first": took, "memory": usage.ru_maxrss * 1024, "text": text}
+
+    def load(self, workload):
+        import numpy as np
+        from graph import to_relay
+        from workloads import ALL
+        graph = ALL[workload]()
+        for old in self.room.glob("*.npz"):
+            old.unlink()
+        (self.room / "model.relay").write_text(to_relay(graph))
+        np.savez(self.room / "inputs.npz", **{n.name: n.value for n in graph.inputs})
+        if graph.weights:
+            np.savez(self.room / "params.npz", **graph.weights)
+        answer = self.call()
+        if "error" in answer:
+            return answer
+        made = self.room / "model.o"
+        begin = time.perf_counter()
+        compiler = [self.tools / "relaxc", self.room / "model.relay", "-o", made]
+        if graph.weights:
+            compiler += ["--params", self.room / "params.npz"]
+        subprocess.run(list(map(str, compiler)), check=False, capture_output=True)
+        answer["compile"] = time.perf_counter() - begin
+        answer["size"] = made.stat().st_size if made.exists() else None
+        return answer
+
+    def run(self, runs):
+        answer = self.call("--bench", str(runs))
+        if "error" in answer:
+            return answer
+        found = re.search(r"least ([\d.]+)(ns|µs|ms|s), median ([\d.]+)(ns|µs|ms|s)", answer["text"])
+        if not found:
+            return {"error": "relax-run printed no times"}
+        unit = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
+        least, median = (float(found[i]) * unit[found[i + 1]] for i in (1, 3))
+        return {"times": [median], "least": least, "memory": answer["memory"]}
+
+    def result(self):
+        return {"path": str(self.room / "out.npz")}
+
+    def stop(self):
+        pass
+
+
+def close(ours, theirs):
+    import numpy as np
+    a, b = np.load(ours)["out0"], np.load(theirs)
+    return a.shape == b.shape and np.allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def measure(systems, workload, rounds, seconds):
+    """Every system in turn, `rounds` times; each turn takes about `seconds`."""
+    found = {}
+    for s in systems:
+        print(f"  {s.name}: loading", flush=True)
+        found[s.name] = s.load(workload)
+        if "error" in found[s.name]:
+            print(f"  {s.name}: {found[s.name]['error']}", flush=True)
+    runs = {}
+    for turn in range(rounds + 1):
+        for s in systems:
+            entry = found[s.name]
+            if "error" in entry:
+                continue
+            answer = s.run(runs.get(s.name, 1))
+            if "error" in answer:
+                entry["error"] = answer["error"]
+                continue
+            median = statistics.median(answer["times"])
+            if turn == 0:
+                # The first turn says how many runs a turn may have.
+                runs[s.name] = max(1, min(2000, int(seconds / max(median, 1e-6))))
+                continue
+            entry.setdefault("medians", []).append(median)
+            entry.setdefault("least", []).append(answer.get("least", min(answer["times"])))
+            entry["memory"] = max(entry.get("memory", 0), answer["memory"])
+    relax = next((s for s in systems if s.name == "Relax"), None)
+    for s in systems:
+        entry = found[s.name]
+        if s is not relax and relax and "medians" in entry and "error" not in found["Relax"]:
+            answer = s.result()
+            if "path" in answer:
+                entry["agrees"] = close(relax.result()["path"], answer["path"])
+    return found
+
+
+# ---- trees: what the graph formats of the others have no word for -------------------------
+
+TREE = """#[version = "0.0.5"]
+type Tree {
+  Leaf(float32),
+  Node(float32, Tree, Tree),
+}
+def @grow(%depth: int32, %v: float32) -> Tree {
+  if (%depth == 0) { Leaf(%v) }
+  else { Node(%v, @grow(%depth - 1, %v * 0.5f), @grow(%depth - 1, %v + 1f)) }
+}
+def @sum(%t: Tree) -> float32 {
+  match (%t) {
+    Leaf(%v) => %v,
+    Node(%v, %l, %r) => %v + @sum(%l) + @sum(%r),
+  }
+}
+def @main(%v: float32) -> float32 { @sum(@grow(12, %v)) }
+"""
+
+TREE_C = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+typedef struct T { float v; struct T *l, *r; } T;
+static T *grow(int d, float v) {
+  T *t = malloc(sizeof *t);
+  t->v = v;
+  t->l = d ? grow(d - 1, v * 0.5f) : 0;
+  t->r = d ? grow(d - 1, v + 1.0f) : 0;
+  return t;
+}
+static float sum(const T *t) { return t->l ? t->v + sum(t->l) + sum(t->r) : t->v; }
+static void drop(T *t) { if (t) { drop(t->l); drop(t->r); free(t); } }
+int main(int argc, char **argv) {
+  int n = argc > 1 ? atoi(argv[1]) : 100;
+  float v = argc > 2 ? atof(argv[2]) : 0.25f, s = 0;
+  double *took = malloc(n * sizeof *took);
+  for (int i = 0; i < n; i++) {
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    T *t = grow(12, v);
+    s = sum(t);
+    drop(t);
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    took[i] = (b.tv_sec - a.tv_sec) + 1e-9 * (b.tv_nsec - a.tv_nsec);
+  }
+  for (int i = 0; i < n; i++) printf("%.9f\n", took[i]);
+  fprintf(stderr, "%f\n", s);
+}
+"""
+
+
+def trees(relax, rounds):
+    """Growing, summing and dropping a tree of 8191 nodes: ours and a C program."""
+    import numpy as np
+    room = relax.room
+    for old in room.glob("*.npz"):
+        old.unlink()
+    (room / "model.relay").write_text(TREE)
+    np.savez(room / "inputs.npz", v=np.float32(0.25))
+    (room / "tree.c").write_text(TREE_C)
+    built = subprocess.run(["cc", "-O2", "-o", room / "tree", room / "tree.c"], capture_output=True, text=True)
+    ours, theirs = relax.call(), {}
+    if built.returncode:
+        theirs = {"error": "no C compiler"}
+    for _ in range(rounds):
+        if "error" not in ours:
+            answer = relax.run(200)
+            if "error" in answer:
+                ours["error"] = answer["error"]
+            else:
+                ours.setdefault("medians", []).append(answer["times"][0])
+                ours.setdefault("least", []).append(answer["least"])
+        if "error" not in theirs:
+            out = subprocess.run([room / "tree", "200"], capture_output=True, text=True).stdout
+            times = list(map(float, out.split()))
+            theirs.setdefault("medians", []).append(statistics.median(times))
+            theirs.setdefault("least", []).append(min(times))
+    return {"Relax": ours, "C": theirs}
+
+
+# ---- the machine --------------------------------------------------------------------------
+
+def machine():
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")),
+               platform.processor())
+    flags = next((l for l in open("/proc/cpuinfo") if l.startswith("flags")), "")
+    isa = "AVX-512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "baseline"
+    memory = int(re.search(r"MemTotal:\s+(\d+)", open("/proc/meminfo").read())[1]) / 2**20
+    return (f"{cpu}, {len(os.sched_getaffinity(0))} processors, {isa}, {memory:.0f} GiB, "
+            f"{platform.system()} {platform.release()}")
+
+
+def peaks(tools):
+    """GFLOP/s of one thread and GB/s of a copy, measured now."""
+    import numpy as np
+    gflops = None
+    example = tools / "examples/bench_gemm"
+    if example.exists():
+        text = subprocess.run([example], capture_output=True, text=True,
+                              env={**os.environ, "RELAX_PEAK_ONLY": "1"}).stdout
+        found = re.search(r"peak of one thread: ([\d.]+)", text)
+        gflops = float(found[1]) if found else None
+    a = np.zeros(1 << 24, np.float32)
+    b = np.ones_like(a)
+    times = []
+    for _ in range(12):
+        begin = time.perf_counter()
+        np.copyto(a, b)
+        times.append(time.perf_counter() - begin)
+    return gflops, 2 * a.nbytes / min(times) / 1e9
+
+
+# ---- the page -----------------------------------------------------------------------------
+
+def show(seconds):
+    for unit, factor in (("s", 1), ("ms", 1e3), ("µs", 1e6)):
+        if seconds * factor >= 1 or unit == "µs":
+            return f"{seconds * factor:.3g} {unit}"
+
+
+def size(count):
+    return "–" if not count else f"{count / 2**20:.1f} MiB"
+
+
+def spread(entry):
+    m = entry["medians"]
+    return (max(m) - min(m)) / statistics.median(m) if len(m) > 1 else 0.0
+
+
+def page(results, graphs, gflops, bandwidth, args, load):
+    lines = [
+        "# Performance", "",
+        "Written by `benches/peers/run.py`; no number here is written by hand.", "",
+        f"Machine: {machine()}. Measured {datetime.date.today()}; load average before the run {load:.1f}"
+        + (" — **other programs were running, so times are too long and spread widely**" if load > 0.5 else "") + ".",
+        f"One thread reaches {f'{gflops:.0f} GFLOP/s' if gflops else 'an unmeasured rate'} of fused multiply-adds"
+        f" and copies {bandwidth:.1f} GB/s.", "",
+        f"Each cell is the median over {args.rounds} rounds in which the systems take turns, of each round's median run; "
+        "`±` is the range of the rounds' medians by their median. *Ratio* is the fastest other system's time by ours: "
+        "above 1 ours is faster. *Share* is the part of the measured peak (arithmetic, or for workloads that memory "
+        "limits, the copy's bandwidth) that ours reaches on one thread. Results of all systems are compared with "
+        "ours (relative 1e-3, absolute 1e-4); those that differ are marked ≠.", "",
+    ]
+    means = {}
+    for threads in args.threads:
+        lines += [f"## {threads} thread{'s' if threads > 1 else ''}", "",
+                  "| workload | Relax | " + " | ".join(PEERS) + " | ratio | share |",
+                  "|---|" + "---|" * (len(PEERS) + 3)]
+        for workload, per in results.items():
+            found = per.get(threads)
+            if not found:
+                continue
+            cells, best = [], None
+            for name in ["Relax", *PEERS]:
+                e = found.get(name, {})
+                if "medians" not in e:
+                    cells.append("fails" if "error" in e else "–")
+                    continue
+                median = statistics.median(e["medians"])
+                cells.append(f"{show(median)} ±{100 * spread(e):.0f}%" + (" ≠" if e.get("agrees") is False else ""))
+                if name != "Relax":
+                    best = min(best or median, median)
+                    if "medians" in found.get("Relax", {}):
+                        ratio = median / statistics.median(found["Relax"]["medians"])
+                        means.setdefault((threads, name), []).append(ratio)
+            ratio = share = "–"
+            if "medians" in found.get("Relax", {}):
+                ours = statistics.median(found["Relax"]["medians"])
+                if best:
+                    ratio = f"{best / ours:.2f}"
+                g = graphs.get(workload)
+                if g and threads == 1:
+                    if g.bytes_moved:
+                        share = f"{100 * g.bytes_moved / ours / 1e9 / bandwidth:.0f}% of copy"
+                    elif g.flops and gflops:
+                        share = f"{100 * g.flops / ours / 1e9 / gflops:.0f}% of peak"
+            lines.append(f"| {g.name if (g := graphs.get(workload)) else workload} | " + " | ".join(cells)
+                         + f" | {ratio} | {share} |")
+        lines.append("")
+    lines += ["## Geometric means of the ratios", "", "| against | threads | workloads | ratio |", "|---|---|---|---|"]
+    for (threads, name), ratios in sorted(means.items()):
+        lines.append(f"| {name} | {threads} | {len(ratios)} | {statistics.geometric_mean(ratios):.2f} |")
+    lines += ["", "## Building, sizes, memory (one thread)", "",
+              "*First answer*: from text or model to the first result; for Relax from the start of the process, for the "
+              "others without the start of Python. *Memory*: the most that the process held; the others' includes "
+              "Python and earlier workloads of the run.", "",
+              "| workload | system | compile | first answer | artifact | memory |", "|---|---|---|---|---|---|"]
+    for workload, per in results.items():
+        found = per.get(args.threads[0], {})
+        for name in ["Relax", *PEERS]:
+            e = found.get(name, {})
+            if "first" in e and "medians" in e:
+                compiled = "–" if e.get("compile") is None else show(e["compile"])
+                lines.append(f"| {workload} | {name} | {compiled} | {show(e['first'])} | {size(e.get('size'))} | "
+                             f"{size(e.get('memory'))} |")
+    tree = results.get("tree", {}).get(args.threads[0])
+    if tree and all("medians" in tree[k] for k in ("Relax", "C")):
+        ours, theirs = (statistics.median(tree[k]["medians"]) for k in ("Relax", "C"))
+        lines += ["", "## Trees", "", "Growing, summing and dropping a tree of 8191 nodes: "
+                  f"Relax {show(ours)}, C (malloc, `cc -O2`) {show(theirs)}: {ours / theirs:.1f} times."]
+    failures = [(w, t, n, e["error"]) for w, per in results.items() for t, f in per.items()
+                for n, e in f.items() if "error" in e]
+    if failures:
+        lines += ["", "## What failed", ""]
+        lines += [f"- {w}, {t} thread(s), {n}: {text}" for w, t, n, text in failures]
+    short = []
+    for workload, per in results.items():
+        for threads, found in per.items():
+            if "medians" not in found.get("Relax", {}):
+                continue
+            ours = statistics.median(found["Relax"]["medians"])
+            others = [(statistics.median(e["medians"]), n) for n, e in found.items() if n != "Relax" and "medians" in e]
+            if workload != "tree" and others and min(others)[0] / ours < 0.6:
+                short.append((min(others)[0] / ours, workload, threads, min(others)[1]))
+    lines += ["", "## Where it falls short", ""]
+    if short:
+        lines += ["Below 0.6 of the fastest:", ""]
+        lines += [f"- {w}, {t} thread(s): {r:.2f} of {n}" for r, w, t, n in sorted(short)]
+    else:
+        lines.append("No workload is below 0.6 of the fastest system.")
+    notes = HERE / "notes.md"
+    if notes.exists():
+        lines += ["", notes.read_text().strip()]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="few rounds and short turns: below ten minutes")
+    parser.add_argument("--only", help="workloads, separated by commas; `tree` is one too")
+    parser.add_argument("--systems", help="other systems to measure, separated by commas")
+    parser.add_argument("--threads", default="1,2")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--seconds", type=float, help="how long a turn takes")
+    parser.add_argument("--budget", type=float, help="seconds after which no further workload is begun")
+    parser.add_argument("--limit", type=float, help="seconds that a system may take for one answer")
+    parser.add_argument("--bin", type=Path, default=ROOT / "target/release", help="where relax-run and relaxc are")
+    parser.add_argument("--venv", type=Path, default=ROOT / "target/peers")
+    parser.add_argument("--no-write", action="store_true", help="prints the page instead of writing it")
+    args = parser.parse_args()
+    in_venv(args.venv)
+    sys.path.insert(0, str(HERE))
+    from workloads import ALL
+    args.rounds = args.rounds or (3 if args.quick else 9)
+    args.seconds = args.seconds or (0.08 if args.quick else 0.5)
+    args.limit = args.limit or (40 if args.quick else 600)
+    budget = args.budget or (540 if args.quick else float("inf"))
+    args.threads = [int(t) for t in args.threads.split(",")]
+    chosen = args.only.split(",") if args.only else [*ALL, "tree"]
+    unknown = [w for w in chosen if w not in ALL and w != "tree"]
+    if unknown:
+        sys.exit(f"no workload {', '.join(unknown)}; there are: {', '.join([*ALL, 'tree'])}")
+    if not (args.bin / "relax-run").exists():
+        sys.exit(f"{args.bin}/relax-run is not there: cargo build --release, and --examples -p relax-runtime for the peak")
+    peers = args.systems.split(",") if args.systems else PEERS
+    begin, load = time.monotonic(), os.getloadavg()[0]
+    gflops, bandwidth = peaks(args.bin)
+    results, graphs = {}, {}
+    with tempfile.TemporaryDirectory() as room:
+        for threads in args.threads:
+            relax = Relax(args.bin, threads, room)
+            systems = [relax, *(Peer(n, threads, room, args.limit) for n in peers)]
+            for workload in chosen:
+                if time.monotonic() - begin > budget:
+                    print(f"{workload}, {threads} thread(s): left out, the time is over", flush=True)
+                    continue
+                print(f"{workload}, {threads} thread(s)", flush=True)
+                if workload == "tree":
+                    if threads == args.threads[0]:
+                        results["tree"] = {threads: trees(relax, args.rounds)}
+                    continue
+                graphs[workload] = ALL[workload]()
+                found = measure(systems, workload, args.rounds, args.seconds)
+                results.setdefault(workload, {})[threads] = found
+            for s in systems:
+                s.stop()
+    text = page(results, graphs, gflops, bandwidth, args, load)
+    if args.no_write:
+        print(text)
+    else:
+        (ROOT / "docs/performance.md").write_text(text)
+        print("docs/performance.md is written")
+
+
+if __name__ == "__main__":
+    main()
