@@ -1,6 +1,8 @@
 //! What several passes need.
 
-use relax_ir::{AttrValue, ConstId, Expr, ExprId, Function, Memo, Module};
+use relax_ir::{
+    AttrValue, ConstId, Expr, ExprId, Function, Memo, Module, PatId, Pattern, VarId,
+};
 use relax_ops::OpDef;
 use rustc_hash::FxHashMap;
 
@@ -46,6 +48,22 @@ pub(crate) fn share_constants(m: &mut Module) {
     }
 }
 
+/// The same function body with the bindings of its dataflow blocks as plain ones: for passes whose
+/// results are no dataflow.
+pub(crate) fn dissolve_blocks(m: &mut Module, body: ExprId) -> ExprId {
+    m.rewrite(body, &mut Memo::default(), |m, new, _| {
+        let Expr::Dataflow { block, body } = m.exprs[new] else {
+            return new;
+        };
+        let bindings = m.blocks[block].bindings.clone();
+        bindings.iter().rev().fold(body, |body, b| {
+            let (var, value) = (b.var, b.value);
+            let span = m.span(value);
+            m.add(Expr::Let { var, value, body }, span)
+        })
+    })
+}
+
 /// The nodes under `root` that are evaluated when it is: what stands inside primitive functions is
 /// left out.
 pub(crate) fn outside_primitives(m: &Module, root: ExprId) -> Vec<ExprId> {
@@ -53,4 +71,23 @@ pub(crate) fn outside_primitives(m: &Module, root: ExprId) -> Vec<ExprId> {
         Expr::Func(f) => !is_primitive(&m.funcs[f]),
         _ => true,
     })
+}
+
+/// A pattern with other variables.
+pub(crate) fn rename_pattern(m: &mut Module, root: PatId, vars: &FxHashMap<VarId, VarId>) -> PatId {
+    let mut done: FxHashMap<PatId, PatId> = FxHashMap::default();
+    for id in m.sub_patterns(root).into_iter().rev() {
+        let all = |args: &[PatId]| args.iter().map(|a| done[a]).collect();
+        let new = match &m.patterns[id] {
+            Pattern::Wildcard => Pattern::Wildcard,
+            Pattern::Var(v) => Pattern::Var(vars[v]),
+            Pattern::Ctor(c, args) => Pattern::Ctor(*c, all(args)),
+            Pattern::Tuple(args) => Pattern::Tuple(all(args)),
+        };
+        let span = m.pattern_spans[id];
+        let new = m.patterns.push(new);
+        m.pattern_spans.set(new, span);
+        done.insert(id, new);
+    }
+    done[&root]
 }

@@ -132,12 +132,12 @@ pub fn cast_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     };
     Some(vec![bi(b, "cast_like", g, x), un(b, "zeros_like", like)])
 }
-/// Of `clip`: TVM takes the bounds as integers.
+/// Of `clip`. TVM cuts the bounds off to integers, which is wrong for all others.
 pub fn clip(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
-    let low = number(b, x, site.float("a_min")?.trunc())?;
+    let low = number(b, x, site.float("a_min")?)?;
     let low = bi(b, "broadcast_to_like", low, x);
-    let high = number(b, x, site.float("a_max")?.trunc())?;
+    let high = number(b, x, site.float("a_max")?)?;
     let high = bi(b, "broadcast_to_like", high, x);
     let (z, o) = (un(b, "zeros_like", x), un(b, "ones_like", x));
     let below = bi(b, "less", x, low);

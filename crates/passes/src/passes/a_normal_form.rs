@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use relax_base::{Diagnostics, SideTable};
-use relax_ir::{Clause, Expr, ExprId, Function, Memo, Module, ScopeId, Scopes, VarId, VarStyle};
+use relax_ir::{BlockId, Clause, Expr, ExprId, Function, Memo, Module, ScopeId, Scopes, VarId, VarStyle};
 
 use rustc_hash::FxHashMap;
 
@@ -28,10 +28,20 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         if crate::util::is_external(&cx.module.funcs[func]) {
             continue;
         }
-        let new = normal_form(cx.module, body, |_| true);
+        let new = normal_form(cx.module, body, Order::ArgumentsFirst, |_, _| true);
         cx.module.set_global_body(global, new);
     }
     Ok(())
+}
+
+/// When the function literal that a call calls is bound: evaluating it does nothing, so both are
+/// right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Order {
+    /// After the arguments, as TVM's pass of this name does.
+    ArgumentsFirst,
+    /// Before the arguments, as TVM's partial evaluator does.
+    LiteralsFirst,
 }
 
 /// A step of the walk.
@@ -42,21 +52,35 @@ enum Step {
     Leave(ExprId, Option<VarId>),
 }
 
+/// What stands in a scope before its value.
+#[derive(Clone, Copy)]
+enum Item {
+    Let(VarId, ExprId),
+    /// A dataflow block: it is in normal form already, and stays one.
+    Block(BlockId),
+}
+
 struct Walk<'m, F> {
     m: &'m mut Module,
     scopes: Scopes,
     /// The inner scopes that a node opens, in order of its parts.
     inner: SideTable<ExprId, Vec<ScopeId>>,
-    bindings: SideTable<ScopeId, VecDeque<(VarId, ExprId)>>,
+    bindings: SideTable<ScopeId, VecDeque<Item>>,
     memo: Memo,
     /// What variables became: a `let` whose value is a variable gives it a new name.
     vars: FxHashMap<VarId, ExprId>,
+    literals: Order,
     named: F,
 }
 
 /// The body with a `let` for each compound expression for which `named` holds (and for what a `let`
 /// binds already), in the scope where it is evaluated.
-pub(super) fn normal_form(m: &mut Module, body: ExprId, named: impl Fn(ExprId) -> bool) -> ExprId {
+pub(super) fn normal_form(
+    m: &mut Module,
+    body: ExprId,
+    literals: Order,
+    named: impl Fn(&Module, ExprId) -> bool,
+) -> ExprId {
     let scopes = Scopes::new(m, body);
     let mut inner: SideTable<ExprId, Vec<ScopeId>> = SideTable::default();
     for scope in scopes.ids() {
@@ -77,6 +101,7 @@ pub(super) fn normal_form(m: &mut Module, body: ExprId, named: impl Fn(ExprId) -
         bindings,
         memo,
         vars,
+        literals,
         named,
     };
     walk.run(body);
@@ -84,7 +109,7 @@ pub(super) fn normal_form(m: &mut Module, body: ExprId, named: impl Fn(ExprId) -
     walk.close(Scopes::ROOT, value)
 }
 
-impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
+impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
     fn run(&mut self, body: ExprId) {
         let mut stack = vec![Step::Enter(body, None)];
         while let Some(step) = stack.pop() {
@@ -120,12 +145,13 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
                 stack.push(Step::Enter(body, None));
             }
             &Expr::Call { callee, args, .. } => {
+                let first = self.literals == Order::LiteralsFirst && self.is_literal(callee);
                 let args = self.m.list(args);
+                stack.extend(first.then_some(Step::Enter(callee, None)));
                 stack.extend(args.iter().map(|&a| Step::Enter(a, None)));
-                stack.push(Step::Enter(callee, None));
+                stack.extend((!first).then_some(Step::Enter(callee, None)));
             }
             Expr::Func(f) if is_primitive(&self.m.funcs[*f]) => {}
-            // A block is in normal form already, and stays one.
             Expr::Dataflow { body, .. } => stack.push(Step::Enter(*body, None)),
             _ => self
                 .m
@@ -134,9 +160,29 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
         stack[first..].reverse();
     }
 
+    /// Whether an expression is a function literal, with a name or without.
+    fn is_literal(&self, mut e: ExprId) -> bool {
+        let mut named = None;
+        loop {
+            match self.m.exprs[e] {
+                Expr::Func(_) => return true,
+                Expr::Var(v) => return named == Some(v),
+                Expr::Let { var, value, body } if matches!(self.m.exprs[value], Expr::Func(_)) => {
+                    named = Some(var);
+                    e = body;
+                }
+                _ => return false,
+            }
+        }
+    }
+
     fn bind(&mut self, at: ExprId, var: VarId, value: ExprId) {
+        self.item(at, Item::Let(var, value));
+    }
+
+    fn item(&mut self, at: ExprId, item: Item) {
         let scope = self.scopes.of(at).expect("the walk stays below its root");
-        self.bindings.entry(scope).push_back((var, value));
+        self.bindings.entry(scope).push_back(item);
     }
 
     /// A use of a variable. Where a `let` binds it to another, that is its name from here on; the
@@ -145,7 +191,7 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
         if let Some(bound) = bound {
             let value = self.vars.get(&used).copied().unwrap_or(e);
             let scope = self.scopes.of_var(used).unwrap_or(Scopes::ROOT);
-            self.bindings.entry(scope).push_back((bound, value));
+            self.bindings.entry(scope).push_back(Item::Let(bound, value));
             let name = self.m.add(Expr::Var(bound), self.m.span(e));
             self.vars.entry(used).or_insert(name);
         } else {
@@ -157,18 +203,21 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
     /// The bindings of a scope around its value.
     fn close(&mut self, scope: ScopeId, value: ExprId) -> ExprId {
         let bindings = std::mem::take(self.bindings.entry(scope));
-        bindings
-            .into_iter()
-            .rev()
-            .fold(value, |body, (var, value)| {
+        bindings.into_iter().rev().fold(value, |body, item| match item {
+            Item::Let(var, value) => {
                 let span = self.m.span(value);
                 self.m.add(Expr::Let { var, value, body }, span)
-            })
+            }
+            Item::Block(block) => {
+                let span = self.m.blocks[block].span;
+                self.m.add(Expr::Dataflow { block, body }, span)
+            }
+        })
     }
 
     /// Names a value: in the node's scope, unless it is to stand where it is used.
     fn compound(&mut self, old: ExprId, new: ExprId, var: Option<VarId>) -> ExprId {
-        if var.is_none() && !(self.named)(old) {
+        if var.is_none() && !(self.named)(self.m, old) {
             return new;
         }
         let (var, reference) = match var {
@@ -244,14 +293,19 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
                 )
             }
             Expr::Dataflow { block, body } => {
-                let scope = *self.inner[e].last().unwrap_or(&Scopes::ROOT);
-                let body = self.memo[&body];
-                let body = if self.inner[e].is_empty() {
-                    body
-                } else {
-                    self.close(scope, body)
-                };
-                return self.m.add(Expr::Dataflow { block, body }, span);
+                let value = self.memo[&body];
+                self.item(e, Item::Block(block));
+                // A node that the block and what follows share belongs between two of its bindings;
+                // after it is as good, for that is where it has a name.
+                for inner in self.inner[e].clone() {
+                    self.join(e, inner);
+                }
+                // What follows a block has a name already.
+                if let Some(var) = var {
+                    self.bind(e, var, value);
+                    return self.m.add(Expr::Var(var), span);
+                }
+                return value;
             }
             _ => {
                 let memo = &self.memo;
@@ -265,9 +319,15 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
     fn leave_let(&mut self, e: ExprId, body: ExprId, var: Option<VarId>) -> ExprId {
         let value = self.memo[&body];
         let inner = self.inner[e][0];
-        if var.is_none() && !(self.named)(e) {
+        if var.is_none() && !(self.named)(self.m, e) {
             return self.close(inner, value);
         }
+        self.join(e, inner);
+        self.compound(e, value, var)
+    }
+
+    /// The bindings of a scope that an expression opens join those of the scope it stands in.
+    fn join(&mut self, e: ExprId, inner: ScopeId) {
         let mut bindings = std::mem::take(self.bindings.entry(inner));
         let outer = self.scopes.of(e).expect("the walk stays below its root");
         let before = self.bindings.entry(outer);
@@ -280,6 +340,5 @@ impl<F: Fn(ExprId) -> bool> Walk<'_, F> {
         } else {
             before.extend(bindings);
         }
-        self.compound(e, value, var)
     }
 }

@@ -6,7 +6,7 @@
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, Module, ScopeId, Scopes};
 
-use super::a_normal_form::normal_form;
+use super::a_normal_form::{Order, normal_form};
 use crate::util::share_constants;
 use crate::{PassCx, PassDef};
 
@@ -21,7 +21,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     share_constants(cx.module);
     for (global, body) in cx.module.global_bodies() {
         let lifted = lifted(cx.module, body);
-        let new = normal_form(cx.module, body, |e| lifted.contains(e));
+        let first = Order::ArgumentsFirst;
+        let new = normal_form(cx.module, body, first, |_, e| lifted.contains(e));
         cx.module.set_global_body(global, new);
     }
     Ok(())

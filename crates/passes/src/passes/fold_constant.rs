@@ -110,7 +110,10 @@ fn step(edit: &mut Edit<'_>, old: ExprId, node: ExprId, most: u64, folded: &mut 
             let Some(call) = edit.op_call(node) else {
                 return node;
             };
-            match value(edit, old, &call, most) {
+            if call.args.is_empty() {
+                return node;
+            }
+            match computed(edit, old, &call, most) {
                 Some(new) => {
                     *folded += 1;
                     new
@@ -135,9 +138,16 @@ fn constants(edit: &Edit<'_>, arg: ExprId) -> Option<Vec<Tensor>> {
     Some(out)
 }
 
-fn value(edit: &mut Edit<'_>, old: ExprId, call: &OpCall, most: u64) -> Option<ExprId> {
+/// The value of a typed call of a pure operator on constants: a constant, or a tuple of them. `None`
+/// where it is not known now, takes more than `most` bytes, or its computation fails.
+pub(super) fn computed(
+    edit: &mut Edit<'_>,
+    old: ExprId,
+    call: &OpCall,
+    most: u64,
+) -> Option<ExprId> {
     let def = call.def;
-    if call.args.is_empty() || def.effects != Effects::Pure {
+    if def.effects != Effects::Pure {
         return None;
     }
     let span = edit.m.span(old);

@@ -27,6 +27,7 @@ mod merge_composite;
 mod normalize;
 mod partition_graph;
 mod relay_to_relax;
+mod partial_eval;
 mod remove_unused_functions;
 mod schedule;
 mod simplify_expr;
@@ -58,6 +59,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     legalize::PASSES,
     lower_shapes::PASSES,
     schedule::PASSES,
+    partial_eval::PASSES,
     to_mixed_precision::PASSES,
     dynamic_to_static::PASSES,
     gradient::PASSES,

@@ -370,7 +370,9 @@ fn fill_as_scalar(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
         [data, value]
     };
     let attrs = e.m.attrs(call.attrs).clone();
-    Some(e.recall(&call, &args, attrs, span))
+    // Some operators broadcast in a way of their own, as `nn.bias_add` does, and take no scalar.
+    let new = e.recall(&call, &args, attrs, span);
+    e.same_type(new, f.root).then_some(new)
 }
 
 /// The value of an operator on two constants, when no element of it is lost to infinity or NaN.

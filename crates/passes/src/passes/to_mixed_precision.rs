@@ -56,6 +56,8 @@ struct Converter<'a> {
     leaves: FxHashMap<Leaf, ExprId>,
     /// New variables of `let`s.
     vars: FxHashMap<VarId, ExprId>,
+    /// Function literals that are only called, where they stand.
+    in_place: FxHashSet<ExprId>,
     count: u64,
 }
 
@@ -74,6 +76,7 @@ impl<'a> Converter<'a> {
             casts: FxHashMap::default(),
             leaves: FxHashMap::default(),
             vars: FxHashMap::default(),
+            in_place: FxHashSet::default(),
             count: 0,
         }
     }
@@ -113,6 +116,22 @@ impl<'a> Converter<'a> {
             .edit
             .m
             .post_order_within([body], |id| !memo.contains_key(&id));
+        for &e in &order {
+            if let Expr::Call { callee, .. } = self.edit.m.exprs[e] {
+                self.in_place.insert(callee);
+            }
+        }
+        for &e in &order {
+            let in_place = &mut self.in_place;
+            let call = matches!(self.edit.m.exprs[e], Expr::Call { .. });
+            let mut part = 0;
+            self.edit.m.for_each_child(e, |c| {
+                if !(call && part == 0) {
+                    in_place.remove(&c);
+                }
+                part += 1;
+            });
+        }
         // Values come before what follows them: the new variable is ready for the body of its `let`.
         let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
         for &e in &order {
@@ -163,8 +182,13 @@ impl<'a> Converter<'a> {
                 self.typed(Expr::Let { var, value, body }, span)
             }
             Expr::Func(func) => {
-                let body = memo[&self.edit.m.funcs[func].body];
-                if body == self.edit.m.funcs[func].body {
+                let given = self.edit.m.funcs[func].body;
+                let mut body = memo[&given];
+                if !self.in_place.contains(&old) {
+                    // Whoever gets the function expects what it gave.
+                    body = self.cast_to(body, self.edit.ty(given));
+                }
+                if body == given {
                     return old;
                 }
                 let func = self.function(func, body);

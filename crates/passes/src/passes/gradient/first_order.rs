@@ -1,6 +1,3 @@
-//! `gradient`: functions become functions that return their result and the gradients of their
-//! parameters.
-//!
 //! First order: the function must be made of tensors, tuples and operators with a known gradient
 //! ([`relax_ops::Hooks::gradient`]); calls of function literals are followed. The program that comes
 //! out computes everything once, forwards, and then the gradients, backwards.
@@ -13,21 +10,9 @@ use rustc_hash::FxHashMap;
 
 use crate::build::{At, site};
 use crate::edit::Edit;
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::PassCx;
 
-pub(crate) const PASSES: &[PassDef] = &[PassDef {
-    name: "gradient",
-    doc: "makes functions return gradients of their parameters too",
-    options: &[OptionDef {
-        name: "mode",
-        ty: OptionType::Choice(&["first-order"]),
-        default: "first-order",
-        doc: "first-order: no closures, references or control flow",
-    }],
-    run,
-}];
-
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut new = Vec::new();
     {

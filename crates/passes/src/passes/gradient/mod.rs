@@ -1,0 +1,37 @@
+//! `gradient`: functions become functions that return their result and the gradients of their
+//! parameters, in reverse mode.
+
+mod first_order;
+mod higher_order;
+
+use relax_base::Diagnostics;
+
+use crate::{OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "gradient",
+    doc: "makes functions return gradients of their parameters too",
+    options: &[
+        OptionDef {
+            name: "mode",
+            ty: OptionType::Choice(&["first-order", "higher-order"]),
+            default: "first-order",
+            doc: "first-order: all functions, of tensors and operators; higher-order: the entry, with \
+                  whatever it calls",
+        },
+        OptionDef {
+            name: "entry",
+            ty: OptionType::Text,
+            default: "main",
+            doc: "the function that higher-order mode differentiates",
+        },
+    ],
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    match cx.options.text("mode") {
+        "higher-order" => higher_order::run(cx),
+        _ => first_order::run(cx),
+    }
+}
