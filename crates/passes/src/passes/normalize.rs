@@ -8,7 +8,7 @@ use relax_base::Diagnostics;
 use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
-use super::a_normal_form::normal_form;
+use super::a_normal_form::{Order, normal_form};
 use crate::purity::Purity;
 use crate::util::{is_external, share_constants};
 use crate::{PassCx, PassDef};
@@ -50,7 +50,7 @@ pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             }
             set
         };
-        let new = normal_form(m, body, |e| !plain.contains(e));
+        let new = normal_form(m, body, Order::ArgumentsFirst, |_, e| !plain.contains(e));
         let new = without_copies(m, new, fresh);
         m.set_global_body(global, new);
     }
