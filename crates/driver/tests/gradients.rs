@@ -40,7 +40,11 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("abs", X, "abs(subtract(%x, 0.55f64))"),
     ("copy", X, "copy(%x)"),
     ("annotation.checkpoint", X, "annotation.checkpoint(exp(%x))"),
-    ("clip", X, "clip(multiply(%x, %x), a_min=0.1f64, a_max=0.5f64)"),
+    (
+        "clip",
+        X,
+        "clip(multiply(%x, %x), a_min=0.1f64, a_max=0.5f64)",
+    ),
     ("nn.relu", X, "nn.relu(subtract(%x, 0.55f64))"),
     ("add", ROW, "add(%x, %y)"),
     ("subtract", ROW, "subtract(%y, %x)"),
@@ -49,55 +53,170 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("power", ROW, "power(%x, %y)"),
     ("maximum", XY, "maximum(%x, %y)"),
     ("minimum", XY, "minimum(%x, %y)"),
-    ("zeros", X, "add(%x, zeros(shape=[2, 3], dtype=\"float64\"))"),
-    ("ones", X, "multiply(%x, ones(shape=[2, 3], dtype=\"float64\"))"),
-    ("full", X, "multiply(%x, full(2f64, shape=[2, 3], dtype=\"float64\"))"),
-    ("arange", "%x: Tensor[(3,), float64]", "multiply(%x, arange(0f64, 3f64, 1f64, start=None, stop=None, step=None, dtype=\"float64\"))"),
+    (
+        "zeros",
+        X,
+        "add(%x, zeros(shape=[2, 3], dtype=\"float64\"))",
+    ),
+    (
+        "ones",
+        X,
+        "multiply(%x, ones(shape=[2, 3], dtype=\"float64\"))",
+    ),
+    (
+        "full",
+        X,
+        "multiply(%x, full(2f64, shape=[2, 3], dtype=\"float64\"))",
+    ),
+    (
+        "arange",
+        "%x: Tensor[(3,), float64]",
+        "multiply(%x, arange(0f64, 3f64, 1f64, start=None, stop=None, step=None, dtype=\"float64\"))",
+    ),
     ("zeros_like", X, "add(%x, zeros_like(%x))"),
     ("ones_like", X, "multiply(%x, ones_like(%x))"),
-    ("collapse_sum_like", ROW, "multiply(collapse_sum_like(exp(%x), %y), %y)"),
+    (
+        "collapse_sum_like",
+        ROW,
+        "multiply(collapse_sum_like(exp(%x), %y), %y)",
+    ),
     ("collapse_sum_to", X, "exp(collapse_sum_to(%x, shape=[3]))"),
-    ("broadcast_to", "%x: Tensor[(3,), float64]", "exp(broadcast_to(%x, shape=[2, 3]))"),
-    ("broadcast_to_like", "%x: Tensor[(3,), float64], %y: Tensor[(2, 3), float64]", "multiply(broadcast_to_like(%x, %y), %y)"),
-    ("nn.max_pool2d", IMAGE, "exp(nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2]))"),
-    ("nn.avg_pool2d", IMAGE, "exp(nn.avg_pool2d(%x, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1]))"),
-    ("nn.global_avg_pool2d", IMAGE, "exp(nn.global_avg_pool2d(%x))"),
-    ("concatenate", XY, "exp(concatenate((%x, multiply(%y, 2f64)), axis=1))"),
+    (
+        "broadcast_to",
+        "%x: Tensor[(3,), float64]",
+        "exp(broadcast_to(%x, shape=[2, 3]))",
+    ),
+    (
+        "broadcast_to_like",
+        "%x: Tensor[(3,), float64], %y: Tensor[(2, 3), float64]",
+        "multiply(broadcast_to_like(%x, %y), %y)",
+    ),
+    (
+        "nn.max_pool2d",
+        IMAGE,
+        "exp(nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2]))",
+    ),
+    (
+        "nn.avg_pool2d",
+        IMAGE,
+        "exp(nn.avg_pool2d(%x, pool_size=[3, 3], strides=[2, 2], padding=[1, 1, 1, 1]))",
+    ),
+    (
+        "nn.global_avg_pool2d",
+        IMAGE,
+        "exp(nn.global_avg_pool2d(%x))",
+    ),
+    (
+        "concatenate",
+        XY,
+        "exp(concatenate((%x, multiply(%y, 2f64)), axis=1))",
+    ),
     ("stack", XY, "exp(stack((%x, multiply(%y, 2f64)), axis=1))"),
-    ("split", "%x: Tensor[(2, 4), float64]", "{ %0 = split(%x, indices_or_sections=2, axis=1); multiply(%0.0, exp(%0.1)) }"),
-    ("nn.conv2d", "%x: Tensor[(1, 2, 5, 5), float64], %y: Tensor[(3, 2, 3, 3), float64]", "exp(multiply(nn.conv2d(%x, %y, padding=[1, 1, 1, 1], channels=3, kernel_size=[3, 3]), 0.1f64))"),
+    (
+        "split",
+        "%x: Tensor[(2, 4), float64]",
+        "{ %0 = split(%x, indices_or_sections=2, axis=1); multiply(%0.0, exp(%0.1)) }",
+    ),
+    (
+        "nn.conv2d",
+        "%x: Tensor[(1, 2, 5, 5), float64], %y: Tensor[(3, 2, 3, 3), float64]",
+        "exp(multiply(nn.conv2d(%x, %y, padding=[1, 1, 1, 1], channels=3, kernel_size=[3, 3]), 0.1f64))",
+    ),
     ("max", X, "exp(max(%x, axis=[1]))"),
     ("sum", X, "exp(sum(%x, axis=[1]))"),
     ("mean", X, "exp(mean(%x, axis=[0], keepdims=True))"),
-    ("variance", X, "exp(variance(%x, mean(%x, axis=[1], keepdims=True), axis=[1]))"),
+    (
+        "variance",
+        X,
+        "exp(variance(%x, mean(%x, axis=[1], keepdims=True), axis=[1]))",
+    ),
     ("nn.softmax", XY, "multiply(nn.softmax(%x, axis=1), %y)"),
     ("nn.log_softmax", XY, "multiply(nn.log_softmax(%x), %y)"),
     ("nn.bias_add", ROW, "exp(nn.bias_add(%x, %y, axis=1))"),
-    ("nn.dense", "%x: Tensor[(2, 3), float64], %y: Tensor[(4, 3), float64]", "exp(nn.dense(%x, %y, units=4))"),
-    ("nn.matmul", "%x: Tensor[(2, 3), float64], %y: Tensor[(3, 4), float64]", "exp(nn.matmul(%x, %y))"),
-    ("nn.batch_matmul", "%x: Tensor[(2, 3, 4), float64], %y: Tensor[(2, 5, 4), float64]", "exp(nn.batch_matmul(%x, %y, transpose_b=True))"),
+    (
+        "nn.dense",
+        "%x: Tensor[(2, 3), float64], %y: Tensor[(4, 3), float64]",
+        "exp(nn.dense(%x, %y, units=4))",
+    ),
+    (
+        "nn.matmul",
+        "%x: Tensor[(2, 3), float64], %y: Tensor[(3, 4), float64]",
+        "exp(nn.matmul(%x, %y))",
+    ),
+    (
+        "nn.batch_matmul",
+        "%x: Tensor[(2, 3, 4), float64], %y: Tensor[(2, 5, 4), float64]",
+        "exp(nn.batch_matmul(%x, %y, transpose_b=True))",
+    ),
     ("nn.cross_entropy", XY, "nn.cross_entropy(%x, %y)"),
-    ("nn.cross_entropy_with_logits", XY, "nn.cross_entropy_with_logits(%x, %y)"),
+    (
+        "nn.cross_entropy_with_logits",
+        XY,
+        "nn.cross_entropy_with_logits(%x, %y)",
+    ),
     ("reshape", X, "exp(reshape(%x, newshape=[3, 2]))"),
-    ("contrib_reverse_reshape", X, "exp(contrib_reverse_reshape(%x, newshape=[3, 2]))"),
-    ("reshape_like", "%x: Tensor[(2, 3), float64], %y: Tensor[(3, 2), float64]", "multiply(reshape_like(%x, %y), %y)"),
+    (
+        "contrib_reverse_reshape",
+        X,
+        "exp(contrib_reverse_reshape(%x, newshape=[3, 2]))",
+    ),
+    (
+        "reshape_like",
+        "%x: Tensor[(2, 3), float64], %y: Tensor[(3, 2), float64]",
+        "multiply(reshape_like(%x, %y), %y)",
+    ),
     ("nn.batch_flatten", IMAGE, "exp(nn.batch_flatten(%x))"),
-    ("transpose", XY, "multiply(transpose(%x, axes=[1, 0]), transpose(%y, axes=[1, 0]))"),
-    ("squeeze", "%x: Tensor[(2, 1, 3), float64]", "exp(squeeze(%x, axis=[1]))"),
-    ("expand_dims", X, "exp(expand_dims(%x, axis=1, num_newaxis=2))"),
+    (
+        "transpose",
+        XY,
+        "multiply(transpose(%x, axes=[1, 0]), transpose(%y, axes=[1, 0]))",
+    ),
+    (
+        "squeeze",
+        "%x: Tensor[(2, 1, 3), float64]",
+        "exp(squeeze(%x, axis=[1]))",
+    ),
+    (
+        "expand_dims",
+        X,
+        "exp(expand_dims(%x, axis=1, num_newaxis=2))",
+    ),
     ("cast", X, "exp(cast(%x, dtype=\"float64\"))"),
     ("cast_like", XY, "multiply(cast_like(%x, %y), %y)"),
-    ("take", X, "exp(take(%x, cast(ones(shape=[2], dtype=\"float64\"), dtype=\"int32\"), axis=1))"),
-    ("gather_nd", X, "exp(gather_nd(%x, cast(ones(shape=[2, 2], dtype=\"float64\"), dtype=\"int32\")))"),
-    ("where", XY, "where(less(%x, %y), exp(%x), multiply(%y, %y))"),
-    ("strided_slice", X, "exp(strided_slice(%x, begin=[0, 1], end=[2, 3], strides=[1, 1], axes=None))"),
+    (
+        "take",
+        X,
+        "exp(take(%x, cast(ones(shape=[2], dtype=\"float64\"), dtype=\"int32\"), axis=1))",
+    ),
+    (
+        "gather_nd",
+        X,
+        "exp(gather_nd(%x, cast(ones(shape=[2, 2], dtype=\"float64\"), dtype=\"int32\")))",
+    ),
+    (
+        "where",
+        XY,
+        "where(less(%x, %y), exp(%x), multiply(%y, %y))",
+    ),
+    (
+        "strided_slice",
+        X,
+        "exp(strided_slice(%x, begin=[0, 1], end=[2, 3], strides=[1, 1], axes=None))",
+    ),
     ("shape_of", X, "exp(%x)"),
     ("one_hot", X, "exp(%x)"),
 ];
 
 /// Operators whose gradient is nothing: their results are no function of floats.
 const NOTHING: &[&str] = &[
-    "less", "greater", "equal", "not_equal", "less_equal", "greater_equal", "shape_of", "one_hot",
+    "less",
+    "greater",
+    "equal",
+    "not_equal",
+    "less_equal",
+    "greater_equal",
+    "shape_of",
+    "one_hot",
 ];
 
 struct Program {
@@ -113,7 +232,11 @@ fn read_or(text: &str) -> Result<Program, String> {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, mut diagnostics) = session.read("gradient", text.as_bytes().to_vec());
     diagnostics.extend(check(&mut module, &InferOptions::default()).1);
-    let errors: Vec<_> = diagnostics.iter().filter(|d| d.is_error()).map(|d| &d.message).collect();
+    let errors: Vec<_> = diagnostics
+        .iter()
+        .filter(|d| d.is_error())
+        .map(|d| &d.message)
+        .collect();
     if errors.is_empty() {
         Ok(Program { session, module })
     } else {
@@ -143,14 +266,18 @@ fn run(m: &Module, inputs: &[Tensor]) -> Vec<Tensor> {
 fn inputs(m: &Module, seed: u64) -> Vec<Tensor> {
     let mut typed = m.clone();
     let (typing, _) = check(&mut typed, &InferOptions::default());
-    let func = typed.global_func(typed.global("main").expect("a main")).expect("a function");
+    let func = typed
+        .global_func(typed.global("main").expect("a main"))
+        .expect("a function");
     let mut rng = Rng::new(seed);
     let tensor = |p: &relax_ir::VarId| {
         let Type::Tensor(t) = &typed.types[typing.vars[*p]] else {
             panic!("a parameter is no tensor")
         };
         let dims = t.shape.dims().expect("a known rank").iter();
-        let shape: Vec<i64> = dims.map(|d| d.as_const().expect("a known extent")).collect();
+        let shape: Vec<i64> = dims
+            .map(|d| d.as_const().expect("a known extent"))
+            .collect();
         let dtype = t.dtype.known().expect("a known element type");
         let mut value = Tensor::zeros(dtype, &shape);
         for i in 0..value.len() {
@@ -166,7 +293,9 @@ fn inputs(m: &Module, seed: u64) -> Vec<Tensor> {
 }
 
 fn sum(tensors: &[Tensor]) -> f64 {
-    let all = tensors.iter().flat_map(|t| (0..t.len()).map(|i| t.get_f64(i)));
+    let all = tensors
+        .iter()
+        .flat_map(|t| (0..t.len()).map(|i| t.get_f64(i)));
     all.sum()
 }
 
@@ -206,7 +335,9 @@ fn compare(text: &str, pipeline: &str) -> Option<String> {
             let expected = (moved(H) - moved(-H)) / (2.0 * H);
             let got = grad.get_f64(i);
             if (expected - got).abs() > 1e-5 * (1.0 + expected.abs()) {
-                return Some(format!("parameter {k}, element {i}: {got}, but differences give {expected}"));
+                return Some(format!(
+                    "parameter {k}, element {i}: {got}, but differences give {expected}"
+                ));
             }
         }
     }
@@ -229,7 +360,11 @@ fn operators_agree_with_finite_differences() {
 
 #[test]
 fn every_operator_with_a_gradient_is_tried() {
-    let tried: BTreeSet<&str> = CALLS.iter().map(|c| c.0).chain(NOTHING.iter().copied()).collect();
+    let tried: BTreeSet<&str> = CALLS
+        .iter()
+        .map(|c| c.0)
+        .chain(NOTHING.iter().copied())
+        .collect();
     let have = relax_ops::registry().iter();
     let missing: Vec<&str> = have
         .filter(|(_, d)| d.hooks.gradient.is_some())

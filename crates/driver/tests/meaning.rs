@@ -74,7 +74,8 @@ fn keeps(pass: &str) -> Keeps {
 fn passes() -> Vec<&'static str> {
     let only = std::env::var("RELAX_PASS").ok();
     let all = relax_passes::all().into_iter().map(|p| p.name);
-    all.filter(|n| only.as_deref().is_none_or(|o| o == *n)).collect()
+    all.filter(|n| only.as_deref().is_none_or(|o| o == *n))
+        .collect()
 }
 
 /// How many seeds are tried: `RELAX_SEEDS` overrules.
@@ -109,18 +110,22 @@ impl Case {
 
     /// After a pipeline.
     fn after(&mut self, pipeline: &str) -> Result<Module, String> {
-        let steps = self.session.pipeline(pipeline).map_err(|d| format!("{d:?}"))?;
+        let steps = self
+            .session
+            .pipeline(pipeline)
+            .map_err(|d| format!("{d:?}"))?;
         let mut m = self.module.clone();
         let outcome = run_pipeline(&steps, &mut m, &PassConfig::default(), &mut Silent);
         match outcome.failure {
             // A refusal with a reason is an answer; a broken module is not.
-            Some((_, errors)) if errors.iter().all(|d| d.code == relax_passes::codes::UNSUPPORTED) => {
+            Some((_, errors))
+                if errors
+                    .iter()
+                    .all(|d| d.code == relax_passes::codes::UNSUPPORTED) =>
+            {
                 Err(String::new())
             }
-            Some((_, errors)) => Err(errors
-                .iter()
-                .map(|d| format!("{}\n", d.message))
-                .collect()),
+            Some((_, errors)) => Err(errors.iter().map(|d| format!("{}\n", d.message)).collect()),
             None => Ok(m),
         }
     }
@@ -219,7 +224,14 @@ fn hold(features: &Features, approximate: bool, count: u64) {
     let shown: Vec<&str> = wrong.iter().take(3).map(String::as_str).collect();
     let heads: Vec<String> = wrong
         .iter()
-        .map(|w| w.lines().next().unwrap_or_default().chars().take(160).collect())
+        .map(|w| {
+            w.lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(160)
+                .collect()
+        })
         .collect();
     assert!(
         wrong.is_empty(),
@@ -301,7 +313,9 @@ fn modules(dir: &Path) {
         let Ok(text) = std::fs::read_to_string(&file) else {
             continue;
         };
-        let source = text.find("\n// expect:").map_or(&text[..], |at| &text[..at + 1]);
+        let source = text
+            .find("\n// expect:")
+            .map_or(&text[..], |at| &text[..at + 1]);
         let Some(mut case) = Case::read(&file.display().to_string(), source) else {
             continue;
         };
@@ -314,7 +328,12 @@ fn modules(dir: &Path) {
             }
         }
     }
-    assert!(wrong.is_empty(), "{} mistakes:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} mistakes:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]

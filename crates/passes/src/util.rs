@@ -1,8 +1,6 @@
 //! What several passes need.
 
-use relax_ir::{
-    AttrValue, ConstId, Expr, ExprId, Function, Memo, Module, PatId, Pattern, VarId,
-};
+use relax_ir::{AttrValue, ConstId, Expr, ExprId, Function, Memo, Module, PatId, Pattern, VarId};
 use relax_ops::OpDef;
 use rustc_hash::FxHashMap;
 

@@ -7,7 +7,9 @@
 use std::collections::VecDeque;
 
 use relax_base::{Diagnostics, SideTable};
-use relax_ir::{BlockId, Clause, Expr, ExprId, Function, Memo, Module, ScopeId, Scopes, VarId, VarStyle};
+use relax_ir::{
+    BlockId, Clause, Expr, ExprId, Function, Memo, Module, ScopeId, Scopes, VarId, VarStyle,
+};
 
 use rustc_hash::FxHashMap;
 
@@ -191,7 +193,9 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         if let Some(bound) = bound {
             let value = self.vars.get(&used).copied().unwrap_or(e);
             let scope = self.scopes.of_var(used).unwrap_or(Scopes::ROOT);
-            self.bindings.entry(scope).push_back(Item::Let(bound, value));
+            self.bindings
+                .entry(scope)
+                .push_back(Item::Let(bound, value));
             let name = self.m.add(Expr::Var(bound), self.m.span(e));
             self.vars.entry(used).or_insert(name);
         } else {
@@ -203,16 +207,19 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
     /// The bindings of a scope around its value.
     fn close(&mut self, scope: ScopeId, value: ExprId) -> ExprId {
         let bindings = std::mem::take(self.bindings.entry(scope));
-        bindings.into_iter().rev().fold(value, |body, item| match item {
-            Item::Let(var, value) => {
-                let span = self.m.span(value);
-                self.m.add(Expr::Let { var, value, body }, span)
-            }
-            Item::Block(block) => {
-                let span = self.m.blocks[block].span;
-                self.m.add(Expr::Dataflow { block, body }, span)
-            }
-        })
+        bindings
+            .into_iter()
+            .rev()
+            .fold(value, |body, item| match item {
+                Item::Let(var, value) => {
+                    let span = self.m.span(value);
+                    self.m.add(Expr::Let { var, value, body }, span)
+                }
+                Item::Block(block) => {
+                    let span = self.m.blocks[block].span;
+                    self.m.add(Expr::Dataflow { block, body }, span)
+                }
+            })
     }
 
     /// Names a value: in the node's scope, unless it is to stand where it is used.

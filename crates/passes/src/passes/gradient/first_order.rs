@@ -8,9 +8,9 @@ use relax_ir::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::PassCx;
 use crate::build::{At, site};
 use crate::edit::Edit;
-use crate::PassCx;
 
 pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;

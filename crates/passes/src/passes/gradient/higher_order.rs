@@ -105,7 +105,10 @@ impl<'m, 't> Reverse<'m, 't> {
     }
 
     fn refuse(&self, at: ExprId, why: &str) -> Failure {
-        (self.edit.m.span(at), format!("there is no gradient here: {why}"))
+        (
+            self.edit.m.span(at),
+            format!("there is no gradient here: {why}"),
+        )
     }
 
     // ---- building
@@ -273,7 +276,8 @@ impl<'m, 't> Reverse<'m, 't> {
                 stack.extend(children.into_iter().map(|c| (c, false)));
                 continue;
             }
-            let all = |list: &[TypeId]| -> Vec<TypeId> { list.iter().map(|t| self.types[t]).collect() };
+            let all =
+                |list: &[TypeId]| -> Vec<TypeId> { list.iter().map(|t| self.types[t]).collect() };
             let new = match &self.edit.m.types[ty] {
                 Type::Tensor(_) => {
                     let cell = self.edit.m.types.intern(Type::Ref(ty));
@@ -316,7 +320,8 @@ impl<'m, 't> Reverse<'m, 't> {
                 Type::Infer(_) | Type::Error => return false,
                 Type::Func(f) if !f.params.is_empty() || !f.dims.is_empty() => return false,
                 Type::Tensor(t)
-                    if matches!(t.shape, Shape::Infer(_)) || matches!(t.dtype, relax_ir::DTy::Infer(_)) =>
+                    if matches!(t.shape, Shape::Infer(_))
+                        || matches!(t.dtype, relax_ir::DTy::Infer(_)) =>
                 {
                     return false;
                 }
@@ -393,7 +398,11 @@ impl<'m, 't> Reverse<'m, 't> {
         }
         let carried = self.global(body, entry)?;
         while let Some(old) = self.work.pop() {
-            let func = self.edit.m.global_func(old).expect("only functions are listed");
+            let func = self
+                .edit
+                .m
+                .global_func(old)
+                .expect("only functions are listed");
             let new = self.function(func)?;
             let body = self.flat(new.body);
             let new = self.edit.m.funcs.push(Function { body, ..new });
@@ -423,7 +432,8 @@ impl<'m, 't> Reverse<'m, 't> {
         let call = self.edit.m.call(callee, &all, function.span);
         let result = self.bind(&mut list, call);
         let ty = self.typing.exprs[body];
-        self.start(ty, result, &mut list).ok_or_else(|| self.refuse(body, only))?;
+        self.start(ty, result, &mut list)
+            .ok_or_else(|| self.refuse(body, only))?;
         let way = self.add(Expr::RefRead(back));
         let way = self.edit.m.call(way, &[], Span::NONE);
         self.bind(&mut list, way);
@@ -538,7 +548,10 @@ impl<'m, 't> Reverse<'m, 't> {
     }
 
     fn new_back(&mut self) -> ExprId {
-        let (_, e) = self.edit.m.fresh_var("bp", Some(self.cell), VarStyle::Param);
+        let (_, e) = self
+            .edit
+            .m
+            .fresh_var("bp", Some(self.cell), VarStyle::Param);
         e
     }
 
@@ -546,7 +559,10 @@ impl<'m, 't> Reverse<'m, 't> {
     fn literal(&mut self, func: FuncId, body: ExprId, back: ExprId) -> Result<Function, Failure> {
         let old = self.edit.m.funcs[func].clone();
         if is_primitive(&old) || is_external(&old) {
-            return Err(self.refuse(old.body, "the function is a kernel; run `defuse-ops` before"));
+            return Err(self.refuse(
+                old.body,
+                "the function is a kernel; run `defuse-ops` before",
+            ));
         }
         if !old.constraints.is_empty() {
             return Err(self.refuse(old.body, "the function has a `where` clause"));
@@ -558,8 +574,16 @@ impl<'m, 't> Reverse<'m, 't> {
         params.push(back);
         let ret = self.carried_type(self.typing.exprs[old.body]);
         let ret = self.written(ret).then_some(ret);
-        let type_params = old.type_params.iter().map(|p| self.subst.params[p]).collect();
-        let dims = old.dims.iter().map(|d| self.subst.dims[d].free_vars()[0]).collect();
+        let type_params = old
+            .type_params
+            .iter()
+            .map(|p| self.subst.params[p])
+            .collect();
+        let dims = old
+            .dims
+            .iter()
+            .map(|d| self.subst.dims[d].free_vars()[0])
+            .collect();
         Ok(Function {
             type_params,
             dims,
@@ -578,7 +602,9 @@ impl<'m, 't> Reverse<'m, 't> {
                 let new = self.global(e, g)?;
                 Ok(self.add(Expr::Global(new)))
             }
-            Expr::Op(_) => Err(self.refuse(e, "an operator stands as a value; put it into a function")),
+            Expr::Op(_) => {
+                Err(self.refuse(e, "an operator stands as a value; put it into a function"))
+            }
             Expr::Extern(_) => Err(self.refuse(e, "nothing is known of a packed function")),
             // A constructor as a function takes the way back like all others.
             Expr::Ctor(c) => {
@@ -589,7 +615,10 @@ impl<'m, 't> Reverse<'m, 't> {
                     params.push(var);
                     args.push(arg);
                 }
-                let (back, _) = self.edit.m.fresh_var("bp", Some(self.cell), VarStyle::Param);
+                let (back, _) = self
+                    .edit
+                    .m
+                    .fresh_var("bp", Some(self.cell), VarStyle::Param);
                 params.push(back);
                 let body = self.edit.m.call(e, &args, Span::NONE);
                 let func = self.edit.m.funcs.push(Function {
@@ -619,7 +648,9 @@ impl<'m, 't> Reverse<'m, 't> {
             Expr::Const(_) => {
                 let mut list = List::new();
                 let ty = self.typing.exprs[e];
-                let new = self.carried(ty, e, &mut list).expect("a constant is a tensor");
+                let new = self
+                    .carried(ty, e, &mut list)
+                    .expect("a constant is a tensor");
                 self.close(list, new)
             }
             Expr::Func(f) => {
@@ -710,7 +741,9 @@ impl<'m, 't> Reverse<'m, 't> {
             Expr::Ctor(c) => {
                 let fixed = |t: &TypeId| matches!(self.edit.m.types[*t], Type::Tensor(_));
                 if self.edit.m.ctors[c].fields.iter().any(fixed) {
-                    return Err(self.refuse(e, "the constructor's fields are tensors by definition"));
+                    return Err(
+                        self.refuse(e, "the constructor's fields are tensors by definition")
+                    );
                 }
                 Ok(self.edit.m.call(callee, &new, span))
             }
@@ -756,7 +789,9 @@ impl<'m, 't> Reverse<'m, 't> {
         let before = self.add(Expr::RefRead(back));
         let before = self.bind(&mut list, before);
         let mut inner = List::new();
-        let grad = self.grad(ty, carried, &mut inner).ok_or_else(|| self.refuse(e, only))?;
+        let grad = self
+            .grad(ty, carried, &mut inner)
+            .ok_or_else(|| self.refuse(e, only))?;
         let site = site(&self.edit, node).expect("a call of an operator");
         let mut at = At {
             edit: &mut self.edit,

@@ -88,6 +88,10 @@ pub(super) fn fits(m: &Module, typing: &Typing, func: FuncId, args: &[ExprId]) -
     let same = |a: TypeId, b: TypeId| a == b || !loose(m, a);
     let given = function.params.iter().zip(args);
     function.params.len() == args.len()
-        && given.into_iter().all(|(&p, &a)| same(typing.exprs[a], typing.vars[p]))
-        && function.ret.is_none_or(|r| same(typing.exprs[function.body], r))
+        && given
+            .into_iter()
+            .all(|(&p, &a)| same(typing.exprs[a], typing.vars[p]))
+        && function
+            .ret
+            .is_none_or(|r| same(typing.exprs[function.body], r))
 }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 use relax_base::{SideTable, Span};
 use relax_infer::Typing;
 use relax_ir::{
-    Clause, Expr, ExprId, FuncId, Function, GlobalId, Module, PatId, Pattern,
-    TypeId, TypeSubst, VarId,
+    Clause, Expr, ExprId, FuncId, Function, GlobalId, Module, PatId, Pattern, TypeId, TypeSubst,
+    VarId,
 };
 use relax_ops::{Effects, registry};
 use rustc_hash::FxHashMap;
@@ -77,9 +77,18 @@ enum Frame {
     /// The value of a `let`.
     Let { var: VarId, body: ExprId },
     /// The first branch of an `if`.
-    Then { node: ExprId, cond: ExprId, mark: usize },
+    Then {
+        node: ExprId,
+        cond: ExprId,
+        mark: usize,
+    },
     /// The other branch.
-    Else { node: ExprId, cond: ExprId, then: ExprId, mark: usize },
+    Else {
+        node: ExprId,
+        cond: ExprId,
+        then: ExprId,
+        mark: usize,
+    },
     /// A clause of a `match`.
     Clause {
         node: ExprId,
@@ -158,7 +167,11 @@ impl Machine<'_, '_> {
         let ty = self.typing.exprs[like];
         // Where a constructor's arguments do not say it, the type has to be written.
         let ty = if has_data(self.edit.m, ty) {
-            let types = &mut self.locals.last_mut().expect("code runs in a function").types;
+            let types = &mut self
+                .locals
+                .last_mut()
+                .expect("code runs in a function")
+                .types;
             residual::written(self.edit.m, types, ty)
         } else {
             None
@@ -275,7 +288,11 @@ impl Machine<'_, '_> {
                     return State::Eval(if t.get_i64(0) != 0 { then } else { otherwise });
                 }
                 let (cond, mark) = (self.name(cond), self.open());
-                self.frames.push(Frame::Then { node: e, cond, mark });
+                self.frames.push(Frame::Then {
+                    node: e,
+                    cond,
+                    mark,
+                });
                 State::Eval(then)
             }
             Expr::Match { value, clauses, .. } => {
@@ -434,7 +451,11 @@ impl Machine<'_, '_> {
     }
 
     fn fresh(&mut self, old: VarId) -> (VarId, ExprId) {
-        let types = &mut self.locals.last_mut().expect("code runs in a function").types;
+        let types = &mut self
+            .locals
+            .last_mut()
+            .expect("code runs in a function")
+            .types;
         residual::fresh(self.edit.m, types, old)
     }
 
@@ -715,7 +736,11 @@ impl Machine<'_, '_> {
         };
         let (type_params, params) = (function.type_params.clone(), function.params.clone());
         let given = self.typing.type_args.get(&e).cloned().unwrap_or_default();
-        let around = &mut self.locals.last_mut().expect("code runs in a function").types;
+        let around = &mut self
+            .locals
+            .last_mut()
+            .expect("code runs in a function")
+            .types;
         let m = &mut *self.edit.m;
         let types = residual::instantiate(m, &type_params, &given, around, &closure.types)?;
         self.fuel.insert(func, met);
@@ -742,8 +767,14 @@ impl Machine<'_, '_> {
                     self.computed += 1;
                     return value;
                 }
-                let pure = registry().get(op).is_none_or(|d| d.effects == Effects::Pure);
-                if !pure && args.iter().any(|&a| !matches!(self.known(a), Known::Tensor(_))) {
+                let pure = registry()
+                    .get(op)
+                    .is_none_or(|d| d.effects == Effects::Pure);
+                if !pure
+                    && args
+                        .iter()
+                        .any(|&a| !matches!(self.known(a), Known::Tensor(_)))
+                {
                     self.store.invalidate();
                 }
                 let new = self.residual_call(e, callee, args);
@@ -770,8 +801,10 @@ impl Machine<'_, '_> {
         for &arg in args {
             nodes.push(match self.known(arg).clone() {
                 Known::Tuple(fields) => {
-                    let fields: Vec<ExprId> =
-                        fields.iter().map(|&f| tensor(self, f)).collect::<Option<_>>()?;
+                    let fields: Vec<ExprId> = fields
+                        .iter()
+                        .map(|&f| tensor(self, f))
+                        .collect::<Option<_>>()?;
                     self.edit.tuple(&fields, span)
                 }
                 _ => tensor(self, arg)?,
@@ -791,7 +824,11 @@ impl Machine<'_, '_> {
     /// A constant, or a tuple of such, as a value.
     fn reify(&mut self, result: ExprId, like: ExprId) -> Value {
         let constant = |this: &mut Self, e: ExprId| {
-            let value = this.edit.constant_value(e).expect("it was computed").clone();
+            let value = this
+                .edit
+                .constant_value(e)
+                .expect("it was computed")
+                .clone();
             let (var, name) = residual::unnamed(this.edit.m, None);
             this.item((var, e));
             this.slot(Known::Tensor(value), name)

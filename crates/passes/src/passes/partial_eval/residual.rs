@@ -1,9 +1,7 @@
 //! The program that is left: lists of bindings, and types for it.
 
 use relax_base::Symbol;
-use relax_ir::{
-    DTy, Expr, ExprId, Kind, Module, Shape, Type, TypeId, TypeSubst, VarId, VarStyle,
-};
+use relax_ir::{DTy, Expr, ExprId, Kind, Module, Shape, Type, TypeId, TypeSubst, VarId, VarStyle};
 
 use super::analysis::closed;
 
@@ -72,4 +70,3 @@ pub(super) fn instantiate(
     }
     Some(types)
 }
-
