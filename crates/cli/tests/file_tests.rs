@@ -18,6 +18,9 @@
 //! * Files under `tests/errors/` have no `expect` blocks: source and output stand together in an
 //!   insta snapshot in `snapshots/`.
 //!
+//! The files of `examples/` (those of real models apart) are tests too: relax-check has nothing to
+//! say about them, not even a warning.
+//!
 //! `RELAX_BLESS=1 cargo test` rewrites all expectations; review every line that it changes.
 
 use std::fmt::Write as _;
@@ -52,8 +55,13 @@ fn main() {
     let mut files = Vec::new();
     collect(&root.join("tests"), &mut files);
     files.sort();
+    let mut examples = Vec::new();
+    collect(&root.join("examples"), &mut examples);
+    examples.retain(|p| !p.starts_with(root.join("examples/models")));
+    examples.sort();
     let trials = files
         .into_iter()
+        .chain(examples)
         .map(|path| {
             let name = path
                 .strip_prefix(&root)
@@ -78,8 +86,25 @@ fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// Checks a file of `examples/`.
+fn run_example(root: &Path, relative: &Path) -> Result<(), Failed> {
+    let out = Command::new(tool_path("relax-check")?)
+        .args(["--deny", "warnings"])
+        .arg(relative)
+        .current_dir(root)
+        .output()?;
+    if !out.status.success() {
+        return Err(String::from_utf8_lossy(&out.stderr).into_owned().into());
+    }
+    Ok(())
+}
+
 fn run_file(root: &Path, path: &Path) -> Result<(), Failed> {
     let text = std::fs::read_to_string(path)?;
+    let relative = path.strip_prefix(root)?;
+    if relative.starts_with("examples") {
+        return run_example(root, relative);
+    }
     let runs: Vec<&str> = text
         .lines()
         .filter_map(|l| l.strip_prefix("// run: "))
@@ -90,7 +115,6 @@ fn run_file(root: &Path, path: &Path) -> Result<(), Failed> {
     let source = text
         .find("\n// expect:")
         .map_or(&text[..], |at| &text[..at + 1]);
-    let relative = path.strip_prefix(root)?;
     let scratch = Scratch::new(relative)?;
     scratch.write(relative, source)?;
 
@@ -138,6 +162,12 @@ fn snapshot(root: &Path, name: &str, value: &str) -> Result<(), Failed> {
     result.map_err(|_| Failed::from("the snapshot differs (RELAX_BLESS=1 accepts it)"))
 }
 
+fn tool_path(tool: &str) -> Result<&'static str, Failed> {
+    let known = TOOLS.iter().find(|t| t.0 == tool);
+    let (_, path) = known.ok_or_else(|| format!("no tool `{tool}`"))?;
+    Ok(path.ok_or_else(|| format!("`{tool}` is not built"))?)
+}
+
 fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), Failed> {
     let mut words = words(run).into_iter().map(|w| {
         w.replace("%s", &file.display().to_string())
@@ -145,10 +175,7 @@ fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), 
             .replace("%r", &root().display().to_string())
     });
     let tool = words.next().ok_or("an empty `// run:` line")?;
-    let known = TOOLS.iter().find(|t| t.0 == tool);
-    let (_, path) = known.ok_or_else(|| format!("no tool `{tool}`"))?;
-    let path = path.ok_or_else(|| format!("`{tool}` is not built"))?;
-    let out = Command::new(path)
+    let out = Command::new(tool_path(&tool)?)
         .args(words)
         .current_dir(&scratch.dir)
         .env("NO_COLOR", "1")

@@ -485,10 +485,9 @@ impl Emit<'_, '_, '_, '_> {
                 let (a, b) = (self.dim(a), self.dim(b));
                 let mut fine = self.b.ins().icmp(IntCC::Equal, a, b);
                 if *or_one {
-                    for v in [a, b] {
-                        let one = self.b.ins().icmp_imm_s(IntCC::Equal, v, 1);
-                        fine = self.b.ins().bor(fine, one);
-                    }
+                    let least = self.b.ins().smin(a, b);
+                    let one = self.b.ins().icmp_imm_s(IntCC::Equal, least, 1);
+                    fine = self.b.ins().bor(fine, one);
                 }
                 self.require(fine, |e| {
                     let (place, rule) = (e.text(place.as_str()), e.text(rule.as_str()));

@@ -207,6 +207,10 @@ impl Solver<'_> {
             self.report_type_arg_count(e, given.len(), params);
             return self.error;
         }
+        if let Some((i, t, kind)) = self.wrong_kind(ty, given) {
+            self.report_type_arg_kind(e, i, t, kind);
+            return self.error;
+        }
         if arity != list.len() {
             self.report_arg_count(e, arity, list.len());
             return if generic { self.error } else { ret };

@@ -54,6 +54,9 @@ impl Solver<'_> {
         else {
             return;
         };
+        if self.bad_matches.contains(&e) {
+            return;
+        }
         let mut budget = BUDGET;
         let mut rows: Vec<Vec<Cell>> = Vec::new();
         let mut covered_at = None;
@@ -100,11 +103,11 @@ impl Solver<'_> {
             list.push_str(" and more");
         }
         let s = if missing.len() == 1 { "case" } else { "cases" };
-        let mut d = Diagnostic::error(
-            codes::MISSING,
-            self.place(e),
-            format!("the match does not handle the {s} {list}"),
-        )
+        let message = match clauses.len() {
+            0 => "the match has no clauses, so it handles no case".to_string(),
+            _ => format!("the match does not handle the {s} {list}"),
+        };
+        let mut d = Diagnostic::error(codes::MISSING, self.place(e), message)
         .note("add clauses for them, or `_ => …`; `match?` is for matches that may fail");
         if let Some(first) = clauses.first()
             && let Pattern::Ctor(c, _) = m.patterns[first.pattern]

@@ -335,15 +335,23 @@ impl Solver<'_> {
             if !a.is_known() || !b.is_known() || !seen.insert((c.at, a.clone(), b.clone())) {
                 continue;
             }
-            match self.compare_extents(&a, &b) {
+            let proof = match c.asked {
+                true => self.compare_extents(&a, &b),
+                false => self.demand_equal(&a, &b),
+            };
+            match proof {
                 Proof::Proven => continue,
                 Proof::Refuted if !c.or_one => {
+                    let unless = self.unless_empty(&a, &b);
                     let (x, y) = (self.show_extent(&a), self.show_extent(&b));
-                    let d = Diagnostic::error(
+                    let mut d = Diagnostic::error(
                         codes::MATCH_SHAPE,
                         self.place(c.at),
-                        format!("the dimensions {x} and {y} differ, but must be equal"),
+                        format!("the dimensions {x} and {y} must be equal, but differ{unless}"),
                     );
+                    if !c.rule.is_empty() {
+                        d = d.note(c.rule.clone());
+                    }
                     self.report(d);
                     continue;
                 }

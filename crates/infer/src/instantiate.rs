@@ -101,6 +101,27 @@ impl Solver<'_> {
         }
     }
 
+    /// The first type argument that is not of its parameter's kind.
+    pub fn wrong_kind(&self, ty: TypeId, given: &[TypeId]) -> Option<(usize, TypeId, Kind)> {
+        let Type::Func(f) = &self.types[ty] else {
+            return None;
+        };
+        let kinds = (f.params.iter().map(|&p| self.types.params[p].kind))
+            .chain(f.dims.iter().map(|_| Kind::ShapeVar));
+        (given.iter().zip(kinds).enumerate()).find_map(|(i, (&t, kind))| {
+            let fits = match (&self.types[t], kind) {
+                (Type::Infer(_) | Type::Error, _) | (_, Kind::Type) => true,
+                (Type::Shape(_), Kind::Shape) => true,
+                (Type::Tensor(t), Kind::BaseType) => {
+                    t.shape.dims().is_some_and(|d| d.is_empty())
+                }
+                (Type::Shape(s), Kind::ShapeVar) => s.dims().is_some_and(|d| d.len() == 1),
+                _ => false,
+            };
+            (!fits).then_some((i, t, kind))
+        })
+    }
+
     /// Replaces the parameters of a function type by the given type arguments, and by unknowns
     /// where there are fewer. `None` when it has no parameters (or is no function type).
     pub fn instantiate_func(&mut self, ty: TypeId, given: &[TypeId]) -> Option<Instance> {

@@ -55,6 +55,9 @@ pub fn infer(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostic
     let types = std::mem::take(&mut module.types);
     let mut solver = solver::Solver::new(module, types, options);
     solver.run();
+    if solver.fuel == 0 {
+        solver.report_fuel(solver.cur_call);
+    }
     solver.report_open();
     solver.check_effects();
     let outcome = typing::finish(solver);

@@ -9,6 +9,10 @@ use rustc_hash::FxHashMap;
 
 use crate::solver::Solver;
 
+/// How many parts of one type are rebuilt at once: a type of more is beyond what can be checked. (A
+/// type that doubles with each function of a chain gets there in eighteen.)
+const LARGEST: usize = 1 << 18;
+
 /// What becomes of an unknown or a type parameter.
 pub(crate) enum Leaf {
     /// It stays.
@@ -114,6 +118,10 @@ impl Solver<'_> {
             };
             done.insert(t, new);
             stack.pop();
+            if done.len() > LARGEST {
+                self.fuel = 0;
+                return self.error;
+            }
         }
         done[&root]
     }

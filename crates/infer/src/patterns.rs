@@ -38,6 +38,7 @@ impl Solver<'_> {
                         Ok(()) => true,
                         Err(clash) => {
                             self.report_clash(ty, f.ret, &clash);
+                            self.bad_matches.insert(of);
                             false
                         }
                     };
@@ -67,6 +68,7 @@ impl Solver<'_> {
                                 Ok(()) => fields,
                                 Err(clash) => {
                                     self.report_clash(ty, want, &clash);
+                                    self.bad_matches.insert(of);
                                     vec![self.error; parts.len()]
                                 }
                             }

@@ -208,11 +208,7 @@ impl Solver<'_> {
                     Ok(()) => Ok(()),
                     Err((a, b)) => Err(refusal(
                         Subject::Call,
-                        format!(
-                            "the extents {} and {} differ",
-                            self.show_dim(&a),
-                            self.show_dim(&b)
-                        ),
+                        format!("the extents {}", self.show_clash(&a, &b)),
                     )),
                 }
             }
@@ -424,7 +420,11 @@ impl RelHost for Solver<'_> {
     }
     fn compare_dims(&mut self, a: &Dim, b: &Dim) -> Proof {
         let (a, b) = (self.resolve_dim(a), self.resolve_dim(b));
-        self.compare_extents(&a, &b)
+        self.demand_equal(&a, &b)
+    }
+    fn show_clash(&self, a: &Dim, b: &Dim) -> String {
+        let (x, y) = (self.show_extent(a), self.show_extent(b));
+        format!("{x} and {y} differ{}", self.unless_empty(a, b))
     }
     fn instantiate(&mut self, ty: TypeId) -> TypeId {
         let ty = Solver::resolve(self, ty);

@@ -2,8 +2,9 @@
 //! what to do.
 
 use relax_base::{Code, Diagnostic, Span};
-use relax_ir::{Expr, ExprId, GlobalId, Type, TypeId, VarStyle};
+use relax_ir::{Expr, ExprId, GlobalId, Kind, RelRef, Type, TypeId, VarStyle};
 use relax_ops::{Refusal, Subject};
+use relax_sym::Dim;
 
 use crate::codes;
 use crate::flags::ERROR;
@@ -303,8 +304,9 @@ impl Solver<'_> {
             Detail::Form => return None,
             Detail::Rank(a, b) => format!("the ranks differ: {a} and {b}{at}"),
             Detail::Dim(axis, a, b) => {
+                let unless = self.unless_empty(a, b);
                 let (a, b) = (self.show_extent(a), self.show_extent(b));
-                format!("dimension {axis} differs: {a} and {b}{at}")
+                format!("dimension {axis} differs: {a} and {b}{unless}{at}")
             }
             Detail::DType(a, b) => {
                 let (a, b) = (self.show_dtype(*a), self.show_dtype(*b));
@@ -314,6 +316,21 @@ impl Solver<'_> {
             Detail::Infinite => return None,
             Detail::Shape => format!("the shapes differ{at}"),
         })
+    }
+
+    /// For two dimensions that differ in all but empty tensors: where they do not.
+    pub fn unless_empty(&self, a: &Dim, b: &Dim) -> String {
+        if !self.only_empty(a, b) {
+            return String::new();
+        }
+        let mut vars: Vec<_> = [a.free_vars(), b.free_vars()].concat();
+        vars.sort_unstable();
+        vars.dedup();
+        let names: Vec<String> = vars.iter().map(|v| self.dim_name(*v)).collect();
+        match &names[..] {
+            [one] => format!(", unless {one} is 0"),
+            several => format!(", unless one of {} is 0", several.join(", ")),
+        }
     }
 
     /// What is called, for messages.
@@ -406,8 +423,15 @@ impl Solver<'_> {
         };
         let mut d = Diagnostic::error(code, span, refusal.message.clone());
         match refusal.subject {
-            Subject::Arg(i) if i < list.len() => d = self.explain(d, list[i]),
-            Subject::Attr(_) => {}
+            Subject::Arg(i) if i < list.len() => {
+                d = self.explain(d, list[i]);
+                // Of a tuple, how its fields came to their types.
+                if let Expr::Tuple(fields) = self.m.exprs[list[i]] {
+                    for &field in self.m.list(fields).iter().take(4) {
+                        d = self.explain_operand(d, field);
+                    }
+                }
+            }
             _ => {
                 // Constants and results alike: each operand says how it came to its type.
                 for &a in list.iter().take(4) {
@@ -421,12 +445,61 @@ impl Solver<'_> {
         {
             d = d.primary(format!("in this call of {}", self.callee_name(*callee)));
         }
+        d = self.explain_relation(d, kind, args, call);
         d.notes.extend(refusal.notes.iter().cloned());
         self.report(d);
         let error = self.error;
         let out = self.head(out);
         if let Type::Infer(_) = self.types[out] {
             let _ = self.unify(out, error);
+        }
+    }
+
+    /// Where a variable that is part of what is refused comes from.
+    fn explain_operand(&self, d: Diagnostic, e: ExprId) -> Diagnostic {
+        match (&self.m.exprs[self.tail(e)], self.origin(e)) {
+            (Expr::Var(_), Some((span, text))) if d.labels.iter().all(|l| l.span != span) => {
+                d.label(span, text)
+            }
+            _ => d,
+        }
+    }
+
+    /// Who asks for a relation, where the operator itself does not; and what to write where an
+    /// operator is applied to type parameters.
+    fn explain_relation(
+        &mut self,
+        d: Diagnostic,
+        kind: &RelKind,
+        args: &[TypeId],
+        call: ExprId,
+    ) -> Diagnostic {
+        let Some(&Expr::Call { callee, .. }) = self.m.exprs.get(call) else {
+            return d;
+        };
+        if !matches!(kind, RelKind::Op(..) | RelKind::Proj(_)) {
+            if let Expr::Global(g) = self.m.exprs[callee] {
+                let (span, name) = (self.m.globals[g].span, self.m.globals[g].name);
+                let text = match kind {
+                    RelKind::DimEq(..) => format!("the signature of `@{name}` relates extents"),
+                    _ => format!("`@{name}` asks for `{}` here", self.relation_text(kind)),
+                };
+                if !span.is_none() {
+                    return d.label(span, text);
+                }
+            }
+            return d;
+        }
+        let rigid = |s: &mut Self, t: TypeId| {
+            let t = s.resolve(t);
+            matches!(s.types[t], Type::Param(_))
+        };
+        match self.rel_ref(kind) {
+            Some(RelRef::Builtin(name)) if args.iter().any(|&t| rigid(self, t)) => d.note(format!(
+                "of a type parameter nothing is known but what the signature says: \
+                 `where {name}(…, result)`"
+            )),
+            _ => d,
         }
     }
 
@@ -509,10 +582,47 @@ impl Solver<'_> {
             self.place(e),
             format!("{found} type argument{s} are given, but the function takes {takes}"),
         );
+        let d = self.label_callee(d, e);
         self.report(d);
     }
 
+    /// A type argument of another kind than its parameter.
+    pub fn report_type_arg_kind(&mut self, e: ExprId, index: usize, given: TypeId, kind: Kind) {
+        let wanted = match kind {
+            Kind::Shape => "a shape, `(…)`",
+            Kind::BaseType => "an element type",
+            Kind::ShapeVar => "a dimension, `(n,)`",
+            Kind::Type => "a type",
+        };
+        let text = self.show_type(given);
+        let d = Diagnostic::error(
+            codes::TYPE_ARGS,
+            self.place(e),
+            format!("type argument {} must be {wanted}, not {text}", index + 1),
+        )
+        .primary("a type argument of another kind");
+        let d = self.label_callee(d, e);
+        self.report(d);
+    }
+
+    /// Marks where the function that a call is of is defined.
+    fn label_callee(&self, d: Diagnostic, call: ExprId) -> Diagnostic {
+        let Some(&Expr::Call { callee, .. }) = self.m.exprs.get(call) else {
+            return d;
+        };
+        match self.m.exprs[callee] {
+            Expr::Global(g) if !self.m.globals[g].span.is_none() => {
+                d.label(self.m.globals[g].span, "defined here")
+            }
+            _ => d,
+        }
+    }
+
+    /// Says once that the types of the program are too large.
     pub fn report_fuel(&mut self, e: ExprId) {
+        if std::mem::replace(&mut self.exhausted, true) {
+            return;
+        }
         let d = Diagnostic::error(
             codes::TOO_LARGE,
             self.place(e),

@@ -69,6 +69,8 @@ pub(crate) struct Solver<'m> {
     pub open_checks: Vec<OpenCheck>,
     /// What was refused already: operands and reason.
     pub refusals: FxHashSet<(Vec<(bool, u32)>, String)>,
+    /// Matches with a pattern that does not fit: which cases they cover means nothing.
+    pub bad_matches: FxHashSet<ExprId>,
     /// Whether each function is pure.
     pub purity: Vec<bool>,
     pub diags: Diagnostics,
@@ -85,6 +87,8 @@ pub(crate) struct Solver<'m> {
     pub pairs: Vec<(TypeId, TypeId)>,
     /// How many more types and relations instantiation may still copy.
     pub fuel: u64,
+    /// Whether it was said that it is used up.
+    pub exhausted: bool,
     pub current_global: Option<GlobalId>,
     pub literal_unknowns: Vec<(ExprId, DTyInfer)>,
     /// Globals of the group being inferred that have no complete signature.
@@ -138,6 +142,7 @@ impl<'m> Solver<'m> {
             checks: Vec::new(),
             open_checks: Vec::new(),
             refusals: FxHashSet::default(),
+            bad_matches: FxHashSet::default(),
             purity: Vec::new(),
             diags: Diagnostics::new(),
             funcs: Vec::new(),
@@ -149,6 +154,7 @@ impl<'m> Solver<'m> {
             seen: FxHashSet::default(),
             pairs: Vec::new(),
             fuel: 50_000_000,
+            exhausted: false,
             current_global: None,
             literal_unknowns: Vec::new(),
             open_globals: FxHashSet::default(),

@@ -328,7 +328,7 @@ impl Solver<'_> {
                 }
             };
         }
-        match self.compare_extents(&a, &b) {
+        match self.demand_equal(&a, &b) {
             Proof::Proven => Ok(()),
             Proof::Refuted => Err((a, b)),
             Proof::Unknown => {
@@ -353,6 +353,29 @@ impl Solver<'_> {
             }
             proof => proof,
         }
+    }
+
+    /// The same for dimensions that the program takes for equal without saying so: what holds only
+    /// for tensors without elements (`n * 4 == n * 3` where `n` is 0) counts as refuted. A program
+    /// that means it says so with a match. A constant says what it is: `n == 0` stays undecided.
+    pub fn demand_equal(&self, a: &Dim, b: &Dim) -> Proof {
+        match self.compare_extents(a, b) {
+            Proof::Unknown if self.only_empty(a, b) => Proof::Refuted,
+            proof => proof,
+        }
+    }
+
+    /// Whether two dimensions that may be equal are so only where one of their variables is 0.
+    pub fn only_empty(&self, a: &Dim, b: &Dim) -> bool {
+        if a.as_const().is_some() || b.as_const().is_some() || a.has_infer() || b.has_infer() {
+            return false;
+        }
+        let mut facts = self.facts.clone();
+        let (a, b) = (self.unalias(a), self.unalias(b));
+        for v in a.free_vars().into_iter().chain(b.free_vars()) {
+            facts.add_lower(v, 1);
+        }
+        self.facts.eq(&a, &b) == Proof::Unknown && facts.eq(&a, &b) == Proof::Refuted
     }
 
     /// Replaces variables that a match bound to a known dimension by that dimension.

@@ -391,6 +391,13 @@ impl Solver<'_> {
         if ty == want || self.types[want] == Type::Object {
             return;
         }
+        // `Shape` says that the value is a shape, and takes nothing from what it is.
+        if let (Type::Shape(_), Type::Shape(relax_ir::Shape::Unknown)) =
+            (&self.types[ty], &self.types[want])
+        {
+            self.var_ty[var.index()] = ty;
+            return;
+        }
         self.site = Site::Bound { var, value };
         match self.unify(ty, want) {
             Ok(()) => {

@@ -425,7 +425,8 @@ impl Interp<'_> {
                         // An extent that only the value has; its program checks it.
                         continue;
                     };
-                    let one = matches!(check.kind, CheckKind::Broadcast(..)) && (x == 1 || y == 1);
+                    // 0 against 1 would give 0, where the type says the greater of both.
+                    let one = matches!(check.kind, CheckKind::Broadcast(..)) && x.min(y) == 1;
                     if x != y && !one {
                         let (a, b) = (self.m.show_dim(a), self.m.show_dim(b));
                         let text = format!("`{a}` is {x} and `{b}` is {y}, but they must be equal");

@@ -16,6 +16,7 @@ mod exec;
 mod expr;
 mod hint;
 mod lower;
+mod outside;
 mod program;
 mod rewrite;
 mod same;
@@ -29,7 +30,7 @@ pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::Hint;
 pub use lower::{NoInline, drop_unused, inline_compute, lower_stage, reads_buffer, used_temps};
 pub use program::{
-    Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
+    Access, Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
 };
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use same::same_program;

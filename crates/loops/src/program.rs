@@ -243,6 +243,19 @@ pub struct Program {
     pub stages: Vec<Stage>,
     /// What is known of the stages that write some buffers.
     pub hints: Vec<(Buf, crate::Hint)>,
+    /// Where accesses stand in text, for programs that come from there.
+    pub accesses: Vec<Access>,
+}
+
+/// The place of a load or store.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Access {
+    /// The buffer.
+    pub buf: Buf,
+    /// The indices.
+    pub index: Vec<Ex>,
+    /// Where it stands.
+    pub span: Span,
 }
 
 impl Program {
@@ -258,6 +271,7 @@ impl Program {
             outputs: Vec::new(),
             stages: Vec::new(),
             hints: Vec::new(),
+            accesses: Vec::new(),
         }
     }
     /// A fresh scalar variable as an expression.

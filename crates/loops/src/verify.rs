@@ -3,11 +3,12 @@
 //! A program without problems runs on every engine without undefined behaviour, provided that
 //! the accesses listed as unproven are checked at run time (the reference execution checks all).
 
-use relax_base::{Code, Diagnostic, SideTable};
+use relax_base::{Code, Diagnostic, SideTable, Span};
 use relax_tensor::{DType, TypeCode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::bounds::{Interval, interval_memo};
+use crate::outside::{Known, outside};
 use crate::rewrite::visit_expr;
 use crate::{BinOp, Buf, Compute, Ex, ExKind, MOST_EXTENT, Program, Role, Stage, Stmt, UnOp, Var};
 
@@ -18,6 +19,8 @@ pub struct Problem {
     pub stage: Option<usize>,
     /// One sentence without full stop.
     pub message: String,
+    /// Where it stands; `None` where it is about the program as a whole.
+    pub span: Option<Span>,
 }
 
 /// An index that could not be proven to lie inside its axis.
@@ -50,7 +53,11 @@ impl Verdict {
         (self.problems.iter())
             .map(|p| {
                 let message = format!("tensor program `{}`: {}", program.name, p.message);
-                Diagnostic::error(Code(856), program.span, message)
+                match p.span {
+                    Some(span) => Diagnostic::error(Code(856), span, message)
+                        .label(program.span, "in this tensor program"),
+                    None => Diagnostic::error(Code(856), program.span, message),
+                }
             })
             .collect()
     }
@@ -68,11 +75,14 @@ pub fn verify(program: &Program) -> Verdict {
         written: program.inputs.iter().copied().collect(),
         scope: FxHashMap::default(),
         checked: FxHashSet::default(),
+        guards: 0,
+        outside: Vec::new(),
     };
     v.signature();
     for (k, stage) in program.stages.iter().enumerate() {
         v.stage = Some(k);
         v.checked.clear();
+        v.outside.clear();
         match stage {
             Stage::Compute(c) => v.compute(c),
             Stage::Nest(body) => v.nest(body),
@@ -106,6 +116,10 @@ struct Verifier<'p> {
     scope: FxHashMap<Var, Option<Ex>>,
     /// Expressions whose types were checked in this stage.
     checked: FxHashSet<usize>,
+    /// How many statements that may not run surround the current place.
+    guards: u32,
+    /// Indices that were reported in this stage.
+    outside: Vec<Ex>,
 }
 
 impl Verifier<'_> {
@@ -113,6 +127,7 @@ impl Verifier<'_> {
         self.verdict.problems.push(Problem {
             stage: self.stage,
             message,
+            span: None,
         });
     }
     fn name(&self, buf: Buf) -> String {
@@ -316,7 +331,8 @@ impl Verifier<'_> {
                         let name = self.name(*buf);
                         self.problem(format!("{name} is read before it is written"));
                     }
-                    self.inside(*buf, index, &contexts[context], false);
+                    let always = context == 0 && facts.is_empty();
+                    self.inside(*buf, index, &contexts[context], false, always);
                     work.extend(index.iter().map(|i| (i, context)));
                 }
                 ExKind::Select(c, a, b) => {
@@ -342,7 +358,7 @@ impl Verifier<'_> {
     }
 
     /// Whether indices lie inside; what cannot be proven is listed.
-    fn inside(&mut self, buf: Buf, index: &[Ex], facts: &Facts, store: bool) {
+    fn inside(&mut self, buf: Buf, index: &[Ex], facts: &Facts, store: bool, always: bool) {
         let program = self.program;
         for (axis, (i, extent)) in index.iter().zip(&program.bufs[buf].shape).enumerate() {
             let bounds = self.bounds(i);
@@ -352,6 +368,9 @@ impl Verifier<'_> {
                 || self.below(i, extent)
                 || facts.iter().any(|f| below_by(f, i, extent));
             if !(low && high) {
+                if always && self.guards == 0 {
+                    self.surely_outside(buf, index, axis);
+                }
                 self.verdict.unproven.push(Unproven {
                     stage: self.stage.unwrap_or(0),
                     buf,
@@ -360,6 +379,38 @@ impl Verifier<'_> {
                     store,
                 });
             }
+        }
+    }
+
+    /// Reports an index that leaves its axis whenever the program comes to it.
+    fn surely_outside(&mut self, buf: Buf, index: &[Ex], axis: usize) {
+        let program = self.program;
+        let known = |v: Var| match self.scope.get(&v) {
+            Some(Some(extent)) => Known::Index(extent),
+            Some(None) if program.dims.contains(&v) => Known::Dim,
+            _ => Known::Other,
+        };
+        let running: Vec<&Ex> = self.scope.values().flatten().collect();
+        let name = |v: Var| program.vars[v].name.to_string();
+        let extent = &program.bufs[buf].shape[axis];
+        let Some(what) = outside(&index[axis], extent, &known, &running, &name) else {
+            return;
+        };
+        let which = match index.len() {
+            1 => "the index".to_string(),
+            _ => format!("index {axis}"),
+        };
+        let message = format!("{which} of {} {what}", self.name(buf));
+        // A loop that runs too far takes every access with it: one mistake, one error.
+        if self.outside.contains(&index[axis]) {
+            return;
+        }
+        self.outside.push(index[axis].clone());
+        let place = (program.accesses.iter()).find(|a| a.buf == buf && a.index == index);
+        let span = place.map(|a| a.span);
+        self.problem(message);
+        if let Some(p) = self.verdict.problems.last_mut() {
+            p.span = span;
         }
     }
 
@@ -388,6 +439,7 @@ impl Verifier<'_> {
         enum Task<'s> {
             Block(std::slice::Iter<'s, Stmt>, Vec<Var>, Vec<Buf>),
             Facts(usize),
+            Unguard,
         }
         let mut facts = Facts::new();
         let mut work = vec![Task::Block(body.iter(), vec![], vec![])];
@@ -395,6 +447,10 @@ impl Verifier<'_> {
             let (mut rest, mut vars, mut locals) = match task {
                 Task::Facts(n) => {
                     facts.truncate(n);
+                    continue;
+                }
+                Task::Unguard => {
+                    self.guards -= 1;
                     continue;
                 }
                 Task::Block(rest, vars, locals) => (rest, vars, locals),
@@ -424,6 +480,8 @@ impl Verifier<'_> {
                     self.condition(cond);
                     self.expr(cond, &facts);
                     work.push(Task::Block(rest, vars, locals));
+                    self.guards += 1;
+                    work.push(Task::Unguard);
                     work.push(Task::Block(body.iter(), vec![], vec![]));
                     continue;
                 }
@@ -435,6 +493,8 @@ impl Verifier<'_> {
                     self.condition(cond);
                     self.expr(cond, &facts);
                     work.push(Task::Block(rest, vars, locals));
+                    self.guards += 1;
+                    work.push(Task::Unguard);
                     work.push(Task::Block(otherwise.iter(), vec![], vec![]));
                     work.push(Task::Facts(facts.len()));
                     work.push(Task::Block(then.iter(), vec![], vec![]));
@@ -455,6 +515,8 @@ impl Verifier<'_> {
                         }
                     }
                     work.push(Task::Block(rest, vars, locals));
+                    self.guards += 1;
+                    work.push(Task::Unguard);
                     work.push(Task::Block(body.iter(), vec![], vec![]));
                     continue;
                 }
@@ -523,7 +585,7 @@ impl Verifier<'_> {
             self.expr(i, facts);
         }
         self.expr(value, facts);
-        self.inside(buf, index, facts, true);
+        self.inside(buf, index, facts, true, facts.is_empty());
     }
 
     /// Buffers that a nest only ever updates from their own elements have no start value.

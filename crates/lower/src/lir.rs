@@ -103,7 +103,7 @@ pub enum Inst {
         dtype: Option<DType>,
         place: Symbol,
     },
-    /// Fails unless the two dimensions are equal, or `or_one` holds and one of them is 1.
+    /// Fails unless the two dimensions are equal, or `or_one` holds and the lesser one is 1.
     CheckDims {
         a: Ex,
         b: Ex,

@@ -454,6 +454,12 @@ impl OpDef {
             .map(|a| (a.name.into(), a.default.value().unwrap_or(AttrValue::None)))
             .collect()
     }
+    /// The attribute of extents that must be given: a `shape(…)` after the inputs is its value.
+    pub fn shape_attr(&self) -> Option<&AttrDef> {
+        let mut all = (self.attrs.iter())
+            .filter(|a| a.ty == AttrTy::Dims && a.default == Default::Required);
+        all.next().filter(|_| all.next().is_none())
+    }
     /// The attribute of that name.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|a| a.name == name)

@@ -92,7 +92,12 @@ pub trait RelHost {
     fn show_dim(&self, d: &Dim) -> String;
     /// A type as users write it.
     fn show(&self, ty: TypeId) -> String;
-    /// Whether two dimensions are equal whatever the variables are: proven, refuted or unknown.
+    /// Two dimensions that differ, as a sentence: `3 and 4 differ`.
+    fn show_clash(&self, a: &Dim, b: &Dim) -> String {
+        format!("{} and {} differ", self.show_dim(a), self.show_dim(b))
+    }
+    /// Whether two dimensions are equal whatever the variables are: proven, refuted or unknown. What
+    /// holds for tensors without elements alone (`n * 4 == n * 3`) counts as refuted.
     fn compare_dims(&mut self, a: &Dim, b: &Dim) -> relax_sym::Proof;
     /// A function type with fresh unknowns for its parameters and dimension variables, as for a call
     /// of it; other types are returned as they are.
@@ -243,8 +248,8 @@ impl RelCx<'_> {
         match self.host.unify_dim(a, b) {
             Ok(()) => Ok(()),
             Err(_) => {
-                let (a, b) = (self.host.show_dim(a), self.host.show_dim(b));
-                self.refuse(subject, format!("{what}: {a} and {b} differ"))
+                let clash = self.host.show_clash(a, b);
+                self.refuse(subject, format!("{what}: {clash}"))
             }
         }
     }
@@ -289,7 +294,7 @@ impl RelCx<'_> {
             } else {
                 a.clone()
             }),
-            relax_sym::Proof::Refuted if a.as_const().is_some() && b.as_const().is_some() => {
+            relax_sym::Proof::Refuted if self.never_one(a) && self.never_one(b) => {
                 let (a, b) = (self.host.show_dim(a), self.host.show_dim(b));
                 let name = self.name;
                 let rule = "broadcasting asks for equal extents, or 1";
@@ -306,6 +311,10 @@ impl RelCx<'_> {
                 Ok(constant.cloned().unwrap_or_else(|| a.max(b)))
             }
         }
+    }
+
+    fn never_one(&mut self, d: &Dim) -> bool {
+        self.host.compare_dims(d, &Dim::ONE) == relax_sym::Proof::Refuted
     }
 
     /// The numpy broadcast of two shapes of known rank.

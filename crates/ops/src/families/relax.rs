@@ -131,10 +131,18 @@ fn conclude(cx: &mut RelCx<'_>, mut outs: Vec<TypeId>, several: bool) -> RelResu
 /// caller's to choose, once for the whole call.
 fn call_tir(cx: &mut RelCx<'_>) -> RelResult {
     let program = cx.arg(0);
+    let unit = cx.host.types_mut().unit();
     let buffers = match &cx.host.types()[program] {
         Type::Func(_) => {
             let instance = cx.host.instantiate(program);
             match &cx.host.types()[instance] {
+                // Only tensor programs give nothing.
+                Type::Func(f) if f.ret != unit => {
+                    return cx.refuse(
+                        Subject::Arg(0),
+                        "`call_tir` takes a tensor program (`prim_func`), and this is a function",
+                    );
+                }
                 Type::Func(f) => f.args.to_vec(),
                 _ => return Err(Stop::Wait),
             }

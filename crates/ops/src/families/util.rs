@@ -253,8 +253,8 @@ pub fn check_eq(cx: &mut RelCx<'_>, a: &Dim, b: &Dim, subject: Subject, rule: &s
     match cx.host.compare_dims(a, b) {
         Proof::Proven => Ok(()),
         Proof::Refuted => {
-            let (a, b) = (cx.host.show_dim(a), cx.host.show_dim(b));
-            cx.refuse(subject, format!("{rule}: {a} and {b} differ"))
+            let clash = cx.host.show_clash(a, b);
+            cx.refuse(subject, format!("{rule}: {clash}"))
         }
         _ => {
             cx.host.check_dims(a, b, rule);

@@ -200,11 +200,12 @@ impl Resolver<'_> {
         &mut self,
         op: OpId,
         given: ast::List<ast::AttrId>,
+        shape: Option<(Symbol, Box<[Dim]>)>,
         call: Span,
         name: &str,
     ) -> AttrsId {
         let schema = self.schema(op);
-        if given.is_empty() {
+        if given.is_empty() && shape.is_none() {
             let missing = schema.attrs.iter().find(|a| a.default.is_none());
             if let Some(missing) = missing {
                 self.missing_attr(missing.name, call, name);
@@ -213,6 +214,16 @@ impl Resolver<'_> {
         }
         let ast = self.ast;
         let mut values: Vec<Option<(AttrValue, Span)>> = vec![None; schema.attrs.len()];
+        if let Some((key, dims)) = shape {
+            let at = |key: &str| schema.attrs.iter().position(|s| s.name == key);
+            // In a shape 0 is the extent 0, nothing special.
+            if let Some(i) = at("allowzero").filter(|_| dims.iter().any(|d| *d == Dim::ZERO)) {
+                values[i] = Some((AttrValue::Bool(true), call));
+            }
+            if let Some(i) = at(key.as_str()) {
+                values[i] = Some((AttrValue::array(dims.iter().cloned().map(AttrValue::dim)), call));
+            }
+        }
         for a in ast.list(given) {
             let ast::Attr { key, value, span } = ast.attrs[a];
             let place = ast.exprs[value].span;

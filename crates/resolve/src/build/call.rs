@@ -3,6 +3,7 @@
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrsId, Expr, ExprId, OpId};
 use relax_ops::Arity;
+use relax_sym::Dim;
 use relax_syntax::ast::{self, ExprKind};
 
 use super::Resolver;
@@ -106,8 +107,12 @@ impl Resolver<'_> {
         let mut call_attrs = AttrsId::NONE;
         match self.module.exprs[callee] {
             Expr::Op(op) => {
-                let n = self.values.len() - base - 1;
                 let name = self.op_name(op);
+                let shape = match self.shape_arg(op, base, attrs, span, name) {
+                    Ok(shape) => shape,
+                    Err(()) => return self.error_expr(span),
+                };
+                let n = self.values.len() - base - 1;
                 if !self.check_arity(op, n, span, name) {
                     return self.error_expr(span);
                 }
@@ -120,7 +125,7 @@ impl Resolver<'_> {
                         }
                         found
                     }
-                    None => self.op_attrs(op, attrs, ast.exprs[name_expr].span, name),
+                    None => self.op_attrs(op, attrs, shape, ast.exprs[name_expr].span, name),
                 };
             }
             Expr::Error => {
@@ -158,6 +163,59 @@ impl Resolver<'_> {
             type_args,
         };
         self.module.add(call, place)
+    }
+
+    /// The dimensions of a `shape(…)` after an operator's inputs, taken off the arguments: where an
+    /// operator has an attribute of extents that must be given, this is its value
+    /// (`reshape(%x, shape(n, 4))`). A variable bound to a `shape(…)` stands for it.
+    fn shape_arg(
+        &mut self,
+        op: OpId,
+        base: usize,
+        attrs: ast::List<ast::AttrId>,
+        span: Span,
+        name: &str,
+    ) -> Result<Option<(Symbol, Box<[Dim]>)>, ()> {
+        let Some(def) = self.registry.get(op) else {
+            return Ok(None);
+        };
+        let Some(attr) = def.shape_attr() else {
+            return Ok(None);
+        };
+        let key = Symbol::new(attr.name);
+        let wanted = def.inputs.len() + 1;
+        let given = &self.values[base + 1..];
+        let mut by_name = self.ast.list(attrs).map(|a| self.ast.attrs[a].key);
+        if given.len() != wanted || by_name.any(|k| k == key) {
+            return Ok(None);
+        }
+        let last = given[wanted - 1];
+        let value = match self.module.exprs[last] {
+            Expr::Var(v) => self.shapes.get(&v).copied().unwrap_or(last),
+            _ => last,
+        };
+        match &self.module.exprs[value] {
+            Expr::Shape(dims) => {
+                let dims = dims.clone();
+                self.values.pop();
+                Ok(Some((key, dims)))
+            }
+            Expr::Error => Err(()),
+            _ => {
+                let message =
+                    format!("`{name}` takes the new shape as `shape(…)` or as `{key}=[…]`");
+                let place = self.module.spans[last];
+                let place = if place == Span::NONE { span } else { place };
+                let d = Diagnostic::error(codes::OP_ARITY, place, message)
+                    .primary("this is not written as a shape")
+                    .note(
+                        "a shape that is known only at run time is matched first: \
+                         `%s = match_shape(…, (a, b))`, then `shape(a, b)`",
+                    );
+                self.error(d);
+                Err(())
+            }
+        }
     }
 
     /// Type arguments; shapes are among them: `plus<(10, 10)>`.

@@ -90,11 +90,15 @@ struct Resolver<'a> {
     /// Graph bindings. TVM's printer numbers them through the whole module and refers to them from
     /// other branches than the one that binds them, so they have no scope.
     graph: FxHashMap<u32, ExprId>,
+    /// The variables bound to a `shape(…)`, and that.
+    shapes: FxHashMap<VarId, ExprId>,
     /// Free variables of an expression file; `None` inside a definition.
     free: Option<Vec<VarId>>,
     free_names: FxHashMap<Symbol, VarId>,
     /// Names already reported in this item: one mistake, one error.
     reported: FxHashSet<(char, Symbol)>,
+    /// How many variables there were before this item.
+    item_vars: usize,
     dim_mode: DimMode,
     new_dims: Vec<DimVar>,
 
@@ -107,6 +111,8 @@ struct Resolver<'a> {
     fns: Vec<FnFrame>,
     last_fn: Option<FuncId>,
 
+    /// Accesses of the tensor program that is being read.
+    accesses: Vec<relax_loops::Access>,
     default_attrs: FxHashMap<OpId, AttrsId>,
     schemas: FxHashMap<OpId, std::rc::Rc<attrs::Schema>>,
     meta: Option<MetaTable<'a>>,
@@ -138,9 +144,11 @@ impl<'a> Resolver<'a> {
             ctor_fields: Vec::new(),
             adt_params: Vec::new(),
             graph: FxHashMap::default(),
+            shapes: FxHashMap::default(),
             free: None,
             free_names: FxHashMap::default(),
             reported: FxHashSet::default(),
+            item_vars: 0,
             dim_mode: DimMode::Reject,
             new_dims: Vec::new(),
             tasks: Vec::new(),
@@ -150,6 +158,7 @@ impl<'a> Resolver<'a> {
             flows: Vec::new(),
             fns: Vec::new(),
             last_fn: None,
+            accesses: Vec::new(),
             default_attrs: FxHashMap::default(),
             schemas: FxHashMap::default(),
             meta: None,

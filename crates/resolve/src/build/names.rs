@@ -53,11 +53,31 @@ impl Resolver<'_> {
             } else if self.globals.contains_key(&name) {
                 d = d.suggest(format!("did you mean `@{name}`?"), span, format!("@{name}"));
             } else {
-                d = d.primary("not bound before this place, or bound in another scope");
+                d = match self.bound_elsewhere(name, span) {
+                    Some(other) => d
+                        .primary("not in scope here")
+                        .label(other, format!("this `%{name}` is of another scope"))
+                        .note(
+                            "a binding is seen to the end of its block, \
+                             that of a dataflow block where `output` names it",
+                        ),
+                    None => d.primary("not bound before this place"),
+                };
             }
             self.error(d);
         }
         Expr::Error
+    }
+
+    /// The last variable of a name that the text bound before a place, in whatever scope.
+    fn bound_elsewhere(&self, name: Symbol, place: Span) -> Option<Span> {
+        // With many errors a module is looked through too often.
+        if self.diags.len() > 64 {
+            return None;
+        }
+        let item = self.module.vars.values().as_slice().get(self.item_vars..)?;
+        let found = item.iter().rfind(|v| v.name == name && v.span.start < place.start)?;
+        (!found.span.is_none()).then_some(found.span)
     }
 
     pub(crate) fn graph_var(&mut self, index: u32, span: Span) {

@@ -4,7 +4,7 @@
 //! one loop nest.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_loops::{BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo};
+use relax_loops::{Access, BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo};
 use relax_syntax::ast::{self, ExprKind, ForKind, StmtKind, StoreOp, TypeExprKind, TypeOp};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
@@ -27,6 +27,7 @@ impl Resolver<'_> {
         let ast = self.ast;
         let place = self.at(span);
         let mut cx = ProgramCx::new(p.name, place);
+        self.accesses.clear();
         let mut params: Vec<(Buf, Span)> = Vec::new();
         let mut seen: Vec<(Symbol, Span)> = Vec::new();
         for b in ast.list(p.params) {
@@ -43,6 +44,7 @@ impl Resolver<'_> {
         self.check_dims_bound(&cx, span);
         let mut loops = Vec::new();
         let body = self.program_block(&mut cx, p.body, &mut loops, 0);
+        cx.program.accesses = std::mem::take(&mut self.accesses);
         let mut written = FxHashSet::default();
         written_buffers(&body, &mut written);
         let mut last_output: Option<Span> = None;
@@ -418,6 +420,12 @@ impl Resolver<'_> {
         }
     }
 
+    /// Remembers where an access stands.
+    pub(crate) fn access(&mut self, buf: Buf, index: &[Ex], span: Span) {
+        let (index, span) = (index.to_vec(), self.at(span));
+        self.accesses.push(Access { buf, index, span });
+    }
+
     fn program_store(
         &mut self,
         cx: &mut ProgramCx,
@@ -441,6 +449,7 @@ impl Resolver<'_> {
         let index: Option<Vec<Ex>> = ast.list(indices).map(|i| self.index_expr(cx, i)).collect();
         let value = self.scalar(cx, value, Some(dtype));
         let (index, value) = (index?, value?);
+        self.access(buf, &index, place);
         let old = || Ex::new(ExKind::Load(buf, index.clone()), dtype);
         let value = match op {
             StoreOp::Set => value,

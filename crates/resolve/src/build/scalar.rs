@@ -394,6 +394,7 @@ impl Resolver<'_> {
                 for (v, i) in parts.into_iter().zip(ast.list(indices)) {
                     index.push(self.index_value(v, ast.exprs[i].span)?);
                 }
+                self.access(buf, &index, span);
                 Some(Val::Ex(Ex::new(ExKind::Load(buf, index), dtype)))
             }
             ExprKind::Binary { op, lhs, rhs } => {

@@ -180,6 +180,9 @@ impl Resolver<'_> {
                 style: VarStyle::Effect,
             }),
         };
+        if matches!(self.module.exprs[value], Expr::Shape(_)) {
+            self.shapes.insert(var, value);
+        }
         self.pending.push(Pending {
             what: PendingKind::Let(var, value),
             span,

@@ -15,7 +15,7 @@ use relax_loops::{
     visit_expr,
 };
 use relax_ops::AttrTy;
-use relax_sym::{Atom, Dim};
+use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp};
 use relax_syntax::ast::{self, ExprKind, StmtKind, TypeExprKind};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -62,6 +62,43 @@ struct Extents {
     /// The number of elements of a shape parameter.
     sizes: FxHashMap<TypeParamId, Ex>,
     vars: FxHashMap<relax_sym::DimVar, Ex>,
+}
+
+/// Dimensions as scalar expressions.
+struct ToEx<'a>(&'a Extents);
+
+impl DimBuilder for ToEx<'_> {
+    type Out = Option<Ex>;
+    fn int(&mut self, value: i64) -> Option<Ex> {
+        Some(Ex::idx(value))
+    }
+    fn atom(&mut self, atom: Atom) -> Option<Ex> {
+        match atom {
+            Atom::Var(v) => self.0.vars.get(&v).cloned(),
+            Atom::Infer(_) => None,
+        }
+    }
+    fn any(&mut self) -> Option<Ex> {
+        None
+    }
+    fn bad(&mut self, _: DimError) -> Option<Ex> {
+        None
+    }
+    fn op(&mut self, op: DimOp, a: Option<Ex>, b: Option<Ex>) -> Option<Ex> {
+        let (a, b) = (a?, b?);
+        Some(match op {
+            DimOp::Add => a + b,
+            DimOp::Sub => a - b,
+            DimOp::Mul => a * b,
+            DimOp::FloorDiv => a.floor_div(b),
+            DimOp::Mod => a.floor_mod(b),
+            DimOp::Min => a.min(b),
+            DimOp::Max => a.max(b),
+        })
+    }
+    fn group(&mut self, inner: Option<Ex>) -> Option<Ex> {
+        inner
+    }
 }
 
 impl Resolver<'_> {
@@ -307,8 +344,7 @@ impl Resolver<'_> {
                     match self.dim_extent(cx, extents, d) {
                         Some(e) => out.push(e),
                         None => {
-                            let message = "the extents of a computation are numbers and dimension \
-                                           variables with `+ - *`";
+                            let message = "the extents of a computation are known: `?` is none";
                             return self.op_error(span, message);
                         }
                     }
@@ -331,25 +367,18 @@ impl Resolver<'_> {
         Some((shape, dtype))
     }
 
-    /// A dimension as a scalar expression: numbers, variables, and sums and products that a
-    /// variable's own binding makes computable.
+    /// A dimension as a scalar expression; `None` where it has no value.
     fn dim_extent(&mut self, cx: &mut ProgramCx, extents: &mut Extents, d: &Dim) -> Option<Ex> {
-        if let Some(v) = d.as_const() {
-            return Some(Ex::idx(v));
+        for v in d.free_vars() {
+            let name = self.module.dims[v].name;
+            extents.vars.entry(v).or_insert_with(|| {
+                let (var, ex) = cx.program.fresh(name.as_str(), DType::I64);
+                cx.program.dims.push(var);
+                cx.dims.insert(name, var);
+                ex
+            });
         }
-        match d.as_atom() {
-            Some(Atom::Var(v)) => {
-                let name = self.module.dims[v].name;
-                let known = extents.vars.entry(v).or_insert_with(|| {
-                    let (var, ex) = cx.program.fresh(name.as_str(), DType::I64);
-                    cx.program.dims.push(var);
-                    cx.dims.insert(name, var);
-                    ex
-                });
-                Some(known.clone())
-            }
-            _ => None,
-        }
+        d.build(&mut ToEx(extents))
     }
 
     /// An outermost reduction, `sum(%k, n, e)` with any number of variables, and what it combines.
