@@ -93,11 +93,17 @@ fn main() {
         let t = best(&text(n), rounds);
         let sum = (t.read + t.check).as_secs_f64();
         let (read, check) = (t.read.as_secs_f64(), t.check.as_secs_f64());
-        println!("{n:>9} {read:>9.3} {check:>9.3} {sum:>9.3} {:>13.0}", n as f64 / sum);
+        println!(
+            "{n:>9} {read:>9.3} {check:>9.3} {sum:>9.3} {:>13.0}",
+            n as f64 / sum
+        );
         all.push(sum);
     }
     if let ([first, .., last], [small, .., large]) = (&all[..], &sizes[..]) {
-        println!("{large} against {small}: {:.1} times the time", last / first);
+        println!(
+            "{large} against {small}: {:.1} times the time",
+            last / first
+        );
     }
     if let Some(python) = beside {
         let n = sizes[0];

@@ -108,7 +108,7 @@ impl Solver<'_> {
             _ => format!("the match does not handle the {s} {list}"),
         };
         let mut d = Diagnostic::error(codes::MISSING, self.place(e), message)
-        .note("add clauses for them, or `_ => …`; `match?` is for matches that may fail");
+            .note("add clauses for them, or `_ => …`; `match?` is for matches that may fail");
         if let Some(first) = clauses.first()
             && let Pattern::Ctor(c, _) = m.patterns[first.pattern]
         {

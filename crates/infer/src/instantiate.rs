@@ -112,9 +112,7 @@ impl Solver<'_> {
             let fits = match (&self.types[t], kind) {
                 (Type::Infer(_) | Type::Error, _) | (_, Kind::Type) => true,
                 (Type::Shape(_), Kind::Shape) => true,
-                (Type::Tensor(t), Kind::BaseType) => {
-                    t.shape.dims().is_some_and(|d| d.is_empty())
-                }
+                (Type::Tensor(t), Kind::BaseType) => t.shape.dims().is_some_and(|d| d.is_empty()),
                 (Type::Shape(s), Kind::ShapeVar) => s.dims().is_some_and(|d| d.len() == 1),
                 _ => false,
             };

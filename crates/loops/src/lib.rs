@@ -30,7 +30,8 @@ pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::Hint;
 pub use lower::{NoInline, drop_unused, inline_compute, lower_stage, reads_buffer, used_temps};
 pub use program::{
-    Access, Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt, VarInfo,
+    Access, Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt,
+    VarInfo,
 };
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use same::same_program;

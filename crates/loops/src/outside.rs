@@ -52,11 +52,7 @@ impl Linear {
             }
             ExKind::Binary(BinOp::Mul, a, b) => {
                 let (a, b) = (Linear::of(a, depth)?, Linear::of(b, depth)?);
-                let (factor, of) = if a.factors.is_empty() {
-                    (a, b)
-                } else {
-                    (b, a)
-                };
+                let (factor, of) = if a.factors.is_empty() { (a, b) } else { (b, a) };
                 if !factor.factors.is_empty() {
                     return None;
                 }
@@ -158,16 +154,20 @@ pub(crate) fn outside<'a>(
     let greatest = end(true)?;
     let mut over = greatest.clone();
     over.add(&extent, -1)?;
-    let lowest: i128 = (over.factors.iter()).try_fold(over.constant, |sum, (&v, &f)| {
-        (f > 0).then(|| sum.saturating_add(f.saturating_mul(least(v))))
-    }).unwrap_or(-1);
+    let lowest: i128 = (over.factors.iter())
+        .try_fold(over.constant, |sum, (&v, &f)| {
+            (f > 0).then(|| sum.saturating_add(f.saturating_mul(least(v))))
+        })
+        .unwrap_or(-1);
     if lowest >= 0 {
         let (at, extent) = (greatest.show(name), extent.show(name));
         return Some(format!("reaches {at}, and the axis has extent {extent}"));
     }
     let smallest = end(false)?;
-    let highest: i128 = (smallest.factors.iter()).try_fold(smallest.constant, |sum, (&v, &f)| {
-        (f < 0).then(|| sum.saturating_add(f.saturating_mul(least(v))))
-    }).unwrap_or(0);
+    let highest: i128 = (smallest.factors.iter())
+        .try_fold(smallest.constant, |sum, (&v, &f)| {
+            (f < 0).then(|| sum.saturating_add(f.saturating_mul(least(v))))
+        })
+        .unwrap_or(0);
     (highest < 0).then(|| format!("goes down to {}", smallest.show(name)))
 }

@@ -456,8 +456,8 @@ impl OpDef {
     }
     /// The attribute of extents that must be given: a `shape(…)` after the inputs is its value.
     pub fn shape_attr(&self) -> Option<&AttrDef> {
-        let mut all = (self.attrs.iter())
-            .filter(|a| a.ty == AttrTy::Dims && a.default == Default::Required);
+        let mut all =
+            (self.attrs.iter()).filter(|a| a.ty == AttrTy::Dims && a.default == Default::Required);
         all.next().filter(|_| all.next().is_none())
     }
     /// The attribute of that name.

@@ -221,7 +221,10 @@ impl Resolver<'_> {
                 values[i] = Some((AttrValue::Bool(true), call));
             }
             if let Some(i) = at(key.as_str()) {
-                values[i] = Some((AttrValue::array(dims.iter().cloned().map(AttrValue::dim)), call));
+                values[i] = Some((
+                    AttrValue::array(dims.iter().cloned().map(AttrValue::dim)),
+                    call,
+                ));
             }
         }
         for a in ast.list(given) {

@@ -76,7 +76,9 @@ impl Resolver<'_> {
             return None;
         }
         let item = self.module.vars.values().as_slice().get(self.item_vars..)?;
-        let found = item.iter().rfind(|v| v.name == name && v.span.start < place.start)?;
+        let found = item
+            .iter()
+            .rfind(|v| v.name == name && v.span.start < place.start)?;
         (!found.span.is_none()).then_some(found.span)
     }
 

@@ -4,7 +4,9 @@
 //! one loop nest.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_loops::{Access, BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo};
+use relax_loops::{
+    Access, BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo,
+};
 use relax_syntax::ast::{self, ExprKind, ForKind, StmtKind, StoreOp, TypeExprKind, TypeOp};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
