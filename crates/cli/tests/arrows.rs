@@ -47,6 +47,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "lsp",
+        &[
+            "base", "tensor", "syntax", "sym", "ir", "ops", "resolve", "passes", "driver",
+        ],
+    ),
+    (
         "cli",
         &[
             "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
@@ -64,6 +70,8 @@ const KEPT: &[(&str, &str)] = &[
     ("clap", "cli"),
     ("lalrpop-util", "syntax"),
     ("logos", "syntax"),
+    ("lsp-server", "lsp"),
+    ("lsp-types", "lsp"),
 ];
 
 fn dependencies() -> BTreeMap<String, Vec<String>> {

@@ -12,5 +12,5 @@ pub use optimise::{
     PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent, run_pipeline,
 };
 pub use print::{Style, TypeSource, difference, print};
-pub use session::{ReadOptions, Session};
+pub use session::{Read, ReadOptions, Session};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap, Span};
 use relax_ir::Module;
+use relax_syntax::{Comment, ast::Ast};
 
 /// A file is too large for the position space.
 pub(crate) const TOO_LARGE: Code = Code(1201);
@@ -19,6 +20,19 @@ pub struct Session {
     pub sources: SourceMap,
     /// How texts are read.
     pub options: ReadOptions,
+}
+
+/// A text that was read.
+#[derive(Debug)]
+pub struct Read {
+    /// Its tree.
+    pub ast: Ast,
+    /// Its comments, in order.
+    pub comments: Vec<Comment>,
+    /// The module; usable where there were no errors.
+    pub module: Module,
+    /// How many errors the parser found.
+    pub syntax_errors: usize,
 }
 
 impl Session {
@@ -75,8 +89,14 @@ impl Session {
 
     /// The same for a file that was taken in before.
     pub fn read_source(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Module {
+        self.read_tree(file, diagnostics).module
+    }
+
+    /// The same, with the tree and the comments the module was made of.
+    pub fn read_tree(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Read {
         let parsed = relax_syntax::parse(file);
-        let unreadable = parsed.diagnostics.has_errors();
+        let syntax_errors = parsed.diagnostics.error_count();
+        let unreadable = syntax_errors > 0;
         diagnostics.extend(parsed.diagnostics);
         let (module, more) = relax_resolve::resolve(&parsed.ast, file, &self.options);
         if unreadable {
@@ -91,6 +111,11 @@ impl Session {
             diagnostics.extend(more);
         }
         diagnostics.sort();
-        module
+        Read {
+            ast: parsed.ast,
+            comments: parsed.comments,
+            module,
+            syntax_errors,
+        }
     }
 }

@@ -11,6 +11,7 @@
 
 mod build;
 pub mod codes;
+pub mod names;
 pub mod print;
 
-pub use build::{Options, resolve};
+pub use build::{Options, PreludeNames, prelude_names, resolve};

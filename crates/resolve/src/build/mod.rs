@@ -35,6 +35,8 @@ use meta::MetaTable;
 use scope::Scopes;
 use stmt::{Flow, Pending};
 
+pub use prelude::{PreludeNames, prelude_names};
+
 /// How texts are read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {

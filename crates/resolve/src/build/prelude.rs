@@ -105,6 +105,26 @@ pub(crate) fn callee_names() -> Vec<&'static str> {
     all
 }
 
+/// The names that the prelude offers, each list in alphabetical order.
+#[derive(Debug)]
+pub struct PreludeNames {
+    /// Functions, without sigil.
+    pub globals: Vec<&'static str>,
+    /// Data types.
+    pub types: Vec<&'static str>,
+    /// Constructors, then operators.
+    pub callees: Vec<&'static str>,
+}
+
+/// The names that a module may use without defining them, beside the built-in operators.
+pub fn prelude_names() -> PreludeNames {
+    PreludeNames {
+        globals: global_names(),
+        types: type_names(),
+        callees: callee_names(),
+    }
+}
+
 impl Resolver<'_> {
     /// Works in a file of the prelude for a while.
     fn in_prelude(&mut self, file: usize, work: impl FnOnce(&mut Self)) {

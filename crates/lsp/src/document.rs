@@ -1,0 +1,356 @@
+//! A document that is being edited: its text, its chunks and what is known of each.
+//!
+//! After an edit, chunks whose text and whose needs are as before keep their units; the others are read
+//! and typed again. Positions inside a unit are the unit's own, so they stay right when text before the
+//! chunk grows or shrinks.
+//!
+//! Invariant: what a document says depends on its text only, not on how it came to be.
+
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, SourceFile, SourceMap, Span, Symbol};
+use relax_syntax::Lexed;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::chunk::{self, Chunk, Chunks};
+use crate::text::{Encoding, Text};
+use crate::unit::{self, Piece, Unit};
+
+/// A chunk with its unit.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// The stretch of the file.
+    pub chunk: Chunk,
+    /// The pieces of the unit, by chunk.
+    pub pieces: Vec<Piece>,
+    key: u64,
+    /// What is known of it.
+    pub unit: Arc<Unit>,
+}
+
+/// A document.
+#[derive(Debug)]
+pub struct Document {
+    /// The version the editor gave it.
+    pub version: i32,
+    /// The text.
+    pub text: Text,
+    strict: bool,
+    state: Option<State>,
+    /// Units by key, of the last analysis.
+    cache: FxHashMap<u64, Arc<Unit>>,
+}
+
+#[derive(Debug)]
+struct State {
+    lexed: Lexed,
+    file: Arc<SourceFile>,
+    parts: Vec<Part>,
+    metadata: Option<std::ops::Range<usize>>,
+}
+
+/// More diagnostics than this are not told apart by chunk: the front half has bounds of its own.
+const MOST: usize = 150;
+
+impl Document {
+    /// A document.
+    pub fn new(text: String, version: i32, encoding: Encoding, strict: bool) -> Document {
+        Document {
+            version,
+            text: Text::new(text, encoding),
+            strict,
+            state: None,
+            cache: FxHashMap::default(),
+        }
+    }
+
+    /// Replaces bytes of the text.
+    pub fn edit(&mut self, range: std::ops::Range<usize>, with: &str) {
+        self.text.replace(range, with);
+        self.state = None;
+    }
+
+    /// Replaces the whole text.
+    pub fn set(&mut self, text: String) {
+        self.text = Text::new(text, self.text.encoding());
+        self.state = None;
+    }
+
+    /// Changes how strictly shapes are checked.
+    pub fn set_strict(&mut self, strict: bool) {
+        if self.strict != strict {
+            self.strict = strict;
+            self.state = None;
+        }
+    }
+
+    fn state(&mut self) -> &State {
+        if self.state.is_none() {
+            let state = self.analyse();
+            self.cache = state
+                .parts
+                .iter()
+                .map(|p| (p.key, p.unit.clone()))
+                .collect();
+            self.state = Some(state);
+        }
+        self.state.as_ref().expect("just made")
+    }
+
+    /// The chunks with their units.
+    pub fn parts(&mut self) -> &[Part] {
+        &self.state().parts
+    }
+
+    /// The text with its tokens, as a file of a session of its own: positions are bytes plus one.
+    pub fn lexed(&mut self) -> (&Arc<SourceFile>, &Lexed) {
+        let s = self.state();
+        (&s.file, &s.lexed)
+    }
+
+    /// Where the metadata section stands.
+    pub fn metadata(&mut self) -> Option<std::ops::Range<usize>> {
+        self.state().metadata.clone()
+    }
+
+    fn analyse(&self) -> State {
+        let mut map = SourceMap::new();
+        let file = map
+            .add("", self.text.as_str())
+            .unwrap_or_else(|| map.add("", "").expect("an empty file has a place"));
+        let lexed = relax_syntax::lex(&file);
+        let chunks = chunk::split(&file, &lexed.tokens);
+        let mut parts = self.units(&file, &chunks);
+        let said = |parts: &[Part]| {
+            parts
+                .iter()
+                .map(|p| p.unit.diagnostics.len())
+                .sum::<usize>()
+        };
+        let mut metadata = chunks.metadata;
+        if parts.is_none()
+            || parts
+                .as_ref()
+                .is_some_and(|p| p.len() > 1 && said(p) > MOST)
+        {
+            let whole = chunk::whole(&file, &lexed.tokens);
+            metadata = whole.metadata.clone();
+            parts = self.units(&file, &whole);
+        }
+        State {
+            lexed,
+            file,
+            parts: parts.unwrap_or_default(),
+            metadata,
+        }
+    }
+
+    /// The units of all chunks; `None` when they share so much that one unit is less work.
+    fn units(&self, file: &SourceFile, chunks: &Chunks) -> Option<Vec<Part>> {
+        let needs = Needs::new(chunks);
+        let mut budget = 8 * file.text.len() + 100_000;
+        let mut out = Vec::with_capacity(chunks.list.len());
+        for (i, chunk) in chunks.list.iter().enumerate() {
+            let (mut pieces, mut own) = needs.of(i, false);
+            let mut unit = self.unit(file, chunks, &pieces, own, &mut budget);
+            if unit.as_ref().is_some_and(|u| u.1.unknown) && chunks.list.len() > 1 {
+                (pieces, own) = needs.of(i, true);
+                unit = self.unit(file, chunks, &pieces, own, &mut budget);
+            }
+            let Some((key, unit)) = unit else {
+                debug_assert!(chunks.list.len() > 1, "one chunk is within the budget");
+                return None;
+            };
+            out.push(Part {
+                chunk: chunk.clone(),
+                pieces,
+                key,
+                unit,
+            });
+        }
+        Some(out)
+    }
+
+    fn unit(
+        &self,
+        file: &SourceFile,
+        chunks: &Chunks,
+        pieces: &[Piece],
+        own: usize,
+        budget: &mut usize,
+    ) -> Option<(u64, Arc<Unit>)> {
+        let mut texts = Vec::with_capacity(pieces.len());
+        let mut metadata = false;
+        for p in pieces {
+            texts.push(match (chunks.list.get(p.chunk), &chunks.metadata) {
+                (Some(c), _) => match (&c.header, p.signature) {
+                    (Some(h), true) => (&file.text[c.start..c.start + h.end], h.stub.as_str()),
+                    _ => (&file.text[c.start..c.end], ""),
+                },
+                (None, Some(range)) => {
+                    metadata = true;
+                    (&file.text[range.clone()], "")
+                }
+                (None, None) => ("", ""),
+            });
+        }
+        let parts: Vec<&str> = texts.iter().flat_map(|t| [t.0, t.1]).collect();
+        let key = unit::key(&parts, own, self.strict);
+        if let Some(unit) = self.cache.get(&key) {
+            return Some((key, unit.clone()));
+        }
+        let size: usize = texts.iter().map(|t| t.0.len()).sum();
+        if size > *budget && chunks.list.len() > 1 {
+            return None;
+        }
+        *budget = budget.saturating_sub(size);
+        let unit = Unit::new(&texts, own, metadata, self.strict);
+        Some((key, Arc::new(unit)))
+    }
+
+    /// Everything there is to say, with places in bytes of the text.
+    pub fn diagnostics(&mut self) -> Vec<Diagnostic> {
+        let state = self.state();
+        let mut out = Vec::new();
+        for part in &state.parts {
+            for d in &part.unit.diagnostics {
+                let mut d = d.clone();
+                for label in &mut d.labels {
+                    label.span = state.place(part, label.span);
+                }
+                d.labels.retain(|l| !l.span.is_none() || l.text.is_empty());
+                for edit in d.fixes.iter_mut().flat_map(|f| &mut f.edits) {
+                    edit.span = state.place(part, edit.span);
+                }
+                out.push(d);
+            }
+        }
+        out.sort_by_key(|d| (d.span(), d.code));
+        out.dedup();
+        out
+    }
+
+    /// The place in the text of a place of a part's unit, as positions of [`Document::lexed`]'s file.
+    pub fn place(&mut self, part: usize, span: Span) -> Span {
+        let state = self.state();
+        state.place(&state.parts[part], span)
+    }
+
+    /// The part at a byte of the text, and the position in its unit.
+    pub fn at(&mut self, offset: usize) -> Option<(usize, u32)> {
+        let parts = self.parts();
+        let i = parts.partition_point(|p| p.chunk.end <= offset);
+        let i = i.min(parts.len().checked_sub(1)?);
+        let p = &parts[i];
+        let inside = offset.clamp(p.chunk.start, p.chunk.end) - p.chunk.start;
+        Some((i, p.unit.range().start + inside as u32))
+    }
+}
+
+impl State {
+    fn place(&self, part: &Part, span: Span) -> Span {
+        if span.is_none() {
+            return span;
+        }
+        let at = |pos: u32| -> u32 {
+            let u = &part.unit;
+            let offset = pos - u.file.start;
+            let i = u
+                .placed
+                .partition_point(|p| p.at <= offset)
+                .saturating_sub(1);
+            // A border between pieces belongs to the chunk itself.
+            let own = u.placed[u.own];
+            let i = if own.at <= offset && offset <= own.at + own.len {
+                u.own
+            } else {
+                i
+            };
+            let inside = (offset - u.placed[i].at).min(u.placed[i].len);
+            let start = match part.pieces.get(i) {
+                Some(p) if p.chunk < self.parts.len() => self.parts[p.chunk].chunk.start,
+                Some(_) => self.metadata.as_ref().map_or(0, |m| m.start),
+                None => 0,
+            };
+            self.file.start + start as u32 + inside
+        };
+        Span::new(at(span.start), at(span.end))
+    }
+}
+
+/// Which chunks need which.
+struct Needs<'a> {
+    chunks: &'a Chunks,
+    providers: FxHashMap<Symbol, Vec<usize>>,
+}
+
+impl<'a> Needs<'a> {
+    fn new(chunks: &'a Chunks) -> Needs<'a> {
+        let mut providers: FxHashMap<Symbol, Vec<usize>> = FxHashMap::default();
+        for (i, c) in chunks.list.iter().enumerate() {
+            for &name in &c.provides {
+                let all = providers.entry(name).or_default();
+                if all.last() != Some(&i) {
+                    all.push(i);
+                }
+            }
+        }
+        Needs { chunks, providers }
+    }
+
+    /// The pieces of a chunk's unit in the file's order, and which of them is the chunk. With `all`,
+    /// every chunk of the file is among them.
+    fn of(&self, own: usize, all: bool) -> (Vec<Piece>, usize) {
+        let list = &self.chunks.list;
+        let deep = list[own].dataflow;
+        // Whether each chunk that is needed stands there by its signature only.
+        let mut found: FxHashMap<usize, bool> = FxHashMap::default();
+        let mut metadata = own == 0;
+        let mut left = vec![(own, false)];
+        if all {
+            left.extend((0..list.len()).map(|i| (i, true)));
+        }
+        if list[own].open && own + 1 < list.len() {
+            left.push((own + 1, true));
+        }
+        let mut seen: FxHashSet<(usize, bool)> = FxHashSet::default();
+        while let Some((i, signature)) = left.pop() {
+            let signature = signature && !deep && i != own && list[i].header.is_some();
+            if !seen.insert((i, signature)) {
+                continue;
+            }
+            let short = found.entry(i).or_insert(signature);
+            *short &= signature;
+            let c = &list[i];
+            let wants = match (&c.header, signature) {
+                (Some(h), true) => &h.wants,
+                _ => {
+                    metadata |= c.metadata;
+                    if c.open && i + 1 < list.len() {
+                        left.push((i + 1, true));
+                    }
+                    &c.wants
+                }
+            };
+            for name in wants.iter().chain(&c.provides) {
+                for &p in self.providers.get(name).into_iter().flatten() {
+                    if p != i {
+                        left.push((p, true));
+                    }
+                }
+            }
+        }
+        let mut pieces: Vec<Piece> = (found.into_iter())
+            .map(|(chunk, signature)| Piece { chunk, signature })
+            .collect();
+        pieces.sort_by_key(|p| p.chunk);
+        let own = pieces.iter().position(|p| p.chunk == own).unwrap_or(0);
+        if metadata && self.chunks.metadata.is_some() {
+            pieces.push(Piece {
+                chunk: list.len(),
+                signature: false,
+            });
+        }
+        (pieces, own)
+    }
+}

@@ -1,0 +1,308 @@
+//! Completion: what can stand at a position.
+
+use lsp_types::{
+    CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, InsertTextFormat,
+    MarkupContent, MarkupKind, Position, Range, TextEdit,
+};
+use relax_base::Symbol;
+use relax_ops::registry;
+use relax_resolve::names::NameKind;
+use relax_syntax::{HighlightClass, TOKENS};
+use rustc_hash::FxHashSet;
+
+use super::hover::{attr_text, op_signature, op_text};
+use super::signature::{builtin, open_call};
+use crate::document::Document;
+
+/// Pieces of text with places to fill in: label, text, what it is.
+const SNIPPETS: &[(&str, &str, &str)] = &[
+    (
+        "def",
+        "def @${1:name}(${2:%x: Tensor[(${3:n},), float32]}) -> ${4:Tensor[(n,), float32]} {\n  $0\n}",
+        "a function",
+    ),
+    ("let", "let %${1:x} = ${2:value};\n$0", "a binding"),
+    ("fn", "fn (${1:%x}) {\n  $0\n}", "a closure"),
+    (
+        "if",
+        "if (${1:cond}) {\n  $2\n} else {\n  $0\n}",
+        "a condition",
+    ),
+    (
+        "match",
+        "match (${1:value}) {\n  ${2:pattern} => $0,\n}",
+        "a match",
+    ),
+    (
+        "type",
+        "type ${1:Name}[${2:A}] {\n  ${3:Nil},\n  ${4:Cons(A, Name[A])},\n}",
+        "a data type",
+    ),
+    (
+        "dataflow",
+        "dataflow {\n  ${1:%lv} = ${2:value};\n  output(${1:%lv});\n};\n$0",
+        "a dataflow block",
+    ),
+    (
+        "prim_func",
+        "prim_func @${1:name}(%X: Buffer[(${2:n},), float32], %Y: Buffer[(${2:n},), float32]) {\n  for %i in grid(${2:n}) {\n    %Y[%i] = ${0:%X[%i]};\n  }\n}",
+        "a tensor program",
+    ),
+    (
+        "op",
+        "op ${1:my.scale}[${2:s}: Shape](%x: Tensor[${2:s}, float32], ${3:factor}: float64 = ${4:1.0}) -> Tensor[${2:s}, float32] {\n  compute $0\n}",
+        "an operator",
+    ),
+    (
+        "rel",
+        "rel ${1:Name}(${2:Tensor[(d, *rest), t]}) -> ${0:Tensor[(d, prod(rest)), t]};",
+        "a type relation",
+    ),
+];
+
+/// The completions at a position. With `snippets`, texts may have places to fill in.
+pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<CompletionItem> {
+    let offset = doc.text.offset(at);
+    let text = doc.text.as_str();
+    let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+    let mut start = text[..offset].trim_end_matches(word).len();
+    let sigil = text[..start]
+        .chars()
+        .next_back()
+        .filter(|c| matches!(c, '%' | '@'));
+    start -= usize::from(sigil.is_some());
+    let line = &text[text[..start].rfind('\n').map_or(0, |i| i + 1)..start];
+    if line.contains("//") || line.trim_start().starts_with('#') {
+        return Vec::new();
+    }
+    let mut list = List {
+        range: doc.text.range(start, offset),
+        items: Vec::new(),
+        seen: FxHashSet::default(),
+    };
+    match sigil {
+        Some('%') => locals(doc, offset, &mut list),
+        Some(_) => globals(doc, &mut list),
+        None => {
+            let before = text[..start].trim_end();
+            // After a colon or an arrow, or inside the brackets of a type.
+            let types = before.ends_with(':') || before.ends_with("->") || in_type(before);
+            let call = open_call(doc, start);
+            if types {
+                type_names(doc, offset, &mut list);
+                return list.items;
+            }
+            if let Some(def) = call.as_ref().and_then(|c| builtin(&c.callee)) {
+                for a in def.attrs {
+                    let insert = format!("{}=", a.name);
+                    let mut item = list.item(&insert, CompletionItemKind::PROPERTY, "0");
+                    item.detail = Some(attr_text(a));
+                    item.documentation = Some(Documentation::String(a.doc.into()));
+                    list.add(item);
+                }
+            }
+            locals(doc, offset, &mut list);
+            globals(doc, &mut list);
+            callees(doc, &mut list, snippets);
+            keywords(&mut list, snippets);
+        }
+    }
+    list.items
+}
+
+/// Whether a text ends inside the brackets of a type.
+fn in_type(before: &str) -> bool {
+    let tail = &before[before.len().saturating_sub(200).min(before.len())..];
+    let Some(open) = before.rfind(['[']).filter(|_| !tail.is_empty()) else {
+        return false;
+    };
+    let closed = before[open..].contains([']', ';', '{']);
+    let head = before[..open].trim_end();
+    let heads = ["Tensor", "Shape", "Buffer"];
+    !closed
+        && (heads.iter().any(|h| head.ends_with(h))
+            || head.ends_with(char::is_alphabetic) && {
+                let name = head
+                    .rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                    .next();
+                name.is_some_and(|n| n.starts_with(|c: char| c.is_ascii_uppercase()))
+            })
+}
+
+struct List {
+    range: Range,
+    items: Vec<CompletionItem>,
+    seen: FxHashSet<String>,
+}
+
+impl List {
+    fn item(&self, text: &str, kind: CompletionItemKind, rank: &str) -> CompletionItem {
+        CompletionItem {
+            label: text.to_owned(),
+            kind: Some(kind),
+            sort_text: Some(format!("{rank}{text}")),
+            text_edit: Some(CompletionTextEdit::Edit(TextEdit::new(
+                self.range,
+                text.into(),
+            ))),
+            ..CompletionItem::default()
+        }
+    }
+    fn add(&mut self, item: CompletionItem) {
+        if self.seen.insert(item.label.clone()) {
+            self.items.push(item);
+        }
+    }
+}
+
+/// The locals in scope at a byte, the latest first.
+fn locals(doc: &mut Document, offset: usize, list: &mut List) {
+    let Some((part, pos)) = doc.at(offset) else {
+        return;
+    };
+    let unit = doc.parts()[part].unit.clone();
+    let scopes = crate::scope::Scopes::at(&unit, pos);
+    let bound = unit.names.iter().rev().filter(|n| {
+        n.binds && matches!(n.kind, NameKind::Local | NameKind::Graph) && scopes.sees(n.span)
+    });
+    for n in bound {
+        let mut item = list.item(&format!("%{}", n.text), CompletionItemKind::VARIABLE, "1");
+        item.detail = match unit.vars.get(&n.span) {
+            Some(&v) => Some(unit.module.show_type(unit.typing.vars[v])),
+            None => None,
+        };
+        list.add(item);
+    }
+}
+
+fn globals(doc: &mut Document, list: &mut List) {
+    for i in 0..doc.parts().len() {
+        let unit = doc.parts()[i].unit.clone();
+        for n in unit
+            .names
+            .iter()
+            .filter(|n| n.binds && n.kind == NameKind::Global)
+        {
+            let mut item = list.item(&format!("@{}", n.text), CompletionItemKind::FUNCTION, "2");
+            let global = unit.module.global(n.text.as_str());
+            item.detail = global.map(|g| unit.module.show_type(unit.typing.globals[g]));
+            list.add(item);
+        }
+    }
+    for name in relax_resolve::prelude_names().globals {
+        let mut item = list.item(&format!("@{name}"), CompletionItemKind::FUNCTION, "5");
+        item.detail = Some("prelude".into());
+        list.add(item);
+    }
+}
+
+fn declared(doc: &mut Document, kind: NameKind) -> Vec<Symbol> {
+    let units = doc.parts().iter();
+    let names = units.flat_map(|p| p.unit.names.iter());
+    let found = names.filter(|n| n.binds && n.kind == kind);
+    found.map(|n| n.text).collect()
+}
+
+fn callees(doc: &mut Document, list: &mut List, snippets: bool) {
+    for name in declared(doc, NameKind::Ctor) {
+        let item = list.item(name.as_str(), CompletionItemKind::ENUM_MEMBER, "2");
+        list.add(item);
+    }
+    for name in declared(doc, NameKind::Op) {
+        let item = list.item(name.as_str(), CompletionItemKind::OPERATOR, "2");
+        list.add(item);
+    }
+    for (_, def) in registry().iter() {
+        let mut item = list.item(def.name, CompletionItemKind::METHOD, "4");
+        item.detail = Some(op_signature(def));
+        if snippets && !def.inputs.is_empty() {
+            let mut parts: Vec<String> = (def.inputs.iter().enumerate())
+                .map(|(i, input)| format!("${{{}:%{}}}", i + 1, input.name))
+                .collect();
+            for a in def.attrs {
+                if a.default == relax_ops::Default::Required {
+                    parts.push(format!("{}=${{{}}}", a.name, parts.len() + 1));
+                }
+            }
+            let text = format!("{}({})$0", def.name, parts.join(", "));
+            item.text_edit = Some(CompletionTextEdit::Edit(TextEdit::new(list.range, text)));
+            item.insert_text_format = Some(InsertTextFormat::SNIPPET);
+        }
+        list.add(item);
+    }
+    for name in relax_resolve::prelude_names().callees {
+        let mut item = list.item(name, CompletionItemKind::METHOD, "5");
+        item.detail = Some("prelude".into());
+        list.add(item);
+    }
+}
+
+fn keywords(list: &mut List, snippets: bool) {
+    if snippets {
+        for (label, text, what) in SNIPPETS {
+            let mut item = list.item(&format!("{label} …"), CompletionItemKind::SNIPPET, "3");
+            item.filter_text = Some((*label).into());
+            item.detail = Some((*what).into());
+            let text = (*text).to_owned();
+            item.text_edit = Some(CompletionTextEdit::Edit(TextEdit::new(list.range, text)));
+            item.insert_text_format = Some(InsertTextFormat::SNIPPET);
+            list.add(item);
+        }
+    }
+    for t in TOKENS {
+        let word = t
+            .example
+            .chars()
+            .all(|c| c.is_ascii_alphabetic() || c == '_' || c == '?');
+        let constant = t.class == HighlightClass::Constant && t.example.len() > 1;
+        if word && t.example.len() > 1 && (t.class == HighlightClass::Keyword || constant) {
+            let item = list.item(t.example, CompletionItemKind::KEYWORD, "3");
+            list.add(item);
+        }
+    }
+}
+
+fn type_names(doc: &mut Document, offset: usize, list: &mut List) {
+    if let Some((part, pos)) = doc.at(offset) {
+        let unit = doc.parts()[part].unit.clone();
+        let scopes = crate::scope::Scopes::at(&unit, pos);
+        let bound = unit.names.iter().rev().filter(|n| {
+            let kind = matches!(n.kind, NameKind::TypeParam | NameKind::Dim);
+            n.binds && kind && scopes.sees(n.span)
+        });
+        for n in bound {
+            let kind = CompletionItemKind::TYPE_PARAMETER;
+            let item = list.item(n.text.as_str(), kind, "1");
+            list.add(item);
+        }
+    }
+    for name in declared(doc, NameKind::Type) {
+        let item = list.item(name.as_str(), CompletionItemKind::CLASS, "2");
+        list.add(item);
+    }
+    const BUILT_IN: [&str; 18] = [
+        "Tensor", "Shape", "Buffer", "Object", "bool", "int8", "int16", "int32", "int64", "uint8",
+        "uint16", "uint32", "uint64", "float16", "bfloat16", "float32", "float64", "fn",
+    ];
+    for name in BUILT_IN {
+        let item = list.item(name, CompletionItemKind::STRUCT, "3");
+        list.add(item);
+    }
+    for name in relax_resolve::prelude_names().types {
+        let item = list.item(name, CompletionItemKind::CLASS, "5");
+        list.add(item);
+    }
+}
+
+/// Adds the documentation of an operator to its item.
+pub fn resolve(mut item: CompletionItem) -> CompletionItem {
+    if item.kind == Some(CompletionItemKind::METHOD)
+        && let Some(def) = builtin(&item.label)
+    {
+        item.documentation = Some(Documentation::MarkupContent(MarkupContent {
+            kind: MarkupKind::Markdown,
+            value: op_text(def),
+        }));
+    }
+    item
+}

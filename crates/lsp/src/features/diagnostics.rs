@@ -1,0 +1,58 @@
+//! Diagnostics in the form of the protocol.
+
+use lsp_types::{
+    CodeDescription, Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location,
+    NumberOrString, Range, Uri,
+};
+use relax_base::{Severity, Span};
+
+use crate::document::Document;
+
+/// The name the server goes by beside a diagnostic.
+pub const SOURCE: &str = "relax";
+
+/// The range of a place of the document's own file.
+pub fn range(doc: &Document, span: Span) -> Range {
+    // Positions begin at 1; `NONE`, which is 0, becomes the start of the file.
+    let at = |p: u32| p.saturating_sub(1) as usize;
+    doc.text.range(at(span.start), at(span.end))
+}
+
+/// All diagnostics of a document.
+pub fn all(doc: &mut Document, uri: &Uri) -> Vec<Diagnostic> {
+    let found = doc.diagnostics();
+    (found.iter()).map(|d| one(doc, uri, d)).collect()
+}
+
+fn one(doc: &Document, uri: &Uri, d: &relax_base::Diagnostic) -> Diagnostic {
+    let severity = match d.severity {
+        Severity::Error => DiagnosticSeverity::ERROR,
+        Severity::Warning => DiagnosticSeverity::WARNING,
+        Severity::Note => DiagnosticSeverity::INFORMATION,
+    };
+    let mut message = d.message.clone();
+    if let Some(label) = d.labels.first().filter(|l| !l.text.is_empty()) {
+        message.push_str(&format!("\n{}", label.text));
+    }
+    for note in &d.notes {
+        message.push_str(&format!("\nnote: {note}"));
+    }
+    let related: Vec<_> = (d.labels.iter().skip(1))
+        .map(|l| DiagnosticRelatedInformation {
+            location: Location::new(uri.clone(), range(doc, l.span)),
+            message: l.text.clone(),
+        })
+        .collect();
+    let code = d.code.to_string();
+    Diagnostic {
+        range: range(doc, d.span()),
+        severity: Some(severity),
+        code_description: super::lens::explain_uri(&code).map(|href| CodeDescription { href }),
+        code: Some(NumberOrString::String(code)),
+        source: Some(SOURCE.into()),
+        message,
+        related_information: (!related.is_empty()).then_some(related),
+        tags: None,
+        data: None,
+    }
+}

@@ -1,0 +1,74 @@
+//! Formatting, as the smallest edits of whole lines.
+
+use lsp_types::{Range, TextEdit};
+use relax_base::SourceMap;
+use relax_syntax::FmtOptions;
+use similar::{Algorithm, DiffTag, capture_diff_slices};
+
+use crate::document::Document;
+
+/// The edits that format a document, or the part of it that touches `only`. A text with syntax
+/// errors is formatted chunk by chunk, where there are none.
+pub fn format(doc: &mut Document, only: Option<Range>) -> Vec<TextEdit> {
+    let old = doc.text.as_str().to_owned();
+    let new = match layout(&old) {
+        Some(new) => new,
+        None => piecewise(doc, &old),
+    };
+    edits(doc, &old, &new, only)
+}
+
+fn layout(text: &str) -> Option<String> {
+    let mut map = SourceMap::new();
+    let file = map.add("", text)?;
+    relax_syntax::format_source(&file, &FmtOptions::default()).ok()
+}
+
+fn piecewise(doc: &mut Document, old: &str) -> String {
+    let mut out = String::with_capacity(old.len());
+    let mut last = 0;
+    for part in doc.parts() {
+        let c = &part.chunk;
+        out.push_str(&old[last..c.start]);
+        last = c.end;
+        let text = &old[c.start..c.end];
+        let sound = part.unit.syntax_errors == 0;
+        match sound.then(|| layout(text)).flatten() {
+            // The space around it is its neighbours' matter too.
+            Some(new) => {
+                let body = text.trim();
+                let at = text.len() - text.trim_start().len();
+                out.push_str(&text[..at]);
+                out.push_str(new.trim());
+                out.push_str(&text[at + body.len()..]);
+            }
+            None => out.push_str(text),
+        }
+    }
+    out.push_str(&old[last..]);
+    out
+}
+
+fn edits(doc: &Document, old: &str, new: &str, only: Option<Range>) -> Vec<TextEdit> {
+    let (a, b): (Vec<&str>, Vec<&str>) = (
+        old.split_inclusive('\n').collect(),
+        new.split_inclusive('\n').collect(),
+    );
+    let mut starts = vec![0];
+    for line in &a {
+        starts.push(starts[starts.len() - 1] + line.len());
+    }
+    let mut out = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, &a, &b) {
+        if op.tag() == DiffTag::Equal {
+            continue;
+        }
+        let (from, to) = (op.old_range(), op.new_range());
+        let range = doc.text.range(starts[from.start], starts[from.end]);
+        let outside = |r: Range| range.end < r.start || r.end < range.start;
+        if !only.is_some_and(outside) {
+            out.push(TextEdit::new(range, b[to].concat()));
+        }
+    }
+    out
+}

@@ -1,0 +1,15 @@
+//! What the server answers, a file per question. Each takes a document and gives protocol values.
+
+pub mod actions;
+pub mod complete;
+pub mod diagnostics;
+pub mod fold;
+pub mod format;
+pub mod hints;
+pub mod hover;
+pub mod lens;
+pub mod refs;
+pub mod select;
+pub mod signature;
+pub mod symbols;
+pub mod tokens;

@@ -1,0 +1,198 @@
+//! Names: definitions, references, highlights, renaming.
+
+use lsp_types::{Position, Range, TextEdit};
+use relax_base::{Span, Symbol};
+use relax_resolve::names::{Name, NameKind};
+use relax_syntax::Tok;
+
+use super::diagnostics::range;
+use crate::document::Document;
+
+/// What a name means, so that occurrences in different chunks can be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// Bound at a place of a chunk.
+    Here(usize, Span),
+    /// Known in the whole file: functions, types, relations, constructors and operators have spaces
+    /// of names of their own.
+    Item(Space, Symbol),
+}
+
+/// A space of names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Space {
+    /// `@f`
+    Global,
+    /// `List`
+    Type,
+    /// A relation.
+    Relation,
+    /// A constructor or an operator.
+    Callee,
+}
+
+/// What a name of a chunk means; `None` for keys and names that are bound nowhere.
+pub fn target(part: usize, name: &Name) -> Option<Target> {
+    let space = match name.kind {
+        NameKind::Global => Space::Global,
+        NameKind::Type => Space::Type,
+        NameKind::Relation => Space::Relation,
+        NameKind::Callee | NameKind::Ctor | NameKind::Op => Space::Callee,
+        _ => return name.binding.map(|b| Target::Here(part, b)),
+    };
+    Some(Target::Item(space, name.text))
+}
+
+/// The name at a position: its part and itself.
+pub fn name_at(doc: &mut Document, at: Position) -> Option<(usize, Name)> {
+    let offset = doc.text.offset(at);
+    let (part, pos) = doc.at(offset)?;
+    let found = doc.parts()[part].unit.name_at(pos).copied();
+    if found.is_some() || offset == 0 {
+        return found.map(|n| (part, n));
+    }
+    // At the border of two chunks the name may end the first.
+    let (before, pos) = doc.at(offset - 1)?;
+    let unit = &doc.parts()[before].unit;
+    let n = unit.name_at(pos + 1).copied()?;
+    Some((before, n))
+}
+
+/// The places of all occurrences of what is meant, with whether each binds it.
+pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
+    let parts = match what {
+        Target::Here(part, _) => part..part + 1,
+        Target::Item(..) => 0..doc.parts().len(),
+    };
+    let mut out = Vec::new();
+    for i in parts {
+        let unit = doc.parts()[i].unit.clone();
+        for n in unit.names.iter().filter(|n| target(i, n) == Some(what)) {
+            out.push((doc.place(i, n.span), n.binds));
+        }
+    }
+    out
+}
+
+/// Where the name at a position is bound.
+pub fn definition(doc: &mut Document, at: Position) -> Vec<Range> {
+    let Some((part, name)) = name_at(doc, at) else {
+        return Vec::new();
+    };
+    let Some(what) = target(part, &name) else {
+        return Vec::new();
+    };
+    let found = occurrences(doc, what).into_iter().filter(|o| o.1);
+    found.map(|o| range(doc, o.0)).collect()
+}
+
+/// All occurrences of the name at a position, with whether each binds it.
+pub fn references(doc: &mut Document, at: Position) -> Vec<(Range, bool)> {
+    let Some((part, name)) = name_at(doc, at) else {
+        return Vec::new();
+    };
+    let Some(what) = target(part, &name) else {
+        return Vec::new();
+    };
+    let found = occurrences(doc, what);
+    found.iter().map(|o| (range(doc, o.0), o.1)).collect()
+}
+
+/// The part of a name that renaming replaces, without the sigil, and how it reads now.
+pub fn rename_range(doc: &mut Document, at: Position) -> Result<(Range, String), String> {
+    let (part, name) = name_at(doc, at).ok_or("there is no name here")?;
+    let what = target(part, &name).ok_or("this name is bound nowhere")?;
+    if name.kind == NameKind::Graph {
+        return Err("graph variables are numbered, not named".into());
+    }
+    if !occurrences(doc, what).iter().any(|o| o.1) {
+        return Err(format!("`{}` is not defined in this file", name.text));
+    }
+    let place = doc.place(part, bare(&name));
+    Ok((range(doc, place), name.text.to_string()))
+}
+
+/// The place of a name without its sigil.
+fn bare(name: &Name) -> Span {
+    let sigil = name.span.len() > name.text.as_str().len()
+        && matches!(name.kind, NameKind::Local | NameKind::Global);
+    Span::new(name.span.start + u32::from(sigil), name.span.end)
+}
+
+/// The edits that rename what is meant at a position.
+///
+/// # Errors
+/// The new name is none, or the program would mean something else; the reason as a sentence.
+pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdit>, String> {
+    rename_range(doc, at)?;
+    let (part, name) = name_at(doc, at).ok_or("there is no name here")?;
+    let sigil = match name.kind {
+        NameKind::Local => "%",
+        NameKind::Global => "@",
+        _ => "",
+    };
+    let new = new.strip_prefix(sigil).unwrap_or(new);
+    let spelled = format!("{sigil}{new}");
+    let token = match name.kind {
+        NameKind::Local => Tok::Local,
+        NameKind::Global => Tok::Global,
+        _ => Tok::Name,
+    };
+    if !is_token(&spelled, token) {
+        return Err(format!("`{spelled}` is no name"));
+    }
+    let what = target(part, &name).ok_or("this name is bound nowhere")?;
+    let places: Vec<Span> = occurrences(doc, what).iter().map(|o| o.0).collect();
+    let skip = sigil.len() as u32;
+    let mut text = doc.text.as_str().to_owned();
+    for p in places.iter().rev() {
+        let (from, to) = ((p.start - 1 + skip) as usize, (p.end - 1) as usize);
+        text.replace_range(from..to, new);
+    }
+    let mut changed = Document::new(text, 0, doc.text.encoding(), false);
+    if structure(doc) != structure(&mut changed) {
+        return Err(format!(
+            "`{spelled}` would mean something else at some of these places"
+        ));
+    }
+    let edit = |p: &Span| {
+        let place = Span::new(p.start + skip, p.end);
+        TextEdit::new(range(doc, place), new.to_owned())
+    };
+    Ok(places.iter().map(edit).collect())
+}
+
+fn is_token(text: &str, tok: Tok) -> bool {
+    let mut map = relax_base::SourceMap::new();
+    let Some(file) = map.add("", text) else {
+        return false;
+    };
+    let lexed = relax_syntax::lex(&file);
+    let whole = |t: &relax_syntax::Token| t.tok == tok && t.span() == file.span();
+    lexed.diagnostics.is_empty() && matches!(&lexed.tokens[..], [t] if whole(t))
+}
+
+/// For each name of a document, in order: the number of the name that binds it, or of the first that
+/// means the same.
+fn structure(doc: &mut Document) -> Vec<usize> {
+    let mut first: rustc_hash::FxHashMap<(usize, u32, &'static str, u8), usize> =
+        rustc_hash::FxHashMap::default();
+    let mut out = Vec::new();
+    for i in 0..doc.parts().len() {
+        let unit = doc.parts()[i].unit.clone();
+        for n in &unit.names {
+            let me = out.len();
+            let key = match target(i, n) {
+                // Binding places stand at other bytes after a renaming: their number counts.
+                Some(Target::Here(part, span)) => {
+                    let at = unit.names.partition_point(|m| m.span < span);
+                    (part, at as u32, "", 0)
+                }
+                Some(Target::Item(space, name)) => (0, 0, name.as_str(), 1 + space as u8),
+                None => (i, me as u32, "", 9),
+            };
+            out.push(*first.entry(key).or_insert(me));
+        }
+    }
+    out
+}

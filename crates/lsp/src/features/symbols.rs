@@ -1,0 +1,80 @@
+//! Symbols: the items of a document, with their constructors.
+
+use lsp_types::{DocumentSymbol, SymbolKind};
+use relax_base::{Span, Symbol};
+use relax_syntax::ast::ItemKind;
+
+use super::diagnostics::range;
+use crate::document::Document;
+
+/// The items.
+pub fn symbols(doc: &mut Document) -> Vec<DocumentSymbol> {
+    let mut out = Vec::new();
+    for i in 0..doc.parts().len() {
+        let unit = doc.parts()[i].unit.clone();
+        let own = unit.range();
+        for item in &unit.ast.items {
+            if item.span.start < own.start || item.span.end > own.end {
+                continue;
+            }
+            let (name, kind) = match item.kind {
+                ItemKind::Def { name, .. } | ItemKind::DefMeta { name, .. } => {
+                    (format!("@{name}"), SymbolKind::FUNCTION)
+                }
+                ItemKind::PrimFunc(p) => (format!("@{}", p.name), SymbolKind::METHOD),
+                ItemKind::TypeDef(d) if d.external => (d.name.to_string(), SymbolKind::CLASS),
+                ItemKind::TypeDef(d) => (d.name.to_string(), SymbolKind::ENUM),
+                ItemKind::Rel(r) => (r.name.to_string(), SymbolKind::INTERFACE),
+                ItemKind::Op(o) => (o.name.to_string(), SymbolKind::OPERATOR),
+                ItemKind::Error | ItemKind::Expr(_) | ItemKind::Type(_) => continue,
+            };
+            let mut children = Vec::new();
+            if let ItemKind::TypeDef(def) = item.kind {
+                for c in unit.ast.list(def.ctors) {
+                    let c = unit.ast.ctors[c];
+                    let place = doc.place(i, c.span);
+                    let kind = SymbolKind::ENUM_MEMBER;
+                    children.push(symbol(doc, c.name.to_string(), kind, place, place, vec![]));
+                }
+            }
+            let (whole, place) = (doc.place(i, item.span), doc.place(i, item.name_span));
+            out.push(symbol(doc, name, kind, whole, place, children));
+        }
+    }
+    out
+}
+
+#[allow(deprecated)] // A field that must be given although it is.
+fn symbol(
+    doc: &Document,
+    name: String,
+    kind: SymbolKind,
+    whole: Span,
+    place: Span,
+    children: Vec<DocumentSymbol>,
+) -> DocumentSymbol {
+    let name = if name.is_empty() { "?".into() } else { name };
+    DocumentSymbol {
+        name,
+        detail: None,
+        kind,
+        tags: None,
+        deprecated: None,
+        range: range(doc, whole),
+        selection_range: range(doc, place),
+        children: (!children.is_empty()).then_some(children),
+    }
+}
+
+/// Whether a name is what a query looks for: its letters in order, in any case.
+pub fn matches(name: &str, query: &str) -> bool {
+    let mut chars = name.chars().flat_map(char::to_lowercase);
+    (query.chars().flat_map(char::to_lowercase)).all(|q| chars.any(|c| c == q))
+}
+
+/// The names a document declares, for others' completion.
+pub fn declared(doc: &mut Document) -> Vec<Symbol> {
+    (doc.parts().iter())
+        .flat_map(|p| p.chunk.provides.iter().copied())
+        .collect()
+}

@@ -1,0 +1,185 @@
+//! Positions: bytes of a text, and the lines and columns that editors speak of.
+
+use lsp_types::{Position, PositionEncodingKind, Range};
+
+/// How an editor counts columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Encoding {
+    /// Bytes.
+    Utf8,
+    /// UTF-16 code units, what every editor knows.
+    #[default]
+    Utf16,
+    /// Characters.
+    Utf32,
+}
+
+impl Encoding {
+    /// The best of what a client offers: bytes need no counting.
+    pub fn choose(offered: &[PositionEncodingKind]) -> Encoding {
+        if offered.contains(&PositionEncodingKind::UTF8) {
+            Encoding::Utf8
+        } else if offered.is_empty() || offered.contains(&PositionEncodingKind::UTF16) {
+            Encoding::Utf16
+        } else if offered.contains(&PositionEncodingKind::UTF32) {
+            Encoding::Utf32
+        } else {
+            Encoding::Utf16
+        }
+    }
+
+    /// Its name in the protocol.
+    pub fn kind(self) -> PositionEncodingKind {
+        match self {
+            Encoding::Utf8 => PositionEncodingKind::UTF8,
+            Encoding::Utf16 => PositionEncodingKind::UTF16,
+            Encoding::Utf32 => PositionEncodingKind::UTF32,
+        }
+    }
+
+    /// The number of columns of a text without line ends.
+    pub fn width(self, text: &str) -> u32 {
+        let n = match self {
+            Encoding::Utf8 => text.len(),
+            _ if text.is_ascii() => text.len(),
+            Encoding::Utf16 => text.chars().map(char::len_utf16).sum(),
+            Encoding::Utf32 => text.chars().count(),
+        };
+        n as u32
+    }
+
+    /// The byte at a column; the end where the line is shorter, the character's start inside one.
+    fn byte(self, line: &str, col: u32) -> usize {
+        if self == Encoding::Utf8 || line.is_ascii() {
+            let mut at = (col as usize).min(line.len());
+            while !line.is_char_boundary(at) {
+                at -= 1;
+            }
+            return at;
+        }
+        let mut seen = 0;
+        for (i, c) in line.char_indices() {
+            let w = if self == Encoding::Utf16 {
+                c.len_utf16()
+            } else {
+                1
+            };
+            if seen + w as u32 > col {
+                return i;
+            }
+            seen += w as u32;
+        }
+        line.len()
+    }
+}
+
+/// A text with its lines.
+#[derive(Clone, Debug, Default)]
+pub struct Text {
+    text: String,
+    /// Where each line starts.
+    lines: Vec<u32>,
+    encoding: Encoding,
+}
+
+impl Text {
+    /// A text.
+    pub fn new(text: String, encoding: Encoding) -> Text {
+        let mut out = Text {
+            text,
+            lines: Vec::new(),
+            encoding,
+        };
+        out.find_lines();
+        out
+    }
+
+    fn find_lines(&mut self) {
+        self.lines.clear();
+        self.lines.push(0);
+        let bytes = self.text.bytes().enumerate();
+        let starts = bytes.filter(|b| b.1 == b'\n').map(|b| b.0 as u32 + 1);
+        self.lines.extend(starts);
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Replaces bytes. The range is cut to the text and to whole characters.
+    pub fn replace(&mut self, range: std::ops::Range<usize>, with: &str) {
+        let mut start = range.start.min(self.text.len());
+        let mut end = range.end.clamp(start, self.text.len());
+        while !self.text.is_char_boundary(start) {
+            start -= 1;
+        }
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        self.text.replace_range(start..end, with);
+        self.find_lines();
+    }
+
+    fn line(&self, line: usize) -> &str {
+        let from = self.lines[line] as usize;
+        let to = self.lines.get(line + 1);
+        let to = to.map_or(self.text.len(), |&t| t as usize);
+        self.text[from..to].trim_end_matches(['\n', '\r'])
+    }
+
+    /// The byte at a position; the nearest one before where there is none.
+    pub fn offset(&self, p: Position) -> usize {
+        let line = p.line as usize;
+        if line >= self.lines.len() {
+            return self.text.len();
+        }
+        let text = self.line(line);
+        self.lines[line] as usize + self.encoding.byte(text, p.character)
+    }
+
+    /// The position of a byte.
+    pub fn position(&self, offset: usize) -> Position {
+        let mut offset = offset.min(self.text.len());
+        while !self.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        let line = self.lines.partition_point(|&s| s as usize <= offset) - 1;
+        let before = &self.text[self.lines[line] as usize..offset];
+        Position::new(line as u32, self.encoding.width(before))
+    }
+
+    /// The range of bytes.
+    pub fn range(&self, from: usize, to: usize) -> Range {
+        Range::new(self.position(from), self.position(to))
+    }
+
+    /// How columns are counted.
+    pub fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_count_as_asked() {
+        for (encoding, col) in [
+            (Encoding::Utf8, 6),
+            (Encoding::Utf16, 3),
+            (Encoding::Utf32, 2),
+        ] {
+            let t = Text::new("a\r\né😀x\n".into(), encoding);
+            let x = t.as_str().find('x').expect("there");
+            assert_eq!(t.position(x), Position::new(1, col));
+            assert_eq!(t.offset(Position::new(1, col)), x);
+            assert_eq!(t.offset(Position::new(0, 99)), 1);
+            assert_eq!(t.offset(Position::new(9, 0)), t.as_str().len());
+        }
+        // Inside the pair of surrogates: before the character.
+        let t = Text::new("😀".into(), Encoding::Utf16);
+        assert_eq!(t.offset(Position::new(0, 1)), 0);
+    }
+}

@@ -1,0 +1,196 @@
+//! A unit: a chunk with what it needs of the others, read and typed.
+//!
+//! The unit's text is made of pieces of the file in the file's order: the chunk itself, and of each
+//! chunk it refers to the signature (with a body that only calls itself) or, where the signature does
+//! not say all, the whole. So the ordinary front half reads it, and what it finds is what it would find
+//! in the whole file.
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Diagnostics, Id, SourceFile, Span};
+use relax_driver::{InferOptions, ReadOptions, Session, TypedModule, Typing};
+use relax_ir::{ExprId, Module, VarId};
+use relax_resolve::names::Name;
+use relax_syntax::Comment;
+use relax_syntax::ast::Ast;
+use rustc_hash::FxHashMap;
+
+/// A piece of the file in a unit's text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The chunk it is of; the number of chunks for the metadata section.
+    pub chunk: usize,
+    /// Whether it is the signature only.
+    pub signature: bool,
+}
+
+/// Where a piece stands in the unit's text.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// Its first byte in the unit's text.
+    pub at: u32,
+    /// How many bytes of it are the file's.
+    pub len: u32,
+}
+
+/// A chunk that was analysed.
+#[derive(Debug)]
+pub struct Unit {
+    /// The unit's text.
+    pub file: Arc<SourceFile>,
+    /// Where the pieces stand, in order.
+    pub placed: Vec<Placed>,
+    /// Which of them is the chunk itself.
+    pub own: usize,
+    /// The tree.
+    pub ast: Ast,
+    /// The comments.
+    pub comments: Vec<Comment>,
+    /// The names, of the chunk itself.
+    pub names: Vec<Name>,
+    /// The module.
+    pub module: Module,
+    /// Its types; complete even where there are errors.
+    pub typing: Typing,
+    /// What there is to say about the chunk, in places of the unit.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Whether a name was not found: the names of the whole file may be what is meant.
+    pub unknown: bool,
+    /// The number of syntax errors.
+    pub syntax_errors: usize,
+    /// Variables by the place where they are bound.
+    pub vars: FxHashMap<Span, VarId>,
+    /// Expressions by their place: start, then the longest first.
+    pub exprs: Vec<(Span, ExprId)>,
+}
+
+/// What decides a unit: the texts of its pieces.
+pub fn key(texts: &[&str], own: usize, strict: bool) -> u64 {
+    let mut h = std::hash::DefaultHasher::new();
+    (texts, own, strict).hash(&mut h);
+    h.finish()
+}
+
+impl Unit {
+    /// Reads and types the pieces; `texts` holds for each the file's part and what is added.
+    pub fn new(texts: &[(&str, &str)], own: usize, metadata: bool, strict: bool) -> Unit {
+        let mut text = String::new();
+        let mut placed = Vec::with_capacity(texts.len());
+        for (part, stub) in texts {
+            placed.push(Placed {
+                at: text.len() as u32,
+                len: part.len() as u32,
+            });
+            text.push_str(part);
+            text.push_str(stub);
+        }
+        let mut session = Session::new(ReadOptions::default());
+        let mut diagnostics = Diagnostics::new();
+        let file = session
+            .add("", text.into_bytes(), &mut diagnostics)
+            .unwrap_or_else(|| {
+                // Editors do not open files of 4 GiB; an empty one stands for such.
+                let mut map = relax_base::SourceMap::new();
+                map.add("", "").expect("an empty file has a place")
+            });
+        let read = session.read_tree(&file, &mut diagnostics);
+        let (ast, comments, mut module) = (read.ast, read.comments, read.module);
+        let options = InferOptions {
+            strict_shapes: strict,
+        };
+        let (typing, more) = relax_driver::check(&mut module, &options);
+        let sound = !diagnostics.has_errors();
+        if sound {
+            diagnostics.extend(more);
+            diagnostics.sort();
+        }
+        let base = file.start + placed[own].at;
+        let range = Span::new(base, base + placed[own].len);
+        let inside = |s: Span| range.start <= s.start && s.end <= range.end;
+        // What the metadata section has wrong is said once, by the first chunk.
+        let meta = (metadata && own == 0).then(|| {
+            let last = placed[placed.len() - 1];
+            Span::new(file.start + last.at, file.span().end)
+        });
+        let kept = |d: &Diagnostic| {
+            let s = d.span();
+            s.is_none() || inside(s) || meta.is_some_and(|m| m.start <= s.start && s.end <= m.end)
+        };
+        let all = diagnostics.into_vec();
+        let unknown = all
+            .iter()
+            .any(|d| inside(d.span()) && relax_resolve::codes::may_follow(d.code));
+        let names = relax_resolve::names::names(&ast);
+        let names = names.into_iter().filter(|n| inside(n.span)).collect();
+        let vars = (module.vars.iter())
+            .filter(|(_, v)| inside(v.span) && !v.span.is_none())
+            .map(|(id, v)| (v.span, id))
+            .collect();
+        let mut exprs: Vec<(Span, ExprId)> = (0..module.exprs.len())
+            .map(ExprId::from_index)
+            .map(|e| (module.spans[e], e))
+            .filter(|e| !e.0.is_none() && inside(e.0))
+            .collect();
+        exprs.sort_by_key(|(s, e)| (s.start, std::cmp::Reverse(s.end), *e));
+        Unit {
+            placed,
+            own,
+            comments,
+            names,
+            vars,
+            exprs,
+            unknown,
+            syntax_errors: read.syntax_errors,
+            diagnostics: all.into_iter().filter(kept).collect(),
+            ast,
+            module,
+            typing,
+            file,
+        }
+    }
+
+    /// The place of the chunk itself in the unit's space of positions.
+    pub fn range(&self) -> Span {
+        let p = self.placed[self.own];
+        let base = self.file.start + p.at;
+        Span::new(base, base + p.len)
+    }
+
+    /// The module with its types.
+    pub fn typed(&self) -> TypedModule<'_> {
+        TypedModule {
+            module: &self.module,
+            typing: &self.typing,
+        }
+    }
+
+    /// The name at a position of the unit, or right before it.
+    pub fn name_at(&self, pos: u32) -> Option<&Name> {
+        let after = self.names.partition_point(|n| n.span.start <= pos);
+        self.names[..after].last().filter(|n| n.span.touches(pos))
+    }
+
+    /// The expressions around a position, the innermost first.
+    pub fn exprs_at(&self, pos: u32) -> Vec<ExprId> {
+        let after = self.exprs.partition_point(|e| e.0.start <= pos);
+        let mut found: Vec<_> = (self.exprs[..after].iter())
+            .filter(|e| e.0.end >= pos)
+            .collect();
+        found.sort_by_key(|e| (e.0.len(), e.1));
+        found.into_iter().map(|e| e.1).collect()
+    }
+}
+
+impl Unit {
+    /// The type of the expression that stands at exactly this place, as text.
+    pub fn type_at(&self, span: Span) -> Option<String> {
+        let from = self.exprs.partition_point(|e| e.0.start < span.start);
+        let here = self.exprs[from..]
+            .iter()
+            .take_while(|e| e.0.start == span.start);
+        let found = here.filter(|e| e.0 == span).map(|e| self.typing.exprs[e.1]);
+        let known = |t: &relax_ir::TypeId| self.module.types[*t] != relax_ir::Type::Error;
+        found.filter(known).last().map(|t| self.module.show_type(t))
+    }
+}

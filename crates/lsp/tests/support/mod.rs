@@ -1,0 +1,155 @@
+//! A client that speaks the protocol with the real server over its pipes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// A server and a document.
+pub struct Client {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    next: i64,
+    /// Diagnostics as they were last sent.
+    pub diagnostics: Value,
+}
+
+/// The address of the document.
+pub const URI: &str = "file:///test.relay";
+
+impl Client {
+    /// Starts a server and opens a document.
+    pub fn open(text: &str) -> Client {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_relax-lsp"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the server starts");
+        let input = child.stdin.take().expect("piped");
+        let output = BufReader::new(child.stdout.take().expect("piped"));
+        let mut client = Client {
+            child,
+            input,
+            output,
+            next: 0,
+            diagnostics: Value::Null,
+        };
+        let completion = json!({ "completionItem": { "snippetSupport": true } });
+        let caps = json!({ "textDocument": { "completion": completion } });
+        client.ask(
+            "initialize",
+            json!({ "processId": null, "rootUri": null, "capabilities": caps }),
+        );
+        client.tell("initialized", json!({}));
+        let doc = json!({ "uri": URI, "languageId": "relay", "version": 1, "text": text });
+        client.tell("textDocument/didOpen", json!({ "textDocument": doc }));
+        client
+    }
+
+    fn send(&mut self, message: &Value) {
+        let text = message.to_string();
+        write!(self.input, "Content-Length: {}\r\n\r\n{text}", text.len()).expect("it listens");
+        self.input.flush().expect("it listens");
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut len = 0;
+        loop {
+            let mut line = String::new();
+            let n = self.output.read_line(&mut line).expect("it speaks");
+            assert!(n > 0, "the server is gone");
+            if let Some(v) = line.strip_prefix("Content-Length: ") {
+                len = v.trim().parse().expect("a number");
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut bytes = vec![0; len];
+        self.output.read_exact(&mut bytes).expect("it speaks");
+        let message: Value = serde_json::from_slice(&bytes).expect("JSON");
+        if message["method"] == "textDocument/publishDiagnostics" {
+            self.diagnostics = message["params"]["diagnostics"].clone();
+        }
+        message
+    }
+
+    /// Sends a notification.
+    pub fn tell(&mut self, method: &str, params: Value) {
+        self.send(&json!({ "jsonrpc": "2.0", "method": method, "params": params }));
+    }
+
+    /// Sends a request and waits for its answer: the whole message.
+    pub fn ask_message(&mut self, method: &str, params: Value) -> Value {
+        self.next += 1;
+        let id = self.next;
+        self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
+        loop {
+            let message = self.receive();
+            if message["id"] == id && message.get("method").is_none() {
+                return message;
+            }
+        }
+    }
+
+    /// Sends a request and waits for its result.
+    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.ask_message(method, params);
+        assert!(answer.get("error").is_none(), "{method}: {answer}");
+        answer["result"].clone()
+    }
+
+    /// Asks about a position of the document.
+    pub fn at(&mut self, method: &str, (line, character): (u32, u32)) -> Value {
+        let position = json!({ "line": line, "character": character });
+        let params = json!({
+            "textDocument": { "uri": URI },
+            "position": position,
+            "context": { "includeDeclaration": true, "triggerKind": 1, "isRetrigger": false },
+        });
+        self.ask(method, params)
+    }
+
+    /// Asks about the document.
+    pub fn whole(&mut self, method: &str) -> Value {
+        let range = json!({
+            "start": { "line": 0, "character": 0 }, "end": { "line": 9999, "character": 0 },
+        });
+        let options = json!({ "tabSize": 2, "insertSpaces": true });
+        let context = json!({ "diagnostics": [] });
+        let document = json!({ "uri": URI });
+        let params = json!({
+            "textDocument": document, "range": range, "options": options, "context": context,
+        });
+        self.ask(method, params)
+    }
+
+    /// Replaces a stretch of one line.
+    pub fn change(&mut self, line: u32, from: u32, to: u32, text: &str) {
+        let range = json!({
+            "start": { "line": line, "character": from }, "end": { "line": line, "character": to },
+        });
+        let document = json!({ "uri": URI, "version": 2 });
+        let changes = json!([{ "range": range, "text": text }]);
+        let params = json!({ "textDocument": document, "contentChanges": changes });
+        self.tell("textDocument/didChange", params);
+    }
+
+    /// Waits until diagnostics come.
+    pub fn wait_diagnostics(&mut self) -> Value {
+        loop {
+            let message = self.receive();
+            if message["method"] == "textDocument/publishDiagnostics" {
+                return self.diagnostics.clone();
+            }
+        }
+    }
+
+    /// Shuts the server down; its exit code.
+    pub fn close(mut self) -> Option<i32> {
+        self.ask("shutdown", Value::Null);
+        self.tell("exit", Value::Null);
+        self.child.wait().expect("it ends").code()
+    }
+}

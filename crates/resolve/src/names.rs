@@ -1,0 +1,546 @@
+//! What the names of a tree refer to, for editors: every occurrence of a name with its place and the
+//! place where it is bound.
+//!
+//! [`resolve`](crate::resolve) makes a module, which keeps meanings and forgets spellings: types are
+//! shared, constants have no names. This walk keeps every spelling and asks for nothing but the tree,
+//! so it works on broken files too. A test holds it against the resolver's own scopes.
+//!
+//! Invariant: nothing recurses over the depth of a program.
+//! Invariant: a name inside an item never refers to a local of another item.
+
+mod scope;
+mod types;
+
+use relax_base::{Span, Symbol};
+use relax_syntax::ast::{self, Ast, ExprKind, ItemKind, PatKind, StmtKind};
+
+use rustc_hash::FxHashSet;
+use scope::{Mark, Scope};
+
+/// What sort of thing a name names.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum NameKind {
+    /// `%x`: variables, parameters, buffers, loop variables.
+    Local,
+    /// `%0`
+    Graph,
+    /// `@f`
+    Global,
+    /// A bare name in an expression: an operator or a constructor.
+    Callee,
+    /// A constructor: where it is declared, and in patterns.
+    Ctor,
+    /// A data type, `List`.
+    Type,
+    /// A type parameter.
+    TypeParam,
+    /// A dimension variable.
+    Dim,
+    /// A type relation.
+    Relation,
+    /// An operator: where an `op` item declares it.
+    Op,
+    /// The key of an attribute, `axis` in `axis=1`.
+    Key,
+    /// An attribute of an `op` item: its declaration and its uses in the computation.
+    Attr,
+}
+
+impl NameKind {
+    /// Whether such names are known in the whole file, and not only in one item.
+    pub fn is_file_wide(self) -> bool {
+        use NameKind::*;
+        matches!(self, Global | Callee | Ctor | Type | Relation | Op)
+    }
+}
+
+/// An occurrence of a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Name {
+    /// Where; with the sigil, where it has one.
+    pub span: Span,
+    /// The name without its sigil.
+    pub text: Symbol,
+    /// What it names.
+    pub kind: NameKind,
+    /// For a name of an item's own scopes: the place of the name where it is bound. `None` for names
+    /// of the whole file, and for names that are not bound anywhere.
+    pub binding: Option<Span>,
+    /// Whether this is the place where it is bound or declared.
+    pub binds: bool,
+}
+
+/// Every name of a tree, in order of place.
+pub fn names(ast: &Ast) -> Vec<Name> {
+    let mut walk = Walk {
+        ast,
+        out: Vec::with_capacity(ast.exprs.len() / 2),
+        scope: Scope::default(),
+        tasks: Vec::new(),
+        bind_dims: false,
+        in_program: false,
+        free: None,
+        declared: (ast.items.iter())
+            .filter_map(|i| match i.kind {
+                ItemKind::TypeDef(def) => Some(def.name),
+                _ => None,
+            })
+            .collect(),
+    };
+    for item in &ast.items {
+        walk.item(item);
+    }
+    // One place may be walked twice where a relation's condition stands for a name.
+    walk.out.sort_by_key(|n| (n.span, !n.binds));
+    walk.out.dedup_by_key(|n| n.span);
+    walk.out
+}
+
+/// A step of the walk.
+enum Task {
+    Expr(ast::ExprId),
+    /// An attribute's value: bare names are dimensions and element types.
+    Value(ast::ExprId),
+    Stmt(ast::StmtId),
+    Clause(ast::ClauseId),
+    Bind(ast::BinderId),
+    Graph(ast::StmtId, u32),
+    Dims(ast::List<ast::TypeId>),
+    Cast(ast::TypeId),
+    /// A reference that stands after parts that were walked first.
+    Types(ast::List<ast::TypeId>),
+    Output(ast::List<ast::ExprId>),
+    Leave(Mark),
+    /// Leaves the scope of a dataflow block: dimensions stay, and the outputs listed.
+    LeaveFlow(Mark, ast::ExprId),
+}
+
+struct Walk<'a> {
+    ast: &'a Ast,
+    out: Vec<Name>,
+    scope: Scope,
+    tasks: Vec<Task>,
+    /// Whether a dimension that is not known is bound where it stands.
+    bind_dims: bool,
+    /// Inside a tensor program or a computation: bare names are dimensions and attributes.
+    in_program: bool,
+    /// In an expression file: unknown locals are free variables.
+    free: Option<Mark>,
+    /// The data types of the file.
+    declared: FxHashSet<Symbol>,
+}
+
+impl<'a> Walk<'a> {
+    fn push(&mut self, span: Span, text: Symbol, kind: NameKind, binding: Option<Span>) {
+        self.out.push(Name {
+            span,
+            text,
+            kind,
+            binding,
+            binds: binding == Some(span),
+        });
+    }
+
+    /// A declaration of a name that the whole file knows.
+    fn declare(&mut self, span: Span, text: Symbol, kind: NameKind) {
+        self.out.push(Name {
+            span,
+            text,
+            kind,
+            binding: None,
+            binds: true,
+        });
+    }
+
+    /// The first `len` bytes of a place.
+    fn head(span: Span, len: usize) -> Span {
+        Span::new(span.start, (span.start + len as u32).min(span.end))
+    }
+
+    fn item(&mut self, item: &ast::Item) {
+        let ast = self.ast;
+        let mark = self.scope.enter();
+        match item.kind {
+            ItemKind::Error => {}
+            ItemKind::Def { name, function } => {
+                self.declare(item.name_span, name, NameKind::Global);
+                self.function(function);
+            }
+            ItemKind::DefMeta { name, .. } => {
+                self.declare(item.name_span, name, NameKind::Global);
+            }
+            ItemKind::TypeDef(def) => {
+                self.declare(item.name_span, def.name, NameKind::Type);
+                self.type_params(def.params);
+                for c in ast.list(def.ctors) {
+                    let c = ast.ctors[c];
+                    let place = Self::head(c.span, c.name.as_str().len());
+                    self.declare(place, c.name, NameKind::Ctor);
+                    self.types(c.fields);
+                    if let Some(ret) = c.ret {
+                        self.ty(ret);
+                    }
+                }
+            }
+            ItemKind::Rel(rel) => {
+                self.declare(item.name_span, rel.name, NameKind::Relation);
+                self.relation(&rel);
+            }
+            ItemKind::Op(op) => {
+                self.declare(item.name_span, op.name, NameKind::Op);
+                self.type_params(op.type_params);
+                self.bind_dims = true;
+                for b in ast.list(op.params) {
+                    self.binder(b);
+                }
+                op.ret.into_iter().for_each(|t| self.ty(t));
+                self.constraints(op.relations);
+                self.bind_dims = false;
+                self.in_program = true;
+                self.expr(op.body);
+                self.in_program = false;
+            }
+            ItemKind::PrimFunc(p) => {
+                self.declare(item.name_span, p.name, NameKind::Global);
+                self.bind_dims = true;
+                for b in ast.list(p.params) {
+                    self.binder(b);
+                }
+                self.bind_dims = false;
+                self.in_program = true;
+                self.expr(p.body);
+                self.in_program = false;
+            }
+            ItemKind::Expr(e) => {
+                self.free = Some(self.scope.enter());
+                self.expr(e);
+                self.free = None;
+            }
+            ItemKind::Type(t) => {
+                self.bind_dims = true;
+                self.ty(t);
+                self.bind_dims = false;
+            }
+        }
+        self.run();
+        self.scope.leave(mark);
+    }
+
+    /// A signature; the body is walked by [`Walk::run`].
+    fn function(&mut self, f: ast::FnId) {
+        let ast = self.ast;
+        let function = ast.functions[f];
+        let mark = self.scope.enter();
+        self.type_params(function.type_params);
+        let outer = std::mem::replace(&mut self.bind_dims, true);
+        for b in ast.list(function.params) {
+            self.binder(b);
+        }
+        if let Some(ret) = function.ret {
+            self.ty(ret);
+        }
+        self.constraints(function.relations);
+        self.bind_dims = outer;
+        self.tasks.push(Task::Leave(mark));
+        self.tasks.push(Task::Expr(function.body));
+        self.attrs(function.attrs);
+    }
+
+    /// Walks an expression and all that was put off, at once.
+    fn expr(&mut self, e: ast::ExprId) {
+        self.tasks.push(Task::Expr(e));
+        self.run();
+    }
+
+    /// The type and attributes of a binding place, then its name.
+    fn binder(&mut self, b: ast::BinderId) {
+        let binder = self.ast.binders[b];
+        if let Some(t) = binder.ty {
+            self.ty(t);
+        }
+        for a in self.ast.list(binder.attrs) {
+            let a = self.ast.attrs[a];
+            let place = Self::head(a.span, a.key.as_str().len());
+            self.push(place, a.key, NameKind::Key, None);
+        }
+        if binder.name.as_str().is_empty() {
+            return;
+        }
+        if binder.sigil {
+            self.push(binder.span, binder.name, NameKind::Local, Some(binder.span));
+            self.scope.bind_local(binder.name, binder.span);
+        } else {
+            self.push(binder.span, binder.name, NameKind::Attr, Some(binder.span));
+            let what = (NameKind::Attr, binder.span);
+            self.scope.bind_type(binder.name, what);
+        }
+    }
+
+    fn attrs(&mut self, list: ast::List<ast::AttrId>) {
+        for a in self.ast.list(list).rev() {
+            let a = self.ast.attrs[a];
+            let place = Self::head(a.span, a.key.as_str().len());
+            self.push(place, a.key, NameKind::Key, None);
+            self.tasks.push(Task::Value(a.value));
+        }
+    }
+
+    fn local(&mut self, name: Symbol, span: Span) {
+        let mut binding = self.scope.local(name);
+        if binding.is_none() && self.free.is_some() {
+            // The first use of an undeclared variable of an expression file declares it.
+            binding = Some(span);
+            self.scope.bind_free(name, span);
+        }
+        self.push(span, name, NameKind::Local, binding);
+    }
+
+    fn run(&mut self) {
+        while let Some(task) = self.tasks.pop() {
+            match task {
+                Task::Expr(e) => self.look(e, self.in_program),
+                Task::Value(e) => self.look(e, true),
+                Task::Stmt(s) => self.stmt(s),
+                Task::Bind(b) => self.binder(b),
+                Task::Graph(s, index) => self.bind_graph(s, index),
+                Task::Clause(c) => {
+                    let clause = self.ast.clauses[c];
+                    let mark = self.scope.enter();
+                    self.pattern(clause.pat);
+                    self.tasks.push(Task::Leave(mark));
+                    self.tasks.push(Task::Expr(clause.body));
+                }
+                Task::Dims(dims) => {
+                    let outer = std::mem::replace(&mut self.bind_dims, true);
+                    self.dims(dims);
+                    self.bind_dims = outer;
+                }
+                Task::Cast(t) => {
+                    let outer = std::mem::replace(&mut self.bind_dims, true);
+                    self.ty(t);
+                    self.bind_dims = outer;
+                }
+                Task::Types(list) => self.types(list),
+                Task::Output(list) => {
+                    for e in self.ast.list(list) {
+                        if let ast::Expr {
+                            kind: ExprKind::Local(name),
+                            span,
+                        } = self.ast.exprs[e]
+                        {
+                            self.local(name, span);
+                        }
+                    }
+                }
+                Task::Leave(mark) => self.scope.leave(mark),
+                Task::LeaveFlow(mark, body) => self.leave_flow(mark, body),
+            }
+        }
+    }
+
+    fn bind_graph(&mut self, s: ast::StmtId, index: u32) {
+        let text = Symbol::new(&index.to_string());
+        let place = Self::head(self.ast.stmts[s].span, text.as_str().len() + 1);
+        self.push(place, text, NameKind::Graph, Some(place));
+        self.scope.bind_graph(index, place);
+    }
+
+    fn leave_flow(&mut self, mark: Mark, body: ast::ExprId) {
+        let ast = self.ast;
+        let mut outputs = Vec::new();
+        if let ExprKind::Block { stmts, .. } = ast.exprs[body].kind {
+            for s in ast.list(stmts) {
+                if let StmtKind::Output(list) = ast.stmts[s].kind {
+                    for e in ast.list(list) {
+                        if let ExprKind::Local(name) = ast.exprs[e].kind
+                            && let Some(place) = self.scope.local(name)
+                        {
+                            outputs.push((name, place));
+                        }
+                    }
+                }
+            }
+        }
+        self.scope.leave_keeping_types(mark);
+        for (name, place) in outputs {
+            self.scope.bind_local(name, place);
+        }
+    }
+
+    fn stmt(&mut self, s: ast::StmtId) {
+        let ast = self.ast;
+        match ast.stmts[s].kind {
+            StmtKind::Error => {}
+            StmtKind::Let { binder, value } | StmtKind::Bind { binder, value } => {
+                if !self.in_program && self.is_function(value) {
+                    self.binder(binder);
+                    self.tasks.push(Task::Expr(value));
+                } else {
+                    self.tasks.push(Task::Bind(binder));
+                    self.tasks.push(Task::Expr(value));
+                }
+            }
+            StmtKind::Graph { index, value } => {
+                self.tasks.push(Task::Graph(s, index));
+                self.tasks.push(Task::Expr(value));
+            }
+            StmtKind::Expr(e) | StmtKind::Init(e) => self.tasks.push(Task::Expr(e)),
+            StmtKind::FreeVar(b) => {
+                let outer = std::mem::replace(&mut self.bind_dims, true);
+                self.binder(b);
+                self.bind_dims = outer;
+            }
+            StmtKind::Dataflow(body) => {
+                let mark = self.scope.enter();
+                self.tasks.push(Task::LeaveFlow(mark, body));
+                if let ExprKind::Block { stmts, .. } = ast.exprs[body].kind {
+                    self.tasks.extend(ast.list(stmts).rev().map(Task::Stmt));
+                }
+            }
+            StmtKind::Output(list) => self.tasks.push(Task::Output(list)),
+            StmtKind::For { loops, body, .. } => {
+                let mark = self.scope.enter();
+                self.tasks.push(Task::Leave(mark));
+                self.tasks.push(Task::Expr(body));
+                let binders = ast.list(loops).rev().map(|l| ast.loops[l].binder);
+                self.tasks.extend(binders.map(Task::Bind));
+                let extents = ast.list(loops).rev().map(|l| ast.loops[l].extent);
+                self.tasks.extend(extents.map(Task::Expr));
+            }
+            StmtKind::Store { target, value, .. } => {
+                self.tasks.push(Task::Expr(value));
+                self.tasks.push(Task::Expr(target));
+            }
+            StmtKind::Alloc(b) => self.binder(b),
+            StmtKind::Compute { indices, value } => {
+                for b in ast.list(indices) {
+                    self.binder(b);
+                }
+                self.tasks.push(Task::Expr(value));
+            }
+        }
+    }
+
+    /// Whether a value is a function as it stands, so that its name is in scope in it.
+    fn is_function(&self, mut e: ast::ExprId) -> bool {
+        loop {
+            match self.ast.exprs[e].kind {
+                ExprKind::Paren(inner) => e = inner,
+                ExprKind::Fn(_) => return true,
+                _ => return false,
+            }
+        }
+    }
+
+    fn look(&mut self, e: ast::ExprId, dims: bool) {
+        let ast = self.ast;
+        let ast::Expr { kind, span } = ast.exprs[e];
+        let again = |e| if dims { Task::Value(e) } else { Task::Expr(e) };
+        match kind {
+            ExprKind::Local(name) => self.local(name, span),
+            ExprKind::Graph(index) => {
+                let binding = self.scope.graph(index);
+                let text = Symbol::new(&index.to_string());
+                self.push(span, text, NameKind::Graph, binding);
+            }
+            ExprKind::Global(name) => self.push(span, name, NameKind::Global, None),
+            ExprKind::Name(name) => match self.scope.type_name(name) {
+                Some((kind, place)) if dims => self.push(span, name, kind, Some(place)),
+                _ => self.push(span, name, NameKind::Callee, None),
+            },
+            ExprKind::Error
+            | ExprKind::Int { .. }
+            | ExprKind::Float { .. }
+            | ExprKind::Bool(_)
+            | ExprKind::Str(_)
+            | ExprKind::Meta { .. } => {}
+            ExprKind::Paren(inner) => self.tasks.push(again(inner)),
+            ExprKind::Tuple(items) | ExprKind::List(items) => {
+                self.tasks.extend(ast.list(items).rev().map(again));
+            }
+            ExprKind::Map(attrs) => self.attrs(attrs),
+            ExprKind::Proj { tuple, .. } => self.tasks.push(again(tuple)),
+            ExprKind::Call {
+                callee,
+                args,
+                attrs,
+            } => {
+                self.attrs(attrs);
+                self.tasks.extend(ast.list(args).rev().map(again));
+                match ast.exprs[callee] {
+                    ast::Expr {
+                        kind: ExprKind::Name(name),
+                        span,
+                    } => self.push(span, name, NameKind::Callee, None),
+                    _ => self.tasks.push(Task::Expr(callee)),
+                }
+            }
+            ExprKind::TypeApply { callee, args } => {
+                self.tasks.push(Task::Types(args));
+                self.tasks.push(Task::Expr(callee));
+            }
+            ExprKind::Fn(f) => self.function(f),
+            ExprKind::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                self.tasks.extend(otherwise.map(Task::Expr));
+                self.tasks.push(Task::Expr(then));
+                self.tasks.push(Task::Expr(cond));
+            }
+            ExprKind::Match {
+                scrutinee, clauses, ..
+            } => {
+                self.tasks.extend(ast.list(clauses).rev().map(Task::Clause));
+                self.tasks.push(Task::Expr(scrutinee));
+            }
+            ExprKind::Block { stmts, tail, .. } => {
+                let mark = self.scope.enter();
+                self.tasks.push(Task::Leave(mark));
+                self.tasks.extend(tail.map(Task::Expr));
+                self.tasks.extend(ast.list(stmts).rev().map(Task::Stmt));
+            }
+            ExprKind::RefNew(e) | ExprKind::RefRead(e) => self.tasks.push(Task::Expr(e)),
+            ExprKind::RefWrite { target, value } => {
+                self.tasks.push(Task::Expr(value));
+                self.tasks.push(Task::Expr(target));
+            }
+            ExprKind::Binary { lhs, rhs, .. } => {
+                self.tasks.push(again(rhs));
+                self.tasks.push(again(lhs));
+            }
+            ExprKind::Index { base, indices } => {
+                self.tasks.extend(ast.list(indices).rev().map(again));
+                self.tasks.push(again(base));
+            }
+            ExprKind::Shape(dims) => self.dims(dims),
+            ExprKind::MatchShape { value, dims } => {
+                self.tasks.push(Task::Dims(dims));
+                self.tasks.push(Task::Expr(value));
+            }
+            ExprKind::MatchCast { value, ty } => {
+                self.tasks.push(Task::Cast(ty));
+                self.tasks.push(Task::Expr(value));
+            }
+        }
+    }
+
+    fn pattern(&mut self, p: ast::PatId) {
+        let ast = self.ast;
+        let mut left = vec![p];
+        while let Some(p) = left.pop() {
+            let ast::Pat { kind, span } = ast.pats[p];
+            match kind {
+                PatKind::Error | PatKind::Wildcard => {}
+                PatKind::Var(b) => self.binder(b),
+                PatKind::Ctor { name, args, .. } => {
+                    let place = Self::head(span, name.as_str().len());
+                    self.push(place, name, NameKind::Ctor, None);
+                    left.extend(ast.list(args).rev());
+                }
+                PatKind::Tuple { items, .. } => left.extend(ast.list(items).rev()),
+            }
+        }
+    }
+}
