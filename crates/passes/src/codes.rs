@@ -29,5 +29,7 @@ pub const LAYOUT_KEPT: Code = Code(908);
 pub const PATTERN: Code = Code(909);
 /// A region cannot be called by `call_dps_packed`.
 pub const NOT_PACKED: Code = Code(910);
+/// A pass needs a form that the program is not in.
+pub const FORM: Code = Code(912);
 /// Unknown extents got no names.
 pub const UNKNOWN_KEPT: Code = Code(911);

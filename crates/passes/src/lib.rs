@@ -12,6 +12,7 @@
 mod bind;
 mod build;
 pub mod codes;
+mod contract;
 mod cx;
 pub mod declared;
 pub mod edit;
@@ -29,6 +30,7 @@ mod registry;
 mod util;
 
 pub use bind::bind_params;
+pub use contract::{Contract, Form};
 pub use cx::PassCx;
 pub use manager::{Config, Event, Observer, Outcome, Silent, run};
 pub use pass::{OptionDef, OptionType, OptionValue, Options, PassDef};

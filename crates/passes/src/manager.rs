@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use relax_base::{Diagnostic, Diagnostics, Span};
 use relax_infer::{InferOptions, Typing};
 use relax_ir::Module;
+use rustc_hash::FxHashMap;
 
 use crate::cx::{Analyses, State};
-use crate::{PassCx, PassRun, Pipeline, Step, codes};
+use crate::{Form, PassCx, PassRun, Pipeline, Step, codes};
 
 /// How a pipeline is run.
 #[derive(Clone, Copy, Debug)]
@@ -86,6 +87,8 @@ pub fn run(
         analyses: Analyses::default(),
         diagnostics: Diagnostics::new(),
         index: 0,
+        forms: Vec::new(),
+        settled: FxHashMap::default(),
     };
     let failure = manager.steps(&pipeline.steps).err().map(|f| *f);
     let typing = manager.analyses.known(manager.module);
@@ -105,6 +108,10 @@ struct Manager<'a> {
     analyses: Analyses,
     diagnostics: Diagnostics,
     index: usize,
+    /// The forms that the module is known to be in.
+    forms: Vec<Form>,
+    /// The module as idempotent passes (with their options) left it last.
+    settled: FxHashMap<String, State>,
 }
 
 impl Manager<'_> {
@@ -130,7 +137,31 @@ impl Manager<'_> {
         Ok(changed)
     }
 
+    /// Sees to it that the module is in the forms that a pass needs.
+    fn prepare(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
+        for &form in run.pass.contract.needs {
+            if form == Form::Typed {
+                self.analyses.typing(self.module, &self.config.infer)?;
+            } else if !self.forms.contains(&form) {
+                let (name, pass) = (run.pass.name, form.pass());
+                let message = format!("`{name}` needs {form}, and no pass before it gives that");
+                let d = Diagnostic::error(codes::FORM, Span::NONE, message);
+                return Err(d.note(format!("`{pass},{name}` runs it on that form")).into());
+            }
+        }
+        Ok(())
+    }
+
     fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
+        let (contract, key) = (run.pass.contract, run.to_string());
+        if contract.idempotent && self.settled.get(&key) == Some(&State::of(self.module)) {
+            return Ok(false);
+        }
+        if self.config.verify_each && self.index == 0 {
+            // What was wrong before is no mistake of the passes.
+            self.analyses.typing(self.module, &self.config.infer)?;
+        }
+        self.prepare(run)?;
         let mut counts = BTreeMap::new();
         let typing = self.analyses.known(self.module);
         self.observer.before(&Event {
@@ -154,10 +185,17 @@ impl Manager<'_> {
         })?;
         let time = begin.elapsed();
         let changed = before != State::of(self.module);
+        if changed {
+            self.forms.retain(|f| contract.keeps.contains(f));
+        }
+        self.forms.extend(contract.gives);
         if changed && self.config.verify_each {
             self.verify(run)?;
         }
         self.collect();
+        if contract.idempotent {
+            self.settled.insert(key, State::of(self.module));
+        }
         let typing = self.analyses.known(self.module);
         self.observer.after(&Event {
             run,
@@ -202,6 +240,8 @@ impl Manager<'_> {
         if live < self.module.exprs.len() / 4 {
             *self.module = self.module.compact().module;
             self.analyses.forget();
+            // Functions have other numbers now.
+            self.settled.clear();
         }
     }
 }

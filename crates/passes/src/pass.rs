@@ -4,7 +4,7 @@ use std::fmt;
 
 use relax_base::{Diagnostics, Span};
 
-use crate::PassCx;
+use crate::{Contract, PassCx};
 
 /// What may stand as the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +55,8 @@ pub struct PassDef {
     pub doc: &'static str,
     /// Its options.
     pub options: &'static [OptionDef],
+    /// What it needs, gives and keeps.
+    pub contract: Contract,
     /// The work. The module may be half rewritten when it returns an error.
     pub run: fn(&mut PassCx<'_>) -> Result<(), Diagnostics>,
 }

@@ -152,6 +152,8 @@ const NO_ERRORS: u8 = 0;
 enum Outcome {
     /// It came through; the text of it, if one is to be printed.
     Done(String),
+    /// Its expected diagnostics were rewritten: the new text.
+    Updated(String),
     /// It has errors, or differs.
     Failed,
 }
@@ -230,15 +232,22 @@ impl<'a> Run<'a> {
         }
         let (mut out, mut code) = (Vec::new(), NO_ERRORS);
         if self.args.split_input_file {
-            for part in split::split(&text) {
-                match self.module(part.into_bytes(), &pipeline)? {
+            let mut parts = split::split(&text);
+            for (number, part) in parts.iter_mut().enumerate() {
+                self.watch.part = Some(number + 1);
+                match self.module(part.text.clone().into_bytes(), &pipeline)? {
                     Outcome::Done(text) => out.push(text),
+                    Outcome::Updated(new) => part.text = new,
                     Outcome::Failed => code = exit::ERRORS,
                 }
+            }
+            if self.args.verify_diagnostics == Some(Verify::Update) {
+                io::write(self.path, split::join(&parts).as_bytes())?;
             }
         } else {
             match self.module(bytes, &pipeline)? {
                 Outcome::Done(text) => out.push(text),
+                Outcome::Updated(new) => io::write(self.path, new.as_bytes())?,
                 Outcome::Failed => code = exit::ERRORS,
             }
         }
@@ -280,11 +289,7 @@ impl<'a> Run<'a> {
                 }
             },
             Some(Verify::Update) => {
-                if self.args.split_input_file {
-                    return Err("--verify-diagnostics=update needs a file of one module".into());
-                }
-                io::write(self.path, expected::update(&file, &diagnostics).as_bytes())?;
-                Ok(Outcome::Done(String::new()))
+                Ok(Outcome::Updated(expected::update(&file, &diagnostics)))
             }
         }
     }

@@ -184,53 +184,57 @@ impl Reducer {
             let Some(func) = self.entry() else { return };
             let m = &self.best;
             let function = m.funcs[func].clone();
-            let mut candidates: Vec<(ExprId, Option<VarId>)> = Vec::new();
-            let order = m.post_order([function.body]);
-            for &e in &order {
-                match m.exprs[e] {
-                    Expr::Call { .. }
-                    | Expr::If { .. }
-                    | Expr::Match { .. }
-                    | Expr::Proj { .. }
-                        if e != function.body =>
-                    {
-                        let free = m.free_vars(e);
-                        if free.iter().all(|v| function.params.contains(v)) {
-                            candidates.push((e, None));
-                        }
-                    }
-                    _ => {}
-                }
-            }
-            // The chain of bindings, cut off after one of them.
+            // What takes the place of what.
+            let mut candidates: Vec<(ExprId, ExprId)> = Vec::new();
+            let mut chain = Vec::new();
             let mut at = function.body;
-            while let Expr::Let { var, body, .. } = m.exprs[at] {
-                if !matches!(m.exprs[body], Expr::Var(v) if v == var) {
-                    candidates.push((body, Some(var)));
-                }
+            while let Expr::Let { body, .. } | Expr::Dataflow { body, .. } = m.exprs[at] {
+                chain.push(at);
                 at = body;
             }
-            let mut found = false;
-            for (e, var) in candidates {
-                let mut less = self.best.clone();
-                let body = match var {
-                    None => e,
-                    Some(var) => {
-                        let result = less.add(Expr::Var(var), less.span(e));
-                        let mut memo = Memo::default();
-                        memo.insert(e, result);
-                        less.rewrite(function.body, &mut memo, |_, new, _| new)
-                    }
-                };
-                set_entry(
-                    &mut less,
-                    &self.question.entry,
-                    Function {
-                        body,
-                        ret: None,
-                        ..function.clone()
-                    },
+            // A part of the whole that needs no binding, small ones first.
+            for e in m.post_order([function.body]) {
+                let computes = matches!(
+                    m.exprs[e],
+                    Expr::Call { .. } | Expr::If { .. } | Expr::Match { .. } | Expr::Proj { .. }
                 );
+                let closed = || m.free_vars(e).iter().all(|v| function.params.contains(v));
+                if computes && e != function.body && closed() {
+                    candidates.push((function.body, e));
+                }
+            }
+            // A part of the result, under the same bindings.
+            m.for_each_child(at, |c| {
+                if !matches!(m.exprs[c], Expr::Op(_) | Expr::Global(_)) {
+                    candidates.push((at, c));
+                }
+            });
+            // The chain of bindings, cut off after one of them.
+            let mut cuts = Vec::new();
+            for e in chain {
+                if let Expr::Let { var, body, .. } = m.exprs[e]
+                    && !matches!(m.exprs[body], Expr::Var(v) if v == var)
+                {
+                    cuts.push((body, var));
+                }
+            }
+            let mut trial = self.best.clone();
+            for (body, var) in cuts {
+                let result = trial.add(Expr::Var(var), trial.span(body));
+                candidates.push((body, result));
+            }
+            let mut found = false;
+            for (old, new) in candidates {
+                let mut less = trial.clone();
+                let mut memo = Memo::default();
+                memo.insert(old, new);
+                let body = less.rewrite(function.body, &mut memo, |_, new, _| new);
+                let function = Function {
+                    body,
+                    ret: None,
+                    ..function.clone()
+                };
+                set_entry(&mut less, &self.question.entry, function);
                 if self.accept(less) {
                     found = true;
                     break;
@@ -365,9 +369,21 @@ impl Reducer {
         }
     }
 
-    /// Without bindings and parameters that nothing uses.
+    /// Without bindings and parameters that nothing uses, and without bindings to names.
     fn drop_unused(&mut self) {
         let mut less = self.best.clone();
+        let mut names: FxHashMap<VarId, ExprId> = FxHashMap::default();
+        for e in less.post_order(less.global_bodies().iter().map(|b| b.1)) {
+            if let Expr::Let { var, value, .. } = less.exprs[e]
+                && less.is_leaf(value)
+            {
+                names.insert(var, value);
+            }
+        }
+        for (global, body) in less.global_bodies() {
+            let new = less.substitute(body, &names);
+            less.set_global_body(global, new);
+        }
         let Some(func) = self.entry() else { return };
         let mut uses: FxHashMap<VarId, usize> = FxHashMap::default();
         for e in less.post_order(less.global_bodies().iter().map(|b| b.1)) {

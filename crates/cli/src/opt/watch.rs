@@ -39,6 +39,8 @@ pub struct Watch {
     style: Style,
     last: String,
     ran: Vec<Ran>,
+    /// Which module of the input it is, from 1, when there are several: it has a folder of its own.
+    pub part: Option<usize>,
     /// What could not be written.
     pub troubles: Vec<String>,
 }
@@ -79,6 +81,22 @@ impl Watch {
         eprint!("{out}");
     }
 
+    /// Writes the module into a file of the folder.
+    fn file(&mut self, name: &str, event: &PassEvent<'_>) {
+        let Some(dir) = &self.wishes.tree else { return };
+        let dir = match self.part {
+            Some(part) => dir.join(part.to_string()),
+            None => dir.clone(),
+        };
+        let path = dir.join(format!("{name}.relay"));
+        let text = self.text(event);
+        let written = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, text));
+        if let Err(e) = written {
+            let path = path.display();
+            self.troubles.push(format!("cannot write {path}: {e}"));
+        }
+    }
+
     /// Times of all passes, slowest first, as a table.
     pub fn timing(&self) -> String {
         let total: Duration = self.ran.iter().map(|r| r.time).sum();
@@ -117,9 +135,13 @@ impl PassObserver for Watch {
         if wanted(&self.wishes.before, event.run.pass.name) {
             self.show("before", event);
         }
-        if self.wishes.change && event.index == 0 {
+        if event.index > 0 {
+            return;
+        }
+        if self.wishes.change {
             self.last = self.text(event);
         }
+        self.file("00_input", event);
     }
 
     fn after(&mut self, event: &PassEvent<'_>) {
@@ -134,15 +156,7 @@ impl PassObserver for Watch {
             }
             self.last = new;
         }
-        if let Some(dir) = &self.wishes.tree {
-            let path = dir.join(format!("{:02}_{name}.relay", event.index));
-            if let Err(e) =
-                std::fs::create_dir_all(dir).and_then(|()| std::fs::write(&path, self.text(event)))
-            {
-                self.troubles
-                    .push(format!("cannot write {}: {e}", path.display()));
-            }
-        }
+        self.file(&format!("{:02}_{name}", event.index + 1), event);
         self.ran.push(Ran {
             name: event.run.to_string(),
             changed: event.changed,

@@ -14,12 +14,13 @@ use relax_ir::{
 use rustc_hash::FxHashMap;
 
 use crate::util::{is_primitive, share_constants};
-use crate::{PassCx, PassDef};
+use crate::{Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "to-a-normal-form",
-    doc: "binds every value by a `let`, in order of evaluation",
+    doc: "Binds every value by a `let`, in order of evaluation.",
     options: &[],
+    contract: Contract::PLAIN.gives(&[Form::ANormal, Form::BasicBlockNormal]),
     run,
 }];
 
@@ -44,6 +45,21 @@ pub(super) enum Order {
     ArgumentsFirst,
     /// Before the arguments, as TVM's partial evaluator does.
     LiteralsFirst,
+}
+
+/// Dataflow blocks become chains of bindings.
+pub(super) fn open_blocks(m: &mut Module) {
+    m.rewrite_globals(|m, new, _| {
+        let Expr::Dataflow { block, body } = m.exprs[new] else {
+            return new;
+        };
+        let bindings = m.blocks[block].bindings.clone();
+        bindings.into_iter().rev().fold(body, |body, b| {
+            let span = m.span(b.value);
+            let (var, value) = (b.var, b.value);
+            m.add(Expr::Let { var, value, body }, span)
+        })
+    });
 }
 
 /// A step of the walk.

@@ -8,12 +8,13 @@ use relax_ir::{Expr, ExprId, IdSet, Module, ScopeId, Scopes};
 
 use super::a_normal_form::{Order, normal_form};
 use crate::util::share_constants;
-use crate::{PassCx, PassDef};
+use crate::{Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "to-basic-block-normal-form",
-    doc: "binds what several branches share before them",
+    doc: "Binds what several branches share before them.",
     options: &[],
+    contract: Contract::PLAIN.gives(&[Form::BasicBlockNormal]),
     run,
 }];
 

@@ -5,13 +5,14 @@ use relax_ir::{AttrValue, ExprId};
 
 use crate::edit::Edit;
 use crate::pattern::{Found, Rules, op, x};
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "canonicalize-ops",
     doc: "Replaces operators by simpler ones: `nn.bias_add` by `expand_dims` and `add`.",
     options: &[],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

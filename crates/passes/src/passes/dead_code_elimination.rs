@@ -6,12 +6,13 @@ use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId};
 use rustc_hash::FxHashMap;
 
 use crate::purity::Purity;
-use crate::{PassCx, PassDef};
+use crate::{Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "dead-code-elimination",
-    doc: "drops bindings that nothing uses and whose values do nothing else",
+    doc: "Drops bindings that nothing uses and whose values do nothing else.",
     options: &[],
+    contract: Contract::TYPED.idempotent().keeps(&[Form::ANormal, Form::GraphNormal, Form::BasicBlockNormal, Form::Relax]),
     run,
 }];
 

@@ -3,12 +3,13 @@
 use relax_base::Diagnostics;
 use relax_ir::{Expr, inline_call};
 
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "defuse-ops",
-    doc: "puts bodies of called function literals in place of the calls",
+    doc: "Puts bodies of called function literals in place of the calls.",
     options: &[],
+    contract: Contract::PLAIN.idempotent(),
     run,
 }];
 

@@ -12,7 +12,7 @@ use relax_tensor::Tensor;
 
 use crate::edit::Edit;
 use crate::passes::fold_constant::fold;
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 /// The largest constant that is computed, in bytes.
 const MOST: u64 = 1 << 30;
@@ -22,6 +22,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "dynamic-to-static",
     doc: "Makes dynamic operators static where the tensors that give their extents are constants.",
     options: &[],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

@@ -6,12 +6,13 @@ use relax_ops::Effects;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "eliminate-common-subexpr",
-    doc: "computes equal calls of pure operators once",
+    doc: "Computes equal calls of pure operators once.",
     options: &[],
+    contract: Contract::PLAIN.idempotent(),
     run,
 }];
 

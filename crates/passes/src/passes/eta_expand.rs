@@ -8,11 +8,11 @@ use relax_ir::{
 
 use rustc_hash::FxHashMap;
 
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "eta-expand",
-    doc: "turns constructors and global functions that stand as values into functions",
+    doc: "Turns constructors and global functions that stand as values into functions.",
     options: &[
         OptionDef {
             name: "constructors",
@@ -27,6 +27,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "expand global functions, those that are called included",
         },
     ],
+    contract: Contract::PLAIN,
     run,
 }];
 

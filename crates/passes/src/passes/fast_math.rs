@@ -7,12 +7,13 @@ use relax_ir::Expr;
 use relax_ops::registry;
 
 use crate::util::called_op;
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fast-math",
-    doc: "replaces operators by faster, less precise forms",
+    doc: "Replaces operators by faster, less precise forms.",
     options: &[],
+    contract: Contract::PLAIN.idempotent(),
     run,
 }];
 

@@ -11,17 +11,18 @@ use rustc_hash::FxHashMap;
 
 use crate::edit::{Edit, OpCall};
 use crate::util::is_primitive;
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fold-constant",
-    doc: "computes calls of operators on constants",
+    doc: "Computes calls of operators on constants.",
     options: &[OptionDef {
         name: "max-bytes",
         ty: OptionType::Int,
         default: "1073741824",
         doc: "calls whose result takes more bytes stay",
     }],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

@@ -15,11 +15,11 @@ use relax_ops::{Fusion, Treatment};
 
 use self::groups::{Graph, Groups};
 use crate::util::{called_op, is_external, is_primitive, outside_primitives, share_constants};
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fuse-ops",
-    doc: "groups operators into functions that become one kernel each",
+    doc: "Groups operators into functions that become one kernel each.",
     options: &[
         OptionDef {
             name: "level",
@@ -34,6 +34,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "how many operators a group may have",
         },
     ],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

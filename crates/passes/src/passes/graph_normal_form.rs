@@ -9,12 +9,13 @@ use relax_ir::{Expr, ExprId, Memo, Module, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::purity::Purity;
-use crate::{PassCx, PassDef};
+use crate::{Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "to-graph-normal-form",
-    doc: "replaces variables of `let`s by edges to their values",
+    doc: "Replaces variables of `let`s by edges to their values.",
     options: &[],
+    contract: Contract::TYPED.idempotent().gives(&[Form::GraphNormal]),
     run,
 }];
 

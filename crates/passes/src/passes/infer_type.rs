@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use relax_base::Diagnostics;
 
-use crate::{PassCx, PassDef};
+use crate::{Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "infer-type",
-    doc: "finds the types of all expressions, reports what does not fit",
+    doc: "Finds the types of all expressions, reports what does not fit.",
     options: &[],
+    contract: Contract::PLAIN.idempotent().gives(&[Form::Typed]).keeps(&[Form::ANormal, Form::GraphNormal, Form::BasicBlockNormal, Form::Relax]),
     run,
 }];
 

@@ -6,12 +6,13 @@ use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::util::{has_flag, is_external};
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "inline",
-    doc: "puts bodies of functions marked `Inline=1` in place of their calls",
+    doc: "Puts bodies of functions marked `Inline=1` in place of their calls.",
     options: &[],
+    contract: Contract::PLAIN.idempotent(),
     run,
 }];
 

@@ -12,12 +12,13 @@ use relax_ir::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::util::{is_external, is_primitive};
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "lambda-lift",
-    doc: "turns closures into global functions",
+    doc: "Turns closures into global functions.",
     options: &[],
+    contract: Contract::TYPED,
     run,
 }];
 

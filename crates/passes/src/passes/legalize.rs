@@ -24,17 +24,18 @@ use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::util::is_primitive;
-use crate::{OptionDef, OptionType, PassCx, PassDef, fused, programs};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, fused, programs};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "legalize",
-    doc: "turns operators and fused groups into tensor programs, called by call_tir",
+    doc: "Turns operators and fused groups into tensor programs, called by call_tir.",
     options: &[OptionDef {
         name: "max-constant",
         ty: OptionType::Int,
         default: "4096",
         doc: "constants of at most so many elements may be looked at by computations",
     }],
+    contract: Contract::TYPED,
     run,
 }];
 

@@ -12,11 +12,11 @@ use relax_ir::{DTy, Expr, ExprId, Function, GlobalKind, Memo, Module, Shape, Typ
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "lower-shapes",
-    doc: "computes symbolic extents once, and checks the entries' parameters at run time",
+    doc: "Computes symbolic extents once, and checks the entries' parameters at run time.",
     options: &[
         OptionDef {
             name: "entry",
@@ -31,6 +31,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "check the parameters of entries",
         },
     ],
+    contract: Contract::TYPED,
     run,
 }];
 

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::declared::Declared;
 use crate::edit::Edit;
 use crate::util::{is_external, outside_primitives, share_constants};
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -25,6 +25,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         doc: "functions of the text format, in quotes: `def @lib.conv_relu(%x, %w) { nn.relu(nn.conv2d(%x, %w)) }`; \
               `@FILE` takes them from a file",
     }],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

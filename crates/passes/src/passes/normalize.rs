@@ -8,16 +8,17 @@ use relax_base::Diagnostics;
 use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
-use super::a_normal_form::{Order, normal_form};
+use super::a_normal_form::{Order, normal_form, open_blocks};
 use crate::purity::Purity;
 use crate::util::{is_external, share_constants};
-use crate::{PassCx, PassDef};
+use crate::{Contract, Form, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "normalize",
     doc: "Relax's form: a binding for each operation, dataflow blocks around pure ones.",
     options: &[],
+    contract: Contract::TYPED.idempotent().gives(&[Form::Relax]),
     run: normalize,
 }];
 
@@ -72,46 +73,41 @@ pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Without bindings of variables of ours to other variables.
+/// Without bindings of variables of ours to what can stand where they are used: variables, constants,
+/// tuples that are used once.
 fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
-    let mut copies: FxHashMap<VarId, VarId> = FxHashMap::default();
-    for e in m.post_order([body]) {
+    let order = m.post_order([body]);
+    let mut uses: FxHashMap<VarId, usize> = FxHashMap::default();
+    let mut values: FxHashMap<VarId, ExprId> = FxHashMap::default();
+    for &e in &order {
+        m.for_each_child(e, |c| {
+            if let Expr::Var(v) = m.exprs[c] {
+                *uses.entry(v).or_default() += 1;
+            }
+        });
         if let Expr::Let { var, value, .. } = m.exprs[e]
-            && let Expr::Var(of) = m.exprs[value]
             && var >= fresh
+            && matches!(
+                m.exprs[value],
+                Expr::Var(_) | Expr::Const(_) | Expr::Shape(_) | Expr::Tuple(_)
+            )
         {
-            copies.insert(var, of);
+            values.insert(var, value);
         }
     }
-    let origin = |mut v: VarId| {
-        while let Some(&of) = copies.get(&v) {
-            v = of;
-        }
-        v
-    };
-    m.rewrite(body, &mut Memo::default(), |m, new, _| match m.exprs[new] {
-        Expr::Var(v) if copies.contains_key(&v) => {
-            let span = m.span(new);
-            m.add(Expr::Var(origin(v)), span)
-        }
-        Expr::Let { var, body, .. } if copies.contains_key(&var) => body,
-        _ => new,
-    })
-}
-
-/// Blocks become chains of bindings.
-fn open_blocks(m: &mut Module) {
-    m.rewrite_globals(|m, new, _| {
-        let Expr::Dataflow { block, body } = m.exprs[new] else {
-            return new;
+    let once = |v: &VarId| uses.get(v).is_none_or(|n| *n < 2);
+    values.retain(|v, value| !matches!(m.exprs[*value], Expr::Tuple(_)) || once(v));
+    let mut memo = Memo::default();
+    for e in order {
+        let new = match m.exprs[e] {
+            // Values come before what follows them.
+            Expr::Var(v) if values.contains_key(&v) => memo[&values[&v]],
+            Expr::Let { var, body, .. } if values.contains_key(&var) => memo[&body],
+            _ => m.map_children(e, |c| memo[&c]),
         };
-        let bindings = m.blocks[block].bindings.clone();
-        bindings.into_iter().rev().fold(body, |body, b| {
-            let span = m.span(b.value);
-            let (var, value) = (b.var, b.value);
-            m.add(Expr::Let { var, value, body }, span)
-        })
-    });
+        memo.insert(e, new);
+    }
+    memo[&body]
 }
 
 struct Grouper<'p> {

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 use self::regions::{Regions, regions};
 use crate::edit::Edit;
 use crate::util::is_external;
-use crate::{OptionDef, OptionType, PassCx, PassDef, codes};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, codes};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -44,6 +44,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
             doc: "whether neighbours of one library become one region",
         },
     ],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

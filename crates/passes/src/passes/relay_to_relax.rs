@@ -12,13 +12,14 @@ use relax_ir::{
 use relax_sym::{Dim, DimVar};
 
 use super::normalize::normalize;
-use crate::{PassCx, PassDef, codes};
+use crate::{Contract, Form, PassCx, PassDef, codes};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "relay-to-relax",
     doc: "Relay programs as Relax writes them: symbolic shapes for unknown extents, bindings, dataflow blocks.",
     options: &[],
+    contract: Contract::TYPED.idempotent().gives(&[Form::Relax]),
     run,
 }];
 

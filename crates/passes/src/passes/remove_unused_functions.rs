@@ -3,17 +3,18 @@
 use relax_base::{Diagnostics, Symbol};
 use rustc_hash::FxHashSet;
 
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, Form, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "remove-unused-functions",
-    doc: "drops functions that the entry does not reach",
+    doc: "Drops functions that the entry does not reach.",
     options: &[OptionDef {
         name: "entry",
         ty: OptionType::Text,
         default: "main",
         doc: "the functions to keep, separated by spaces",
     }],
+    contract: Contract::PLAIN.idempotent().keeps(&[Form::ANormal, Form::GraphNormal, Form::BasicBlockNormal, Form::Relax]),
     run,
 }];
 

@@ -10,11 +10,11 @@ use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_ir::{GlobalId, GlobalKind};
 use relax_loops::schedule::{Step, auto, schedule};
 
-use crate::{OptionDef, OptionType, PassCx, PassDef, codes};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, codes};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "schedule",
-    doc: "tiles, reorders, vectorises, parallelises and unrolls loops of tensor programs",
+    doc: "Tiles, reorders, vectorises, parallelises and unrolls loops of tensor programs.",
     options: &[
         OptionDef {
             name: "program",
@@ -36,6 +36,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "the automatic schedule runs loops in parallel from so many iterations on",
         },
     ],
+    contract: Contract::PLAIN,
     run,
 }];
 

@@ -13,13 +13,14 @@ use relax_tensor::{DType, Tensor, TypeCode};
 use crate::edit::Edit;
 use crate::evaluate::call_value;
 use crate::pattern::{Found, Pat, Rewrite, Rules, any_order, broadcast, c, op, or, x};
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "simplify-expr",
     doc: "Applies algebraic rules to neighbouring operators until none applies.",
     options: &[],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::edit::Edit;
 use crate::evaluate::call_value;
 use crate::pattern::{Found, op, x};
-use crate::{OptionDef, OptionType, PassCx, PassDef, codes};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, codes};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -22,6 +22,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         default: "",
         doc: "parameters whose transposes callers give from now on: `w1,w2`; they are called `w1.T`, `w2.T`",
     }],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

@@ -8,12 +8,13 @@ use relax_ir::{Expr, ExprId, Type};
 
 use crate::build::{At, site};
 use crate::edit::Edit;
-use crate::{PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "simplify-inference",
-    doc: "replaces layers of training by what they compute outside of training",
+    doc: "Replaces layers of training by what they compute outside of training.",
     options: &[],
+    contract: Contract::TYPED.idempotent(),
     run,
 }];
 

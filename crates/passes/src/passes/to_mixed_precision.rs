@@ -12,7 +12,7 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::{Edit, OpCall};
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -32,6 +32,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
             doc: "whether functions give their results in the element types they had",
         },
     ],
+    contract: Contract::TYPED,
     run,
 }];
 

@@ -19,7 +19,7 @@ use relax_ops::Fusion;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::edit::{Edit, OpCall};
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 const MIN_BRANCHES: OptionDef = OptionDef {
     name: "min-branches",
@@ -34,6 +34,7 @@ pub(crate) static PASSES: &[PassDef] = &[
         name: "combine-parallel-conv2d",
         doc: "Combines 2-D convolutions of the same data into one.",
         options: &[MIN_BRANCHES],
+        contract: Contract::TYPED,
         run: |cx| run(cx, &conv2d::Conv2d),
     },
     PassDef {
@@ -48,6 +49,7 @@ pub(crate) static PASSES: &[PassDef] = &[
                 doc: "whether into a batch_matmul of equally large weights rather than a wider dense",
             },
         ],
+        contract: Contract::TYPED,
         run: |cx| match cx.options.flag("batch") {
             true => run(cx, &dense::ToBatch),
             false => run(cx, &dense::ToDense),
@@ -57,6 +59,7 @@ pub(crate) static PASSES: &[PassDef] = &[
         name: "combine-parallel-batch-matmul",
         doc: "Combines batched matrix products of the same data into one.",
         options: &[MIN_BRANCHES],
+        contract: Contract::TYPED,
         run: |cx| run(cx, &batch_matmul::BatchMatmul),
     },
 ];

@@ -15,7 +15,7 @@ use relax_ops::{Layout, ScaleRole};
 use relax_sym::Dim;
 
 use crate::edit::{Edit, OpCall};
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -27,6 +27,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         default: "backward",
         doc: "whether scales move to the product behind them or to the one before",
     }],
+    contract: Contract::TYPED,
     run,
 }];
 

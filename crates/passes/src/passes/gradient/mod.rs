@@ -6,11 +6,11 @@ mod higher_order;
 
 use relax_base::Diagnostics;
 
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "gradient",
-    doc: "makes functions return gradients of their parameters too",
+    doc: "Makes functions return gradients of their parameters too.",
     options: &[
         OptionDef {
             name: "mode",
@@ -26,6 +26,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "the function that higher-order mode differentiates",
         },
     ],
+    contract: Contract::TYPED,
     run,
 }];
 

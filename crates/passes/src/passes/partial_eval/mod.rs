@@ -18,11 +18,11 @@ use relax_ir::Expr;
 
 use super::a_normal_form::{Order, normal_form};
 use crate::util::{dissolve_blocks, is_external, is_primitive};
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "partial-eval",
-    doc: "runs what is known, unfolds calls, and leaves a program for the rest",
+    doc: "Runs what is known, unfolds calls, and leaves a program for the rest.",
     options: &[
         OptionDef {
             name: "max-bindings",
@@ -37,6 +37,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "values that take more bytes are not computed",
         },
     ],
+    contract: Contract::TYPED,
     run,
 }];
 

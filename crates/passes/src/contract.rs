@@ -1,0 +1,115 @@
+//! What a pass needs, gives and keeps.
+
+use std::fmt;
+
+/// A form that a program can be in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Form {
+    /// Every expression has a type.
+    Typed,
+    /// A-normal form: every value has a name.
+    ANormal,
+    /// Graph normal form: values are edges, `let`s bind what has effects.
+    GraphNormal,
+    /// Basic-block normal form: what branches share is bound before them.
+    BasicBlockNormal,
+    /// Relax's form: a binding for each operation, dataflow blocks around pure ones.
+    Relax,
+}
+
+impl Form {
+    /// The pass that brings programs to the form.
+    pub fn pass(self) -> &'static str {
+        match self {
+            Form::Typed => "infer-type",
+            Form::ANormal => "to-a-normal-form",
+            Form::GraphNormal => "to-graph-normal-form",
+            Form::BasicBlockNormal => "to-basic-block-normal-form",
+            Form::Relax => "normalize",
+        }
+    }
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Form::Typed => "types",
+            Form::ANormal => "A-normal form",
+            Form::GraphNormal => "graph normal form",
+            Form::BasicBlockNormal => "basic-block normal form",
+            Form::Relax => "Relax's form",
+        })
+    }
+}
+
+/// What a pass promises, beside keeping the module verified, typed and its meaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Contract {
+    /// Forms that the program must be in. [`Form::Typed`] is established by the manager, others by a
+    /// pass before this one.
+    pub needs: &'static [Form],
+    /// Forms that the program is in afterwards.
+    pub gives: &'static [Form],
+    /// Forms that it is still in when it was before.
+    pub keeps: &'static [Form],
+    /// Whether running it again at once changes nothing.
+    pub idempotent: bool,
+}
+
+impl Contract {
+    /// Needs types, keeps no form, may change something each time.
+    pub const TYPED: Contract = Contract {
+        needs: &[Form::Typed],
+        gives: &[],
+        keeps: &[],
+        idempotent: false,
+    };
+    /// Looks at the program as it is written: needs nothing.
+    pub const PLAIN: Contract = Contract {
+        needs: &[],
+        ..Contract::TYPED
+    };
+    /// Running it again at once changes nothing.
+    pub const fn idempotent(mut self) -> Contract {
+        self.idempotent = true;
+        self
+    }
+    /// Needs these forms.
+    pub const fn needs(mut self, forms: &'static [Form]) -> Contract {
+        self.needs = forms;
+        self
+    }
+    /// Brings programs to these forms.
+    pub const fn gives(mut self, forms: &'static [Form]) -> Contract {
+        self.gives = forms;
+        self
+    }
+    /// Keeps these forms.
+    pub const fn keeps(mut self, forms: &'static [Form]) -> Contract {
+        self.keeps = forms;
+        self
+    }
+}
+
+/// As a sentence: `Needs types. Gives A-normal form. Running it again changes nothing.`
+impl fmt::Display for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |forms: &[Form]| {
+            let words: Vec<String> = forms.iter().map(Form::to_string).collect();
+            words.join(", ")
+        };
+        let mut parts = Vec::new();
+        for (verb, forms) in [("Needs", self.needs), ("Gives", self.gives), ("Keeps", self.keeps)] {
+            if !forms.is_empty() {
+                parts.push(format!("{verb} {}.", list(forms)));
+            }
+        }
+        if self.idempotent {
+            parts.push("Running it again at once changes nothing.".into());
+        }
+        if parts.is_empty() {
+            parts.push("Needs nothing.".into());
+        }
+        f.write_str(&parts.join(" "))
+    }
+}
