@@ -69,20 +69,35 @@ fn the_module_goes_to_stdout_and_everything_else_to_stderr() {
     ];
     let o = dir.opt(&all);
     assert_eq!(o.status.code(), Some(0));
-    assert_eq!(text(&o.stdout), "#[version = \"0.0.5\"]\ndef @main() {\n  3\n}\n");
+    assert_eq!(
+        text(&o.stdout),
+        "#[version = \"0.0.5\"]\ndef @main() {\n  3\n}\n"
+    );
     let err = text(&o.stderr);
-    for part in ["before fold-constant", "after fold-constant", "changed by", "time", "statistics"] {
+    for part in [
+        "before fold-constant",
+        "after fold-constant",
+        "changed by",
+        "time",
+        "statistics",
+    ] {
         assert!(err.contains(part), "{part} in {err}");
     }
     let o = dir.opt(&["a.relay", "-o", "b.relay", "-O1", "--no-types"]);
     assert_eq!((o.stdout.len(), o.stderr.len()), (0, 0));
-    assert_eq!(dir.read("b.relay"), "#[version = \"0.0.5\"]\ndef @main() {\n  3\n}\n");
+    assert_eq!(
+        dir.read("b.relay"),
+        "#[version = \"0.0.5\"]\ndef @main() {\n  3\n}\n"
+    );
 }
 
 #[test]
 fn each_part_of_a_file_has_a_folder_of_its_own() {
     let dir = Folder::new("tree");
-    dir.write("a.relay", "def @main() { add(1, 2) }\n// -----\ndef @main() { 4 }\n");
+    dir.write(
+        "a.relay",
+        "def @main() { add(1, 2) }\n// -----\ndef @main() { 4 }\n",
+    );
     let o = dir.opt(&[
         "a.relay",
         "--split-input-file",
@@ -93,7 +108,11 @@ fn each_part_of_a_file_has_a_folder_of_its_own() {
     ]);
     assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
     assert_eq!(dir.names("tree"), ["1", "2"]);
-    let files = ["00_input.relay", "01_infer-type.relay", "02_fold-constant.relay"];
+    let files = [
+        "00_input.relay",
+        "01_infer-type.relay",
+        "02_fold-constant.relay",
+    ];
     assert_eq!(dir.names("tree/1"), files);
     assert!(dir.read("tree/1/02_fold-constant.relay").contains("  3"));
     assert!(dir.read("tree/2/00_input.relay").contains("  4"));
@@ -104,10 +123,18 @@ fn expected_diagnostics_are_written_into_each_part() {
     let dir = Folder::new("update");
     let before = "def @main() { %x }\n// -----\ndef @main() { %y }\n";
     dir.write("a.relay", before);
-    let flags = ["a.relay", "--split-input-file", "--verify-diagnostics=update"];
+    let flags = [
+        "a.relay",
+        "--split-input-file",
+        "--verify-diagnostics=update",
+    ];
     assert_eq!(dir.opt(&flags).status.code(), Some(0));
     let after = dir.read("a.relay");
-    assert_eq!(after.matches("// expected-error@+1 {{RX0201").count(), 2, "{after}");
+    assert_eq!(
+        after.matches("// expected-error@+1 {{RX0201").count(),
+        2,
+        "{after}"
+    );
     let check = ["a.relay", "--split-input-file", "--verify-diagnostics"];
     assert_eq!(dir.opt(&check).status.code(), Some(0));
     dir.write("a.relay", before);
@@ -117,7 +144,10 @@ fn expected_diagnostics_are_written_into_each_part() {
 #[test]
 fn weights_come_from_both_kinds_of_files() {
     let dir = Folder::new("params");
-    dir.write("a.relay", "def @main(%x: float32, %w: Tensor[(2), float32]) { multiply(%x, %w) }");
+    dir.write(
+        "a.relay",
+        "def @main(%x: float32, %w: Tensor[(2), float32]) { multiply(%x, %w) }",
+    );
     // One tensor `w` of two float32: 1.5 and -2.
     let header = br#"{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
@@ -126,8 +156,15 @@ fn weights_come_from_both_kinds_of_files() {
     dir.write("w.safetensors", &bytes);
     let o = dir.opt(&["a.relay", "--params", "w.safetensors", "--no-types"]);
     let out = text(&o.stdout);
-    assert!(out.contains("def @main(%x: float32) {"), "{out}{}", text(&o.stderr));
-    let values = vec![("w".to_owned(), relax_tensor::Tensor::from_slice(&[2], &[1.5f32, -2.0]))];
+    assert!(
+        out.contains("def @main(%x: float32) {"),
+        "{out}{}",
+        text(&o.stderr)
+    );
+    let values = vec![(
+        "w".to_owned(),
+        relax_tensor::Tensor::from_slice(&[2], &[1.5f32, -2.0]),
+    )];
     relax_cli::npz::write(&dir.0.join("w.npz"), &values).expect("a file");
     let o = dir.opt(&["a.relay", "--params", "w.npz", "--no-types"]);
     assert_eq!(text(&o.stdout), out);
@@ -157,11 +194,17 @@ fn unknown_passes_of_print_flags_are_said() {
 #[test]
 fn reproducers_run_again() {
     let dir = Folder::new("reproducer");
-    dir.write("a.relay", "// relax-opt pipeline: fold-constant\ndef @main() { add(1, 2) }\n");
+    dir.write(
+        "a.relay",
+        "// relax-opt pipeline: fold-constant\ndef @main() { add(1, 2) }\n",
+    );
     let o = dir.opt(&["a.relay", "--run-reproducer", "--no-types"]);
     assert!(text(&o.stdout).contains("  3\n"));
     dir.write("a.relay", "def @main() { add(1, 2) }\n");
-    assert_eq!(dir.opt(&["a.relay", "--run-reproducer"]).status.code(), Some(2));
+    assert_eq!(
+        dir.opt(&["a.relay", "--run-reproducer"]).status.code(),
+        Some(2)
+    );
 }
 
 /// Subtractions lose their second operand: wrong unless it is zero.
@@ -186,7 +229,9 @@ static BREAKS: PassDef = PassDef {
     options: &[],
     contract: Contract::PLAIN,
     run: |cx| {
-        rewrite_subtractions(cx, |m, _| m.fresh_var("lost", None, relax_ir::VarStyle::Let).1);
+        rewrite_subtractions(cx, |m, _| {
+            m.fresh_var("lost", None, relax_ir::VarStyle::Let).1
+        });
         Ok(())
     },
 };
@@ -232,7 +277,9 @@ fn question(wrong: &'static PassDef) -> (Module, Question) {
     let mut session = Session::new(ReadOptions::default());
     let (module, errors) = session.read("program", PROGRAM.into());
     assert!(!errors.has_errors());
-    let mut pipeline = session.pipeline("infer-type,fold-constant").expect("a pipeline");
+    let mut pipeline = session
+        .pipeline("infer-type,fold-constant")
+        .expect("a pipeline");
     pipeline.steps.push(Step::Pass(PassRun {
         pass: wrong,
         options: Options::defaults(wrong),
@@ -270,19 +317,28 @@ fn reduced(wrong: &'static PassDef, expected: impl Fn(&Kind) -> bool) -> String 
 #[test]
 fn a_pass_that_computes_something_else_is_found() {
     let text = reduced(&DROPS, |k| matches!(k, Kind::Differs(_)));
-    assert!(text.contains("subtract(") && text.lines().count() <= 4, "{text}");
+    assert!(
+        text.contains("subtract(") && text.lines().count() <= 4,
+        "{text}"
+    );
 }
 
 #[test]
 fn a_pass_that_breaks_the_module_is_found() {
     let text = reduced(&BREAKS, |k| matches!(k, Kind::Broken(_)));
-    assert!(text.contains("subtract(") && text.lines().count() <= 4, "{text}");
+    assert!(
+        text.contains("subtract(") && text.lines().count() <= 4,
+        "{text}"
+    );
 }
 
 #[test]
 fn a_pass_that_crashes_is_found() {
     let text = reduced(&CRASHES, |k| matches!(k, Kind::Crashed(_)));
-    assert!(text.contains("subtract(") && text.lines().count() <= 4, "{text}");
+    assert!(
+        text.contains("subtract(") && text.lines().count() <= 4,
+        "{text}"
+    );
 }
 
 #[test]

@@ -44,27 +44,14 @@ const KEEPS: &[(&str, Keeps)] = &[
     ("to-mixed-precision", Keeps::Nothing),
     // Unknown extents become known.
     ("dynamic-to-static", Keeps::Values),
+    ("relay-to-relax", Keeps::Values),
     ("gradient", Keeps::Nothing),
 ];
 
-/// Passes that claim that a second run changes nothing.
-const IDEMPOTENT: &[&str] = &[
-    "infer-type",
-    "remove-unused-functions",
-    "dead-code-elimination",
-    "eliminate-common-subexpr",
-    "fold-constant",
-    "simplify-inference",
-    "simplify-expr",
-    "canonicalize-ops",
-    "fast-math",
-    "flatten-atrous-conv",
-    "fuse-ops",
-    "defuse-ops",
-    "to-graph-normal-form",
-    "inline",
-    "dynamic-to-static",
-];
+/// Whether a pass claims that a second run changes nothing: its entry says so.
+fn idempotent(pass: &str) -> bool {
+    relax_passes::find(pass).is_some_and(|p| p.contract.idempotent)
+}
 
 fn keeps(pass: &str) -> Keeps {
     let found = KEEPS.iter().find(|k| k.0 == pass);
@@ -184,7 +171,7 @@ fn mistake(case: &mut Case, pass: &str, inputs: Option<&[Tensor]>, keep: Keeps) 
             }
         }
     }
-    if IDEMPOTENT.contains(&pass) {
+    if idempotent(pass) {
         let mut again = Case {
             name: case.name.clone(),
             session: Session::new(ReadOptions::default()),

@@ -99,7 +99,11 @@ impl fmt::Display for Contract {
             words.join(", ")
         };
         let mut parts = Vec::new();
-        for (verb, forms) in [("Needs", self.needs), ("Gives", self.gives), ("Keeps", self.keeps)] {
+        for (verb, forms) in [
+            ("Needs", self.needs),
+            ("Gives", self.gives),
+            ("Keeps", self.keeps),
+        ] {
             if !forms.is_empty() {
                 parts.push(format!("{verb} {}.", list(forms)));
             }

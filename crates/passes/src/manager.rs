@@ -146,7 +146,9 @@ impl Manager<'_> {
                 let (name, pass) = (run.pass.name, form.pass());
                 let message = format!("`{name}` needs {form}, and no pass before it gives that");
                 let d = Diagnostic::error(codes::FORM, Span::NONE, message);
-                return Err(d.note(format!("`{pass},{name}` runs it on that form")).into());
+                return Err(d
+                    .note(format!("`{pass},{name}` runs it on that form"))
+                    .into());
             }
         }
         Ok(())

@@ -288,9 +288,7 @@ impl<'a> Run<'a> {
                     Ok(Outcome::Failed)
                 }
             },
-            Some(Verify::Update) => {
-                Ok(Outcome::Updated(expected::update(&file, &diagnostics)))
-            }
+            Some(Verify::Update) => Ok(Outcome::Updated(expected::update(&file, &diagnostics))),
         }
     }
 

@@ -12,7 +12,12 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "dead-code-elimination",
     doc: "Drops bindings that nothing uses and whose values do nothing else.",
     options: &[],
-    contract: Contract::TYPED.idempotent().keeps(&[Form::ANormal, Form::GraphNormal, Form::BasicBlockNormal, Form::Relax]),
+    contract: Contract::TYPED.idempotent().keeps(&[
+        Form::ANormal,
+        Form::GraphNormal,
+        Form::BasicBlockNormal,
+        Form::Relax,
+    ]),
     run,
 }];
 

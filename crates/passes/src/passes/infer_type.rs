@@ -10,7 +10,12 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "infer-type",
     doc: "Finds the types of all expressions, reports what does not fit.",
     options: &[],
-    contract: Contract::PLAIN.idempotent().gives(&[Form::Typed]).keeps(&[Form::ANormal, Form::GraphNormal, Form::BasicBlockNormal, Form::Relax]),
+    contract: Contract::PLAIN.idempotent().gives(&[Form::Typed]).keeps(&[
+        Form::ANormal,
+        Form::GraphNormal,
+        Form::BasicBlockNormal,
+        Form::Relax,
+    ]),
     run,
 }];
 

@@ -14,7 +14,12 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "main",
         doc: "the functions to keep, separated by spaces",
     }],
-    contract: Contract::PLAIN.idempotent().keeps(&[Form::ANormal, Form::GraphNormal, Form::BasicBlockNormal, Form::Relax]),
+    contract: Contract::PLAIN.idempotent().keeps(&[
+        Form::ANormal,
+        Form::GraphNormal,
+        Form::BasicBlockNormal,
+        Form::Relax,
+    ]),
     run,
 }];
 
