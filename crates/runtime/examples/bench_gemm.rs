@@ -98,6 +98,9 @@ fn row(ctx: *mut RxContext, m: usize, n: usize, k: usize, transposed: bool) {
 }
 
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("peak") {
+        return peak();
+    }
     let threads = std::env::args()
         .nth(1)
         .and_then(|t| t.parse().ok())

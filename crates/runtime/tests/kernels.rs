@@ -461,7 +461,9 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
             wanted[at] = finish(&v.epilogue, sum as f32, o as usize, at);
         }
     }
-    close(&format!("{v:?}"), &y, &wanted, 2e-5);
+    let minimal = !nhwc && v.c.min(v.o) >= 32 && v.kh == 3 && v.groups == 1;
+    let tolerance = if minimal { 2e-4 } else { 2e-5 };
+    close(&format!("{v:?}"), &y, &wanted, tolerance);
 }
 
 #[test]
@@ -509,6 +511,10 @@ fn convolutions_of_all_kinds() {
             [3, 3, 3, 4, 3, 3, 3, 1, 3, 1],
             [40, 40, 40, 6, 6, 3, 3, 1, 1, 1],
             [16, 24, 1, 30, 31, 3, 3, 1, 1, 1],
+            // Minimal filtering.
+            [32, 40, 1, 17, 15, 3, 3, 1, 1, 1],
+            [35, 33, 1, 31, 30, 3, 3, 1, 0, 1],
+            [32, 32, 1, 13, 70, 3, 3, 1, 2, 1],
         ];
         for (i, case) in cases.into_iter().enumerate() {
             let [c, o, groups, h, w, kh, kw, stride, pad, dilation] = case;

@@ -87,6 +87,35 @@ fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)> {
     }
 }
 
+/// Whether an index is proven to lie inside an extent: it runs over just that extent, or all numbers
+/// are known.
+fn inside((steps, rest): &(Vec<Ex>, Ex), extent: &Ex, axes: &[(Var, Ex)]) -> bool {
+    let moving: Vec<usize> = (0..steps.len())
+        .filter(|&j| steps[j].as_int() != Some(0))
+        .collect();
+    if let ([j], Some(0)) = (&moving[..], rest.as_int())
+        && steps[*j].as_int() == Some(1)
+        && axes[*j].1 == *extent
+    {
+        return true;
+    }
+    let (Some(mut low), Some(n)) = (rest.as_int(), extent.as_int()) else {
+        return false;
+    };
+    let mut high = low;
+    for j in moving {
+        let (Some(step), Some(n)) = (steps[j].as_int(), axes[j].1.as_int()) else {
+            return false;
+        };
+        let Some(reach) = step.checked_mul((n - 1).max(0)) else {
+            return false;
+        };
+        low = low.saturating_add(reach.min(0));
+        high = high.saturating_add(reach.max(0));
+    }
+    low >= 0 && high < n
+}
+
 fn unary(op: UnOp) -> Option<Op> {
     Some(match op {
         UnOp::Neg => Op::Neg,
@@ -326,6 +355,16 @@ impl Kernel<'_, '_, '_> {
         if !strips.inputs.iter().all(read) {
             return Ok(false);
         }
+        // What only the chosen side of a selection reads must not be read, nor checked, otherwise.
+        let selects =
+            |o: &(Op, Vec<Operand>)| matches!(o.0, Op::SelectLt | Op::SelectLe | Op::SelectEq);
+        let plain = |i: &Input| {
+            let shape = &self.program.bufs[i.buf].shape;
+            (i.index.iter().zip(shape)).all(|(index, extent)| inside(index, extent, &axes))
+        };
+        if strips.ops.iter().any(selects) && !strips.inputs.iter().all(plain) {
+            return Ok(false);
+        }
         // Values are remembered by the address of their expression: those made here do not last.
         self.memo.push(FxHashMap::default());
         let done = self.emit_strips(c, &axes, result_axes, &strips, combiner);
@@ -361,11 +400,6 @@ impl Kernel<'_, '_, '_> {
                 let scaled = self.b.ins().imul(rest, size);
                 offset = self.b.ins().iadd(offset, scaled);
                 let (mut low, mut high) = (rest, rest);
-                let whole = matches!(index.iter().position(|s| s.as_int() != Some(0)),
-                    Some(j) if index[j].as_int() == Some(1)
-                        && index[j + 1..].iter().all(|s| s.as_int() == Some(0))
-                        && axes[j].1 == buffer[k]);
-                let at_zero = input.index[k].1.as_int() == Some(0);
                 for (j, step) in index.iter().enumerate() {
                     if step.as_int() == Some(0) {
                         continue;
@@ -381,11 +415,7 @@ impl Kernel<'_, '_, '_> {
                     low = self.b.ins().iadd(low, down);
                     high = self.b.ins().iadd(high, up);
                 }
-                // An index that runs over just the axis is inside; so is the only index of an axis.
-                let only = at_zero
-                    && index.iter().all(|s| s.as_int() == Some(0))
-                    && buffer[k].as_int().is_some_and(|n| n > 0);
-                if !(whole && at_zero) && !only {
+                if !inside(&input.index[k], &buffer[k], axes) {
                     checks.push((input.buf, low, place.extents[k]));
                     checks.push((input.buf, high, place.extents[k]));
                 }

@@ -7,6 +7,7 @@
 
 mod depthwise;
 mod unfold;
+mod winograd;
 
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::epilogue::{RxEpilogue, Target};
@@ -23,6 +24,8 @@ const KC: usize = 640;
 const PIXELS: usize = 192;
 /// Below this many multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
+/// From this many pixels on, a weight that is not packed is transformed for the one call.
+const LARGE: usize = 784;
 
 /// As in the C header.
 #[repr(C)]
@@ -111,6 +114,8 @@ enum Way {
     /// A product of matrices without unfolding.
     Pointwise,
     Unfold,
+    /// Minimal filtering.
+    Winograd,
 }
 
 impl Sizes {
@@ -155,6 +160,9 @@ impl Sizes {
         if one && self.groups == 1 && (self.oh, self.ow) == (self.h, self.w) {
             return Way::Pointwise;
         }
+        if winograd::pays(self) {
+            return Way::Winograd;
+        }
         Way::Unfold
     }
 
@@ -184,16 +192,20 @@ impl Sizes {
             * self.k
     }
 
-    fn packed(&self) -> usize {
-        if self.way() == Way::Depthwise {
-            0
-        } else {
-            self.packed_group() * self.groups
+    fn packed(&self, way: Way) -> usize {
+        match way {
+            Way::Depthwise => 0,
+            Way::Winograd => winograd::packed(self),
+            _ => self.packed_group() * self.groups,
         }
     }
 
     /// Packs the weight of all groups.
-    unsafe fn pack(&self, weight: *const f32, out: *mut f32) {
+    unsafe fn pack(&self, way: Way, weight: *const f32, out: *mut f32) {
+        if way == Way::Winograd {
+            // SAFETY: the callers' promise.
+            return unsafe { winograd::pack(self, weight, out) };
+        }
         let (k, o, og) = (self.k, self.o as isize, self.og);
         for g in 0..self.groups {
             // SAFETY: the callers' promise.
@@ -474,17 +486,21 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             if s.n * s.o * s.oh * s.ow == 0 {
                 return 0;
             }
-            let way = s.way();
+            let mut way = s.way();
+            // Transforming a weight for one call pays for large images only.
+            if way == Way::Winograd && v.weight_packed.is_null() && s.oh * s.ow < LARGE {
+                way = Way::Unfold;
+            }
             if way == Way::Depthwise {
                 return depthwise::run(context, v, &s);
             }
             let mut packed = std::ptr::null_mut();
             if v.weight_packed.is_null() {
-                packed = rx_scratch_alloc(context, (s.packed() * 4) as u64).cast::<f32>();
+                packed = rx_scratch_alloc(context, (s.packed(way) * 4) as u64).cast::<f32>();
                 if packed.is_null() {
                     return context.status;
                 }
-                s.pack(v.weight, packed);
+                s.pack(way, v.weight, packed);
             }
             let weight = if packed.is_null() {
                 v.weight_packed
@@ -493,6 +509,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             };
             let status = match way {
                 Way::Pointwise => pointwise(context, v, &s, weight),
+                Way::Winograd => winograd::run(context, v, &s, weight),
                 _ => unfold_all(context, v, &s, weight),
             };
             rx_scratch_free(context, packed.cast());
@@ -508,7 +525,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i64 {
     // SAFETY: the caller's promise.
-    Sizes::of(unsafe { &*conv }).map_or(0, |s| s.packed() as i64)
+    Sizes::of(unsafe { &*conv }).map_or(0, |s| s.packed(s.way()) as i64)
 }
 
 /// Packs the weight.
@@ -519,8 +536,8 @@ pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i6
 pub unsafe extern "C" fn rx_conv2d_f32_pack(conv: *const RxConv2dF32, out: *mut f32) {
     // SAFETY: the caller's promise.
     unsafe {
-        if let Some(s) = Sizes::of(&*conv).filter(|s| s.packed() > 0) {
-            s.pack((*conv).weight, out);
+        if let Some(s) = Sizes::of(&*conv).filter(|s| s.packed(s.way()) > 0) {
+            s.pack(s.way(), (*conv).weight, out);
         }
     }
 }
