@@ -92,18 +92,17 @@ class Relax:
 
     def call(self, *extra):
         command = [self.tools / "relax-run", self.room / "model.relay", "--inputs", self.room / "inputs.npz",
-                   "--outputs", self.room / "out.npz", "--threads", str(self.threads), *extra]
+                   "--outputs", self.room / "out.npz", "--threads", str(self.threads), "--summary", *extra]
         if (self.room / "params.npz").exists():
             command += ["--params", self.room / "params.npz"]
         begin = time.perf_counter()
-        process = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        text = process.stdout.read()
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        ran = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         took = time.perf_counter() - begin
-        if process.returncode:
-            return {"error": " ".join(text.split())[:300]}
-        return {"first": took, "memory": usage.ru_maxrss * 1024, "text": text}
+        if ran.returncode:
+            return {"error": " ".join(ran.stdout.split())[-300:]}
+        held = re.search(r"held at most (\d+) KiB", ran.stdout)
+        memory = int(held[1]) * 1024 if held else None
+        return {"first": took, "memory": memory, "text": ran.stdout}
 
     def load(self, workload):
         import numpy as np
@@ -178,7 +177,7 @@ def measure(systems, workload, rounds, seconds):
                 continue
             entry.setdefault("medians", []).append(median)
             entry.setdefault("least", []).append(answer.get("least", min(answer["times"])))
-            entry["memory"] = max(entry.get("memory", 0), answer["memory"])
+            entry["memory"] = max(entry.get("memory") or 0, answer["memory"] or 0)
     relax = next((s for s in systems if s.name == "Relax"), None)
     for s in systems:
         entry = found[s.name]

@@ -30,15 +30,44 @@ pub fn lower(
     relax_lower::lower(module, typing, roots, &|span| place(sources, span))
 }
 
-/// Compiles the functions `roots` into memory.
-pub fn jit(
-    module: &Module,
-    typing: &Typing,
-    roots: &[GlobalId],
-    sources: &SourceMap,
-) -> Result<Jit, Diagnostics> {
-    let lowered = lower(module, typing, roots, sources)?;
-    Jit::new(&lowered).map_err(|d| Diagnostics::from(*d))
+/// What a compiled program consists of: its entries with their types, its kernels by what they compute,
+/// and the bytes of its constants.
+pub fn summary(lowered: &Lowered) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::new();
+    for entry in &lowered.entries {
+        let _ = writeln!(out, "@{}: {}", entry.name, entry.signature);
+    }
+    let mut labels: Vec<(&str, usize)> = Vec::new();
+    for kernel in lowered.kernels.values() {
+        match labels.iter_mut().find(|l| l.0 == kernel.label) {
+            Some(l) => l.1 += 1,
+            None => labels.push((&kernel.label, 1)),
+        }
+    }
+    let _ = writeln!(out, "{} kernels:", lowered.kernels.len());
+    for (label, count) in labels {
+        let _ = writeln!(out, "{count:>6} {label}");
+    }
+    let bytes: usize = lowered.data.values().map(|t| t.bytes().len()).sum();
+    let _ = writeln!(out, "{bytes} bytes of constants");
+    out
+}
+
+/// The most memory that this process held so far, in KiB, where the system tells.
+pub fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// Compiles a lowered program into memory.
+pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
+    Jit::new(lowered).map_err(|d| {
+        let mut all = Diagnostics::new();
+        all.push(*d);
+        all
+    })
 }
 
 /// Which passes run before code is generated.

@@ -37,6 +37,10 @@ struct Args {
     /// Runs so many times more and prints the least and the median time.
     #[arg(long, value_name = "RUNS")]
     bench: Option<usize>,
+    /// Says on standard error what was compiled: types, kernels, constants; and how long reading,
+    /// compiling and running took.
+    #[arg(long)]
+    summary: bool,
     /// Threads for parallel loops, this one included.
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
@@ -72,6 +76,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode, String> {
+    let begin = std::time::Instant::now();
     let options = ReadOptions {
         stub_constants: args.stub_constants,
     };
@@ -142,16 +147,27 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             let entry = module
                 .global(name.as_str())
                 .ok_or_else(|| format!("the pipeline has removed @{name}"))?;
-            let jit = match native::jit(&module, &typing, &[entry], &session.sources) {
-                Ok(jit) => jit,
+            let compiled = native::lower(&module, &typing, &[entry], &session.sources)
+                .and_then(|lowered| Ok((native::jit(&lowered)?, lowered)));
+            let (jit, lowered) = match compiled {
+                Ok(compiled) => compiled,
                 Err(diagnostics) => {
                     render::to_stderr(&diagnostics, &session.sources);
                     return Ok(exit::ERRORS.into());
                 }
             };
+            if args.summary {
+                eprint!("{}", native::summary(&lowered));
+                eprintln!("ready after {:?}", begin.elapsed());
+            }
             let host = Host::new(args.threads).ok_or("out of memory")?;
-            let value = match host.call(&jit, name.as_str(), &tensors) {
-                Ok(value) => value,
+            let value = match host.call_timed(&jit, name.as_str(), &tensors) {
+                Ok((value, took)) => {
+                    if args.summary {
+                        eprintln!("ran in {took:?}");
+                    }
+                    value
+                }
                 Err(message) => {
                     eprintln!("relax-run: {message}");
                     return Ok(exit::ERRORS.into());
@@ -170,6 +186,9 @@ fn run(args: &Args) -> Result<ExitCode, String> {
                     times[times.len() / 2],
                     times.len()
                 );
+            }
+            if let (true, Some(kib)) = (args.summary, native::peak_memory()) {
+                eprintln!("held at most {kib} KiB");
             }
             value
         }

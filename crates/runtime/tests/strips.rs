@@ -1,0 +1,166 @@
+//! Vector strips against plain loops.
+
+mod common;
+
+use common::{Random, close, everywhere};
+use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
+
+/// Extents, how many of the axes belong to the result, and two inputs' steps along every axis.
+struct Case {
+    extents: &'static [i64],
+    axes: usize,
+    steps: [&'static [i64]; 2],
+    combiner: i32,
+}
+
+const CASES: &[Case] = &[
+    // Contiguous, broadcast along rows, and along columns.
+    Case {
+        extents: &[3, 700],
+        axes: 2,
+        steps: [&[700, 1], &[0, 1]],
+        combiner: 0,
+    },
+    Case {
+        extents: &[5, 37],
+        axes: 2,
+        steps: [&[37, 1], &[1, 0]],
+        combiner: 0,
+    },
+    // Transposed, and backwards.
+    Case {
+        extents: &[9, 40],
+        axes: 2,
+        steps: [&[1, 9], &[40, 1]],
+        combiner: 0,
+    },
+    // A scalar.
+    Case {
+        extents: &[],
+        axes: 0,
+        steps: [&[], &[]],
+        combiner: 0,
+    },
+    // Sums, greatest and least along the last axis, and along the first.
+    Case {
+        extents: &[6, 1030],
+        axes: 1,
+        steps: [&[1030, 1], &[0, 1]],
+        combiner: 0,
+    },
+    Case {
+        extents: &[6, 50],
+        axes: 1,
+        steps: [&[50, 1], &[1, 0]],
+        combiner: 2,
+    },
+    Case {
+        extents: &[600, 7],
+        axes: 1,
+        steps: [&[1, 600], &[1, 0]],
+        combiner: 3,
+    },
+    Case {
+        extents: &[20, 3, 5],
+        axes: 1,
+        steps: [&[1, 100, 20], &[0, 5, 1]],
+        combiner: 0,
+    },
+    Case {
+        extents: &[33, 4],
+        axes: 1,
+        steps: [&[4, 1], &[1, 0]],
+        combiner: 1,
+    },
+    // Nothing.
+    Case {
+        extents: &[0, 4],
+        axes: 2,
+        steps: [&[4, 1], &[4, 1]],
+        combiner: 0,
+    },
+];
+
+/// `max(a * b + 0.5, a) < b ? a : sqrt(|a - b|)`, as operations: inputs 0 and 1, the constant 2.
+fn program() -> Vec<RxStripOp> {
+    let op = |code: Op, dst, args| RxStripOp {
+        code: code as i32,
+        dst,
+        args,
+    };
+    vec![
+        op(Op::Mul, 0, [0, 1, 0, 0]),
+        op(Op::Add, 0, [3, 2, 0, 0]),
+        op(Op::Max, 0, [3, 0, 0, 0]),
+        op(Op::Sub, 1, [0, 1, 0, 0]),
+        op(Op::Abs, 1, [4, 0, 0, 0]),
+        op(Op::Sqrt, 1, [4, 0, 0, 0]),
+        op(Op::SelectLt, 0, [3, 1, 0, 4]),
+    ]
+}
+
+fn expected(a: f32, b: f32) -> f32 {
+    if (a * b + 0.5).max(a) < b {
+        a
+    } else {
+        (a - b).abs().sqrt()
+    }
+}
+
+#[test]
+fn strips_are_the_loops_they_stand_for() {
+    everywhere(|ctx, _| {
+        for (k, case) in CASES.iter().enumerate() {
+            let mut random = Random(k as u64 + 3);
+            let (a, b) = (random.floats(8192), random.floats(8192));
+            let count = |e: &[i64]| e.iter().product::<i64>() as usize;
+            let (result, over) = case.extents.split_at(case.axes);
+            let mut out = vec![7.0f32; count(result)];
+            let data = [a.as_ptr(), b.as_ptr()];
+            let strides: Vec<i64> = case.steps.concat();
+            let ops = program();
+            let strips = RxStrips {
+                axes: case.axes as i32,
+                reduced: over.len() as i32,
+                inputs: 2,
+                constants: 1,
+                ops: ops.len() as i32,
+                temps: 2,
+                combiner: case.combiner,
+                reserved: 0,
+                extents: case.extents.as_ptr(),
+                data: data.as_ptr(),
+                strides: strides.as_ptr(),
+                values: [0.5f32].as_ptr(),
+                program: ops.as_ptr(),
+                out: out.as_mut_ptr(),
+            };
+            // SAFETY: the steps stay within the inputs, and the result has its extents.
+            assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
+            let mut wanted = vec![0.0f32; out.len()];
+            for (i, wanted) in wanted.iter_mut().enumerate() {
+                let mut acc =
+                    [0.0f64, 1.0, f64::NEG_INFINITY, f64::INFINITY][case.combiner as usize];
+                for j in 0..count(over) {
+                    let (mut at, mut rest) = ([0i64; 2], i * count(over) + j);
+                    for axis in (0..case.extents.len()).rev() {
+                        let index = (rest % case.extents[axis] as usize) as i64;
+                        rest /= case.extents[axis] as usize;
+                        at[0] += index * case.steps[0][axis];
+                        at[1] += index * case.steps[1][axis];
+                    }
+                    let x = f64::from(expected(a[at[0] as usize], b[at[1] as usize]));
+                    acc = match case.combiner {
+                        _ if over.is_empty() => x,
+                        0 => acc + x,
+                        1 => acc * x,
+                        2 => acc.max(x),
+                        _ => acc.min(x),
+                    };
+                }
+                *wanted = acc as f32;
+            }
+            close(&format!("case {k}"), &out, &wanted, 2e-6);
+        }
+    });
+}
