@@ -324,6 +324,8 @@ def page(results, graphs, gflops, bandwidth, args, load):
         "Written by `benches/peers/run.py`; no number here is written by hand.", "",
         f"Machine: {machine()}. Measured {datetime.date.today()}; load average before the run {load:.1f}"
         + (" — **other programs were running, so times are too long and spread widely**" if load > 0.5 else "") + ".",
+        f"Relax is its `{args.bin.name}` build" + ("" if args.bin.name == "release" else
+                                                    ", **which is not optimised: only release builds count**") + ".",
         f"One thread reaches {f'{gflops:.0f} GFLOP/s' if gflops else 'an unmeasured rate'} of fused multiply-adds"
         f" and copies {bandwidth:.1f} GB/s.", "",
         f"Each cell is the median over {args.rounds} rounds in which the systems take turns, of each round's median run; "
