@@ -36,6 +36,15 @@ macro_rules! define_id {
     )*};
 }
 
+/// Makes room for one more element. Large vectors grow by a quarter: their pages are moved, not
+/// copied, and what doubling reserves would be most of the memory of a large file.
+fn make_room<T>(items: &mut Vec<T>) {
+    const LARGE: usize = 1 << 20;
+    if items.len() == items.capacity() && size_of_val(items.as_slice()) >= LARGE {
+        items.reserve_exact(items.len() / 4);
+    }
+}
+
 /// A growing vector of nodes, addressed by `I`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arena<I, T> {
@@ -67,6 +76,7 @@ impl<I: Id, T> Arena<I, T> {
     /// Adds a node and returns its id.
     pub fn push(&mut self, item: T) -> I {
         let id = I::from_index(self.items.len());
+        make_room(&mut self.items);
         self.items.push(item);
         id
     }
@@ -104,6 +114,10 @@ impl<I: Id, T> Arena<I, T> {
     /// All nodes, mutably.
     pub fn values_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
+    }
+    /// Gives back the room that is reserved for more nodes.
+    pub fn shrink(&mut self) {
+        self.items.shrink_to_fit();
     }
     /// Drops all nodes from `len` on.
     pub fn truncate(&mut self, len: usize) {
@@ -159,9 +173,14 @@ impl<I: Id, T: Clone> SideTable<I, T> {
     /// The fact for `id`, for writing; grows the table.
     pub fn entry(&mut self, id: I) -> &mut T {
         if id.index() >= self.items.len() {
+            make_room(&mut self.items);
             self.items.resize(id.index() + 1, self.default.clone());
         }
         &mut self.items[id.index()]
+    }
+    /// Gives back the room that is reserved for more facts.
+    pub fn shrink(&mut self) {
+        self.items.shrink_to_fit();
     }
     /// Forgets everything, keeping the memory.
     pub fn clear(&mut self) {

@@ -1,11 +1,12 @@
 //! Interned names: equal text, equal [`Symbol`].
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::{Mutex, OnceLock};
 
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use hashbrown::HashTable;
+use rustc_hash::FxBuildHasher;
 
 /// An interned string. Copying and comparing cost as much as for a `u32`.
 ///
@@ -14,68 +15,97 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Symbol(u32);
 
+/// Texts and where they are found. The table holds numbers only: a large file has as many names as
+/// bindings.
 struct Interner {
-    ids: HashMap<&'static str, u32, FxBuildHasher>,
+    ids: HashTable<u32>,
     texts: Vec<&'static str>,
+}
+
+fn hash(text: &str) -> u64 {
+    FxBuildHasher.hash_one(text)
 }
 
 fn interner() -> &'static Mutex<Interner> {
     static INTERNER: OnceLock<Mutex<Interner>> = OnceLock::new();
     INTERNER.get_or_init(|| {
         Mutex::new(Interner {
-            ids: HashMap::with_hasher(FxBuildHasher),
+            ids: HashTable::new(),
             texts: Vec::new(),
         })
     })
 }
 
+/// What a thread has already asked for, so that the lock is off the parser's hot path.
+struct Seen {
+    ids: HashTable<u32>,
+    /// By number; empty where this thread has not asked for it.
+    texts: Vec<&'static str>,
+}
+
+impl Seen {
+    fn remember(&mut self, id: u32, text: &'static str) {
+        let i = id as usize;
+        if self.texts.len() <= i {
+            self.texts.resize(i + 1, "");
+        }
+        self.texts[i] = text;
+    }
+}
+
 thread_local! {
-    /// What this thread has already asked for, so that the lock is off the parser's hot path.
-    static SEEN: RefCell<FxHashMap<&'static str, u32>> = RefCell::new(FxHashMap::default());
-    static TEXTS: RefCell<Vec<Option<&'static str>>> = const { RefCell::new(Vec::new()) };
+    static SEEN: RefCell<Seen> = const {
+        RefCell::new(Seen {
+            ids: HashTable::new(),
+            texts: Vec::new(),
+        })
+    };
 }
 
 impl Symbol {
     /// The symbol for `text`.
     pub fn new(text: &str) -> Symbol {
-        SEEN.with(|seen| {
-            if let Some(&id) = seen.borrow().get(text) {
+        let own = hash(text);
+        SEEN.with_borrow_mut(|seen| {
+            if let Some(&id) = seen.ids.find(own, |&id| seen.texts[id as usize] == text) {
                 return Symbol(id);
             }
             let mut all = interner()
                 .lock()
                 .expect("the interner never panics while locked");
-            let (id, text) = match all.ids.get_key_value(text) {
-                Some((t, id)) => (*id, *t),
+            let all = &mut *all;
+            let known = all.ids.find(own, |&id| all.texts[id as usize] == text);
+            let id = match known {
+                Some(&id) => id,
                 None => {
-                    let text: &'static str = Box::leak(text.into());
                     let id = u32::try_from(all.texts.len()).expect("fewer than 2^32 names");
-                    all.texts.push(text);
-                    all.ids.insert(text, id);
-                    (id, text)
+                    all.texts.push(Box::leak(text.into()));
+                    let texts = &all.texts;
+                    all.ids
+                        .insert_unique(own, id, |&id| hash(texts[id as usize]));
+                    id
                 }
             };
-            seen.borrow_mut().insert(text, id);
+            seen.remember(id, all.texts[id as usize]);
+            let texts = &seen.texts;
+            seen.ids
+                .insert_unique(own, id, |&id| hash(texts[id as usize]));
             Symbol(id)
         })
     }
 
     /// The text.
     pub fn as_str(self) -> &'static str {
-        TEXTS.with(|texts| {
-            let i = self.0 as usize;
-            if let Some(Some(t)) = texts.borrow().get(i) {
-                return *t;
+        SEEN.with_borrow_mut(|seen| {
+            match seen.texts.get(self.0 as usize) {
+                Some(text) if !text.is_empty() => return *text,
+                _ => {}
             }
             let text = interner()
                 .lock()
                 .expect("the interner never panics while locked")
-                .texts[i];
-            let mut texts = texts.borrow_mut();
-            if texts.len() <= i {
-                texts.resize(i + 1, None);
-            }
-            texts[i] = Some(text);
+                .texts[self.0 as usize];
+            seen.remember(self.0, text);
             text
         })
     }

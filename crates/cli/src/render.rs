@@ -45,6 +45,30 @@ pub fn to_string(diagnostics: &Diagnostics, sources: &SourceMap, style: Style) -
     text
 }
 
+/// The lines around a place, the place marked; nothing for a span that is in no file.
+pub fn context(title: &str, span: Span, sources: &SourceMap) -> String {
+    const AROUND: u32 = 2;
+    let Some(file) = sources.file(span).filter(|_| !span.is_none()) else {
+        return String::new();
+    };
+    let (from, to) = (file.line_col(span.start), file.line_col(span.end));
+    let mut text = format!("  {title}: {}:{}:{}\n", file.name, from.line, from.col);
+    let last = (from.line + AROUND).min(file.line_count() as u32);
+    for line in from.line.saturating_sub(AROUND).max(1)..=last {
+        let _ = writeln!(text, "  {line:5} │ {}", file.line(line));
+        if line == from.line {
+            let width = if to.line == from.line {
+                to.col - from.col
+            } else {
+                (file.line(line).chars().count() as u32 + 1).saturating_sub(from.col)
+            };
+            let (indent, marks) = ((from.col - 1) as usize, width.max(1) as usize);
+            let _ = writeln!(text, "        │ {}{}", " ".repeat(indent), "^".repeat(marks));
+        }
+    }
+    text
+}
+
 /// Appends one diagnostic.
 pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut String) {
     let (word, color) = match d.severity {

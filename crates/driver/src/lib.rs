@@ -11,6 +11,6 @@ mod typed;
 pub use optimise::{
     PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent, run_pipeline,
 };
-pub use print::{Style, TypeSource, difference, print};
+pub use print::{Mismatch, Style, TypeSource, difference, print};
 pub use session::{Read, ReadOptions, Session};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

@@ -1,5 +1,6 @@
 //! Module to text, and modules compared.
 
+use relax_base::Span;
 use relax_ir::{Difference, EqualOptions, ExprId, Module, OpId};
 use relax_resolve::print::{PrintMode, module_to_ast};
 use relax_syntax::PrintOptions;
@@ -27,18 +28,28 @@ fn op_name(op: OpId) -> String {
     }
 }
 
-/// The first structural difference between two modules, as text: what differs, where, and the
-/// expression on each side.
-pub fn difference(left: &Module, right: &Module, options: EqualOptions) -> Option<String> {
+/// The first structural difference between two modules, for people.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// What differs, where, and the expression on each side.
+    pub text: String,
+    /// Where the expression of the left side came from; [`Span::NONE`] where a pass made it.
+    pub left: Span,
+    /// The same for the right side.
+    pub right: Span,
+}
+
+/// The first structural difference between two modules.
+pub fn difference(left: &Module, right: &Module, options: EqualOptions) -> Option<Mismatch> {
     let found: Difference = relax_ir::structural_difference(left, right, options, &op_name)?;
     let mut text = found.to_string();
     let mut side = |name: &str, module: &Module, expr: Option<ExprId>| {
-        if let Some(expr) = expr {
-            let shown = module.show_expr(expr, &op_name);
-            text.push_str(&format!("\n  {name}: {shown}"));
-        }
+        let Some(expr) = expr else { return Span::NONE };
+        let shown = module.show_expr(expr, &op_name);
+        text.push_str(&format!("\n  {name}: {shown}"));
+        module.spans[expr]
     };
-    side("left ", left, found.left);
-    side("right", right, found.right);
-    Some(text)
+    let left = side("left ", left, found.left);
+    let right = side("right", right, found.right);
+    Some(Mismatch { text, left, right })
 }

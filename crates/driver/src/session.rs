@@ -103,7 +103,11 @@ impl Session {
             // Where the text is damaged, a definition may be unread rather than missing: what the
             // resolver says besides is only worth saying when it cannot be a consequence.
             let parts = diagnostics.iter().map(Diagnostic::span).collect::<Vec<_>>();
-            let near = |d: &Diagnostic| parts.iter().any(|p| p.touches(d.span().start));
+            let near = |d: &Diagnostic| {
+                let own = d.span();
+                let touch = |p: &Span| p.touches(own.start) || own.start <= p.start && p.end <= own.end;
+                parts.iter().any(touch)
+            };
             let independent =
                 |d: &Diagnostic| !near(d) && !relax_resolve::codes::may_follow(d.code);
             diagnostics.extend(more.into_iter().filter(independent));

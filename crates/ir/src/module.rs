@@ -203,6 +203,18 @@ impl Module {
         }
     }
 
+    /// Gives back the room that is reserved for more nodes.
+    pub fn shrink(&mut self) {
+        self.exprs.shrink();
+        self.spans.shrink();
+        self.vars.shrink();
+        self.patterns.shrink();
+        self.consts.shrink();
+        self.lists.shrink_to_fit();
+        self.types.shrink();
+        self.attrs.shrink_to_fit();
+    }
+
     /// Adds an expression.
     pub fn add(&mut self, expr: Expr, span: Span) -> ExprId {
         let id = self.exprs.push(expr);

@@ -2,12 +2,13 @@
 //! differently (`3` and `3i64`, [`Dim::is_wide`]) keep an id each. Unification and structural equality
 //! look at the types and do not see the difference.
 
-use std::hash::{Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 
+use hashbrown::HashTable;
 use relax_base::{Arena, Symbol};
 use relax_sym::Dim;
 use relax_tensor::DType;
-use rustc_hash::{FxHashMap, FxHasher};
+use rustc_hash::FxHasher;
 
 use crate::{AdtId, RelId};
 
@@ -187,9 +188,8 @@ pub enum Type {
 #[derive(Clone, Default, Debug)]
 pub struct TypeArena {
     types: Arena<TypeId, Type>,
-    ids: FxHashMap<Type, TypeId>,
-    /// Types equal to one of `ids` whose extents are spelled in another way.
-    spelled: FxHashMap<(TypeId, u64), TypeId>,
+    /// All ids, found by the hash of their types.
+    ids: HashTable<TypeId>,
     /// All type parameters.
     pub params: Arena<TypeParamId, TypeParam>,
 }
@@ -201,17 +201,16 @@ impl TypeArena {
     }
     /// The id of a type.
     pub fn intern(&mut self, ty: Type) -> TypeId {
-        if let Some(&id) = self.ids.get(&ty) {
-            let own = spelling(&ty);
-            if own == spelling(&self.types[id]) {
-                return id;
-            }
-            let types = &mut self.types;
-            let new = || types.push(ty);
-            return *self.spelled.entry((id, own)).or_insert_with(new);
+        let types = &self.types;
+        let hash = |ty: &Type| BuildHasherDefault::<FxHasher>::default().hash_one(ty);
+        let own = hash(&ty);
+        let same = |id: &TypeId| types[*id] == ty && spelling(&types[*id]) == spelling(&ty);
+        if let Some(id) = self.ids.find(own, same) {
+            return *id;
         }
-        let id = self.types.push(ty.clone());
-        self.ids.insert(ty, id);
+        let id = self.types.push(ty);
+        let types = &self.types;
+        self.ids.insert_unique(own, id, |id| hash(&types[*id]));
         id
     }
     /// A tensor type of known rank.
@@ -238,6 +237,10 @@ impl TypeArena {
     /// A new type parameter.
     pub fn param(&mut self, name: Symbol, kind: Kind) -> TypeParamId {
         self.params.push(TypeParam { name, kind })
+    }
+    /// Gives back the room that is reserved for more types.
+    pub fn shrink(&mut self) {
+        self.types.shrink();
     }
     /// Number of types. Types that a type is made of have smaller ids.
     pub fn len(&self) -> usize {

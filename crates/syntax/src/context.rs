@@ -100,6 +100,9 @@ pub(crate) struct Pass<'s> {
     /// The item that is being read at the top, if any.
     item: Option<Tok>,
     has_turnstile: bool,
+    /// The parameters that were closed last: the number of tokens up to their `)`, and the first
+    /// token in them.
+    params: Option<(usize, Option<Tok>)>,
 }
 
 /// Runs the pass.
@@ -121,6 +124,7 @@ pub(crate) fn prepare(file: &SourceFile, lexed: &Lexed) -> Prepared {
         }],
         segment: None,
         item: None,
+        params: None,
         has_turnstile: lexed.tokens.iter().any(|t| t.tok == Tok::Turnstile),
     };
     pass.out.tokens.reserve(lexed.tokens.len() + 16);
@@ -201,6 +205,11 @@ impl<'s> Pass<'s> {
             match next {
                 keywords::Foreign::Fn => t.tok = Tok::Fn,
                 keywords::Foreign::Def => t.tok = Tok::Def,
+                keywords::Foreign::Let => t.tok = Tok::Let,
+                keywords::Foreign::ElseIf => {
+                    self.out.tokens.push(Token { tok: Tok::Else, ..t });
+                    t.tok = Tok::If;
+                }
                 keywords::Foreign::Drop => return i + 1,
             }
         }

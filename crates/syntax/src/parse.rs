@@ -61,6 +61,8 @@ pub(crate) fn parse_lexed(file: &SourceFile, lexed: Lexed) -> Parsed {
 
 fn parse_prepared(file: &SourceFile, prepared: Prepared, lexed: Lexed) -> Parsed {
     let mut parser = Parser::new(file, prepared);
+    let unknown = lexed.diagnostics.iter().filter(|d| d.code == Code(102));
+    parser.unknown = unknown.map(Diagnostic::span).collect();
     parser.header();
     for segment in std::mem::take(&mut parser.prepared.segments) {
         parser.segment(segment);
@@ -82,6 +84,8 @@ struct Parser<'s> {
     diagnostics: Vec<Diagnostic>,
     /// Where brackets are missing or too many: the parser has nothing to add to these statements.
     bracket_errors: Vec<Span>,
+    /// Characters that are no token, reported by the lexer.
+    unknown: Vec<Span>,
     /// How many tokens may still be parsed again for the sake of further errors.
     budget: usize,
 }
@@ -100,6 +104,7 @@ impl<'s> Parser<'s> {
             prepared,
             diagnostics,
             bracket_errors,
+            unknown: Vec::new(),
             budget,
         }
     }
@@ -131,6 +136,7 @@ impl<'s> Parser<'s> {
                 "there are too many errors to report them all",
             ));
         }
+        self.builder.ast.shrink();
         Parsed {
             ast: self.builder.ast,
             comments: lexed.comments,
@@ -209,7 +215,8 @@ impl<'s> Parser<'s> {
             let owned = tokens
                 .get_or_insert_with(|| self.prepared.tokens[segment.start..segment.end].to_vec());
             let echo = recover::is_echo(owned, failure.at)
-                || recover::in_statement(owned, failure.at, &self.bracket_errors);
+                || recover::in_statement(owned, failure.at, &self.bracket_errors)
+                || (owned.get(failure.at)).is_some_and(|t| follows(self.file, &self.unknown, *t));
             if !echo {
                 let d = message::explain(self.file, owned, failure.at, &failure.expected);
                 self.diagnostics.push(d);
@@ -295,11 +302,20 @@ impl<'s> Parser<'s> {
     }
 }
 
+/// Whether only white space stands between one of `places` and the token.
+fn follows(file: &SourceFile, places: &[Span], t: Token) -> bool {
+    let before = places.partition_point(|p| p.end <= t.start);
+    before.checked_sub(1).is_some_and(|i| {
+        let between = Span::new(places[i].end, t.start);
+        file.slice(between).trim().is_empty()
+    })
+}
+
 /// Runs the generated parser over one segment.
 fn run(builder: &mut Builder<'_>, tokens: &[Token], item: bool) -> Result<Item, Failure> {
     let at = Cell::new(0);
     let result = if item {
-        ItemParser::new().parse(builder, feed(tokens, &at))
+        (ItemParser::new().parse(builder, feed(tokens, &at))).map(|item| *item)
     } else {
         FileBodyParser::new()
             .parse(builder, feed(tokens, &at))

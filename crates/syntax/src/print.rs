@@ -2,15 +2,16 @@
 //!
 //! There is one printer. It walks the tree with a list of work (never by recursion) and emits
 //! tokens and layout operations in the order of the text; the [`sink`] turns these into lines:
-//! directly for TVM's style, which never wraps, and through `pretty` documents, one per line of
-//! the unwrapped text, where lines may wrap. The formatter is the same printer with a sink that
-//! weaves the comments of the original text in between the tokens.
+//! directly for TVM's style, which never wraps, and by [`layout`], one unwrapped line at a time,
+//! where lines may wrap. The formatter is the same printer with a sink that weaves the comments of
+//! the original text in between the tokens.
 //!
 //! Invariant: memory is bounded by the longest statement, not by the file.
 
 pub(crate) mod emit;
 mod expr;
 mod item;
+mod layout;
 pub(crate) mod number;
 pub(crate) mod sink;
 mod ty;

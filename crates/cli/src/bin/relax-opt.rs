@@ -369,7 +369,10 @@ impl<'a> Run<'a> {
         render::to_stderr(&diagnostics, &self.session.sources);
         let difference = relax_driver::difference(module, &again, EqualOptions::default());
         if let Some(difference) = &difference {
-            eprintln!("relax-opt: the printed module reads back differently: {difference}");
+            eprintln!(
+                "relax-opt: the printed module reads back differently: {}",
+                difference.text
+            );
         }
         !diagnostics.has_errors() && difference.is_none()
     }
@@ -386,8 +389,11 @@ impl<'a> Run<'a> {
         Ok(
             match relax_driver::difference(module, &other_module, options) {
                 None => Outcome::Done(String::new()),
-                Some(difference) => {
-                    eprintln!("relax-opt: the modules differ: {difference}");
+                Some(found) => {
+                    eprintln!("relax-opt: the modules differ: {}", found.text);
+                    for (side, span) in [("left", found.left), ("right", found.right)] {
+                        eprint!("{}", render::context(side, span, &self.session.sources));
+                    }
                     Outcome::Failed
                 }
             },

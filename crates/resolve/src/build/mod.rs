@@ -50,6 +50,7 @@ pub fn resolve(ast: &Ast, file: &SourceFile, options: &Options) -> (Module, Diag
     let mut r = Resolver::new(ast, file, options);
     r.file_items();
     r.prelude_items();
+    r.module.shrink();
     if r.diags.len() > 1 {
         r.diags.sort();
     }

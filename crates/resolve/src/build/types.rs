@@ -135,6 +135,8 @@ impl Resolver<'_> {
                         self.no_type(span, "`Buffer` is a type of tensor programs (`prim_func`)")
                     }
                     _ if args.is_empty() => self.type_by_name(name, span),
+                    // What it is applied to says nothing then.
+                    _ if !self.is_type_name(name) => self.unknown_type_name(name, ast.types[head].span),
                     _ => return None,
                 }
             }
@@ -324,6 +326,13 @@ impl Resolver<'_> {
             Some(adt) => self.adt_type(adt, &[], span),
             None => self.unknown_type_name(name, span),
         }
+    }
+
+    /// Whether anything that types are made of has this name.
+    fn is_type_name(&mut self, name: Symbol) -> bool {
+        self.scopes.type_name(name).is_some()
+            || self.dtype(name).is_some()
+            || self.adt_named(name).is_some()
     }
 
     fn kind_error(&mut self, name: Symbol, kind: Kind, wanted: &str, span: Span) -> TypeId {

@@ -58,11 +58,24 @@ struct Head {
     open: bool,
 }
 
+/// Nodes of the tree by expression: the id and one, so that an entry takes four bytes.
+#[derive(Default)]
+struct Memo(SideTable<ExprId, u32>);
+
+impl Memo {
+    fn get(&self, id: ExprId) -> Option<ast::ExprId> {
+        self.0[id].checked_sub(1).map(ast::ExprId)
+    }
+    fn set(&mut self, id: ExprId, node: Option<ast::ExprId>) {
+        self.0.set(id, node.map_or(0, |n| n.0 + 1));
+    }
+}
+
 /// What printing knows between functions.
 #[derive(Default)]
 pub(super) struct State {
     /// What visited nodes became.
-    memo: SideTable<ExprId, Option<ast::ExprId>>,
+    memo: Memo,
     /// Nodes that have their `%n`.
     bound: relax_ir::IdSet,
     vars: SideTable<VarId, Option<Symbol>>,
@@ -297,7 +310,7 @@ impl Printer<'_> {
 
     fn flow(&mut self, id: ExprId, expanded: bool) {
         let m = self.m;
-        if self.state.memo[id].is_some() {
+        if self.state.memo.get(id).is_some() {
             return;
         }
         if expanded {
@@ -323,7 +336,7 @@ impl Printer<'_> {
     }
 
     fn push_unvisited(&mut self, id: ExprId) {
-        if self.state.memo[id].is_none() {
+        if self.state.memo.get(id).is_none() {
             self.push(Task::Flow {
                 id,
                 expanded: false,
@@ -510,7 +523,7 @@ impl Printer<'_> {
 
     /// Where a visited node is used: its text, or the `%n` that it is bound to.
     fn place(&mut self, id: ExprId, last: bool) -> ast::ExprId {
-        let node = self.state.memo[id].expect("visited before it is placed");
+        let node = self.state.memo.get(id).expect("visited before it is placed");
         if let Expr::Var(var) = self.m.exprs[id]
             && !self.state.free.is_empty()
             && let Some(binder) = self.state.free.remove(&var)
@@ -638,7 +651,7 @@ impl Printer<'_> {
         head.open = true;
         let link = matches!(self.m.exprs[body], Expr::Let { .. } | Expr::Dataflow { .. });
         // A shared end of a chain is placed like any other shared node.
-        if link && self.state.memo[body].is_none() && self.uses[body] <= 1 {
+        if link && self.state.memo.get(body).is_none() && self.uses[body] <= 1 {
             self.push(Task::Let { id: body, head });
         } else {
             self.push(Task::EndLet(head));

@@ -10,6 +10,16 @@ impl Ast {
         Self::default()
     }
 
+    /// Gives back the room that is reserved for more nodes.
+    pub(crate) fn shrink(&mut self) {
+        self.exprs.shrink();
+        self.types.shrink();
+        self.stmts.shrink();
+        self.binders.shrink();
+        self.attrs.shrink();
+        self.pool.shrink_to_fit();
+    }
+
     /// The ids of a list.
     pub fn list<I: ListItem>(
         &self,

@@ -6,12 +6,12 @@ use super::{ArgCount, Builder, FnHead};
 use crate::ast::*;
 
 impl Builder<'_> {
-    pub(crate) fn item(&mut self, kind: ItemKind, l: u32, r: u32, n: u32, m: u32) -> Item {
-        Item {
+    pub(crate) fn item(&mut self, kind: ItemKind, l: u32, r: u32, n: u32, m: u32) -> Box<Item> {
+        Box::new(Item {
             kind,
             span: Span::new(l, r),
             name_span: Span::new(n, m),
-        }
+        })
     }
 
     pub(crate) fn head(
@@ -21,12 +21,12 @@ impl Builder<'_> {
         ret: Option<TypeId>,
         relations: Option<u32>,
         end: u32,
-    ) -> FnHead {
+    ) -> Box<FnHead> {
         let relations = self.take(relations.unwrap_or(0));
         let attrs = self.take_attrs(params.attrs);
         let params = self.take(params.args);
         let (n, angle) = type_params.unwrap_or_default();
-        FnHead {
+        Box::new(FnHead {
             type_params: self.take(n),
             angle,
             params,
@@ -35,7 +35,7 @@ impl Builder<'_> {
             relations,
             type_list: List::EMPTY,
             end,
-        }
+        })
     }
 
     pub(crate) fn function(&mut self, head: FnHead, body: ExprId, l: u32) -> FnId {
@@ -67,7 +67,7 @@ impl Builder<'_> {
         r: u32,
         n: u32,
         m: u32,
-    ) -> Item {
+    ) -> Box<Item> {
         let name = self.name_symbol(n, m);
         // `factor=1.0` without a type reads as an attribute; it is a parameter all the same.
         let extra: Vec<AttrId> = self.ast.list(head.attrs).collect();
@@ -108,7 +108,7 @@ impl Builder<'_> {
         r: u32,
         n: u32,
         m: u32,
-    ) -> Item {
+    ) -> Box<Item> {
         let attrs = self.take_attrs(params.attrs);
         let params = self.take(params.args);
         let name = self.sigil_name(n, m);
@@ -132,7 +132,7 @@ impl Builder<'_> {
         r: u32,
         n: u32,
         m: u32,
-    ) -> Item {
+    ) -> Box<Item> {
         let ctor_list: List<CtorId> = self.take(ctors.unwrap_or(0));
         let (count, angle) = params.unwrap_or_default();
         let params = self.take(count);
@@ -167,7 +167,7 @@ impl Builder<'_> {
         r: u32,
         n: u32,
         m: u32,
-    ) -> Item {
+    ) -> Box<Item> {
         let goals = self.take(goals);
         let params = self.take(params);
         let name = self.name_symbol(n, m);
@@ -263,10 +263,10 @@ impl Builder<'_> {
         self.ast.binder("".into(), None, Span::new(l, r))
     }
 
-    pub(crate) fn fn_type_head(&mut self, type_params: Option<(u32, bool)>, n: u32) -> FnHead {
+    pub(crate) fn fn_type_head(&mut self, type_params: Option<(u32, bool)>, n: u32) -> Box<FnHead> {
         let type_list = self.take(n);
         let (count, angle) = type_params.unwrap_or_default();
-        FnHead {
+        Box::new(FnHead {
             type_params: self.take(count),
             angle,
             params: List::EMPTY,
@@ -275,7 +275,7 @@ impl Builder<'_> {
             relations: List::EMPTY,
             type_list,
             end: 0,
-        }
+        })
     }
 
     pub(crate) fn fn_type(

@@ -13,6 +13,7 @@ impl Builder<'_> {
         l: u32,
         r: u32,
     ) -> ExprId {
+        let (n, tail) = self.output_at_end(n, tail);
         let stmts = self.take(n);
         let kind = ExprKind::Block {
             stmts,
@@ -32,6 +33,13 @@ impl Builder<'_> {
         self.ast.binder(name, ty, Span::new(l, m))
     }
 
+    /// A loop variable without its sigil.
+    pub(crate) fn bare_loop_var(&mut self, l: u32, m: u32) -> BinderId {
+        self.missing_sigil(l, m, "loop variable");
+        let name = self.name_symbol(l, m);
+        self.ast.binder(name, None, Span::new(l, m))
+    }
+
     pub(crate) fn let_graph(&mut self, l: u32, m: u32, ty: Option<TypeId>) -> BinderId {
         let span = Span::new(l, m);
         self.diagnostics.push(
@@ -39,6 +47,22 @@ impl Builder<'_> {
                 .note("write `%0 = …;` without `let`, or give the variable a name"),
         );
         self.ast.binder("".into(), ty, span)
+    }
+
+    /// A result `output(…)` is the statement without its `;`.
+    fn output_at_end(&mut self, n: u32, tail: Option<ExprId>) -> (u32, Option<ExprId>) {
+        let Some(e) = tail else { return (n, tail) };
+        let Expr { kind, span } = self.ast.exprs[e];
+        let ExprKind::Call { callee, attrs, .. } = kind else {
+            return (n, tail);
+        };
+        let name = matches!(self.ast.exprs[callee].kind, ExprKind::Name(name) if name == "output");
+        if !name || !attrs.is_empty() {
+            return (n, tail);
+        }
+        let stmt = self.expr_stmt(e, span.start, span.end);
+        self.push(stmt);
+        (n + 1, None)
     }
 
     pub(crate) fn expr_stmt(&mut self, e: ExprId, l: u32, r: u32) -> StmtId {
@@ -239,11 +263,14 @@ impl Builder<'_> {
     }
 
     pub(crate) fn clause_without_body(&mut self, pat: PatId, l: u32, r: u32) -> ClauseId {
-        self.diagnostics.push(Diagnostic::error(
-            Code(101),
-            Span::new(r, r),
-            "expected `=>` and a result after this pattern",
-        ));
+        // An unreadable pattern is reported already.
+        if !matches!(self.ast.pats[pat].kind, PatKind::Error) {
+            self.diagnostics.push(Diagnostic::error(
+                Code(101),
+                Span::new(r, r),
+                "expected `=>` and a result after this pattern",
+            ));
+        }
         let body = self.expr(ExprKind::Error, r, r);
         self.clause(pat, body, false, l, r)
     }

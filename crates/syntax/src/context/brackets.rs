@@ -127,7 +127,7 @@ impl Pass<'_> {
 
     /// Closes brackets that the token `t` cannot stand in.
     pub(super) fn close_before(&mut self, t: Token) {
-        if !matches!(t.tok, Tok::Arrow | Tok::LBrace | Tok::Eq) {
+        if !matches!(t.tok, Tok::Arrow | Tok::LBrace | Tok::Eq | Tok::FatArrow) {
             return;
         }
         let Some(last) = self.last() else { return };
@@ -136,6 +136,7 @@ impl Pass<'_> {
         }
         let depth = match t.tok {
             Tok::Arrow => self.arrow_closes(),
+            Tok::FatArrow => self.pattern_closes(),
             _ => self.inner_brackets(),
         };
         let Some(depth) = depth else { return };
@@ -161,6 +162,24 @@ impl Pass<'_> {
         let depth = self.frames[from..].iter().rposition(square)? + from;
         let first = self.frames[from..=depth].iter().position(square)? + from;
         Some(first)
+    }
+
+    /// A `=>` stands behind a whole pattern, and behind the index variables of a `compute`.
+    fn pattern_closes(&self) -> Option<usize> {
+        let round = |f: &Frame| {
+            matches!(
+                f.kind,
+                FrameKind::Parens | FrameKind::Args | FrameKind::Square
+            )
+        };
+        let depth = self.frames.iter().rposition(|f| !round(f))? + 1;
+        let f = &self.frames[depth - 1];
+        let awaited = match f.kind {
+            FrameKind::Arms => !f.bound,
+            FrameKind::Block => self.item == Some(Tok::Op) && f.first == Some(Tok::Compute),
+            _ => false,
+        };
+        (awaited && depth < self.frames.len()).then_some(depth)
     }
 
     /// An arrow in a list of parameters, where no function type is open, shows that the list was
@@ -193,8 +212,16 @@ impl Pass<'_> {
 
     /// Pops the frame that `t` closes.
     fn pop(&mut self, t: Token) {
-        self.frames.pop();
+        let closed = self.frames.pop();
         self.out.tokens.push(t);
+        if let Some(Frame {
+            kind: FrameKind::Params,
+            first,
+            ..
+        }) = closed
+        {
+            self.params = Some((self.out.tokens.len(), first));
+        }
         if t.tok == Tok::RBrace && self.kind() == FrameKind::Arms {
             // A clause may end with its block, without a comma.
             self.top().first = None;

@@ -3,6 +3,7 @@
 use relax_base::{Code, Diagnostic, Span};
 
 use super::{FrameKind, Pass, Pending};
+use crate::lex::Token;
 use crate::token::Tok;
 
 /// What to do with a word that some other language has.
@@ -11,6 +12,10 @@ pub(super) enum Foreign {
     Fn,
     /// Read it as `def`.
     Def,
+    /// Read it as `let`.
+    Let,
+    /// Read it as `else if`.
+    ElseIf,
     /// Read on without it.
     Drop,
 }
@@ -52,6 +57,7 @@ impl Pass<'_> {
             ("match_cast", Some(Tok::LParen)) => Tok::MatchCast,
             ("dataflow", Some(Tok::LBrace)) => Tok::Dataflow,
             ("for", Some(Tok::Local)) => Tok::For,
+            ("for", Some(Tok::Name)) if self.begins_loop(i) => Tok::For,
             ("in", Some(_)) if self.after_operand() && self.in_loop_header() => Tok::In,
             ("alloc", Some(Tok::Local)) => Tok::Alloc,
             ("init", Some(Tok::LBrace)) => Tok::Init,
@@ -73,13 +79,24 @@ impl Pass<'_> {
         self.last().is_some_and(|t| ends_operand(t.tok))
     }
 
-    fn in_loop_header(&self) -> bool {
+    pub(super) fn in_loop_header(&self) -> bool {
         let tokens = &self.out.tokens;
         let header = tokens.iter().rev().take(HORIZON);
         header
             .map(|t| t.tok)
-            .find(|t| !matches!(t, Tok::Local | Tok::Comma))
+            .find(|t| !matches!(t, Tok::Local | Tok::Name | Tok::Comma))
             == Some(Tok::For)
+    }
+
+    /// Whether `for` at `i` is followed by names and `in`.
+    fn begins_loop(&self, i: usize) -> bool {
+        let rest = self.input[i + 1..].iter().take(HORIZON);
+        let mut rest = rest.skip_while(|t| t.tok == Tok::Comma || self.is_loop_name(**t));
+        rest.next().is_some_and(|t| self.text(*t) == "in")
+    }
+
+    fn is_loop_name(&self, t: Token) -> bool {
+        t.tok == Tok::Local || t.tok == Tok::Name && self.text(t) != "in"
     }
 
     /// Whether the `<` at `i` is a bracket.
@@ -199,6 +216,34 @@ impl Pass<'_> {
                     .fix("write `def`", t.span(), "def"),
                 );
                 Some(Foreign::Def)
+            }
+            word @ ("var" | "val" | "const" | "auto")
+                if next == Tok::Local
+                    && matches!(self.kind(), FrameKind::Block | FrameKind::Top)
+                    && self.top().first.is_none() =>
+            {
+                self.report(
+                    Diagnostic::error(
+                        Code(109),
+                        t.span(),
+                        format!("a binding is spelled `let`, not `{word}`"),
+                    )
+                    .fix("write `let`", t.span(), "let"),
+                );
+                Some(Foreign::Let)
+            }
+            word @ ("elif" | "elsif" | "elseif")
+                if next == Tok::LParen && self.last().map(|l| l.tok) == Some(Tok::RBrace) =>
+            {
+                self.report(
+                    Diagnostic::error(
+                        Code(109),
+                        t.span(),
+                        format!("a further condition is spelled `else if`, not `{word}`"),
+                    )
+                    .fix("write `else if`", t.span(), "else if"),
+                );
+                Some(Foreign::ElseIf)
             }
             "return" if starts_operand(next) || next == Tok::LParen => {
                 if !matches!(self.kind(), FrameKind::Block | FrameKind::Top) {

@@ -51,6 +51,21 @@ impl Pass<'_> {
             }
             return;
         }
+        if last.tok == Tok::Local
+            && t.tok == Tok::Name
+            && self.text(*t) == "grid"
+            && self.in_loop_header()
+        {
+            self.insert(Tok::In, "in", "between loop variables and their extents", last);
+            return;
+        }
+        if let Some((end, first)) = self.params
+            && end == self.out.tokens.len()
+            && !(f.kind == FrameKind::Top && self.item.is_some())
+        {
+            self.after_params(first, last, *t);
+            return;
+        }
         match f.kind {
             FrameKind::Top if self.item.is_some() => self.missing_body(f, last),
             FrameKind::Top | FrameKind::Block => self.missing_semicolon(i, f, last, *t),
@@ -114,6 +129,35 @@ impl Pass<'_> {
             start: at,
             end: at,
         });
+    }
+
+    /// What follows the parameters of a closure or of a function type is neither a body nor `->`.
+    fn after_params(&mut self, first: Option<Tok>, last: Token, t: Token) {
+        let closure = match first {
+            Some(tok) => tok == Tok::Local,
+            None => t.tok != Tok::Name,
+        };
+        if !closure {
+            self.insert(Tok::Arrow, "->", "before the result of a function type", last);
+            return;
+        }
+        let found = self.text(t);
+        self.report(
+            Diagnostic::error(
+                Code(107),
+                t.span(),
+                format!("expected `{{` before the body of this function, found `{found}`"),
+            )
+            .suggest("insert `{`", last.span().at_end(), " {"),
+        );
+        // The body cannot be told from what follows it, so it is left out.
+        for tok in [Tok::LBrace, Tok::Error, Tok::RBrace, Tok::Semi] {
+            self.push_virtual(tok, last.end);
+        }
+        let f = self.top();
+        f.first = None;
+        f.bound = false;
+        f.pending = Pending::None;
     }
 
     /// An item at the top goes on with something that only a body can hold.

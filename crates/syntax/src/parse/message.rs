@@ -28,14 +28,31 @@ pub(super) fn explain(
     if let Want::Token(text, place) = want
         && let Some(last) = last
     {
+        let next = tokens.get(at + 1).map(|t| t.tok);
         let at = last.span().at_end();
         let mut d = Diagnostic::error(
             Code(101),
             if found.is_none() { at } else { span },
             format!("expected `{text}` {place}, found {found_text}"),
         );
-        if text.len() == 1 {
-            d = d.suggest(format!("insert `{text}`"), at, text);
+        // One token too many, or another one in its place: putting one in would not do.
+        let instead = found.filter(|t| {
+            matches!(
+                t.tok,
+                Tok::Eq | Tok::EqEq | Tok::FatArrow | Tok::Arrow | Tok::Colon
+            )
+        });
+        match instead {
+            Some(t) if text == "{" && next == Some(Tok::LBrace) => {
+                d = d.suggest("drop it", t.span(), "");
+            }
+            Some(t) if text == "{" && t.tok == Tok::Colon && has("->") => {
+                d = d.suggest("a result type stands behind `->`", t.span(), "->");
+            }
+            Some(t) if text == "=" => d = d.suggest("write `=`", t.span(), "="),
+            Some(_) => {}
+            None if text.len() == 1 => d = d.suggest(format!("insert `{text}`"), at, text),
+            None => {}
         }
         return d;
     }
@@ -75,6 +92,12 @@ fn want(has: &dyn Fn(&str) -> bool, expected: &[String], last: Option<Token>) ->
     }
     if has("_") && has("local") {
         return Want::Words("a pattern".into());
+    }
+    if has("=") && has(":") && has("{") {
+        return Want::Token("=", "between a variable and its value");
+    }
+    if has(",") && has(")") && !has("local") && !has("name") && !has("}") && !has(";") {
+        return Want::Token(")", "after this");
     }
     for (token, place, unless) in [
         ("{", "before the body", "("),

@@ -149,8 +149,21 @@ impl<'a> Emitter<'a> {
         close: &'static str,
         one_comma: bool,
     ) {
+        self.listed_before(open, items, close, one_comma, &[]);
+    }
+
+    /// The same where `after` belongs to the list: it breaks before a part of that does.
+    pub(super) fn listed_before(
+        &mut self,
+        open: &'static str,
+        items: impl DoubleEndedIterator<Item = Work> + ExactSizeIterator,
+        close: &'static str,
+        one_comma: bool,
+        after: &[Work],
+    ) {
         let n = items.len();
         if n == 0 {
+            self.then(after);
             if self.sink.comment_follows() {
                 self.then(&[Work::Tok(open), Work::Indent, Work::Soft, Work::Dedent]);
                 let at = self.work.len() - 4;
@@ -160,8 +173,10 @@ impl<'a> Emitter<'a> {
             self.then(&[Work::Tok(open), Work::Tok(close)]);
             return;
         }
+        self.work.push(Work::Close);
+        self.then(after);
         self.work
-            .extend([Work::Close, Work::Tok(close), Work::Soft, Work::Unnest]);
+            .extend([Work::Tok(close), Work::Soft, Work::Unnest]);
         self.work.push(if one_comma && n == 1 {
             Work::Tok(",")
         } else {

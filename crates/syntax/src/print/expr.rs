@@ -7,6 +7,9 @@ use crate::ast::*;
 /// Expressions of more nodes than this do not share a line with their braces.
 const SMALL: u8 = 30;
 
+/// An `if` of more nodes than this is not on one line: its branches are read one by one.
+const SHORT: u8 = 12;
+
 impl Emitter<'_> {
     pub(super) fn expr(&mut self, e: ExprId) {
         let ast = self.ast;
@@ -295,7 +298,11 @@ impl Emitter<'_> {
     }
 
     fn small(&self, e: ExprId) -> bool {
-        self.sizes.get(e.0 as usize).is_some_and(|&s| s <= SMALL)
+        self.nodes(e) <= SMALL
+    }
+
+    fn nodes(&self, e: ExprId) -> u8 {
+        self.sizes.get(e.0 as usize).copied().unwrap_or(u8::MAX)
     }
 
     /// The only thing in a block, if the block may stand on one line.
@@ -331,7 +338,7 @@ impl Emitter<'_> {
                 _ => break Some(at),
             }
         };
-        let small = !self.tvm() && arms.len() == 1 && self.small(e);
+        let small = !self.tvm() && arms.len() == 1 && self.nodes(e) <= SHORT;
         if small {
             self.work.push(Work::Close);
         }
@@ -400,14 +407,23 @@ impl Emitter<'_> {
             self.separated(relations);
             self.then(&[Work::Space, Work::Tok("where"), Work::Space]);
         }
-        if let Some(ret) = f.ret {
-            self.then(&[Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)]);
+        match f.ret {
+            Some(ret) => {
+                let ret = [Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)];
+                self.params(f.params, f.attrs, &ret);
+            }
+            None => self.params(f.params, f.attrs, &[]),
         }
-        self.params(f.params, f.attrs);
         self.type_params(f.type_params, f.angle);
     }
 
-    pub(super) fn params(&mut self, params: List<BinderId>, attrs: List<AttrId>) {
+    /// Parameters, and what follows them.
+    pub(super) fn params(
+        &mut self,
+        params: List<BinderId>,
+        attrs: List<AttrId>,
+        after: &[Work],
+    ) {
         let ast = self.ast;
         let mut items: Vec<(u32, Work)> = Vec::with_capacity(params.len() + attrs.len());
         items.extend(
@@ -421,7 +437,8 @@ impl Emitter<'_> {
         if self.sink.weave.is_some() {
             items.sort_by_key(|i| i.0);
         }
-        self.listed("(", items.into_iter().map(|i| i.1), ")", false);
+        let items = items.into_iter().map(|i| i.1);
+        self.listed_before("(", items, ")", false, after);
     }
 
     pub(super) fn separated(

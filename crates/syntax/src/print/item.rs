@@ -106,7 +106,7 @@ impl Emitter<'_> {
             ItemKind::PrimFunc(f) => {
                 self.work.push(Work::Body(f.body));
                 self.work.push(Work::Space);
-                self.params(f.params, f.attrs);
+                self.params(f.params, f.attrs, &[]);
                 self.then(&[
                     Work::Tok("prim_func"),
                     Work::Space,

@@ -1,13 +1,12 @@
 //! From tokens and layout operations to lines.
 
-use pretty::{Arena, DocAllocator, DocBuilder};
-
+use super::layout::{columns, lay_out};
 use super::weave::Weave;
 use super::{PrintOptions, Style};
 
 /// A layout operation. Text lies in the chunk's buffer.
 #[derive(Clone, Copy, Debug)]
-enum Op {
+pub(super) enum Op {
     Text {
         start: u32,
         end: u32,
@@ -385,7 +384,7 @@ impl<'a> Sink<'a> {
         if !self.broken && self.chunk_indent + width <= self.width {
             self.flush_flat();
         } else {
-            self.flush_doc();
+            lay_out(&self.ops, &self.buf, self.chunk_indent, self.width, &mut self.out);
         }
         let kept = self.out.trim_end_matches(' ').len();
         self.out.truncate(kept);
@@ -399,12 +398,7 @@ impl<'a> Sink<'a> {
     fn flat_width(&self, op: Op) -> usize {
         match op {
             Op::Text { start, end } => {
-                let text = &self.buf[start as usize..end as usize];
-                if text.is_ascii() {
-                    text.len()
-                } else {
-                    text.chars().count()
-                }
+                columns(&self.buf[start as usize..end as usize])
             }
             Op::Line => 1,
             _ => 0,
@@ -422,81 +416,6 @@ impl<'a> Sink<'a> {
                 Op::Line => self.out.push(' '),
                 _ => {}
             }
-        }
-    }
-
-    fn flush_doc(&mut self) {
-        let arena: Arena<'_, ()> = Arena::new();
-        let margin = " ".repeat(self.chunk_indent);
-        let doc = self.document(&arena, &margin);
-        let mut text = String::new();
-        let done = doc.render_fmt(self.width, &mut text);
-        debug_assert!(done.is_ok(), "writing to a string does not fail");
-        drop(doc);
-        self.out.push_str(&text);
-    }
-
-    /// The chunk as a document: groups that hold a hard break are broken, the others fit or break
-    /// as `pretty` finds.
-    fn document<'d>(
-        &'d self,
-        arena: &'d Arena<'d, ()>,
-        margin: &'d str,
-    ) -> DocBuilder<'d, Arena<'d, ()>> {
-        let indent = self.chunk_indent as isize;
-        // Each open group or nest: its document so far, and whether a hard break stands in it.
-        let mut stack = vec![(arena.text(margin), false)];
-        let append = |stack: &mut Vec<(DocBuilder<'d, Arena<'d, ()>>, bool)>,
-                      doc: DocBuilder<'d, Arena<'d, ()>>,
-                      hard: bool| {
-            if let Some((last, broken)) = stack.pop() {
-                stack.push((last.append(doc), broken || hard));
-            }
-        };
-        for (i, op) in self.ops.iter().enumerate() {
-            match *op {
-                Op::Text { start, end } => {
-                    let text = &self.buf[start as usize..end as usize];
-                    append(&mut stack, arena.text(text), text.contains('\n'));
-                }
-                Op::Line => append(&mut stack, arena.line(), false),
-                Op::Soft => append(&mut stack, arena.line_(), false),
-                Op::LastComma => {
-                    let comma = arena.text(",").flat_alt(arena.nil());
-                    append(&mut stack, comma, false);
-                }
-                // An empty line has no margin.
-                Op::Hard if matches!(self.ops.get(i + 1), Some(Op::Blank)) => {
-                    append(&mut stack, arena.text("\n"), true);
-                }
-                Op::Hard => append(&mut stack, arena.hardline(), true),
-                Op::Blank => append(&mut stack, arena.hardline(), true),
-                Op::Open | Op::Nest => stack.push((arena.nil(), false)),
-                Op::Close => {
-                    if stack.len() > 1
-                        && let Some((doc, hard)) = stack.pop()
-                    {
-                        let doc = if hard { doc } else { doc.group() };
-                        append(&mut stack, doc, hard);
-                    }
-                }
-                Op::Unnest => {
-                    if stack.len() > 1
-                        && let Some((doc, hard)) = stack.pop()
-                    {
-                        append(&mut stack, doc.nest(2), hard);
-                    }
-                }
-            }
-        }
-        while stack.len() > 1 {
-            if let Some((doc, hard)) = stack.pop() {
-                append(&mut stack, doc, hard);
-            }
-        }
-        match stack.pop() {
-            Some((doc, _)) => doc.nest(indent),
-            None => arena.nil(),
         }
     }
 
