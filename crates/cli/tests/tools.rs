@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 const FMT: &str = env!("CARGO_BIN_EXE_relax-fmt");
 const CHECK: &str = env!("CARGO_BIN_EXE_relax-check");
+const OPT: &str = env!("CARGO_BIN_EXE_relax-opt");
 
 /// A folder that is removed afterwards.
 struct Folder(PathBuf);
@@ -249,4 +250,32 @@ fn check_gives_the_same_with_any_number_of_threads() {
     let four = dir.run(CHECK, &["-j", "4", "--format", "short", "."]);
     assert_eq!((one.code, one.out.lines().count()), (1, 20));
     assert_eq!((one.out, one.err), (four.out, four.err));
+}
+
+#[test]
+fn opt_shows_the_first_difference_in_context() {
+    let dir = Folder::new("difference");
+    let text = |op: &str, name: &str| {
+        format!(
+            "def @main(%{name}: float32) -> float32 {{\n  let %a = tanh(%{name});\n  \
+             let %b = {op}(%a, %{name});\n  exp(%b)\n}}\n"
+        )
+    };
+    dir.write("left.relay", text("add", "x"))
+        .write("same.relay", text("add", "y"))
+        .write("right.relay", text("multiply", "y"));
+    let o = dir.run(OPT, &["left.relay", "--structural-equal", "same.relay"]);
+    assert_eq!((o.code, o.out.as_str(), o.err.as_str()), (0, "", ""));
+    let o = dir.run(OPT, &["left.relay", "--structural-equal", "right.relay"]);
+    assert_eq!((o.code, o.out.as_str()), (1, ""));
+    for part in [
+        "in @main",
+        "left: left.relay:3:12",
+        "3 │   let %b = add(%a, %x);",
+        "right: right.relay:3:12",
+        "3 │   let %b = multiply(%a, %y);",
+        "4 │   exp(%b)",
+    ] {
+        assert!(o.err.contains(part), "{part}:\n{}", o.err);
+    }
 }

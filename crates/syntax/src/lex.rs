@@ -70,10 +70,15 @@ pub(crate) fn lex_range(file: &SourceFile, range: Span) -> Lexed {
             out.diagnostics.push(unclosed(token));
         }
         match token.tok {
-            Tok::LineComment | Tok::BlockComment => out.comments.push(Comment {
-                span: token.span(),
-                line: token.tok == Tok::LineComment,
-            }),
+            Tok::LineComment | Tok::BlockComment => {
+                if is_damaged_header(file.slice(token.span())) {
+                    out.diagnostics.push(damaged_header(token));
+                }
+                out.comments.push(Comment {
+                    span: token.span(),
+                    line: token.tok == Tok::LineComment,
+                });
+            }
             Tok::Unknown => unknown(file, token, &mut out),
             Tok::UnknownSection => {
                 let text = file.slice(token.span());
@@ -89,6 +94,21 @@ pub(crate) fn lex_range(file: &SourceFile, range: Span) -> Lexed {
         }
     }
     out
+}
+
+/// Whether a comment that begins with `#` is a header whose brackets are damaged: `#version = …]`,
+/// `#[version = …`, `#[metadata`.
+fn is_damaged_header(comment: &str) -> bool {
+    let Some(text) = comment.strip_prefix('#').map(str::trim_start) else {
+        return false;
+    };
+    let version = text.strip_prefix("version").map(str::trim_start);
+    text.starts_with('[') || version.is_some_and(|rest| rest.starts_with('='))
+}
+
+fn damaged_header(token: Token) -> Diagnostic {
+    let d = Diagnostic::error(Code(104), token.span(), "this header lacks a bracket");
+    d.note("the headers are `#[version = \"0.0.5\"]` and `#[metadata]`")
 }
 
 fn unclosed(token: Token) -> Diagnostic {

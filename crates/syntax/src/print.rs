@@ -8,12 +8,14 @@
 //!
 //! Invariant: memory is bounded by the longest statement, not by the file.
 
+mod control;
 pub(crate) mod emit;
 mod expr;
 mod item;
 mod layout;
 pub(crate) mod number;
 pub(crate) mod sink;
+mod stmt;
 mod ty;
 pub(crate) mod weave;
 

@@ -12,7 +12,7 @@ use relax_tensor::DType;
 use rustc_hash::FxHashSet;
 
 use super::Resolver;
-use super::scalar::{Named, ProgramCx};
+use super::program_cx::{Named, ProgramCx};
 use crate::codes;
 
 /// Blocks nest at most this deep: loop nests own their parts, and walking them recurses.

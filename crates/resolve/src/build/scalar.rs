@@ -4,132 +4,19 @@
 //! of different types are an error, and are never converted silently.
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
-use relax_loops::{BinOp, Buf, Ex, ExKind, Program, UnOp, Var};
+use relax_loops::{Buf, Ex, ExKind};
 use relax_syntax::ast::{self, ExprKind, NumSuffix};
 use relax_tensor::DType;
-use rustc_hash::FxHashMap;
 
 use super::Resolver;
 use super::literal::suffix_dtype;
 use super::pattern::count;
+use super::program_cx::{Named, ProgramCx};
 use crate::codes;
-
-/// Functions of one number, as the text names them; whether they ask for a float.
-pub const UNARY: &[(&str, UnOp, bool)] = &[
-    ("abs", UnOp::Abs, false),
-    ("not", UnOp::Not, false),
-    ("exp", UnOp::Exp, true),
-    ("log", UnOp::Log, true),
-    ("log2", UnOp::Log2, true),
-    ("log10", UnOp::Log10, true),
-    ("sqrt", UnOp::Sqrt, true),
-    ("rsqrt", UnOp::Rsqrt, true),
-    ("sin", UnOp::Sin, true),
-    ("cos", UnOp::Cos, true),
-    ("tan", UnOp::Tan, true),
-    ("asin", UnOp::Asin, true),
-    ("acos", UnOp::Acos, true),
-    ("atan", UnOp::Atan, true),
-    ("sinh", UnOp::Sinh, true),
-    ("cosh", UnOp::Cosh, true),
-    ("tanh", UnOp::Tanh, true),
-    ("asinh", UnOp::Asinh, true),
-    ("acosh", UnOp::Acosh, true),
-    ("atanh", UnOp::Atanh, true),
-    ("erf", UnOp::Erf, true),
-    ("sigmoid", UnOp::Sigmoid, true),
-    ("floor", UnOp::Floor, true),
-    ("ceil", UnOp::Ceil, true),
-    ("trunc", UnOp::Trunc, true),
-    ("round", UnOp::Round, true),
-    ("rint", UnOp::RoundEven, true),
-    ("isnan", UnOp::IsNan, true),
-    ("isinf", UnOp::IsInf, true),
-    ("isfinite", UnOp::IsFinite, true),
-    ("popcount", UnOp::Popcount, false),
-    ("clz", UnOp::Clz, false),
-];
-
-/// Functions of two numbers, as the text names them.
-pub const BINARY: &[(&str, BinOp)] = &[
-    ("min", BinOp::Min),
-    ("max", BinOp::Max),
-    ("pow", BinOp::Pow),
-    ("atan2", BinOp::Atan2),
-    ("rem", BinOp::Rem),
-    ("bit_and", BinOp::And),
-    ("bit_or", BinOp::Or),
-    ("bit_xor", BinOp::Xor),
-    ("shift_left", BinOp::Shl),
-    ("shift_right", BinOp::Shr),
-];
-
-/// `select(c, a, b)`: `a` where `c` holds, else `b`.
-pub const SELECT: &str = "select";
-
-/// What a name stands for in a tensor program.
-#[derive(Clone, Debug)]
-pub(crate) enum Named {
-    /// A buffer.
-    Buf(Buf),
-    /// A loop variable or a named scalar.
-    Var(Var),
-}
-
-/// A tensor program that is being read.
-pub(crate) struct ProgramCx {
-    /// The program so far.
-    pub(crate) program: Program,
-    /// Names with the `%` sigil.
-    pub(crate) locals: FxHashMap<Symbol, Named>,
-    /// What names stood for before the current blocks, innermost last.
-    pub(crate) undo: Vec<(Symbol, Option<Named>)>,
-    /// Dimension variables.
-    pub(crate) dims: FxHashMap<Symbol, Var>,
-    /// Attributes of an operator; their type gives way.
-    pub(crate) attrs: FxHashMap<Symbol, Var>,
-    /// In a computation over whole tensors: the index at which each tensor is read.
-    pub(crate) element: Option<Vec<Ex>>,
-    /// The values of reductions that an earlier stage computes.
-    pub(crate) reduced: FxHashMap<ast::ExprId, Ex>,
-}
-
-impl ProgramCx {
-    pub(crate) fn new(name: Symbol, span: Span) -> ProgramCx {
-        let mut program = Program::new(name);
-        program.span = span;
-        ProgramCx {
-            program,
-            locals: FxHashMap::default(),
-            undo: Vec::new(),
-            dims: FxHashMap::default(),
-            attrs: FxHashMap::default(),
-            element: None,
-            reduced: FxHashMap::default(),
-        }
-    }
-    /// Gives a name a meaning, until [`ProgramCx::leave`].
-    pub(crate) fn bind(&mut self, name: Symbol, what: Named) {
-        let old = self.locals.insert(name, what);
-        self.undo.push((name, old));
-    }
-    /// Forgets the names bound since the undo log had this length.
-    pub(crate) fn leave(&mut self, mark: usize) {
-        for (name, old) in self.undo.drain(mark..).rev() {
-            match old {
-                Some(old) => self.locals.insert(name, old),
-                None => self.locals.remove(&name),
-            };
-        }
-    }
-    pub(crate) fn var(&self, var: Var) -> Ex {
-        Ex::var(var, self.program.vars[var].dtype)
-    }
-}
 
 /// A value whose type may still give way.
 #[derive(Clone)]
-enum Val {
+pub(super) enum Val {
     Ex(Ex),
     /// An attribute: converts to what it meets.
     Weak(Ex),
@@ -181,7 +68,7 @@ impl Resolver<'_> {
     }
 
     /// The value with the type it has where nothing decides.
-    fn scalar_own(&mut self, v: Val) -> Option<Ex> {
+    pub(super) fn scalar_own(&mut self, v: Val) -> Option<Ex> {
         match v {
             Val::Ex(e) | Val::Weak(e) => Some(e),
             Val::Int(v) if i32::try_from(v).is_ok() => Some(Ex::int(DType::I32, v)),
@@ -192,7 +79,7 @@ impl Resolver<'_> {
     }
 
     /// The value as an expression of a type.
-    fn scalar_as(&mut self, v: Val, want: DType, span: Span) -> Option<Ex> {
+    pub(super) fn scalar_as(&mut self, v: Val, want: DType, span: Span) -> Option<Ex> {
         let found = match v {
             Val::Ex(e) if e.dtype() == want => return Some(e),
             Val::Ex(e) => e.dtype().to_string(),
@@ -223,7 +110,7 @@ impl Resolver<'_> {
         None
     }
 
-    fn program_error<T>(&mut self, span: Span, message: impl Into<String>) -> Option<T> {
+    pub(super) fn program_error<T>(&mut self, span: Span, message: impl Into<String>) -> Option<T> {
         self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
         None
     }
@@ -312,7 +199,7 @@ impl Resolver<'_> {
         }
     }
 
-    fn scalar_local(&mut self, cx: &ProgramCx, name: Symbol, span: Span) -> Option<Val> {
+    pub(super) fn scalar_local(&mut self, cx: &ProgramCx, name: Symbol, span: Span) -> Option<Val> {
         match cx.locals.get(&name) {
             Some(Named::Var(v)) => Some(Val::Ex(cx.var(*v))),
             Some(Named::Buf(b)) => {
@@ -353,7 +240,7 @@ impl Resolver<'_> {
         self.error(d);
     }
 
-    fn scalar_name(&mut self, cx: &ProgramCx, name: Symbol, span: Span) -> Val {
+    pub(super) fn scalar_name(&mut self, cx: &ProgramCx, name: Symbol, span: Span) -> Val {
         if let Some(&var) = cx.dims.get(&name) {
             return Val::Ex(cx.var(var));
         }
@@ -377,7 +264,7 @@ impl Resolver<'_> {
         Val::Bad
     }
 
-    fn scalar_finish(&mut self, cx: &ProgramCx, e: ast::ExprId, parts: Vec<Val>) -> Option<Val> {
+    pub(super) fn scalar_finish(&mut self, cx: &ProgramCx, e: ast::ExprId, parts: Vec<Val>) -> Option<Val> {
         let ast = self.ast;
         let ast::Expr { kind, span } = ast.exprs[e];
         match kind {
@@ -450,7 +337,7 @@ impl Resolver<'_> {
     }
 
     /// An index: any integer, brought to `int64`.
-    fn index_value(&mut self, v: Val, span: Span) -> Option<Ex> {
+    pub(super) fn index_value(&mut self, v: Val, span: Span) -> Option<Ex> {
         match v {
             Val::Ex(e) if e.dtype().is_integral() => Some(e.cast(DType::I64)),
             Val::Weak(e) if e.dtype().is_integral() => Some(e.cast(DType::I64)),
@@ -471,212 +358,5 @@ impl Resolver<'_> {
         }
         let ex = self.scalar(cx, e, None)?;
         self.index_value(Val::Ex(ex), self.ast.exprs[e].span)
-    }
-
-    /// Brings two values to one type.
-    fn same_type(&mut self, a: Val, b: Val, spans: (Span, Span), whole: Span) -> Option<(Ex, Ex)> {
-        match (a, b) {
-            (Val::Ex(a), Val::Ex(b)) | (Val::Weak(a), Val::Weak(b)) if a.dtype() == b.dtype() => {
-                Some((a, b))
-            }
-            (Val::Ex(a), Val::Ex(b)) => {
-                let message = format!("{} and {} do not mix", a.dtype(), b.dtype());
-                let d = Diagnostic::error(codes::PROGRAM_TYPE, whole, message)
-                    .label(spans.0, a.dtype().to_string())
-                    .label(spans.1, b.dtype().to_string())
-                    .note(format!("convert one of them: `{}(…)`", a.dtype()));
-                self.error(d);
-                None
-            }
-            (Val::Ex(a), b) => {
-                let b = self.scalar_as(b, a.dtype(), spans.1)?;
-                Some((a, b))
-            }
-            (a, Val::Ex(b)) => {
-                let a = self.scalar_as(a, b.dtype(), spans.0)?;
-                Some((a, b))
-            }
-            (Val::Weak(a), b) => {
-                let b = self.scalar_as(b, a.dtype(), spans.1)?;
-                Some((a, b))
-            }
-            (a, Val::Weak(b)) => {
-                let a = self.scalar_as(a, b.dtype(), spans.0)?;
-                Some((a, b))
-            }
-            (Val::Int(a), Val::Int(b)) => Some((Ex::idx(a), Ex::idx(b))),
-            (a, b) => {
-                let a = self.scalar_as(a, DType::F64, spans.0)?;
-                let b = self.scalar_as(b, DType::F64, spans.1)?;
-                Some((a, b))
-            }
-        }
-    }
-
-    fn scalar_binary(
-        &mut self,
-        op: ast::BinOp,
-        parts: Vec<Val>,
-        spans: (Span, Span),
-        whole: Span,
-    ) -> Option<Val> {
-        let mut parts = parts.into_iter();
-        let (a, b) = (parts.next()?, parts.next()?);
-        if let (Val::Int(x), Val::Int(y), ast::BinOp::Div) = (&a, &b, op)
-            && x.checked_rem(*y) != Some(0)
-        {
-            return Some(Val::Float(*x as f64 / *y as f64));
-        }
-        if let (Val::Float(x), Val::Float(y)) = (&a, &b) {
-            match op {
-                ast::BinOp::Add => return Some(Val::Float(x + y)),
-                ast::BinOp::Sub => return Some(Val::Float(x - y)),
-                ast::BinOp::Mul => return Some(Val::Float(x * y)),
-                ast::BinOp::Div => return Some(Val::Float(x / y)),
-                _ => {}
-            }
-        }
-        let numbers = matches!((&a, &b), (Val::Int(_), Val::Int(_)));
-        let weak = matches!(
-            (&a, &b),
-            (Val::Weak(_), Val::Weak(_) | Val::Int(_) | Val::Float(_))
-        ) || matches!((&a, &b), (Val::Int(_) | Val::Float(_), Val::Weak(_)));
-        let (a, b) = self.same_type(a, b, spans, whole)?;
-        let op = match op {
-            ast::BinOp::Add => BinOp::Add,
-            ast::BinOp::Sub => BinOp::Sub,
-            ast::BinOp::Mul => BinOp::Mul,
-            ast::BinOp::Div => BinOp::Div,
-            ast::BinOp::FloorDiv => BinOp::FloorDiv,
-            ast::BinOp::Mod => BinOp::FloorMod,
-            ast::BinOp::Lt => BinOp::Lt,
-            ast::BinOp::Le => BinOp::Le,
-            ast::BinOp::Gt => BinOp::Gt,
-            ast::BinOp::Ge => BinOp::Ge,
-            ast::BinOp::Eq => BinOp::Eq,
-            ast::BinOp::Ne => BinOp::Ne,
-            ast::BinOp::And => BinOp::And,
-            ast::BinOp::Or => BinOp::Or,
-        };
-        if matches!(op, BinOp::And | BinOp::Or) && !a.dtype().is_bool() {
-            let message = format!(
-                "`&&` and `||` combine truth values, these are {}",
-                a.dtype()
-            );
-            self.error(Diagnostic::error(codes::PROGRAM_TYPE, whole, message));
-            return None;
-        }
-        let arithmetic = !op.is_comparison() && !matches!(op, BinOp::And | BinOp::Or);
-        if arithmetic && a.dtype().is_bool() {
-            let message = "truth values are combined with `&&` and `||`";
-            self.error(Diagnostic::error(codes::PROGRAM_TYPE, whole, message));
-            return None;
-        }
-        let ex = a.binary(op, &b);
-        if weak && arithmetic {
-            return Some(Val::Weak(ex));
-        }
-        match ex.as_int() {
-            Some(v) if numbers && arithmetic => Some(Val::Int(v)),
-            _ => Some(Val::Ex(ex)),
-        }
-    }
-
-    fn scalar_select(&mut self, parts: Vec<Val>, spans: (Span, Span), whole: Span) -> Option<Val> {
-        let mut parts = parts.into_iter();
-        let (cond, then, otherwise) = (parts.next()?, parts.next()?, parts.next()?);
-        let cond = self.scalar_as(cond, DType::BOOL, whole)?;
-        let (a, b) = match (then, otherwise) {
-            (Val::Int(a), Val::Int(b)) => (Ex::int(DType::I32, a), Ex::int(DType::I32, b)),
-            (a @ (Val::Int(_) | Val::Float(_)), b @ (Val::Int(_) | Val::Float(_))) => (
-                self.scalar_as(a, DType::F32, spans.0)?,
-                self.scalar_as(b, DType::F32, spans.1)?,
-            ),
-            (a, b) => self.same_type(a, b, spans, whole)?,
-        };
-        Some(Val::Ex(Ex::where_(&cond, &a, &b)))
-    }
-
-    fn scalar_call(
-        &mut self,
-        name: Symbol,
-        place: Span,
-        parts: Vec<Val>,
-        spans: &[Span],
-        whole: Span,
-    ) -> Option<Val> {
-        let unary = UNARY.iter().find(|u| name == u.0);
-        let binary = BINARY.iter().find(|b| name == b.0);
-        let cast = self.dtype(name).filter(|d| d.lanes == 1);
-        let wanted = if unary.is_some() || cast.is_some() {
-            1
-        } else if binary.is_some() {
-            2
-        } else if name == SELECT {
-            3
-        } else {
-            let names = UNARY.iter().map(|u| u.0).chain(BINARY.iter().map(|b| b.0));
-            let near = Self::near(name, names.chain([SELECT]));
-            let message = format!("tensor programs know no function `{name}`");
-            let d = Diagnostic::error(codes::PROGRAM_NAME, place, message);
-            let d = match near {
-                Some(near) => d.suggest(format!("did you mean `{near}`?"), place, near),
-                None => d,
-            };
-            self.error(d);
-            return None;
-        };
-        if parts.len() != wanted {
-            let message = format!(
-                "`{name}` takes {}, {} given",
-                count(wanted, "argument"),
-                parts.len()
-            );
-            return self.program_error(whole, message);
-        }
-        let mut parts = parts.into_iter();
-        if let Some(dtype) = cast {
-            let ex = match parts.next()? {
-                Val::Ex(e) | Val::Weak(e) => e.cast(dtype),
-                Val::Int(v) => Ex::int(dtype, v),
-                Val::Float(v) => Ex::float(dtype, v),
-                Val::Bad => return None,
-            };
-            return Some(Val::Ex(ex));
-        }
-        if let Some(&(_, op, floats)) = unary {
-            let arg = parts.next()?;
-            let arg = match arg {
-                Val::Int(v) if floats => Ex::float(DType::F32, v as f64),
-                other => self.scalar_own(other)?,
-            };
-            if floats && !arg.dtype().is_float() {
-                let message = format!("`{name}` takes a float, this is {}", arg.dtype());
-                self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));
-                return None;
-            }
-            if matches!(op, UnOp::Not | UnOp::Popcount | UnOp::Clz) && arg.dtype().is_float() {
-                let message = format!("`{name}` takes an integer, this is {}", arg.dtype());
-                self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));
-                return None;
-            }
-            return Some(Val::Ex(arg.unary(op)));
-        }
-        if let Some(&(_, op)) = binary {
-            let (a, b) =
-                self.same_type(parts.next()?, parts.next()?, (spans[0], spans[1]), whole)?;
-            let bits = matches!(
-                op,
-                BinOp::And | BinOp::Or | BinOp::Xor | BinOp::Shl | BinOp::Shr
-            );
-            if bits && a.dtype().is_float() || op == BinOp::Atan2 && !a.dtype().is_float() {
-                let message = format!("`{name}` does not take {}", a.dtype());
-                self.error(Diagnostic::error(codes::PROGRAM_TYPE, whole, message));
-                return None;
-            }
-            return Some(Val::Ex(a.binary(op, &b)));
-        }
-        let parts = parts.collect();
-        self.scalar_select(parts, (spans[1], spans[2]), whole)
     }
 }

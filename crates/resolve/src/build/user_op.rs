@@ -20,7 +20,7 @@ use relax_syntax::ast::{self, ExprKind, StmtKind, TypeExprKind};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::scalar::{Named, ProgramCx};
+use super::program_cx::{Named, ProgramCx};
 use super::{DimMode, Resolver};
 use crate::codes;
 

@@ -11,7 +11,10 @@
 //!   next `%n`, once, in the innermost block that is open.
 
 use relax_base::{SideTable, Symbol};
-use relax_ir::{Expr, ExprId, FuncId, Function, GlobalId, PatId, Pattern, VarId, VarStyle};
+use relax_ir::{
+    Expr, ExprId, FuncId, Function, GlobalId, IdSet, Module, PatId, Pattern, ScopeKind, Scopes, VarId,
+    VarStyle,
+};
 use relax_syntax::ast::{self, ExprKind, PatKind, StmtKind};
 use rustc_hash::FxHashMap;
 
@@ -48,6 +51,8 @@ enum Task {
     EndLet(Head),
     /// Names the variables of a clause, then does its body.
     Clause { id: ExprId, index: usize },
+    /// Drops a result: the node was placed for those that refer to it.
+    Drop,
 }
 
 /// The chain of `let`s that a task belongs to.
@@ -71,11 +76,26 @@ impl Memo {
     }
 }
 
+/// The parts of a node that scopes of their own begin with, in order.
+fn scope_roots(m: &Module, id: ExprId) -> Vec<ExprId> {
+    match &m.exprs[id] {
+        Expr::Func(f) => vec![m.funcs[*f].body],
+        Expr::If {
+            then, otherwise, ..
+        } => vec![*then, *otherwise],
+        Expr::Match { clauses, .. } => clauses.iter().map(|c| c.body).collect(),
+        Expr::Let { body, .. } | Expr::Dataflow { body, .. } => vec![*body],
+        _ => Vec::new(),
+    }
+}
+
 /// What printing knows between functions.
 #[derive(Default)]
 pub(super) struct State {
     /// What visited nodes became.
     memo: Memo,
+    /// By the expression that a scope begins with: the nodes that are bound at its beginning.
+    early: FxHashMap<ExprId, Vec<ExprId>>,
     /// Nodes that have their `%n`.
     bound: relax_ir::IdSet,
     vars: SideTable<VarId, Option<Symbol>>,
@@ -99,6 +119,7 @@ impl Printer<'_> {
     pub(super) fn function(&mut self, func: FuncId) -> ast::FnId {
         let body = self.m.funcs[func].body;
         self.uses = self.m.use_counts([body]);
+        self.state.early = self.early_nodes(body);
         let mut head = self.function_head(func);
         head.body = self.scope(body);
         self.forget();
@@ -120,6 +141,7 @@ impl Printer<'_> {
         let func = m.global_func(global).expect("an expression file's");
         let body = m.funcs[func].body;
         self.uses = m.use_counts([body]);
+        self.state.early = self.early_nodes(body);
         let mut first = Vec::new();
         let params = &m.funcs[func].params;
         // Where first uses are in another order, declaring there would change the parameters'.
@@ -210,6 +232,53 @@ impl Printer<'_> {
         binder
     }
 
+    /// The nodes that several scopes under `root` share, by the scope that holds all of these, users
+    /// last. TVM binds such a node where it meets it first, which what stands before that in the text
+    /// cannot see; the pretty style binds it at the beginning of the scope that holds its users.
+    fn early_nodes(&self, root: ExprId) -> FxHashMap<ExprId, Vec<ExprId>> {
+        let m = self.m;
+        let mut early: FxHashMap<ExprId, Vec<ExprId>> = FxHashMap::default();
+        let shared = |id: ExprId| self.uses[id] > 1 && !m.is_leaf(id);
+        if !self.pretty() || !m.post_order([root]).into_iter().any(shared) {
+            return early;
+        }
+        let scopes = Scopes::new(m, root);
+        // Nodes with a use in a scope further in than their own.
+        let mut inner = IdSet::default();
+        for &user in scopes.order() {
+            let own = scopes.of(user);
+            let begins = scope_roots(m, user);
+            m.for_each_child(user, |part| {
+                if shared(part) && (scopes.of(part) != own || begins.contains(&part)) {
+                    inner.insert(part);
+                }
+            });
+        }
+        for &id in scopes.order().iter().rev() {
+            if inner.contains(id)
+                && let Some(scope) = scopes.of(id)
+            {
+                let first = match scopes.kind(scope) {
+                    ScopeKind::Root => root,
+                    ScopeKind::Then(e) => scope_roots(m, e)[0],
+                    ScopeKind::Else(e) => scope_roots(m, e)[1],
+                    ScopeKind::Clause(e, i) => scope_roots(m, e)[i as usize],
+                    ScopeKind::Body(e) | ScopeKind::Binding(e) => scope_roots(m, e)[0],
+                };
+                early.entry(first).or_default().push(id);
+            }
+        }
+        early
+    }
+
+    /// Binds what the scope that begins with `root` binds first.
+    fn push_early(&mut self, root: ExprId) {
+        for id in self.state.early.remove(&root).unwrap_or_default().into_iter().rev() {
+            self.push(Task::Drop);
+            self.push_print(id, false);
+        }
+    }
+
     /// A braced block with everything under `root`.
     fn scope(&mut self, root: ExprId) -> ast::ExprId {
         self.state.tasks.push(Task::Scope(root));
@@ -253,6 +322,10 @@ impl Printer<'_> {
                 self.state.blocks.push(Vec::new());
                 self.push(Task::EndScope);
                 self.push_print(id, true);
+                self.push_early(id);
+            }
+            Task::Drop => {
+                self.pop();
             }
             Task::EndScope => {
                 let tail = self.pop();
@@ -657,6 +730,7 @@ impl Printer<'_> {
             self.push(Task::EndLet(head));
             self.push_print(body, true);
         }
+        self.push_early(body);
     }
 
     fn bind(&mut self, var: VarId, binder: Option<ast::BinderId>, value: ast::ExprId) -> StmtKind {

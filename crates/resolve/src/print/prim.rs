@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use super::{NO, Printer};
-use crate::build::scalar::{BINARY, SELECT, UNARY};
+use crate::build::program_cx::{BINARY, SELECT, UNARY};
 use crate::build::user_op::REDUCTIONS;
 
 /// The names of one program.

@@ -60,7 +60,7 @@ impl Pass<'_> {
             return;
         }
         if let Some((end, first)) = self.params
-            && end == self.out.tokens.len()
+            && (end == self.out.tokens.len() || self.after_result(end, first))
             && !(f.kind == FrameKind::Top && self.item.is_some())
         {
             self.after_params(first, last, *t);
@@ -129,6 +129,30 @@ impl Pass<'_> {
             start: at,
             end: at,
         });
+    }
+
+    /// Whether nothing but `-> type` stands behind the parameters of a closure, which end at `end`.
+    fn after_result(&self, end: usize, first: Option<Tok>) -> bool {
+        let rest = &self.out.tokens[end.min(self.out.tokens.len())..];
+        let [arrow, ty @ ..] = rest else { return false };
+        let in_type = |t: &Token| {
+            matches!(
+                t.tok,
+                Tok::Name
+                    | Tok::Int
+                    | Tok::Question
+                    | Tok::Underscore
+                    | Tok::Comma
+                    | Tok::LParen
+                    | Tok::RParen
+                    | Tok::LSquare
+                    | Tok::RSquare
+            )
+        };
+        first == Some(Tok::Local)
+            && arrow.tok == Tok::Arrow
+            && (1..64).contains(&ty.len())
+            && ty.iter().all(in_type)
     }
 
     /// What follows the parameters of a closure or of a function type is neither a body nor `->`.

@@ -1,0 +1,119 @@
+//! What the names of a tensor program mean, and the functions that its expressions know.
+
+use relax_base::{Span, Symbol};
+use relax_loops::{BinOp, Buf, Ex, Program, UnOp, Var};
+use relax_syntax::ast;
+use rustc_hash::FxHashMap;
+
+/// Functions of one number, as the text names them; whether they ask for a float.
+pub const UNARY: &[(&str, UnOp, bool)] = &[
+    ("abs", UnOp::Abs, false),
+    ("not", UnOp::Not, false),
+    ("exp", UnOp::Exp, true),
+    ("log", UnOp::Log, true),
+    ("log2", UnOp::Log2, true),
+    ("log10", UnOp::Log10, true),
+    ("sqrt", UnOp::Sqrt, true),
+    ("rsqrt", UnOp::Rsqrt, true),
+    ("sin", UnOp::Sin, true),
+    ("cos", UnOp::Cos, true),
+    ("tan", UnOp::Tan, true),
+    ("asin", UnOp::Asin, true),
+    ("acos", UnOp::Acos, true),
+    ("atan", UnOp::Atan, true),
+    ("sinh", UnOp::Sinh, true),
+    ("cosh", UnOp::Cosh, true),
+    ("tanh", UnOp::Tanh, true),
+    ("asinh", UnOp::Asinh, true),
+    ("acosh", UnOp::Acosh, true),
+    ("atanh", UnOp::Atanh, true),
+    ("erf", UnOp::Erf, true),
+    ("sigmoid", UnOp::Sigmoid, true),
+    ("floor", UnOp::Floor, true),
+    ("ceil", UnOp::Ceil, true),
+    ("trunc", UnOp::Trunc, true),
+    ("round", UnOp::Round, true),
+    ("rint", UnOp::RoundEven, true),
+    ("isnan", UnOp::IsNan, true),
+    ("isinf", UnOp::IsInf, true),
+    ("isfinite", UnOp::IsFinite, true),
+    ("popcount", UnOp::Popcount, false),
+    ("clz", UnOp::Clz, false),
+];
+
+/// Functions of two numbers, as the text names them.
+pub const BINARY: &[(&str, BinOp)] = &[
+    ("min", BinOp::Min),
+    ("max", BinOp::Max),
+    ("pow", BinOp::Pow),
+    ("atan2", BinOp::Atan2),
+    ("rem", BinOp::Rem),
+    ("bit_and", BinOp::And),
+    ("bit_or", BinOp::Or),
+    ("bit_xor", BinOp::Xor),
+    ("shift_left", BinOp::Shl),
+    ("shift_right", BinOp::Shr),
+];
+
+/// `select(c, a, b)`: `a` where `c` holds, else `b`.
+pub const SELECT: &str = "select";
+
+/// What a name stands for in a tensor program.
+#[derive(Clone, Debug)]
+pub(crate) enum Named {
+    /// A buffer.
+    Buf(Buf),
+    /// A loop variable or a named scalar.
+    Var(Var),
+}
+
+/// A tensor program that is being read.
+pub(crate) struct ProgramCx {
+    /// The program so far.
+    pub(crate) program: Program,
+    /// Names with the `%` sigil.
+    pub(crate) locals: FxHashMap<Symbol, Named>,
+    /// What names stood for before the current blocks, innermost last.
+    pub(crate) undo: Vec<(Symbol, Option<Named>)>,
+    /// Dimension variables.
+    pub(crate) dims: FxHashMap<Symbol, Var>,
+    /// Attributes of an operator; their type gives way.
+    pub(crate) attrs: FxHashMap<Symbol, Var>,
+    /// In a computation over whole tensors: the index at which each tensor is read.
+    pub(crate) element: Option<Vec<Ex>>,
+    /// The values of reductions that an earlier stage computes.
+    pub(crate) reduced: FxHashMap<ast::ExprId, Ex>,
+}
+
+impl ProgramCx {
+    pub(crate) fn new(name: Symbol, span: Span) -> ProgramCx {
+        let mut program = Program::new(name);
+        program.span = span;
+        ProgramCx {
+            program,
+            locals: FxHashMap::default(),
+            undo: Vec::new(),
+            dims: FxHashMap::default(),
+            attrs: FxHashMap::default(),
+            element: None,
+            reduced: FxHashMap::default(),
+        }
+    }
+    /// Gives a name a meaning, until [`ProgramCx::leave`].
+    pub(crate) fn bind(&mut self, name: Symbol, what: Named) {
+        let old = self.locals.insert(name, what);
+        self.undo.push((name, old));
+    }
+    /// Forgets the names bound since the undo log had this length.
+    pub(crate) fn leave(&mut self, mark: usize) {
+        for (name, old) in self.undo.drain(mark..).rev() {
+            match old {
+                Some(old) => self.locals.insert(name, old),
+                None => self.locals.remove(&name),
+            };
+        }
+    }
+    pub(crate) fn var(&self, var: Var) -> Ex {
+        Ex::var(var, self.program.vars[var].dtype)
+    }
+}

@@ -1,0 +1,356 @@
+//! Blocks, branches, clauses and functions: what has braces.
+
+use super::emit::{Emitter, Work};
+use crate::ast::*;
+
+/// Expressions of more nodes than this do not share a line with their braces.
+const SMALL: u8 = 30;
+
+/// An `if` of more nodes than this is not on one line: its branches are read one by one.
+const SHORT: u8 = 12;
+
+impl Emitter<'_> {
+    pub(super) fn small(&self, e: ExprId) -> bool {
+        self.nodes(e) <= SMALL
+    }
+
+    pub(super) fn nodes(&self, e: ExprId) -> u8 {
+        self.sizes.get(e.0 as usize).copied().unwrap_or(u8::MAX)
+    }
+
+    /// The only thing in a block, if the block may stand on one line.
+    pub(super) fn small_tail(&self, block: ExprId) -> Option<ExprId> {
+        match self.ast.exprs[block].kind {
+            ExprKind::Block {
+                stmts,
+                tail: Some(tail),
+                braces: true,
+            } if stmts.is_empty() && self.small(tail) => Some(tail),
+            _ => None,
+        }
+    }
+
+    pub(super) fn if_(&mut self, e: ExprId) {
+        let ast = self.ast;
+        // An `else if` chain is one construct, however long.
+        let mut arms = Vec::new();
+        let mut at = e;
+        let last = loop {
+            match ast.exprs[at].kind {
+                ExprKind::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    arms.push((cond, then));
+                    match otherwise {
+                        Some(next) if at != next => at = next,
+                        _ => break None,
+                    }
+                }
+                _ => break Some(at),
+            }
+        };
+        let small = !self.tvm() && arms.len() == 1 && self.nodes(e) <= SHORT;
+        if small {
+            self.work.push(Work::Close);
+        }
+        if let Some(block) = last {
+            self.branch(block, small);
+            self.then(&[Work::Space, Work::Tok("else"), Work::Space]);
+        }
+        for (i, &(cond, then)) in arms.iter().enumerate().rev() {
+            self.branch(then, small);
+            self.then(&[
+                Work::Tok("if"),
+                Work::Space,
+                Work::Tok("("),
+                Work::Expr(cond),
+                Work::Tok(")"),
+                Work::Space,
+            ]);
+            if i > 0 {
+                self.then(&[Work::Space, Work::Tok("else"), Work::Space]);
+            }
+        }
+        if small {
+            self.work.push(Work::Open);
+        }
+    }
+
+    pub(super) fn branch(&mut self, block: ExprId, small: bool) {
+        match self.small_tail(block) {
+            Some(tail) if small => self.then(&[
+                Work::Tok("{"),
+                Work::Nest,
+                Work::Line,
+                Work::Expr(tail),
+                Work::Unnest,
+                Work::Line,
+                Work::Tok("}"),
+            ]),
+            _ => self.work.push(Work::Expr(block)),
+        }
+    }
+
+    pub(super) fn closure(&mut self, f: FnId) {
+        let function = self.ast.functions[f];
+        let small = if self.tvm() {
+            None
+        } else {
+            self.small_tail(function.body)
+        };
+        match small {
+            Some(_) => {
+                self.work.push(Work::Close);
+                self.branch(function.body, true);
+                self.work.push(Work::Open);
+            }
+            None => self.work.push(Work::Body(function.body)),
+        }
+        self.signature(&function);
+        self.then(&[Work::Tok("fn"), Work::Space]);
+    }
+
+    /// Everything between the name and the body, with the space before the body.
+    pub(super) fn signature(&mut self, f: &Function) {
+        self.work.push(Work::Space);
+        if !f.relations.is_empty() {
+            let relations = self.ast.list(f.relations).map(Work::Type);
+            self.separated(relations);
+            self.then(&[Work::Space, Work::Tok("where"), Work::Space]);
+        }
+        match f.ret {
+            Some(ret) => {
+                let ret = [Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)];
+                self.params(f.params, f.attrs, &ret);
+            }
+            None => self.params(f.params, f.attrs, &[]),
+        }
+        self.type_params(f.type_params, f.angle);
+    }
+
+    /// Parameters, and what follows them.
+    pub(super) fn params(
+        &mut self,
+        params: List<BinderId>,
+        attrs: List<AttrId>,
+        after: &[Work],
+    ) {
+        let ast = self.ast;
+        let mut items: Vec<(u32, Work)> = Vec::with_capacity(params.len() + attrs.len());
+        items.extend(
+            ast.list(params)
+                .map(|b| (ast.binders[b].span.start, Work::Binder(b))),
+        );
+        items.extend(
+            ast.list(attrs)
+                .map(|a| (ast.attrs[a].span.start, Work::Attr(a))),
+        );
+        if self.sink.weave.is_some() {
+            items.sort_by_key(|i| i.0);
+        }
+        let items = items.into_iter().map(|i| i.1);
+        self.listed_before("(", items, ")", false, after);
+    }
+
+    pub(super) fn separated(
+        &mut self,
+        items: impl DoubleEndedIterator<Item = Work> + ExactSizeIterator,
+    ) {
+        for (i, item) in items.enumerate().rev() {
+            self.work.push(item);
+            if i > 0 {
+                self.then(&[Work::Tok(","), Work::Space]);
+            }
+        }
+    }
+
+    pub(super) fn match_(&mut self, scrutinee: ExprId, clauses: List<ClauseId>, complete: bool) {
+        self.work.push(Work::Tok("}"));
+        if clauses.is_empty() {
+            self.then(&[Work::Tok("{")]);
+        } else {
+            self.then(&[Work::Dedent, Work::Hard]);
+            for (i, c) in self.ast.list(clauses).enumerate().rev() {
+                self.work.push(Work::Clause(c));
+                self.work
+                    .push(if i > 0 { Work::Between } else { Work::Hard });
+            }
+            self.then(&[Work::Tok("{"), Work::Indent]);
+        }
+        self.work.push(Work::Space);
+        let paren = matches!(
+            self.ast.exprs[scrutinee].kind,
+            ExprKind::Paren(_) | ExprKind::Tuple(_)
+        ) || self.sink.weave.is_some();
+        if paren {
+            self.work.push(Work::Expr(scrutinee));
+        } else {
+            self.then(&[Work::Tok("("), Work::Expr(scrutinee), Work::Tok(")")]);
+        }
+        if complete {
+            self.then(&[Work::Tok("match"), Work::Space]);
+        } else if self.sink.weave.is_some() {
+            self.work.push(Work::Space);
+            self.sink.next_as_is();
+        } else {
+            self.then(&[Work::Tok("match?"), Work::Space]);
+        }
+    }
+
+    pub(super) fn clause(&mut self, c: ClauseId) {
+        let Clause {
+            pat, body, case, ..
+        } = self.ast.clauses[c];
+        if case {
+            let small = self.small_tail(body).is_some() && !self.tvm();
+            if small {
+                self.work.push(Work::Close);
+            }
+            self.branch(body, small);
+            self.then(&[Work::Tok("case"), Work::Space, Work::Pat(pat), Work::Space]);
+            if small {
+                self.work.push(Work::Open);
+            }
+            return;
+        }
+        self.work.push(Work::Tok(","));
+        let bare = !matches!(
+            self.ast.exprs[body].kind,
+            ExprKind::Block { braces: true, .. }
+        );
+        if self.tvm() && bare {
+            self.then(&[
+                Work::Tok("{"),
+                Work::Indent,
+                Work::Hard,
+                Work::Expr(body),
+                Work::Dedent,
+                Work::Hard,
+                Work::Tok("}"),
+            ]);
+        } else if matches!(self.ast.exprs[body].kind,
+            ExprKind::Block { stmts, braces: false, .. } if !stmts.is_empty())
+        {
+            self.then(&[Work::Indent, Work::Hard, Work::Expr(body), Work::Dedent]);
+        } else {
+            let small = self.small_tail(body).is_some() && !self.tvm();
+            if small {
+                self.work.push(Work::Close);
+            }
+            self.branch(body, small);
+            if small {
+                self.work.push(Work::Open);
+            }
+        }
+        self.then(&[Work::Pat(pat), Work::Space, Work::Tok("=>"), Work::Space]);
+    }
+
+    pub(super) fn pat(&mut self, p: PatId) {
+        let ast = self.ast;
+        let Pat { kind, span } = ast.pats[p];
+        match kind {
+            PatKind::Error => self.literal(span, "_"),
+            PatKind::Wildcard => self.sink.tok("_"),
+            PatKind::Var(b) => self.work.push(Work::Binder(b)),
+            PatKind::Ctor { name, args, parens } => {
+                if parens && !(self.tvm() && args.is_empty()) {
+                    self.listed("(", ast.list(args).map(Work::Pat), ")", false);
+                }
+                self.work.push(Work::Name(name));
+            }
+            PatKind::Tuple { items, comma } => {
+                self.listed(
+                    "(",
+                    ast.list(items).map(Work::Pat),
+                    ")",
+                    comma && !self.tvm(),
+                );
+            }
+        }
+    }
+
+    pub(super) fn binder(&mut self, b: BinderId) {
+        let Binder {
+            name,
+            sigil,
+            ty,
+            attrs,
+            default,
+            span,
+        } = self.ast.binders[b];
+        if self.types
+            && let Some(t) = self.ast.binder_types[b]
+        {
+            self.work.push(Work::Note(t));
+        }
+        if let Some(d) = default {
+            if ty.is_some() {
+                self.then(&[Work::Space, Work::Tok("="), Work::Space, Work::Expr(d)]);
+            } else {
+                self.then(&[Work::Tok("="), Work::Expr(d)]);
+            }
+        }
+        if let Some(ty) = ty {
+            self.then(&[Work::Tok(":"), Work::Space, Work::Type(ty)]);
+        }
+        if !attrs.is_empty() {
+            let items = self.ast.list(attrs).map(Work::Attr);
+            self.inline("{", items, "}", false);
+            self.work.push(Work::Space);
+        }
+        if self.sink.weave.is_some() {
+            self.sink.literal(span.end);
+        } else if sigil {
+            self.sigil('%', name);
+        } else {
+            self.sink.tok(name.as_str());
+        }
+    }
+
+    /// A block in braces on several lines.
+    pub(super) fn body(&mut self, block: ExprId) {
+        let empty = matches!(self.ast.exprs[block].kind,
+            ExprKind::Block { stmts, tail: None, .. } if stmts.is_empty());
+        if empty {
+            self.sink.tok("{");
+            if self.sink.comment_follows() {
+                self.then(&[Work::Indent, Work::Hard, Work::Dedent, Work::Hard]);
+                let at = self.work.len() - 4;
+                self.work.insert(at, Work::Tok("}"));
+            } else {
+                self.work.push(Work::Tok("}"));
+            }
+            return;
+        }
+        self.then(&[
+            Work::Tok("{"),
+            Work::Indent,
+            Work::Hard,
+            Work::Inside(block),
+            Work::Dedent,
+            Work::Hard,
+            Work::Tok("}"),
+        ]);
+    }
+
+    /// Statements and result, each on its line.
+    pub(super) fn inside(&mut self, block: ExprId) {
+        let ExprKind::Block { stmts, tail, .. } = self.ast.exprs[block].kind else {
+            self.work.push(Work::Expr(block));
+            return;
+        };
+        if let Some(tail) = tail {
+            self.work.push(Work::Expr(tail));
+        }
+        let mut last = tail.is_none();
+        for s in self.ast.list(stmts).rev() {
+            if !last {
+                self.work.push(Work::Between);
+            }
+            last = false;
+            self.work.push(Work::Stmt(s));
+        }
+    }
+}
