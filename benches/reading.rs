@@ -73,7 +73,8 @@ fn main() {
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--megabytes" => {
-                megabytes = (args.next().and_then(|n| n.parse().ok())).expect("a number of megabytes");
+                megabytes =
+                    (args.next().and_then(|n| n.parse().ok())).expect("a number of megabytes");
             }
             "--write" => write = args.next(),
             // What cargo passes to every bench.
@@ -92,16 +93,23 @@ fn main() {
     let read = || {
         let (text, bad) = relax_syntax::decode(text.as_bytes());
         let mut map = SourceMap::new();
-        let file = map.add("dump.relay", text.as_ref()).expect("less than 4 GiB");
+        let file = map
+            .add("dump.relay", text.as_ref())
+            .expect("less than 4 GiB");
         let parsed = relax_syntax::parse(&file);
         let (module, diagnostics) = resolve(&parsed.ast, &file, &Options::default());
-        bad.is_empty() && !parsed.diagnostics.has_errors() && !diagnostics.has_errors() && !module.globals.is_empty()
+        bad.is_empty()
+            && !parsed.diagnostics.has_errors()
+            && !diagnostics.has_errors()
+            && !module.globals.is_empty()
     };
     assert!(read(), "the dump is read");
     show("read", least(read));
 
     let mut map = SourceMap::new();
-    let file = map.add("dump.relay", text.clone()).expect("less than 4 GiB");
+    let file = map
+        .add("dump.relay", text.clone())
+        .expect("less than 4 GiB");
     show("lex", least(|| relax_syntax::lex(&file)));
     show("parse", least(|| relax_syntax::parse(&file)));
     let options = relax_syntax::FmtOptions::default();

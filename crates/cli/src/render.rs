@@ -63,7 +63,12 @@ pub fn context(title: &str, span: Span, sources: &SourceMap) -> String {
                 (file.line(line).chars().count() as u32 + 1).saturating_sub(from.col)
             };
             let (indent, marks) = ((from.col - 1) as usize, width.max(1) as usize);
-            let _ = writeln!(text, "        │ {}{}", " ".repeat(indent), "^".repeat(marks));
+            let _ = writeln!(
+                text,
+                "        │ {}{}",
+                " ".repeat(indent),
+                "^".repeat(marks)
+            );
         }
     }
     text

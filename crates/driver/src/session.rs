@@ -105,7 +105,8 @@ impl Session {
             let parts = diagnostics.iter().map(Diagnostic::span).collect::<Vec<_>>();
             let near = |d: &Diagnostic| {
                 let own = d.span();
-                let touch = |p: &Span| p.touches(own.start) || own.start <= p.start && p.end <= own.end;
+                let touch =
+                    |p: &Span| p.touches(own.start) || own.start <= p.start && p.end <= own.end;
                 parts.iter().any(touch)
             };
             let independent =

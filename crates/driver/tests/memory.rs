@@ -67,31 +67,57 @@ fn check(what: &str, text: String, most: f64) {
         assert!(printed.len() * 2 > size, "{report}");
     }
     eprintln!("{report}");
-    assert!(times() <= most, "{report}; promised are {most} times the text");
+    assert!(
+        times() <= most,
+        "{report}; promised are {most} times the text"
+    );
 }
 
 /// One test, since the counters are the process's.
 #[test]
 fn memory_is_a_small_multiple_of_the_text() {
     // What is made once, whatever the text.
-    let warm = format!("def @main(%x: int32) {{ nn.relu(%x) {} }}", " ".repeat(1 << 10));
+    let warm = format!(
+        "def @main(%x: int32) {{ nn.relu(%x) {} }}",
+        " ".repeat(1 << 10)
+    );
     let mut session = Session::new(ReadOptions::default());
-    print(&session.read("warm.relay", warm.into_bytes()).0, Style::Pretty, None);
+    print(
+        &session.read("warm.relay", warm.into_bytes()).0,
+        Style::Pretty,
+        None,
+    );
 
     let lets: String = (1_000_000..1_060_000)
         .map(|i| format!("  let %v{i} = add(%x, %x);\n"))
         .collect();
-    check("bindings", format!("def @main(%x: int32) {{\n{lets}  %x\n}}\n"), LETS);
+    check(
+        "bindings",
+        format!("def @main(%x: int32) {{\n{lets}  %x\n}}\n"),
+        LETS,
+    );
     let nest = |open: &str, leaf: &str, close: &str| {
         format!("{}{leaf}{}", open.repeat(20_000), close.repeat(20_000))
     };
     // A module has no parentheses, so what is printed is another text: only reading is at stake.
     let types = nest("(", "int32", ",)");
-    check("tuple types", format!("def @main(%x: {types}) {{ %x }}"), NESTS);
+    check(
+        "tuple types",
+        format!("def @main(%x: {types}) {{ %x }}"),
+        NESTS,
+    );
     let tuples = nest("(", "%x", ",)");
-    check("tuples", format!("def @main(%x: int32) {{ {tuples} }}"), NESTS);
+    check(
+        "tuples",
+        format!("def @main(%x: int32) {{ {tuples} }}"),
+        NESTS,
+    );
     let calls = nest("nn.relu(", "%x", ")");
-    check("calls", format!("def @main(%x: int32) {{ {calls} }}"), NESTS);
+    check(
+        "calls",
+        format!("def @main(%x: int32) {{ {calls} }}"),
+        NESTS,
+    );
 }
 
 /// What is promised for bindings and for calls inside calls.

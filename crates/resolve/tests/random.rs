@@ -255,7 +255,11 @@ impl Gen {
                 format!("%{name}")
             }
             2 => "Empty".into(),
-            3 => format!("Cell({}, {})", self.pattern(depth - 1), self.pattern(depth - 1)),
+            3 => format!(
+                "Cell({}, {})",
+                self.pattern(depth - 1),
+                self.pattern(depth - 1)
+            ),
             _ => format!("({}, {})", self.pattern(depth - 1), self.pattern(depth - 1)),
         }
     }
@@ -497,7 +501,9 @@ fn what_is_printed_reads_back_as_the_same_module() {
 
 /// The tokens but those that formatting may add or drop.
 fn tokens(text: &str) -> Vec<String> {
-    let file = SourceMap::new().add("test", text.to_owned()).expect("it fits");
+    let file = SourceMap::new()
+        .add("test", text.to_owned())
+        .expect("it fits");
     (lex(&file).tokens.iter())
         .filter(|t| !matches!(t.tok, Tok::Comma | Tok::Semi))
         .map(|t| file.slice(t.span()).trim_end().to_string())
@@ -506,7 +512,9 @@ fn tokens(text: &str) -> Vec<String> {
 
 /// Each comment with the number of tokens before it.
 fn comments(text: &str) -> Vec<(usize, String)> {
-    let file = SourceMap::new().add("test", text.to_owned()).expect("it fits");
+    let file = SourceMap::new()
+        .add("test", text.to_owned())
+        .expect("it fits");
     let lexed = lex(&file);
     let kept: Vec<u32> = (lexed.tokens.iter())
         .filter(|t| !matches!(t.tok, Tok::Comma | Tok::Semi))
@@ -522,7 +530,9 @@ fn comments(text: &str) -> Vec<(usize, String)> {
 
 /// The text with comments between some of its tokens.
 fn commented(text: &str, rng: &mut Rng) -> String {
-    let file = SourceMap::new().add("test", text.to_owned()).expect("it fits");
+    let file = SourceMap::new()
+        .add("test", text.to_owned())
+        .expect("it fits");
     let mut out = String::new();
     let mut at = 0;
     let tokens = lex(&file).tokens;
@@ -557,7 +567,9 @@ fn formatting_keeps_tokens_and_comments_at_any_width() {
             upgrade: false,
         };
         let format = |text: &str| {
-            let file = SourceMap::new().add("test", text.to_owned()).expect("it fits");
+            let file = SourceMap::new()
+                .add("test", text.to_owned())
+                .expect("it fits");
             format_source(&file, &options).unwrap_or_else(|d| {
                 let found: Vec<_> = d.iter().map(|d| d.message.clone()).collect();
                 panic!("seed {seed}: {found:?}\n{text}")
@@ -565,7 +577,11 @@ fn formatting_keeps_tokens_and_comments_at_any_width() {
         };
         let once = format(&text);
         assert_eq!(tokens(&text), tokens(&once), "seed {seed}\n{text}");
-        assert_eq!(comments(&text), comments(&once), "seed {seed}\n{text}\n---\n{once}");
+        assert_eq!(
+            comments(&text),
+            comments(&once),
+            "seed {seed}\n{text}\n---\n{once}"
+        );
         assert_eq!(format(&once), once, "the second time, seed {seed}\n{text}");
     }
 }
@@ -601,7 +617,10 @@ fn damaged_programs_are_answered() {
             relax_resolve::resolve(&parsed.ast, &file, &relax_resolve::Options::default());
         for d in parsed.diagnostics.iter().chain(found.iter()) {
             let span = d.span();
-            assert!(span.start >= file.start && span.end <= file.span().end, "seed {seed}");
+            assert!(
+                span.start >= file.start && span.end <= file.span().end,
+                "seed {seed}"
+            );
         }
         if !parsed.diagnostics.has_errors() && !found.has_errors() {
             write(&module, Style::Pretty, 80);

@@ -207,7 +207,10 @@ impl<'s> Pass<'s> {
                 keywords::Foreign::Def => t.tok = Tok::Def,
                 keywords::Foreign::Let => t.tok = Tok::Let,
                 keywords::Foreign::ElseIf => {
-                    self.out.tokens.push(Token { tok: Tok::Else, ..t });
+                    self.out.tokens.push(Token {
+                        tok: Tok::Else,
+                        ..t
+                    });
                     t.tok = Tok::If;
                 }
                 keywords::Foreign::Drop => return i + 1,

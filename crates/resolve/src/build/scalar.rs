@@ -264,7 +264,12 @@ impl Resolver<'_> {
         Val::Bad
     }
 
-    pub(super) fn scalar_finish(&mut self, cx: &ProgramCx, e: ast::ExprId, parts: Vec<Val>) -> Option<Val> {
+    pub(super) fn scalar_finish(
+        &mut self,
+        cx: &ProgramCx,
+        e: ast::ExprId,
+        parts: Vec<Val>,
+    ) -> Option<Val> {
         let ast = self.ast;
         let ast::Expr { kind, span } = ast.exprs[e];
         match kind {

@@ -13,7 +13,13 @@ use crate::codes;
 
 impl Resolver<'_> {
     /// Brings two values to one type.
-    pub(super) fn same_type(&mut self, a: Val, b: Val, spans: (Span, Span), whole: Span) -> Option<(Ex, Ex)> {
+    pub(super) fn same_type(
+        &mut self,
+        a: Val,
+        b: Val,
+        spans: (Span, Span),
+        whole: Span,
+    ) -> Option<(Ex, Ex)> {
         match (a, b) {
             (Val::Ex(a), Val::Ex(b)) | (Val::Weak(a), Val::Weak(b)) if a.dtype() == b.dtype() => {
                 Some((a, b))
@@ -121,7 +127,12 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn scalar_select(&mut self, parts: Vec<Val>, spans: (Span, Span), whole: Span) -> Option<Val> {
+    pub(super) fn scalar_select(
+        &mut self,
+        parts: Vec<Val>,
+        spans: (Span, Span),
+        whole: Span,
+    ) -> Option<Val> {
         let mut parts = parts.into_iter();
         let (cond, then, otherwise) = (parts.next()?, parts.next()?, parts.next()?);
         let cond = self.scalar_as(cond, DType::BOOL, whole)?;

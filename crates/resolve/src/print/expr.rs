@@ -12,8 +12,8 @@
 
 use relax_base::{SideTable, Symbol};
 use relax_ir::{
-    Expr, ExprId, FuncId, Function, GlobalId, IdSet, Module, PatId, Pattern, ScopeKind, Scopes, VarId,
-    VarStyle,
+    Expr, ExprId, FuncId, Function, GlobalId, IdSet, Module, PatId, Pattern, ScopeKind, Scopes,
+    VarId, VarStyle,
 };
 use relax_syntax::ast::{self, ExprKind, PatKind, StmtKind};
 use rustc_hash::FxHashMap;
@@ -273,7 +273,14 @@ impl Printer<'_> {
 
     /// Binds what the scope that begins with `root` binds first.
     fn push_early(&mut self, root: ExprId) {
-        for id in self.state.early.remove(&root).unwrap_or_default().into_iter().rev() {
+        for id in self
+            .state
+            .early
+            .remove(&root)
+            .unwrap_or_default()
+            .into_iter()
+            .rev()
+        {
             self.push(Task::Drop);
             self.push_print(id, false);
         }
@@ -596,7 +603,11 @@ impl Printer<'_> {
 
     /// Where a visited node is used: its text, or the `%n` that it is bound to.
     fn place(&mut self, id: ExprId, last: bool) -> ast::ExprId {
-        let node = self.state.memo.get(id).expect("visited before it is placed");
+        let node = self
+            .state
+            .memo
+            .get(id)
+            .expect("visited before it is placed");
         if let Expr::Var(var) = self.m.exprs[id]
             && !self.state.free.is_empty()
             && let Some(binder) = self.state.free.remove(&var)

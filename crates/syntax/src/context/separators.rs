@@ -56,7 +56,12 @@ impl Pass<'_> {
             && self.text(*t) == "grid"
             && self.in_loop_header()
         {
-            self.insert(Tok::In, "in", "between loop variables and their extents", last);
+            self.insert(
+                Tok::In,
+                "in",
+                "between loop variables and their extents",
+                last,
+            );
             return;
         }
         if let Some((end, first)) = self.params
@@ -162,7 +167,12 @@ impl Pass<'_> {
             None => t.tok != Tok::Name,
         };
         if !closure {
-            self.insert(Tok::Arrow, "->", "before the result of a function type", last);
+            self.insert(
+                Tok::Arrow,
+                "->",
+                "before the result of a function type",
+                last,
+            );
             return;
         }
         let found = self.text(t);

@@ -131,12 +131,7 @@ impl Emitter<'_> {
     }
 
     /// Parameters, and what follows them.
-    pub(super) fn params(
-        &mut self,
-        params: List<BinderId>,
-        attrs: List<AttrId>,
-        after: &[Work],
-    ) {
+    pub(super) fn params(&mut self, params: List<BinderId>, attrs: List<AttrId>, after: &[Work]) {
         let ast = self.ast;
         let mut items: Vec<(u32, Work)> = Vec::with_capacity(params.len() + attrs.len());
         items.extend(

@@ -31,7 +31,11 @@ struct Open {
 }
 
 /// The flat sizes of all groups, last group first, each with what must fit behind it.
-fn sizes(ops: &[Op], text: &dyn Fn(u32, u32) -> usize, breaks: &dyn Fn(u32, u32) -> bool) -> Vec<usize> {
+fn sizes(
+    ops: &[Op],
+    text: &dyn Fn(u32, u32) -> usize,
+    breaks: &dyn Fn(u32, u32) -> bool,
+) -> Vec<usize> {
     let mut sizes = Vec::new();
     let mut open: Vec<Open> = Vec::new();
     let (mut total, mut tail) = (0usize, 0usize);
@@ -84,11 +88,9 @@ fn sizes(ops: &[Op], text: &dyn Fn(u32, u32) -> usize, breaks: &dyn Fn(u32, u32)
 /// Writes a chunk whose first line begins at column `indent`.
 pub(super) fn lay_out(ops: &[Op], buf: &str, indent: usize, width: usize, out: &mut String) {
     let slice = |start: u32, end: u32| &buf[start as usize..end as usize];
-    let mut sizes = sizes(
-        ops,
-        &|s, e| columns(slice(s, e)),
-        &|s, e| slice(s, e).contains('\n'),
-    );
+    let mut sizes = sizes(ops, &|s, e| columns(slice(s, e)), &|s, e| {
+        slice(s, e).contains('\n')
+    });
     // Whether each open group is flat.
     let mut flat: Vec<bool> = Vec::new();
     let mut margin = indent;

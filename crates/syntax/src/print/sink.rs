@@ -384,7 +384,13 @@ impl<'a> Sink<'a> {
         if !self.broken && self.chunk_indent + width <= self.width {
             self.flush_flat();
         } else {
-            lay_out(&self.ops, &self.buf, self.chunk_indent, self.width, &mut self.out);
+            lay_out(
+                &self.ops,
+                &self.buf,
+                self.chunk_indent,
+                self.width,
+                &mut self.out,
+            );
         }
         let kept = self.out.trim_end_matches(' ').len();
         self.out.truncate(kept);
@@ -397,9 +403,7 @@ impl<'a> Sink<'a> {
 
     fn flat_width(&self, op: Op) -> usize {
         match op {
-            Op::Text { start, end } => {
-                columns(&self.buf[start as usize..end as usize])
-            }
+            Op::Text { start, end } => columns(&self.buf[start as usize..end as usize]),
             Op::Line => 1,
             _ => 0,
         }
