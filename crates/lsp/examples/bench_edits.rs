@@ -19,7 +19,7 @@ fn many() -> String {
         "(%x: Tensor[(n, 64), float32], %w: Tensor[(64, 64), float32]) -> Tensor[(n, 64), float32]";
     for k in 0..LINES / 19 {
         text.push_str(&format!(
-            "def @f{k}{sig} {{\n  let %a = nn.dense(%x, %w);\n"
+            "def @f{k}{sig} {{\n  let %a = nn.dense(%x, %w, units=64);\n"
         ));
         for j in 0..14 {
             text.push_str(&format!("  let %b{j} = nn.relu(add(%a, %x));\n"));

@@ -1,0 +1,9 @@
+[
+  (block)
+  (constructors)
+  (match)
+  (list)
+  (arguments)
+  (metadata)
+  (block_comment)
+] @fold
