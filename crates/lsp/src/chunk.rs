@@ -63,12 +63,13 @@ pub fn split(file: &SourceFile, tokens: &[Token]) -> Chunks {
     let mut from = 0;
     let mut first = 0;
     let ends = cuts.iter().copied().filter(|&c| c > 0);
+    let alone = ends.clone().next().is_none();
     for next in ends.chain([tokens.len()]) {
         let to = match tokens.get(next) {
             Some(t) => (t.start - file.start) as usize,
             None => end,
         };
-        list.push(chunk(file, &tokens[first..next], from, to));
+        list.push(chunk(file, &tokens[first..next], from, to, alone));
         (from, first) = (to, next);
     }
     Chunks { list, metadata }
@@ -80,7 +81,7 @@ pub fn whole(file: &SourceFile, tokens: &[Token]) -> Chunks {
         .map(|t| (t.start - file.start) as usize..(t.end - file.start) as usize);
     let end = metadata.as_ref().map_or(file.text.len(), |m| m.start);
     Chunks {
-        list: vec![chunk(file, tokens, 0, end)],
+        list: vec![chunk(file, tokens, 0, end, true)],
         metadata,
     }
 }
@@ -147,7 +148,8 @@ fn cuts(file: &SourceFile, tokens: &[Token]) -> Option<Vec<usize>> {
     Some(cuts)
 }
 
-fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize) -> Chunk {
+/// One chunk. Names do not matter where it is `alone`: there is nothing else to refer to.
+fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize, alone: bool) -> Chunk {
     let mut out = Chunk {
         start,
         end,
@@ -165,6 +167,7 @@ fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize) -> Chunk
                 item = Some(t.tok);
                 declares = t.tok != Tok::Def;
             }
+            Tok::Global | Tok::Name if alone => {}
             Tok::Global => {
                 let name = Symbol::new(&text()[1..]);
                 let first = i.checked_sub(1).map(|j| tokens[j]);
@@ -215,7 +218,7 @@ fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize) -> Chunk
     out.open |= !open.is_empty();
     out.wants = wants.into_iter().collect();
     out.wants.sort_by_key(|s| s.as_str());
-    if !out.open {
+    if !out.open && !alone {
         out.header = header(file, tokens, start);
     }
     out

@@ -1,7 +1,7 @@
 //! Symbols: the items of a document, with their constructors.
 
 use lsp_types::{DocumentSymbol, SymbolKind};
-use relax_base::{Span, Symbol};
+use relax_base::Span;
 use relax_syntax::ast::ItemKind;
 
 use super::diagnostics::range;
@@ -70,11 +70,4 @@ fn symbol(
 pub fn matches(name: &str, query: &str) -> bool {
     let mut chars = name.chars().flat_map(char::to_lowercase);
     (query.chars().flat_map(char::to_lowercase)).all(|q| chars.any(|c| c == q))
-}
-
-/// The names a document declares, for others' completion.
-pub fn declared(doc: &mut Document) -> Vec<Symbol> {
-    (doc.parts().iter())
-        .flat_map(|p| p.chunk.provides.iter().copied())
-        .collect()
 }
