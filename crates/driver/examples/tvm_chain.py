@@ -1,4 +1,4 @@
-# The chain of check_scale.rs by TVM's Relax: `python tvm_chain.py OPERATORS` prints the version and the
+# The chain of check_scale.rs by TVM 0.27's Relax: `python tvm_chain.py OPERATORS` prints the version and the
 # seconds that building and normalising takes.
 import sys
 import time
@@ -6,16 +6,13 @@ import time
 import tvm
 from tvm import relax
 
-try:
-    from tvm import tirx as tir
-except ImportError:
-    from tvm import tir
+from tvm import tirx
 
 count = int(sys.argv[1])
-n = tir.Var("n", "int64")
-x = relax.Var("x", relax.TensorStructInfo([n, 64], "float32"))
-w = relax.Var("w", relax.TensorStructInfo([64, 64], "float32"))
-start = time.perf_counter()
+n = tirx.Var("n", "int64")
+x = relax.Var("x", relax.TensorType([n, 64], "float32"))
+w = relax.Var("w", relax.TensorType([64, 64], "float32"))
+start = time.process_time()
 builder = relax.BlockBuilder()
 with builder.function("main", [x, w]):
     with builder.dataflow():
@@ -34,4 +31,4 @@ with builder.function("main", [x, w]):
         out = builder.emit_output(values[-1])
     builder.emit_func_output(out)
 module = builder.finalize()
-print(tvm.__version__, time.perf_counter() - start)
+print(tvm.__version__, time.process_time() - start)

@@ -242,8 +242,10 @@ impl Solver<'_> {
             return self.error;
         };
         let mut clashed = false;
+        let mut poisoned = false;
         for (i, (&a, &want)) in list.iter().zip(f.args.iter()).enumerate() {
             let have = self.type_of(a);
+            poisoned |= self.types[have] == Type::Error;
             if have == want || self.types[want] == Type::Object {
                 continue;
             }
@@ -262,6 +264,11 @@ impl Solver<'_> {
                     }
                 }
             }
+        }
+        if poisoned && generic {
+            // What is wrong with the argument was said; the result would be said to be wrong too.
+            self.solve_queue();
+            return self.error;
         }
         if !clashed {
             self.cur_call = e;

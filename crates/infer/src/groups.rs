@@ -405,9 +405,10 @@ impl Solver<'_> {
     /// Unknowns that are left anywhere: the place to annotate is named, once per unknown.
     pub fn report_open(&mut self) {
         let quiet = self.diags.has_errors();
+        let mut closed: FxHashSet<TypeId> = FxHashSet::default();
         for i in 0..self.var_ty.len() {
             let t = self.var_ty[i];
-            if t == UNTYPED || !self.is_open(t) {
+            if t == UNTYPED || !self.is_open_but(t, &mut closed) {
                 continue;
             }
             let var = &self.m.vars[relax_ir::VarId::from_index(i)];
@@ -430,7 +431,7 @@ impl Solver<'_> {
         }
         for i in 0..self.expr_ty.len() {
             let t = self.expr_ty[i];
-            if t.0 >= crate::solver::OPEN.0 || !self.is_open(t) {
+            if t.0 >= crate::solver::OPEN.0 || !self.is_open_but(t, &mut closed) {
                 continue;
             }
             let e = ExprId::from_index(i);

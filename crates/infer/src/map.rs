@@ -57,7 +57,18 @@ impl Solver<'_> {
             let t = t.clone();
             return self.map_tensor(&t, m);
         }
-        let mut done: FxHashMap<TypeId, TypeId> = FxHashMap::default();
+        self.map_type_with(root, m, &mut FxHashMap::default())
+    }
+
+    /// The same with a memory of what became of types before, which the mapper must not have changed
+    /// its mind about: many types that share parts cost no more than their nodes.
+    pub fn map_type_with(
+        &mut self,
+        root: TypeId,
+        m: &mut dyn Mapper,
+        done: &mut FxHashMap<TypeId, TypeId>,
+    ) -> TypeId {
+        let known = done.len();
         let mut stack = vec![root];
         while let Some(&t) = stack.last() {
             if done.contains_key(&t) {
@@ -118,7 +129,7 @@ impl Solver<'_> {
             };
             done.insert(t, new);
             stack.pop();
-            if done.len() > LARGEST {
+            if done.len() - known > LARGEST {
                 self.fuel = 0;
                 return self.error;
             }

@@ -250,6 +250,23 @@ impl<'m> Solver<'m> {
         }
         t
     }
+    /// The same, and lets every unknown on the way point there: chains of unknowns stay short.
+    pub fn find(&mut self, t: TypeId) -> TypeId {
+        let root = self.head(t);
+        let mut t = t;
+        while t != root {
+            let Type::Infer(v) = &self.types[t] else {
+                break;
+            };
+            let sol = &mut self.unknowns[v.index()].sol;
+            let Sol::Type(next) = *sol else {
+                break;
+            };
+            *sol = Sol::Type(root);
+            t = next;
+        }
+        root
+    }
     pub fn head_shape(&self, s: &Shape) -> Shape {
         let mut s = s;
         while let Shape::Infer(v) = s {
@@ -292,7 +309,7 @@ impl<'m> Solver<'m> {
     }
     /// A type with all solved unknowns replaced, whole.
     pub fn resolve(&mut self, t: TypeId) -> TypeId {
-        let t = self.head(t);
+        let t = self.find(t);
         if self.flags(t) & INFER == 0 {
             return t;
         }

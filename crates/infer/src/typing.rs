@@ -133,12 +133,7 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
         if !mapper.wants(s.flags(t)) {
             return t;
         }
-        if let Some(&new) = memo.get(&t) {
-            return new;
-        }
-        let new = s.map_type(t, &mut mapper);
-        memo.insert(t, new);
-        new
+        s.map_type_with(t, &mut mapper, &mut memo)
     };
     let mut table = |s: &mut Solver<'_>, list: Vec<TypeId>| -> Vec<TypeId> {
         list.into_iter().map(|t| resolve(s, t)).collect()

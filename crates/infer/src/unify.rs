@@ -39,7 +39,7 @@ impl Solver<'_> {
     }
 
     fn unify_pair(&mut self, a: TypeId, b: TypeId, pairs: &mut Vec<(TypeId, TypeId)>) -> Unified {
-        let (a, b) = (self.head(a), self.head(b));
+        let (a, b) = (self.find(a), self.find(b));
         if a == b {
             return Ok(());
         }
@@ -116,6 +116,11 @@ impl Solver<'_> {
 
     /// Solves a type unknown.
     fn bind_type(&mut self, v: u32, t: TypeId, a: TypeId, b: TypeId) -> Unified {
+        if self.fuel == 0 {
+            // Without looking whether the unknown occurs in it, no type may be put in its place.
+            self.solved(v, Sol::Type(self.error));
+            return Ok(());
+        }
         if self.flags(t) & INFER != 0 && !self.lower_levels(v, t) {
             return Err(Clash {
                 found: a,
@@ -143,22 +148,27 @@ impl Solver<'_> {
     fn lower_levels(&mut self, v: u32, t: TypeId) -> bool {
         let level = self.unknowns[v as usize].level;
         let mut ok = true;
-        self.for_unknowns(t, &mut |s, u| {
+        let visited = self.for_unknowns(t, &mut |s, u| {
             if u == v {
                 ok = false;
             }
             let at = &mut s.unknowns[u as usize].level;
             *at = (*at).min(level);
         });
+        // Types that grow with every step of a long chain are looked through again and again.
+        if visited > 64 {
+            self.fuel = self.fuel.saturating_sub(4 * visited as u64);
+        }
         ok
     }
 
-    /// Calls `f` for each open unknown of a type, each once per distinct type that holds it.
-    pub fn for_unknowns(&mut self, t: TypeId, f: &mut dyn FnMut(&mut Self, u32)) {
+    /// Calls `f` for each open unknown of a type, each once per distinct type that holds it. Returns
+    /// how many types were looked at.
+    pub fn for_unknowns(&mut self, t: TypeId, f: &mut dyn FnMut(&mut Self, u32)) -> usize {
         let mut stack = vec![t];
         let mut seen: FxHashSet<TypeId> = FxHashSet::default();
         while let Some(t) = stack.pop() {
-            let t = self.head(t);
+            let t = self.find(t);
             if self.flags(t) & INFER == 0 || !seen.insert(t) {
                 continue;
             }
@@ -174,6 +184,7 @@ impl Solver<'_> {
                 _ => stack.extend(self.types.children(t).into_iter().rev()),
             }
         }
+        seen.len()
     }
 
     fn shape_unknowns(&mut self, shape: &Shape, f: &mut dyn FnMut(&mut Self, u32)) {

@@ -8,6 +8,7 @@ use relax_ir::{
     TypeId, VarId,
 };
 use relax_sym::Dim;
+use rustc_hash::FxHashSet;
 
 use crate::flags::{BAD_SHAPE, INFER};
 use crate::solver::{OPEN, Solver, UNTYPED};
@@ -549,6 +550,34 @@ impl Solver<'_> {
             };
         }
         self.global_ty[g.index()]
+    }
+
+    /// Whether one of many types is open: `closed` holds those that are known not to be.
+    pub fn is_open_but(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
+        let (mut stack, mut fresh) = (vec![t], Vec::new());
+        while let Some(t) = stack.pop() {
+            let t = self.find(t);
+            if self.flags(t) & INFER == 0 || !closed.insert(t) {
+                continue;
+            }
+            fresh.push(t);
+            let open = match self.types[t].clone() {
+                Type::Infer(_) => true,
+                Type::Tensor(_) | Type::Shape(_) => self.is_open(t),
+                _ => {
+                    stack.extend(self.types.children(t));
+                    false
+                }
+            };
+            if open {
+                // Of what was looked at on the way nothing is known.
+                for t in fresh {
+                    closed.remove(&t);
+                }
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether a type still has unknowns once all that is known is filled in.

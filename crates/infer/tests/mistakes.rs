@@ -157,3 +157,105 @@ fn shared_types_are_not_unfolded() {
     let c = check(&text).fine();
     assert!(c.ty("main").starts_with("fn [a](a, a) -> "));
 }
+
+/// What is said about a text is one error, of types that grow too large.
+fn grows_too_large(text: &str) {
+    let c = check(text);
+    assert_eq!(c.codes(), ["RX0318"]);
+}
+
+#[test]
+fn types_that_double_along_a_chain_end_in_an_error() {
+    // Each function nests what it is given twice as deep as the one before it: 2^39 levels.
+    let mut text = String::from("def @main(%z: float32) {\nlet %f0 = fn (%x) { (%x, %x) };\n");
+    for i in 1..40 {
+        let f = i - 1;
+        text += &format!("let %f{i} = fn (%x) {{ %f{f}(%f{f}(%x)) }};\n");
+    }
+    grows_too_large(&(text.clone() + "%f39(%z)\n}"));
+    grows_too_large(&(text + "1\n}"));
+}
+
+#[test]
+fn deep_polymorphism_costs_its_text() {
+    // 2^60 leaves, but the type of each pair is shared.
+    let mut text = String::from("def @main() {\nlet %f0 = fn (%x, %y) { (%x, %y) };\n");
+    for i in 1..60 {
+        let f = i - 1;
+        text += &format!("let %f{i} = fn (%x, %y) {{ (%f{f}(%x, %y), %f{f}(%y, %x)) }};\n");
+    }
+    check(&(text + "%f59(1, 2f)\n}")).fine();
+    let (open, close) = ("(".repeat(3000), ",)".repeat(3000));
+    check(&format!(
+        "def @main(%x) {{ let %f = fn (%y) {{ {open}%y{close} }}; %f(%x) }}"
+    ))
+    .fine();
+}
+
+/// `count` functions, each calling the next one, the last one the first.
+fn ring(count: usize, function: impl Fn(usize, usize) -> String) -> String {
+    (0..count).map(|i| function(i, (i + 1) % count)).collect()
+}
+
+#[test]
+fn ten_thousand_mutually_recursive_functions() {
+    let text = ring(10_000, |i, next| {
+        format!(
+            "def @f{i}(%x, %y, %n: int32) {{
+               if (%n == 0) {{ (%x, %y) }} else {{ @f{next}(%y, %x, %n - 1) }}
+             }}\n"
+        )
+    });
+    check(&text).fine();
+    // Around the ring the argument would hold itself; types that grow on the way there are bounded.
+    let grows = |i: usize, next: usize| {
+        format!(
+            "def @f{i}(%x, %n: int32) {{
+               if (%n == 0) {{ %x }} else {{ @f{next}((%x, %x), %n - 1).0 }}
+             }}\n"
+        )
+    };
+    assert_eq!(check(&ring(100, grows)).codes(), ["RX0316"]);
+    grows_too_large(&ring(10_000, grows));
+}
+
+#[test]
+fn dimensions_that_blow_up_end_in_one_error() {
+    let chain = |dim: &str| {
+        let mut text = format!(
+            "def @f(%x: Tensor[(n,), float32]) -> Tensor[({dim},), float32] {{
+               zeros(shape({dim}), dtype=\"float32\")
+             }}
+             def @main(%x0: Tensor[(n,), float32]) {{\n"
+        );
+        for i in 0..60 {
+            text += &format!("%x{} = @f(%x{i});\n", i + 1);
+        }
+        text + "%x60\n}"
+    };
+    for dim in ["n * n + n", "n // 2 + n // 3 + n % 5"] {
+        let c = check(&chain(dim));
+        assert_eq!(c.codes(), ["RX0403"], "{dim}");
+        assert!(c.diagnostics[0].message.contains("too large"));
+    }
+}
+
+#[test]
+fn a_thousand_terms() {
+    let (terms, params): (Vec<_>, Vec<_>) = (0..1000)
+        .map(|i| {
+            (
+                format!("v{i} * {}", i % 7 + 1),
+                format!("%p{i}: Tensor[(v{i},), float32]"),
+            )
+        })
+        .unzip();
+    let (params, terms) = (params.join(", "), terms.join(" + "));
+    check(&format!(
+        "def @main({params}, %x: Tensor[({terms}, 4), float32]) {{
+           %twice = reshape(concatenate((%x, %x), axis=0), newshape=[2, -1]);
+           add(reshape(%x, newshape=[-1]), %twice)
+         }}"
+    ))
+    .fine();
+}
