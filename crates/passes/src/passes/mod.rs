@@ -8,6 +8,7 @@ mod combine_parallel;
 mod convert_layout;
 mod dead_code_elimination;
 mod defuse_ops;
+mod div_to_mul;
 mod dynamic_to_static;
 mod eliminate_common_subexpr;
 mod eta_expand;
@@ -47,6 +48,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     basic_block_normal_form::PASSES,
     dead_code_elimination::PASSES,
     defuse_ops::PASSES,
+    div_to_mul::PASSES,
     eliminate_common_subexpr::PASSES,
     eta_expand::PASSES,
     fast_math::PASSES,

@@ -1,0 +1,46 @@
+//! `div-to-mul`: divisions by powers of two become products, which give the same and are faster.
+
+use relax_base::Diagnostics;
+use relax_ir::ExprId;
+
+use crate::edit::Edit;
+use crate::pattern::{Found, Rules, c, op, x};
+use crate::{Contract, PassCx, PassDef};
+
+/// The pass.
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "div-to-mul",
+    doc: "Replaces divisions by powers of two by products.",
+    options: &[],
+    contract: Contract::TYPED.idempotent(),
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let rules = Rules::new(vec![(op(&["divide"], [x(0), c(1)]), as_product)]);
+    let n = rules.fixpoint(&mut Edit::new(cx.module, &typing));
+    cx.count("divisions replaced", n);
+    Ok(())
+}
+
+/// `x * (1 / c)`, when each `1 / c` is exact.
+fn as_product(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
+    let divisor = e.constant_value(f.get(1))?;
+    if !divisor.dtype().is_float() {
+        return None;
+    }
+    let mut factor = divisor.clone();
+    for i in 0..divisor.len() {
+        let d = divisor.get_f64(i);
+        factor.set_f64(i, 1.0 / d);
+        // Of a power of two only the exponent is stored.
+        let power = d.is_normal() && d.to_bits().trailing_zeros() >= 52;
+        if !power || factor.get_f64(i) * d != 1.0 {
+            return None;
+        }
+    }
+    let span = e.m.span(f.root);
+    let factor = e.constant(factor, span);
+    Some(e.call("multiply", &[f.get(0), factor], &[], span))
+}
