@@ -14,6 +14,15 @@ use crate::unknown::{Clash, Detail, Site};
 
 impl Solver<'_> {
     /// A place to show for an expression: its own, or that of the first of its parts that has one.
+    /// Where an attribute of a call stands, when the text gives it.
+    fn attr_place(&self, call: ExprId, name: &str) -> Option<Span> {
+        let Some(Expr::Call { attrs, .. }) = self.m.exprs.get(call) else {
+            return None;
+        };
+        let spans = self.m.attr_spans.get(attrs)?;
+        spans.iter().find(|s| s.0 == name).map(|s| s.1)
+    }
+
     pub fn place(&self, e: ExprId) -> Span {
         let mut e = e;
         // Only generated nodes have no place; looking a little way down is enough for those.
@@ -419,6 +428,7 @@ impl Solver<'_> {
         };
         let span = match refusal.subject {
             Subject::Arg(i) if i < list.len() => self.place_in(list[i], call),
+            Subject::Attr(name) => self.attr_place(call, name).unwrap_or(self.place(call)),
             _ => self.place(call),
         };
         let mut d = Diagnostic::error(code, span, refusal.message.clone());

@@ -144,6 +144,8 @@ pub struct Module {
     pub exprs: Arena<ExprId, Expr>,
     /// Where expressions stand.
     pub spans: SideTable<ExprId, Span>,
+    /// Where the attributes of calls stand that the text gives, by name.
+    pub attr_spans: FxHashMap<AttrsId, Box<[(Symbol, Span)]>>,
     /// All local variables.
     pub vars: Arena<VarId, Var>,
     /// `virtual_device` and the like on parameters.

@@ -3,7 +3,9 @@
 use relax_loops::Ex;
 use relax_sym::Dim;
 
-use super::util::{MAX_RANK, anys, finish, gap_attr, need_scalar, shaped, vector_len};
+use super::util::{
+    MAX_RANK, anys, finish, gap_attr, need_integers, need_scalar, shaped, vector_len,
+};
 use super::util_te::{Done, elements, reshaped};
 use crate::AttrTy::*;
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
@@ -216,7 +218,12 @@ fn squeeze(cx: &mut RelCx<'_>) -> RelResult {
     let mut gone = vec![false; dims.len()];
     for v in given {
         let axis = cx.axis("axis", v, dims.len())?;
-        gone[axis] = true;
+        if std::mem::replace(&mut gone[axis], true) {
+            return cx.refuse(
+                Subject::Attr("axis"),
+                format!("`axis` names axis {axis} twice"),
+            );
+        }
         let d = &dims[axis];
         if d.as_const().is_some_and(|n| n != 1) {
             let d = cx.host.show_dim(d);
@@ -282,7 +289,8 @@ fn squeeze_compute(te: &mut Te<'_>) -> Done {
 
 fn dyn_expand_dims(cx: &mut RelCx<'_>) -> RelResult {
     let count = new_axes(cx)?;
-    need_scalar(cx, 1, "the axis")?;
+    let axis = need_scalar(cx, 1, "the axis")?;
+    need_integers(cx, axis, 1, "the axis")?;
     let (dims, dtype) = shaped(cx, 0)?;
     match dims {
         Some(dims) => finish(cx, anys(dims.len() + count), dtype),

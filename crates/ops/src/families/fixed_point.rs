@@ -4,10 +4,10 @@ use relax_loops::Ex;
 use relax_tensor::DType as DT;
 
 use super::elementwise::identity;
-use super::util::int_list;
+use super::util::{int_list, need_eq, shaped};
 use super::util_te::Done;
 use crate::AttrTy::*;
-use crate::{Default, Fusion, OpDef, RelCx, RelResult, Te, attr, input};
+use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -64,13 +64,28 @@ pub static OPS: &[OpDef] = &[
 ];
 
 fn per_axis(cx: &mut RelCx<'_>) -> RelResult {
-    let rank = cx.tensor(0)?.shape.dims().map(<[_]>::len);
+    let (dims, _) = shaped(cx, 0)?;
+    let axes = int_list(cx, "axes")?;
+    let Some(dims) = dims else {
+        return cx.set_out(cx.args[0]);
+    };
+    let wanted = (axes.iter())
+        .map(|&axis| Ok(dims[cx.axis("axes", axis, dims.len())?].clone()))
+        .collect::<RelResult<Vec<_>>>()?;
     for i in 1..4 {
-        cx.tensor(i)?;
-    }
-    for axis in int_list(cx, "axes")? {
-        if let Some(rank) = rank {
-            cx.axis("axes", axis, rank)?;
+        let Some(found) = shaped(cx, i)?.0 else {
+            continue;
+        };
+        if found.len() != wanted.len() {
+            let (n, m) = (found.len(), wanted.len());
+            return cx.refuse(
+                Subject::Arg(i),
+                format!("this must have an axis for each of the {m} in `axes`, but has rank {n}"),
+            );
+        }
+        for (a, b) in found.iter().zip(&wanted) {
+            let rule = "there is one number for each index of the axes";
+            need_eq(cx, a, b, Subject::Arg(i), rule)?;
         }
     }
     cx.set_out(cx.args[0])

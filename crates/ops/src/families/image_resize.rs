@@ -219,10 +219,21 @@ fn check_names(cx: &RelCx<'_>) -> RelResult {
         let message = format!("`method=\"{text}\"` is none of nearest_neighbor, linear, cubic");
         return cx.refuse(Subject::Attr("method"), message);
     }
+    let ways = [
+        "",
+        "round",
+        "floor",
+        "ceil",
+        "round_prefer_floor",
+        "round_prefer_ceil",
+    ];
+    super::util::word(cx, "rounding_method", &ways)?;
     if let Some(text) = cx.attr("coordinate_transformation_mode").as_str()
         && Coordinates::parse(text).is_none()
     {
-        let message = format!("`coordinate_transformation_mode=\"{text}\"` is not known");
+        let message = format!(
+            "`coordinate_transformation_mode=\"{text}\"` is none of half_pixel, align_corners, asymmetric, pytorch_half_pixel, tf_half_pixel_for_nn, tf_crop_and_resize"
+        );
         return cx.refuse(Subject::Attr("coordinate_transformation_mode"), message);
     }
     Ok(())

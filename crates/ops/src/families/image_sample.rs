@@ -237,6 +237,16 @@ fn grid_sample(cx: &mut RelCx<'_>) -> RelResult {
     )?;
     word(cx, "padding_mode", &["zeros", "border", "reflection"])?;
     let mut out = own.convert_dims(&canonical, &data);
+    let rule = "the grid has one number for each spatial axis";
+    need_eq(
+        cx,
+        &grid[1],
+        &Dim::from(rank as i64 - 2),
+        Subject::Arg(1),
+        rule,
+    )?;
+    let rule = "the grid has one batch for each of the images";
+    need_eq(cx, &grid[0], &out[0], Subject::Arg(1), rule)?;
     out[2..].clone_from_slice(&grid[2..]);
     finish(cx, canonical.convert_dims(&own, &out), dtype)
 }
@@ -407,7 +417,10 @@ fn crop_and_resize(cx: &mut RelCx<'_>) -> RelResult {
     };
     let (mut out, dtype) = canonical_arg(cx, 0, &own, &canonical)?;
     let boxes = of_rank(cx, 1, 2)?;
-    of_rank(cx, 2, 1)?;
+    let images = of_rank(cx, 2, 1)?;
+    let rule = "there is one image for each box";
+    need_eq(cx, &images[0], &boxes[0], Subject::Arg(2), rule)?;
+    super::util::index_arg(cx, 2, "the numbers of images")?;
     need_eq(
         cx,
         &boxes[1],

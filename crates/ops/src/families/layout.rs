@@ -3,7 +3,7 @@
 use relax_loops::Ex;
 use relax_sym::Dim;
 
-use super::util::{check_eq, finish, shaped};
+use super::util::{check_eq, finish, need_multiple, shaped};
 use super::util_te::Done;
 use crate::AttrTy::*;
 use crate::{Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te, attr, input};
@@ -113,6 +113,20 @@ fn layout_transform(cx: &mut RelCx<'_>) -> RelResult {
             )?;
         }
     }
+    // A block that an axis does not fill would lose the axis's last elements.
+    for (letter, factor) in to
+        .axes()
+        .iter()
+        .filter(|a| a.factor > 0)
+        .map(|a| (a.letter, a.factor))
+    {
+        let upper = letter.to_ascii_uppercase();
+        let whole = (dims.iter().zip(from.axes()))
+            .filter(|(_, a)| a.letter.eq_ignore_ascii_case(&letter))
+            .fold(Dim::ONE, |n, (d, _)| &n * d);
+        let what = format!("the extent of `{upper}`, which is cut into blocks,");
+        need_multiple(cx, &whole, factor, Subject::Attr("dst_layout"), &what)?;
+    }
     // TVM's layouts compute in 32 bits.
     let dims: Vec<Dim> = dims.iter().map(Dim::narrow).collect();
     let out = from.convert_dims(&to, &dims);
@@ -172,6 +186,19 @@ fn auto_scheduler(cx: &mut RelCx<'_>) -> RelResult {
         written_attr(cx, "src_layout")?,
         written_attr(cx, "dst_layout")?,
     );
+    for (_, name) in from.iter().chain(&to) {
+        let extent = |all: &[(i64, String)]| {
+            let own = all.iter().filter(|(_, n)| n.eq_ignore_ascii_case(name));
+            own.fold(1i64, |n, (m, _)| n.saturating_mul(*m))
+        };
+        let (a, b) = (extent(&from), extent(&to));
+        if a != b {
+            return cx.refuse(
+                Subject::Attr("dst_layout"),
+                format!("both layouts keep each axis, but `{name}` has {a} elements in one and {b} in the other"),
+            );
+        }
+    }
     let (dims, dtype) = shaped(cx, 0)?;
     if let Some(rank) = dims.map(|d| d.len()).filter(|&r| r != from.len()) {
         let n = from.len();
@@ -192,10 +219,18 @@ fn auto_scheduler_compute(te: &mut Te<'_>) -> Done {
     }
     let shape: Vec<Ex> = to.iter().map(|(n, _)| Ex::idx(*n)).collect();
     let y = te.compute("y", &shape, |i| {
-        let index: Vec<Ex> = (from.iter())
-            .map(|(_, name)| {
-                let own = to.iter().zip(i).filter(|((_, n), _)| n == name);
-                own.fold(Ex::idx(0), |at, ((n, _), i)| at * *n + i)
+        let index: Vec<Ex> = (from.iter().enumerate())
+            .map(|(k, (extent, name))| {
+                // The place along the whole axis, and of it what this part of the input counts.
+                let own = to
+                    .iter()
+                    .zip(i)
+                    .filter(|((_, n), _)| n.eq_ignore_ascii_case(name));
+                let at = own.fold(Ex::idx(0), |at, ((n, _), i)| at * *n + i);
+                let inner = (from[k + 1..].iter())
+                    .filter(|(_, n)| n.eq_ignore_ascii_case(name))
+                    .fold(1i64, |all, (n, _)| all.saturating_mul(*n));
+                at.floor_div(inner).floor_mod(*extent)
             })
             .collect();
         x.at(&index)

@@ -182,6 +182,16 @@ fn call_lowered(cx: &mut RelCx<'_>) -> RelResult {
 fn reshape_tensor(cx: &mut RelCx<'_>) -> RelResult {
     let dtype = cx.tensor(0)?.dtype;
     let dims = extents(cx, "newshape")?;
+    if let Some([n]) = cx.tensor(1)?.shape.dims() {
+        let (n, rule) = (n.clone(), "the shape is `newshape` once more");
+        super::util::need_eq(cx, &n, &(dims.len() as i64).into(), Subject::Arg(1), rule)?;
+    }
+    if let Some(own) = cx.tensor(0)?.shape.dims() {
+        let all = |d: &[relax_sym::Dim]| d.iter().fold(relax_sym::Dim::ONE, |n, d| &n * d);
+        let (a, b) = (all(own), all(&dims));
+        let rule = "another shape keeps the number of elements";
+        super::util::check_eq(cx, &b, &a, Subject::Attr("newshape"), rule)?;
+    }
     finish(cx, dims, dtype)
 }
 

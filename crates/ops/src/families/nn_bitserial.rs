@@ -339,7 +339,15 @@ fn dense(cx: &mut RelCx<'_>) -> RelResult {
     }
     bits(cx, "data_bits")?;
     bits(cx, "weight_bits")?;
-    data[1] = Dim::from(cx.int("units")?);
+    let units = Dim::from(cx.int("units")?);
+    if let Some([rows, ..]) = cx.tensor(1)?.shape.dims() {
+        let (rows, rule) = (
+            rows.clone(),
+            "the weight has one row for each of the `units`",
+        );
+        super::util::need_eq(cx, &rows, &units, Subject::Arg(1), rule)?;
+    }
+    data[1] = units;
     let dtype = dtype_or(cx, "out_dtype", dtype);
     finish(cx, data, dtype)
 }

@@ -4,6 +4,7 @@ use relax_loops::Ex;
 use relax_sym::Dim;
 
 use super::nn_conv::Pairs;
+use super::util::word;
 use crate::{
     AttrDef, AttrTy, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,
     attr, input,
@@ -133,9 +134,11 @@ fn sub_pixel_rel(cx: &mut RelCx<'_>, to_space: bool) -> RelResult {
             format!("`block_size` must be positive, not {block}"),
         );
     }
-    let area = Dim::from(block.saturating_mul(block));
-    let block = Dim::from(block);
+    word(cx, "mode", &["DCR", "CRD"])?;
     let d = layout.convert_dims(&nchw(), &dims);
+    // As in TVM, the quotients are rounded down: what is left over is dropped.
+    let area = block.saturating_mul(block);
+    let (area, block) = (Dim::from(area), Dim::from(block));
     let out = if to_space {
         [
             d[0].clone(),
@@ -273,6 +276,7 @@ fn batch_to_space_rel(cx: &mut RelCx<'_>) -> RelResult {
             );
         }
     }
+    // As in TVM, the quotients are rounded down: what is left over is dropped.
     dims[0] = dims[0].floordiv(&all);
     cx.set_tensor(dims, dtype)
 }

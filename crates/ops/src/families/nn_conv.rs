@@ -266,7 +266,8 @@ pub(super) fn steps(
 pub(super) fn padding_of(cx: &RelCx<'_>, n: usize) -> RelResult<Pairs> {
     let values = cx.ints("padding")?.unwrap_or_default();
     match pairs(&values, n) {
-        Some(p) => Ok(p),
+        Some(p) if values.iter().all(|&v| v >= 0) => Ok(p),
+        Some(_) => cx.refuse(Subject::Attr("padding"), "`padding` must not be negative"),
         None => {
             let text = format!(
                 "`padding` needs 1, {n} or {} numbers, not {}",
@@ -312,6 +313,25 @@ fn packed_rel(cx: &mut RelCx<'_>) -> RelResult {
     if cx.attr("kernel_size").is_none() || cx.attr("channels").is_none() {
         return conv_rel(cx, 2);
     }
+    // The weight may be packed in ways that its layout does not tell; where it is as told, it must fit.
+    let l = Layouts::of_rel(cx, 2, "OI")?;
+    let rank = cx.tensor(1)?.shape.dims().map(<[_]>::len);
+    if rank == Some(l.kernel.rank()) && cx.int("groups")? == 1 {
+        let (data, _) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
+        let (weight, _) = canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel)?;
+        if !data[1].is_any() && !weight[1].is_any() {
+            let what = "the weight's input channels must be the data's";
+            cx.require_eq(&weight[1], &data[1], Subject::Arg(1), what)?;
+        }
+        let channels = Dim::from(cx.int("channels")?);
+        let what = "`channels` and the weight's output channels must agree";
+        super::util::need_eq(cx, &weight[0], &channels, Subject::Arg(1), what)?;
+        let taps = cx.ints("kernel_size")?.unwrap_or_default();
+        for (extent, taps) in weight[2..].iter().zip(taps) {
+            let what = "`kernel_size` and the weight's spatial extents must agree";
+            super::util::need_eq(cx, extent, &Dim::from(taps), Subject::Arg(1), what)?;
+        }
+    }
     super::nn_winograd::conv_rel(cx, 2)
 }
 
@@ -345,6 +365,8 @@ pub(super) fn conv_result(
     let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
     let padding = padding_of(cx, n)?;
     let group_dim = Dim::from(groups);
+    let rule = "the data's channels, which `groups` divides,";
+    super::util::need_multiple(cx, &data[1], groups, Subject::Attr("groups"), rule)?;
     let weight = match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
         Ok(w) => Some(w),
         Err(Stop::Wait) => None,

@@ -161,6 +161,14 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
         let text = format!("`output_padding={extra:?}` needs {n} numbers, none negative");
         return cx.refuse(Subject::Attr("output_padding"), text);
     }
+    if let Some(k) = (0..n).find(|&k| extra[k] >= strides[k].max(dilation[k])) {
+        let text = format!(
+            "`output_padding` must be less than the stride (or the dilation), but {} is not less than {}",
+            extra[k],
+            strides[k].max(dilation[k])
+        );
+        return cx.refuse(Subject::Attr("output_padding"), text);
+    }
     let padding = padding_of(cx, n)?;
     let weight = match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
         Ok(w) => Some(w),

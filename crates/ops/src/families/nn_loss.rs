@@ -89,7 +89,12 @@ fn nll_rel(cx: &mut RelCx<'_>) -> RelResult {
     if target_dtype.known().is_some_and(|d| !d.is_int()) {
         return cx.refuse(Subject::Arg(1), "the targets must be signed integers");
     }
-    let out = if cx.attr("reduction").as_str() == Some("none") {
+    let what = "predictions and targets agree in all axes but the classes'";
+    for (k, target) in targets.iter().enumerate() {
+        let own = &predictions[if k == 0 && class_axis == 1 { 0 } else { k + 1 }];
+        super::util::need_eq(cx, target, own, Subject::Arg(1), what)?;
+    }
+    let out = if super::util::word(cx, "reduction", &["mean", "sum", "none"])? == "none" {
         targets
     } else {
         vec![]
@@ -135,7 +140,13 @@ fn nll(te: &mut Te<'_>) -> Result<(), ComputeError> {
 
 fn cross_entropy_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (x, dtype) = cx.ranked(0)?;
-    let (y, _) = cx.ranked(1)?;
+    let (y, own) = cx.ranked(1)?;
+    let dtype = cx.require_dtype(
+        dtype,
+        own,
+        Subject::Arg(1),
+        "both inputs have one element type",
+    )?;
     if x.len() != 2 || y.len() != 2 {
         let text = format!(
             "`{}` takes two matrices, not ranks {} and {}",

@@ -147,7 +147,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new(
         "nn.lrn",
         "Local response normalisation across channels.",
-        identity,
+        lrn_rel,
     )
     .layout(super::layout_rules::along_axis)
     .inputs(DATA)
@@ -177,7 +177,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new(
         "nn.l2_normalize",
         "Divides by the euclidean norm along axes.",
-        identity,
+        l2_rel,
     )
     .inference(super::inference_forms::l2_normalize)
     .full_precision()
@@ -200,6 +200,28 @@ pub static OPS: &[OpDef] = &[
     .compute(l2_normalize),
 ];
 
+fn l2_rel(cx: &mut RelCx<'_>) -> RelResult {
+    let axes = cx.ints("axis")?.unwrap_or_default();
+    if let Some(rank) = cx.tensor(0)?.shape.dims().map(<[_]>::len) {
+        for axis in axes {
+            cx.axis("axis", axis, rank)?;
+        }
+    }
+    identity(cx)
+}
+
+fn lrn_rel(cx: &mut RelCx<'_>) -> RelResult {
+    let size = cx.int("size")?;
+    if size < 1 || size % 2 == 0 {
+        return cx.refuse(
+            Subject::Attr("size"),
+            format!("`size` must be odd, so that the window has a centre, not {size}"),
+        );
+    }
+    softmax_rel(cx)
+}
+
+/// An axis, and the operand's type again.
 fn softmax_rel(cx: &mut RelCx<'_>) -> RelResult {
     let t = cx.tensor(0)?;
     if let Some(dims) = t.shape.dims() {
@@ -287,6 +309,13 @@ fn norm_rel(cx: &mut RelCx<'_>, least_rank: usize) -> RelResult {
         }
         let rest = dims[axis].modulo(&Dim::from(groups));
         let what = "`num_groups` must divide the channels: the remainder must be 0";
+        super::util::need_multiple(
+            cx,
+            &dims[axis],
+            groups,
+            Subject::Attr("num_groups"),
+            "the number of channels, which `num_groups` divides,",
+        )?;
         cx.require_eq(&rest, &Dim::ZERO, Subject::Attr("num_groups"), what)?;
     }
     require_vectors(cx, &dims[axis], dtype)?;

@@ -90,6 +90,11 @@ fn pad_rel(cx: &mut RelCx<'_>, negative: bool) -> RelResult {
         let text = "`pad_width` must be a list of pairs of integers";
         return cx.refuse(Subject::Attr("pad_width"), text);
     };
+    if negative {
+        super::util::word(cx, "pad_mode", &["constant", "edge", "reflect"])?;
+    } else {
+        super::util::word(cx, "mode", &["SYMMETRIC", "REFLECT"])?;
+    }
     if widths.len() != dims.len() {
         let text = format!(
             "`pad_width` has {} pairs, but the tensor has rank {}: one pair per axis",
@@ -107,6 +112,16 @@ fn pad_rel(cx: &mut RelCx<'_>, negative: bool) -> RelResult {
         }
         if d.is_any() {
             continue;
+        }
+        if !negative && let Some(n) = d.as_const() {
+            // Without its edge, an axis has one element less to mirror.
+            let most = n - i64::from(cx.attr("mode").as_str() == Some("REFLECT"));
+            if before.max(after) > most {
+                return cx.refuse(
+                    Subject::Attr("pad_width"),
+                    format!("axis {k} of extent {n} has at most {most} elements to mirror"),
+                );
+            }
         }
         *d = &*d + &Dim::from(before.saturating_add(after));
         if d.as_const().is_some_and(|n| n < 0) {
@@ -206,7 +221,8 @@ fn dilate_rel(cx: &mut RelCx<'_>) -> RelResult {
         );
     }
     for (d, &s) in dims.iter_mut().zip(&strides) {
-        if !d.is_any() {
+        // Between no elements there is nothing to put.
+        if !d.is_any() && d.as_const() != Some(0) {
             *d = (&*d - &Dim::ONE) * Dim::from(s) + Dim::ONE;
         }
     }
@@ -221,7 +237,7 @@ fn dilate(te: &mut Te<'_>) -> Result<(), ComputeError> {
         .shape
         .iter()
         .zip(&strides)
-        .map(|(d, &s)| (d - 1) * s + 1)
+        .map(|(d, &s)| ((d - 1) * s + 1).max(0i64))
         .collect();
     let y = te.compute("dilate", &shape, |i| {
         let mut on = Ex::bool(true);

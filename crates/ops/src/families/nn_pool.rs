@@ -188,12 +188,15 @@ fn spatial_axes(layout: &str, n: usize) -> Option<Vec<usize>> {
 fn axes_rel(cx: &RelCx<'_>, n: usize, rank: usize) -> RelResult<Vec<usize>> {
     let text = cx.attr("layout").as_str().unwrap_or("");
     match spatial_axes(text, n) {
-        Some(axes) if axes.iter().all(|&a| a < rank) => Ok(axes),
-        Some(_) => {
-            let message =
-                format!("layout `{text}` asks for a higher rank than the tensor's {rank}");
-            cx.refuse(Subject::Arg(0), message)
-        }
+        Some(axes) => match crate::Layout::parse(text).map(|l| l.rank()) {
+            Some(wanted) if wanted != rank => {
+                let message = format!(
+                    "layout `{text}` asks for rank {wanted}, but the tensor has rank {rank}"
+                );
+                cx.refuse(Subject::Arg(0), message)
+            }
+            _ => Ok(axes),
+        },
         None => {
             let message = format!(
                 "`layout=\"{text}\"` must have the unsplit axes {}",

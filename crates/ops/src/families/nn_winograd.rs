@@ -112,7 +112,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new(
         "nn.contrib_conv2d_winograd_without_weight_transform",
         "2-D convolution by Winograd's algorithm with a transformed weight.",
-        |cx| conv_rel(cx, 2),
+        |cx| winograd_rel(cx, 2),
     )
     .result_dtype("out_dtype")
     .inputs(CONV)
@@ -122,7 +122,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new(
         "nn.contrib_conv3d_winograd_without_weight_transform",
         "3-D convolution by Winograd's algorithm with a transformed weight.",
-        |cx| conv_rel(cx, 3),
+        |cx| winograd_rel(cx, 3),
     )
     .result_dtype("out_dtype")
     .inputs(CONV)
@@ -182,6 +182,8 @@ fn weight_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
             format!("`tile_size={tile}` must be positive"),
         );
     }
+    let square = "the window must be as high as wide";
+    super::util::need_eq(cx, &w[n], &w[n + 1], Subject::Arg(0), square)?;
     let grown = |d: &Dim| d + &Dim::from(tile) - Dim::ONE;
     if n == 3 && w[2].as_const().is_none() {
         return cx.refuse(
@@ -259,6 +261,21 @@ fn weight_compute(te: &mut Te<'_>, n: usize) -> Done {
 }
 
 /// The result of a convolution whose weight may have any shape: `channels` and `kernel_size` tell.
+/// A convolution whose weight is what the weight transformation gives: its channels are its last axes.
+fn winograd_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+    let l = Layouts::of_rel(cx, n, "OI")?;
+    let (data, _) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
+    let channels = Dim::from(cx.int("channels")?);
+    if let Some(w) = (cx.tensor(1)?.shape.dims()).filter(|w| w.len() == n + 2) {
+        let (own, inner) = (w[n].clone(), w[n + 1].clone());
+        let what = "the transformed weight has its output channels before its last axis";
+        super::util::need_eq(cx, &own, &channels, Subject::Arg(1), what)?;
+        let what = "the transformed weight has the data's channels last";
+        super::util::need_eq(cx, &inner, &data[1], Subject::Arg(1), what)?;
+    }
+    conv_rel(cx, n)
+}
+
 pub(super) fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     let l = Layouts::of_rel(cx, n, "OI")?;
     let (data, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
@@ -374,6 +391,10 @@ fn conv_compute(te: &mut Te<'_>, n: usize) -> Done {
 
 fn nnpack_rel(cx: &mut RelCx<'_>) -> RelResult {
     let w = of_rank(cx, 0, 4)?;
+    for extent in &w[2..] {
+        let rule = "the window must be 3 by 3";
+        super::util::need_eq(cx, extent, &Dim::from(3), Subject::Arg(0), rule)?;
+    }
     let dtype = cx.tensor(0)?.dtype;
     let dtype = dtype_or(cx, "out_dtype", dtype);
     let eight = Dim::from(8);

@@ -280,7 +280,7 @@ fn requantize_compute(te: &mut Te<'_>) -> Done {
 
 fn simulated(cx: &mut RelCx<'_>) -> RelResult {
     let t = cx.tensor(0)?;
-    cx.tensor(1)?;
+    super::util::need_scalar(cx, 1, "the code of the type")?;
     let dtype = t.dtype;
     finish_like(cx, t, dtype)
 }

@@ -177,6 +177,13 @@ fn binary(cx: &mut RelCx<'_>) -> RelResult {
             &format!("{whose} zero point"),
         )?;
     }
+    for i in 0..2 {
+        let dtype = cx.tensor(i)?.dtype;
+        if let Some(d) = dtype.known().filter(|d| !d.is_integral()) {
+            let text = format!("a quantised operand must hold integers, not {d}");
+            return cx.refuse(Subject::Arg(i), text);
+        }
+    }
     scalar(cx, 6, DType::F32, "output's scale")?;
     scalar(cx, 7, DType::I32, "output's zero point")?;
     broadcast(cx)

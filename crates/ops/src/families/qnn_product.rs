@@ -222,6 +222,8 @@ fn dense_pack(cx: &mut RelCx<'_>) -> RelResult {
         let text = format!("`{}` takes a matrix and a packed weight of rank 4", cx.name);
         return cx.refuse(Subject::Call, text);
     }
+    data_one_of(cx, 0, &[DType::I8, DType::U8, DType::I16, DType::U16])?;
+    data_one_of(cx, 1, &[DType::I8, DType::U8])?;
     let out = dtype_given(cx, "out_dtype")?;
     cx.set_tensor(vec![data[0].clone(), &weight[0] * &weight[2]], out)
 }

@@ -107,7 +107,8 @@ impl Resample<'_> {
         };
         let half = f32_(0.5);
         let last = (extent - 1).cast(DType::F32);
-        let goal_last = (target - 1).cast(DType::F32);
+        // A result of one element is the first one: its index is 0, whatever it is multiplied with.
+        let goal_last = (target - 1).max(1i64).cast(DType::F32);
         let at = match self.coordinates {
             Coordinates::HalfPixel => (&x + &half) * &scale - &half,
             Coordinates::AlignCorners => &last / &goal_last * &x,

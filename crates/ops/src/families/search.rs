@@ -39,6 +39,12 @@ fn searchsorted(cx: &mut RelCx<'_>) -> RelResult {
         "sequence and values have one element type",
     )?;
     let dtype = dtype_or(cx, "dtype", DT::I32.into());
+    if let Some(d) = dtype.known().filter(|d| !d.is_integral()) {
+        return cx.refuse(
+            Subject::Attr("dtype"),
+            format!("`dtype` is the type of indices, so it must be an integer type, not {d}"),
+        );
+    }
     let Some(values) = values else {
         return cx.finish_unranked(dtype);
     };

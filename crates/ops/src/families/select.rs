@@ -276,7 +276,8 @@ fn sequence_mask_compute(te: &mut Te<'_>) -> Done {
 
 fn trilu(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])?;
-    need_scalar(cx, 1, "the diagonal")?;
+    let diagonal = need_scalar(cx, 1, "the diagonal")?;
+    need_integers(cx, diagonal, 1, "the diagonal")?;
     match shaped(cx, 0)?.0 {
         Some(d) if d.len() < 2 => {
             let rank = d.len();

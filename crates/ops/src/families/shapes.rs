@@ -49,7 +49,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new(
         "invert_permutation",
         "The permutation that undoes the given one.",
-        identity,
+        permutation,
     )
     .inputs(&[input("data", "a permutation, a vector")])
     .fusion(Fusion::Injective)
@@ -80,6 +80,19 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::Injective)
     .compute(meshgrid_compute),
 ];
+
+/// A vector of integers, and the same again.
+fn permutation(cx: &mut RelCx<'_>) -> RelResult {
+    let (dims, dtype) = shaped(cx, 0)?;
+    need_integers(cx, dtype, 0, "a permutation's elements")?;
+    if let Some(rank) = dims.map(|d| d.len()).filter(|&n| n != 1) {
+        return cx.refuse(
+            Subject::Arg(0),
+            format!("a permutation is a vector, but this has rank {rank}"),
+        );
+    }
+    identity(cx)
+}
 
 fn shape_of(cx: &mut RelCx<'_>) -> RelResult {
     let dtype = dtype_or(cx, "dtype", DT::I32.into());

@@ -514,6 +514,13 @@ fn strided_set(cx: &mut RelCx<'_>) -> RelResult {
                     format!("{what} must be a vector, but has rank {rank}"),
                 );
             }
+            let rank = data.shape.dims().map_or(i64::MAX, |d| d.len() as i64);
+            if let Some(n) = dims[0].as_const().filter(|&n| n > rank) {
+                return cx.refuse(
+                    Subject::Arg(i),
+                    format!("{what} has {n} elements, but the tensor has rank {rank}"),
+                );
+            }
         }
     }
     cx.set_out(cx.args[0])

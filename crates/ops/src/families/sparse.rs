@@ -6,7 +6,7 @@ use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
 use super::util::{
-    anys, extents, finish, finish_tuple, need_integers, need_scalar, shaped, tensor_type,
+    anys, extents, finish, finish_tuple, need_eq, need_integers, need_scalar, shaped, tensor_type,
     vector_len,
 };
 use super::util_te::{Done, elements, out_shape};
@@ -35,18 +35,30 @@ pub static OPS: &[OpDef] = &[
 ];
 
 /// What both forms of `sparse_to_dense` ask of their arguments; the element type of the result.
-fn parts(cx: &mut RelCx<'_>) -> RelResult<DTy> {
+fn parts(cx: &mut RelCx<'_>, rank: usize) -> RelResult<DTy> {
     let (indices, index_dtype) = shaped(cx, 0)?;
     let (values, dtype) = shaped(cx, 1)?;
     need_integers(cx, index_dtype, 0, "the indices")?;
     let default = need_scalar(cx, 2, "the value elsewhere")?;
-    for (i, dims, most) in [(0, indices, 2), (1, values, 1)] {
-        if let Some(rank) = dims.map(|d| d.len()).filter(|&n| n > most) {
+    for (i, dims, most) in [(0, &indices, 2), (1, &values, 1)] {
+        if let Some(rank) = dims.as_ref().map(Vec::len).filter(|&n| n > most) {
             return cx.refuse(
                 Subject::Arg(i),
                 format!("this tensor must have rank {most} or less, but has rank {rank}"),
             );
         }
+    }
+    if let Some([_, n]) = indices.as_deref()
+        && let Some(n) = n.as_const().filter(|&n| n > rank as i64)
+    {
+        return cx.refuse(
+            Subject::Arg(0),
+            format!("each row of the indices names {n} axes, but the output has {rank}"),
+        );
+    }
+    if let (Some([count, ..]), Some([own])) = (indices.as_deref(), values.as_deref()) {
+        let rule = "there is one value for each index";
+        need_eq(cx, own, count, Subject::Arg(1), rule)?;
     }
     cx.require_dtype(
         dtype,
@@ -57,14 +69,14 @@ fn parts(cx: &mut RelCx<'_>) -> RelResult<DTy> {
 }
 
 fn sparse_to_dense(cx: &mut RelCx<'_>) -> RelResult {
-    let dtype = parts(cx)?;
     let dims = extents(cx, "output_shape")?;
+    let dtype = parts(cx, dims.len())?;
     finish(cx, dims, dtype)
 }
 
 fn dyn_sparse_to_dense(cx: &mut RelCx<'_>) -> RelResult {
-    let dtype = parts(cx)?;
     let rank = vector_len(cx, 3, "the shape of the output")?;
+    let dtype = parts(cx, rank)?;
     finish(cx, anys(rank), dtype)
 }
 
@@ -145,6 +157,14 @@ fn sparse_fill_empty_rows(cx: &mut RelCx<'_>) -> RelResult {
         }
         None => Dim::ANY,
     };
+    if let (Some([count, _]), Some([own])) = (indices.as_deref(), shaped(cx, 1)?.0.as_deref()) {
+        let rule = "there is one value for each index";
+        need_eq(cx, own, count, Subject::Arg(1), rule)?;
+    }
+    if let Some([own]) = shaped(cx, 2)?.0.as_deref() {
+        let rule = "there is one extent for each column of the indices";
+        need_eq(cx, own, &columns, Subject::Arg(2), rule)?;
+    }
     let rows = tensor_type(cx, vec![Dim::ANY, columns], DT::I64)?;
     let vector = tensor_type(cx, vec![Dim::ANY], DT::I64)?;
     finish_tuple(cx, vec![rows, vector, vector])
@@ -226,6 +246,10 @@ fn sparse_reshape(cx: &mut RelCx<'_>) -> RelResult {
                 format!("this tensor must have rank {want}, but has rank {rank}"),
             );
         }
+    }
+    if let (Some([_, columns]), Some([n])) = (indices.as_deref(), old.as_deref()) {
+        let rule = "there is one extent for each column of the indices";
+        need_eq(cx, n, columns, Subject::Arg(1), rule)?;
     }
     let first = |dims: &Option<Vec<Dim>>| dims.as_ref().map_or(Dim::ANY, |d| d[0].clone());
     let (count, rank) = (first(&indices), first(&new));

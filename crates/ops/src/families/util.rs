@@ -170,9 +170,33 @@ pub fn need_integers(cx: &RelCx<'_>, dtype: DTy, i: usize, what: &str) -> RelRes
     }
 }
 
+/// Requires an argument to hold integers, where its element type is known.
+pub fn index_arg(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult {
+    let (_, dtype) = shaped(cx, i)?;
+    need_integers(cx, dtype, i, what)
+}
+
+/// Requires an extent to be a multiple of a number, where it is a constant.
+pub fn need_multiple(
+    cx: &mut RelCx<'_>,
+    extent: &Dim,
+    of: i64,
+    subject: Subject,
+    what: &str,
+) -> RelResult {
+    match extent.as_const() {
+        Some(n) if n % of != 0 => cx.refuse(
+            subject,
+            format!("{what} must be a multiple of {of}, not {n}"),
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// The number of elements of a vector argument that holds extents: the rank of a result. It must be
 /// known, because ranks are not found by computing.
 pub fn vector_len(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult<usize> {
+    // As in TVM, the element type does not matter: floats that are whole numbers will do.
     let (dims, _) = shaped(cx, i)?;
     let Some(dims) = dims else {
         return cx.refuse(

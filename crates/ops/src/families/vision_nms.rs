@@ -153,6 +153,7 @@ pub(super) fn of_rank(cx: &mut RelCx<'_>, i: usize, rank: usize) -> RelResult<Ve
 
 fn valid_counts(cx: &mut RelCx<'_>) -> RelResult {
     let d = of_rank(cx, 0, 3)?;
+    super::util::need_scalar(cx, 1, "the threshold")?;
     let dtype = cx.tensor(0)?.dtype;
     let fields = vec![
         tensor_type(cx, vec![d[0].clone()], DType::I32)?,
@@ -439,6 +440,13 @@ fn packed_boxes(te: &mut Te<'_>, boxes: &TensorRef) -> TensorRef {
 
 fn all_class(cx: &mut RelCx<'_>) -> RelResult {
     let (boxes, scores) = (of_rank(cx, 0, 3)?, of_rank(cx, 1, 3)?);
+    for (k, own, wanted, rule) in [
+        (0, &boxes[2], &Dim::from(4), "each box has four coordinates"),
+        (1, &scores[0], &boxes[0], "boxes and scores have one batch"),
+        (1, &scores[2], &boxes[1], "there is one score for each box"),
+    ] {
+        super::util::need_eq(cx, own, wanted, Subject::Arg(k), rule)?;
+    }
     let format = word(cx, "output_format", &["onnx", "tensorflow"])?;
     let (batch, classes, each) = (&boxes[0], &scores[1], &boxes[1]);
     let fields = if format == "onnx" {

@@ -103,7 +103,11 @@ pub(crate) fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
             _ => v.as_int().map(AttrValue::Int),
         },
         AttrTy::Float => v.as_float().map(AttrValue::Float),
-        AttrTy::Bool => v.as_bool().map(AttrValue::Bool),
+        // 0 and 1 stand for truth values, as in TVM; other numbers are a mistake.
+        AttrTy::Bool => match v.as_int() {
+            Some(n @ (0 | 1)) => Some(AttrValue::Bool(n == 1)),
+            _ => None,
+        },
         AttrTy::Str => match v {
             AttrValue::Str(_) => Some(v),
             AttrValue::DType(d) => Some(AttrValue::Str(d.to_string().into())),
@@ -267,6 +271,9 @@ impl Resolver<'_> {
             values[i] = Some((fitted.unwrap_or(AttrValue::None), span));
         }
         let mut attrs = Vec::with_capacity(values.len());
+        let spans = (schema.attrs.iter().zip(&values))
+            .filter_map(|(a, v)| Some((a.name, v.as_ref()?.1)))
+            .collect();
         for (a, value) in schema.attrs.iter().zip(values) {
             let value = match (value, &a.default) {
                 (Some((value, _)), _) => value,
@@ -278,7 +285,9 @@ impl Resolver<'_> {
             };
             attrs.push((a.name, value));
         }
-        self.module.make_attrs(attrs.into_iter().collect())
+        let id = self.module.make_attrs(attrs.into_iter().collect());
+        self.module.attr_spans.insert(id, spans);
+        id
     }
 
     fn missing_attr(&mut self, attr: Symbol, call: Span, name: &str) {
