@@ -183,8 +183,8 @@ fn builtin_program(r: &Request<'_>, outs: &[TensorInfo]) -> Result<Arc<Program>,
     };
     let Some(compute) = def.compute else {
         let text = format!("`{}` has no computation", def.name);
-        return Err(Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
-            .note("another pass has to replace it before the program is evaluated"));
+        let d = Diagnostic::error(codes::NO_COMPUTATION, r.span, text);
+        return Err(d.note(def.hooks.uncomputed));
     };
     let infos: Vec<Vec<TensorInfo>> = (r.tensors.iter())
         .map(|all| {

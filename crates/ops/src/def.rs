@@ -228,6 +228,9 @@ pub struct Hooks {
     pub not_computed: bool,
     /// How the compiler comes by the value of a call.
     pub treatment: Treatment,
+    /// For an operator that has no computation and no treatment of its own: why, one sentence
+    /// without full stop; empty for others.
+    pub uncomputed: &'static str,
     /// How it works on operands whose axes stand in another order; see [`OpDef::layout_rule`].
     pub layout: Option<LayoutFn>,
 }
@@ -254,7 +257,7 @@ pub struct OpDef {
     /// Its type relation.
     pub relation: RelFn,
     /// Its computation; `None` only for operators that the compiler treats itself
-    /// (`call_tir`) or that other operators replace before evaluation.
+    /// (`call_tir`), and for those that say why they have none ([`Hooks::uncomputed`]).
     pub compute: Option<ComputeFn>,
     /// How it takes part in fusion.
     pub fusion: Fusion,
@@ -295,6 +298,7 @@ impl OpDef {
                 fusion_barrier: false,
                 not_computed: false,
                 treatment: Treatment::Computed,
+                uncomputed: "",
                 layout: None,
             },
         }
@@ -342,6 +346,11 @@ impl OpDef {
     /// Says that the output shape depends on input values.
     pub const fn data_dependent(mut self) -> OpDef {
         self.hooks.data_dependent_shape = true;
+        self
+    }
+    /// Says why there is no computation.
+    pub const fn uncomputed(mut self, why: &'static str) -> OpDef {
+        self.hooks.uncomputed = why;
         self
     }
     /// Says that the compiler treats calls in its own way.

@@ -80,6 +80,9 @@ fn section(out: &mut String, op: &OpDef) {
         out.push_str(" · no computation of its own");
     }
     out.push_str("\n\n");
+    if !op.hooks.uncomputed.is_empty() {
+        let _ = writeln!(out, "It is not evaluated: {}.\n", op.hooks.uncomputed);
+    }
     for i in op.inputs {
         let _ = writeln!(out, "- `%{}`: {}", i.name, i.doc);
     }

@@ -1,6 +1,6 @@
 //! Every operator that Relay programs use is there.
 
-use relax_ops::registry;
+use relax_ops::{Treatment, registry};
 
 #[test]
 fn operators_of_images_networks_and_quantisation_are_registered() {
@@ -52,6 +52,13 @@ fn names_are_unique_and_everything_is_said() {
         assert!(
             op.doc.ends_with('.'),
             "{}: the documentation is no sentence",
+            op.name
+        );
+        let treated = op.compute.is_some() || op.hooks.treatment != Treatment::Computed;
+        assert_ne!(
+            treated,
+            !op.hooks.uncomputed.is_empty(),
+            "{}: computed, treated by the compiler, or why not",
             op.name
         );
         for a in op.attrs {

@@ -9,18 +9,14 @@ use super::resample::{Coordinates, Method, Resample};
 use super::util::{dtype_or, finish, int_list, need_eq, word};
 use super::util_te::Done;
 use super::vision_nms::of_rank;
+use super::conv_attrs;
 use crate::AttrTy::{Bool, Float, Ints, Str};
 use crate::{
-    AttrDef, AttrTy, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,
+    AttrDef, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,
     attr, input,
 };
 
-const OUT_DTYPE: AttrDef = attr(
-    "out_dtype",
-    AttrTy::DType,
-    Default::DType(""),
-    "element type of the result; that of the data where void",
-);
+const OUT_DTYPE: AttrDef = conv_attrs::OUT_DTYPE;
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -117,36 +113,16 @@ pub static OPS: &[OpDef] = &[
         input("weight", "(c, kh, kw) in its layout"),
     ])
     .attrs(&[
-        attr(
-            "strides",
-            Ints,
-            Default::Ints(&[1, 1]),
-            "steps along height and width",
-        ),
-        attr(
-            "padding",
-            Ints,
-            Default::Ints(&[0, 0]),
-            "zeros before and after height and width",
-        ),
+        conv_attrs::strides(&[1, 1]),
+        conv_attrs::padding(&[0, 0]),
         attr(
             "dilations",
             Ints,
             Default::Ints(&[1, 1]),
             "distance of taps",
         ),
-        attr(
-            "data_layout",
-            Str,
-            Default::Str("NCHW"),
-            "layout of the data",
-        ),
-        attr(
-            "kernel_layout",
-            Str,
-            Default::Str("IHW"),
-            "layout of the weight",
-        ),
+        conv_attrs::data_layout("NCHW"),
+        conv_attrs::kernel_layout("IHW"),
         OUT_DTYPE,
     ])
     .fusion(Fusion::OutElementwise)

@@ -9,9 +9,16 @@ use super::util_te::{Done, elements, reshaped};
 use crate::AttrTy::*;
 use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
 
+/// Why blocks of memory have no value.
+const BLOCK: &str = "a block of memory is a step of TVM's own memory planning; here values own their memory, and the plan \
+                     is made when code is";
+/// Why kernels are not called.
+const KERNEL: &str = "a kernel is what TVM's lowering made of a primitive function, and the text does not hold its code";
+
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("memory.alloc_storage", "A block of memory.", alloc_storage)
+        .uncomputed(BLOCK)
         .not_computed()
         .inputs(&[
             input("size", "its size in bytes, int64"),
@@ -32,6 +39,7 @@ pub static OPS: &[OpDef] = &[
         "A tensor in a block of memory.",
         alloc_tensor,
     )
+    .uncomputed(BLOCK)
     .not_computed()
     .inputs(&[
         input("storage", "the block"),
@@ -69,6 +77,7 @@ pub static OPS: &[OpDef] = &[
         "Calls a kernel that writes its outputs.",
         invoke,
     )
+    .uncomputed(KERNEL)
     .not_computed()
     .inputs(&[
         input("op", "the kernel"),
@@ -89,6 +98,7 @@ pub static OPS: &[OpDef] = &[
     .attrs(&[attr("newshape", Dims, Default::Required, "the new extents")])
     .compute(reshape_tensor_compute),
     OpDef::new("call_lowered", "Calls a kernel.", call_lowered)
+        .uncomputed(KERNEL)
         .inputs(&[
             input("func", "the kernel"),
             input("call_args", "the inputs, a tuple"),

@@ -5,6 +5,8 @@ mod axes;
 mod binary;
 mod broadcast_to;
 mod cast;
+mod conv_attrs;
+mod conv_forms;
 mod create;
 mod dyn_image;
 mod einsum;

@@ -7,6 +7,7 @@ use relax_tensor::DType;
 use super::nn_conv::{canonical_arg, numbers, padding_of, pairs, steps};
 use super::util::{dtype_or, finish, int_list};
 use super::util_te::Done;
+use super::conv_attrs;
 use crate::AttrTy::{Bool, Int, Ints, Str};
 use crate::{
     AttrDef, AttrTy, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,
@@ -73,39 +74,19 @@ pub static OPS: &[OpDef] = &[
         ),
     ])
     .attrs(&[
-        attr(
-            "strides",
-            Ints,
-            Default::Ints(&[1, 1]),
-            "steps along height and width",
-        ),
-        attr(
-            "padding",
-            Ints,
-            Default::Ints(&[0, 0]),
-            "zeros before and after height and width",
-        ),
+        conv_attrs::strides(&[1, 1]),
+        conv_attrs::padding(&[0, 0]),
         attr(
             "kernel_size",
             Ints,
             Default::Ints(&[3, 3]),
             "height and width of the weight",
         ),
-        attr("channels", Int, Default::None, "number of output channels"),
+        conv_attrs::CHANNELS,
         attr("activation_bits", Int, Default::Int(1), "bits of the data"),
         WEIGHT_BITS,
-        attr(
-            "data_layout",
-            Str,
-            Default::Str("NCHW"),
-            "layout of the data",
-        ),
-        attr(
-            "kernel_layout",
-            Str,
-            Default::Str("OIHW"),
-            "layout of the weight",
-        ),
+        conv_attrs::data_layout("NCHW"),
+        conv_attrs::kernel_layout("OIHW"),
         PACK,
         OUT,
         UNIPOLAR,

@@ -6,6 +6,7 @@ use relax_sym::Dim;
 use super::nn_conv::{
     Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
 };
+use super::conv_attrs;
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
     Te, attr, input,
@@ -14,18 +15,8 @@ use crate::{
 macro_rules! transpose_attrs {
     ($ones:expr, $zeros:expr, $data:expr, $kernel:expr) => {
         &[
-            attr(
-                "channels",
-                AttrTy::Int,
-                Default::None,
-                "number of output channels",
-            ),
-            attr(
-                "kernel_size",
-                AttrTy::Ints,
-                Default::None,
-                "spatial extents of the weight",
-            ),
+            conv_attrs::CHANNELS,
+            conv_attrs::KERNEL_SIZE,
             attr(
                 "strides",
                 AttrTy::Ints,
@@ -44,42 +35,12 @@ macro_rules! transpose_attrs {
                 Default::Ints($zeros),
                 "taken off the output before and after each spatial axis",
             ),
-            attr(
-                "dilation",
-                AttrTy::Ints,
-                Default::Ints($ones),
-                "distance of taps along the spatial axes",
-            ),
-            attr(
-                "groups",
-                AttrTy::Int,
-                Default::Int(1),
-                "groups of channels that are convolved apart",
-            ),
-            attr(
-                "data_layout",
-                AttrTy::Str,
-                Default::Str($data),
-                "layout of the data",
-            ),
-            attr(
-                "kernel_layout",
-                AttrTy::Str,
-                Default::Str($kernel),
-                "layout of the weight",
-            ),
-            attr(
-                "out_layout",
-                AttrTy::Str,
-                Default::Str(""),
-                "layout of the result; that of the data where empty",
-            ),
-            attr(
-                "out_dtype",
-                AttrTy::DType,
-                Default::DType(""),
-                "element type of the result; that of the data where void",
-            ),
+            conv_attrs::dilation($ones),
+            conv_attrs::GROUPS,
+            conv_attrs::data_layout($data),
+            conv_attrs::kernel_layout($kernel),
+            conv_attrs::OUT_LAYOUT,
+            conv_attrs::OUT_DTYPE,
         ]
     };
 }

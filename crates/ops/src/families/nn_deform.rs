@@ -10,8 +10,9 @@ use super::nn_conv::{
 use super::util::{axis_attr, dtype_or, finish, need_eq, tensor_type, word};
 use super::util_te::{Done, set};
 use super::vision_nms::of_rank;
+use super::conv_attrs;
 use crate::AttrTy::{Bool, Int, Ints, Str};
-use crate::{AttrTy, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
+use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -31,62 +32,22 @@ pub static OPS: &[OpDef] = &[
         input("weight", "(o, i, kh, kw) in its layout"),
     ])
     .attrs(&[
-        attr(
-            "strides",
-            Ints,
-            Default::Ints(&[1, 1]),
-            "steps along height and width",
-        ),
-        attr(
-            "padding",
-            Ints,
-            Default::Ints(&[0, 0]),
-            "zeros before and after height and width",
-        ),
-        attr("dilation", Ints, Default::Ints(&[1, 1]), "distance of taps"),
+        conv_attrs::strides(&[1, 1]),
+        conv_attrs::padding(&[0, 0]),
+        conv_attrs::dilation(&[1, 1]),
         attr(
             "deformable_groups",
             Int,
             Default::Int(1),
             "groups of channels that have their own offsets",
         ),
-        attr(
-            "groups",
-            Int,
-            Default::Int(1),
-            "groups of channels that are convolved apart",
-        ),
-        attr("channels", Int, Default::None, "number of output channels"),
-        attr(
-            "kernel_size",
-            Ints,
-            Default::None,
-            "height and width of the weight",
-        ),
-        attr(
-            "data_layout",
-            Str,
-            Default::Str("NCHW"),
-            "layout of the data",
-        ),
-        attr(
-            "kernel_layout",
-            Str,
-            Default::Str("OIHW"),
-            "layout of the weight",
-        ),
-        attr(
-            "out_layout",
-            Str,
-            Default::Str(""),
-            "layout of the result; that of the data where empty",
-        ),
-        attr(
-            "out_dtype",
-            AttrTy::DType,
-            Default::DType(""),
-            "element type of the result; that of the data where void",
-        ),
+        conv_attrs::GROUPS,
+        conv_attrs::CHANNELS,
+        conv_attrs::KERNEL_SIZE,
+        conv_attrs::data_layout("NCHW"),
+        conv_attrs::kernel_layout("OIHW"),
+        conv_attrs::OUT_LAYOUT,
+        conv_attrs::OUT_DTYPE,
     ])
     .fusion(Fusion::OutElementwise)
     .compute(deformable_compute),

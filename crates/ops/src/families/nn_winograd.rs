@@ -11,6 +11,7 @@ use super::util::{dtype_or, finish, int_list};
 use super::util_te::Done;
 use super::vision_nms::of_rank;
 use super::winograd::matrices;
+use super::conv_attrs;
 use crate::AttrTy::{Int, Ints, Str};
 use crate::{
     AttrDef, AttrTy, ComputeError, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te,
@@ -34,12 +35,7 @@ macro_rules! winograd_attrs {
                 Default::Ints($ones),
                 "steps along the spatial axes: 1",
             ),
-            attr(
-                "padding",
-                Ints,
-                Default::Ints($zeros),
-                "zeros before and after each spatial axis",
-            ),
+            conv_attrs::padding($zeros),
             attr(
                 "dilation",
                 Ints,
@@ -47,37 +43,22 @@ macro_rules! winograd_attrs {
                 "distance of taps: 1",
             ),
             attr("groups", Int, Default::Int(1), "groups of channels: 1"),
-            attr("channels", Int, Default::None, "number of output channels"),
+            conv_attrs::CHANNELS,
             attr(
                 "kernel_size",
                 Ints,
                 Default::None,
                 "spatial extents of the weight before it was transformed",
             ),
-            attr(
-                "data_layout",
-                Str,
-                Default::Str($data),
-                "layout of the data",
-            ),
+            conv_attrs::data_layout($data),
             attr(
                 "kernel_layout",
                 Str,
                 Default::Str($kernel),
                 "layout of the weight before it was transformed",
             ),
-            attr(
-                "out_layout",
-                Str,
-                Default::Str(""),
-                "layout of the result; that of the data where empty",
-            ),
-            attr(
-                "out_dtype",
-                AttrTy::DType,
-                Default::DType(""),
-                "element type of the result; that of the data where void",
-            ),
+            conv_attrs::OUT_LAYOUT,
+            conv_attrs::OUT_DTYPE,
         ]
     };
 }
@@ -134,6 +115,7 @@ pub static OPS: &[OpDef] = &[
         "The weight of a 3x3 convolution transformed for the NNPACK library, which alone knows its form.",
         nnpack_rel,
     )
+    .uncomputed("the transformed weight is in a form of the NNPACK library, which only that library reads")
     .result_dtype("out_dtype")
     .inputs(WEIGHT)
     .attrs(&[
