@@ -4,16 +4,16 @@ use relax_loops::{Combiner, Ex, TensorRef, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
+use super::conv_attrs;
 use super::nn_conv::{canonical_arg, numbers, padding_of, pairs, reach, steps};
 use super::resample::{Coordinates, Method, Resample};
 use super::util::{dtype_or, finish, int_list, need_eq, word};
 use super::util_te::Done;
 use super::vision_nms::of_rank;
-use super::conv_attrs;
 use crate::AttrTy::{Bool, Float, Ints, Str};
 use crate::{
-    AttrDef, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,
-    attr, input,
+    AttrDef, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te, attr,
+    input,
 };
 
 const OUT_DTYPE: AttrDef = conv_attrs::OUT_DTYPE;

@@ -60,7 +60,9 @@ pub static OPS: &[OpDef] = &[
         "The same tensor under an index map.",
         meta_schedule,
     )
-    .uncomputed("an index map is a function of TVM's tensor expressions, which the text only refers to")
+    .uncomputed(
+        "an index map is a function of TVM's tensor expressions, which the text only refers to",
+    )
     .inputs(&[input("data", "the input")])
     .attrs(&[attr("index_map", Any, Default::Required, "the index map")])
     .fusion(Fusion::Injective),

@@ -4,10 +4,10 @@ use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
+use super::conv_attrs;
 use super::nn_conv::{canonical_arg, numbers, padding_of, pairs, steps};
 use super::util::{dtype_or, finish, int_list};
 use super::util_te::Done;
-use super::conv_attrs;
 use crate::AttrTy::{Bool, Int, Ints, Str};
 use crate::{
     AttrDef, AttrTy, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,

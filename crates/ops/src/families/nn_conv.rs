@@ -4,10 +4,11 @@ use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
 
 use super::conv_attrs;
-pub(super) use super::conv_forms::{Layouts, Pairs, canonical_arg, padding_of, pairs, reach, spatial, steps};
+pub(super) use super::conv_forms::{
+    Layouts, Pairs, canonical_arg, padding_of, pairs, reach, spatial, steps,
+};
 use crate::{
-    AttrDef, ComputeError, DTy, Fusion, Layout, OpDef, RelCx, RelResult, Stop,
-    Subject, Te, input,
+    AttrDef, ComputeError, DTy, Fusion, Layout, OpDef, RelCx, RelResult, Stop, Subject, Te, input,
 };
 
 macro_rules! conv_attrs {

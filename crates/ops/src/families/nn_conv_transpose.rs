@@ -3,10 +3,10 @@
 use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
 
+use super::conv_attrs;
 use super::nn_conv::{
     Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
 };
-use super::conv_attrs;
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
     Te, attr, input,

@@ -4,13 +4,13 @@ use relax_loops::{Combiner, Ex};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
+use super::conv_attrs;
 use super::nn_conv::{
     Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
 };
 use super::util::{axis_attr, dtype_or, finish, need_eq, tensor_type, word};
 use super::util_te::{Done, set};
 use super::vision_nms::of_rank;
-use super::conv_attrs;
 use crate::AttrTy::{Bool, Int, Ints, Str};
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 

@@ -4,6 +4,7 @@ use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
+use super::conv_attrs;
 use super::nn_conv::{
     CONV2D_ATTRS, Layouts, canonical_arg, numbers, padded, padding_of, pairs, reach, steps,
 };
@@ -11,7 +12,6 @@ use super::util::{dtype_or, finish, int_list};
 use super::util_te::Done;
 use super::vision_nms::of_rank;
 use super::winograd::matrices;
-use super::conv_attrs;
 use crate::AttrTy::{Int, Ints, Str};
 use crate::{
     AttrDef, AttrTy, ComputeError, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te,
