@@ -157,7 +157,7 @@ impl Solver<'_> {
         });
         // Types that grow with every step of a long chain are looked through again and again.
         if visited > 64 {
-            self.fuel = self.fuel.saturating_sub(4 * visited as u64);
+            self.fuel = self.fuel.saturating_sub(16 * visited as u64);
         }
         ok
     }

@@ -182,7 +182,45 @@ impl FnLower<'_, '_> {
             self.tensors(a, &mut regs)?;
         }
         let ty = self.type_of(e);
-        Ok(self.kernel_inst(kernel, regs, ty, None))
+        let given = self.outputs_by_type(e, kernel, ty)?;
+        Ok(self.kernel_inst(kernel, regs, ty, given))
+    }
+
+    /// The outputs of a kernel with dimensions that no input binds (`zeros(shape=[n, 3])`): these are
+    /// made before it runs, with the extents of the call's type. `None` where the inputs bind all.
+    fn outputs_by_type(
+        &mut self,
+        e: ExprId,
+        kernel: KernelId,
+        ty: TypeId,
+    ) -> Result<Option<Vec<(DType, Vec<Ex>)>>> {
+        let program = &self.lw.out.kernels[kernel].program;
+        let bound = |d: &relax_loops::Var| {
+            let is = |x: &Ex| matches!(x.kind(), relax_loops::ExKind::Var(v) if v == d);
+            (program.inputs.iter()).any(|b| program.bufs[*b].shape.iter().any(is))
+        };
+        if program.dims.iter().all(bound) {
+            return Ok(None);
+        }
+        let m = self.m();
+        let (mut given, mut work) = (Vec::new(), vec![ty]);
+        while let Some(t) = work.pop() {
+            match &m.types[t] {
+                Type::Tuple(fields) => work.extend(fields.iter().rev()),
+                Type::Tensor(t) => {
+                    let (Some(dims), Some(dtype)) = (t.shape.dims(), t.dtype.known()) else {
+                        return Ok(None);
+                    };
+                    if dims.iter().any(|d| !d.is_known()) {
+                        return Ok(None);
+                    }
+                    let dims: Result<Vec<Ex>> = dims.iter().map(|d| self.dim(e, d)).collect();
+                    given.push((dtype, dims?));
+                }
+                _ => return Ok(None),
+            }
+        }
+        Ok(Some(given))
     }
 
     /// A kernel instruction, and the tuples around its results.
