@@ -33,7 +33,9 @@ fn main() -> Result<(), String> {
     };
     let mean = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
     let mut often: BTreeMap<usize, usize> = BTreeMap::new();
-    counts.iter().for_each(|n| *often.entry(*n).or_default() += 1);
+    counts
+        .iter()
+        .for_each(|n| *often.entry(*n).or_default() += 1);
     for (n, times) in often {
         println!("{times:>6} files with {n}");
     }

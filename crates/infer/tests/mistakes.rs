@@ -165,7 +165,10 @@ fn grows_too_large(text: &str) {
 }
 
 #[test]
-#[cfg_attr(debug_assertions, ignore = "reaching the bound takes long without optimisation")]
+#[cfg_attr(
+    debug_assertions,
+    ignore = "reaching the bound takes long without optimisation"
+)]
 fn types_that_double_along_a_chain_end_in_an_error() {
     // Each function nests what it is given twice as deep as the one before it: 2^39 levels.
     let mut text = String::from("def @main(%z: float32) {\nlet %f0 = fn (%x) { (%x, %x) };\n");
