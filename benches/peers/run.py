@@ -288,7 +288,10 @@ def peaks(tools):
     gflops = None
     example = tools / "examples/bench_gemm"
     if example.exists():
-        text = subprocess.run([example, "peak"], capture_output=True, text=True).stdout
+        try:
+            text = subprocess.run([example, "peak"], capture_output=True, text=True, timeout=60).stdout
+        except subprocess.TimeoutExpired:
+            text = ""
         found = re.search(r"peak of one thread: ([\d.]+)", text)
         gflops = float(found[1]) if found else None
     a = np.zeros(1 << 24, np.float32)
@@ -446,8 +449,9 @@ def main():
     if not (args.bin / "relax-run").exists():
         sys.exit(f"{args.bin}/relax-run is not there: cargo build --release, and --examples -p relax-runtime for the peak")
     peers = args.systems.split(",") if args.systems else PEERS
-    begin, load = time.monotonic(), os.getloadavg()[0]
+    load = os.getloadavg()[0]
     gflops, bandwidth = peaks(args.bin)
+    begin = time.monotonic()
     results, graphs = {}, {}
     with tempfile.TemporaryDirectory() as room:
         for threads in args.threads:
