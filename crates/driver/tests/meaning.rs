@@ -182,7 +182,7 @@ fn mistake(case: &mut Case, pass: &str, inputs: Option<&[Tensor]>, keep: Keeps) 
             Ok(second) => {
                 let difference = relax_driver::difference(&after, &second, Default::default());
                 if let Some(difference) = difference {
-                    return Some(format!("a second run changes it: {difference}"));
+                    return Some(format!("a second run changes it: {}", difference.text));
                 }
             }
             Err(reason) if reason.is_empty() => {}
