@@ -80,7 +80,7 @@ const CALLS: &[(&str, &str, &str)] = &[
         ROW,
         "multiply(collapse_sum_like(exp(%x), %y), %y)",
     ),
-    ("collapse_sum_to", X, "exp(collapse_sum_to(%x, shape=[3]))"),
+    ("collapse_sum_to", X, "exp(collapse_sum_to(%x, cast(full(3f64, shape=[1], dtype=\"float64\"), dtype=\"int32\"), shape=[3]))"),
     (
         "broadcast_to",
         "%x: Tensor[(3,), float64]",
@@ -141,7 +141,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     (
         "nn.matmul",
         "%x: Tensor[(2, 3), float64], %y: Tensor[(3, 4), float64]",
-        "exp(nn.matmul(%x, %y))",
+        "exp(nn.matmul(%x, %y, units=None))",
     ),
     (
         "nn.batch_matmul",
@@ -155,6 +155,11 @@ const CALLS: &[(&str, &str, &str)] = &[
         "nn.cross_entropy_with_logits(%x, %y)",
     ),
     ("reshape", X, "exp(reshape(%x, newshape=[3, 2]))"),
+    (
+        "dyn.reshape",
+        X,
+        "exp(dyn.reshape(%x, cast(full(6f64, shape=[1], dtype=\"float64\"), dtype=\"int32\"), newshape=[6]))",
+    ),
     (
         "contrib_reverse_reshape",
         X,
@@ -203,8 +208,7 @@ const CALLS: &[(&str, &str, &str)] = &[
         X,
         "exp(strided_slice(%x, begin=[0, 1], end=[2, 3], strides=[1, 1], axes=None))",
     ),
-    ("shape_of", X, "exp(%x)"),
-    ("one_hot", X, "exp(%x)"),
+    ("one_hot", "%on: float64, %off: float64", "exp(one_hot(cast(ones(shape=[2], dtype=\"float64\"), dtype=\"int32\"), %on, %off, depth=3, axis=-1, dtype=\"float64\"))"),
 ];
 
 /// Operators whose gradient is nothing: their results are no function of floats.
@@ -216,7 +220,9 @@ const NOTHING: &[&str] = &[
     "less_equal",
     "greater_equal",
     "shape_of",
-    "one_hot",
+    // Their operand gives the extents.
+    "dyn.zeros",
+    "dyn.ones",
 ];
 
 struct Program {

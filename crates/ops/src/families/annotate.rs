@@ -58,6 +58,7 @@ pub static OPS: &[OpDef] = &[
         "Marks a value that is kept for the gradient; others are computed again.",
         same,
     )
+    .gradient(super::gradients::copy)
     .inputs(&[input("data", "the input")])
     .compute(same_compute),
     OpDef::new(

@@ -21,6 +21,7 @@ pub static OPS: &[OpDef] = &[
         "The input broadcast to a shape.",
         broadcast_to,
     )
+    .gradient(super::gradients_parts::broadcast_to)
     .result_dtype("dtype")
     .inputs(&[input("data", "the input")])
     .attrs(INIT)
@@ -31,6 +32,7 @@ pub static OPS: &[OpDef] = &[
         "The input broadcast to the shape of another tensor.",
         broadcast_to_like,
     )
+    .gradient(super::gradients_parts::broadcast_to_like)
     .inputs(&[
         input("data", "the input"),
         input("broadcast_type", "the tensor whose shape to take"),
@@ -69,6 +71,7 @@ pub static OPS: &[OpDef] = &[
         "The sum over all axes along which the given shape is broadcast to the input's.",
         collapse_sum_to,
     )
+    .gradient(super::gradients::collapse_sum_like)
     .result_dtype("dtype")
     .inputs(&[
         input("data", "the input"),

@@ -31,6 +31,7 @@ pub static OPS: &[OpDef] = &[
         "A tensor of the given shape filled with one value.",
         full,
     )
+    .gradient(super::gradients_parts::full)
     .result_dtype("dtype")
     .inputs(&[input("fill_value", "the value, a scalar")])
     .attrs(INIT)
@@ -97,6 +98,7 @@ pub static OPS: &[OpDef] = &[
         "Zeros, the extents given by a tensor.",
         dyn_init,
     )
+    .gradient(super::gradients_parts::of_extents)
     .result_dtype("dtype")
     .static_form("zeros")
     .inputs(&[input("shape", "the extents, a vector")])
@@ -105,6 +107,7 @@ pub static OPS: &[OpDef] = &[
     .data_dependent()
     .compute(dyn_zeros_compute),
     OpDef::new("dyn.ones", "Ones, the extents given by a tensor.", dyn_init)
+        .gradient(super::gradients_parts::of_extents)
         .result_dtype("dtype")
         .static_form("ones")
         .inputs(&[input("shape", "the extents, a vector")])
@@ -117,6 +120,7 @@ pub static OPS: &[OpDef] = &[
         "The numbers from `start` to `end`, exclusive, by `step`.",
         arange,
     )
+    .gradient(super::gradients_parts::arange)
     .full_precision()
     .inputs(&[
         input("start", "the first number, a scalar"),

@@ -52,7 +52,7 @@ unary! {
     "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.", gradient = gradients::log2;
     "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.", gradient = gradients::log10;
     "sqrt" identity |x| x.unary(UnOp::Sqrt), "The square root of each element.", gradient = gradients::sqrt;
-    "rsqrt" identity |x| x.unary(UnOp::Rsqrt), "One over the square root of each element.";
+    "rsqrt" identity |x| x.unary(UnOp::Rsqrt), "One over the square root of each element.", gradient = super::gradients_parts::rsqrt;
     "sin" identity |x| x.unary(UnOp::Sin), "The sine of each element.", gradient = gradients::sin;
     "cos" identity |x| x.unary(UnOp::Cos), "The cosine of each element.", gradient = gradients::cos;
     "tan" identity |x| x.unary(UnOp::Tan), "The tangent of each element.", gradient = gradients::tan;

@@ -14,6 +14,7 @@ use crate::{Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, i
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("take", "The elements (or slices along an axis) at the given indices.", take)
+        .gradient(super::gradients_parts::take)
         .inputs(&[input("data", "the input"), input("indices", "the indices, integers")])
         .attrs(&[
             attr("batch_dims", Int, Default::Int(0), "how many leading axes the two have in common"),
@@ -28,6 +29,7 @@ pub static OPS: &[OpDef] = &[
         .fusion(Fusion::Injective)
         .compute(gather_compute),
     OpDef::new("gather_nd", "Elements (or slices) at tuples of indices; the first axis of `indices` runs over the tuple.", gather_nd)
+        .gradient(super::gradients_parts::gather_nd)
         .inputs(&[input("data", "the input"), input("indices", "the tuples of indices, along the first axis")])
         .attrs(&[
             attr("batch_dims", Int, Default::Int(0), "how many leading axes the two have in common"),

@@ -7,15 +7,15 @@ use relax_tensor::Tensor;
 
 use crate::{Build, Site};
 
-type Grads = Option<Vec<ExprId>>;
+pub(super) type Grads = Option<Vec<ExprId>>;
 
-fn un(b: &mut dyn Build, op: &'static str, x: ExprId) -> ExprId {
+pub(super) fn un(b: &mut dyn Build, op: &'static str, x: ExprId) -> ExprId {
     b.call(op, &[x], &[])
 }
-fn bi(b: &mut dyn Build, op: &'static str, x: ExprId, y: ExprId) -> ExprId {
+pub(super) fn bi(b: &mut dyn Build, op: &'static str, x: ExprId, y: ExprId) -> ExprId {
     b.call(op, &[x, y], &[])
 }
-fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<ExprId> {
+pub(super) fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<ExprId> {
     let dtype = b.dtype(like)?;
     let value = if dtype.is_float() {
         Tensor::scalar_f64(dtype, value)
@@ -150,10 +150,15 @@ fn pool(b: &mut dyn Build, site: &Site, g: ExprId, op: &'static str, names: &[&s
     let attrs: Vec<(&str, AttrValue)> = names.iter().map(|n| (*n, site.value(n))).collect();
     Some(vec![b.call(op, &[g, site.args[0]], &attrs)])
 }
-/// Of `nn.max_pool2d`.
+/// Of `nn.max_pool2d` without dilation, which the operator on the way back does not know.
 pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    if site.value("dilation").as_ints()?.iter().any(|&d| d != 1) {
+        return None;
+    }
     let names = ["pool_size", "strides", "padding", "layout", "ceil_mode"];
-    pool(b, site, g, "nn.max_pool2d_grad", &names)
+    let mut attrs: Vec<(&str, AttrValue)> = names.iter().map(|n| (*n, site.value(n))).collect();
+    attrs.push(("dilation", AttrValue::ints(&[])));
+    Some(vec![b.call("nn.max_pool2d_grad", &[g, site.args[0]], &attrs)])
 }
 /// Of `nn.avg_pool2d`.
 pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
@@ -293,7 +298,7 @@ fn expand(b: &mut dyn Build, mut x: ExprId, axes: &[i64]) -> ExprId {
     }
     x
 }
-fn unreduced(b: &mut dyn Build, site: &Site, g: ExprId) -> Option<(ExprId, Vec<i64>)> {
+pub(super) fn unreduced(b: &mut dyn Build, site: &Site, g: ExprId) -> Option<(ExprId, Vec<i64>)> {
     let rank = b.rank(site.args[0])? as i64;
     let axes = axes(b, site)?.unwrap_or_else(|| (0..rank).collect());
     let g = if site.flag("keepdims") {
@@ -303,7 +308,7 @@ fn unreduced(b: &mut dyn Build, site: &Site, g: ExprId) -> Option<(ExprId, Vec<i
     };
     Some((g, axes))
 }
-fn total(b: &mut dyn Build, x: ExprId, axis: AttrValue, keep: bool, exclude: bool) -> ExprId {
+pub(super) fn total(b: &mut dyn Build, x: ExprId, axis: AttrValue, keep: bool, exclude: bool) -> ExprId {
     let attrs = [
         ("axis", axis),
         ("keepdims", AttrValue::Bool(keep)),

@@ -30,6 +30,7 @@ pub static OPS: &[OpDef] = &[
         "Tensors of one shape side by side along a new axis.",
         stack,
     )
+    .gradient(super::gradients_parts::stack)
     .inputs(&[input("data", "the tensors, a tuple")])
     .attrs(&[attr(
         "axis",
@@ -44,6 +45,7 @@ pub static OPS: &[OpDef] = &[
         "A tensor cut into parts along an axis; a tuple.",
         split,
     )
+    .gradient(super::gradients_parts::split)
     .layout(super::layout_rules::cut)
     .inputs(&[input("data", "the input")])
     .attrs(&[

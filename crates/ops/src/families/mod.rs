@@ -16,6 +16,7 @@ mod fixed_point;
 mod fourier;
 mod gather;
 mod gradients;
+mod gradients_parts;
 mod image_resize;
 mod image_sample;
 mod inference_forms;

@@ -61,6 +61,7 @@ pub static OPS: &[OpDef] = &[
         "`y = a · b`, either operand transposed on request.",
         matmul_rel,
     )
+    .gradient(super::gradients_parts::matmul)
     .inputs(&[
         input("tensor_a", "any leading axes, then a matrix"),
         input("tensor_b", "a matrix"),

@@ -40,6 +40,7 @@ pub static OPS: &[OpDef] = &[
         "`-sum(y * log(x)) / n`.",
         cross_entropy_rel,
     )
+    .gradient(super::gradients_parts::cross_entropy)
     .full_precision()
     .inputs(&[
         input("x", "(n, classes), probabilities"),
@@ -51,6 +52,7 @@ pub static OPS: &[OpDef] = &[
         "`-sum(y * x) / n`.",
         cross_entropy_rel,
     )
+    .gradient(super::gradients_parts::cross_entropy_with_logits)
     .full_precision()
     .inputs(&[
         input("x", "(n, classes), log probabilities"),

@@ -166,6 +166,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.global_avg_pool2d", "The mean of each channel.", |cx| {
         global_rel(cx, 2)
     })
+    .gradient(super::gradients_parts::global_avg_pool2d)
     .full_precision()
     .layout(super::layout_rules::image)
     .inputs(DATA)

@@ -69,6 +69,7 @@ macro_rules! reductions {
                 .fusion(Fusion::Reduction)
                 .compute($compute),)*
             OpDef::new("variance", "The mean of the squared distances from the given mean.", variance)
+                .gradient(super::gradients_parts::variance)
                 .full_precision()
                 .layout(super::layout_rules::reduce)
     .inputs(&[input("data", "the input"), input("mean", "the mean over the same axes, kept with extent 1")])

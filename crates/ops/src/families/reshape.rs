@@ -56,6 +56,7 @@ pub static OPS: &[OpDef] = &[
         "`reshape` to the extents that a tensor holds.",
         dyn_reshape,
     )
+    .gradient(super::gradients_parts::reshape_to)
     .reshape()
     .static_form("reshape")
     .inputs(&[

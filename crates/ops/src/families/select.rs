@@ -44,6 +44,7 @@ pub static OPS: &[OpDef] = &[
         "A new axis with one value at the given index and another elsewhere.",
         one_hot,
     )
+    .gradient(super::gradients_parts::one_hot)
     .inputs(&[
         input("indices", "the indices"),
         input("on_value", "the value at the index, a scalar"),

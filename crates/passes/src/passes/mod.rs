@@ -7,6 +7,7 @@ mod canonicalize_ops;
 mod combine_parallel;
 mod convert_layout;
 mod dead_code_elimination;
+mod defunctionalization;
 mod defuse_ops;
 mod div_to_mul;
 mod dynamic_to_static;
@@ -47,6 +48,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     a_normal_form::PASSES,
     basic_block_normal_form::PASSES,
     dead_code_elimination::PASSES,
+    defunctionalization::PASSES,
     defuse_ops::PASSES,
     div_to_mul::PASSES,
     eliminate_common_subexpr::PASSES,

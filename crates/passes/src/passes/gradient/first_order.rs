@@ -9,10 +9,13 @@ use relax_ir::{
 use rustc_hash::FxHashMap;
 
 use crate::PassCx;
+use crate::util::share_constants;
 use crate::build::{At, site};
 use crate::edit::Edit;
 
 pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    // A constant that the text names twice is one value, with one gradient.
+    share_constants(cx.module);
     let typing = cx.typing()?;
     let mut new = Vec::new();
     {

@@ -1,0 +1,318 @@
+//! Gradients of operators that pick, join, fill and reduce parts of tensors, and of losses.
+//!
+//! The formulas are those of TVM's registry where it has one; `take` scatters where TVM loops.
+
+use relax_ir::{AttrValue, ExprId};
+use relax_tensor::{DType, Tensor};
+
+use super::gradients::{Grads, bi, number, total, un, unreduced};
+use crate::{Build, Site};
+
+/// The sum of all elements.
+fn all(b: &mut dyn Build, x: ExprId) -> ExprId {
+    total(b, x, AttrValue::None, false, false)
+}
+
+/// Of operators whose one argument gives extents.
+pub fn of_extents(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
+    Some(vec![un(b, "zeros_like", site.args[0])])
+}
+/// Of `full`.
+pub fn full(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let sum = all(b, g);
+    Some(vec![bi(b, "cast_like", sum, site.args[0])])
+}
+/// Of `arange`.
+pub fn arange(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [start, stop, step] = site.args[..] else {
+        return None;
+    };
+    // 0, 1, 2, …: the extent may not be known.
+    let ones = un(b, "ones_like", g);
+    let counted = b.call("cumsum", &[ones], &[("axis", AttrValue::Int(0))]);
+    let counted = bi(b, "subtract", counted, ones);
+    let first = all(b, g);
+    let first = bi(b, "cast_like", first, start);
+    let last = un(b, "zeros_like", stop);
+    let steps = bi(b, "multiply", counted, g);
+    let steps = all(b, steps);
+    Some(vec![first, last, bi(b, "cast_like", steps, step)])
+}
+/// Of `broadcast_to`.
+pub fn broadcast_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    Some(vec![bi(b, "collapse_sum_like", g, site.args[0])])
+}
+/// Of `broadcast_to_like`.
+pub fn broadcast_to_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, like] = site.args[..] else { return None };
+    let grad = bi(b, "collapse_sum_like", g, x);
+    Some(vec![grad, un(b, "zeros_like", like)])
+}
+/// Of `dyn.reshape`.
+pub fn reshape_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, shape] = site.args[..] else { return None };
+    let grad = bi(b, "reshape_like", g, x);
+    Some(vec![grad, un(b, "zeros_like", shape)])
+}
+/// Of `rsqrt`.
+pub fn rsqrt(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let x = site.args[0];
+    let half = number(b, x, -0.5)?;
+    let top = bi(b, "multiply", g, half);
+    let top = bi(b, "multiply", top, site.call);
+    Some(vec![bi(b, "divide", top, x)])
+}
+/// Of `power`.
+pub fn power(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let one = number(b, y, 1.0)?;
+    let less = bi(b, "subtract", y, one);
+    let slope = bi(b, "power", x, less);
+    let slope = bi(b, "multiply", y, slope);
+    let left = bi(b, "multiply", g, slope);
+    let log = un(b, "log", x);
+    let right = bi(b, "multiply", site.call, log);
+    let right = bi(b, "multiply", g, right);
+    Some(vec![
+        bi(b, "collapse_sum_like", left, x),
+        bi(b, "collapse_sum_like", right, y),
+    ])
+}
+/// The gradient where `left` does not hold, and where it does.
+fn chosen(b: &mut dyn Build, site: &Site, g: ExprId, test: &'static str) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let zeros = un(b, "zeros_like", g);
+    let other = bi(b, test, x, y);
+    let left = b.call("where", &[other, zeros, g], &[]);
+    let right = b.call("where", &[other, g, zeros], &[]);
+    Some(vec![
+        bi(b, "collapse_sum_like", left, x),
+        bi(b, "collapse_sum_like", right, y),
+    ])
+}
+/// Of `maximum`: all of it goes to the greater one, to the left one of equals.
+pub fn maximum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    chosen(b, site, g, "less")
+}
+/// Of `minimum`.
+pub fn minimum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    chosen(b, site, g, "greater")
+}
+/// Of `nn.global_avg_pool2d`.
+pub fn global_avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let x = site.args[0];
+    let extents = b.extents(x)?;
+    let layout = site.value("layout");
+    let size = match layout.as_str()? {
+        "NCHW" => [*extents.get(2)?, *extents.get(3)?],
+        "NHWC" => [*extents.get(1)?, *extents.get(2)?],
+        _ => return None,
+    };
+    let attrs = [
+        ("pool_size", AttrValue::ints(&size)),
+        ("strides", AttrValue::ints(&[1, 1])),
+        ("padding", AttrValue::ints(&[0, 0])),
+        ("layout", layout),
+    ];
+    Some(vec![b.call("nn.avg_pool2d_grad", &[g, x], &attrs)])
+}
+/// Of `stack`.
+pub fn stack(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let count = b.field_extents(site.args[0])?.len();
+    let axis = site.int("axis")?;
+    let attrs = [
+        ("indices_or_sections", AttrValue::Int(count as i64)),
+        ("axis", AttrValue::Int(axis)),
+    ];
+    let parts = b.call("split", &[g], &attrs);
+    let axis = [("axis", AttrValue::ints(&[axis]))];
+    let mut fields = Vec::with_capacity(count);
+    for i in 0..count {
+        let part = b.field(parts, i as u32);
+        fields.push(b.call("squeeze", &[part], &axis));
+    }
+    Some(vec![b.tuple(&fields)])
+}
+/// Of `split`.
+pub fn split(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let axis = [("axis", AttrValue::Int(site.int("axis")?))];
+    Some(vec![b.call("concatenate", &[g], &axis)])
+}
+/// Of `gather_nd`.
+pub fn gather_nd(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, indices] = site.args[..] else {
+        return None;
+    };
+    if site.int("batch_dims").unwrap_or(0) != 0 {
+        return None;
+    }
+    let zeros = un(b, "zeros_like", x);
+    let add = [("mode", AttrValue::Str("add".into()))];
+    let grad = b.call("scatter_nd", &[zeros, indices, g], &add);
+    Some(vec![grad, un(b, "zeros_like", indices)])
+}
+/// Of `take`: each slice of the gradient is added where it was taken from.
+pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, indices] = site.args[..] else {
+        return None;
+    };
+    if site.int("batch_dims").unwrap_or(0) != 0 {
+        return None;
+    }
+    let (whole, taken) = (b.extents(x)?, b.extents(indices)?);
+    // `reshape` reads an extent of 0 as something else.
+    if whole.iter().chain(&taken).any(|&d| d == 0) {
+        return None;
+    }
+    let flat = site.value("axis").is_none();
+    let extents = if flat {
+        vec![whole.iter().product()]
+    } else {
+        whole.clone()
+    };
+    let rank = extents.len();
+    let axis = if flat { 0 } else { site.int("axis")? };
+    let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok()?;
+    let extent = *extents.get(axis)?;
+    let count: i64 = taken.iter().product();
+    let reshape = |b: &mut dyn Build, x: ExprId, to: &[i64]| {
+        b.call("reshape", &[x], &[("newshape", AttrValue::ints(to))])
+    };
+    let turn = |b: &mut dyn Build, x: ExprId, axes: &[i64]| {
+        b.call("transpose", &[x], &[("axes", AttrValue::ints(axes))])
+    };
+    // The axis comes first: that is where `scatter_nd` looks.
+    let mut first: Vec<i64> = vec![axis as i64];
+    first.extend((0..rank as i64).filter(|&a| a != axis as i64));
+    let mut back = vec![0; rank];
+    for (i, &a) in first.iter().enumerate() {
+        back[a as usize] = i as i64;
+    }
+    let mut base = un(b, "zeros_like", x);
+    if flat {
+        base = reshape(b, base, &extents);
+    }
+    let base = turn(b, base, &first);
+    let mut merged = extents.clone();
+    merged[axis] = count;
+    let updates = reshape(b, g, &merged);
+    let updates = turn(b, updates, &first);
+    let mut at = reshape(b, indices, &[1, count]);
+    let dtype = b.dtype(indices)?;
+    let bound = |b: &mut dyn Build, n: i64| b.constant(Tensor::scalar_i64(dtype, n));
+    match site.value("mode").as_str() {
+        Some("wrap") => {
+            let n = bound(b, extent);
+            at = bi(b, "floor_mod", at, n);
+        }
+        Some("fast") => {}
+        _ => {
+            let (low, high) = (bound(b, 0), bound(b, extent - 1));
+            at = bi(b, "maximum", at, low);
+            at = bi(b, "minimum", at, high);
+        }
+    }
+    let add = [("mode", AttrValue::Str("add".into()))];
+    let grad = b.call("scatter_nd", &[base, at, updates], &add);
+    let grad = turn(b, grad, &back);
+    let grad = if flat { reshape(b, grad, &whole) } else { grad };
+    Some(vec![grad, un(b, "zeros_like", indices)])
+}
+/// Of `one_hot`.
+pub fn one_hot(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [indices, on, off] = site.args[..] else {
+        return None;
+    };
+    let zeros = un(b, "zeros_like", g);
+    let here = bi(b, "equal", site.call, on);
+    let hit = b.call("where", &[here, g, zeros], &[]);
+    let hit = all(b, hit);
+    let miss = b.call("where", &[here, zeros, g], &[]);
+    let miss = all(b, miss);
+    Some(vec![
+        un(b, "zeros_like", indices),
+        bi(b, "cast_like", hit, on),
+        bi(b, "cast_like", miss, off),
+    ])
+}
+/// Of `variance`.
+pub fn variance(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, mean] = site.args[..] else {
+        return None;
+    };
+    let shape = b.extents(x)?;
+    let (g, axes) = unreduced(b, site, g)?;
+    let mut count = 1.0;
+    for a in axes {
+        count *= *shape.get(a as usize)? as f64;
+    }
+    let mut by_mean = -2.0;
+    if site.flag("unbiased") {
+        by_mean = by_mean * count / (count - 1.0);
+        count -= 1.0;
+    }
+    let scale = number(b, x, 2.0 / count)?;
+    let left = bi(b, "multiply", g, scale);
+    let left = bi(b, "multiply", left, x);
+    let by_mean = number(b, x, by_mean)?;
+    let right = bi(b, "multiply", by_mean, g);
+    Some(vec![left, bi(b, "multiply", right, mean)])
+}
+/// The gradient of a loss's result for each of its rows.
+fn by_row(b: &mut dyn Build, x: ExprId, g: ExprId) -> Option<ExprId> {
+    let dtype = b.dtype(x)?;
+    let int = [("dtype", AttrValue::DType(DType::I32))];
+    let shape = b.call("shape_of", &[x], &int);
+    let first = b.constant(Tensor::scalar_i64(DType::I32, 0));
+    let rows = b.call("take", &[shape, first], &[("axis", AttrValue::Int(0))]);
+    let rows = b.call("cast", &[rows], &[("dtype", AttrValue::DType(dtype))]);
+    Some(bi(b, "divide", g, rows))
+}
+/// Of `nn.cross_entropy`.
+pub fn cross_entropy(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let g = by_row(b, x, g)?;
+    let left = un(b, "negative", g);
+    let left = bi(b, "multiply", left, y);
+    let left = bi(b, "divide", left, x);
+    let right = un(b, "negative", g);
+    let log = un(b, "log", x);
+    Some(vec![left, bi(b, "multiply", right, log)])
+}
+/// Of `nn.cross_entropy_with_logits`.
+pub fn cross_entropy_with_logits(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let g = by_row(b, x, g)?;
+    let left = un(b, "negative", g);
+    let left = bi(b, "multiply", left, y);
+    let right = un(b, "negative", g);
+    Some(vec![left, bi(b, "multiply", right, x)])
+}
+/// Of `nn.matmul` on two matrices.
+pub fn matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    if b.rank(x)? != 2 {
+        return None;
+    }
+    let (left, right) = (site.flag("transpose_a"), site.flag("transpose_b"));
+    if (left, right) == (false, true) {
+        return super::gradients::dense(b, site, g);
+    }
+    let product = |b: &mut dyn Build, p: ExprId, q: ExprId, a: bool, c: bool| {
+        let attrs = [
+            ("units", AttrValue::None),
+            ("transpose_a", AttrValue::Bool(a)),
+            ("transpose_b", AttrValue::Bool(c)),
+        ];
+        b.call("nn.matmul", &[p, q], &attrs)
+    };
+    let (l, r) = match (left, right) {
+        (true, true) => (product(b, y, g, true, true), product(b, g, x, true, true)),
+        (true, false) => (product(b, y, g, false, true), product(b, x, g, false, false)),
+        _ => (product(b, g, y, false, true), product(b, x, g, true, false)),
+    };
+    Some(vec![
+        bi(b, "collapse_sum_like", l, x),
+        bi(b, "collapse_sum_like", r, y),
+    ])
+}

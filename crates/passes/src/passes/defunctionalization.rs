@@ -1,0 +1,775 @@
+//! `defunctionalization`: no function is a value any more.
+//!
+//! Reynolds, "Definitional interpreters for higher-order programming languages" (1972), over
+//! monomorphic types as in TVM: each function type becomes a data type with a constructor for each
+//! function of that type, which holds what the function uses from outside, and an `apply` function
+//! that matches on it. Polymorphic functions are copied for the types they are called with first.
+
+use relax_base::{Diagnostics, Span, Symbol};
+use relax_infer::Typing;
+use relax_ir::{
+    Adt, AdtId, Attrs, Clause, Copier, Ctor, CtorId, DTy, Expr, ExprId, FuncId, Function, Global,
+    GlobalId, GlobalKind, IdSet, Kind, Module, Pattern, Shape, Type, TypeId, VarId, VarStyle,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::a_normal_form::{Order, normal_form};
+use crate::util::{dissolve_blocks, is_external, is_primitive, rename_pattern};
+use crate::{OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) const PASSES: &[PassDef] = &[PassDef {
+    name: "defunctionalization",
+    doc: "turns functions as values into data that `apply` functions take apart",
+    options: &[OptionDef {
+        name: "entry",
+        ty: OptionType::Text,
+        default: "main",
+        doc: "the function that stays as it is called; what it does not reach is dropped",
+    }],
+    run,
+}];
+
+type Failure = (Span, String);
+
+/// How often copies of polymorphic functions may need copies of others. Only a function that calls
+/// itself at ever larger types needs more.
+const ROUNDS: usize = 64;
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let name = cx.options.text("entry").to_owned();
+    let Some(entry) = cx.module.global(&name) else {
+        return Err(cx.unsupported(Span::NONE, format!("there is no function `@{name}`")));
+    };
+    let entry = match specialise(cx, entry)? {
+        Ok(entry) => entry,
+        Err((span, message)) => return Err(cx.unsupported(span, message)),
+    };
+    // What several places share gets a name: bodies move into `apply` functions.
+    for (global, body) in cx.module.global_bodies() {
+        let m = &mut *cx.module;
+        let body = dissolve_blocks(m, body);
+        let uses = m.use_counts([body]);
+        let shared: IdSet = {
+            let mut set = IdSet::new();
+            for e in m.post_order([body]) {
+                if uses[e] > 1 && !m.is_leaf(e) {
+                    set.insert(e);
+                }
+            }
+            set
+        };
+        let new = normal_form(m, body, Order::ArgumentsFirst, |_, e| shared.contains(e));
+        m.set_global_body(global, new);
+    }
+    let typing = cx.typing()?;
+    let mut pass = Defunctionalize {
+        m: cx.module,
+        typing: &typing,
+        types: FxHashMap::default(),
+        kinds: FxHashMap::default(),
+        order: Vec::new(),
+        vars: FxHashMap::default(),
+        memo: FxHashMap::default(),
+        names: FxHashMap::default(),
+        let_of: FxHashMap::default(),
+    };
+    match pass.module(entry) {
+        Ok(count) => {
+            cx.count("functions encoded", count);
+            Ok(())
+        }
+        Err((span, message)) => Err(cx.unsupported(span, message)),
+    }
+}
+
+/// Copies polymorphic functions for each list of types that they are used with, and drops what the
+/// entry does not reach. The entry's new number.
+fn specialise(
+    cx: &mut PassCx<'_>,
+    mut entry: GlobalId,
+) -> Result<Result<GlobalId, Failure>, Diagnostics> {
+    let mut copies: FxHashMap<(Symbol, Box<[TypeId]>), Symbol> = FxHashMap::default();
+    for _ in 0..ROUNDS {
+        let graph = cx.module.call_graph();
+        let (mut keep, mut work) = (FxHashSet::default(), vec![entry]);
+        let name = cx.module.globals[entry].name;
+        while let Some(id) = work.pop() {
+            if keep.insert(id) {
+                work.extend(graph.get(&id).into_iter().flatten());
+            }
+        }
+        cx.module.retain_globals(&keep);
+        entry = cx.module.global(&name.to_string()).expect("it is kept");
+        let typing = cx.typing()?;
+        let m = &mut *cx.module;
+        let mut changed = false;
+        for (global, body) in m.global_bodies() {
+            let func = m.global_func(global).expect("it has a body");
+            if !m.funcs[func].type_params.is_empty() {
+                continue;
+            }
+            let mut new_callee: FxHashMap<ExprId, GlobalId> = FxHashMap::default();
+            for e in m.post_order([body]) {
+                let Some((callee, types)) = instance(m, &typing, e) else {
+                    continue;
+                };
+                let Expr::Global(old) = m.exprs[callee] else {
+                    continue;
+                };
+                if types.iter().any(|&t| !plain(m, t)) {
+                    let why = "the types of a polymorphic call are not known";
+                    return Ok(Err((m.span(e), why.into())));
+                }
+                let key = (m.globals[old].name, types.clone());
+                let copy = match copies.get(&key) {
+                    Some(name) => m.global(&name.to_string()),
+                    None => None,
+                };
+                let copy = match copy {
+                    Some(copy) => copy,
+                    None => {
+                        let copy = specialised(m, old, &types);
+                        copies.insert(key, m.globals[copy].name);
+                        copy
+                    }
+                };
+                new_callee.insert(e, copy);
+            }
+            if new_callee.is_empty() {
+                continue;
+            }
+            changed = true;
+            let new = m.rewrite(body, &mut Default::default(), |m, new, old| {
+                let Some(&copy) = new_callee.get(&old) else {
+                    return new;
+                };
+                let span = m.span(old);
+                let callee = m.add(Expr::Global(copy), span);
+                match m.exprs[new] {
+                    Expr::Call { args, attrs, .. } => {
+                        let call = Expr::Call {
+                            callee,
+                            args,
+                            attrs,
+                            type_args: 0,
+                        };
+                        m.add(call, span)
+                    }
+                    _ => callee,
+                }
+            });
+            m.set_global_body(global, new);
+        }
+        if !changed {
+            return Ok(Ok(entry));
+        }
+    }
+    let body = cx.module.globals[entry].span;
+    Ok(Err((body, "a polymorphic function calls itself at ever larger types".into())))
+}
+
+/// A use of a polymorphic global, and the types that it is used with.
+fn instance(m: &Module, typing: &Typing, e: ExprId) -> Option<(ExprId, Box<[TypeId]>)> {
+    let types = typing.type_args.get(&e)?;
+    let callee = match m.exprs[e] {
+        Expr::Call { callee, .. } => callee,
+        Expr::Global(_) => e,
+        _ => return None,
+    };
+    let Expr::Global(g) = m.exprs[callee] else {
+        return None;
+    };
+    let func = m.global_func(g)?;
+    let function = &m.funcs[func];
+    let fits = !function.type_params.is_empty() && function.type_params.len() == types.len();
+    fits.then(|| (callee, types.clone()))
+}
+
+fn specialised(m: &mut Module, old: GlobalId, types: &[TypeId]) -> GlobalId {
+    let func = m.global_func(old).expect("a polymorphic global is a function");
+    let params = m.funcs[func].type_params.clone();
+    let mut copy = Copier::new();
+    for (&param, &ty) in params.iter().zip(types) {
+        match (m.types.params[param].kind, &m.types[ty]) {
+            (Kind::Shape, Type::Shape(shape)) => {
+                copy.types.shapes.insert(param, shape.clone());
+            }
+            (Kind::BaseType, Type::Tensor(t)) => {
+                copy.types.dtypes.insert(param, t.dtype);
+            }
+            _ => {
+                copy.types.types.insert(param, ty);
+            }
+        }
+        // The copier would make a new parameter otherwise.
+        copy.types.params.insert(param, param);
+    }
+    let new = copy.func(m, func);
+    let function = Function {
+        type_params: Vec::new(),
+        ..m.funcs[new].clone()
+    };
+    let new = m.funcs.push(function);
+    let name = fresh_global(m, &m.globals[old].name.to_string());
+    m.globals.push(Global {
+        name,
+        kind: GlobalKind::Func(new),
+        span: m.globals[old].span,
+        prelude: false,
+    })
+}
+
+fn fresh_global(m: &Module, base: &str) -> Symbol {
+    let mut n = 0;
+    loop {
+        let name = format!("{base}{n}");
+        if m.global(&name).is_none() {
+            return Symbol::from(&*name);
+        }
+        n += 1;
+    }
+}
+
+/// Whether a type holds no parameters, unknowns or dimension variables: data types can hold it.
+fn plain(m: &Module, root: TypeId) -> bool {
+    let mut work = vec![root];
+    while let Some(t) = work.pop() {
+        let good = match &m.types[t] {
+            Type::Tensor(t) => constant(&t.shape) && matches!(t.dtype, DTy::Known(_)),
+            Type::Shape(s) => constant(s),
+            Type::Func(f) => f.params.is_empty() && f.dims.is_empty() && f.constraints.is_empty(),
+            Type::Param(_) | Type::Infer(_) | Type::Error | Type::Object => false,
+            Type::Tuple(_) | Type::Adt(..) | Type::Ref(_) => true,
+        };
+        if !good {
+            return false;
+        }
+        work.extend(m.types.children(t));
+    }
+    true
+}
+
+fn constant(shape: &Shape) -> bool {
+    shape.dims().is_some_and(|d| d.iter().all(|d| d.as_const().is_some()))
+}
+
+fn has_function(m: &Module, root: TypeId) -> bool {
+    let mut work = vec![root];
+    while let Some(t) = work.pop() {
+        if let Type::Func(_) = m.types[t] {
+            return true;
+        }
+        work.extend(m.types.children(t));
+    }
+    false
+}
+
+/// A function type, as data.
+struct Encoding {
+    adt: AdtId,
+    apply: GlobalId,
+    /// The parameters of `apply`: the function, and its arguments.
+    params: Vec<VarId>,
+    clauses: Vec<Clause>,
+}
+
+struct Defunctionalize<'m, 't> {
+    m: &'m mut Module,
+    typing: &'t Typing,
+    types: FxHashMap<TypeId, TypeId>,
+    kinds: FxHashMap<TypeId, Encoding>,
+    order: Vec<TypeId>,
+    vars: FxHashMap<VarId, ExprId>,
+    memo: FxHashMap<ExprId, ExprId>,
+    /// Constructors of globals, operators and constructors that stand as values.
+    names: FxHashMap<(String, TypeId), CtorId>,
+    /// The variable that a function is bound to: it may refer to itself.
+    let_of: FxHashMap<ExprId, VarId>,
+}
+
+impl Defunctionalize<'_, '_> {
+    fn refuse(&self, at: ExprId, why: &str) -> Failure {
+        (self.m.span(at), format!("a function cannot become data here: {why}"))
+    }
+
+    fn module(&mut self, entry: GlobalId) -> Result<u64, Failure> {
+        let bodies = self.m.global_bodies();
+        for (global, body) in &bodies {
+            let ty = self.typing.globals[*global];
+            if let Type::Func(f) = self.m.types[ty].clone() {
+                let outside = f.args.iter().chain([&f.ret]);
+                if *global == entry && outside.into_iter().any(|&t| has_function(self.m, t)) {
+                    return Err(self.refuse(*body, "the entry takes or gives functions"));
+                }
+            }
+        }
+        self.data(bodies.first().map(|b| b.1))?;
+        for (global, body) in bodies {
+            let func = self.m.global_func(global).expect("it has a body");
+            if is_primitive(&self.m.funcs[func]) || is_external(&self.m.funcs[func]) {
+                continue;
+            }
+            let new = self.body(body)?;
+            let old = self.m.funcs[func].clone();
+            let function = self.signature(old, new, body)?;
+            let func = self.m.funcs.push(function);
+            self.m.globals[global].kind = GlobalKind::Func(func);
+        }
+        let mut count = 0;
+        for ty in std::mem::take(&mut self.order) {
+            let encoding = self.kinds.remove(&ty).expect("it is listed");
+            count += encoding.clauses.len() as u64;
+            self.apply(ty, encoding)?;
+        }
+        Ok(count)
+    }
+
+    /// Fields of data types that hold functions.
+    fn data(&mut self, at: Option<ExprId>) -> Result<(), Failure> {
+        let ctors: Vec<CtorId> = self.m.ctors.iter().map(|c| c.0).collect();
+        for ctor in ctors {
+            for i in 0..self.m.ctors[ctor].fields.len() {
+                let ty = self.m.ctors[ctor].fields[i];
+                if !has_function(self.m, ty) || self.m.adts[self.m.ctors[ctor].adt].prelude {
+                    continue;
+                }
+                if !plain(self.m, ty) {
+                    let why = "a polymorphic data type has a function in a field".to_owned();
+                    let span = self.m.ctors[ctor].span;
+                    let _ = at;
+                    return Err((span, why));
+                }
+                let new = self.ty(ty).ok_or((self.m.ctors[ctor].span, String::new()))?;
+                self.m.ctors[ctor].fields[i] = new;
+            }
+        }
+        Ok(())
+    }
+
+    /// A type without functions; `None` where a function's type is not known well enough.
+    fn ty(&mut self, root: TypeId) -> Option<TypeId> {
+        let mut stack = vec![(root, false)];
+        while let Some((ty, expanded)) = stack.pop() {
+            if self.types.contains_key(&ty) {
+                continue;
+            }
+            if let Type::Func(_) = self.m.types[ty] {
+                let adt = self.encoding(ty)?;
+                let new = self.m.types.intern(Type::Adt(adt, Box::default()));
+                self.types.insert(ty, new);
+                continue;
+            }
+            if !expanded {
+                stack.push((ty, true));
+                let children = self.m.types.children(ty);
+                stack.extend(children.into_iter().map(|c| (c, false)));
+                continue;
+            }
+            let all =
+                |list: &[TypeId]| -> Vec<TypeId> { list.iter().map(|t| self.types[t]).collect() };
+            let new = match &self.m.types[ty] {
+                Type::Tuple(fields) => {
+                    let fields = all(fields);
+                    self.m.types.tuple(fields)
+                }
+                Type::Adt(adt, args) => {
+                    let new = Type::Adt(*adt, all(args).into());
+                    self.m.types.intern(new)
+                }
+                Type::Ref(t) => {
+                    let new = Type::Ref(self.types[t]);
+                    self.m.types.intern(new)
+                }
+                _ => ty,
+            };
+            self.types.insert(ty, new);
+        }
+        Some(self.types[&root])
+    }
+
+    /// The data type of a function type.
+    fn encoding(&mut self, ty: TypeId) -> Option<AdtId> {
+        if let Some(found) = self.kinds.get(&ty) {
+            return Some(found.adt);
+        }
+        if !plain(self.m, ty) {
+            return None;
+        }
+        let mut n = self.order.len();
+        let taken = |m: &Module, n: usize| {
+            let name = format!("Func{n}");
+            m.adts.values().any(|a| a.name == name.as_str())
+        };
+        while taken(self.m, n) {
+            n += 1;
+        }
+        let adt = self.m.adts.push(Adt {
+            name: Symbol::from(&*format!("Func{n}")),
+            params: Vec::new(),
+            ctors: Vec::new(),
+            opaque: false,
+            span: Span::NONE,
+            prelude: false,
+        });
+        let name = fresh_global(self.m, "apply");
+        // The function is made at the end, when all clauses are known.
+        let nothing = self.m.add(Expr::Error, Span::NONE);
+        let empty = self.m.funcs.push(self.literal(Vec::new(), None, nothing));
+        let apply = self.m.globals.push(Global {
+            name,
+            kind: GlobalKind::Func(empty),
+            span: Span::NONE,
+            prelude: false,
+        });
+        self.kinds.insert(
+            ty,
+            Encoding {
+                adt,
+                apply,
+                params: Vec::new(),
+                clauses: Vec::new(),
+            },
+        );
+        self.order.push(ty);
+        // The arguments' types may be functions themselves, even of this type through data.
+        let Type::Func(f) = self.m.types[ty].clone() else {
+            return None;
+        };
+        let own = self.m.types.intern(Type::Adt(adt, Box::default()));
+        self.types.insert(ty, own);
+        let mut params = vec![self.m.fresh_var("f", Some(own), VarStyle::Param).0];
+        for &arg in &f.args {
+            let arg = self.ty(arg)?;
+            params.push(self.m.fresh_var("x", Some(arg), VarStyle::Param).0);
+        }
+        self.ty(f.ret)?;
+        self.kinds.get_mut(&ty)?.params = params;
+        Some(adt)
+    }
+
+    fn literal(&self, params: Vec<VarId>, ret: Option<TypeId>, body: ExprId) -> Function {
+        Function {
+            type_params: Vec::new(),
+            dims: Vec::new(),
+            params,
+            ret,
+            constraints: Vec::new(),
+            body,
+            attrs: Attrs::new(),
+            span: Span::NONE,
+        }
+    }
+
+    /// The `apply` function of a type.
+    fn apply(&mut self, ty: TypeId, encoding: Encoding) -> Result<(), Failure> {
+        let Type::Func(f) = self.m.types[ty].clone() else {
+            unreachable!("encodings are of function types")
+        };
+        let ret = self.ty(f.ret).ok_or((Span::NONE, String::new()))?;
+        let value = self.m.add(Expr::Var(encoding.params[0]), Span::NONE);
+        // A type without values may still be called, in places that never run.
+        let complete = !encoding.clauses.is_empty();
+        let body = Expr::Match {
+            value,
+            clauses: encoding.clauses.into(),
+            complete,
+        };
+        let body = self.m.add(body, Span::NONE);
+        let function = self.literal(encoding.params, Some(ret), body);
+        let func = self.m.funcs.push(function);
+        self.m.globals[encoding.apply].kind = GlobalKind::Func(func);
+        Ok(())
+    }
+
+    fn var(&mut self, old: VarId) -> Result<ExprId, Failure> {
+        if let Some(&e) = self.vars.get(&old) {
+            return Ok(e);
+        }
+        let var = self.m.vars[old].clone();
+        let known = self.typing.vars[old];
+        let ty = match var.ty {
+            Some(ty) => Some(ty),
+            // What told the type may move to another function.
+            None => plain(self.m, known).then_some(known),
+        };
+        let ty = match ty {
+            Some(ty) => {
+                let new = self.ty(ty);
+                let why = "its type has parameters, unknowns or dimension variables";
+                Some(new.ok_or_else(|| (var.span, format!("a function cannot become data here: {why}")))?)
+            }
+            None => None,
+        };
+        let (new, e) = self.m.fresh_var(var.name, ty, var.style);
+        self.m.vars[new].span = var.span;
+        self.vars.insert(old, e);
+        Ok(e)
+    }
+    fn var_id(&mut self, old: VarId) -> Result<VarId, Failure> {
+        let e = self.var(old)?;
+        match self.m.exprs[e] {
+            Expr::Var(v) => Ok(v),
+            _ => unreachable!("variables are kept as references"),
+        }
+    }
+
+    fn signature(&mut self, old: Function, new: ExprId, at: ExprId) -> Result<Function, Failure> {
+        let mut params = Vec::with_capacity(old.params.len());
+        for &p in &old.params {
+            params.push(self.var_id(p)?);
+        }
+        let ret = match old.ret {
+            Some(ret) => {
+                let why = "the type of a result has parameters, unknowns or dimension variables";
+                Some(self.ty(ret).ok_or_else(|| self.refuse(at, why))?)
+            }
+            None => None,
+        };
+        Ok(Function {
+            params,
+            ret,
+            body: new,
+            ..old
+        })
+    }
+
+    fn body(&mut self, body: ExprId) -> Result<ExprId, Failure> {
+        let order = self.m.post_order_within([body], |e| match self.m.exprs[e] {
+            Expr::Func(f) => !is_primitive(&self.m.funcs[f]),
+            _ => true,
+        });
+        for &e in &order {
+            if let Expr::Let { var, value, .. } = self.m.exprs[e] {
+                self.let_of.insert(value, var);
+            }
+        }
+        for e in order {
+            let leaf = matches!(
+                self.m.exprs[e],
+                Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_)
+            );
+            // A kernel that is called where it stands stays there.
+            let kernel = matches!(self.m.exprs[e], Expr::Func(f) if is_primitive(&self.m.funcs[f]));
+            if !leaf && !kernel {
+                let new = self.node(e)?;
+                self.memo.insert(e, new);
+            }
+        }
+        self.part(body)
+    }
+
+    /// What became of a part that is a value.
+    fn part(&mut self, e: ExprId) -> Result<ExprId, Failure> {
+        match self.m.exprs[e] {
+            Expr::Var(v) => self.var(v),
+            Expr::Global(g) => {
+                let name = format!("@{}", self.m.globals[g].name);
+                self.named(e, self.typing.globals[g], name)
+            }
+            Expr::Op(op) => {
+                let name = relax_ops::registry().get(op).map_or("op", |d| d.name).to_owned();
+                self.named(e, self.typing.exprs[e], name)
+            }
+            Expr::Ctor(c) => {
+                let name = self.m.ctors[c].name.to_string();
+                self.named(e, self.typing.exprs[e], name)
+            }
+            Expr::Extern(_) => Err(self.refuse(e, "nothing is known of a packed function")),
+            Expr::Func(f) if !self.memo.contains_key(&e) => {
+                let new = self.closure(e, f)?;
+                self.memo.insert(e, new);
+                Ok(new)
+            }
+            _ => Ok(self.memo[&e]),
+        }
+    }
+
+    /// A constructor for a function of a type; its place is the clause of `apply`.
+    fn constructor(&mut self, at: ExprId, ty: TypeId, fields: Vec<TypeId>) -> Result<CtorId, Failure> {
+        let why = "its type has parameters, unknowns or dimension variables";
+        let adt = self.encoding(ty).ok_or_else(|| self.refuse(at, why))?;
+        let mut n = self.m.ctors.len();
+        let taken = |m: &Module, n: usize| {
+            let name = format!("Closure{n}");
+            m.ctors.values().any(|c| c.name == name.as_str())
+        };
+        while taken(self.m, n) {
+            n += 1;
+        }
+        let tag = self.m.adts[adt].ctors.len() as u32;
+        let ctor = self.m.ctors.push(Ctor {
+            name: Symbol::from(&*format!("Closure{n}")),
+            adt,
+            fields,
+            tag,
+            span: self.m.span(at),
+        });
+        self.m.adts[adt].ctors.push(ctor);
+        Ok(ctor)
+    }
+
+    /// A global, operator or constructor as a value.
+    fn named(&mut self, e: ExprId, ty: TypeId, name: String) -> Result<ExprId, Failure> {
+        let span = self.m.span(e);
+        let ctor = match self.names.get(&(name.clone(), ty)) {
+            Some(&ctor) => ctor,
+            None => {
+                let ctor = self.constructor(e, ty, Vec::new())?;
+                self.names.insert((name, ty), ctor);
+                let params = self.kinds[&ty].params.clone();
+                let args = params[1..].iter().map(|&p| self.m.add(Expr::Var(p), span));
+                let args: Vec<ExprId> = args.collect();
+                let body = self.m.call(e, &args, span);
+                let pattern = self.m.patterns.push(Pattern::Ctor(ctor, Box::default()));
+                let clause = Clause { pattern, body };
+                self.kinds.get_mut(&ty).expect("it was made").clauses.push(clause);
+                ctor
+            }
+        };
+        let callee = self.m.add(Expr::Ctor(ctor), span);
+        Ok(self.m.call(callee, &[], span))
+    }
+
+    /// A function literal as data.
+    fn closure(&mut self, e: ExprId, func: FuncId) -> Result<ExprId, Failure> {
+        let span = self.m.span(e);
+        let ty = self.typing.exprs[e];
+        let own = self.let_of.get(&e).copied();
+        let why = "what it uses has a type with parameters, unknowns or dimension variables";
+        let free: Vec<VarId> = self.m.free_vars(e).into_iter().filter(|v| Some(*v) != own).collect();
+        let (mut fields, mut values) = (Vec::new(), Vec::new());
+        for &v in &free {
+            let known = self.typing.vars[v];
+            if !plain(self.m, known) {
+                return Err(self.refuse(e, why));
+            }
+            fields.push(self.ty(known).ok_or_else(|| self.refuse(e, why))?);
+            values.push(self.var(v)?);
+        }
+        let ctor = self.constructor(e, ty, fields.clone())?;
+        let old = self.m.funcs[func].clone();
+        let params = self.kinds[&ty].params.clone();
+        // The body over what `apply` gets: the parameters, the fields, and for itself the data.
+        let mut copy = Copier::new();
+        let mut patterns = Vec::new();
+        for (&v, &field) in free.iter().zip(&fields) {
+            let name = self.m.vars[v].name;
+            let (var, reference) = self.m.fresh_var(name, Some(field), VarStyle::Param);
+            patterns.push(self.m.patterns.push(Pattern::Var(var)));
+            let new = self.var_id(v)?;
+            copy.values.insert(new, reference);
+        }
+        for (&p, &given) in old.params.iter().zip(&params[1..]) {
+            let new = self.var_id(p)?;
+            let given = self.m.add(Expr::Var(given), span);
+            copy.values.insert(new, given);
+        }
+        if let Some(own) = own {
+            let new = self.var_id(own)?;
+            let this = self.m.add(Expr::Var(params[0]), span);
+            copy.values.insert(new, this);
+        }
+        let body = if is_primitive(&old) {
+            let args: Vec<ExprId> =
+                params[1..].iter().map(|&p| self.m.add(Expr::Var(p), span)).collect();
+            self.m.call(e, &args, span)
+        } else {
+            let body = self.part(old.body)?;
+            copy.expr(self.m, body)
+        };
+        let pattern = self.m.patterns.push(Pattern::Ctor(ctor, patterns.into()));
+        let clause = Clause { pattern, body };
+        self.kinds.get_mut(&ty).expect("it was made").clauses.push(clause);
+        let callee = self.m.add(Expr::Ctor(ctor), span);
+        Ok(self.m.call(callee, &values, span))
+    }
+
+    fn node(&mut self, e: ExprId) -> Result<ExprId, Failure> {
+        let span = self.m.span(e);
+        match self.m.exprs[e].clone() {
+            Expr::Func(f) => self.closure(e, f),
+            Expr::Let { var, value, body } => {
+                let (value, body) = (self.part(value)?, self.part(body)?);
+                let var = self.var_id(var)?;
+                Ok(self.m.add(Expr::Let { var, value, body }, span))
+            }
+            Expr::Match {
+                value,
+                clauses,
+                complete,
+            } => {
+                let value = self.part(value)?;
+                let mut new = Vec::with_capacity(clauses.len());
+                for clause in &clauses {
+                    let body = self.part(clause.body)?;
+                    let mut vars = FxHashMap::default();
+                    for v in self.m.pattern_vars(clause.pattern) {
+                        let var = self.var_id(v)?;
+                        vars.insert(v, var);
+                    }
+                    let pattern = rename_pattern(self.m, clause.pattern, &vars);
+                    new.push(Clause { pattern, body });
+                }
+                let new = Expr::Match {
+                    value,
+                    clauses: new.into(),
+                    complete,
+                };
+                Ok(self.m.add(new, span))
+            }
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            } => {
+                let direct = match self.m.exprs[callee] {
+                    Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) => true,
+                    Expr::Func(f) => is_primitive(&self.m.funcs[f]),
+                    _ => false,
+                };
+                let args = self.m.list(args).to_vec();
+                let mut new = Vec::with_capacity(args.len() + 1);
+                if !direct {
+                    new.push(self.part(callee)?);
+                }
+                for arg in args {
+                    new.push(self.part(arg)?);
+                }
+                let callee = if direct {
+                    callee
+                } else {
+                    let ty = self.typing.exprs[callee];
+                    let why = "its type has parameters, unknowns or dimension variables";
+                    self.encoding(ty).ok_or_else(|| self.refuse(e, why))?;
+                    let apply = self.kinds[&ty].apply;
+                    self.m.add(Expr::Global(apply), span)
+                };
+                // Written type arguments may be functions; the types are found without them.
+                let type_args = if direct && !matches!(self.m.exprs[callee], Expr::Ctor(_)) {
+                    type_args
+                } else {
+                    0
+                };
+                let args = self.m.make_list(&new);
+                let new = Expr::Call {
+                    callee,
+                    args,
+                    attrs,
+                    type_args,
+                };
+                Ok(self.m.add(new, span))
+            }
+            _ => {
+                let mut parts = Vec::new();
+                self.m.for_each_child(e, |c| parts.push(c));
+                let mut new = FxHashMap::default();
+                for part in parts {
+                    let made = self.part(part)?;
+                    new.insert(part, made);
+                }
+                Ok(self.m.map_children(e, |c| new[&c]))
+            }
+        }
+    }
+}
