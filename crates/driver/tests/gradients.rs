@@ -80,7 +80,11 @@ const CALLS: &[(&str, &str, &str)] = &[
         ROW,
         "multiply(collapse_sum_like(exp(%x), %y), %y)",
     ),
-    ("collapse_sum_to", X, "exp(collapse_sum_to(%x, cast(full(3f64, shape=[1], dtype=\"float64\"), dtype=\"int32\"), shape=[3]))"),
+    (
+        "collapse_sum_to",
+        X,
+        "exp(collapse_sum_to(%x, cast(full(3f64, shape=[1], dtype=\"float64\"), dtype=\"int32\"), shape=[3]))",
+    ),
     (
         "broadcast_to",
         "%x: Tensor[(3,), float64]",
@@ -208,7 +212,11 @@ const CALLS: &[(&str, &str, &str)] = &[
         X,
         "exp(strided_slice(%x, begin=[0, 1], end=[2, 3], strides=[1, 1], axes=None))",
     ),
-    ("one_hot", "%on: float64, %off: float64", "exp(one_hot(cast(ones(shape=[2], dtype=\"float64\"), dtype=\"int32\"), %on, %off, depth=3, axis=-1, dtype=\"float64\"))"),
+    (
+        "one_hot",
+        "%on: float64, %off: float64",
+        "exp(one_hot(cast(ones(shape=[2], dtype=\"float64\"), dtype=\"int32\"), %on, %off, depth=3, axis=-1, dtype=\"float64\"))",
+    ),
 ];
 
 /// Operators whose gradient is nothing: their results are no function of floats.

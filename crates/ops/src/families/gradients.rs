@@ -158,7 +158,11 @@ pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let names = ["pool_size", "strides", "padding", "layout", "ceil_mode"];
     let mut attrs: Vec<(&str, AttrValue)> = names.iter().map(|n| (*n, site.value(n))).collect();
     attrs.push(("dilation", AttrValue::ints(&[])));
-    Some(vec![b.call("nn.max_pool2d_grad", &[g, site.args[0]], &attrs)])
+    Some(vec![b.call(
+        "nn.max_pool2d_grad",
+        &[g, site.args[0]],
+        &attrs,
+    )])
 }
 /// Of `nn.avg_pool2d`.
 pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
@@ -308,7 +312,13 @@ pub(super) fn unreduced(b: &mut dyn Build, site: &Site, g: ExprId) -> Option<(Ex
     };
     Some((g, axes))
 }
-pub(super) fn total(b: &mut dyn Build, x: ExprId, axis: AttrValue, keep: bool, exclude: bool) -> ExprId {
+pub(super) fn total(
+    b: &mut dyn Build,
+    x: ExprId,
+    axis: AttrValue,
+    keep: bool,
+    exclude: bool,
+) -> ExprId {
     let attrs = [
         ("axis", axis),
         ("keepdims", AttrValue::Bool(keep)),

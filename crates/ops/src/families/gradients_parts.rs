@@ -44,13 +44,17 @@ pub fn broadcast_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 }
 /// Of `broadcast_to_like`.
 pub fn broadcast_to_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, like] = site.args[..] else { return None };
+    let [x, like] = site.args[..] else {
+        return None;
+    };
     let grad = bi(b, "collapse_sum_like", g, x);
     Some(vec![grad, un(b, "zeros_like", like)])
 }
 /// Of `dyn.reshape`.
 pub fn reshape_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, shape] = site.args[..] else { return None };
+    let [x, shape] = site.args[..] else {
+        return None;
+    };
     let grad = bi(b, "reshape_like", g, x);
     Some(vec![grad, un(b, "zeros_like", shape)])
 }
@@ -308,7 +312,10 @@ pub fn matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     };
     let (l, r) = match (left, right) {
         (true, true) => (product(b, y, g, true, true), product(b, g, x, true, true)),
-        (true, false) => (product(b, y, g, false, true), product(b, x, g, false, false)),
+        (true, false) => (
+            product(b, y, g, false, true),
+            product(b, x, g, false, false),
+        ),
         _ => (product(b, g, y, false, true), product(b, x, g, true, false)),
     };
     Some(vec![

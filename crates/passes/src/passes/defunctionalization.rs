@@ -165,7 +165,10 @@ fn specialise(
         }
     }
     let body = cx.module.globals[entry].span;
-    Ok(Err((body, "a polymorphic function calls itself at ever larger types".into())))
+    Ok(Err((
+        body,
+        "a polymorphic function calls itself at ever larger types".into(),
+    )))
 }
 
 /// A use of a polymorphic global, and the types that it is used with.
@@ -186,7 +189,9 @@ fn instance(m: &Module, typing: &Typing, e: ExprId) -> Option<(ExprId, Box<[Type
 }
 
 fn specialised(m: &mut Module, old: GlobalId, types: &[TypeId]) -> GlobalId {
-    let func = m.global_func(old).expect("a polymorphic global is a function");
+    let func = m
+        .global_func(old)
+        .expect("a polymorphic global is a function");
     let params = m.funcs[func].type_params.clone();
     let mut copy = Copier::new();
     for (&param, &ty) in params.iter().zip(types) {
@@ -250,7 +255,9 @@ fn plain(m: &Module, root: TypeId) -> bool {
 }
 
 fn constant(shape: &Shape) -> bool {
-    shape.dims().is_some_and(|d| d.iter().all(|d| d.as_const().is_some()))
+    shape
+        .dims()
+        .is_some_and(|d| d.iter().all(|d| d.as_const().is_some()))
 }
 
 fn has_function(m: &Module, root: TypeId) -> bool {
@@ -289,7 +296,10 @@ struct Defunctionalize<'m, 't> {
 
 impl Defunctionalize<'_, '_> {
     fn refuse(&self, at: ExprId, why: &str) -> Failure {
-        (self.m.span(at), format!("a function cannot become data here: {why}"))
+        (
+            self.m.span(at),
+            format!("a function cannot become data here: {why}"),
+        )
     }
 
     fn module(&mut self, entry: GlobalId) -> Result<u64, Failure> {
@@ -339,7 +349,9 @@ impl Defunctionalize<'_, '_> {
                     let _ = at;
                     return Err((span, why));
                 }
-                let new = self.ty(ty).ok_or((self.m.ctors[ctor].span, String::new()))?;
+                let new = self
+                    .ty(ty)
+                    .ok_or((self.m.ctors[ctor].span, String::new()))?;
                 self.m.ctors[ctor].fields[i] = new;
             }
         }
@@ -496,7 +508,12 @@ impl Defunctionalize<'_, '_> {
             Some(ty) => {
                 let new = self.ty(ty);
                 let why = "its type has parameters, unknowns or dimension variables";
-                Some(new.ok_or_else(|| (var.span, format!("a function cannot become data here: {why}")))?)
+                Some(new.ok_or_else(|| {
+                    (
+                        var.span,
+                        format!("a function cannot become data here: {why}"),
+                    )
+                })?)
             }
             None => None,
         };
@@ -567,7 +584,10 @@ impl Defunctionalize<'_, '_> {
                 self.named(e, self.typing.globals[g], name)
             }
             Expr::Op(op) => {
-                let name = relax_ops::registry().get(op).map_or("op", |d| d.name).to_owned();
+                let name = relax_ops::registry()
+                    .get(op)
+                    .map_or("op", |d| d.name)
+                    .to_owned();
                 self.named(e, self.typing.exprs[e], name)
             }
             Expr::Ctor(c) => {
@@ -585,7 +605,12 @@ impl Defunctionalize<'_, '_> {
     }
 
     /// A constructor for a function of a type; its place is the clause of `apply`.
-    fn constructor(&mut self, at: ExprId, ty: TypeId, fields: Vec<TypeId>) -> Result<CtorId, Failure> {
+    fn constructor(
+        &mut self,
+        at: ExprId,
+        ty: TypeId,
+        fields: Vec<TypeId>,
+    ) -> Result<CtorId, Failure> {
         let why = "its type has parameters, unknowns or dimension variables";
         let adt = self.encoding(ty).ok_or_else(|| self.refuse(at, why))?;
         let mut n = self.m.ctors.len();
@@ -622,7 +647,11 @@ impl Defunctionalize<'_, '_> {
                 let body = self.m.call(e, &args, span);
                 let pattern = self.m.patterns.push(Pattern::Ctor(ctor, Box::default()));
                 let clause = Clause { pattern, body };
-                self.kinds.get_mut(&ty).expect("it was made").clauses.push(clause);
+                self.kinds
+                    .get_mut(&ty)
+                    .expect("it was made")
+                    .clauses
+                    .push(clause);
                 ctor
             }
         };
@@ -636,7 +665,12 @@ impl Defunctionalize<'_, '_> {
         let ty = self.typing.exprs[e];
         let own = self.let_of.get(&e).copied();
         let why = "what it uses has a type with parameters, unknowns or dimension variables";
-        let free: Vec<VarId> = self.m.free_vars(e).into_iter().filter(|v| Some(*v) != own).collect();
+        let free: Vec<VarId> = self
+            .m
+            .free_vars(e)
+            .into_iter()
+            .filter(|v| Some(*v) != own)
+            .collect();
         let (mut fields, mut values) = (Vec::new(), Vec::new());
         for &v in &free {
             let known = self.typing.vars[v];
@@ -670,8 +704,10 @@ impl Defunctionalize<'_, '_> {
             copy.values.insert(new, this);
         }
         let body = if is_primitive(&old) {
-            let args: Vec<ExprId> =
-                params[1..].iter().map(|&p| self.m.add(Expr::Var(p), span)).collect();
+            let args: Vec<ExprId> = params[1..]
+                .iter()
+                .map(|&p| self.m.add(Expr::Var(p), span))
+                .collect();
             self.m.call(e, &args, span)
         } else {
             let body = self.part(old.body)?;
@@ -679,7 +715,11 @@ impl Defunctionalize<'_, '_> {
         };
         let pattern = self.m.patterns.push(Pattern::Ctor(ctor, patterns.into()));
         let clause = Clause { pattern, body };
-        self.kinds.get_mut(&ty).expect("it was made").clauses.push(clause);
+        self.kinds
+            .get_mut(&ty)
+            .expect("it was made")
+            .clauses
+            .push(clause);
         let callee = self.m.add(Expr::Ctor(ctor), span);
         Ok(self.m.call(callee, &values, span))
     }

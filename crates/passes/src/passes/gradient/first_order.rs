@@ -9,9 +9,9 @@ use relax_ir::{
 use rustc_hash::FxHashMap;
 
 use crate::PassCx;
-use crate::util::share_constants;
 use crate::build::{At, site};
 use crate::edit::Edit;
+use crate::util::share_constants;
 
 pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     // A constant that the text names twice is one value, with one gradient.
