@@ -15,17 +15,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::a_normal_form::{Order, normal_form};
 use crate::util::{dissolve_blocks, is_external, is_primitive, rename_pattern};
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "defunctionalization",
-    doc: "turns functions as values into data that `apply` functions take apart",
+    doc: "Turns functions as values into data that `apply` functions take apart.",
     options: &[OptionDef {
         name: "entry",
         ty: OptionType::Text,
         default: "main",
         doc: "the function that stays as it is called; what it does not reach is dropped",
     }],
+    contract: Contract::TYPED,
     run,
 }];
 
