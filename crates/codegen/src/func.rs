@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 use crate::env::Env;
 use crate::kernel::dl_dtype;
 use crate::scalar::Scalars;
+use crate::unwind::{self, Owned};
 
 /// Offsets in runtime objects, as `docs/values.md` gives them.
 mod at {
@@ -37,6 +38,9 @@ mod at {
     pub const CAPTURES: i32 = 32;
 }
 const KIND_TENSOR: i64 = 1;
+const KIND_TUPLE: i64 = 2;
+const KIND_ADT: i64 = 3;
+const KIND_SHAPE: i64 = 6;
 const ERR_DTYPE: i64 = 3;
 
 /// What code of a function refers to: other functions, kernels, objects in read-only data.
@@ -84,6 +88,8 @@ struct Emit<'a, 'f, 'm, 'p> {
     blocks: FxHashMap<lir::BlockId, Block>,
     /// Returns null.
     fail: Block,
+    /// What has to be released after an error.
+    owned: Owned,
 }
 
 /// Emits `f` as the body of the function that `b` builds.
@@ -124,15 +130,24 @@ pub(crate) fn emit(
         regs,
         blocks,
         fail,
+        owned: Owned::new(f),
     };
+    let starts = unwind::at_starts(f, &mut e.owned);
+    e.owned.restart(&f.params);
+    if e.closure.is_some() {
+        e.owned.take(unwind::CLOSURE);
+    }
     e.check_stack();
     e.unpack_closure();
     let first = e.blocks[&lir::BlockId(0)];
     e.b.ins().jump(first, &[]);
     for id in f.blocks.ids() {
         e.b.switch_to_block(e.blocks[&id]);
+        // A block that nothing goes to owns nothing.
+        e.owned.restart(starts.get(&id).map_or(&[][..], |s| &s[..]));
         for inst in &f.blocks[id].insts {
             e.inst(inst);
+            unwind::step(&mut e.owned, inst);
         }
         e.term(&f.blocks[id].term);
     }
@@ -201,22 +216,64 @@ impl Emit<'_, '_, '_, '_> {
         self.b.ins().brif(cond, ok, &[], bad, &[]);
         self.b.switch_to_block(bad);
         message(self);
-        self.b.ins().jump(self.fail, &[]);
+        let cleanup = self.cleanup();
+        self.b.ins().jump(cleanup, &[]);
         self.b.switch_to_block(ok);
+    }
+
+    /// Where an error goes: a block that releases what the function owns here, and returns null.
+    fn cleanup(&mut self) -> Block {
+        let Emit {
+            b,
+            env,
+            owned,
+            regs,
+            ctx,
+            closure,
+            fail,
+            ..
+        } = self;
+        owned.chain(*fail, &mut |r, rest| {
+            let value = match r {
+                unwind::CLOSURE => closure.expect("the function has one"),
+                r => regs[r].expect("registers are written before they are owned"),
+            };
+            let (here, block) = (b.current_block(), b.create_block());
+            b.set_cold_block(block);
+            b.switch_to_block(block);
+            let release = env.import("rx_release", b.func);
+            b.ins().call(release, &[*ctx, value]);
+            b.ins().jump(rest, &[]);
+            if let Some(here) = here {
+                b.switch_to_block(here);
+            }
+            block
+        })
     }
 
     /// A pointer that is null when the error is recorded already.
     fn checked(&mut self, pointer: Value) -> Value {
+        let cleanup = self.cleanup();
         let ok = self.b.create_block();
-        self.b.ins().brif(pointer, ok, &[], self.fail, &[]);
+        self.b.ins().brif(pointer, ok, &[], cleanup, &[]);
         self.b.switch_to_block(ok);
+        pointer
+    }
+
+    /// As [`Self::checked`], after a call that has taken over what the instruction consumes.
+    fn checked_after(&mut self, inst: &Inst, pointer: Value) -> Value {
+        let consumed = inst.consumes();
+        consumed.iter().for_each(|&r| self.owned.give(r));
+        let pointer = self.checked(pointer);
+        consumed.iter().for_each(|&r| self.owned.take(r));
         pointer
     }
 
     /// A status that is 0 when all is well.
     fn checked_status(&mut self, status: Value) {
+        let cleanup = self.cleanup();
         let ok = self.b.create_block();
-        self.b.ins().brif(status, self.fail, &[], ok, &[]);
+        self.b.ins().brif(status, cleanup, &[], ok, &[]);
         self.b.switch_to_block(ok);
     }
 
@@ -318,13 +375,19 @@ impl Emit<'_, '_, '_, '_> {
         }
     }
 
-    /// A new tensor of the given extents.
-    fn tensor(&mut self, dtype: DType, dims: &[Ex]) -> Value {
-        let extents: Vec<Value> = dims.iter().map(|d| self.dim(d)).collect();
+    /// A new tensor of the given extents, or a dead one in its place.
+    fn tensor(&mut self, out: &lir::Alloc) -> Value {
+        let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
         let rank = self.int32(extents.len() as i64);
         let dims = self.words(&extents);
-        let code = self.int32(dl_dtype(dtype));
-        let t = self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]);
+        let code = self.int32(dl_dtype(out.dtype));
+        let t = match out.reuse {
+            None => self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]),
+            Some(dead) => {
+                let dead = self.reg(dead);
+                self.value_of("rx_reuse_tensor", &[self.ctx, dead, code, rank, dims])
+            }
+        };
         self.checked(t)
     }
 
@@ -343,17 +406,39 @@ impl Emit<'_, '_, '_, '_> {
                 let inputs: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
                 let inputs = self.words(&inputs);
                 let mut outs = Vec::with_capacity(dsts.len());
-                for g in given {
+                for (g, &dst) in given.iter().zip(dsts) {
                     outs.push(match g {
-                        Some((dtype, dims)) => self.tensor(*dtype, dims),
+                        Some(out) => {
+                            let t = self.tensor(out);
+                            // Owned from here on, if only the next allocation fails.
+                            self.set(dst, t);
+                            self.owned.take(dst);
+                            t
+                        }
                         None => self.b.ins().iconst(types::I64, 0),
                     });
+                }
+                for (g, &dst) in given.iter().zip(dsts) {
+                    if g.is_some() {
+                        self.owned.give(dst);
+                    }
                 }
                 let outs = self.words(&outs);
                 let f = self.func(self.program.kernels[kernel]);
                 let call = self.b.ins().call(f, &[self.ctx, inputs, outs]);
                 let status = self.b.inst_results(call)[0];
-                self.checked_status(status);
+                let (ok, bad) = (self.b.create_block(), self.b.create_block());
+                self.b.set_cold_block(bad);
+                self.b.ins().brif(status, bad, &[], ok, &[]);
+                self.b.switch_to_block(bad);
+                for i in 0..dsts.len() {
+                    // What was given, and what the kernel had allocated by then; null else.
+                    let v = self.load(outs, 8 * i as i32);
+                    self.call("rx_release", &[self.ctx, v]);
+                }
+                let cleanup = self.cleanup();
+                self.b.ins().jump(cleanup, &[]);
+                self.b.switch_to_block(ok);
                 for (i, &dst) in dsts.iter().enumerate() {
                     let v = self.load(outs, 8 * i as i32);
                     self.set(dst, v);
@@ -403,14 +488,14 @@ impl Emit<'_, '_, '_, '_> {
                 let f = self.func(self.program.funcs[func]);
                 let call = self.b.ins().call(f, &all);
                 let v = self.b.inst_results(call)[0];
-                let v = self.checked(v);
+                let v = self.checked_after(inst, v);
                 self.set(*dst, v);
             }
             Inst::CallClosure { dst, callee, args } => {
                 let (sig, code, all) = self.closure_call(*callee, args);
                 let call = self.b.ins().call_indirect(sig, code, &all);
                 let v = self.b.inst_results(call)[0];
-                let v = self.checked(v);
+                let v = self.checked_after(inst, v);
                 self.set(*dst, v);
             }
             Inst::CallPacked { dst, name, args } => {
@@ -431,20 +516,22 @@ impl Emit<'_, '_, '_, '_> {
                 given,
             } => {
                 let mut values: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
-                for ((dtype, dims), &dst) in given.iter().zip(dsts) {
-                    let t = self.tensor(*dtype, dims);
+                for (out, &dst) in given.iter().zip(dsts) {
+                    let t = self.tensor(out);
                     self.set(dst, t);
+                    self.owned.take(dst);
                     values.push(t);
                 }
                 let n = self.int32(values.len() as i64);
                 let (args_at, name) = (self.words(&values), self.text(name.as_str()));
                 let status = self.value_of("rx_call_dps_packed", &[self.ctx, name, args_at, n]);
                 self.checked_status(status);
+                dsts.iter().for_each(|&dst| self.owned.give(dst));
             }
             Inst::RefNew { dst, value } => {
                 let value = self.reg(*value);
                 let v = self.value_of("rx_alloc_ref", &[self.ctx, value]);
-                let v = self.checked(v);
+                let v = self.checked_after(inst, v);
                 self.set(*dst, v);
             }
             Inst::RefWrite { cell, value } => {
@@ -475,6 +562,32 @@ impl Emit<'_, '_, '_, '_> {
                 dtype,
                 place,
             } => self.check_tensor(*src, *rank, *dtype, *place),
+            Inst::CheckKind { src, kind, place } => {
+                let v = self.reg(*src);
+                let found = self
+                    .b
+                    .ins()
+                    .uload8(types::I32, MemFlagsData::trusted(), v, at::KIND);
+                let (code, fields, what) = match kind {
+                    lir::Kind::Tensor => (KIND_TENSOR, None, "is no tensor".to_owned()),
+                    lir::Kind::Shape => (KIND_SHAPE, None, "is no shape".to_owned()),
+                    lir::Kind::Adt => (KIND_ADT, None, "is no instance of a data type".to_owned()),
+                    lir::Kind::Tuple(n) => {
+                        (KIND_TUPLE, Some(*n), format!("is no tuple of {n} fields"))
+                    }
+                };
+                let mut fine = self.b.ins().icmp_imm_s(IntCC::Equal, found, code);
+                if let Some(n) = fields {
+                    let count = self.load32(v, at::COUNT);
+                    let same = self.b.ins().icmp_imm_s(IntCC::Equal, count, i64::from(n));
+                    fine = self.b.ins().band(fine, same);
+                }
+                self.require(fine, |e| {
+                    let status = e.int32(ERR_DTYPE);
+                    let (place, what) = (e.text(place.as_str()), e.text(&what));
+                    e.call("rx_fail", &[e.ctx, status, place, what]);
+                });
+            }
             Inst::CheckDims {
                 a,
                 b,
@@ -494,6 +607,7 @@ impl Emit<'_, '_, '_, '_> {
                     e.call("rx_fail_dim", &[e.ctx, place, rule, a, b]);
                 });
             }
+            Inst::Retain(r) | Inst::Release(r) if self.owned.is_immortal(*r) => {}
             Inst::Retain(r) => {
                 let v = self.reg(*r);
                 self.retain(v);
@@ -660,7 +774,8 @@ impl Emit<'_, '_, '_, '_> {
             Term::NoMatch(place) => {
                 let place = self.text(place.as_str());
                 self.call("rx_fail_match", &[self.ctx, place]);
-                self.b.ins().jump(self.fail, &[]);
+                let cleanup = self.cleanup();
+                self.b.ins().jump(cleanup, &[]);
             }
         }
     }

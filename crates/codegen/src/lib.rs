@@ -11,6 +11,7 @@ mod module;
 mod prepack;
 mod scalar;
 mod target;
+mod unwind;
 
 pub use host::{Host, Value};
 pub use jit::{Entry, Jit};

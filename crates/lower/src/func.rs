@@ -147,6 +147,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
         });
         this.walk()?;
         crate::counts::insert(&mut this.f);
+        crate::reuse::plan(&mut this.f, &this.lw.out.kernels);
         Ok(this.f)
     }
 
@@ -709,7 +710,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
 }
 
 /// Dimensions as scalar expressions; `None` for `?` and errors.
-struct ToEx<'a>(&'a FxHashMap<DimVar, Ex>);
+pub(crate) struct ToEx<'a>(pub &'a FxHashMap<DimVar, Ex>);
 
 impl DimBuilder for ToEx<'_> {
     type Out = Option<Ex>;

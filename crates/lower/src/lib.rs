@@ -8,9 +8,12 @@
 
 pub mod codes;
 mod counts;
+mod entry;
 mod func;
 mod info;
 pub mod lir;
+mod print;
+mod reuse;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -89,6 +92,7 @@ pub fn lower(
                     continue;
                 };
                 let params = m.funcs[f].params.iter().map(|&p| m.vars[p].name).collect();
+                let func = entry::checked(&mut lw, g, func);
                 let signature = m.show_type(typing.globals[g]);
                 lw.out.entries.push(Entry {
                     name: m.globals[g].name,

@@ -37,7 +37,7 @@ pub enum Inst {
         /// Input tensors.
         args: Vec<Reg>,
         /// Extents of results that the caller knows; the kernel finds the others.
-        given: Vec<Option<(DType, Vec<Ex>)>>,
+        given: Vec<Option<Alloc>>,
     },
     /// A tuple; consumes the fields.
     Tuple { dst: Reg, fields: Vec<Reg> },
@@ -83,7 +83,7 @@ pub enum Inst {
         dsts: Vec<Reg>,
         name: Symbol,
         args: Vec<Reg>,
-        given: Vec<(DType, Vec<Ex>)>,
+        given: Vec<Alloc>,
     },
     /// A reference cell; consumes the value.
     RefNew { dst: Reg, value: Reg },
@@ -103,6 +103,12 @@ pub enum Inst {
         dtype: Option<DType>,
         place: Symbol,
     },
+    /// Fails unless the value is of this kind; borrows it.
+    CheckKind {
+        src: Reg,
+        kind: Kind,
+        place: Symbol,
+    },
     /// Fails unless the two dimensions are equal, or `or_one` holds and the lesser one is 1.
     CheckDims {
         a: Ex,
@@ -115,6 +121,31 @@ pub enum Inst {
     Retain(Reg),
     /// One reference less.
     Release(Reg),
+}
+
+/// A tensor that is allocated for a result.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Alloc {
+    /// Its element type.
+    pub dtype: DType,
+    /// Its extents.
+    pub dims: Vec<Ex>,
+    /// An argument whose last use this is: the result takes its place when nobody else holds it and
+    /// its extents are these.
+    pub reuse: Option<Reg>,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A tensor.
+    Tensor,
+    /// A tuple of so many fields.
+    Tuple(u32),
+    /// An instance of a data type.
+    Adt,
+    /// A shape.
+    Shape,
 }
 
 /// The end of a block.
@@ -231,9 +262,10 @@ impl Inst {
             Inst::Kernel { args, .. }
             | Inst::CallPacked { args, .. }
             | Inst::CallDps { args, .. } => args.clone(),
-            Inst::Field { src, .. } | Inst::Dim { src, .. } | Inst::CheckTensor { src, .. } => {
-                vec![*src]
-            }
+            Inst::Field { src, .. }
+            | Inst::Dim { src, .. }
+            | Inst::CheckKind { src, .. }
+            | Inst::CheckTensor { src, .. } => vec![*src],
             Inst::RefWrite { cell, .. } => vec![*cell],
             _ => Vec::new(),
         }
@@ -273,6 +305,7 @@ impl Inst {
             Inst::Dim { .. }
             | Inst::RefWrite { .. }
             | Inst::CheckTensor { .. }
+            | Inst::CheckKind { .. }
             | Inst::CheckDims { .. }
             | Inst::Retain(_)
             | Inst::Release(_) => Vec::new(),

@@ -238,6 +238,10 @@ int32_t rx_fail_int(RxContext *ctx, int32_t status, const char *where, const cha
 /* All return owned values with one reference, or NULL. Contents are uninitialised where
  * not said otherwise, and must be filled before anything else is called. */
 RxObject *rx_alloc_tensor(RxContext *ctx, DLDataType dtype, int32_t ndim, const int64_t *shape);
+/* `dead` with one reference more when nobody else holds it and it has this type and these extents; a new
+ * tensor otherwise. For results that are computed element by element from `dead`. */
+RxObject *rx_reuse_tensor(RxContext *ctx, RxObject *dead, DLDataType dtype, int32_t ndim,
+                          const int64_t *shape);
 RxObject *rx_alloc_tuple(RxContext *ctx, uint32_t fields);
 RxObject *rx_alloc_adt(RxContext *ctx, uint32_t tag, uint32_t fields);
 RxObject *rx_alloc_closure(RxContext *ctx, uint32_t arity, uint32_t captures);

@@ -23,7 +23,7 @@ table! {
         rx_scratch_free rx_kind rx_tag rx_field_count rx_field rx_shape_dims rx_string_bytes
         rx_foreign_pointer rx_ref_set rx_call_closure;
     crate::release => rx_retain rx_release rx_drop rx_is_unique;
-    crate::tensor => rx_alloc_tensor rx_tensor_copy rx_tensor_borrow rx_tensor_view
+    crate::tensor => rx_alloc_tensor rx_reuse_tensor rx_tensor_copy rx_tensor_borrow rx_tensor_view
         rx_tensor_reshape rx_tensor_unique rx_scalar_i64 rx_scalar_f64 rx_tensor_ndim
         rx_tensor_shape rx_tensor_dtype rx_tensor_data rx_tensor_nbytes rx_tensor_elements
         rx_check_tensor;

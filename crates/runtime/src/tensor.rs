@@ -123,6 +123,36 @@ pub unsafe extern "C" fn rx_alloc_tensor(
     unsafe { block(ctx, dtype, ndim, shape, true).cast() }
 }
 
+/// A tensor with unset elements for a result that is computed element by element: `dead` itself, with one
+/// reference more, when nobody else holds it and it has the element type and extents wanted; a new one
+/// otherwise.
+///
+/// # Safety
+/// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_reuse_tensor(
+    ctx: *mut RxContext,
+    dead: *mut RxObject,
+    dtype: DLDataType,
+    ndim: i32,
+    shape: *const i64,
+) -> *mut RxObject {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if is(dead, Kind::Tensor) && rx_is_unique(dead) == 1 {
+            let t = dead.cast::<RxTensor>();
+            if (*t).dtype == dtype
+                && (*t).ndim == ndim
+                && extents(ndim, (*t).shape) == extents(ndim, shape)
+            {
+                rx_retain(dead);
+                return dead;
+            }
+        }
+        rx_alloc_tensor(ctx, dtype, ndim, shape)
+    }
+}
+
 /// A tensor with a copy of `data`.
 ///
 /// # Safety

@@ -1,12 +1,13 @@
 //! Calls.
 
 use relax_ir::{Expr, ExprId, GlobalKind, Shape, Type, TypeId};
-use relax_loops::Ex;
+use relax_loops::{BinOp, Ex, ExKind, Var, substitute, visit_expr};
 use relax_ops::Treatment;
 use relax_tensor::DType;
+use rustc_hash::FxHashMap;
 
 use super::{FnLower, Result, treatment};
-use crate::lir::{Inst, KernelId, Reg, Term};
+use crate::lir::{Alloc, Inst, KernelId, Reg, Term};
 
 impl FnLower<'_, '_> {
     /// The arguments of a call.
@@ -229,13 +230,13 @@ impl FnLower<'_, '_> {
         kernel: KernelId,
         args: Vec<Reg>,
         ty: TypeId,
-        given: Option<Vec<(DType, Vec<Ex>)>>,
+        given: Option<Vec<Alloc>>,
     ) -> Reg {
         let n = self.lw.out.kernels[kernel].program.outputs.len();
         let dsts: Vec<Reg> = (0..n).map(|_| self.reg()).collect();
         let given = match given {
             Some(g) => g.into_iter().map(Some).collect(),
-            None => vec![None; n],
+            None => self.allocs(kernel, &args),
         };
         self.emit(Inst::Kernel {
             dsts: dsts.clone(),
@@ -244,6 +245,55 @@ impl FnLower<'_, '_> {
             given,
         });
         self.gather(ty, &dsts)
+    }
+
+    /// The allocation of a kernel's results, where the inputs' extents decide theirs.
+    fn allocs(&mut self, kernel: KernelId, args: &[Reg]) -> Vec<Option<Alloc>> {
+        let program = &self.lw.out.kernels[kernel].program;
+        // Which axis of which argument each dimension is.
+        let mut found: FxHashMap<Var, (Reg, u32)> = FxHashMap::default();
+        for (&buf, &r) in program.inputs.iter().zip(args) {
+            for (axis, e) in program.bufs[buf].shape.iter().enumerate() {
+                if let ExKind::Var(v) = e.kind() {
+                    found.entry(*v).or_insert((r, axis as u32));
+                }
+            }
+        }
+        let wanted: Vec<Option<(DType, Vec<Ex>)>> = (program.outputs.iter())
+            .map(|&o| {
+                let b = &program.bufs[o];
+                let known = b.shape.iter().all(|e| is_dim(e, &|v| found.contains_key(&v)));
+                known.then(|| (b.dtype, b.shape.clone()))
+            })
+            .collect();
+        let mut read: FxHashMap<Var, Ex> = FxHashMap::default();
+        let mut allocs = Vec::with_capacity(wanted.len());
+        for w in wanted {
+            let Some((dtype, shape)) = w else {
+                allocs.push(None);
+                continue;
+            };
+            let mut dims = Vec::with_capacity(shape.len());
+            for e in shape {
+                visit_expr(&e, |x| {
+                    if let ExKind::Var(v) = x.kind()
+                        && !read.contains_key(v)
+                    {
+                        let (src, axis) = found[v];
+                        let dst = self.dim_reg();
+                        self.emit(Inst::Dim { dst, src, axis });
+                        read.insert(*v, Ex::var(Var(dst.0), DType::I64));
+                    }
+                });
+                dims.push(substitute(&e, &|v| read.get(&v).cloned()));
+            }
+            allocs.push(Some(Alloc {
+                dtype,
+                dims,
+                reuse: None,
+            }));
+        }
+        allocs
     }
 
     /// The value of a type from the tensors that it consists of.
@@ -277,7 +327,7 @@ impl FnLower<'_, '_> {
     }
 
     /// The result tensors that a shape argument and `dtype` ask for: one, or a tuple of them.
-    fn wanted(&mut self, e: ExprId, shape: ExprId) -> Result<Vec<(DType, Vec<Ex>)>> {
+    fn wanted(&mut self, e: ExprId, shape: ExprId) -> Result<Vec<Alloc>> {
         let m = self.m();
         let shapes: Vec<ExprId> = match &m.exprs[shape] {
             Expr::Tuple(list) => m.list(*list).to_vec(),
@@ -301,12 +351,12 @@ impl FnLower<'_, '_> {
                         .map(|axis| {
                             let dst = self.dim_reg();
                             self.emit(Inst::Dim { dst, src, axis });
-                            Ex::var(relax_loops::Var(dst.0), DType::I64)
+                            Ex::var(Var(dst.0), DType::I64)
                         })
                         .collect()
                 }
             };
-            wanted.push((out.dtype, dims));
+            wanted.push(Alloc { dtype: out.dtype, dims, reuse: None });
         }
         Ok(wanted)
     }
@@ -351,4 +401,28 @@ impl FnLower<'_, '_> {
         let ty = self.type_of(e);
         Ok(self.gather(ty, &dsts))
     }
+}
+
+/// Whether an extent is arithmetic that [`Inst`]s can do on dimensions.
+fn is_dim(e: &Ex, known: &dyn Fn(Var) -> bool) -> bool {
+    let (mut fine, mut nodes) = (true, 0);
+    visit_expr(e, |x| {
+        nodes += 1;
+        fine &= match x.kind() {
+            ExKind::Int(_) => true,
+            ExKind::Var(v) => known(*v),
+            ExKind::Binary(op, ..) => matches!(
+                op,
+                BinOp::Add
+                    | BinOp::Sub
+                    | BinOp::Mul
+                    | BinOp::FloorDiv
+                    | BinOp::FloorMod
+                    | BinOp::Min
+                    | BinOp::Max
+            ),
+            _ => false,
+        };
+    });
+    fine && nodes <= 64
 }

@@ -1,0 +1,96 @@
+//! Memory planning: results that take the place of an argument.
+//!
+//! A kernel that computes an element of its result from the same element of an argument may write into
+//! that argument's memory when nobody reads it afterwards. Whether it is the last use is known here; whether
+//! somebody else holds the tensor is asked at run time, by its reference count. Everything else is left to
+//! the heap: what is dead is released at once, and its block serves the next tensor of that size.
+
+use relax_loops::{Buf, Ex, ExKind, Program, Stage, visit_expr};
+
+use crate::lir::{Inst, KernelDef, KernelId, LFunc};
+use relax_base::Arena;
+use rustc_hash::FxHashMap;
+
+/// Finds the places for results in a function whose reference counts are explicit.
+pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
+    let mut known: FxHashMap<KernelId, Vec<Vec<usize>>> = FxHashMap::default();
+    for block in f.blocks.values_mut() {
+        for k in 0..block.insts.len() {
+            let (before, after) = block.insts.split_at_mut(k + 1);
+            let Inst::Kernel { kernel, args, given, .. } = &mut before[k] else {
+                continue;
+            };
+            // The last use of an argument: released right after.
+            let dies = |r| {
+                (after.iter())
+                    .take_while(|i| matches!(i, Inst::Release(_)))
+                    .any(|i| *i == Inst::Release(r))
+            };
+            let fit = known
+                .entry(*kernel)
+                .or_insert_with(|| element_wise(&kernels[*kernel].program));
+            let mut taken = Vec::new();
+            for (out, fit) in given.iter_mut().zip(&*fit) {
+                let Some(out) = out else { continue };
+                let place = fit.iter().map(|&i| args[i]).find(|r| {
+                    // An argument that stands twice must fit at each place.
+                    let fits = args.iter().enumerate().all(|(i, a)| a != r || fit.contains(&i));
+                    fits && !taken.contains(r) && dies(*r)
+                });
+                taken.extend(place);
+                out.reuse = place;
+            }
+        }
+    }
+}
+
+/// For each output, the inputs that it may take the place of: those of its element type and extents that
+/// only its own stage reads, each element for the same element of the output.
+fn element_wise(p: &Program) -> Vec<Vec<usize>> {
+    (p.outputs.iter())
+        .map(|&o| {
+            let fits = |i: &usize| may_share(p, o, p.inputs[*i]);
+            (0..p.inputs.len()).filter(fits).collect()
+        })
+        .collect()
+}
+
+fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
+    let (o, i) = (&p.bufs[out], &p.bufs[input]);
+    if o.dtype != i.dtype || o.shape != i.shape || !p.hints.is_empty() {
+        // A tuned kernel may write its result in several rounds.
+        return false;
+    }
+    let mut writers = 0;
+    for stage in &p.stages {
+        match stage {
+            Stage::Compute(c) if c.out == out => {
+                writers += 1;
+                let mut fine = c.reduce.is_none();
+                visit_expr(&c.value, |e| match e.kind() {
+                    ExKind::Load(b, index) if *b == input => {
+                        fine &= index.iter().zip(&c.axes).all(|(e, v)| is_var(e, *v));
+                    }
+                    ExKind::Load(b, _) if *b == out => fine = false,
+                    _ => {}
+                });
+                if !fine {
+                    return false;
+                }
+            }
+            _ if relax_loops::reads_buffer(stage, input) => return false,
+            Stage::Compute(_) => {
+                if relax_loops::reads_buffer(stage, out) {
+                    return false;
+                }
+            }
+            // A nest may write anything.
+            Stage::Nest(_) => return false,
+        }
+    }
+    writers == 1
+}
+
+fn is_var(e: &Ex, v: relax_loops::Var) -> bool {
+    matches!(e.kind(), ExKind::Var(w) if *w == v)
+}
