@@ -8,6 +8,8 @@ use std::process::Command;
 use relax_codegen::entry_symbol;
 use relax_lower::lir::Lowered;
 
+use crate::archive;
+
 /// The runtime's header, as C programs include it.
 pub const RUNTIME_H: &str = include_str!("../../runtime/include/relax_runtime.h");
 /// The stand-alone program around a compiled entry.
@@ -22,10 +24,13 @@ pub fn runtime_library() -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|e| format!("no path of this program: {e}"))?;
     let dir = exe.parent().unwrap_or(Path::new("."));
     let name = "librelax_runtime.a";
+    // Cargo leaves an old one beside the tools when it builds only some of them: the newest counts.
     [dir.to_path_buf(), dir.join("deps"), dir.join("../lib")]
         .into_iter()
         .map(|d| d.join(name))
-        .find(|p| p.exists())
+        .filter_map(|p| Some((p.metadata().ok()?.modified().ok()?, p)))
+        .max()
+        .map(|found| found.1)
         .ok_or_else(|| {
             format!("{name} is not beside {}; build it with `cargo build --release -p relax-runtime` or set RELAX_RUNTIME", dir.display())
         })
@@ -72,8 +77,10 @@ pub fn header(lowered: &Lowered, name: &str) -> String {
             entry.signature.replace("*/", "* /")
         );
         for (i, p) in entry.params.iter().enumerate() {
-            let _ = writeln!(out, " *   args[{i}]: %{p}");
+            let ty = entry.types.get(i).map_or("", String::as_str);
+            let _ = writeln!(out, " *   args[{i}]: %{p}, {}", ty.replace("*/", "* /"));
         }
+        let _ = writeln!(out, " *   *out: {}", entry.result.replace("*/", "* /"));
         let _ = write!(
             out,
             " * Arguments are borrowed; *out is owned by the caller. Returns RX_OK, or an RxStatus with the\n * message in rx_last_error(ctx). */\nint32_t {}(RxContext *ctx, RxObject *const *args, int32_t nargs, RxObject **out);\n",
@@ -82,6 +89,21 @@ pub fn header(lowered: &Lowered, name: &str) -> String {
     }
     out.push_str("\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     out
+}
+
+/// Puts an object into a static library beside the runtime's objects.
+pub fn archive(object: &[u8], lowered: &Lowered, out: &Path) -> Result<(), String> {
+    let runtime = runtime_library()?;
+    let bytes =
+        std::fs::read(&runtime).map_err(|e| format!("cannot read {}: {e}", runtime.display()))?;
+    let symbols: Vec<String> = lowered
+        .entries
+        .iter()
+        .map(|e| entry_symbol(e.name))
+        .collect();
+    let library = archive::append(&bytes, "model.o", object, &symbols)
+        .ok_or_else(|| format!("{} is no archive in the GNU format", runtime.display()))?;
+    std::fs::write(out, library).map_err(|e| format!("cannot write {}: {e}", out.display()))
 }
 
 /// Links an object with the runtime into a shared library or an executable. For an executable, the
@@ -106,11 +128,18 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
         args.push("-I".into());
         args.push(room.path().into());
         args.push(main.into());
+        args.push(object.into());
+        args.push(runtime_library()?.into());
     } else {
+        // All of the runtime's functions are there for callers, and nothing else is.
+        let names = put("names", b"{ global: rx_*; relax_*; local: *; };\n")?;
         args.push("-shared".into());
+        args.push(object.into());
+        args.push("-Wl,--whole-archive".into());
+        args.push(runtime_library()?.into());
+        args.push("-Wl,--no-whole-archive".into());
+        args.push(format!("-Wl,--version-script={}", names.display()).into());
     }
-    args.push(object.into());
-    args.push(runtime_library()?.into());
     for flag in ["-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"] {
         args.push(flag.into());
     }

@@ -2,6 +2,8 @@
 
 pub mod bisect;
 #[cfg(feature = "native")]
+mod archive;
+#[cfg(feature = "native")]
 pub mod cc;
 pub mod check;
 pub mod diff;
@@ -15,6 +17,9 @@ pub mod load;
 pub mod native;
 pub mod npz;
 pub mod opt;
+#[cfg(feature = "native")]
+pub mod profile;
+pub mod progress;
 pub mod render;
 #[cfg(feature = "native")]
 pub mod show;

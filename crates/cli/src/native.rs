@@ -30,6 +30,7 @@ pub fn lower(
     relax_lower::lower(module, typing, roots, &|span| place(sources, span))
 }
 
+<<<<<<< HEAD
 /// What a compiled program consists of: its entries with their types, its kernels by what they compute,
 /// and the bytes of its constants.
 pub fn summary(lowered: &Lowered) -> String {
@@ -68,6 +69,57 @@ pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
         all.push(*d);
         all
     })
+=======
+/// The tensor programs of a lowered module's kernels, as text.
+pub fn loops(lowered: &Lowered) -> String {
+    let mut module = Module::new();
+    for (id, kernel) in lowered.kernels.iter() {
+        let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let label: String = kernel
+            .label
+            .trim_start_matches('@')
+            .chars()
+            .map(clean)
+            .collect();
+        module.globals.push(relax_ir::Global {
+            name: Symbol::new(&format!("kernel{}_{label}", id.0)),
+            kind: relax_ir::GlobalKind::Prim(Arc::new(kernel.program.clone())),
+            span: Span::NONE,
+            prelude: false,
+        });
+    }
+    relax_driver::print(&module, relax_driver::Style::Pretty, None)
+}
+
+/// Compiles the functions `roots` into memory, and says what their kernels are called. With `profile`
+/// the code measures them.
+pub fn jit_profiled(
+    module: &Module,
+    typing: &Typing,
+    roots: &[GlobalId],
+    sources: &SourceMap,
+    profile: bool,
+) -> Result<(Jit, Vec<String>), Diagnostics> {
+    let lowered = lower(module, typing, roots, sources)?;
+    let labels = lowered.kernels.values().map(|k| k.label.clone()).collect();
+    let jit = Jit::with(&lowered, profile).map_err(|d| {
+        let mut all = Diagnostics::new();
+        all.push(*d);
+        all
+    })?;
+    Ok((jit, labels))
+}
+
+/// Compiles the functions `roots` into memory.
+pub fn jit(
+    module: &Module,
+    typing: &Typing,
+    roots: &[GlobalId],
+    sources: &SourceMap,
+) -> Result<Jit, Diagnostics> {
+    let lowered = lower(module, typing, roots, sources)?;
+    Jit::new(&lowered).map_err(|d| Diagnostics::from(*d))
+>>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
 }
 
 /// Which passes run before code is generated.
@@ -92,13 +144,13 @@ impl Passes {
     }
 }
 
-/// Runs a pipeline over a module and hands on its types afterwards.
+/// Runs a pipeline over a module, makes copies of functions that native code needs one of per type, and hands on its types afterwards.
 pub fn optimise(
     session: &mut Session,
     module: &mut Module,
     pipeline: &str,
 ) -> Result<Arc<Typing>, Diagnostics> {
-    let pipeline = crate::load::pipeline(session, pipeline)?;
+    let pipeline = crate::load::pipeline(session, &format!("specialize,{pipeline}"))?;
     let config = PassConfig::default();
     let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);
     if let Some((_, errors)) = outcome.failure {

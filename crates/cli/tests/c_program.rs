@@ -99,6 +99,20 @@ fn an_object_links_into_a_c_program() {
 }
 
 #[test]
+fn code_prints_as_text() {
+    let room = room();
+    for (what, part) in [("clif", "function"), ("asm", "kernel 0")] {
+        let out = relaxc(room.path(), &["model.relay", "-o", "-", "--emit", what]);
+        ok(&out);
+        let text = String::from_utf8_lossy(&out.stdout);
+        assert!(
+            text.contains(part) && text.lines().count() > 50,
+            "{what}:\n{text}"
+        );
+    }
+}
+
+#[test]
 fn objects_are_the_same_every_time() {
     let room = room();
     for name in ["a.o", "b.o"] {

@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::env::Env;
 use crate::kernel::dl_dtype;
+use crate::profile;
 use crate::scalar::Scalars;
 use crate::unwind::{self, Owned};
 
@@ -56,6 +57,8 @@ pub(crate) struct Program<'a> {
     pub ctors: FxHashMap<u32, ClifData>,
     pub closures: FxHashMap<FnId, ClifData>,
     pub texts: FxHashMap<Symbol, ClifData>,
+    /// Whether calls of kernels are measured.
+    pub profile: bool,
 }
 
 /// The signature of a function's code.
@@ -90,6 +93,8 @@ struct Emit<'a, 'f, 'm, 'p> {
     fail: Block,
     /// What has to be released after an error.
     owned: Owned,
+    /// Blocks that release a value and go on at another.
+    pads: Vec<(Block, Value, Block)>,
 }
 
 /// Emits `f` as the body of the function that `b` builds.
@@ -131,6 +136,7 @@ pub(crate) fn emit(
         blocks,
         fail,
         owned: Owned::new(f),
+        pads: Vec::new(),
     };
     let starts = unwind::at_starts(f, &mut e.owned);
     e.owned.restart(&f.params);
@@ -151,6 +157,7 @@ pub(crate) fn emit(
         }
         e.term(&f.blocks[id].term);
     }
+    e.emit_cleanups();
     e.b.switch_to_block(e.fail);
     let null = e.b.ins().iconst(types::I64, 0);
     e.b.ins().return_(&[null]);
@@ -225,12 +232,11 @@ impl Emit<'_, '_, '_, '_> {
     fn cleanup(&mut self) -> Block {
         let Emit {
             b,
-            env,
             owned,
             regs,
-            ctx,
             closure,
             fail,
+            pads,
             ..
         } = self;
         owned.chain(*fail, &mut |r, rest| {
@@ -238,17 +244,20 @@ impl Emit<'_, '_, '_, '_> {
                 unwind::CLOSURE => closure.expect("the function has one"),
                 r => regs[r].expect("registers are written before they are owned"),
             };
-            let (here, block) = (b.current_block(), b.create_block());
+            let block = b.create_block();
             b.set_cold_block(block);
-            b.switch_to_block(block);
-            let release = env.import("rx_release", b.func);
-            b.ins().call(release, &[*ctx, value]);
-            b.ins().jump(rest, &[]);
-            if let Some(here) = here {
-                b.switch_to_block(here);
-            }
+            pads.push((block, value, rest));
             block
         })
+    }
+
+    /// The code behind the blocks that [`Self::cleanup`] handed out.
+    fn emit_cleanups(&mut self) {
+        for (block, value, rest) in std::mem::take(&mut self.pads) {
+            self.b.switch_to_block(block);
+            self.call("rx_release", &[self.ctx, value]);
+            self.b.ins().jump(rest, &[]);
+        }
     }
 
     /// A pointer that is null when the error is recorded already.
@@ -404,7 +413,8 @@ impl Emit<'_, '_, '_, '_> {
                 given,
             } => {
                 let inputs: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
-                let inputs = self.words(&inputs);
+                let tensors = inputs;
+                let inputs = self.words(&tensors);
                 let mut outs = Vec::with_capacity(dsts.len());
                 for (g, &dst) in given.iter().zip(dsts) {
                     outs.push(match g {
@@ -424,9 +434,20 @@ impl Emit<'_, '_, '_, '_> {
                     }
                 }
                 let outs = self.words(&outs);
+                let start =
+                    (self.program.profile).then(|| self.value_of("rx_profile_begin", &[self.ctx]));
                 let f = self.func(self.program.kernels[kernel]);
                 let call = self.b.ins().call(f, &[self.ctx, inputs, outs]);
                 let status = self.b.inst_results(call)[0];
+                if let Some(start) = start {
+                    let program = &self.program.lowered.kernels[*kernel].program;
+                    let flops = profile::flops(self.b, self.env, program, &tensors);
+                    let index = self.int32(i64::from(kernel.0));
+                    let n = self.int32(tensors.len() as i64);
+                    let m = self.int32(dsts.len() as i64);
+                    let args = [self.ctx, index, start, inputs, n, outs, m, flops];
+                    self.call("rx_profile_end", &args);
+                }
                 let (ok, bad) = (self.b.create_block(), self.b.create_block());
                 self.b.set_cold_block(bad);
                 self.b.ins().brif(status, bad, &[], ok, &[]);

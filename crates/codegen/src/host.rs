@@ -7,7 +7,10 @@ use relax_runtime::context::{
 };
 use relax_runtime::heap::RxHeapStats;
 use relax_runtime::object::{DLDataType, Kind, RxObject};
+pub use relax_runtime::profile::RxProfileRow as KernelCost;
+use relax_runtime::profile::{rx_profile_clear, rx_profile_row};
 use relax_runtime::release::rx_release;
+use relax_runtime::stack::rx_set_stack_size;
 use relax_runtime::tensor::{
     rx_tensor_borrow, rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim,
     rx_tensor_shape,
@@ -104,6 +107,33 @@ impl Host {
             unsafe { rx_release(self.ctx, object) };
         }
         result
+    }
+
+    /// Sets how many bytes of stack compiled code may use; the error is the runtime's message.
+    pub fn set_stack_size(&self, bytes: u64) -> Result<(), String> {
+        match rx_set_stack_size(self.ctx, bytes) {
+            0 => Ok(()),
+            _ => Err(self.error()),
+        }
+    }
+
+    /// What each kernel has cost since [`Host::clear_profile`], by number; code compiled without profiling
+    /// leaves zeros.
+    pub fn profile(&self, kernels: usize) -> Vec<KernelCost> {
+        (0..kernels as i32)
+            .map(|k| {
+                let mut row = KernelCost::default();
+                // SAFETY: the context lives, and `row` has room.
+                unsafe { rx_profile_row(self.ctx, k, &mut row) };
+                row
+            })
+            .collect()
+    }
+
+    /// Starts the profile anew.
+    pub fn clear_profile(&self) {
+        // SAFETY: the context lives.
+        unsafe { rx_profile_clear(self.ctx) };
     }
 
     /// What the context's heap holds now.

@@ -5,7 +5,7 @@ use relax_base::{Diagnostic, Symbol};
 use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
-use crate::module::{compile, elements_symbol};
+use crate::module::{Extras, compile, elements_symbol};
 use crate::prepack::prepack;
 use crate::target::Target;
 
@@ -89,6 +89,11 @@ fn libm() -> Vec<(&'static str, *const u8)> {
 impl Jit {
     /// Compiles a lowered program for this machine.
     pub fn new(lowered: &Lowered) -> Result<Jit, Box<Diagnostic>> {
+        Jit::with(lowered, false)
+    }
+
+    /// As [`Jit::new`]; with `profile` the code measures its kernels, see [`crate::Host::profile`].
+    pub fn with(lowered: &Lowered, profile: bool) -> Result<Jit, Box<Diagnostic>> {
         let trouble = |text: String| {
             Box::new(Diagnostic::error(
                 relax_lower::codes::UNSUPPORTED,
@@ -114,7 +119,11 @@ impl Jit {
             }
         }
         let mut module = JITModule::new(builder);
-        let (ids, _) = compile(&weights, &mut module)?;
+        let extras = Extras {
+            profile,
+            listing: None,
+        };
+        let ids = compile(&weights, &mut module, extras)?.entries;
         module
             .finalize_definitions()
             .map_err(|e| trouble(e.to_string()))?;

@@ -9,12 +9,13 @@ mod jit;
 mod kernel;
 mod module;
 mod prepack;
+mod profile;
 mod scalar;
 mod target;
 mod unwind;
 
-pub use host::{Host, Value};
+pub use host::{Host, KernelCost, Value};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
-pub use module::{Sizes, entry_symbol};
-pub use target::{Object, Target, TargetError, object};
+pub use module::{Listing, Sizes, entry_symbol};
+pub use target::{Object, Target, TargetError, listing, object};

@@ -46,13 +46,36 @@ fn header(kind: u8, tag: u32, count: u32) -> Vec<u8> {
 /// Bytes of code and data by name, for size reports.
 pub type Sizes = Vec<(String, usize)>;
 
-/// The entries' functions, and the sizes of all that was made.
-type Compiled = (Vec<(Symbol, FuncId)>, Sizes);
+/// What was made: the entries' functions, the sizes of all, and the code as text where it was wanted.
+pub(crate) struct Compiled {
+    pub entries: Vec<(Symbol, FuncId)>,
+    pub sizes: Sizes,
+    pub listing: String,
+}
+
+/// Code as text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Listing {
+    /// Cranelift's intermediate representation.
+    Clif,
+    /// The target's instructions.
+    Asm,
+}
+
+/// What is made beside the code.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Extras {
+    /// Code that measures its kernels.
+    pub profile: bool,
+    /// The code as text.
+    pub listing: Option<Listing>,
+}
 
 /// Compiles `lowered` into `module`.
 pub(crate) fn compile(
     weights: &Prepacked,
     module: &mut dyn Module,
+    extras: Extras,
 ) -> Result<Compiled, Box<Diagnostic>> {
     let lowered = &weights.lowered;
     let mut env = Env::new(module);
@@ -65,6 +88,7 @@ pub(crate) fn compile(
         ctors: FxHashMap::default(),
         closures: FxHashMap::default(),
         texts: FxHashMap::default(),
+        profile: extras.profile,
     };
     declare(&mut env, &mut program);
     objects(&mut env, &mut program, &weights.outside);
@@ -73,6 +97,8 @@ pub(crate) fn compile(
         context: Context::new(),
         builders: FunctionBuilderContext::new(),
         sizes: Vec::new(),
+        wanted: extras.listing,
+        listing: String::new(),
     };
     for (id, def) in lowered.kernels.iter() {
         let sig = build.env.signature("ppp>i");
@@ -111,7 +137,11 @@ pub(crate) fn compile(
             .sizes
             .push((format!("constant {} {:?}", id.0, t), t.bytes().len()));
     }
-    Ok((entries, build.sizes))
+    Ok(Compiled {
+        entries,
+        sizes: build.sizes,
+        listing: build.listing,
+    })
 }
 
 fn declare(env: &mut Env<'_>, program: &mut Program<'_>) {
@@ -249,6 +279,8 @@ struct Build<'m> {
     context: Context,
     builders: FunctionBuilderContext,
     sizes: Sizes,
+    wanted: Option<Listing>,
+    listing: String,
 }
 
 impl Build<'_> {
@@ -265,6 +297,11 @@ impl Build<'_> {
         emit(&mut b, &mut self.env);
         b.seal_all_blocks();
         b.finalize(self.env.module.target_config());
+        if self.wanted == Some(Listing::Clif) {
+            let text = format!("; {name}\n{}\n", self.context.func.display());
+            self.listing.push_str(&text);
+        }
+        self.context.set_disasm(self.wanted == Some(Listing::Asm));
         self.env
             .module
             .define_function(id, &mut self.context)
@@ -280,6 +317,9 @@ impl Build<'_> {
             .context
             .compiled_code()
             .map_or(0, |c| c.code_buffer().len());
+        if let Some(code) = self.context.compiled_code().and_then(|c| c.vcode.as_ref()) {
+            self.listing.push_str(&format!("; {name}\n{code}\n"));
+        }
         self.sizes.push((name.to_owned(), size));
         Ok(())
     }

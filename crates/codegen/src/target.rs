@@ -8,7 +8,7 @@ use cranelift_object::{ObjectBuilder, ObjectModule};
 use relax_base::Diagnostic;
 use relax_lower::lir::Lowered;
 
-use crate::module::{Sizes, compile};
+use crate::module::{Extras, Listing, Sizes, compile};
 use crate::prepack::prepack;
 
 /// What code is generated for.
@@ -94,7 +94,32 @@ pub fn object(lowered: &Lowered, target: &Target, name: &str) -> Result<Object, 
     let builder =
         ObjectBuilder::new(Arc::clone(&isa), name, libcalls).map_err(|e| trouble(e.to_string()))?;
     let mut module = ObjectModule::new(builder);
-    let (_, sizes) = compile(&prepack(lowered), &mut module)?;
+    let sizes = compile(&prepack(lowered), &mut module, Extras::default())?.sizes;
     let bytes = module.finish().emit().map_err(|e| trouble(e.to_string()))?;
     Ok(Object { bytes, sizes })
+}
+
+/// The code of a lowered program as text, function by function.
+pub fn listing(
+    lowered: &Lowered,
+    target: &Target,
+    name: &str,
+    what: Listing,
+) -> Result<String, Box<Diagnostic>> {
+    let trouble = |text: String| {
+        Box::new(Diagnostic::error(
+            relax_lower::codes::UNSUPPORTED,
+            relax_base::Span::NONE,
+            text,
+        ))
+    };
+    let isa = target.isa(true).map_err(|e| trouble(e.0))?;
+    let libcalls = cranelift_module::default_libcall_names();
+    let builder = ObjectBuilder::new(isa, name, libcalls).map_err(|e| trouble(e.to_string()))?;
+    let mut module = ObjectModule::new(builder);
+    let extras = Extras {
+        listing: Some(what),
+        ..Extras::default()
+    };
+    Ok(compile(&prepack(lowered), &mut module, extras)?.listing)
 }

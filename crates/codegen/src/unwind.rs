@@ -57,12 +57,22 @@ impl Owned {
                     Inst::Release(r) | Inst::Retain(r) => Some(*r),
                     _ => None,
                 };
-                for r in inst.consumes().into_iter().chain(inst.borrows()).chain(released) {
+                for r in inst
+                    .consumes()
+                    .into_iter()
+                    .chain(inst.borrows())
+                    .chain(released)
+                {
                     death.insert(r, at);
                 }
             }
             at += 1;
-            for r in block.term.consumes().into_iter().chain(block.term.borrows()) {
+            for r in block
+                .term
+                .consumes()
+                .into_iter()
+                .chain(block.term.borrows())
+            {
                 death.insert(r, at);
             }
         }
@@ -95,7 +105,11 @@ impl Owned {
         if self.is_immortal(r) {
             return;
         }
-        let death = if r == CLOSURE { 0 } else { self.death.get(&r).copied().unwrap_or(0) };
+        let death = if r == CLOSURE {
+            0
+        } else {
+            self.death.get(&r).copied().unwrap_or(0)
+        };
         let at = self.regs.partition_point(|x| x.0 >= death);
         self.regs.insert(at, (death, r));
         self.chains.truncate(at);

@@ -94,10 +94,19 @@ pub fn lower(
                 let params = m.funcs[f].params.iter().map(|&p| m.vars[p].name).collect();
                 let func = entry::checked(&mut lw, g, func);
                 let signature = m.show_type(typing.globals[g]);
+                let (types, result) = match &m.types[typing.globals[g]] {
+                    Type::Func(f) => (
+                        f.args.iter().map(|&t| m.show_type(t)).collect(),
+                        m.show_type(f.ret),
+                    ),
+                    _ => (Vec::new(), String::new()),
+                };
                 lw.out.entries.push(Entry {
                     name: m.globals[g].name,
                     func,
                     params,
+                    types,
+                    result,
                     signature,
                 });
             }

@@ -238,6 +238,10 @@ pub struct Entry {
     pub func: FnId,
     /// Names of the parameters.
     pub params: Vec<Symbol>,
+    /// Types of the parameters, as text.
+    pub types: Vec<String>,
+    /// Type of the result, as text.
+    pub result: String,
     /// Its type as text, for the header.
     pub signature: String,
 }

@@ -107,7 +107,13 @@ impl Display for Inst {
                 write!(f, "%r{} = call %r{}({})", dst.0, callee.0, Regs(args))
             }
             Inst::CallPacked { dst, name, args } => {
-                write!(f, "%r{} = call_packed {:?}({})", dst.0, name.as_str(), Regs(args))
+                write!(
+                    f,
+                    "%r{} = call_packed {:?}({})",
+                    dst.0,
+                    name.as_str(),
+                    Regs(args)
+                )
             }
             Inst::CallDps {
                 dsts,
@@ -164,7 +170,11 @@ impl Display for Term {
                 cond,
                 then,
                 otherwise,
-            } => write!(f, "if %r{} then bb{} else bb{}", cond.0, then.0, otherwise.0),
+            } => write!(
+                f,
+                "if %r{} then bb{} else bb{}",
+                cond.0, then.0, otherwise.0
+            ),
             Term::Switch {
                 src,
                 cases,
@@ -208,7 +218,11 @@ impl Lowered {
     pub fn text(&self) -> String {
         let mut out = String::new();
         for e in &self.entries {
-            let _ = writeln!(out, "entry @{} = function {}: {}", e.name, e.func.0, e.signature);
+            let _ = writeln!(
+                out,
+                "entry @{} = function {}: {}",
+                e.name, e.func.0, e.signature
+            );
         }
         for (id, t) in self.data.iter() {
             let _ = writeln!(out, "constant {} = {t:?}", id.0);

@@ -17,7 +17,13 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
     for block in f.blocks.values_mut() {
         for k in 0..block.insts.len() {
             let (before, after) = block.insts.split_at_mut(k + 1);
-            let Inst::Kernel { kernel, args, given, .. } = &mut before[k] else {
+            let Inst::Kernel {
+                kernel,
+                args,
+                given,
+                ..
+            } = &mut before[k]
+            else {
                 continue;
             };
             // The last use of an argument: released right after.
@@ -34,7 +40,10 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
                 let Some(out) = out else { continue };
                 let place = fit.iter().map(|&i| args[i]).find(|r| {
                     // An argument that stands twice must fit at each place.
-                    let fits = args.iter().enumerate().all(|(i, a)| a != r || fit.contains(&i));
+                    let fits = args
+                        .iter()
+                        .enumerate()
+                        .all(|(i, a)| a != r || fit.contains(&i));
                     fits && !taken.contains(r) && dies(*r)
                 });
                 taken.extend(place);

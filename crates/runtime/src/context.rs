@@ -48,6 +48,8 @@ pub struct RxContext {
     pub(crate) pool: Pool,
     pub(crate) stack: Stack,
     pub(crate) packed: Registry,
+    /// What kernels cost, where the program was compiled to say.
+    pub(crate) profile: crate::profile::Profile,
     /// Text of the last error, NUL-terminated; empty when there was none.
     message: Vec<u8>,
     closed: bool,
@@ -147,6 +149,7 @@ pub extern "C" fn rx_context_create() -> *mut RxContext {
             pool: Pool::new(),
             stack: Stack::new(),
             packed: Registry::default(),
+            profile: crate::profile::Profile::default(),
             message: Vec::new(),
             closed: false,
         })

@@ -12,6 +12,7 @@ pub mod heap;
 pub mod kernels;
 pub mod object;
 pub mod packed;
+pub mod profile;
 pub mod release;
 pub mod scalar;
 pub mod stack;

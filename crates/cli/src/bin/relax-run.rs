@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use relax_cli::load::{self, Loaded};
-use relax_cli::{evaluator, exit, inputs, io, native, npz, render, show, weights};
+use relax_cli::{
+    evaluator, exit, inputs, io, native, npz, profile, progress, render, show, weights,
+};
 use relax_codegen::Host;
 use relax_driver::ReadOptions;
 
@@ -37,10 +39,17 @@ struct Args {
     /// Runs so many times more and prints the least and the median time.
     #[arg(long, value_name = "RUNS")]
     bench: Option<usize>,
+<<<<<<< HEAD
     /// Says on standard error what was compiled: types, kernels, constants; and how long reading,
     /// compiling and running took.
     #[arg(long)]
     summary: bool,
+=======
+    /// Prints what each kernel cost to standard error: calls, time, share, GFLOP/s, GB/s. With `--bench` over all
+    /// its runs.
+    #[arg(long)]
+    profile: bool,
+>>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
     /// Threads for parallel loops, this one included.
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
@@ -147,9 +156,15 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             let entry = module
                 .global(name.as_str())
                 .ok_or_else(|| format!("the pipeline has removed @{name}"))?;
+<<<<<<< HEAD
             let compiled = native::lower(&module, &typing, &[entry], &session.sources)
                 .and_then(|lowered| Ok((native::jit(&lowered)?, lowered)));
             let (jit, lowered) = match compiled {
+=======
+            let compiled =
+                native::jit_profiled(&module, &typing, &[entry], &session.sources, args.profile);
+            let (jit, labels) = match compiled {
+>>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
                 Ok(compiled) => compiled,
                 Err(diagnostics) => {
                     render::to_stderr(&diagnostics, &session.sources);
@@ -175,10 +190,13 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             };
             if let Some(runs) = args.bench {
                 let mut times = Vec::new();
-                for _ in 0..runs.max(1) {
+                host.clear_profile();
+                for done in 0..runs.max(1) {
+                    progress::show("running", done, runs.max(1));
                     let (_, took) = host.call_timed(&jit, name.as_str(), &tensors)?;
                     times.push(took);
                 }
+                progress::end();
                 times.sort();
                 eprintln!(
                     "@{name}: least {:?}, median {:?} of {} runs",
@@ -187,8 +205,13 @@ fn run(args: &Args) -> Result<ExitCode, String> {
                     times.len()
                 );
             }
+<<<<<<< HEAD
             if let (true, Some(kib)) = (args.summary, native::peak_memory()) {
                 eprintln!("held at most {kib} KiB");
+=======
+            if args.profile {
+                eprint!("{}", profile::table(&labels, &host.profile(labels.len())));
+>>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
             }
             value
         }

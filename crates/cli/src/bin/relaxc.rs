@@ -7,7 +7,7 @@ use clap::{Parser, ValueEnum};
 use relax_base::Symbol;
 use relax_cli::load::{self, Loaded};
 use relax_cli::{cc, exit, io, native, render, weights};
-use relax_codegen::{Target, object};
+use relax_codegen::{Listing, Target, listing, object};
 use relax_driver::ReadOptions;
 use relax_ir::{GlobalId, GlobalKind, Module};
 
@@ -51,13 +51,21 @@ struct Args {
 enum Emit {
     /// An object file.
     Obj,
+    /// A static library with the runtime in it.
+    Static,
     /// A shared library with the runtime in it.
     Shared,
     /// A program that takes `.npy` files and prints the result.
     Exe,
     /// The C header of the entries.
     Header,
-    /// The lowered program: control flow over registers, kernels, constants.
+    /// Cranelift's intermediate representation.
+    Clif,
+    /// The target's instructions.
+    Asm,
+    /// The tensor programs of the kernels, in the language's own text.
+    Loops,
+    /// The lowered program: control flow over registers, allocations, releases, calls of kernels.
     Lowered,
 }
 
@@ -141,15 +149,31 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         .file
         .file_stem()
         .map_or_else(|| "model".into(), |s| s.to_string_lossy());
+    let target = Target {
+        triple: args.target.clone(),
+        features: args.cpu.clone(),
+        optimize: args.passes.level > 0,
+    };
     match args.emit {
         Emit::Header => io::write(&args.output, cc::header(&lowered, &name).as_bytes())?,
-        Emit::Lowered => io::write(&args.output, format!("{lowered:#?}\n").as_bytes())?,
-        Emit::Obj | Emit::Shared | Emit::Exe => {
-            let target = Target {
-                triple: args.target.clone(),
-                features: args.cpu.clone(),
-                optimize: args.passes.level > 0,
+        Emit::Lowered => io::write(&args.output, lowered.text().as_bytes())?,
+        Emit::Loops => io::write(&args.output, native::loops(&lowered).as_bytes())?,
+        Emit::Clif | Emit::Asm => {
+            let what = match args.emit {
+                Emit::Clif => Listing::Clif,
+                _ => Listing::Asm,
             };
+            match listing(&lowered, &target, &name, what) {
+                Ok(text) => io::write(&args.output, text.as_bytes())?,
+                Err(d) => {
+                    let mut all = relax_base::Diagnostics::new();
+                    all.push(*d);
+                    render::to_stderr(&all, &session.sources);
+                    return Ok(exit::ERRORS.into());
+                }
+            }
+        }
+        Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe => {
             let object = match object(&lowered, &target, &name) {
                 Ok(object) => object,
                 Err(d) => {
@@ -179,6 +203,9 @@ fn write_binary(
     }
     if args.target.is_some() {
         return Err("linking for another target is the caller's work: use --emit obj".into());
+    }
+    if args.emit == Emit::Static {
+        return cc::archive(object, lowered, &args.output);
     }
     cc::link(object, lowered, &args.output, args.emit == Emit::Exe)
 }

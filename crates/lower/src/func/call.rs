@@ -262,7 +262,10 @@ impl FnLower<'_, '_> {
         let wanted: Vec<Option<(DType, Vec<Ex>)>> = (program.outputs.iter())
             .map(|&o| {
                 let b = &program.bufs[o];
-                let known = b.shape.iter().all(|e| is_dim(e, &|v| found.contains_key(&v)));
+                let known = b
+                    .shape
+                    .iter()
+                    .all(|e| is_dim(e, &|v| found.contains_key(&v)));
                 known.then(|| (b.dtype, b.shape.clone()))
             })
             .collect();
@@ -356,7 +359,11 @@ impl FnLower<'_, '_> {
                         .collect()
                 }
             };
-            wanted.push(Alloc { dtype: out.dtype, dims, reuse: None });
+            wanted.push(Alloc {
+                dtype: out.dtype,
+                dims,
+                reuse: None,
+            });
         }
         Ok(wanted)
     }

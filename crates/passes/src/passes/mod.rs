@@ -35,6 +35,7 @@ mod schedule;
 mod simplify_expr;
 mod simplify_fc_transpose;
 mod simplify_inference;
+mod specialize;
 mod to_mixed_precision;
 
 use crate::PassDef;
@@ -64,6 +65,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     lower_shapes::PASSES,
     schedule::PASSES,
     partial_eval::PASSES,
+    specialize::PASSES,
     to_mixed_precision::PASSES,
     dynamic_to_static::PASSES,
     gradient::PASSES,

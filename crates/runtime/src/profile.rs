@@ -1,0 +1,124 @@
+//! What kernels cost: calls, time, work and memory traffic of each, for programs compiled with profiling.
+
+use std::time::Instant;
+
+use crate::context::RxContext;
+use crate::object::{Kind, RxObject, RxTensor};
+use crate::values::is;
+
+/// What one kernel cost so far.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RxProfileRow {
+    /// Number of calls.
+    pub calls: u64,
+    /// Time in all, in nanoseconds.
+    pub nanos: u64,
+    /// Arithmetic operations.
+    pub flops: u64,
+    /// Bytes of arguments and results.
+    pub bytes: u64,
+}
+
+/// The rows of a context, by kernel number.
+#[derive(Debug)]
+pub struct Profile {
+    start: Instant,
+    rows: Vec<RxProfileRow>,
+}
+
+impl Default for Profile {
+    fn default() -> Profile {
+        Profile {
+            start: Instant::now(),
+            rows: Vec::new(),
+        }
+    }
+}
+
+impl Profile {
+    fn now(&self) -> u64 {
+        self.start.elapsed().as_nanos() as u64
+    }
+}
+
+/// The time, to be given to [`rx_profile_end`].
+///
+/// # Safety
+/// `ctx` is a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_profile_begin(ctx: *mut RxContext) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (*ctx).profile.now() }
+}
+
+/// Adds a call of a kernel.
+///
+/// # Safety
+/// `ctx` is a context; `inputs` and `outputs` point at so many live values or nulls.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)] // called by generated code only
+pub unsafe extern "C" fn rx_profile_end(
+    ctx: *mut RxContext,
+    kernel: i32,
+    start: u64,
+    inputs: *const *mut RxObject,
+    n_inputs: i32,
+    outputs: *const *mut RxObject,
+    n_outputs: i32,
+    flops: i64,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let now = (*ctx).profile.now();
+        let mut bytes = 0;
+        for (list, n) in [(inputs, n_inputs), (outputs, n_outputs)] {
+            for k in 0..n.max(0) as usize {
+                let object = *list.add(k);
+                if is(object, Kind::Tensor) {
+                    bytes += (*object.cast::<RxTensor>()).nbytes;
+                }
+            }
+        }
+        let rows = &mut (*ctx).profile.rows;
+        let at = kernel.max(0) as usize;
+        if rows.len() <= at {
+            rows.resize(at + 1, RxProfileRow::default());
+        }
+        let row = &mut rows[at];
+        row.calls += 1;
+        row.nanos += now.saturating_sub(start);
+        row.flops += flops.max(0) as u64;
+        row.bytes += bytes;
+    }
+}
+
+/// What a kernel cost so far; zeros when it has not run.
+///
+/// # Safety
+/// `ctx` is a context, `out` has room for a row.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_profile_row(
+    ctx: *const RxContext,
+    kernel: i32,
+    out: *mut RxProfileRow,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let rows = &(*ctx).profile.rows;
+        *out = rows
+            .get(kernel.max(0) as usize)
+            .copied()
+            .unwrap_or_default();
+    }
+}
+
+/// Forgets all rows.
+///
+/// # Safety
+/// `ctx` is a context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_profile_clear(ctx: *mut RxContext) {
+    // SAFETY: the caller's promise.
+    unsafe { (*ctx).profile.rows.clear() }
+}
