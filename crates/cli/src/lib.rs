@@ -1,8 +1,8 @@
 //! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
 
-pub mod bisect;
 #[cfg(feature = "native")]
 mod archive;
+pub mod bisect;
 #[cfg(feature = "native")]
 pub mod cc;
 pub mod check;

@@ -104,11 +104,7 @@ pub enum Inst {
         place: Symbol,
     },
     /// Fails unless the value is of this kind; borrows it.
-    CheckKind {
-        src: Reg,
-        kind: Kind,
-        place: Symbol,
-    },
+    CheckKind { src: Reg, kind: Kind, place: Symbol },
     /// Fails unless the two dimensions are equal, or `or_one` holds and the lesser one is 1.
     CheckDims {
         a: Ex,
