@@ -30,7 +30,27 @@ pub fn lower(
     relax_lower::lower(module, typing, roots, &|span| place(sources, span))
 }
 
-<<<<<<< HEAD
+/// The tensor programs of a lowered module's kernels, as text.
+pub fn loops(lowered: &Lowered) -> String {
+    let mut module = Module::new();
+    for (id, kernel) in lowered.kernels.iter() {
+        let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
+        let label: String = kernel
+            .label
+            .trim_start_matches('@')
+            .chars()
+            .map(clean)
+            .collect();
+        module.globals.push(relax_ir::Global {
+            name: Symbol::new(&format!("kernel{}_{label}", id.0)),
+            kind: relax_ir::GlobalKind::Prim(Arc::new(kernel.program.clone())),
+            span: Span::NONE,
+            prelude: false,
+        });
+    }
+    relax_driver::print(&module, relax_driver::Style::Pretty, None)
+}
+
 /// What a compiled program consists of: its entries with their types, its kernels by what they compute,
 /// and the bytes of its constants.
 pub fn summary(lowered: &Lowered) -> String {
@@ -64,62 +84,16 @@ pub fn peak_memory() -> Option<u64> {
 
 /// Compiles a lowered program into memory.
 pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
-    Jit::new(lowered).map_err(|d| {
+    jit_with(lowered, false)
+}
+
+/// As [`jit`]; with `profile` the code measures its kernels.
+pub fn jit_with(lowered: &Lowered, profile: bool) -> Result<Jit, Diagnostics> {
+    Jit::with(lowered, profile).map_err(|d| {
         let mut all = Diagnostics::new();
         all.push(*d);
         all
     })
-=======
-/// The tensor programs of a lowered module's kernels, as text.
-pub fn loops(lowered: &Lowered) -> String {
-    let mut module = Module::new();
-    for (id, kernel) in lowered.kernels.iter() {
-        let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-        let label: String = kernel
-            .label
-            .trim_start_matches('@')
-            .chars()
-            .map(clean)
-            .collect();
-        module.globals.push(relax_ir::Global {
-            name: Symbol::new(&format!("kernel{}_{label}", id.0)),
-            kind: relax_ir::GlobalKind::Prim(Arc::new(kernel.program.clone())),
-            span: Span::NONE,
-            prelude: false,
-        });
-    }
-    relax_driver::print(&module, relax_driver::Style::Pretty, None)
-}
-
-/// Compiles the functions `roots` into memory, and says what their kernels are called. With `profile`
-/// the code measures them.
-pub fn jit_profiled(
-    module: &Module,
-    typing: &Typing,
-    roots: &[GlobalId],
-    sources: &SourceMap,
-    profile: bool,
-) -> Result<(Jit, Vec<String>), Diagnostics> {
-    let lowered = lower(module, typing, roots, sources)?;
-    let labels = lowered.kernels.values().map(|k| k.label.clone()).collect();
-    let jit = Jit::with(&lowered, profile).map_err(|d| {
-        let mut all = Diagnostics::new();
-        all.push(*d);
-        all
-    })?;
-    Ok((jit, labels))
-}
-
-/// Compiles the functions `roots` into memory.
-pub fn jit(
-    module: &Module,
-    typing: &Typing,
-    roots: &[GlobalId],
-    sources: &SourceMap,
-) -> Result<Jit, Diagnostics> {
-    let lowered = lower(module, typing, roots, sources)?;
-    Jit::new(&lowered).map_err(|d| Diagnostics::from(*d))
->>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
 }
 
 /// Which passes run before code is generated.

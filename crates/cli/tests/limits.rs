@@ -15,7 +15,9 @@ fn run(text: &str, inputs: &[Tensor], stack: u64) -> (Result<Value, String>, u64
     assert!(!diagnostics.has_errors(), "{diagnostics:?}");
     let typing = native::optimise(&mut session, &mut module, "infer-type").expect("it optimises");
     let main = module.global("main").expect("a main");
-    let jit = native::jit(&module, &typing, &[main], &session.sources).expect("it compiles");
+    let jit = native::lower(&module, &typing, &[main], &session.sources)
+        .and_then(|lowered| native::jit(&lowered))
+        .expect("it compiles");
     let host = Host::new(1).expect("memory");
     host.set_stack_size(stack).expect("a stack");
     let result = host.call(&jit, "main", inputs);

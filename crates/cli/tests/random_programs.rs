@@ -43,7 +43,9 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
         Err(d) => return Some(format!("the pipeline fails: {:?}", d.iter().next())),
     };
     let entry = module.global("main").expect("the pipeline keeps it");
-    let jit = match native::jit(&module, &typing, &[entry], &session.sources) {
+    let jit = match native::lower(&module, &typing, &[entry], &session.sources)
+        .and_then(|lowered| native::jit(&lowered))
+    {
         Ok(jit) => jit,
         Err(d) => return Some(format!("native code refuses: {:?}", d.iter().next())),
     };

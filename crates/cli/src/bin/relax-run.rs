@@ -39,17 +39,14 @@ struct Args {
     /// Runs so many times more and prints the least and the median time.
     #[arg(long, value_name = "RUNS")]
     bench: Option<usize>,
-<<<<<<< HEAD
     /// Says on standard error what was compiled: types, kernels, constants; and how long reading,
     /// compiling and running took.
     #[arg(long)]
     summary: bool,
-=======
     /// Prints what each kernel cost to standard error: calls, time, share, GFLOP/s, GB/s. With `--bench` over all
     /// its runs.
     #[arg(long)]
     profile: bool,
->>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
     /// Threads for parallel loops, this one included.
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
@@ -156,15 +153,9 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             let entry = module
                 .global(name.as_str())
                 .ok_or_else(|| format!("the pipeline has removed @{name}"))?;
-<<<<<<< HEAD
             let compiled = native::lower(&module, &typing, &[entry], &session.sources)
-                .and_then(|lowered| Ok((native::jit(&lowered)?, lowered)));
+                .and_then(|lowered| Ok((native::jit_with(&lowered, args.profile)?, lowered)));
             let (jit, lowered) = match compiled {
-=======
-            let compiled =
-                native::jit_profiled(&module, &typing, &[entry], &session.sources, args.profile);
-            let (jit, labels) = match compiled {
->>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
                 Ok(compiled) => compiled,
                 Err(diagnostics) => {
                     render::to_stderr(&diagnostics, &session.sources);
@@ -205,13 +196,13 @@ fn run(args: &Args) -> Result<ExitCode, String> {
                     times.len()
                 );
             }
-<<<<<<< HEAD
+            if args.profile {
+                let labels: Vec<String> =
+                    lowered.kernels.values().map(|k| k.label.clone()).collect();
+                eprint!("{}", profile::table(&labels, &host.profile(labels.len())));
+            }
             if let (true, Some(kib)) = (args.summary, native::peak_memory()) {
                 eprintln!("held at most {kib} KiB");
-=======
-            if args.profile {
-                eprint!("{}", profile::table(&labels, &host.profile(labels.len())));
->>>>>>> 3bb2ebe (relaxc writes static libraries, listings, loops and lowered text; relax-run profiles; functions polymorphic in dtype or rank get copies; host examples in C, Rust and Python; random programs natively)
             }
             value
         }

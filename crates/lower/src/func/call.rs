@@ -194,7 +194,7 @@ impl FnLower<'_, '_> {
         e: ExprId,
         kernel: KernelId,
         ty: TypeId,
-    ) -> Result<Option<Vec<(DType, Vec<Ex>)>>> {
+    ) -> Result<Option<Vec<Alloc>>> {
         let program = &self.lw.out.kernels[kernel].program;
         let bound = |d: &relax_loops::Var| {
             let is = |x: &Ex| matches!(x.kind(), relax_loops::ExKind::Var(v) if v == d);
@@ -216,7 +216,11 @@ impl FnLower<'_, '_> {
                         return Ok(None);
                     }
                     let dims: Result<Vec<Ex>> = dims.iter().map(|d| self.dim(e, d)).collect();
-                    given.push((dtype, dims?));
+                    given.push(Alloc {
+                        dtype,
+                        dims: dims?,
+                        reuse: None,
+                    });
                 }
                 _ => return Ok(None),
             }

@@ -14,7 +14,7 @@ use relax_ir::{
 use relax_sym::Dim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::{OptionDef, OptionType, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "specialize",
@@ -25,6 +25,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "1000",
         doc: "no more copies are made; a function that calls itself at ever new types stays polymorphic",
     }],
+    contract: Contract::TYPED,
     run,
 }];
 
