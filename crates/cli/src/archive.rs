@@ -31,9 +31,16 @@ pub fn append(archive: &[u8], name: &str, object: &[u8], symbols: &[String]) -> 
         Some(bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
     };
     let count = number(0)? as usize;
+    // The list may end in zeros that fill it up: names added behind them would be out of step.
     let strings = list.get(width * (count + 1)..)?;
+    let ends = strings.iter().enumerate().filter(|b| *b.1 == 0);
+    let end = match count.checked_sub(1) {
+        Some(last) => ends.map(|b| b.0).nth(last)? + 1,
+        None => 0,
+    };
+    let strings = &strings[..end];
     let names: Vec<u8> = symbols.iter().flat_map(|s| s.bytes().chain([0])).collect();
-    let new_size = size + width * symbols.len() + names.len();
+    let new_size = width * (count + 1 + symbols.len()) + strings.len() + names.len();
     let shift = (new_size + new_size % 2) as i64 - (size + size % 2) as i64;
     // Members start at even positions.
     let padding = members.len() % 2;
