@@ -453,7 +453,10 @@ impl Solver<'_> {
             && let (RelKind::Op(..), Some(Expr::Call { callee, .. })) =
                 (kind, self.m.exprs.get(call))
         {
-            d = d.primary(format!("in this call of {}", self.callee_name(*callee)));
+            // An attribute that is refused has the primary label itself.
+            let whole = span == self.place(call);
+            let place = if whole { "in this" } else { "asked for in this" };
+            d = d.primary(format!("{place} call of {}", self.callee_name(*callee)));
         }
         d = self.explain_relation(d, kind, args, call);
         d.notes.extend(refusal.notes.iter().cloned());

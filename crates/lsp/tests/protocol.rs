@@ -155,8 +155,7 @@ fn diagnostics_come_with_places_and_fixes() {
     c.change(2, 11, 13, "add");
     assert_eq!(c.wait_diagnostics(), json!([]));
     // A wrong shape names the place the other shape came from.
-    c.change(8, 22, 23, "5");
-    c.change(8, 25, 26, "6");
+    c.change(8, 22, 26, "5, 6");
     let said = c.wait_diagnostics();
     assert!(!said.as_array().expect("a list").is_empty());
     c.close();

@@ -349,6 +349,27 @@ typedef void (*RxRangeFn)(void *data, int64_t begin, int64_t end, int32_t worker
  * with one thread, or inside another parallel loop. `fn` must not use the context. */
 void rx_parallel_for(RxContext *ctx, int64_t n, int64_t grain, RxRangeFn fn, void *data);
 
+/* ---- profiles ---------------------------------------------------------------------- */
+
+/* What one kernel of a program compiled with profiling cost so far. */
+typedef struct RxProfileRow {
+  uint64_t calls; /*  0 */
+  uint64_t nanos; /*  8: time in all */
+  uint64_t flops; /* 16: arithmetic operations */
+  uint64_t bytes; /* 24: of arguments and results */
+} RxProfileRow;   /* 32 bytes */
+
+/* The time, for rx_profile_end. */
+uint64_t rx_profile_begin(RxContext *ctx);
+/* Adds a call of a kernel; called by generated code. */
+void rx_profile_end(RxContext *ctx, int32_t kernel, uint64_t start, RxObject *const *inputs,
+                    int32_t n_inputs, RxObject *const *outputs, int32_t n_outputs,
+                    int64_t flops);
+/* Zeros when the kernel has not run. */
+void rx_profile_row(const RxContext *ctx, int32_t kernel, RxProfileRow *out);
+/* Forgets all rows. */
+void rx_profile_clear(RxContext *ctx);
+
 #ifdef __cplusplus
 }
 #endif

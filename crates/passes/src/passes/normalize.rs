@@ -18,7 +18,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "normalize",
     doc: "Relax's form: a binding for each operation, dataflow blocks around pure ones.",
     options: &[],
-    contract: Contract::TYPED.idempotent().gives(&[Form::Relax]),
+    contract: Contract::TYPED.gives(&[Form::Relax]),
     run: normalize,
 }];
 

@@ -19,7 +19,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "relay-to-relax",
     doc: "Relay programs as Relax writes them: symbolic shapes for unknown extents, bindings, dataflow blocks.",
     options: &[],
-    contract: Contract::TYPED.idempotent().gives(&[Form::Relax]),
+    contract: Contract::TYPED.gives(&[Form::Relax]),
     run,
 }];
 
