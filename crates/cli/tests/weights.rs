@@ -18,8 +18,10 @@ const WEIGHTS: &[(&str, &[i64])] = &[
     ("b2", &[10]),
 ];
 
+type Named = Vec<(String, Tensor)>;
+
 /// The model's parameters: the data, then the weights.
-fn arrays() -> (Vec<(String, Tensor)>, Vec<(String, Tensor)>) {
+fn arrays() -> (Named, Named) {
     let wave = |shape: &[i64], step: f32| {
         let n = shape.iter().product::<i64>() as usize;
         let values: Vec<f32> = (0..n).map(|i| (i as f32 * step).sin() * 0.1).collect();

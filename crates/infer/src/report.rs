@@ -455,7 +455,11 @@ impl Solver<'_> {
         {
             // An attribute that is refused has the primary label itself.
             let whole = span == self.place(call);
-            let place = if whole { "in this" } else { "asked for in this" };
+            let place = if whole {
+                "in this"
+            } else {
+                "asked for in this"
+            };
             d = d.primary(format!("{place} call of {}", self.callee_name(*callee)));
         }
         d = self.explain_relation(d, kind, args, call);

@@ -296,7 +296,7 @@ fn apply(program: &mut Program, step: &Step) -> Result<(), NoSchedule> {
             else {
                 return Ok(());
             };
-            if !extent.as_int().is_some_and(|n| n <= MOST_UNROLLED) {
+            if extent.as_int().is_none_or(|n| n > MOST_UNROLLED) {
                 return Err(NoSchedule::Extent(p.vars[*var].name));
             }
             *mark = Mark::Unroll;
@@ -644,7 +644,7 @@ fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
     let mut found = false;
     for (c, v) in terms {
         // Two terms of one variable, steps that are not positive, or an overlap with what is below.
-        if !reach.is_some_and(|r| c > r) || (v == var && found) {
+        if reach.is_none_or(|r| c <= r) || (v == var && found) {
             return false;
         }
         found |= v == var;

@@ -26,6 +26,7 @@ use crate::text::Encoding;
 /// What can be set: `initializationOptions`, or the section `relax` of the editor's settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
 pub struct Settings {
     /// Types that are not written, as inlay hints.
     pub inlay_hints: Switch,
@@ -35,17 +36,6 @@ pub struct Settings {
     pub strict_shapes: bool,
     /// The tool that runs functions; looked for beside the server when it is not given.
     pub run_tool: Option<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            inlay_hints: Switch::default(),
-            code_lens: Switch::default(),
-            strict_shapes: false,
-            run_tool: None,
-        }
-    }
 }
 
 /// On or off.

@@ -242,7 +242,7 @@ fn names_are_the_resolvers() {
                 continue;
             };
             let place = read.module.spans[e];
-            if place.is_none() || file.slice(place) == "" {
+            if place.is_none() || file.slice(place).is_empty() {
                 continue;
             }
             let name = names.iter().find(|n| n.span == place);

@@ -84,6 +84,9 @@ impl fmt::Display for Pipeline {
     }
 }
 
+/// Gives the text of a named file and where it stands in the sources, or why it cannot be read.
+pub type ReadSource<'a> = dyn FnMut(&str) -> Result<(String, Span), String> + 'a;
+
 impl Pipeline {
     /// Reads a pipeline. All mistakes are reported, with their places in the text.
     pub fn parse(file: &SourceFile) -> Result<Pipeline, Diagnostics> {
@@ -98,10 +101,7 @@ impl Pipeline {
 
     /// Puts what files hold in place of `@FILE` in options that take it ([`crate::OptionType::Source`]).
     /// `read` gives the text of a file and where it stands in the sources.
-    pub fn load(
-        &mut self,
-        read: &mut dyn FnMut(&str) -> Result<(String, Span), String>,
-    ) -> Result<(), Diagnostics> {
+    pub fn load(&mut self, read: &mut ReadSource) -> Result<(), Diagnostics> {
         let mut errors = Diagnostics::new();
         let mut open: Vec<&mut Step> = self.steps.iter_mut().collect();
         while let Some(step) = open.pop() {

@@ -64,7 +64,7 @@ impl Gen {
             0 => "?".into(),
             1 if !self.dims.is_empty() => self.a_dim(),
             2 => format!("{}i64", self.rng.below(50)),
-            0..4 => self.rng.below(300).to_string(),
+            1..4 => self.rng.below(300).to_string(),
             4 => {
                 let op = self.pick(&["+", "-", "*", "//", "%"]);
                 let (a, b) = (self.dim_atom(), self.rng.below(7) + 1);

@@ -240,7 +240,7 @@ impl Dim {
     }
 
     /// The same, a constant spelled with 64 bits where one of the operands is.
-    fn as_wide_as(self, operands: [&Dim; 2]) -> Dim {
+    fn with_width_of(self, operands: [&Dim; 2]) -> Dim {
         match self.0 {
             Repr::Const(c) if operands.iter().any(|d| d.is_wide()) => Dim::wide(c.value),
             _ => self,
@@ -262,22 +262,22 @@ impl Dim {
 
     /// `self // other`, rounded towards minus infinity.
     pub fn floordiv(&self, other: &Dim) -> Dim {
-        division::floordiv(self, other, &Facts::default()).as_wide_as([self, other])
+        division::floordiv(self, other, &Facts::default()).with_width_of([self, other])
     }
 
     /// `self % other`, with the sign of `other`.
     pub fn modulo(&self, other: &Dim) -> Dim {
-        division::modulo(self, other, &Facts::default()).as_wide_as([self, other])
+        division::modulo(self, other, &Facts::default()).with_width_of([self, other])
     }
 
     /// The smaller of the two.
     pub fn min(&self, other: &Dim) -> Dim {
-        extremum::extremum(OpKind::Min, self, other, &Facts::default()).as_wide_as([self, other])
+        extremum::extremum(OpKind::Min, self, other, &Facts::default()).with_width_of([self, other])
     }
 
     /// The larger of the two.
     pub fn max(&self, other: &Dim) -> Dim {
-        extremum::extremum(OpKind::Max, self, other, &Facts::default()).as_wide_as([self, other])
+        extremum::extremum(OpKind::Max, self, other, &Facts::default()).with_width_of([self, other])
     }
 
     /// `self / other` rounded up: `-(-self // other)`.

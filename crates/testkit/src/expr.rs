@@ -159,7 +159,7 @@ impl Gen {
                 0 | 1 if f.closures => {
                     let t = self.value_ty(symbolic, 1);
                     let ret = self.value_ty(symbolic, 1);
-                    let value = self.closure(&[t.clone()], &ret);
+                    let value = self.closure(std::slice::from_ref(&t), &ret);
                     let v = self.name();
                     self.env.push((v.clone(), Ty::Func(vec![t], Box::new(ret))));
                     format!("let {v} = {value};")

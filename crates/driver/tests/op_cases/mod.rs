@@ -378,7 +378,7 @@ pub fn tensor(dtype: DType, shape: &[i64], text: &str) -> Result<Tensor, String>
         .collect();
     let cycle = items.last() == Some(&"...");
     items.truncate(items.len() - usize::from(cycle));
-    if items.len() != n && !(cycle && !items.is_empty()) {
+    if items.len() != n && (!cycle || items.is_empty()) {
         return Err(format!("{} elements for a tensor of {n}", items.len()));
     }
     for i in 0..n {

@@ -167,10 +167,10 @@ fn locals(doc: &mut Document, offset: usize, list: &mut List) {
     });
     for n in bound {
         let mut item = list.item(&format!("%{}", n.text), CompletionItemKind::VARIABLE, "1");
-        item.detail = match unit.vars.get(&n.span) {
-            Some(&v) => Some(unit.module.show_type(unit.typing.vars[v])),
-            None => None,
-        };
+        item.detail = unit
+            .vars
+            .get(&n.span)
+            .map(|&v| unit.module.show_type(unit.typing.vars[v]));
         list.add(item);
     }
 }

@@ -213,12 +213,12 @@ fn callee(unit: &Unit, name: &Name) -> Option<String> {
         op_text(registry().get(registry().find(text.as_str())?)?)
     };
     // What this very call gives.
-    let call = unit
+    let mut call = unit
         .exprs
         .iter()
         .filter(|e| e.0.start == name.span.start && e.0.end > name.span.end);
     let call = call
-        .last()
+        .next_back()
         .filter(|e| matches!(m.exprs[e.1], Expr::Call { .. }));
     if let Some(&(_, e)) = call
         && !matches!(m.types[unit.typing.exprs[e]], Type::Error)

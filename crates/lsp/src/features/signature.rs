@@ -121,7 +121,7 @@ pub fn help(doc: &mut Document, at: Position) -> Option<SignatureHelp> {
         });
     }
     label.push(')');
-    let documentation = (!said.is_empty()).then(|| {
+    let documentation = (!said.is_empty()).then_some({
         Documentation::MarkupContent(MarkupContent {
             kind: MarkupKind::Markdown,
             value: said,

@@ -109,6 +109,9 @@ fn dims_in_scope(m: &Module, typing: &Typing, func: FuncId, body: ExprId) -> FxH
     found
 }
 
+/// The constants that a program was made for, by argument, and the program.
+type Known = (Vec<Option<Tensor>>, GlobalId);
+
 struct Legalizer<'t> {
     typing: &'t Typing,
     limit: usize,
@@ -116,7 +119,7 @@ struct Legalizer<'t> {
     call_tir: ExprId,
     names: FxHashSet<Symbol>,
     /// Programs of operators, by everything that they depend on.
-    known: FxHashMap<String, Vec<(Vec<Option<Tensor>>, GlobalId)>>,
+    known: FxHashMap<String, Vec<Known>>,
     fused: FxHashMap<FuncId, Option<GlobalId>>,
     count: u64,
 }

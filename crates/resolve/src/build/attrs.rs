@@ -221,7 +221,7 @@ impl Resolver<'_> {
         if let Some((key, dims)) = shape {
             let at = |key: &str| schema.attrs.iter().position(|s| s.name == key);
             // In a shape 0 is the extent 0, nothing special.
-            if let Some(i) = at("allowzero").filter(|_| dims.iter().any(|d| *d == Dim::ZERO)) {
+            if let Some(i) = at("allowzero").filter(|_| dims.contains(&Dim::ZERO)) {
                 values[i] = Some((AttrValue::Bool(true), call));
             }
             if let Some(i) = at(key.as_str()) {

@@ -16,6 +16,9 @@ const CALL_PACKED: &str = "call_packed";
 /// The documentation's dense constant, `Constant(1, (10, 10), float32)`: a form of the language.
 const CONSTANT: &str = "Constant";
 
+/// An attribute of extents and its value, given as an argument.
+type ShapeAttr = (Symbol, Box<[Dim]>);
+
 impl Resolver<'_> {
     /// A callee without its type arguments.
     fn peel(&self, callee: ast::ExprId) -> (ast::ExprId, Option<ast::List<ast::TypeId>>) {
@@ -175,7 +178,7 @@ impl Resolver<'_> {
         attrs: ast::List<ast::AttrId>,
         span: Span,
         name: &str,
-    ) -> Result<Option<(Symbol, Box<[Dim]>)>, ()> {
+    ) -> Result<Option<ShapeAttr>, ()> {
         let Some(def) = self.registry.get(op) else {
             return Ok(None);
         };

@@ -26,9 +26,9 @@ impl New {
         }
     }
     fn tensor(expr: ExprId, order: Option<Order>) -> New {
-        New::new(expr, vec![order])
+        New::tuple(expr, vec![order])
     }
-    fn new(expr: ExprId, orders: Vec<Option<Order>>) -> New {
+    fn tuple(expr: ExprId, orders: Vec<Option<Order>>) -> New {
         let moved = orders.iter().any(Option::is_some);
         New {
             expr,
@@ -262,7 +262,7 @@ impl<'w, 'm> Walk<'w, 'm> {
             return New::plain(old);
         }
         let span = self.edit.m.span(old);
-        New::new(self.edit.tuple(&parts, span), orders)
+        New::tuple(self.edit.tuple(&parts, span), orders)
     }
 
     /// A call of an operator on operands in any order; `None` when it is to be made on operands as
@@ -308,7 +308,7 @@ impl<'w, 'm> Walk<'w, 'm> {
                 let span = self.edit.m.span(old);
                 let new = self.edit.recall(&call, &args, attrs, span);
                 let results = results.into_iter().map(|o| o.and_then(Order::moved));
-                Some(New::new(new, results.collect()))
+                Some(New::tuple(new, results.collect()))
             }
             None => {
                 if wanted.is_some() {
