@@ -292,6 +292,13 @@ fn texts(dir: &Path, out: &mut Vec<PathBuf>) {
     out.sort();
 }
 
+/// Programs made to be long: lists of millions of cells, recursion to great depths.
+const LONG: [&str; 3] = [
+    "long_list.relay",
+    "deep_recursion.relay",
+    "tree_lstm_large.relay",
+];
+
 fn modules(dir: &Path) {
     let mut files = Vec::new();
     texts(dir, &mut files);
@@ -306,9 +313,10 @@ fn modules(dir: &Path) {
         let Some(mut case) = Case::read(&file.display().to_string(), source) else {
             continue;
         };
-        // The evaluator takes seconds for a real model: of those, only form and types are held.
-        let model = file.components().any(|c| c.as_os_str() == "models");
-        let inputs = if model { None } else { inputs(&case.module, 1) };
+        // The evaluator takes seconds for these, once per pass: only their form and types are held.
+        let long = file.components().any(|c| c.as_os_str() == "models")
+            || LONG.iter().any(|name| file.ends_with(name));
+        let inputs = if long { None } else { inputs(&case.module, 1) };
         for pass in passes() {
             let inputs = inputs.as_deref();
             if let Some(reason) = mistake(&mut case, pass, inputs, keeps(pass)) {
