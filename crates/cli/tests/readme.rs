@@ -1,0 +1,93 @@
+//! The README's tour is what the tools really print. Every line `$ command` of its `text` blocks runs, in a
+//! folder where `examples/` is; `$ cat FILE` makes the file that it shows.
+//!
+//! `RELAX_BLESS=1` writes what the tools print now into the README.
+
+#![cfg(feature = "native")]
+
+use std::path::Path;
+use std::process::Command;
+
+const TOOLS: &[(&str, &str)] = &[
+    ("relax-fmt", env!("CARGO_BIN_EXE_relax-fmt")),
+    ("relax-check", env!("CARGO_BIN_EXE_relax-check")),
+    ("relax-opt", env!("CARGO_BIN_EXE_relax-opt")),
+    ("relax-run", env!("CARGO_BIN_EXE_relax-run")),
+    ("relaxc", env!("CARGO_BIN_EXE_relaxc")),
+];
+
+/// What a command prints, standard output first.
+fn output(command: &str, folder: &Path) -> String {
+    let mut words = command.split_whitespace();
+    let name = words.next().expect("a command");
+    let tool = TOOLS.iter().find(|t| t.0 == name);
+    let (_, tool) = tool.unwrap_or_else(|| panic!("the README calls `{name}`, which is no tool"));
+    let out = Command::new(tool)
+        .args(words)
+        .current_dir(folder)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the tool starts");
+    let text = [out.stdout, out.stderr].concat();
+    String::from_utf8(text).expect("text")
+}
+
+/// A `text` block with its commands' output as it is now.
+fn replay(block: &str, folder: &Path) -> String {
+    let mut replayed = String::new();
+    for session in block.split("$ ").filter(|s| !s.is_empty()) {
+        let (command, shown) = session.split_once('\n').unwrap_or((session, ""));
+        // A blank line before the next command is layout.
+        let gap = if shown.ends_with("\n\n") { "\n" } else { "" };
+        let printed = match command.strip_prefix("cat ") {
+            Some(file) => {
+                std::fs::write(folder.join(file), shown).expect("a file");
+                shown.trim_end().to_owned()
+            }
+            None => output(command, folder).trim_end().to_owned(),
+        };
+        let end = if printed.is_empty() { "" } else { "\n" };
+        replayed.push_str(&format!("$ {command}\n{printed}{end}{gap}"));
+    }
+    replayed
+}
+
+#[test]
+fn tour() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let path = root.join("README.md");
+    let text = std::fs::read_to_string(&path).expect("the README");
+    let folder = tempfile::tempdir().expect("a folder");
+    let examples = root.join("examples").canonicalize().expect("examples");
+    std::os::unix::fs::symlink(examples, folder.path().join("examples")).expect("a link");
+
+    let mut now = String::new();
+    let mut commands = 0;
+    for (k, part) in text.split("```").enumerate() {
+        // Odd parts are inside fences.
+        if k > 0 {
+            now.push_str("```");
+        }
+        match part.strip_prefix("text\n").filter(|_| k % 2 == 1) {
+            Some(block) if block.starts_with("$ ") => {
+                commands += 1;
+                now.push_str("text\n");
+                now.push_str(&replay(block, folder.path()));
+            }
+            _ => now.push_str(part),
+        }
+    }
+    assert!(commands > 2, "the README's tour has commands");
+    if now == text {
+        return;
+    }
+    if std::env::var_os("RELAX_BLESS").is_some_and(|v| v == "1") {
+        std::fs::write(&path, now).expect("the README is written");
+        return;
+    }
+    let diff = similar::TextDiff::from_lines(&text, &now);
+    panic!(
+        "the README's tour is not what the tools print (RELAX_BLESS=1 rewrites it):\n{}",
+        diff.unified_diff().context_radius(2)
+    );
+}
