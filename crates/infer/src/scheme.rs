@@ -27,6 +27,8 @@ pub(crate) struct Scheme {
     pub unknowns: Vec<u32>,
     pub rels: Vec<u32>,
     pub instances: Vec<TypeId>,
+    /// The schemes from this one on, up to the scheme itself, belong to functions inside this one.
+    pub inner: usize,
 }
 
 /// The name of the `i`-th inferred type parameter: `a` to `z`, then `a1`, …
@@ -100,12 +102,13 @@ impl Solver<'_> {
     /// Before the value of a let-bound function is typed.
     pub fn begin_scheme(&mut self, _: FuncId) {
         self.level += 1;
-        self.scheme_starts.push(self.rels.len());
+        self.scheme_starts
+            .push((self.rels.len(), self.schemes.len()));
     }
 
     /// After the value of a let-bound function was typed.
     pub fn end_scheme(&mut self, var: VarId, func: FuncId) {
-        let Some(start) = self.scheme_starts.pop() else {
+        let Some((start, inner)) = self.scheme_starts.pop() else {
             return;
         };
         self.level -= 1;
@@ -156,6 +159,7 @@ impl Solver<'_> {
             unknowns,
             rels,
             instances: Vec::new(),
+            inner,
         });
     }
 
@@ -226,16 +230,30 @@ impl Solver<'_> {
     /// Decides the types of let-bound functions, outer ones first: their inner functions' uses are
     /// then as determined as they get.
     pub fn close_schemes(&mut self, from: usize) {
+        // The parameters that each scheme got, by number.
+        let mut made: Vec<(usize, Vec<TypeParamId>, Vec<DimVar>)> = Vec::new();
         for i in (from..self.schemes.len()).rev() {
             let scheme = self.schemes[i].clone();
             let mut known: Option<TypeId> = None;
             let mut agree = !scheme.instances.is_empty();
+            // A use inside another polymorphic function that does not hold this one is one at every type.
+            let (mut params, mut dims) = (Vec::new(), Vec::new());
+            for (j, p, d) in &made {
+                if self.schemes[*j].inner > i {
+                    params.extend_from_slice(p);
+                    dims.extend_from_slice(d);
+                }
+            }
             for &t in &scheme.instances {
                 let t = self.resolve(t);
                 let flags = self.flags(t);
                 if flags & ERROR != 0 {
                     agree = true;
                     break;
+                }
+                if (!params.is_empty() || !dims.is_empty()) && self.mentions(t, &params, &dims) {
+                    agree = false;
+                    continue;
                 }
                 if flags & INFER == 0 {
                     agree &= known.is_none_or(|k| k == t);
@@ -250,7 +268,12 @@ impl Solver<'_> {
                 self.solve_queue();
             }
             if self.is_open(scheme.ty) {
+                let before = (self.types.params.len(), self.new_dims.len());
                 let ty = self.generalise(&[scheme.func], &scheme.unknowns, &scheme.rels);
+                let params = (before.0..self.types.params.len()).map(TypeParamId::from_index);
+                let dims = (before.1..self.new_dims.len())
+                    .map(|d| DimVar::from_index(self.m.dims.len() + d));
+                made.push((i, params.collect(), dims.collect()));
                 if let Some(&ty) = ty.first() {
                     self.var_ty[scheme.var.index()] = ty;
                 }

@@ -59,7 +59,7 @@ pub(crate) struct Solver<'m> {
     /// Function types that were generalised after the fact: what stands for them from then on.
     pub quantified: FxHashMap<TypeId, TypeId>,
     /// Where the relations of each let-bound function that is being typed begin.
-    pub scheme_starts: Vec<usize>,
+    pub scheme_starts: Vec<(usize, usize)>,
     /// `where` clauses of the functions around the current place.
     pub assumptions: Vec<relax_ir::Constraint>,
     /// Calls of functions known only at run time: their results are `Object` where nothing else says.

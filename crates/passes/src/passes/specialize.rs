@@ -3,18 +3,23 @@
 //! Values of every type have one form at run time, so a function that is polymorphic in types alone is
 //! compiled once. One that computes on tensors of any element type or rank, or whose type still asks for
 //! a relation (`fn(%x, %y) { add(%x, %y) }`), is compiled for the types that it is used with: each use
-//! becomes a use of a copy whose parameters have those types. Equal uses share a copy.
+//! becomes a use of a copy whose parameters have those types. Equal uses share a copy. The same holds for
+//! functions that a `let` binds (their copies stand right behind them); operators and such functions that
+//! stand as values become closures first ([`values`]), which have the type that their place asks for.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
     Copier, DTy, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Kind, Memo, Module,
-    Shape, TensorType, Type, TypeId,
+    Shape, TensorType, Type, TypeId, TypeParamId,
 };
-use relax_sym::Dim;
+use relax_sym::{Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+
+mod local;
+mod values;
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "specialize",
@@ -31,11 +36,16 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let most = cx.options.int("max-copies") as usize;
+    let typing = cx.typing()?;
+    let closures = values::expand(cx.module, &typing);
+    cx.count("values made closures", closures);
     let mut known: FxHashMap<(GlobalId, String), GlobalId> = FxHashMap::default();
+    let mut locals = local::Locals::default();
     loop {
         let typing = cx.typing()?;
         let m = &mut *cx.module;
-        let before = known.len();
+        let before = known.len() + locals.copies();
+        let open = open_params(m, &typing);
         for (global, body) in m.global_bodies() {
             if computes_on_any(m, typing.globals[global]) {
                 continue;
@@ -44,8 +54,19 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             let mut changed = false;
             for old in m.post_order([body]) {
                 let mut new = m.map_children(old, |c| memo[&c]);
-                if let Some(copy) = instance(m, &typing, old, new, &mut known, most) {
-                    new = copy;
+                if let Some(args) = concrete_args(m, &typing, old, &open) {
+                    let room = most.saturating_sub(known.len() + locals.copies());
+                    let call = match instance(m, &typing, old, new, &args, &mut known, room) {
+                        None => locals.call(m, &typing, old, new, &args, room),
+                        call => call,
+                    };
+                    if let Some(call) = call {
+                        new = call;
+                        changed = true;
+                    }
+                }
+                if let Some(bound) = locals.bind(m, &typing, new) {
+                    new = bound;
                     changed = true;
                 }
                 memo.insert(old, new);
@@ -54,16 +75,32 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
                 m.set_global_body(global, memo[&body]);
             }
         }
-        if known.len() == before {
+        if known.len() + locals.copies() == before {
             break;
         }
     }
-    cx.count("functions copied", known.len() as u64);
+    cx.count("functions copied", (known.len() + locals.copies()) as u64);
+    locals.drop_unused(cx.module);
     let copied: FxHashSet<GlobalId> = known.keys().map(|k| k.0).collect();
     if !copied.is_empty() {
         drop_unused(cx, &copied)?;
     }
     Ok(())
+}
+
+/// The type parameters of functions that compute on any type: what has such a type is not known before the
+/// function is copied.
+fn open_params(m: &Module, typing: &Typing) -> FxHashSet<TypeParamId> {
+    let mut open = FxHashSet::default();
+    for (id, _) in m.funcs.iter() {
+        let ty = typing.funcs[id];
+        if computes_on_any(m, ty)
+            && let Type::Func(f) = &m.types[ty]
+        {
+            open.extend(f.params.iter().copied());
+        }
+    }
+    open
 }
 
 /// Drops functions that every use has become a copy of.
@@ -102,16 +139,48 @@ fn computes_on_any(m: &Module, ty: TypeId) -> bool {
     }
 }
 
-/// What takes the place of `new`, the rewritten `old`, where it uses such a function.
+/// The types of a call's arguments, where they say everything but the values of dimensions.
+fn concrete_args(
+    m: &Module,
+    typing: &Typing,
+    call: ExprId,
+    open: &FxHashSet<TypeParamId>,
+) -> Option<Vec<TypeId>> {
+    let Expr::Call { callee, args, .. } = m.exprs[call] else {
+        return None;
+    };
+    if !matches!(m.exprs[callee], Expr::Global(_) | Expr::Var(_)) {
+        return None;
+    }
+    let args: Vec<TypeId> = (m.list(args).iter())
+        .map(|&a| match m.exprs[a] {
+            Expr::Var(v) => typing.vars[v],
+            _ => typing.exprs[a],
+        })
+        .collect();
+    args.iter()
+        .all(|&t| concrete(m, t, open))
+        .then_some(args)
+}
+
+/// Arguments as the key of a copy.
+fn key(m: &Module, args: &[TypeId]) -> String {
+    let shown: Vec<String> = args.iter().map(|&t| m.show_type(t)).collect();
+    shown.join(", ")
+}
+
+/// What takes the place of `new`, the rewritten `old`, where it calls such a global function; no more than
+/// `room` further copies are made.
 fn instance(
     m: &mut Module,
     typing: &Typing,
     old: ExprId,
     new: ExprId,
+    args: &[TypeId],
     known: &mut FxHashMap<(GlobalId, String), GlobalId>,
-    most: usize,
+    room: usize,
 ) -> Option<ExprId> {
-    let Expr::Call { callee, args, .. } = m.exprs[old] else {
+    let Expr::Call { callee, .. } = m.exprs[old] else {
         return None;
     };
     let Expr::Global(g) = m.exprs[callee] else {
@@ -122,31 +191,27 @@ fn instance(
         return None;
     }
     let func = m.global_func(g)?;
-    let args: Vec<TypeId> = (m.list(args).iter())
-        .map(|&a| match m.exprs[a] {
-            Expr::Var(v) => typing.vars[v],
-            _ => typing.exprs[a],
-        })
-        .collect();
-    if !args.iter().all(|&t| concrete(m, t)) {
-        return None;
-    }
-    let shown: Vec<String> = args.iter().map(|&t| m.show_type(t)).collect();
-    let key = (g, shown.join(", "));
+    let key = (g, key(m, args));
     let copy = match known.get(&key) {
         Some(&copy) => copy,
-        None if known.len() >= most => return None,
+        None if room == 0 => return None,
         None => {
-            let copy = specialized(m, g, func, generic, &args);
+            let copy = specialized(m, g, func, generic, args);
             known.insert(key, copy);
             copy
         }
     };
-    let span = m.span(old);
-    let Expr::Call { args, attrs, .. } = m.exprs[new] else {
+    let callee = m.add(Expr::Global(copy), m.span(callee));
+    redirected(m, new, callee)
+}
+
+/// A call of another function with the same arguments. Type arguments speak of the old function's
+/// parameters.
+fn redirected(m: &mut Module, call: ExprId, callee: ExprId) -> Option<ExprId> {
+    let Expr::Call { args, attrs, .. } = m.exprs[call] else {
         return None;
     };
-    let callee = m.add(Expr::Global(copy), m.span(callee));
+    let span = m.span(call);
     let call = Expr::Call {
         callee,
         args,
@@ -157,7 +222,7 @@ fn instance(
 }
 
 /// Whether a type says everything but the values of dimensions.
-fn concrete(m: &Module, ty: TypeId) -> bool {
+fn concrete(m: &Module, ty: TypeId, open: &FxHashSet<TypeParamId>) -> bool {
     let (mut work, mut seen) = (vec![ty], FxHashSet::default());
     while let Some(ty) = work.pop() {
         if ty.0 as usize >= m.types.len() {
@@ -173,6 +238,7 @@ fn concrete(m: &Module, ty: TypeId) -> bool {
                 }
             }
             Type::Infer(_) | Type::Error => return false,
+            Type::Param(p) if open.contains(p) => return false,
             _ => work.extend(m.types.children(ty)),
         }
     }
@@ -187,41 +253,7 @@ fn specialized(
     generic: TypeId,
     args: &[TypeId],
 ) -> GlobalId {
-    let mut copier = Copier::new();
-    // The dimensions of the caller are parameters of the copy, under the same names.
-    let mut dims: FxHashMap<Dim, Dim> = FxHashMap::default();
-    let mut own = Vec::new();
-    let args: Vec<TypeId> = args
-        .iter()
-        .map(|&t| rename(m, t, &mut dims, &mut own))
-        .collect();
-    if let Type::Func(f) = m.types[generic].clone() {
-        for (&have, &want) in args.iter().zip(f.args.iter()) {
-            bind(m, want, have, &mut copier);
-        }
-    }
-    let copy = copier.func(m, func);
-    let function = m.funcs[copy].clone();
-    for (&p, &ty) in function.params.iter().zip(&args) {
-        m.vars[p].ty = Some(ty);
-    }
-    let mut all = own;
-    all.extend(
-        function
-            .dims
-            .iter()
-            .copied()
-            .filter(|d| !all.contains(d))
-            .collect::<Vec<_>>(),
-    );
-    let copy = m.funcs.push(Function {
-        type_params: Vec::new(),
-        constraints: Vec::new(),
-        dims: all,
-        // What the body gives, now that the arguments are known.
-        ret: None,
-        ..function
-    });
+    let copy = specialized_func(m, Copier::new(), func, generic, args, &FxHashSet::default());
     let names: FxHashSet<Symbol> = m.globals.values().map(|g| g.name).collect();
     let base = m.globals[g].name;
     let name = (0..)
@@ -237,13 +269,52 @@ fn specialized(
     })
 }
 
-/// A type over dimension variables of its own. An extent that is an expression becomes a variable: what
+/// A copy of a function of type `generic` for arguments of these types. Dimensions of the caller, but those
+/// in `shared`, are parameters of the copy under the same names.
+fn specialized_func(
+    m: &mut Module,
+    mut copier: Copier,
+    func: FuncId,
+    generic: TypeId,
+    args: &[TypeId],
+    shared: &FxHashSet<DimVar>,
+) -> FuncId {
+    let mut dims: FxHashMap<Dim, Dim> = FxHashMap::default();
+    let mut own = Vec::new();
+    let args: Vec<TypeId> = args
+        .iter()
+        .map(|&t| rename(m, t, shared, &mut dims, &mut own))
+        .collect();
+    if let Type::Func(f) = m.types[generic].clone() {
+        for (&have, &want) in args.iter().zip(f.args.iter()) {
+            bind(m, want, have, &mut copier);
+        }
+    }
+    let copy = copier.func(m, func);
+    let function = m.funcs[copy].clone();
+    for (&p, &ty) in function.params.iter().zip(&args) {
+        m.vars[p].ty = Some(ty);
+    }
+    let more = function.dims.iter().filter(|d| !own.contains(d));
+    let dims = own.iter().chain(more).copied().collect();
+    m.funcs.push(Function {
+        type_params: Vec::new(),
+        constraints: Vec::new(),
+        dims,
+        // What the body gives, now that the arguments are known.
+        ret: None,
+        ..function
+    })
+}
+
+/// A type over dimension variables of its own, and those in `shared`. An extent that is an expression becomes a variable: what
 /// relates it to others is the caller's knowledge.
 fn rename(
     m: &mut Module,
     ty: TypeId,
+    shared: &FxHashSet<DimVar>,
     dims: &mut FxHashMap<Dim, Dim>,
-    own: &mut Vec<relax_sym::DimVar>,
+    own: &mut Vec<DimVar>,
 ) -> TypeId {
     let mut done: FxHashMap<TypeId, TypeId> = FxHashMap::default();
     let mut work = vec![(ty, false)];
@@ -261,7 +332,8 @@ fn rename(
             Shape::Dims(list) => Shape::Dims(
                 list.iter()
                     .map(|d| {
-                        if d.as_const().is_some() || !d.is_known() {
+                        let here = |v: &DimVar| shared.contains(v);
+                        if !d.is_known() || d.free_vars().iter().all(here) {
                             return d.clone();
                         }
                         if let Some(known) = dims.get(d) {
