@@ -158,9 +158,7 @@ fn concrete_args(
             _ => typing.exprs[a],
         })
         .collect();
-    args.iter()
-        .all(|&t| concrete(m, t, open))
-        .then_some(args)
+    args.iter().all(|&t| concrete(m, t, open)).then_some(args)
 }
 
 /// Arguments as the key of a copy.
