@@ -304,7 +304,7 @@ const GENERIC: &str =
 const UNBOUND: &str = "dimensions that no parameter gives alone (`g * r`) are not known there";
 
 /// Faults that are known and not mended yet: the pass, the file, and what goes wrong.
-const KNOWN: [(&str, &str, &str); 9] = [
+const KNOWN: [(&str, &str, &str); 20] = [
     ("fuse-ops", "name_undeclared_free.relay", GENERIC),
     ("fuse-ops", "specialize.relay", GENERIC),
     ("fuse-ops", "polymorphic.relay", GENERIC),
@@ -316,6 +316,17 @@ const KNOWN: [(&str, &str, &str); 9] = [
     ),
     ("eta-expand", "specialize.relay", GENERIC),
     ("eta-expand", "polymorphic.relay", GENERIC),
+    ("fuse-ops", "specialize-local.relay", GENERIC),
+    ("lambda-lift", "specialize-local.relay", GENERIC),
+    ("to-graph-normal-form", "specialize-local.relay", GENERIC),
+    ("fuse-ops", "local_polymorphic.relay", GENERIC),
+    ("lambda-lift", "local_polymorphic.relay", GENERIC),
+    ("to-graph-normal-form", "local_polymorphic.relay", GENERIC),
+    ("eta-expand", "values.relay", GENERIC),
+    ("fuse-ops", "values.relay", GENERIC),
+    ("lambda-lift", "values.relay", GENERIC),
+    ("to-graph-normal-form", "values.relay", GENERIC),
+    ("to-mixed-precision", "values.relay", GENERIC),
     ("eta-expand", "symbolic_attention.relay", UNBOUND),
     ("legalize", "symbolic_attention.relay", UNBOUND),
 ];

@@ -243,6 +243,7 @@ impl Solver<'_> {
         };
         let mut clashed = false;
         let mut poisoned = false;
+        self.cur_call = e;
         for (i, (&a, &want)) in list.iter().zip(f.args.iter()).enumerate() {
             let have = self.type_of(a);
             poisoned |= self.types[have] == Type::Error;

@@ -4,7 +4,7 @@
 //! heavily shared types take time linear in their number of distinct nodes.
 
 use relax_base::Id;
-use relax_ir::{DTy, Shape, TensorType, Type, TypeId};
+use relax_ir::{DTy, FuncType, Shape, TensorType, Type, TypeId};
 use relax_sym::{Atom, Dim, Proof, Solution, solve};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -101,7 +101,12 @@ impl Solver<'_> {
                 {
                     (a, b)
                 } else {
-                    self.align_binders(a, b)
+                    let plain = |f: &FuncType| f.params.is_empty() && f.dims.is_empty();
+                    match (plain(x), plain(y)) {
+                        (true, false) => (a, self.use_generic(b)),
+                        (false, true) => (self.use_generic(a), b),
+                        _ => self.align_binders(a, b),
+                    }
                 };
                 let (Type::Func(x), Type::Func(y)) = (&self.types[x], &self.types[y]) else {
                     return Ok(());
@@ -112,6 +117,20 @@ impl Solver<'_> {
             }
             _ => clash(Detail::Form),
         }
+    }
+
+    /// A polymorphic function type where one without parameters is wanted: at some types, of which its
+    /// relations must hold.
+    fn use_generic(&mut self, ty: TypeId) -> TypeId {
+        let Some(instance) = self.instantiate_func(ty, &[]) else {
+            return ty;
+        };
+        if let Type::Func(f) = self.types[instance.ty].clone() {
+            for c in &f.constraints {
+                self.add_constraint(c);
+            }
+        }
+        instance.ty
     }
 
     /// Solves a type unknown.
