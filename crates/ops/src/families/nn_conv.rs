@@ -152,6 +152,59 @@ fn packed_layout(w: &TensorRef) -> Result<Layout, ComputeError> {
     Layout::parse(&text).ok_or_else(|| "the weight's blocks make no layout".into())
 }
 
+/// The weight's extents in its canonical layout and its element type, as soon as its rank is known.
+pub(super) fn weight_of(cx: &mut RelCx<'_>, l: &Layouts) -> RelResult<Option<(Vec<Dim>, DTy)>> {
+    match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
+        Ok(weight) => Ok(Some(weight)),
+        Err(Stop::Wait) => Ok(None),
+        Err(stop) => Err(stop),
+    }
+}
+
+/// The attribute `channels`, where it is given.
+pub(super) fn declared_channels(cx: &RelCx<'_>) -> Option<Dim> {
+    cx.attr("channels").as_int().map(Dim::from)
+}
+
+/// The result's channels and the window's taps, where the attributes tell both.
+pub(super) fn declared_window(cx: &mut RelCx<'_>, n: usize) -> RelResult<Option<(Dim, Vec<Dim>)>> {
+    let (Some(kernel_size), Some(channels)) = (cx.ints("kernel_size")?, declared_channels(cx))
+    else {
+        return Ok(None);
+    };
+    if kernel_size.len() != n {
+        let text = format!("`kernel_size` needs {n} numbers, not {}", kernel_size.len());
+        return cx.refuse(Subject::Attr("kernel_size"), text);
+    }
+    let taps = kernel_size.iter().map(|&k| Dim::from(k)).collect();
+    Ok(Some((channels, taps)))
+}
+
+/// Demands a weight with the two channel extents `head` and these taps.
+pub(super) fn require_weight(
+    cx: &mut RelCx<'_>,
+    l: &Layouts,
+    head: [Dim; 2],
+    taps: &[Dim],
+    dtype: DTy,
+) -> RelResult<()> {
+    let shape: Vec<Dim> = head.into_iter().chain(taps.iter().cloned()).collect();
+    let shape = l.canonical_kernel.convert_dims(&l.kernel, &shape);
+    let ty = cx.host.types_mut().tensor(shape, dtype);
+    let what = "the weight does not fit the data, `channels`, `kernel_size` and `groups`";
+    cx.require_arg(1, ty, what)
+}
+
+/// The taps of a weight with the extents `w`; `kernel_size`, where it is given, has to agree.
+pub(super) fn taps_of_weight(cx: &mut RelCx<'_>, w: &[Dim], n: usize) -> RelResult<Vec<Dim>> {
+    let kernel_size = cx.ints("kernel_size")?.unwrap_or_default();
+    for (tap, &k) in w[2..].iter().zip(kernel_size.iter().take(n)) {
+        let what = "`kernel_size` and the weight's spatial extents must agree";
+        cx.require_eq(tap, &Dim::from(k), Subject::Attr("kernel_size"), what)?;
+    }
+    Ok(w[2..].to_vec())
+}
+
 /// The result of a convolution; unifies the weight's type where `kernel_size` and `channels` tell
 /// it. `weight_dtype` overrides the weight's element type (quantised forms).
 pub(super) fn conv_result(
@@ -173,58 +226,32 @@ pub(super) fn conv_result(
     let group_dim = Dim::from(groups);
     let rule = "the data's channels, which `groups` divides,";
     super::util::need_multiple(cx, &data[1], groups, Subject::Attr("groups"), rule)?;
-    let weight = match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
-        Ok(w) => Some(w),
-        Err(Stop::Wait) => None,
-        Err(stop) => return Err(stop),
-    };
-    let kernel_size = cx.ints("kernel_size")?;
-    let channels = cx.attr("channels").as_int().map(Dim::from);
-    let (channels, taps) = match (kernel_size, channels) {
-        (Some(kernel_size), Some(channels)) => {
-            if kernel_size.len() != n {
-                let text = format!("`kernel_size` needs {n} numbers, not {}", kernel_size.len());
-                return cx.refuse(Subject::Attr("kernel_size"), text);
-            }
-            let taps: Vec<Dim> = kernel_size.iter().map(|&k| Dim::from(k)).collect();
+    let weight = weight_of(cx, &l)?;
+    let element = weight_dtype
+        .or(weight.as_ref().map(|w| w.1))
+        .unwrap_or(dtype);
+    let (channels, taps) = match declared_window(cx, n)? {
+        Some((channels, taps)) => {
             let depthwise = groups > 1
                 && data[1] == group_dim
                 && weight.as_ref().is_some_and(|w| w.0[0] == group_dim);
             if groups > 1 && weight.is_none() {
                 return Err(Stop::Wait);
             }
-            let mut shape = if depthwise {
-                vec![data[1].clone(), channels.floordiv(&data[1])]
+            let head = if depthwise {
+                [data[1].clone(), channels.floordiv(&data[1])]
             } else {
-                vec![channels.clone(), data[1].floordiv(&group_dim)]
+                [channels.clone(), data[1].floordiv(&group_dim)]
             };
-            shape.extend(taps.iter().cloned());
-            let shape = l.canonical_kernel.convert_dims(&l.kernel, &shape);
-            let element = weight_dtype
-                .or(weight.as_ref().map(|w| w.1))
-                .unwrap_or(dtype);
-            let ty = cx.host.types_mut().tensor(shape, element);
-            cx.require_arg(
-                1,
-                ty,
-                "the weight does not fit the data, `channels`, `kernel_size` and `groups`",
-            )?;
+            require_weight(cx, &l, head, &taps, element)?;
             (channels, taps)
         }
-        (kernel_size, channels) => {
+        None => {
             let Some((w, _)) = weight else {
                 return Err(Stop::Wait);
             };
-            for (i, k) in kernel_size
-                .unwrap_or_default()
-                .into_iter()
-                .take(n)
-                .enumerate()
-            {
-                let what = "`kernel_size` and the weight's spatial extents must agree";
-                cx.require_eq(&w[2 + i], &Dim::from(k), Subject::Attr("kernel_size"), what)?;
-            }
-            if let Some(c) = channels {
+            let taps = taps_of_weight(cx, &w, n)?;
+            if let Some(c) = declared_channels(cx) {
                 let what = "`channels` and the weight's output channels must agree";
                 cx.require_eq(&w[0], &c, Subject::Attr("channels"), what)?;
             }
@@ -233,7 +260,7 @@ pub(super) fn conv_result(
                 let what = "the weight's input channels must be the data's, divided by `groups`";
                 cx.require_eq(&w[1], &per_group, Subject::Arg(1), what)?;
             }
-            (w[0].clone(), w[2..].to_vec())
+            (w[0].clone(), taps)
         }
     };
     let mut out = vec![data[0].clone(), channels];

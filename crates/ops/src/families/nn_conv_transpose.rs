@@ -5,7 +5,8 @@ use relax_sym::Dim;
 
 use super::conv_attrs;
 use super::nn_conv::{
-    Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
+    Layouts, at_canonical, canonical_arg, declared_channels, declared_window, numbers, padding_of,
+    pairs, reach, require_weight, steps, taps_of_weight, weight_of,
 };
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
@@ -131,47 +132,19 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
         return cx.refuse(Subject::Attr("output_padding"), text);
     }
     let padding = padding_of(cx, n)?;
-    let weight = match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
-        Ok(w) => Some(w),
-        Err(Stop::Wait) => None,
-        Err(stop) => return Err(stop),
-    };
-    let kernel_size = cx.ints("kernel_size")?;
-    let channels = cx.attr("channels").as_int().map(Dim::from);
-    let (channels, taps) = match (kernel_size, channels) {
-        (Some(kernel_size), Some(channels)) => {
-            if kernel_size.len() != n {
-                let text = format!("`kernel_size` needs {n} numbers, not {}", kernel_size.len());
-                return cx.refuse(Subject::Attr("kernel_size"), text);
-            }
-            let taps: Vec<Dim> = kernel_size.iter().map(|&k| Dim::from(k)).collect();
-            let mut shape = vec![data[1].clone(), channels.floordiv(&groups)];
-            shape.extend(taps.iter().cloned());
-            let shape = l.canonical_kernel.convert_dims(&l.kernel, &shape);
-            let ty = cx
-                .host
-                .types_mut()
-                .tensor(shape, weight.map_or(dtype, |w| w.1));
-            cx.require_arg(
-                1,
-                ty,
-                "the weight does not fit the data, `channels`, `kernel_size` and `groups`",
-            )?;
+    let weight = weight_of(cx, &l)?;
+    let (channels, taps) = match declared_window(cx, n)? {
+        Some((channels, taps)) => {
+            let head = [data[1].clone(), channels.floordiv(&groups)];
+            require_weight(cx, &l, head, &taps, weight.map_or(dtype, |w| w.1))?;
             (channels, taps)
         }
-        (kernel_size, channels) => {
+        None => {
             let Some((w, _)) = weight else {
                 return Err(Stop::Wait);
             };
-            for (i, k) in kernel_size
-                .unwrap_or_default()
-                .into_iter()
-                .take(n)
-                .enumerate()
-            {
-                let what = "`kernel_size` and the weight's spatial extents must agree";
-                cx.require_eq(&w[2 + i], &Dim::from(k), Subject::Attr("kernel_size"), what)?;
-            }
+            let taps = taps_of_weight(cx, &w, n)?;
+            let channels = declared_channels(cx);
             if let Some(c) = &channels {
                 let what = "`channels` divided by `groups` must be the weight's output channels";
                 cx.require_eq(&w[1], &c.floordiv(&groups), Subject::Attr("channels"), what)?;
@@ -180,7 +153,7 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
                 let what = "the weight's input channels must be the data's";
                 cx.require_eq(&w[0], &data[1], Subject::Arg(1), what)?;
             }
-            (channels.unwrap_or_else(|| &w[1] * &groups), w[2..].to_vec())
+            (channels.unwrap_or_else(|| &w[1] * &groups), taps)
         }
     };
     let mut out = vec![data[0].clone(), channels];

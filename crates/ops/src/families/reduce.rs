@@ -36,25 +36,15 @@ const VARIANCE: &[AttrDef] = &[
     ),
 ];
 const ARG_REDUCE: &[AttrDef] = &[
-    attr("axis", Ints, Default::None, "the axes; none given is all"),
-    attr(
-        "keepdims",
-        Bool,
-        Default::Bool(false),
-        "whether reduced axes stay, with extent 1",
-    ),
+    REDUCE[0],
+    REDUCE[1],
     attr(
         "select_last_index",
         Bool,
         Default::Bool(false),
         "whether the last of equal elements counts",
     ),
-    attr(
-        "exclude",
-        Bool,
-        Default::Bool(false),
-        "whether the axes are those to keep",
-    ),
+    REDUCE[2],
 ];
 
 macro_rules! reductions {
