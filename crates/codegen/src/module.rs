@@ -102,26 +102,22 @@ pub(crate) fn compile(
     };
     for (id, def) in lowered.kernels.iter() {
         let sig = build.env.signature("ppp>i");
-        let mut failure = None;
         let name = format!("kernel {} ({})", id.0, def.label);
         build.define(program.kernels[&id], sig, &name, |b, env| {
             let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
-            failure = kernel::emit(b, env, &def.program, packed).err();
+            kernel::emit(b, env, &def.program, packed).map_err(|kernel::Unsupported(text)| {
+                let text = format!("`{}`: native code does not support {text}", def.label);
+                let span = def.program.span;
+                Box::new(Diagnostic::error(codes::UNSUPPORTED, span, text))
+            })
         })?;
-        if let Some(kernel::Unsupported(text)) = failure {
-            let text = format!("`{}`: native code does not support {text}", def.label);
-            return Err(Box::new(Diagnostic::error(
-                codes::UNSUPPORTED,
-                def.program.span,
-                text,
-            )));
-        }
     }
     for (id, f) in lowered.funcs.iter() {
         let sig = func::signature(f);
         let name = f.name.to_string();
         build.define(program.funcs[&id], sig, &name, |b, env| {
-            func::emit(b, env, &program, f)
+            func::emit(b, env, &program, f);
+            Ok(())
         })?;
         if f.captures.is_some() {
             build.closure_entry(&program, id)?;
@@ -289,12 +285,13 @@ impl Build<'_> {
         id: FuncId,
         sig: Signature,
         name: &str,
-        emit: impl FnOnce(&mut FunctionBuilder<'_>, &mut Env<'_>),
+        emit: impl FnOnce(&mut FunctionBuilder<'_>, &mut Env<'_>) -> Result<(), Box<Diagnostic>>,
     ) -> Result<(), Box<Diagnostic>> {
         self.env.module.clear_context(&mut self.context);
         self.context.func.signature = sig;
         let mut b = FunctionBuilder::new(&mut self.context.func, &mut self.builders);
-        emit(&mut b, &mut self.env);
+        // Half a function is nothing that Cranelift takes.
+        emit(&mut b, &mut self.env)?;
         b.seal_all_blocks();
         b.finalize(self.env.module.target_config());
         if self.wanted == Some(Listing::Clif) {
@@ -342,6 +339,7 @@ impl Build<'_> {
                 );
             }
             finish_entry(b, env, program, id, &all, given[4]);
+            Ok(())
         })
     }
 
@@ -373,6 +371,7 @@ impl Build<'_> {
                 all.push(v);
             }
             finish_entry(b, env, program, id, &all, out);
+            Ok(())
         })?;
         let sig = self.env.signature("ppip>i");
         let declared = self
@@ -418,6 +417,7 @@ impl Build<'_> {
             let call = b.ins().call(run, &[ctx, code, frame]);
             let status = b.inst_results(call)[0];
             b.ins().return_(&[status]);
+            Ok(())
         })?;
         Ok(outer)
     }

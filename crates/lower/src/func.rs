@@ -416,14 +416,14 @@ impl<'a, 'm> FnLower<'a, 'm> {
             }
             Expr::Func(f) => {
                 // A fused group is code of its callers, not a value, unless something else uses it.
-                if self.is_primitive(*f) {
+                if self.lw.fused_kernel(*f).is_some() {
                     return Ok(());
                 }
                 self.closure(e, *f)?
             }
             Expr::Call { .. } => self.call(e)?,
             Expr::Let { var, value, body } => {
-                if !matches!(m.exprs[*value], Expr::Func(f) if !self.is_primitive(f)) {
+                if !matches!(m.exprs[*value], Expr::Func(f) if self.lw.fused_kernel(f).is_none()) {
                     let r = self.value(*value)?;
                     self.bind(*var, r);
                 }
@@ -547,14 +547,6 @@ impl<'a, 'm> FnLower<'a, 'm> {
     /// Whether a node is the value of a frame in tail position.
     fn is_tail(&self, e: ExprId) -> bool {
         self.frames.last().is_some_and(|f| f.tail && f.root == e)
-    }
-
-    fn is_primitive(&self, f: FuncId) -> bool {
-        self.m().funcs[f]
-            .attrs
-            .get("Primitive")
-            .and_then(|p| p.as_int())
-            == Some(1)
     }
 
     /// A closure value.

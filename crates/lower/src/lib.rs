@@ -56,7 +56,7 @@ pub(crate) struct Lowering<'m> {
     consts: FxHashMap<ConstId, DataId>,
     op_kernels: FxHashMap<String, Cached>,
     prims: FxHashMap<GlobalId, KernelId>,
-    fused: FxHashMap<FuncId, KernelId>,
+    fused: FxHashMap<FuncId, Option<KernelId>>,
     queue: Vec<Job>,
     closure_count: usize,
 }
@@ -385,14 +385,23 @@ impl Lowering<'_> {
         kernel
     }
 
-    /// The kernel of a fused group of operators (a function with `Primitive=1`).
-    fn fused_kernel(&mut self, f: FuncId) -> Result<KernelId, Box<Diagnostic>> {
+    /// The kernel of a function that is marked as a fused group of operators (`Primitive=1`). `None` where
+    /// its body is no such group (a constant tensor, a variable from outside, a call of a function): then it
+    /// is a function like any other, and a mistake in it is reported at its place.
+    fn fused_kernel(&mut self, f: FuncId) -> Option<KernelId> {
         if let Some(&k) = self.fused.get(&f) {
-            return Ok(k);
+            return k;
         }
-        let (program, label) = fused::program(self.m, self.typing, f)?;
-        let kernel = self.add_kernel(program, &label);
+        let marked = self.m.funcs[f]
+            .attrs
+            .get("Primitive")
+            .and_then(|p| p.as_int())
+            == Some(1);
+        let group = marked.then(|| fused::program(self.m, self.typing, f).ok());
+        let kernel = group
+            .flatten()
+            .map(|(program, label)| self.add_kernel(program, &label));
         self.fused.insert(f, kernel);
-        Ok(kernel)
+        kernel
     }
 }

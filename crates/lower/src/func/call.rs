@@ -27,9 +27,10 @@ impl FnLower<'_, '_> {
         let args = self.args(e);
         match &m.exprs[callee] {
             Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) => Ok(false),
-            Expr::Func(f) if self.is_primitive(*f) => Ok(false),
+            Expr::Func(f) if self.lw.fused_kernel(*f).is_some() => Ok(false),
             Expr::Global(g) => {
-                if !matches!(m.globals[*g].kind, GlobalKind::Func(f) if !self.is_primitive(f)) {
+                if !matches!(m.globals[*g].kind, GlobalKind::Func(f) if self.lw.fused_kernel(f).is_none())
+                {
                     return Ok(false);
                 }
                 let args = args
@@ -94,13 +95,11 @@ impl FnLower<'_, '_> {
                 });
                 Ok(dst)
             }
-            Expr::Func(f) if self.is_primitive(*f) => {
-                let kernel = self.lw.fused_kernel(*f)?;
+            Expr::Func(f) if let Some(kernel) = self.lw.fused_kernel(*f) => {
                 self.kernel_call(e, kernel, &args)
             }
             Expr::Global(g) => match m.globals[*g].kind {
-                GlobalKind::Func(f) if self.is_primitive(f) => {
-                    let kernel = self.lw.fused_kernel(f)?;
+                GlobalKind::Func(f) if let Some(kernel) = self.lw.fused_kernel(f) => {
                     self.kernel_call(e, kernel, &args)
                 }
                 GlobalKind::Func(_) => {
