@@ -14,7 +14,7 @@ import os
 import platform
 import re
 import select
-import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -109,9 +109,10 @@ class Relax:
         from graph import to_relay
         from workloads import ALL
         graph = ALL[workload]()
+        text = graph.relay() if hasattr(graph, "relay") else to_relay(graph)
         for old in self.room.glob("*.npz"):
             old.unlink()
-        (self.room / "model.relay").write_text(to_relay(graph))
+        (self.room / "model.relay").write_text(text)
         np.savez(self.room / "inputs.npz", **{n.name: n.value for n in graph.inputs})
         if graph.weights:
             np.savez(self.room / "params.npz", **graph.weights)
@@ -149,11 +150,11 @@ class Relax:
 def close(ours, theirs):
     import numpy as np
     a, b = np.load(ours)["out0"], np.load(theirs)
-    return a.shape == b.shape and np.allclose(a, b, rtol=1e-3, atol=1e-4)
+    return a.size == b.size and np.allclose(a.reshape(b.shape), b, rtol=1e-3, atol=1e-4)
 
 
-def measure(systems, workload, rounds, seconds):
-    """Every system in turn, `rounds` times; each turn takes about `seconds`."""
+def measure(systems, workload, rounds, seconds, per):
+    """Every system in turn, `rounds` times; each turn takes about `seconds`. Ours does the work `per` times a run."""
     found = {}
     for s in systems:
         print(f"  {s.name}: loading", flush=True)
@@ -170,13 +171,14 @@ def measure(systems, workload, rounds, seconds):
             if "error" in answer:
                 entry["error"] = answer["error"]
                 continue
-            median = statistics.median(answer["times"])
+            share = per if s.name == "Relax" else 1
+            median = statistics.median(answer["times"]) / share
             if turn == 0:
                 # The first turn says how many runs a turn may have.
-                runs[s.name] = max(1, min(2000, int(seconds / max(median, 1e-6))))
+                runs[s.name] = max(1, min(2000, int(seconds / max(median * share, 1e-6))))
                 continue
             entry.setdefault("medians", []).append(median)
-            entry.setdefault("least", []).append(answer.get("least", min(answer["times"])))
+            entry.setdefault("least", []).append(answer.get("least", min(answer["times"])) / share)
             entry["memory"] = max(entry.get("memory") or 0, answer["memory"] or 0)
     relax = next((s for s in systems if s.name == "Relax"), None)
     for s in systems:
@@ -188,86 +190,38 @@ def measure(systems, workload, rounds, seconds):
     return found
 
 
-# ---- trees: what the graph formats of the others have no word for -------------------------
+# ---- a tree in C --------------------------------------------------------------------------
 
-TREE = """#[version = "0.0.5"]
-type Tree {
-  Leaf(float32),
-  Node(float32, Tree, Tree),
-}
-def @grow(%depth: int32, %v: float32) -> Tree {
-  if (%depth == 0) { Leaf(%v) }
-  else { Node(%v, @grow(%depth - 1, %v * 0.5f), @grow(%depth - 1, %v + 1f)) }
-}
-def @sum(%t: Tree) -> float32 {
-  match (%t) {
-    Leaf(%v) => %v,
-    Node(%v, %l, %r) => %v + @sum(%l) + @sum(%r),
-  }
-}
-def @main(%v: float32) -> float32 { @sum(@grow(12, %v)) }
-"""
-
-TREE_C = r"""
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-typedef struct T { float v; struct T *l, *r; } T;
-static T *grow(int d, float v) {
-  T *t = malloc(sizeof *t);
-  t->v = v;
-  t->l = d ? grow(d - 1, v * 0.5f) : 0;
-  t->r = d ? grow(d - 1, v + 1.0f) : 0;
-  return t;
-}
-static float sum(const T *t) { return t->l ? t->v + sum(t->l) + sum(t->r) : t->v; }
-static void drop(T *t) { if (t) { drop(t->l); drop(t->r); free(t); } }
-int main(int argc, char **argv) {
-  int n = argc > 1 ? atoi(argv[1]) : 100;
-  float v = argc > 2 ? atof(argv[2]) : 0.25f, s = 0;
-  double *took = malloc(n * sizeof *took);
-  for (int i = 0; i < n; i++) {
-    struct timespec a, b;
-    clock_gettime(CLOCK_MONOTONIC, &a);
-    T *t = grow(12, v);
-    s = sum(t);
-    drop(t);
-    clock_gettime(CLOCK_MONOTONIC, &b);
-    took[i] = (b.tv_sec - a.tv_sec) + 1e-9 * (b.tv_nsec - a.tv_nsec);
-  }
-  for (int i = 0; i < n; i++) printf("%.9f\n", took[i]);
-  fprintf(stderr, "%f\n", s);
-}
-"""
+def tree_in_c(room, rounds, sums):
+    """Seconds of growing a tree, summing it `sums` times and dropping it, in C; one median per round."""
+    from recursive import LEAVES, TREE_C
+    (room / "tree.c").write_text(TREE_C)
+    if subprocess.run(["cc", "-O2", "-o", room / "tree", room / "tree.c"], capture_output=True).returncode:
+        return None
+    medians = []
+    for _ in range(rounds):
+        out = subprocess.run([room / "tree", "200", str(LEAVES), str(sums)], capture_output=True, text=True).stdout
+        medians.append(statistics.median(map(float, out.split())))
+    return medians
 
 
 def trees(relax, rounds):
-    """Growing, summing and dropping a tree of 8191 nodes: ours and a C program."""
+    """The tree's sum, and growing, summing once and dropping it, beside the same in C."""
     import numpy as np
-    room = relax.room
-    for old in room.glob("*.npz"):
+    from recursive import SUMS, TREE
+    found = {"sum": {"C": tree_in_c(relax.room, rounds, SUMS)}, "grow": {"C": tree_in_c(relax.room, rounds, 1)}}
+    if not found["sum"]["C"]:
+        return {}
+    for old in relax.room.glob("*.npz"):
         old.unlink()
-    (room / "model.relay").write_text(TREE)
-    np.savez(room / "inputs.npz", v=np.float32(0.25))
-    (room / "tree.c").write_text(TREE_C)
-    built = subprocess.run(["cc", "-O2", "-o", room / "tree", room / "tree.c"], capture_output=True, text=True)
-    ours, theirs = relax.call(), {}
-    if built.returncode:
-        theirs = {"error": "no C compiler"}
-    for _ in range(rounds):
-        if "error" not in ours:
-            answer = relax.run(200)
-            if "error" in answer:
-                ours["error"] = answer["error"]
-            else:
-                ours.setdefault("medians", []).append(answer["times"][0])
-                ours.setdefault("least", []).append(answer["least"])
-        if "error" not in theirs:
-            out = subprocess.run([room / "tree", "200"], capture_output=True, text=True).stdout
-            times = list(map(float, out.split()))
-            theirs.setdefault("medians", []).append(statistics.median(times))
-            theirs.setdefault("least", []).append(min(times))
-    return {"Relax": ours, "C": theirs}
+    np.savez(relax.room / "inputs.npz", v=np.float32(0.25))
+    for what, sums in (("sum", SUMS), ("grow", 1)):
+        (relax.room / "model.relay").write_text(TREE.replace("SUMS", str(sums)))
+        answers = [relax.run(100) for _ in range(rounds)]
+        if any("error" in a for a in answers):
+            return {}
+        found[what]["Relax"] = [a["times"][0] for a in answers]
+    return found
 
 
 # ---- the machine --------------------------------------------------------------------------
@@ -321,11 +275,13 @@ def spread(entry):
     return (max(m) - min(m)) / statistics.median(m) if len(m) > 1 else 0.0
 
 
-def page(results, graphs, gflops, bandwidth, args, load):
+def page(results, graphs, tree, gflops, bandwidth, args, load, about):
+    import recursive
+    from recursive import NODES, SUMS
     lines = [
         "# Performance", "",
         "Written by `benches/peers/run.py`; no number here is written by hand.", "",
-        f"Machine: {machine()}. Measured {datetime.date.today()}; load average before the run {load:.1f}"
+        f"Machine: {about}. Measured {datetime.date.today()}; load average before the run {load:.1f}"
         + (" — **other programs were running, so times are too long and spread widely**" if load > 0.5 else "") + ".",
         f"Relax is its `{args.bin.name}` build" + ("" if args.bin.name == "release" else
                                                     ", **which is not optimised: only release builds count**") + ".",
@@ -334,7 +290,8 @@ def page(results, graphs, gflops, bandwidth, args, load):
         f"Each cell is the median over {args.rounds} rounds in which the systems take turns, of each round's median run; "
         "`±` is the range of the rounds' medians by their median. *Ratio* is the fastest other system's time by ours: "
         "above 1 ours is faster. *Share* is the part of the measured peak (arithmetic, or for workloads that memory "
-        "limits, the copy's bandwidth) that ours reaches on one thread. Results of all systems are compared with "
+        "limits, the copy's bandwidth) that ours reaches on one thread. With T threads every system's process may use T "
+        "processors and no more. The tree's time is that of one sum. Results of all systems are compared with "
         "ours (relative 1e-3, absolute 1e-4); those that differ are marked ≠.", "",
     ]
     means = {}
@@ -358,7 +315,7 @@ def page(results, graphs, gflops, bandwidth, args, load):
                     best = min(best or median, median)
                     if "medians" in found.get("Relax", {}):
                         ratio = median / statistics.median(found["Relax"]["medians"])
-                        means.setdefault((threads, name), []).append(ratio)
+                        means.setdefault((threads, name), []).append((workload, ratio))
             ratio = share = "–"
             if "medians" in found.get("Relax", {}):
                 ours = statistics.median(found["Relax"]["medians"])
@@ -373,9 +330,12 @@ def page(results, graphs, gflops, bandwidth, args, load):
             lines.append(f"| {g.name if (g := graphs.get(workload)) else workload} | " + " | ".join(cells)
                          + f" | {ratio} | {share} |")
         lines.append("")
-    lines += ["## Geometric means of the ratios", "", "| against | threads | workloads | ratio |", "|---|---|---|---|"]
+    lines += ["## Geometric means of the ratios", "", "| against | threads | workloads | ratio | without those that recurse |",
+              "|---|---|---|---|---|"]
     for (threads, name), ratios in sorted(means.items()):
-        lines.append(f"| {name} | {threads} | {len(ratios)} | {statistics.geometric_mean(ratios):.2f} |")
+        mean = lambda r: f"{statistics.geometric_mean(r):.2f}" if r else "–"
+        graph_only = [r for w, r in ratios if w not in recursive.ALL]
+        lines.append(f"| {name} | {threads} | {len(ratios)} | {mean([r for _, r in ratios])} | {mean(graph_only)} |")
     lines += ["", "## Building, sizes, memory (one thread)", "",
               "*First answer*: from text or model to the first result; for Relax from the start of the process, for the "
               "others without the start of Python. *Memory*: the most that the process held; the others' includes "
@@ -389,11 +349,14 @@ def page(results, graphs, gflops, bandwidth, args, load):
                 compiled = "–" if e.get("compile") is None else show(e["compile"])
                 lines.append(f"| {workload} | {name} | {compiled} | {show(e['first'])} | {size(e.get('size'))} | "
                              f"{size(e.get('memory'))} |")
-    tree = results.get("tree", {}).get(args.threads[0])
-    if tree and all("medians" in tree[k] for k in ("Relax", "C")):
-        ours, theirs = (statistics.median(tree[k]["medians"]) for k in ("Relax", "C"))
-        lines += ["", "## Trees", "", "Growing, summing and dropping a tree of 8191 nodes: "
-                  f"Relax {show(ours)}, C (malloc, `cc -O2`) {show(theirs)}: {ours / theirs:.1f} times."]
+    if tree:
+        rows = (("sum", f"One sum of the tree (grown once, summed {SUMS} times, dropped; the time of that by {SUMS})", SUMS),
+                ("grow", "Growing the tree, summing it once and dropping it", 1))
+        lines += ["", "## The tree beside C", "",
+                  f"{NODES} nodes of a data type; C grows it by `malloc` and is built with `cc -O2`.", ""]
+        for what, text, per in rows:
+            ours, theirs = (statistics.median(tree[what][k]) / per for k in ("Relax", "C"))
+            lines.append(f"- {text}: Relax {show(ours)}, C {show(theirs)}: {ours / theirs:.1f} times.")
     failures = [(w, t, n, e["error"]) for w, per in results.items() for t, f in per.items()
                 for n, e in f.items() if "error" in e]
     if failures:
@@ -406,7 +369,7 @@ def page(results, graphs, gflops, bandwidth, args, load):
                 continue
             ours = statistics.median(found["Relax"]["medians"])
             others = [(statistics.median(e["medians"]), n) for n, e in found.items() if n != "Relax" and "medians" in e]
-            if workload != "tree" and others and min(others)[0] / ours < 0.6:
+            if others and min(others)[0] / ours < 0.6:
                 short.append((min(others)[0] / ours, workload, threads, min(others)[1]))
     lines += ["", "## Where it falls short", ""]
     if short:
@@ -423,7 +386,7 @@ def page(results, graphs, gflops, bandwidth, args, load):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few rounds and short turns: below ten minutes")
-    parser.add_argument("--only", help="workloads, separated by commas; `tree` is one too")
+    parser.add_argument("--only", help="workloads, separated by commas")
     parser.add_argument("--systems", help="other systems to measure, separated by commas")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int)
@@ -436,46 +399,60 @@ def main():
     args = parser.parse_args()
     in_venv(args.venv)
     sys.path.insert(0, str(HERE))
+    import recursive
     from workloads import ALL
     args.rounds = args.rounds or (3 if args.quick else 9)
     args.seconds = args.seconds or (0.08 if args.quick else 0.5)
     args.limit = args.limit or (40 if args.quick else 600)
     budget = args.budget or (540 if args.quick else float("inf"))
     args.threads = [int(t) for t in args.threads.split(",")]
-    chosen = args.only.split(",") if args.only else [*ALL, "tree"]
-    unknown = [w for w in chosen if w not in ALL and w != "tree"]
+    chosen = args.only.split(",") if args.only else list(ALL)
+    unknown = [w for w in chosen if w not in ALL]
     if unknown:
-        sys.exit(f"no workload {', '.join(unknown)}; there are: {', '.join([*ALL, 'tree'])}")
+        sys.exit(f"no workload {', '.join(unknown)}; there are: {', '.join(ALL)}")
     if not (args.bin / "relax-run").exists():
         sys.exit(f"{args.bin}/relax-run is not there: cargo build --release, and --examples -p relax-runtime for the peak")
     peers = args.systems.split(",") if args.systems else PEERS
-    load = os.getloadavg()[0]
+    load, about = os.getloadavg()[0], machine()
     gflops, bandwidth = peaks(args.bin)
     begin = time.monotonic()
-    results, graphs = {}, {}
-    with tempfile.TemporaryDirectory() as room:
-        for threads in args.threads:
-            relax = Relax(args.bin, threads, room)
-            systems = [relax, *(Peer(n, threads, room, args.limit) for n in peers)]
-            for workload in chosen:
-                if time.monotonic() - begin > budget:
-                    print(f"{workload}, {threads} thread(s): left out, the time is over", flush=True)
-                    continue
-                print(f"{workload}, {threads} thread(s)", flush=True)
-                if workload == "tree":
-                    if threads == args.threads[0]:
-                        results["tree"] = {threads: trees(relax, args.rounds)}
-                    continue
-                graphs[workload] = ALL[workload]()
-                found = measure(systems, workload, args.rounds, args.seconds)
-                results.setdefault(workload, {})[threads] = found
-            for s in systems:
-                s.stop()
-    text = page(results, graphs, gflops, bandwidth, args, load)
+    results, graphs, tree = {}, {}, {}
+    processors = sorted(os.sched_getaffinity(0))
+
+    def write():
+        text = page(results, graphs, tree, gflops, bandwidth, args, load, about)
+        if not args.no_write:
+            (ROOT / "docs/performance.md").write_text(text)
+        return text
+
+    # What was measured is written down whatever happens.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    try:
+        with tempfile.TemporaryDirectory() as room:
+            for threads in args.threads:
+                # All systems alike: their processes inherit it.
+                os.sched_setaffinity(0, processors[-threads:])
+                relax = Relax(args.bin, threads, room)
+                systems = [relax, *(Peer(n, threads, room, args.limit) for n in peers)]
+                for workload in chosen:
+                    if time.monotonic() - begin > budget * (threads == args.threads[-1] or 0.6):
+                        print(f"{workload}, {threads} thread(s): left out, the time is over", flush=True)
+                        continue
+                    print(f"{workload}, {threads} thread(s), after {time.monotonic() - begin:.0f} s", flush=True)
+                    graphs[workload] = graph = ALL[workload]()
+                    taking = [s for s in systems if workload not in recursive.ALL or s.name in recursive.SYSTEMS]
+                    found = measure(taking, workload, args.rounds, args.seconds, getattr(graph, "per", 1))
+                    results.setdefault(workload, {})[threads] = found
+                    if workload == "tree" and threads == args.threads[0]:
+                        tree.update(trees(relax, args.rounds))
+                    write()
+                for s in systems:
+                    s.stop()
+    finally:
+        text = write()
     if args.no_write:
         print(text)
     else:
-        (ROOT / "docs/performance.md").write_text(text)
         print("docs/performance.md is written")
 
 

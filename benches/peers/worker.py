@@ -13,28 +13,31 @@ import time
 system, threads, cache = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 for name in ("OMP_NUM_THREADS", "TVM_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = str(threads)
-if system == "jax":
-    # XLA takes as many threads as the process may use processors.
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
-    os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["JAX_PLATFORMS"] = "cpu"
 
 import numpy as np  # noqa: E402
 
 from workloads import ALL  # noqa: E402
 
 
+def onnx_model(graph):
+    if hasattr(graph, "onnx"):
+        return graph.onnx()
+    from to_onnx import to_onnx
+    return to_onnx(graph)
+
+
 def ort(graph, inputs, path):
     import onnxruntime as rt
-    from to_onnx import to_onnx
     begin = time.perf_counter()
-    model = to_onnx(graph).SerializeToString()
+    model = onnx_model(graph).SerializeToString()
     options = rt.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = rt.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     # Bound once, so that no run copies or allocates in Python.
     binding = session.io_binding()
-    for node, value in zip(graph.inputs, inputs):
-        binding.bind_cpu_input(node.name, value)
+    for node in getattr(graph, "onnx_inputs", graph.inputs):
+        binding.bind_cpu_input(node.name, node.value)
     binding.bind_output(graph.output.name)
     built = time.perf_counter() - begin
 
@@ -46,8 +49,7 @@ def ort(graph, inputs, path):
 
 def openvino(graph, inputs, path):
     import openvino as ov
-    from to_onnx import to_onnx
-    model = to_onnx(graph).SerializeToString()
+    model = onnx_model(graph).SerializeToString()
     begin = time.perf_counter()
     core = ov.Core()
     compiled = core.compile_model(core.read_model(model), "CPU", {
@@ -64,18 +66,20 @@ def tvm(graph, inputs, path):
     import tvm
     from tvm import relax
     from tvm.relax.frontend.onnx import from_onnx
-    from to_onnx import to_onnx
     path += ".so"
     built = None
     if not os.path.exists(path):
         begin = time.perf_counter()
         cpu = tvm.get_global_func("target.llvm_get_system_cpu", allow_missing=True)
         target = tvm.target.Target({"kind": "llvm", "mcpu": cpu() if cpu else "x86-64-v4"})
-        module = from_onnx(to_onnx(graph), keep_params_in_input=False)
+        if hasattr(graph, "tvm"):
+            module = tvm.script.from_source(graph.tvm())
+        else:
+            module = from_onnx(onnx_model(graph), keep_params_in_input=False)
         tvm.compile(module, target=target).export_library(path)
         built = time.perf_counter() - begin
     vm = relax.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
-    given = [tvm.runtime.tensor(v) for v in inputs]
+    given = [tvm.runtime.tensor(v) for v in getattr(graph, "tvm_inputs", inputs)]
     out = [None]
 
     def run():

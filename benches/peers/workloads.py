@@ -1,4 +1,5 @@
 """The workloads, by name. Each function makes a `Graph` anew."""
+import recursive
 from graph import Graph
 
 
@@ -111,4 +112,5 @@ ALL = {
     "mobilenet": mobilenet,
     "transformer": transformer,
     "lstm": lstm,
+    **recursive.ALL,
 }

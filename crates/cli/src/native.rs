@@ -113,6 +113,7 @@ impl Passes {
     pub fn text(&self) -> String {
         match &self.pipeline {
             Some(text) => text.clone(),
+            None if self.level >= 2 => format!("native{}", self.level),
             None => format!("O{}", self.level),
         }
     }

@@ -151,7 +151,7 @@ fn elements<T: relax_tensor::Element + Deserialize, R: Read>(
     Ok(Tensor::from_slice(shape, &values))
 }
 
-/// Writes arrays to a `.npz` file.
+/// Writes arrays to a `.npz` file, uncompressed.
 pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
     let trouble = |e: &dyn std::fmt::Display| format!("cannot write {}: {e}", path.display());
     let file = File::create(path).map_err(|e| trouble(&e))?;
@@ -168,9 +168,13 @@ fn array<W: std::io::Write + Seek>(
     t: &Tensor,
 ) -> std::io::Result<()> {
     let shape: Vec<u64> = t.shape().iter().map(|&d| d as u64).collect();
+    // As `np.savez`: floats hardly compress, and what is stored as it is can be mapped.
+    let stored = npyz::zip::write::FileOptions::default()
+        .compression_method(npyz::zip::CompressionMethod::Stored)
+        .large_file(t.bytes().len() as u64 >= u64::from(u32::MAX) - 4096);
     macro_rules! put {
         ($values:expr) => {{
-            let entry = npz.array(name, Default::default())?;
+            let entry = npz.array(name, stored)?;
             let mut writer = entry.default_dtype().shape(&shape).begin_nd()?;
             writer.extend($values)?;
             writer.finish()

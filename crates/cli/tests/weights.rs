@@ -132,3 +132,100 @@ fn what_does_not_fit_is_listed_together() {
     let text = String::from_utf8_lossy(&ran.stderr);
     assert!(text.contains("%data is missing"), "{text}");
 }
+
+/// A `.npy` file of float32.
+fn npy(path: &Path, t: &Tensor) {
+    let shape: Vec<String> = t.shape().iter().map(|d| format!("{d},")).collect();
+    let mut header = format!(
+        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}",
+        shape.concat()
+    );
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend(t.bytes());
+    std::fs::write(path, file).expect("writable");
+}
+
+/// Compiles the model with its weights into a program.
+fn program(weights: &Path, mode: &str, out: &Path) {
+    let ran = Command::new(env!("CARGO_BIN_EXE_relaxc"))
+        .arg(model())
+        .args(["--emit", "exe", "--weights", mode, "--params"])
+        .args([weights, Path::new("-o"), out])
+        .output()
+        .expect("relaxc runs");
+    assert!(ran.status.success(), "{ran:?}");
+}
+
+#[test]
+fn weights_in_a_file_of_their_own_are_mapped() {
+    let room = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| room.path().join(name);
+    let (data, weights) = arrays();
+    npz::write(&at("weights.npz"), &weights).expect("writable");
+    npy(&at("x.npy"), &data[0].1);
+    for mode in ["embed", "external"] {
+        program(&at("weights.npz"), mode, &at(mode));
+    }
+    let call = |mode: &str, place: Option<&Path>| {
+        let mut command = Command::new(at(mode));
+        command.arg(at("x.npy")).env_remove("RELAX_WEIGHTS");
+        if let Some(place) = place {
+            command.env("RELAX_WEIGHTS", place);
+        }
+        command.output().expect("the program runs")
+    };
+    let size = |name: &str| std::fs::metadata(at(name)).expect("it was written").len();
+    let bytes: usize = weights.iter().map(|w| w.1.bytes().len()).sum();
+    assert!(size("embed") > size("external") + bytes as u64 / 2);
+    let want = call("embed", None);
+    assert!(want.status.success() && !want.stdout.is_empty(), "{want:?}");
+    assert_eq!(call("external", None).stdout, want.stdout);
+
+    let file = at("external.weights");
+    let good = std::fs::read(&file).expect("the weights");
+    let fails = |text: &str| {
+        let ran = call("external", None);
+        assert_eq!(ran.status.code(), Some(1), "{ran:?}");
+        let found = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(found.contains(text), "{text}\nin: {found}");
+    };
+    let mut other = good.clone();
+    other[77] ^= 1;
+    std::fs::write(&file, other).expect("writable");
+    fails("are not those that this program was compiled with");
+    std::fs::write(&file, &good[..good.len() - 1]).expect("writable");
+    fails(&format!("have {} bytes", good.len() - 1));
+    std::fs::remove_file(&file).expect("removable");
+    fails("the weights `external.weights` are missing");
+
+    // Elsewhere, named by its folder or itself.
+    let away = at("away");
+    std::fs::create_dir(&away).expect("a folder");
+    std::fs::write(away.join("external.weights"), &good).expect("writable");
+    assert_eq!(call("external", Some(&away)).stdout, want.stdout);
+    let file = away.join("external.weights");
+    assert_eq!(call("external", Some(&file)).stdout, want.stdout);
+}
+
+#[test]
+fn threads_do_not_change_the_answer() {
+    let room = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| room.path().join(name);
+    let (data, weights) = arrays();
+    npz::write(&at("data.npz"), &data).expect("writable");
+    npz::write(&at("weights.npz"), &weights).expect("writable");
+    let answer = |threads: &str| {
+        let flags = ["--inputs", "--params", "--outputs", "--threads"];
+        let (data, weights, out) = (at("data.npz"), at("weights.npz"), at("out.npz"));
+        let ran = run(&[&data, &weights, &out, Path::new(threads)], &flags);
+        assert!(ran.status.success(), "{ran:?}");
+        npz::read(&out).expect("an archive")[0].1.bytes().to_vec()
+    };
+    assert_eq!(answer("1"), answer("2"));
+}

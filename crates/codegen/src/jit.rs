@@ -6,7 +6,7 @@ use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::module::{Extras, compile, elements_symbol};
-use crate::prepack::prepack;
+use crate::prepack::{LARGE, prepack};
 use crate::target::Target;
 
 /// An entry: `int32_t (ctx, args, nargs, out)` with borrowed arguments.
@@ -21,12 +21,11 @@ pub type Entry = unsafe extern "C" fn(
 pub struct Jit {
     module: Option<JITModule>,
     entries: Vec<(Symbol, Entry)>,
+    /// What each kernel computes, in the order of their numbers in profiles.
+    kernels: Vec<String>,
     /// Constants that the code points into.
     _held: Vec<Tensor>,
 }
-
-/// Constants from this many bytes on are not copied into the module.
-const LARGE: usize = 4096;
 
 unsafe extern "C" {
     fn expf(x: f32) -> f32;
@@ -140,8 +139,16 @@ impl Jit {
         Ok(Jit {
             module: Some(module),
             entries,
+            kernels: (weights.lowered.kernels.values())
+                .map(|k| k.label.clone())
+                .collect(),
             _held: held,
         })
+    }
+
+    /// What each kernel computes, in the order of their numbers in profiles.
+    pub fn kernels(&self) -> &[String] {
+        &self.kernels
     }
 
     /// The entry of a global function.

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use crate::env::Env;
 use crate::scalar::{Scalars, register};
 
+mod copies;
 mod eval;
 mod strips;
 pub(crate) mod tuned;
@@ -481,7 +482,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
 
     /// A computation over indices: loops over the output, a loop over the reduction inside.
     fn compute(&mut self, c: &Compute) -> Result<()> {
-        if self.strips(c)? {
+        if self.copies(c)? || self.strips(c)? {
             return Ok(());
         }
         self.place(c.out)?;

@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::env::Env;
 use crate::func::{self, Program};
 use crate::kernel::{self, dl_dtype};
-use crate::prepack::Prepacked;
+use crate::prepack::{Prepacked, WeightsFile};
 
 /// The C symbol of an entry: `relax_` and the global's name, other characters as `_`.
 pub fn entry_symbol(name: Symbol) -> String {
@@ -91,11 +91,12 @@ pub(crate) fn compile(
         profile: extras.profile,
     };
     declare(&mut env, &mut program);
-    objects(&mut env, &mut program, &weights.outside);
+    let table = objects(&mut env, &mut program, weights);
     let mut build = Build {
         env,
         context: Context::new(),
         builders: FunctionBuilderContext::new(),
+        table,
         sizes: Vec::new(),
         wanted: extras.listing,
         listing: String::new(),
@@ -168,13 +169,24 @@ fn local(env: &mut Env<'_>, name: &str, sig: &Signature) -> FuncId {
     declared.expect("names with numbers are fresh")
 }
 
-/// Puts constants and other immortal objects into read-only data.
-fn objects(env: &mut Env<'_>, program: &mut Program<'_>, outside: &[DataIdOf]) {
+/// Puts constants and other immortal objects into read-only data. Returns the table of the tensors whose
+/// elements are in a file.
+fn objects(
+    env: &mut Env<'_>,
+    program: &mut Program<'_>,
+    weights: &Prepacked,
+) -> Option<DataId> {
     let lowered = program.lowered;
+    let outside: FxHashSet<DataIdOf> = weights.outside.iter().copied().collect();
     for (id, t) in lowered.data.iter() {
-        let elements = outside.contains(&id).then(|| elements_symbol(id));
+        let elements = match &weights.file {
+            _ if !outside.contains(&id) => Elements::Beside,
+            None => Elements::At(elements_symbol(id)),
+            Some(_) => Elements::Later,
+        };
         program.tensors.insert(id, tensor(env, t, elements));
     }
+    let table = (weights.file.as_ref()).map(|file| table(env, program, file));
     let (mut tags, mut texts) = (FxHashSet::default(), FxHashSet::default());
     for f in lowered.funcs.values() {
         for inst in f.blocks.values().flat_map(|b| &b.insts) {
@@ -213,12 +225,46 @@ fn objects(env: &mut Env<'_>, program: &mut Program<'_>, outside: &[DataIdOf]) {
         }
         program
             .closures
-            .insert(id, fresh(env, &format!("relax.closure.{}", id.0), &data));
+            .insert(id, fresh(env, &format!("relax.closure.{}", id.0), false, &data));
     }
+    table
 }
 
-fn fresh(env: &mut Env<'_>, name: &str, data: &DataDescription) -> DataId {
-    let id = env.module.declare_data(name, Linkage::Local, false, false);
+/// `RxWeights` of the runtime, with its tensors.
+fn table(env: &mut Env<'_>, program: &Program<'_>, file: &WeightsFile) -> DataId {
+    let mut offsets: Vec<(DataIdOf, u64)> = file.offsets.iter().map(|(&id, &at)| (id, at)).collect();
+    offsets.sort();
+    let mut name = file.name.clone().into_bytes();
+    name.push(0);
+    let name = env.data("weights", &name, 1);
+    let mut bytes = vec![0; 8];
+    for word in [
+        file.bytes.len() as u64,
+        relax_runtime::weights::hash(&file.bytes),
+        offsets.len() as u64,
+        0,
+    ] {
+        bytes.extend(word.to_le_bytes());
+    }
+    let head = bytes.len() as u32;
+    for (_, at) in &offsets {
+        bytes.extend([0; 8]);
+        bytes.extend(at.to_le_bytes());
+    }
+    let mut data = DataDescription::new();
+    data.define(bytes.into());
+    data.set_align(16);
+    let gv = env.module.declare_data_in_data(name, &mut data);
+    data.write_data_addr(head - 8, gv, 0);
+    for (i, (id, _)) in offsets.iter().enumerate() {
+        let gv = env.module.declare_data_in_data(program.tensors[id], &mut data);
+        data.write_data_addr(head + 16 * i as u32, gv, 0);
+    }
+    fresh(env, "relax.weights", true, &data)
+}
+
+fn fresh(env: &mut Env<'_>, name: &str, writable: bool, data: &DataDescription) -> DataId {
+    let id = env.module.declare_data(name, Linkage::Local, writable, false);
     let id = id.expect("names with numbers are fresh");
     env.module.define_data(id, data).expect("defined once");
     id
@@ -229,20 +275,32 @@ pub(crate) fn elements_symbol(id: DataIdOf) -> String {
     format!("relax.elements.of.{}", id.0)
 }
 
-/// An immortal tensor object. Its elements lie beside it, or at a symbol from outside.
-fn tensor(env: &mut Env<'_>, t: &Tensor, outside: Option<String>) -> DataId {
+/// Where a constant's elements are.
+enum Elements {
+    /// In the module.
+    Beside,
+    /// At a symbol from outside.
+    At(String),
+    /// In a file that is mapped before the tensor is read.
+    Later,
+}
+
+/// An immortal tensor object.
+fn tensor(env: &mut Env<'_>, t: &Tensor, elements: Elements) -> DataId {
     // An empty section cannot be pointed into on every target: one byte stands for no element.
     let bytes = if t.bytes().is_empty() {
         &[0][..]
     } else {
         t.bytes()
     };
-    let elements = match outside {
-        None => env.data("elements", bytes, 64),
-        Some(name) => {
+    let later = matches!(elements, Elements::Later);
+    let elements = match elements {
+        Elements::Beside => Some(env.data("elements", bytes, 64)),
+        Elements::At(name) => {
             let id = (env.module).declare_data(&name, Linkage::Import, false, false);
-            id.expect("each constant has its own symbol")
+            Some(id.expect("each constant has its own symbol"))
         }
+        Elements::Later => None,
     };
     let shape: Vec<u8> = t.shape().iter().flat_map(|d| d.to_le_bytes()).collect();
     let shape = if shape.is_empty() {
@@ -259,21 +317,25 @@ fn tensor(env: &mut Env<'_>, t: &Tensor, outside: Option<String>) -> DataId {
     let mut data = DataDescription::new();
     data.define(object.into());
     data.set_align(64);
-    let gv = env.module.declare_data_in_data(elements, &mut data);
-    data.write_data_addr(24, gv, 0);
+    if let Some(elements) = elements {
+        let gv = env.module.declare_data_in_data(elements, &mut data);
+        data.write_data_addr(24, gv, 0);
+    }
     if let Some(shape) = shape {
         let gv = env.module.declare_data_in_data(shape, &mut data);
         data.write_data_addr(32, gv, 0);
     }
     env.tensor_count += 1;
     let name = format!("relax.tensor.{}", env.tensor_count);
-    fresh(env, &name, &data)
+    fresh(env, &name, later, &data)
 }
 
 struct Build<'m> {
     env: Env<'m>,
     context: Context,
     builders: FunctionBuilderContext,
+    /// The table of the tensors whose elements are mapped when an entry is first called.
+    table: Option<DataId>,
     sizes: Sizes,
     wanted: Option<Listing>,
     listing: String,
@@ -386,6 +448,7 @@ impl Build<'_> {
                 text,
             ))
         })?;
+        let table = self.table;
         self.define(outer, sig, &format!("@{name} (C entry)"), |b, env| {
             let entry = b.create_block();
             b.append_block_params_for_function_params(entry);
@@ -406,6 +469,19 @@ impl Build<'_> {
             let status = b.inst_results(call)[0];
             b.ins().return_(&[status]);
             b.switch_to_block(ok);
+            if let Some(table) = table {
+                let gv = env.module.declare_data_in_func(table, b.func);
+                let table = b.ins().symbol_value(types::I64, gv);
+                let map = env.import("rx_weights_map", b.func);
+                let call = b.ins().call(map, &[ctx, table]);
+                let status = b.inst_results(call)[0];
+                let (mapped, failed) = (b.create_block(), b.create_block());
+                b.set_cold_block(failed);
+                b.ins().brif(status, failed, &[], mapped, &[]);
+                b.switch_to_block(failed);
+                b.ins().return_(&[status]);
+                b.switch_to_block(mapped);
+            }
             let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 16, 3);
             let slot = b.create_sized_stack_slot(slot);
             b.ins().stack_store(types::I64, args, slot, 0);

@@ -21,6 +21,39 @@ pub(crate) struct Prepacked {
     pub packed: FxHashMap<KernelId, Vec<Buf>>,
     /// Constants whose elements are not part of the module.
     pub outside: Vec<DataId>,
+    /// What file holds the elements of those outside, where compiled code maps them itself.
+    pub file: Option<WeightsFile>,
+}
+
+/// A file of weights, and where the elements of each constant lie in it.
+pub(crate) struct WeightsFile {
+    pub name: String,
+    pub bytes: Vec<u8>,
+    pub offsets: FxHashMap<DataId, u64>,
+}
+
+/// Constants from this many bytes on are not copied into the module.
+pub(crate) const LARGE: usize = 4096;
+
+impl Prepacked {
+    /// Moves the elements of large constants into a file.
+    pub fn into_file(&mut self, name: &str) {
+        let (mut bytes, mut offsets) = (Vec::new(), FxHashMap::default());
+        for (id, t) in self.lowered.data.iter() {
+            if t.bytes().len() >= LARGE {
+                bytes.resize(bytes.len().next_multiple_of(64), 0);
+                offsets.insert(id, bytes.len() as u64);
+                bytes.extend_from_slice(t.bytes());
+                self.outside.push(id);
+            }
+        }
+        let name = name.to_owned();
+        self.file = Some(WeightsFile {
+            name,
+            bytes,
+            offsets,
+        });
+    }
 }
 
 /// How a weight is packed.
@@ -38,6 +71,7 @@ pub(crate) fn prepack(lowered: &Lowered) -> Prepacked {
         lowered: lowered.clone(),
         packed: FxHashMap::default(),
         outside: Vec::new(),
+        file: None,
     };
     let mut kernels: FxHashMap<(KernelId, Vec<usize>), KernelId> = FxHashMap::default();
     let mut data: FxHashMap<(DataId, Form), DataId> = FxHashMap::default();

@@ -78,10 +78,20 @@ pub struct Object {
     pub bytes: Vec<u8>,
     /// Bytes of code and data by name.
     pub sizes: Sizes,
+    /// The contents of the file of weights, where they were to be outside.
+    pub weights: Option<Vec<u8>>,
 }
 
 /// Compiles a lowered program into an object file. The same program gives the same bytes.
-pub fn object(lowered: &Lowered, target: &Target, name: &str) -> Result<Object, Box<Diagnostic>> {
+///
+/// With `weights`, the elements of large constants go to a file of that name, which the caller writes: the
+/// entries map it at their first call, see [`relax_runtime::weights`].
+pub fn object(
+    lowered: &Lowered,
+    target: &Target,
+    name: &str,
+    weights: Option<&str>,
+) -> Result<Object, Box<Diagnostic>> {
     let trouble = |text: String| {
         Box::new(Diagnostic::error(
             relax_lower::codes::UNSUPPORTED,
@@ -94,9 +104,17 @@ pub fn object(lowered: &Lowered, target: &Target, name: &str) -> Result<Object, 
     let builder =
         ObjectBuilder::new(Arc::clone(&isa), name, libcalls).map_err(|e| trouble(e.to_string()))?;
     let mut module = ObjectModule::new(builder);
-    let sizes = compile(&prepack(lowered), &mut module, Extras::default())?.sizes;
+    let mut packed = prepack(lowered);
+    if let Some(file) = weights {
+        packed.into_file(file);
+    }
+    let sizes = compile(&packed, &mut module, Extras::default())?.sizes;
     let bytes = module.finish().emit().map_err(|e| trouble(e.to_string()))?;
-    Ok(Object { bytes, sizes })
+    Ok(Object {
+        bytes,
+        sizes,
+        weights: packed.file.map(|f| f.bytes),
+    })
 }
 
 /// The code of a lowered program as text, function by function.

@@ -215,6 +215,9 @@ pub struct Hooks {
     pub gradient: Option<GradientFn>,
     /// What a call computes outside of training.
     pub inference: Option<InferenceFn>,
+    /// Whether native code has a kernel for the operator as a whole, faster than what `inference` makes of
+    /// it.
+    pub whole_kernel: bool,
     /// For an operator whose value depends on the operand's extents alone: the value, given these and
     /// the element type of the result.
     pub of_shape: Option<fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor>,
@@ -292,6 +295,7 @@ impl OpDef {
                 fast_form: None,
                 gradient: None,
                 inference: None,
+                whole_kernel: false,
                 of_shape: None,
                 device_bound: false,
                 reshape: false,
@@ -371,6 +375,11 @@ impl OpDef {
     /// Says what a call computes outside of training.
     pub const fn inference(mut self, f: InferenceFn) -> OpDef {
         self.hooks.inference = Some(f);
+        self
+    }
+    /// Says that native code has a kernel for the operator as a whole.
+    pub const fn whole_kernel(mut self) -> OpDef {
+        self.hooks.whole_kernel = true;
         self
     }
     /// Says that the value depends on the operand's extents alone, and how.

@@ -38,5 +38,20 @@ pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
              canonicalize-ops,canonicalize-cast,fixpoint{max=3}(simplify-expr,eliminate-common-subexpr,\
              fold-constant),dead-code-elimination,fuse-ops{level=2}",
         ),
+        // What relaxc and relax-run do at -O2 and -O3: `let`s do not keep operators apart, and layers with
+        // a kernel of their own stay whole.
+        (
+            "native2",
+            "infer-type,to-graph-normal-form{into-functions=false},simplify-inference{keep-kernels=true},\
+             fold-constant,simplify-expr,eliminate-common-subexpr,dead-code-elimination,fuse-ops{level=2}",
+        ),
+        (
+            "native3",
+            "infer-type,to-graph-normal-form{into-functions=false},simplify-inference{keep-kernels=true},\
+             fold-constant,\
+             fold-scale-axis{direction=backward},fold-scale-axis{direction=forward},fold-constant,\
+             canonicalize-ops,canonicalize-cast,fixpoint{max=3}(simplify-expr,eliminate-common-subexpr,\
+             fold-constant),dead-code-elimination,fuse-ops{level=2}",
+        ),
     ]
 }

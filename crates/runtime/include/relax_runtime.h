@@ -330,6 +330,12 @@ DLManagedTensor *rx_to_dlpack(RxContext *ctx, RxObject *tensor);
 typedef int32_t (*RxPackedFn)(RxContext *ctx, void *userdata, RxObject *const *args,
                               int32_t nargs, RxObject **ret);
 
+/* Maps the file of weights that relaxc --weights external left beside an object, once for the process. The
+ * code's own entries call it first: a host may do so earlier to see an error sooner. The table is the
+ * object's; see crates/runtime/src/weights.rs. */
+typedef struct RxWeights RxWeights;
+int32_t rx_weights_map(RxContext *ctx, const RxWeights *weights);
+
 /* Registers or replaces; the name is copied. */
 int32_t rx_register_packed(RxContext *ctx, const char *name, RxPackedFn fn, void *userdata);
 /* 1 when a function of this name is registered. */

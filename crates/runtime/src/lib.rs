@@ -20,5 +20,6 @@ mod symbols;
 pub mod tensor;
 pub mod threads;
 pub mod values;
+pub mod weights;
 
 pub use symbols::symbols;

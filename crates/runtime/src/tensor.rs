@@ -56,6 +56,26 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
     Ok(bytes)
 }
 
+/// A tensor of rank 0, which programs make for every number: nothing is computed that its rank says.
+#[inline]
+unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let tensor = alloc(ctx, Kind::Tensor, Storage::Own as u32, 0, 64).cast::<RxTensor>();
+        if tensor.is_null() {
+            return tensor;
+        }
+        (*tensor).dtype = dtype;
+        (*tensor).ndim = 0;
+        (*tensor).data = (&raw mut (*tensor).scalar).cast();
+        (*tensor).shape = null_mut();
+        (*tensor).nbytes = dtype.size();
+        (*tensor).owner = null_mut();
+        (*tensor).scalar = 0;
+        tensor
+    }
+}
+
 /// A tensor's block. With `inline`, its data lies in the same block.
 unsafe fn block(
     ctx: *mut RxContext,
@@ -67,6 +87,9 @@ unsafe fn block(
     let dtype = dtype.canonical();
     // SAFETY: the callers' promise.
     unsafe {
+        if ndim == 0 && (1..=8).contains(&dtype.size()) {
+            return rank0(ctx, dtype);
+        }
         let dims = extents(ndim, shape);
         let nbytes = match byte_size(dtype, ndim, dims) {
             Ok(nbytes) => nbytes,
@@ -75,9 +98,8 @@ unsafe fn block(
                 return null_mut();
             }
         };
-        let scalar = ndim == 0 && nbytes <= 8;
         let head = (64 + 8 * dims.len() as u64).next_multiple_of(64);
-        let bytes = if inline && !scalar {
+        let bytes = if inline {
             head + nbytes.next_multiple_of(64)
         } else {
             head
@@ -90,11 +112,7 @@ unsafe fn block(
         let own_shape = tensor.cast::<u8>().add(64).cast::<i64>();
         (*tensor).dtype = dtype;
         (*tensor).ndim = ndim;
-        (*tensor).data = if scalar {
-            (&raw mut (*tensor).scalar).cast()
-        } else {
-            tensor.cast::<u8>().add(head as usize).cast()
-        };
+        (*tensor).data = tensor.cast::<u8>().add(head as usize).cast();
         (*tensor).shape = if dims.is_empty() {
             null_mut()
         } else {
@@ -143,7 +161,7 @@ pub unsafe extern "C" fn rx_reuse_tensor(
             let t = dead.cast::<RxTensor>();
             if (*t).dtype == dtype
                 && (*t).ndim == ndim
-                && extents(ndim, (*t).shape) == extents(ndim, shape)
+                && (ndim == 0 || extents(ndim, (*t).shape) == extents(ndim, shape))
             {
                 rx_retain(dead);
                 return dead;

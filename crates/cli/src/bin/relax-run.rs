@@ -116,7 +116,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         .ok_or_else(|| format!("@{name} is a tensor program"))?;
     let params = inputs::params(&module, &typing, func);
     let bound = match (&args.inputs, args.random) {
-        (Some(path), _) => inputs::bind(&module, &params, npz::read(path)?),
+        (Some(path), _) => inputs::bind(&module, &params, npz::mapped(path)?),
         (None, Some(seed)) => inputs::random(&module, &params, seed, args.extent),
         (None, None) => inputs::bind(&module, &params, Vec::new()),
     };
@@ -184,8 +184,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
                 host.clear_profile();
                 for done in 0..runs.max(1) {
                     progress::show("running", done, runs.max(1));
-                    let (_, took) = host.call_timed(&jit, name.as_str(), &tensors)?;
-                    times.push(took);
+                    times.push(host.time(&jit, name.as_str(), &tensors)?);
                 }
                 progress::end();
                 times.sort();
@@ -197,9 +196,8 @@ fn run(args: &Args) -> Result<ExitCode, String> {
                 );
             }
             if args.profile {
-                let labels: Vec<String> =
-                    lowered.kernels.values().map(|k| k.label.clone()).collect();
-                eprint!("{}", profile::table(&labels, &host.profile(labels.len())));
+                let labels = jit.kernels();
+                eprint!("{}", profile::table(labels, &host.profile(labels.len())));
             }
             if let (true, Some(kib)) = (args.summary, native::peak_memory()) {
                 eprintln!("held at most {kib} KiB");

@@ -35,6 +35,11 @@ struct Args {
     /// constants of the program then.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
+    /// Where the elements of large constants go: into the object, or into a file beside the output
+    /// (`model.o` and `model.weights`) that the program maps when it is first called. `RELAX_WEIGHTS` names
+    /// the file or its folder where it is not beside the program then.
+    #[arg(long, value_enum, default_value_t = Weights::Embed)]
+    weights: Weights,
     /// The functions that can be called from outside; `main` (or every function) unless said otherwise.
     #[arg(long, value_name = "NAME")]
     entry: Vec<String>,
@@ -44,6 +49,15 @@ struct Args {
     /// Gives constants whose metadata section is missing placeholders of zeros.
     #[arg(long)]
     stub_constants: bool,
+}
+
+/// Where the elements of large constants go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Weights {
+    /// Into the object.
+    Embed,
+    /// Into a file beside it.
+    External,
 }
 
 /// What is written.
@@ -174,7 +188,18 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             }
         }
         Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe => {
-            let object = match object(&lowered, &target, &name) {
+            let file = args.output.with_extension("weights");
+            let file_name = match args.weights {
+                Weights::Embed => None,
+                Weights::External if args.output == Path::new("-") => {
+                    return Err("--weights external needs a file as output".into());
+                }
+                Weights::External => file.file_name().and_then(|n| n.to_str()),
+            };
+            if args.weights == Weights::External && file_name.is_none() {
+                return Err(format!("{} has no name in UTF-8", args.output.display()));
+            }
+            let object = match object(&lowered, &target, &name, file_name) {
                 Ok(object) => object,
                 Err(d) => {
                     render::to_stderr(&(*d).into(), &session.sources);
@@ -183,6 +208,9 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             };
             if args.size_report {
                 report(&object.sizes);
+            }
+            if let Some(weights) = &object.weights {
+                io::write(&file, weights)?;
             }
             write_binary(args, &object.bytes, &lowered)?;
         }

@@ -42,7 +42,7 @@ struct Strips {
 
 /// Steps of an index along axes, and what does not depend on them; `None` when it is not affine.
 /// Recursion is bounded by `depth`.
-fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)> {
+pub(super) fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)> {
     let none = || vec![Ex::idx(0); axes.len()];
     let mut depends = false;
     visit_expr(e, |x| {
@@ -89,7 +89,7 @@ fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)> {
 
 /// Whether an index is proven to lie inside an extent: it runs over just that extent, or all numbers
 /// are known.
-fn inside((steps, rest): &(Vec<Ex>, Ex), extent: &Ex, axes: &[(Var, Ex)]) -> bool {
+pub(super) fn inside((steps, rest): &(Vec<Ex>, Ex), extent: &Ex, axes: &[(Var, Ex)]) -> bool {
     let moving: Vec<usize> = (0..steps.len())
         .filter(|&j| steps[j].as_int() != Some(0))
         .collect();
@@ -472,7 +472,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// Checks the least and the greatest index of every axis, unless there is no iteration.
-    fn check_box(&mut self, extents: &[Value], checks: &[(Buf, Value, Value)]) {
+    pub(super) fn check_box(&mut self, extents: &[Value], checks: &[(Buf, Value, Value)]) {
         let (some, done) = (self.b.create_block(), self.b.create_block());
         let mut any = self.b.ins().iconst(types::I8, 1);
         for &n in extents {
@@ -499,7 +499,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// The address of words on the stack.
-    fn words(&mut self, words: &[Value]) -> Value {
+    pub(super) fn words(&mut self, words: &[Value]) -> Value {
         let size = 8 * words.len().max(1) as u32;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
         let slot = self.b.create_sized_stack_slot(slot);

@@ -133,12 +133,12 @@ impl Kernel<'_, '_, '_> {
         extents.iter().fold(one, |n, &e| self.b.ins().imul(n, e))
     }
 
-    fn of(&self, buf: Buf) -> (Value, Vec<Value>) {
+    pub(super) fn of(&self, buf: Buf) -> (Value, Vec<Value>) {
         let p = &self.places[&buf];
         (p.data, p.extents.clone())
     }
 
-    fn run(&mut self, name: &'static str, args: &[Value]) {
+    pub(super) fn run(&mut self, name: &'static str, args: &[Value]) {
         let mut all = vec![self.ctx];
         all.extend(args);
         let status = self.scalars().call(name, &all);

@@ -111,6 +111,7 @@ pub static OPS: &[OpDef] = &[
         |cx| norm_rel(cx, 0),
     )
     .inference(super::inference_forms::layer_norm)
+    .whole_kernel()
     .full_precision()
     .layout(super::layout_rules::along_axis)
     .inputs(NORM_INPUTS)

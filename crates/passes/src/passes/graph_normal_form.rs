@@ -4,17 +4,22 @@
 //! `let`; so does a value whose evaluation does something or makes a reference cell, because the graph
 //! would lose or repeat it.
 
-use relax_base::Diagnostics;
-use relax_ir::{Expr, ExprId, Memo, Module, VarId};
+use relax_base::{Diagnostics, Id};
+use relax_ir::{Expr, ExprId, Memo, Module, ScopeKind, Scopes, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::purity::Purity;
-use crate::{Contract, Form, PassCx, PassDef};
+use crate::{Contract, Form, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "to-graph-normal-form",
     doc: "Replaces variables of `let`s by edges to their values.",
-    options: &[],
+    options: &[OptionDef {
+        name: "into-functions",
+        ty: OptionType::Bool,
+        default: "true",
+        doc: "also values that only a function inside uses: it then computes them at every call",
+    }],
     contract: Contract::TYPED.idempotent().gives(&[Form::GraphNormal]),
     run,
 }];
@@ -22,14 +27,64 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let purity = Purity::of(cx.module, &typing);
+    let into_functions = cx.options.flag("into-functions");
     for (global, body) in cx.module.global_bodies() {
-        let new = graph(cx.module, body, &purity);
+        let kept = if into_functions {
+            FxHashSet::default()
+        } else {
+            captured(cx.module, body)
+        };
+        let new = graph(cx.module, body, &purity, &kept);
         cx.module.set_global_body(global, new);
     }
     Ok(())
 }
 
-fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
+/// The variables that a function other than the one that binds them reads, where their values are computed.
+fn captured(m: &Module, body: ExprId) -> FxHashSet<VarId> {
+    let scopes = Scopes::new(m, body);
+    // The function around each scope; outer scopes come first.
+    let mut around = Vec::with_capacity(scopes.len());
+    for scope in scopes.ids() {
+        let function = match scopes.kind(scope) {
+            ScopeKind::Root => scope,
+            ScopeKind::Body(_) => scope,
+            _ => around[scopes.parent(scope).index()],
+        };
+        around.push(function);
+    }
+    let mut computed: FxHashSet<VarId> = FxHashSet::default();
+    for &e in scopes.order() {
+        if let Expr::Let { var, value, .. } = m.exprs[e]
+            && !m.is_leaf(value)
+            && !matches!(m.exprs[value], Expr::Func(_))
+        {
+            computed.insert(var);
+        }
+    }
+    let mut found = FxHashSet::default();
+    for &e in scopes.order() {
+        let Some(here) = scopes.of(e) else { continue };
+        m.for_each_child(e, |c| {
+            let Expr::Var(v) = m.exprs[c] else { return };
+            let Some(there) = scopes.of_var(v).filter(|_| computed.contains(&v)) else {
+                return;
+            };
+            let inside = matches!(m.exprs[e], Expr::Func(_));
+            if inside || around[here.index()] != around[there.index()] {
+                found.insert(v);
+            }
+        });
+    }
+    found
+}
+
+fn graph(
+    m: &mut Module,
+    body: ExprId,
+    purity: &Purity,
+    kept: &FxHashSet<VarId>,
+) -> ExprId {
     let order = m.post_order([body]);
     // The variables that each value is to replace.
     let mut bound_to: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
@@ -37,6 +92,7 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
     for &e in &order {
         if let Expr::Let { var, value, .. } = m.exprs[e]
             && purity.movable(value)
+            && !kept.contains(&var)
         {
             bound_to.entry(value).or_default().push(var);
             if matches!(m.exprs[value], Expr::Func(_)) && m.free_vars(value).contains(&var) {
@@ -55,9 +111,9 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity) -> ExprId {
         };
     for e in order {
         let new = match m.exprs[e] {
-            Expr::Let { value, body, .. }
-                if bound_to.contains_key(&value) && purity.movable(value) =>
-            {
+            Expr::Let {
+                var, value, body, ..
+            } if !kept.contains(&var) && bound_to.contains_key(&value) => {
                 resolve(m, &memo, &values, body)
             }
             _ => {

@@ -8,18 +8,24 @@ use relax_ir::{Expr, ExprId, Type};
 
 use crate::build::{At, site};
 use crate::edit::Edit;
-use crate::{Contract, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "simplify-inference",
     doc: "Replaces layers of training by what they compute outside of training.",
-    options: &[],
+    options: &[OptionDef {
+        name: "keep-kernels",
+        ty: OptionType::Bool,
+        default: "false",
+        doc: "leaves layers whole that native code has a kernel for",
+    }],
     contract: Contract::TYPED.idempotent(),
     run,
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
+    let keep = cx.options.flag("keep-kernels");
     let mut replaced = 0;
     Edit::new(cx.module, &typing).rewrite(|edit, _, new| {
         let call = match edit.m.exprs[new] {
@@ -27,7 +33,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             Expr::Call { .. } if !matches!(edit.m.types[edit.ty(new)], Type::Tuple(_)) => new,
             _ => return new,
         };
-        match form(edit, call) {
+        match form(edit, call, keep) {
             Some(form) => {
                 replaced += 1;
                 form
@@ -39,8 +45,12 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-fn form(edit: &mut Edit<'_>, call: ExprId) -> Option<ExprId> {
-    let form = edit.op_call(call)?.def.hooks.inference?;
+fn form(edit: &mut Edit<'_>, call: ExprId, keep: bool) -> Option<ExprId> {
+    let hooks = &edit.op_call(call)?.def.hooks;
+    if keep && hooks.whole_kernel {
+        return None;
+    }
+    let form = hooks.inference?;
     let site = site(edit, call)?;
     let span = edit.m.span(call);
     form(&mut At { edit, span }, &site)

@@ -3,6 +3,7 @@
 
 use crate::context::{RxContext, guard};
 use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::strips::STREAM;
 use crate::kernels::vmath::exp;
 use crate::threads::Share;
 
@@ -216,6 +217,8 @@ struct Norm {
     gamma: *const f32,
     beta: *const f32,
     epsilon: f32,
+    /// Whether the result is written past the caches.
+    stream: bool,
 }
 
 #[inline(always)]
@@ -267,9 +270,16 @@ unsafe fn norm_rows<S: Simd>(rows: std::ops::Range<usize>, x: *const f32, y: *mu
                 if !norm.beta.is_null() {
                     v = v.add(load(norm.beta, i, part));
                 }
-                store(v, y, i, part);
+                if norm.stream {
+                    v.stream(y.add(i));
+                } else {
+                    store(v, y, i, part);
+                }
                 i += part;
             }
+        }
+        if norm.stream {
+            S::fence();
         }
     }
 }
@@ -304,6 +314,9 @@ pub unsafe extern "C" fn rx_layer_norm_f32(
                     gamma,
                     beta,
                     epsilon,
+                    stream: (y as usize).is_multiple_of(64)
+                        && n.is_multiple_of(16)
+                        && rows * n * 4 >= STREAM,
                 },
             ))
         };

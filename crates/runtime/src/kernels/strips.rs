@@ -18,6 +18,9 @@ const AXES: usize = 12;
 const INPUTS: usize = 16;
 /// Most inputs, constants and temporaries together.
 const OPERANDS: usize = 96;
+/// Bytes of a result from which on it is written past the caches: little of it would still be there when it
+/// is read.
+pub(crate) const STREAM: usize = 16 << 20;
 /// Operations on elements below which nobody is woken.
 const SMALL: usize = 1 << 16;
 
@@ -219,6 +222,8 @@ struct Plan<'a> {
     over_steps: Steps,
     /// Whether strips run along the last reduced axis (else along the last axis of the result).
     along_reduced: bool,
+    /// Whether the result is written past the caches.
+    stream: bool,
 }
 
 /// The operands of one strip, and where temporaries and copies lie.
@@ -406,8 +411,34 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                 *h = a + first as isize * s;
             }
             let len = (n - first).min(STRIP);
+            let out = p.v.out.add(row * n + first);
             p.read::<S>(&mut s, &here, &steps, len);
-            p.run::<S>(&mut s, len, p.v.out.add(row * n + first));
+            if p.stream {
+                let result = room.add(p.room() - STRIP);
+                p.run::<S>(&mut s, len, result);
+                stream::<S>(result, out, len);
+            } else {
+                p.run::<S>(&mut s, len, out);
+            }
+        }
+        if p.stream {
+            S::fence();
+        }
+    }
+}
+
+/// Copies `n` floats past the caches; `to` is aligned to the vectors of every instruction set.
+#[inline(always)]
+unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut i = 0;
+        while i + S::LANES <= n {
+            S::load(from.add(i)).stream(to.add(i));
+            i += S::LANES;
+        }
+        if i < n {
+            S::load_part(from.add(i), n - i).store_part(to.add(i), n - i);
         }
     }
 }
@@ -593,6 +624,9 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             } else {
                 std::slice::from_raw_parts(v.data, inputs)
             };
+            let aligned = (v.out as usize).is_multiple_of(64)
+                && (out.rows() == 1 || out.inner().is_multiple_of(16));
+            let stream = reduced == 0 && aligned && out.count() * 4 >= STREAM;
             let plan = Plan {
                 v,
                 ops: std::slice::from_raw_parts(v.program, v.ops as usize),
@@ -602,6 +636,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 over,
                 over_steps,
                 along_reduced,
+                stream,
             };
             let threads = context.pool.threads();
             let room = rx_scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();

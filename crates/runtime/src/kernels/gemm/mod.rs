@@ -26,6 +26,8 @@ const NC: usize = 480;
 const MC: usize = 2048;
 /// Below this many multiplications a product stays on one thread.
 const SMALL: usize = 1 << 19;
+/// The same for few rows: memory is the limit then, and every thread's part of B stays in its own cache.
+const SMALL_FEW: usize = 1 << 17;
 /// Up to this many rows, products with a B that is not packed read it as it lies.
 const FEW_ROWS: usize = 4;
 
@@ -434,7 +436,8 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     let work = m.saturating_mul(n).saturating_mul(k);
     let threads = context.pool.threads();
     let way = g.way();
-    let (rows, columns) = if threads == 1 || work < SMALL {
+    let small = if m <= FEW_ROWS { SMALL_FEW } else { SMALL };
+    let (rows, columns) = if threads == 1 || work < small {
         (1, 1)
     } else {
         grid(g, threads)

@@ -39,6 +39,14 @@ unsafe impl Simd for Avx2 {
         _mm256_storeu_ps(to, self.0);
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut f32) {
+        _mm256_stream_ps(to, self.0);
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        _mm_sfence();
+    }
+    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         Self(_mm256_maskload_ps(from, mask(n)))
     }

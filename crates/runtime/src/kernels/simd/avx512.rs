@@ -35,6 +35,14 @@ unsafe impl Simd for Avx512 {
         _mm512_storeu_ps(to, self.0);
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut f32) {
+        _mm512_stream_ps(to, self.0);
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+        _mm_sfence();
+    }
+    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         Self(_mm512_maskz_loadu_ps(mask(n), from))
     }

@@ -109,6 +109,11 @@ pub unsafe trait Simd: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// Writes all lanes, unaligned.
     unsafe fn store(self, to: *mut f32);
+    /// Writes all lanes past the caches; the place is aligned to the vector's size. [`Simd::fence`]
+    /// comes before other threads read it.
+    unsafe fn stream(self, to: *mut f32);
+    /// Makes what [`Simd::stream`] wrote visible.
+    unsafe fn fence();
     /// Reads the first `n` lanes, at most `LANES`; the others are 0.
     unsafe fn load_part(from: *const f32, n: usize) -> Self;
     /// Writes the first `n` lanes, at most `LANES`.

@@ -44,6 +44,14 @@ unsafe impl Simd for Portable {
         unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) };
     }
     #[inline(always)]
+    unsafe fn stream(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(to) };
+    }
+    #[inline(always)]
+    unsafe fn fence() {
+    }
+    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         let mut all = [0.0; 4];
         for (i, lane) in all.iter_mut().enumerate().take(n) {

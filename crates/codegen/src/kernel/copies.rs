@@ -1,0 +1,198 @@
+//! Stages that only move elements: transposition, slices, broadcasts, and joining along an axis, where
+//! selections by one index say which input an element comes from. Each piece is one strided copy.
+
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
+
+use super::strips::{affine, inside};
+use super::{Kernel, Result};
+
+/// Most pieces of a stage.
+const PIECES: usize = 64;
+/// As the runtime's own limit.
+const AXES: usize = 12;
+/// Elements below which a call costs more than it saves.
+const FEW: i64 = 16;
+
+/// Part of a stage: where one index lies below a bound, the elements come from one load.
+struct Piece<'e> {
+    /// Where the piece ends along the joined axis; `None` is the axis's own end.
+    end: Option<&'e Ex>,
+    buf: Buf,
+    /// For each axis of the buffer, its step along every axis of the stage, and the rest.
+    index: Vec<(Vec<Ex>, Ex)>,
+}
+
+/// The pieces of a value and the axis that they follow each other along; `None` when it is something else.
+fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
+    let (mut along, mut out) = (None, Vec::new());
+    let mut rest = value;
+    loop {
+        let (here, end, next) = match rest.kind() {
+            ExKind::Select(cond, yes, no) => {
+                let ExKind::Binary(BinOp::Lt, place, bound) = cond.kind() else {
+                    return None;
+                };
+                let ExKind::Var(v) = place.kind() else {
+                    return None;
+                };
+                let axis = axes.iter().position(|a| a == v)?;
+                if along.is_some_and(|a| a != axis) {
+                    return None;
+                }
+                along = Some(axis);
+                // The bound is the same for all elements.
+                let (steps, _) = affine(bound, axes, 8)?;
+                steps.iter().all(|s| s.as_int() == Some(0)).then_some(())?;
+                (yes, Some(bound), Some(no))
+            }
+            _ => (rest, None, None),
+        };
+        let ExKind::Load(buf, index) = here.kind() else {
+            return None;
+        };
+        let index = (index.iter())
+            .map(|i| affine(i, axes, 16))
+            .collect::<Option<Vec<_>>>()?;
+        let buf = *buf;
+        out.push(Piece { end, buf, index });
+        match next {
+            Some(no) if out.len() < PIECES => rest = no,
+            Some(_) => return None,
+            None => return Some((along.unwrap_or(0), out)),
+        }
+    }
+}
+
+impl Kernel<'_, '_, '_> {
+    /// Emits a stage as copies; `false` when it computes something.
+    pub(super) fn copies(&mut self, c: &Compute) -> Result<bool> {
+        let dtype = self.program.bufs[c.out].dtype;
+        let shape = self.program.bufs[c.out].shape.clone();
+        let known = shape
+            .iter()
+            .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+        if c.reduce.is_some()
+            || !matches!(dtype.size(), 1 | 2 | 4 | 8)
+            || shape.is_empty()
+            || shape.len() > AXES
+            || known.is_some_and(|n| n < FEW)
+        {
+            return Ok(false);
+        }
+        let Some((along, pieces)) = pieces(&c.value, &c.axes) else {
+            return Ok(false);
+        };
+        let fits = |p: &Piece| {
+            self.places.contains_key(&p.buf) && self.program.bufs[p.buf].dtype == dtype
+        };
+        if !pieces.iter().all(fits) {
+            return Ok(false);
+        }
+        // Values are remembered by the address of their expression: those made here do not last.
+        self.memo.push(Default::default());
+        let done = self.emit_copies(c, &shape, along, &pieces);
+        self.memo.pop();
+        done.map(|()| true)
+    }
+
+    fn emit_copies(
+        &mut self,
+        c: &Compute,
+        shape: &[Ex],
+        along: usize,
+        pieces: &[Piece<'_>],
+    ) -> Result<()> {
+        self.place(c.out)?;
+        let size = self.program.bufs[c.out].dtype.size() as i64;
+        let (out, extents) = self.of(c.out);
+        let mut out_steps = vec![self.b.ins().iconst(types::I64, 1); extents.len()];
+        for k in (1..extents.len()).rev() {
+            out_steps[k - 1] = self.b.ins().imul(out_steps[k], extents[k]);
+        }
+        let axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape.iter().cloned()).collect();
+        let zero = self.b.ins().iconst(types::I64, 0);
+        let mut begin = zero;
+        for piece in pieces {
+            let end = match piece.end {
+                Some(bound) => {
+                    let bound = self.eval(bound)?;
+                    let bound = self.b.ins().smin(bound, extents[along]);
+                    self.b.ins().smax(bound, begin)
+                }
+                None => extents[along],
+            };
+            let mut part = extents.clone();
+            part[along] = self.b.ins().isub(end, begin);
+            let whole = pieces.len() == 1;
+            let (from, steps) = self.source(piece, &axes, &part, along, begin, whole)?;
+            let skipped = self.b.ins().imul(begin, out_steps[along]);
+            let skipped = self.b.ins().imul_imm_s(skipped, size);
+            let to = self.b.ins().iadd(out, skipped);
+            let width = self.b.ins().iconst(types::I32, size);
+            let rank = self.b.ins().iconst(types::I32, part.len() as i64);
+            let (part, steps, out_steps) =
+                (self.words(&part), self.words(&steps), self.words(&out_steps));
+            let args = [width, rank, part, from, steps, to, out_steps];
+            self.run("rx_copy_strided", &args);
+            begin = end;
+        }
+        Ok(())
+    }
+
+    /// Where a piece's first element lies, and its steps; indices that are not proven to be inside are
+    /// checked.
+    fn source(
+        &mut self,
+        piece: &Piece<'_>,
+        axes: &[(Var, Ex)],
+        part: &[Value],
+        along: usize,
+        begin: Value,
+        whole: bool,
+    ) -> Result<(Value, Vec<Value>)> {
+        let place = self.places[&piece.buf].clone();
+        let zero = self.b.ins().iconst(types::I64, 0);
+        let mut offset = zero;
+        let mut along_axes = vec![zero; part.len()];
+        let mut size = self.b.ins().iconst(types::I64, 1);
+        let shape = self.program.bufs[piece.buf].shape.clone();
+        let mut checks = Vec::new();
+        for (k, index) in piece.index.iter().enumerate().rev() {
+            let mut first = self.eval(&index.1)?;
+            let (mut low, mut high) = (zero, zero);
+            for (j, step) in index.0.iter().enumerate() {
+                if step.as_int() == Some(0) {
+                    continue;
+                }
+                let step = self.eval(step)?;
+                if j == along {
+                    let skipped = self.b.ins().imul(step, begin);
+                    first = self.b.ins().iadd(first, skipped);
+                }
+                let scaled = self.b.ins().imul(step, size);
+                along_axes[j] = self.b.ins().iadd(along_axes[j], scaled);
+                let last = self.b.ins().iadd_imm_s(part[j], -1);
+                let reach = self.b.ins().imul(step, last);
+                let down = self.b.ins().smin(reach, zero);
+                let up = self.b.ins().smax(reach, zero);
+                low = self.b.ins().iadd(low, down);
+                high = self.b.ins().iadd(high, up);
+            }
+            let scaled = self.b.ins().imul(first, size);
+            offset = self.b.ins().iadd(offset, scaled);
+            if !whole || !inside(index, &shape[k], axes) {
+                let (low, high) = (self.b.ins().iadd(first, low), self.b.ins().iadd(first, high));
+                checks.push((piece.buf, low, place.extents[k]));
+                checks.push((piece.buf, high, place.extents[k]));
+            }
+            size = self.b.ins().imul(size, place.extents[k]);
+        }
+        if !checks.is_empty() {
+            self.check_box(part, &checks);
+        }
+        let bytes = self.program.bufs[piece.buf].dtype.size() as i64;
+        let bytes = self.b.ins().imul_imm_s(offset, bytes);
+        Ok((self.b.ins().iadd(place.data, bytes), along_axes))
+    }
+}

@@ -1,0 +1,203 @@
+//! Constants in a file of their own: mapped when the program is first called.
+//!
+//! `relaxc --weights external` leaves the elements of large constants out of the object and writes them to
+//! a file. The object has a table of the tensors that wait for them; every entry calls
+//! [`rx_weights_map`] first, which maps the file once and fills the tensors in.
+
+use crate::context::{RxContext, Status, guard, text};
+use crate::object::RxTensor;
+use std::ffi::c_char;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// The table in the object, as compiled code lays it out.
+#[repr(C)]
+pub struct RxWeights {
+    /// 1 once the tensors are filled in.
+    pub ready: AtomicU64,
+    /// Bytes of the file.
+    pub length: u64,
+    /// [`hash`] of its contents.
+    pub hash: u64,
+    /// Number of tensors.
+    pub count: u64,
+    /// The file's name, without a folder.
+    pub file: *const c_char,
+    /// The tensors follow.
+    pub tensors: [RxWeight; 0],
+}
+
+/// A tensor that waits for its elements.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RxWeight {
+    /// An immortal tensor.
+    pub tensor: *mut RxTensor,
+    /// Where its elements lie in the file.
+    pub offset: u64,
+}
+
+/// Bytes in the table before the tensors.
+pub const TABLE_HEAD: usize = size_of::<RxWeights>();
+
+/// A fingerprint of bytes: FNV-1a (Fowler, Noll and Vo) over words of eight bytes in four chains. It tells
+/// files apart that were mixed up or cut; it is no protection against forgery.
+pub fn hash(bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x0100_0000_01b3;
+    let step = |h: u64, word: u64| (h ^ word).wrapping_mul(PRIME).rotate_left(29);
+    let mut chains = [0xcbf2_9ce4_8422_2325u64, 1, 2, 3];
+    let mut blocks = bytes.chunks_exact(32);
+    for block in &mut blocks {
+        for (h, word) in chains.iter_mut().zip(block.chunks_exact(8)) {
+            *h = step(*h, u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
+    }
+    let mut all = step(bytes.len() as u64, 0);
+    for &b in blocks.remainder() {
+        all = step(all, u64::from(b));
+    }
+    chains.into_iter().fold(all, step)
+}
+
+/// Maps the weights' file and fills the tensors of the table in, once for the process.
+///
+/// The file is looked for where `RELAX_WEIGHTS` says (the file, or its folder), else beside the program or
+/// library that the table is part of. A file that is missing, or of another length or contents than the
+/// program was compiled with, is an error that says so.
+///
+/// # Safety
+/// `weights` is a table that `relaxc` made.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_weights_map(ctx: *mut RxContext, weights: *const RxWeights) -> i32 {
+    static ONE: Mutex<()> = Mutex::new(());
+    // SAFETY: the caller's promise.
+    let table = unsafe { &*weights };
+    if table.ready.load(Ordering::Acquire) == 1 {
+        return 0;
+    }
+    guard(ctx, |context| {
+        let _held = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+        if table.ready.load(Ordering::Acquire) == 1 {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        let name = unsafe { text(table.file) };
+        let bytes = match find(&name, weights.cast()).and_then(|path| open(&path, table)) {
+            Ok(bytes) => bytes,
+            Err(message) => return context.fail(Status::Argument, &message),
+        };
+        // SAFETY: the table has `count` tensors, their elements lie in the file (its hash is right), and
+        // nobody reads them before `ready` is set.
+        unsafe {
+            let first = weights.cast::<u8>().add(TABLE_HEAD).cast::<RxWeight>();
+            for i in 0..table.count as usize {
+                let RxWeight { tensor, offset } = *first.add(i);
+                (*tensor).data = bytes.as_ptr().add(offset as usize).cast_mut().cast();
+            }
+        }
+        table.ready.store(1, Ordering::Release);
+        0
+    })
+}
+
+fn find(name: &str, inside: *const u8) -> Result<PathBuf, String> {
+    let mut tried = Vec::new();
+    let given = std::env::var_os("RELAX_WEIGHTS").map(PathBuf::from);
+    let folders = match &given {
+        Some(path) if path.is_file() => return Ok(path.clone()),
+        Some(path) => vec![path.clone()],
+        None => {
+            let exe = std::env::current_exe().ok();
+            [image(inside), exe].into_iter().flatten().collect()
+        }
+    };
+    for place in folders {
+        let folder = match &given {
+            Some(_) => place.as_path(),
+            None => place.parent().unwrap_or(Path::new(".")),
+        };
+        let path = folder.join(name);
+        if path.is_file() {
+            return Ok(path);
+        }
+        if !tried.contains(&path) {
+            tried.push(path);
+        }
+    }
+    let tried: Vec<String> = tried.iter().map(|p| format!("`{}`", p.display())).collect();
+    Err(format!(
+        "the weights `{name}` are missing: there is no {}; put the file there, or name it or its folder in RELAX_WEIGHTS",
+        tried.join(" and no ")
+    ))
+}
+
+/// The file of the program or library that an address lies in.
+fn image(inside: *const u8) -> Option<PathBuf> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        // SAFETY: the structure is plain data that the call fills; the name lives as long as the image.
+        unsafe {
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            if libc::dladdr(inside.cast(), &mut info) == 0 || info.dli_fname.is_null() {
+                return None;
+            }
+            let name = std::ffi::CStr::from_ptr(info.dli_fname);
+            std::fs::canonicalize(std::ffi::OsStr::from_bytes(name.to_bytes())).ok()
+        }
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = inside;
+        None
+    }
+}
+
+/// The file's bytes, for the life of the process, when they are those of the table.
+fn open(path: &Path, table: &RxWeights) -> Result<&'static [u8], String> {
+    let shown = path.display();
+    let trouble = |e: std::io::Error| format!("cannot read the weights `{shown}`: {e}");
+    let file = std::fs::File::open(path).map_err(trouble)?;
+    let length = file.metadata().map_err(trouble)?.len();
+    if length != table.length {
+        return Err(format!(
+            "the weights `{shown}` have {length} bytes, but this program was compiled with {} bytes of weights",
+            table.length
+        ));
+    }
+    let bytes = map(&file, path, length as usize).map_err(trouble)?;
+    let found = hash(bytes);
+    if found != table.hash {
+        return Err(format!(
+            "the weights `{shown}` are not those that this program was compiled with: their hash is {found:016x}, not {:016x}",
+            table.hash
+        ));
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn map(file: &std::fs::File, _: &Path, length: usize) -> std::io::Result<&'static [u8]> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: a private, readable mapping of an open file that is never unmapped.
+    unsafe {
+        let at = libc::mmap(
+            std::ptr::null_mut(),
+            length.max(1),
+            libc::PROT_READ,
+            libc::MAP_PRIVATE,
+            file.as_raw_fd(),
+            0,
+        );
+        if at == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error());
+        }
+        Ok(std::slice::from_raw_parts(at.cast(), length))
+    }
+}
+
+#[cfg(not(unix))]
+fn map(_: &std::fs::File, path: &Path, _: usize) -> std::io::Result<&'static [u8]> {
+    Ok(std::fs::read(path)?.leak())
+}
