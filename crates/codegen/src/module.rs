@@ -171,11 +171,7 @@ fn local(env: &mut Env<'_>, name: &str, sig: &Signature) -> FuncId {
 
 /// Puts constants and other immortal objects into read-only data. Returns the table of the tensors whose
 /// elements are in a file.
-fn objects(
-    env: &mut Env<'_>,
-    program: &mut Program<'_>,
-    weights: &Prepacked,
-) -> Option<DataId> {
+fn objects(env: &mut Env<'_>, program: &mut Program<'_>, weights: &Prepacked) -> Option<DataId> {
     let lowered = program.lowered;
     let outside: FxHashSet<DataIdOf> = weights.outside.iter().copied().collect();
     for (id, t) in lowered.data.iter() {
@@ -223,16 +219,18 @@ fn objects(
             let f = env.module.declare_func_in_data(f, &mut data);
             data.write_function_addr(offset, f);
         }
-        program
-            .closures
-            .insert(id, fresh(env, &format!("relax.closure.{}", id.0), false, &data));
+        program.closures.insert(
+            id,
+            fresh(env, &format!("relax.closure.{}", id.0), false, &data),
+        );
     }
     table
 }
 
 /// `RxWeights` of the runtime, with its tensors.
 fn table(env: &mut Env<'_>, program: &Program<'_>, file: &WeightsFile) -> DataId {
-    let mut offsets: Vec<(DataIdOf, u64)> = file.offsets.iter().map(|(&id, &at)| (id, at)).collect();
+    let mut offsets: Vec<(DataIdOf, u64)> =
+        file.offsets.iter().map(|(&id, &at)| (id, at)).collect();
     offsets.sort();
     let mut name = file.name.clone().into_bytes();
     name.push(0);
@@ -257,14 +255,18 @@ fn table(env: &mut Env<'_>, program: &Program<'_>, file: &WeightsFile) -> DataId
     let gv = env.module.declare_data_in_data(name, &mut data);
     data.write_data_addr(head - 8, gv, 0);
     for (i, (id, _)) in offsets.iter().enumerate() {
-        let gv = env.module.declare_data_in_data(program.tensors[id], &mut data);
+        let gv = env
+            .module
+            .declare_data_in_data(program.tensors[id], &mut data);
         data.write_data_addr(head + 16 * i as u32, gv, 0);
     }
     fresh(env, "relax.weights", true, &data)
 }
 
 fn fresh(env: &mut Env<'_>, name: &str, writable: bool, data: &DataDescription) -> DataId {
-    let id = env.module.declare_data(name, Linkage::Local, writable, false);
+    let id = env
+        .module
+        .declare_data(name, Linkage::Local, writable, false);
     let id = id.expect("names with numbers are fresh");
     env.module.define_data(id, data).expect("defined once");
     id

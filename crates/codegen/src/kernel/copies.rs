@@ -83,9 +83,8 @@ impl Kernel<'_, '_, '_> {
         let Some((along, pieces)) = pieces(&c.value, &c.axes) else {
             return Ok(false);
         };
-        let fits = |p: &Piece| {
-            self.places.contains_key(&p.buf) && self.program.bufs[p.buf].dtype == dtype
-        };
+        let fits =
+            |p: &Piece| self.places.contains_key(&p.buf) && self.program.bufs[p.buf].dtype == dtype;
         if !pieces.iter().all(fits) {
             return Ok(false);
         }
@@ -131,8 +130,11 @@ impl Kernel<'_, '_, '_> {
             let to = self.b.ins().iadd(out, skipped);
             let width = self.b.ins().iconst(types::I32, size);
             let rank = self.b.ins().iconst(types::I32, part.len() as i64);
-            let (part, steps, out_steps) =
-                (self.words(&part), self.words(&steps), self.words(&out_steps));
+            let (part, steps, out_steps) = (
+                self.words(&part),
+                self.words(&steps),
+                self.words(&out_steps),
+            );
             let args = [width, rank, part, from, steps, to, out_steps];
             self.run("rx_copy_strided", &args);
             begin = end;
@@ -182,7 +184,10 @@ impl Kernel<'_, '_, '_> {
             let scaled = self.b.ins().imul(first, size);
             offset = self.b.ins().iadd(offset, scaled);
             if !whole || !inside(index, &shape[k], axes) {
-                let (low, high) = (self.b.ins().iadd(first, low), self.b.ins().iadd(first, high));
+                let (low, high) = (
+                    self.b.ins().iadd(first, low),
+                    self.b.ins().iadd(first, high),
+                );
                 checks.push((piece.buf, low, place.extents[k]));
                 checks.push((piece.buf, high, place.extents[k]));
             }

@@ -79,12 +79,7 @@ fn captured(m: &Module, body: ExprId) -> FxHashSet<VarId> {
     found
 }
 
-fn graph(
-    m: &mut Module,
-    body: ExprId,
-    purity: &Purity,
-    kept: &FxHashSet<VarId>,
-) -> ExprId {
+fn graph(m: &mut Module, body: ExprId, purity: &Purity, kept: &FxHashSet<VarId>) -> ExprId {
     let order = m.post_order([body]);
     // The variables that each value is to replace.
     let mut bound_to: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();

@@ -49,8 +49,7 @@ unsafe impl Simd for Portable {
         unsafe { self.store(to) };
     }
     #[inline(always)]
-    unsafe fn fence() {
-    }
+    unsafe fn fence() {}
     #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         let mut all = [0.0; 4];
