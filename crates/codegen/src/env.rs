@@ -112,6 +112,10 @@ pub(crate) struct Env<'m> {
     data_count: usize,
     /// Number of constant tensors so far.
     pub tensor_count: usize,
+    /// Functions that were made on the way and are to be compiled: the bodies of shared loops.
+    pub parts: Vec<(FuncId, Function)>,
+    /// Number of these so far.
+    pub part_count: usize,
 }
 
 impl<'m> Env<'m> {
@@ -122,6 +126,8 @@ impl<'m> Env<'m> {
             strings: FxHashMap::default(),
             data_count: 0,
             tensor_count: 0,
+            parts: Vec::new(),
+            part_count: 0,
         }
     }
 

@@ -10,18 +10,22 @@ use cranelift_codegen::ir::{
     Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value,
     types,
 };
-use cranelift_frontend::{FunctionBuilder, Variable};
-use relax_loops::{Buf, Combiner, Compute, Ex, Program, Role, Stage, Stmt, Var};
+use cranelift_frontend::FunctionBuilder;
+use relax_loops::{Buf, Ex, Program, Role, Stage, Stmt, Var};
 use relax_tensor::{DType, TypeCode};
 use rustc_hash::FxHashMap;
 
 use crate::env::Env;
-use crate::scalar::{Scalars, register};
+use crate::scalar::Scalars;
 
 mod copies;
 mod eval;
+mod lanes;
+mod nest;
+mod share;
 mod strips;
 pub(crate) mod tuned;
+mod vector;
 
 /// Offsets in `RxTensor`.
 const DATA: i32 = 24;
@@ -62,9 +66,17 @@ struct Kernel<'a, 'f, 'm> {
     ranges: FxHashMap<Var, (i64, i64)>,
     /// Values of expressions by address, one layer per block that dominates what follows.
     memo: Vec<FxHashMap<usize, Value>>,
-    /// Temporary buffers to free, one word each; null until allocated.
+    /// Expressions that are made here and evaluated: values are known by address.
+    held: Vec<Ex>,
+    /// Buffers from the heap, one word each; null while there is none.
     frame: StackSlot,
     temps: Vec<Buf>,
+    /// Whether nobody has scheduled the program, so that its loops run as seems best.
+    auto: bool,
+    /// In a vector loop: its lanes.
+    group: Option<vector::Group>,
+    /// In a loop whose iterations are shared among threads.
+    shared: Option<share::Shared>,
     /// Ends the kernel with a status.
     fail: Block,
     /// For each buffer, where an index outside goes (the index is its parameter).
@@ -85,7 +97,11 @@ pub(crate) fn emit(
     let temps: Vec<Buf> = program
         .bufs
         .iter()
-        .filter(|(_, x)| x.role == Role::Temp)
+        .filter(|(id, x)| match x.role {
+            Role::Temp => true,
+            Role::Local => local_bytes(program, *id).is_none(),
+            Role::Input | Role::Output => false,
+        })
         .map(|(id, _)| id)
         .collect();
     let size = 8 * temps.len().max(1) as u32;
@@ -104,8 +120,12 @@ pub(crate) fn emit(
         over: FxHashMap::default(),
         ranges: FxHashMap::default(),
         memo: vec![FxHashMap::default()],
+        held: Vec::new(),
         frame,
         temps,
+        auto: !nest::has_marks(program),
+        group: None,
+        shared: None,
         fail,
         outside: FxHashMap::default(),
     };
@@ -317,14 +337,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
                 let bytes = self.byte_size(dtype, &extents);
                 let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
                 self.fail_if_null(data);
-                let slot = self
-                    .temps
-                    .iter()
-                    .position(|&t| t == buf)
-                    .expect("temps are listed");
-                self.b
-                    .ins()
-                    .stack_store(types::I64, data, self.frame, 8 * slot as i32);
+                self.keep(buf, data);
                 data
             }
         };
@@ -383,20 +396,43 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.word(tensor, DATA)
     }
 
-    /// The successful end, and the failing one; both free the temporary buffers.
-    fn finish(&mut self) {
-        let ok = self.b.ins().iconst(types::I32, 0);
-        let end = self.b.create_block();
-        self.b.append_block_param(end, types::I32);
-        self.b.ins().jump(end, &[BlockArg::Value(ok)]);
-        let outside: Vec<(Buf, Block)> = {
-            let mut all: Vec<_> = self.outside.iter().map(|(b, k)| (*b, *k)).collect();
-            all.sort_by_key(|x| x.0);
-            all
-        };
+    /// Keeps a buffer's memory in its word of the frame, whose number is the result.
+    fn keep(&mut self, buf: Buf, data: Value) -> usize {
+        let slot = self.temps.iter().position(|&t| t == buf);
+        let slot = slot.expect("buffers from the heap are listed");
+        self.b
+            .ins()
+            .stack_store(types::I64, data, self.frame, 8 * slot as i32);
+        slot
+    }
+
+    /// Frees the memory in a word of the frame, if there is any.
+    fn free_slot(&mut self, slot: usize) {
+        let at = 8 * slot as i32;
+        let pointer = self
+            .b
+            .ins()
+            .stack_load(types::I64, types::I64, self.frame, at);
+        let [free, next] = [(); 2].map(|()| self.b.create_block());
+        self.b.ins().brif(pointer, free, &[], next, &[]);
+        self.b.switch_to_block(free);
+        let f = self.env.import("rx_scratch_free", self.b.func);
+        self.b.ins().call(f, &[self.ctx, pointer]);
+        let null = self.b.ins().iconst(types::I64, 0);
+        self.b.ins().stack_store(types::I64, null, self.frame, at);
+        self.b.ins().jump(next, &[]);
+        self.b.switch_to_block(next);
+    }
+
+    /// The ends of checks that failed.
+    fn fail_outside(&mut self) {
+        let mut outside: Vec<(Buf, Block)> = self.outside.drain().collect();
+        outside.sort_by_key(|x| x.0);
         for (buf, block) in outside {
             self.b.switch_to_block(block);
             let index = self.b.block_params(block)[0];
+            let at = self.b.block_params(block)[1];
+            self.only_once(at);
             let status = self.b.ins().iconst(types::I32, ERR_ARGUMENT);
             let place = self.text(&self.program.name.to_string());
             let what = self.text(&format!(
@@ -406,304 +442,34 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             let status = self.scalars_call("rx_fail_int", &[status, place, what, index], true);
             self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
         }
+    }
+
+    /// The successful end, and the failing one; both free what is left in the frame.
+    fn finish(&mut self) {
+        let ok = self.b.ins().iconst(types::I32, 0);
+        let end = self.b.create_block();
+        self.b.append_block_param(end, types::I32);
+        self.b.ins().jump(end, &[BlockArg::Value(ok)]);
+        self.fail_outside();
         self.b.switch_to_block(self.fail);
         let status = self.b.block_params(self.fail)[0];
         self.b.ins().jump(end, &[BlockArg::Value(status)]);
         self.b.switch_to_block(end);
         let status = self.b.block_params(end)[0];
         for i in 0..self.temps.len() {
-            let pointer = self
-                .b
-                .ins()
-                .stack_load(types::I64, types::I64, self.frame, 8 * i as i32);
-            let (free, next) = (self.b.create_block(), self.b.create_block());
-            self.b.ins().brif(pointer, free, &[], next, &[]);
-            self.b.switch_to_block(free);
-            let f = self.env.import("rx_scratch_free", self.b.func);
-            self.b.ins().call(f, &[self.ctx, pointer]);
-            self.b.ins().jump(next, &[]);
-            self.b.switch_to_block(next);
+            self.free_slot(i);
         }
         self.b.ins().return_(&[status]);
     }
+}
 
-    /// `for var in 0..extent`, with `body` emitted inside.
-    fn for_loop(
-        &mut self,
-        var: Var,
-        extent: &Ex,
-        body: &mut dyn FnMut(&mut Self) -> Result<()>,
-    ) -> Result<()> {
-        let end = self.eval(extent)?;
-        let range = match extent.as_int() {
-            Some(n) => (0, (n - 1).max(0)),
-            None => (0, self.interval(extent).hi.saturating_sub(1).max(0)),
-        };
-        let (head, inside, done) = (
-            self.b.create_block(),
-            self.b.create_block(),
-            self.b.create_block(),
-        );
-        let i = self.b.append_block_param(head, types::I64);
-        let zero = self.b.ins().iconst(types::I64, 0);
-        self.b.ins().jump(head, &[BlockArg::Value(zero)]);
-        self.b.switch_to_block(head);
-        let more = self.b.ins().icmp(IntCC::SignedLessThan, i, end);
-        self.b.ins().brif(more, inside, &[], done, &[]);
-        self.b.switch_to_block(inside);
-        let old = (self.vars.insert(var, i), self.ranges.insert(var, range));
-        self.over.insert(var, extent.clone());
-        self.memo.push(FxHashMap::default());
-        body(self)?;
-        self.memo.pop();
-        if let (Some(v), Some(r)) = old {
-            self.vars.insert(var, v);
-            self.ranges.insert(var, r);
-        }
-        let next = self.b.ins().iadd_imm_s(i, 1);
-        self.b.ins().jump(head, &[BlockArg::Value(next)]);
-        self.b.switch_to_block(done);
-        Ok(())
-    }
-
-    /// Loops nested over `axes`, the innermost holding `body`.
-    fn loops(
-        &mut self,
-        axes: &[(Var, Ex)],
-        body: &mut dyn FnMut(&mut Self) -> Result<()>,
-    ) -> Result<()> {
-        match axes.split_first() {
-            None => body(self),
-            Some(((var, extent), rest)) => {
-                self.for_loop(*var, extent, &mut |k| k.loops(rest, body))
-            }
-        }
-    }
-
-    /// A computation over indices: loops over the output, a loop over the reduction inside.
-    fn compute(&mut self, c: &Compute) -> Result<()> {
-        if self.copies(c)? || self.strips(c)? {
-            return Ok(());
-        }
-        self.place(c.out)?;
-        let shape = self.program.bufs[c.out].shape.clone();
-        let dtype = self.program.bufs[c.out].dtype;
-        let axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape).collect();
-        let index: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
-        self.loops(&axes, &mut |k| {
-            let value = match &c.reduce {
-                None => k.eval(&c.value)?,
-                Some(reduce) => {
-                    let acc = k.b.declare_var(register(dtype));
-                    let start = k.neutral(reduce.combiner, dtype);
-                    k.b.def_var(acc, start);
-                    k.loops(&reduce.axes, &mut |k| {
-                        k.combine(reduce.combiner, dtype, acc, &c.value)
-                    })?;
-                    let total = k.b.use_var(acc);
-                    k.scalars().rounded(dtype, total)
-                }
-            };
-            let address = k.address(c.out, &index)?;
-            k.scalars().store(dtype, value, address);
-            Ok(())
-        })
-    }
-
-    fn neutral(&mut self, combiner: Combiner, dtype: DType) -> Value {
-        let limit = |low: bool| {
-            dtype
-                .int_range()
-                .map(|(a, b)| if low { a } else { b } as i64)
-        };
-        let mut s = self.scalars();
-        match combiner {
-            Combiner::Sum | Combiner::Or => s.int(dtype, 0),
-            Combiner::Prod => s.int(dtype, 1),
-            Combiner::And if dtype.is_bool() => s.int(dtype, 1),
-            Combiner::And => s.int(dtype, -1),
-            Combiner::Max => match limit(true) {
-                Some(v) => s.int(dtype, v),
-                None => s.float(dtype, f64::NEG_INFINITY),
-            },
-            Combiner::Min => match limit(false) {
-                Some(v) => s.int(dtype, v),
-                None => s.float(dtype, f64::INFINITY),
-            },
-        }
-    }
-
-    /// One step of a reduction. Narrow floats are summed in `f32` and rounded at the end.
-    fn combine(
-        &mut self,
-        combiner: Combiner,
-        dtype: DType,
-        acc: Variable,
-        value: &Ex,
-    ) -> Result<()> {
-        use relax_loops::BinOp;
-        let v = self.eval(value)?;
-        let a = self.b.use_var(acc);
-        let op = match combiner {
-            Combiner::Sum => BinOp::Add,
-            Combiner::Prod => BinOp::Mul,
-            Combiner::Max => BinOp::Max,
-            Combiner::Min => BinOp::Min,
-            Combiner::And => BinOp::And,
-            Combiner::Or => BinOp::Or,
-        };
-        let wide = if register(dtype) == types::F32 {
-            DType::F32
-        } else {
-            dtype
-        };
-        let r = self.scalars().binary(op, wide, a, v);
-        let r = r.ok_or_else(|| Unsupported(format!("a {combiner:?} reduction of {dtype}")))?;
-        self.b.def_var(acc, r);
-        Ok(())
-    }
-
-    fn block(&mut self, stmts: &[Stmt]) -> Result<()> {
-        let mut scratch = Vec::new();
-        for s in stmts {
-            self.stmt(s, &mut scratch)?;
-        }
-        for pointer in scratch {
-            let f = self.env.import("rx_scratch_free", self.b.func);
-            self.b.ins().call(f, &[self.ctx, pointer]);
-        }
-        Ok(())
-    }
-
-    fn nested(&mut self, stmts: &[Stmt]) -> Result<()> {
-        self.memo.push(FxHashMap::default());
-        let result = self.block(stmts);
-        self.memo.pop();
-        result
-    }
-
-    fn stmt(&mut self, s: &Stmt, scratch: &mut Vec<Value>) -> Result<()> {
-        match s {
-            Stmt::For {
-                var,
-                extent,
-                mark: _,
-                body,
-            } => {
-                self.forget_loads();
-                self.for_loop(*var, extent, &mut |k| k.block(body))?;
-                self.forget_loads();
-            }
-            Stmt::While { cond, body } => {
-                self.forget_loads();
-                let [head, inside, done] = [(); 3].map(|()| self.b.create_block());
-                self.b.ins().jump(head, &[]);
-                self.b.switch_to_block(head);
-                self.memo.push(FxHashMap::default());
-                let c = self.eval(cond)?;
-                self.b.ins().brif(c, inside, &[], done, &[]);
-                self.b.switch_to_block(inside);
-                self.nested(body)?;
-                self.memo.pop();
-                self.b.ins().jump(head, &[]);
-                self.b.switch_to_block(done);
-                self.forget_loads();
-            }
-            Stmt::If {
-                cond,
-                then,
-                otherwise,
-            } => {
-                let c = self.eval(cond)?;
-                let [yes, no, done] = [(); 3].map(|()| self.b.create_block());
-                self.b.ins().brif(c, yes, &[], no, &[]);
-                for (block, body) in [(yes, then), (no, otherwise)] {
-                    self.b.switch_to_block(block);
-                    self.nested(body)?;
-                    self.b.ins().jump(done, &[]);
-                }
-                self.b.switch_to_block(done);
-                self.forget_loads();
-            }
-            Stmt::Store { buf, index, value } => {
-                let v = self.eval(value)?;
-                let address = self.address(*buf, index)?;
-                let dtype = self.program.bufs[*buf].dtype;
-                self.scalars().store(dtype, v, address);
-                self.forget_loads();
-            }
-            Stmt::Let { var, value } => {
-                let v = self.eval(value)?;
-                let i = self.interval(value);
-                if i.exact {
-                    self.ranges.insert(*var, (i.lo, i.hi));
-                }
-                self.vars.insert(*var, v);
-            }
-            Stmt::Alloc { buf } => self.alloc_local(*buf, scratch)?,
-            Stmt::Init { over, body } => {
-                let mut first = self.b.ins().iconst(types::I8, 1);
-                for v in over {
-                    let at_zero = self.b.ins().icmp_imm_s(IntCC::Equal, self.vars[v], 0);
-                    first = self.b.ins().band(first, at_zero);
-                }
-                let [yes, done] = [(); 2].map(|()| self.b.create_block());
-                self.b.ins().brif(first, yes, &[], done, &[]);
-                self.b.switch_to_block(yes);
-                self.nested(body)?;
-                self.b.ins().jump(done, &[]);
-                self.b.switch_to_block(done);
-                self.forget_loads();
-            }
-            Stmt::Assert { cond, message } => {
-                let c = self.eval(cond)?;
-                let [ok, bad] = [(); 2].map(|()| self.b.create_block());
-                self.b.set_cold_block(bad);
-                self.b.ins().brif(c, ok, &[], bad, &[]);
-                self.b.switch_to_block(bad);
-                let status = self.b.ins().iconst(types::I32, ERR_ARGUMENT);
-                let place = self.text(&self.program.name.to_string());
-                let what = self.text(message);
-                let status = self.scalars_call("rx_fail", &[status, place, what], true);
-                self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
-                self.b.switch_to_block(ok);
-            }
-        }
-        Ok(())
-    }
-
-    fn alloc_local(&mut self, buf: Buf, scratch: &mut Vec<Value>) -> Result<()> {
-        let shape = self.program.bufs[buf].shape.clone();
-        let dtype = self.program.bufs[buf].dtype;
-        let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
-        let count: Option<i64> = shape
-            .iter()
-            .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
-        let bytes = count.and_then(|n| n.checked_mul(dtype.size() as i64));
-        let data = match bytes.filter(|&n| (0..=STACK_BYTES).contains(&n)) {
-            Some(n) => {
-                let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, n.max(8) as u32, 4);
-                let slot = self.b.create_sized_stack_slot(slot);
-                self.b.ins().stack_addr(types::I64, slot, 0)
-            }
-            None => {
-                let bytes = self.byte_size(dtype, &extents);
-                let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
-                self.fail_if_null(data);
-                scratch.push(data);
-                data
-            }
-        };
-        self.places.insert(buf, Place { data, extents });
-        Ok(())
-    }
-
-    /// After a store, elements read before may have changed.
-    fn forget_loads(&mut self) {
-        for layer in &mut self.memo {
-            layer.clear();
-        }
-    }
+/// The size of a local buffer that lives on the stack; `None` for those that are larger, or of a size that
+/// is known only when the program runs.
+fn local_bytes(program: &Program, buf: Buf) -> Option<i64> {
+    let b = &program.bufs[buf];
+    (b.shape.iter())
+        .try_fold(b.dtype.size() as i64, |n, e| n.checked_mul(e.as_int()?))
+        .filter(|n| (0..=STACK_BYTES).contains(n))
 }
 
 /// DLPack's dtype as the four bytes that the C interface takes.

@@ -362,6 +362,22 @@ impl Build<'_> {
             let text = format!("; {name}\n{}\n", self.context.func.display());
             self.listing.push_str(&text);
         }
+        self.finish(id, name)?;
+        for (k, (id, function)) in std::mem::take(&mut self.env.parts).into_iter().enumerate() {
+            let name = format!("{name}, shared loop {k}");
+            self.env.module.clear_context(&mut self.context);
+            self.context.func = function;
+            if self.wanted == Some(Listing::Clif) {
+                let text = format!("; {name}\n{}\n", self.context.func.display());
+                self.listing.push_str(&text);
+            }
+            self.finish(id, &name)?;
+        }
+        Ok(())
+    }
+
+    /// Compiles the function in the context.
+    fn finish(&mut self, id: FuncId, name: &str) -> Result<(), Box<Diagnostic>> {
         self.context.set_disasm(self.wanted == Some(Listing::Asm));
         self.env
             .module

@@ -286,16 +286,15 @@ impl Scalars<'_, '_, '_> {
             UnOp::Sqrt => self.b.ins().sqrt(v),
             UnOp::Rsqrt => {
                 let root = self.b.ins().sqrt(v);
-                let root = self.rounded(dtype, root);
                 let one = self.float(dtype, 1.0);
                 self.b.ins().fdiv(one, root)
             }
             UnOp::Sigmoid => {
                 let n = self.b.ins().fneg(v);
-                let e = self.math(dtype, "expf", "exp", &[n]);
+                let exp = if register(dtype) == types::F64 { "exp" } else { "expf" };
+                let e = self.call(exp, &[n]);
                 let one = self.float(dtype, 1.0);
                 let d = self.b.ins().fadd(one, e);
-                let d = self.rounded(dtype, d);
                 self.b.ins().fdiv(one, d)
             }
             UnOp::Floor => self.b.ins().floor(v),

@@ -72,7 +72,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// Whether evaluating an expression needlessly does no harm: all its loads are proven inside.
-    fn harmless(&self, e: &Ex) -> bool {
+    pub(super) fn harmless(&self, e: &Ex) -> bool {
         let mut work = vec![e];
         while let Some(e) = work.pop() {
             if let ExKind::Load(buf, index) = e.kind() {
@@ -87,7 +87,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// Whether an index is proven to lie in `0..extent`.
-    fn inside(&self, index: &Ex, extent: &Ex) -> bool {
+    pub(super) fn inside(&self, index: &Ex, extent: &Ex) -> bool {
         // A loop over just this (perhaps symbolic) extent.
         if let ExKind::Var(v) = index.kind()
             && self.over.get(v) == Some(extent)
@@ -159,7 +159,7 @@ impl Kernel<'_, '_, '_> {
         })
     }
 
-    fn reinterpret(&mut self, from: &Ex, to: &Ex, v: Value) -> Result<Value> {
+    pub(super) fn reinterpret(&mut self, from: &Ex, to: &Ex, v: Value) -> Result<Value> {
         let (f, t) = (register(from.dtype()), register(to.dtype()));
         if from.dtype().size() != to.dtype().size() || from.dtype().size() == 2 {
             let text = format!("the bits of {} as {}", from.dtype(), to.dtype());
@@ -207,22 +207,29 @@ impl Kernel<'_, '_, '_> {
         })
     }
 
+    /// Goes on only if `index` lies in `0..extent`; else the kernel fails, or a vector loop does the
+    /// iterations of this group one after the other, of which the right one fails.
     pub(super) fn check(&mut self, buf: Buf, index: Value, extent: Value) {
+        let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
+        if self.group.is_some() {
+            self.all_or_one_by_one(fine);
+            return;
+        }
         let outside = match self.outside.get(&buf) {
             Some(&block) => block,
             None => {
                 let block = self.b.create_block();
                 self.b.set_cold_block(block);
                 self.b.append_block_param(block, types::I64);
+                self.b.append_block_param(block, types::I64);
                 self.outside.insert(buf, block);
                 block
             }
         };
-        let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
+        let at = self.iteration();
         let ok = self.b.create_block();
-        self.b
-            .ins()
-            .brif(fine, ok, &[], outside, &[BlockArg::Value(index)]);
+        let told = [BlockArg::Value(index), BlockArg::Value(at)];
+        self.b.ins().brif(fine, ok, &[], outside, &told);
         self.b.switch_to_block(ok);
     }
 }

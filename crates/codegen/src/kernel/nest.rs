@@ -1,0 +1,489 @@
+//! Loops of a kernel: what runs over the elements of a computation, and loop nests as written.
+//!
+//! A loop runs in one of four ways: in order, several iterations at a time in vectors ([`super::vector`]),
+//! on several threads ([`super::share`]), or written out. The marks of a schedule say which; where a
+//! program has no marks, loops whose iterations are proven independent run in vectors and on threads where
+//! that pays. A mark that the iterations' dependence forbids is not followed. Each element is computed by
+//! the same operations in the same order whichever way its loop runs.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types,
+};
+use cranelift_frontend::Variable;
+use relax_loops::{
+    Buf, Combiner, Compute, Ex, Mark, Program, Stage, Stmt, Var, schedule, visit_expr,
+};
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use super::{ERR_ARGUMENT, Kernel, Place, Result, Unsupported, local_bytes};
+use crate::scalar::register;
+
+/// Loops that are written out give at most so many statements.
+const MOST_WRITTEN: i64 = 512;
+
+/// What a loop repeats.
+#[derive(Clone, Copy)]
+pub(super) enum Body<'p> {
+    /// Statements.
+    Stmts(&'p [Stmt]),
+    /// The elements of a computation, from this axis of its output on.
+    Elements(&'p Compute, usize),
+}
+
+/// Whether somebody has scheduled the program.
+pub(super) fn has_marks(program: &Program) -> bool {
+    let mut work: Vec<&Stmt> = Vec::new();
+    for stage in &program.stages {
+        if let Stage::Nest(stmts) = stage {
+            work.extend(stmts);
+        }
+    }
+    while let Some(s) = work.pop() {
+        match s {
+            Stmt::For { mark, body, .. } => {
+                if *mark != Mark::Serial {
+                    return true;
+                }
+                work.extend(body);
+            }
+            Stmt::While { body, .. } | Stmt::Init { body, .. } => work.extend(body),
+            Stmt::If {
+                then, otherwise, ..
+            } => work.extend(then.iter().chain(otherwise)),
+            _ => {}
+        }
+    }
+    false
+}
+
+impl Kernel<'_, '_, '_> {
+    /// The loop over `var` from 0 to `extent` (exclusive).
+    pub(super) fn looped(
+        &mut self,
+        var: Var,
+        extent: &Ex,
+        mark: Mark,
+        body: Body<'_>,
+    ) -> Result<()> {
+        if self.group.is_some() {
+            return self.serial(var, extent, body);
+        }
+        let shared = match mark {
+            Mark::Parallel => true,
+            Mark::Serial => self.auto,
+            _ => false,
+        };
+        if shared && self.share(var, extent, body)? {
+            return Ok(());
+        }
+        if mark == Mark::Unroll
+            && let Some(n) = extent.as_int().filter(|&n| n <= schedule::MOST_UNROLLED)
+            && n * size(body) <= MOST_WRITTEN
+        {
+            return self.written_out(var, extent, n, body);
+        }
+        let (zero, end) = (self.b.ins().iconst(types::I64, 0), self.eval(extent)?);
+        self.range(var, extent, (zero, end), mark, body)
+    }
+
+    /// A part of a loop's range, in order or in vectors.
+    pub(super) fn range(
+        &mut self,
+        var: Var,
+        extent: &Ex,
+        (from, to): (Value, Value),
+        mark: Mark,
+        body: Body<'_>,
+    ) -> Result<()> {
+        if let Some(width) = self.vector_width(var, extent, mark, body) {
+            return self.in_vectors(var, extent, (from, to), width, body);
+        }
+        self.in_order(var, extent, (from, to), &mut |k| k.body(body))
+    }
+
+    fn serial(&mut self, var: Var, extent: &Ex, body: Body<'_>) -> Result<()> {
+        let (zero, end) = (self.b.ins().iconst(types::I64, 0), self.eval(extent)?);
+        self.in_order(var, extent, (zero, end), &mut |k| k.body(body))
+    }
+
+    /// One iteration of a loop; in a vector loop, those of all lanes.
+    pub(super) fn body(&mut self, body: Body<'_>) -> Result<()> {
+        match body {
+            Body::Stmts(stmts) if self.group.is_some() => self.vector_stmts(stmts),
+            Body::Stmts(stmts) => self.block(stmts),
+            Body::Elements(c, axis) => match c.axes.get(axis) {
+                Some(&var) => {
+                    let extent = self.program.bufs[c.out].shape[axis].clone();
+                    self.looped(var, &extent, Mark::Serial, Body::Elements(c, axis + 1))
+                }
+                None if self.group.is_some() => self.vector_element(c),
+                None => self.element(c),
+            },
+        }
+    }
+
+    /// What holds of a loop's variable inside the loop.
+    pub(super) fn enter(&mut self, var: Var, extent: &Ex, value: Value) {
+        let range = match extent.as_int() {
+            Some(n) => (0, (n - 1).max(0)),
+            None => (0, self.interval(extent).hi.saturating_sub(1).max(0)),
+        };
+        self.vars.insert(var, value);
+        self.ranges.insert(var, range);
+        self.over.insert(var, extent.clone());
+    }
+
+    /// The iterations one after the other, with `body` emitted inside.
+    pub(super) fn in_order(
+        &mut self,
+        var: Var,
+        extent: &Ex,
+        (from, to): (Value, Value),
+        body: &mut dyn FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let [head, inside, done] = [(); 3].map(|()| self.b.create_block());
+        let i = self.b.append_block_param(head, types::I64);
+        self.b.ins().jump(head, &[BlockArg::Value(from)]);
+        self.b.switch_to_block(head);
+        let more = self.b.ins().icmp(IntCC::SignedLessThan, i, to);
+        self.b.ins().brif(more, inside, &[], done, &[]);
+        self.b.switch_to_block(inside);
+        let old = (self.vars.get(&var).copied(), self.ranges.get(&var).copied());
+        self.enter(var, extent, i);
+        self.push_memo();
+        body(self)?;
+        self.pop_memo();
+        if let (Some(v), Some(r)) = old {
+            self.vars.insert(var, v);
+            self.ranges.insert(var, r);
+        }
+        let next = self.b.ins().iadd_imm_s(i, 1);
+        self.b.ins().jump(head, &[BlockArg::Value(next)]);
+        self.b.switch_to_block(done);
+        Ok(())
+    }
+
+    /// All iterations one behind the other, without a loop.
+    fn written_out(&mut self, var: Var, extent: &Ex, n: i64, body: Body<'_>) -> Result<()> {
+        for k in 0..n {
+            let i = self.b.ins().iconst(types::I64, k);
+            self.enter(var, extent, i);
+            self.ranges.insert(var, (k, k));
+            // Values of the iteration before, which may stand in any layer, are not those of this one.
+            let outer = std::mem::replace(&mut self.memo, vec![FxHashMap::default()]);
+            let done = self.body(body);
+            self.memo = outer;
+            done?;
+        }
+        self.forget_loads();
+        Ok(())
+    }
+
+    /// Loops nested over `axes`, the innermost holding `body`.
+    pub(super) fn loops(
+        &mut self,
+        axes: &[(Var, Ex)],
+        body: &mut dyn FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        match axes.split_first() {
+            None => body(self),
+            Some(((var, extent), rest)) => {
+                let (zero, end) = (self.b.ins().iconst(types::I64, 0), self.eval(extent)?);
+                self.in_order(*var, extent, (zero, end), &mut |k| k.loops(rest, body))
+            }
+        }
+    }
+
+    /// A computation over indices: loops over the output, a loop over the reduction inside.
+    pub(super) fn compute(&mut self, c: &Compute) -> Result<()> {
+        if self.copies(c)? || self.strips(c)? {
+            return Ok(());
+        }
+        self.place(c.out)?;
+        self.body(Body::Elements(c, 0))
+    }
+
+    /// The element of a computation at the loops' variables.
+    fn element(&mut self, c: &Compute) -> Result<()> {
+        let dtype = self.program.bufs[c.out].dtype;
+        let index: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
+        self.held.extend(index.iter().cloned());
+        let value = match &c.reduce {
+            None => self.eval(&c.value)?,
+            Some(reduce) => {
+                let acc = self.b.declare_var(register(dtype));
+                let start = self.neutral(reduce.combiner, dtype);
+                self.b.def_var(acc, start);
+                self.loops(&reduce.axes, &mut |k| {
+                    k.combine(reduce.combiner, dtype, acc, &c.value)
+                })?;
+                let total = self.b.use_var(acc);
+                self.scalars().rounded(dtype, total)
+            }
+        };
+        let address = self.address(c.out, &index)?;
+        self.scalars().store(dtype, value, address);
+        Ok(())
+    }
+
+    pub(super) fn neutral(&mut self, combiner: Combiner, dtype: DType) -> Value {
+        let limit = |low: bool| {
+            dtype
+                .int_range()
+                .map(|(a, b)| if low { a } else { b } as i64)
+        };
+        let mut s = self.scalars();
+        match combiner {
+            Combiner::Sum | Combiner::Or => s.int(dtype, 0),
+            Combiner::Prod => s.int(dtype, 1),
+            Combiner::And if dtype.is_bool() => s.int(dtype, 1),
+            Combiner::And => s.int(dtype, -1),
+            Combiner::Max => match limit(true) {
+                Some(v) => s.int(dtype, v),
+                None => s.float(dtype, f64::NEG_INFINITY),
+            },
+            Combiner::Min => match limit(false) {
+                Some(v) => s.int(dtype, v),
+                None => s.float(dtype, f64::INFINITY),
+            },
+        }
+    }
+
+    /// One step of a reduction. Narrow floats are summed in `f32` and rounded at the end.
+    fn combine(
+        &mut self,
+        combiner: Combiner,
+        dtype: DType,
+        acc: Variable,
+        value: &Ex,
+    ) -> Result<()> {
+        use relax_loops::BinOp;
+        let v = self.eval(value)?;
+        let a = self.b.use_var(acc);
+        let op = match combiner {
+            Combiner::Sum => BinOp::Add,
+            Combiner::Prod => BinOp::Mul,
+            Combiner::Max => BinOp::Max,
+            Combiner::Min => BinOp::Min,
+            Combiner::And => BinOp::And,
+            Combiner::Or => BinOp::Or,
+        };
+        let wide = if register(dtype) == types::F32 {
+            DType::F32
+        } else {
+            dtype
+        };
+        let r = self.scalars().binary(op, wide, a, v);
+        let r = r.ok_or_else(|| Unsupported(format!("a {combiner:?} reduction of {dtype}")))?;
+        self.b.def_var(acc, r);
+        Ok(())
+    }
+
+    pub(super) fn block(&mut self, stmts: &[Stmt]) -> Result<()> {
+        let mut scratch = Vec::new();
+        for s in stmts {
+            self.stmt(s, &mut scratch)?;
+        }
+        for slot in scratch {
+            self.free_slot(slot);
+        }
+        Ok(())
+    }
+
+    fn nested(&mut self, stmts: &[Stmt]) -> Result<()> {
+        self.push_memo();
+        let result = self.block(stmts);
+        self.pop_memo();
+        result
+    }
+
+    pub(super) fn stmt(&mut self, s: &Stmt, scratch: &mut Vec<usize>) -> Result<()> {
+        match s {
+            Stmt::For {
+                var,
+                extent,
+                mark,
+                body,
+            } => {
+                self.forget_loads();
+                self.looped(*var, extent, *mark, Body::Stmts(body))?;
+                self.forget_loads();
+            }
+            Stmt::While { cond, body } => {
+                self.forget_loads();
+                let [head, inside, done] = [(); 3].map(|()| self.b.create_block());
+                self.b.ins().jump(head, &[]);
+                self.b.switch_to_block(head);
+                self.memo.push(FxHashMap::default());
+                let c = self.eval(cond)?;
+                self.b.ins().brif(c, inside, &[], done, &[]);
+                self.b.switch_to_block(inside);
+                self.nested(body)?;
+                self.memo.pop();
+                self.b.ins().jump(head, &[]);
+                self.b.switch_to_block(done);
+                self.forget_loads();
+            }
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let c = self.eval(cond)?;
+                self.two_ways(c, &mut |k| k.nested(then), &mut |k| k.nested(otherwise))?;
+            }
+            Stmt::Store { buf, index, value } => {
+                let v = self.eval(value)?;
+                let address = self.address(*buf, index)?;
+                let dtype = self.program.bufs[*buf].dtype;
+                self.scalars().store(dtype, v, address);
+                self.forget_loads();
+            }
+            Stmt::Let { var, value } => {
+                let v = self.eval(value)?;
+                let i = self.interval(value);
+                if i.exact {
+                    self.ranges.insert(*var, (i.lo, i.hi));
+                }
+                self.vars.insert(*var, v);
+            }
+            Stmt::Alloc { buf } => self.alloc_local(*buf, scratch)?,
+            Stmt::Init { over, body } => {
+                let first = self.at_start(over);
+                self.two_ways(first, &mut |k| k.nested(body), &mut |_| Ok(()))?;
+            }
+            Stmt::Assert { cond, message } => {
+                let c = self.eval(cond)?;
+                let [ok, bad] = [(); 2].map(|()| self.b.create_block());
+                self.b.set_cold_block(bad);
+                self.b.ins().brif(c, ok, &[], bad, &[]);
+                self.b.switch_to_block(bad);
+                let at = self.iteration();
+                self.only_once(at);
+                let status = self.b.ins().iconst(types::I32, ERR_ARGUMENT);
+                let place = self.text(&self.program.name.to_string());
+                let what = self.text(message);
+                let status = self.scalars_call("rx_fail", &[status, place, what], true);
+                self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
+                self.b.switch_to_block(ok);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all these loops are at their first iteration.
+    pub(super) fn at_start(&mut self, over: &[Var]) -> Value {
+        let mut first = self.b.ins().iconst(types::I8, 1);
+        for v in over {
+            let at_zero = self.b.ins().icmp_imm_s(IntCC::Equal, self.vars[v], 0);
+            first = self.b.ins().band(first, at_zero);
+        }
+        first
+    }
+
+    /// One of two ways, by a condition.
+    pub(super) fn two_ways(
+        &mut self,
+        cond: Value,
+        then: &mut dyn FnMut(&mut Self) -> Result<()>,
+        otherwise: &mut dyn FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let [yes, no, done] = [(); 3].map(|()| self.b.create_block());
+        self.b.ins().brif(cond, yes, &[], no, &[]);
+        self.b.switch_to_block(yes);
+        then(self)?;
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(no);
+        otherwise(self)?;
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+        self.forget_loads();
+        Ok(())
+    }
+
+    fn alloc_local(&mut self, buf: Buf, scratch: &mut Vec<usize>) -> Result<()> {
+        let shape = self.program.bufs[buf].shape.clone();
+        let dtype = self.program.bufs[buf].dtype;
+        let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
+        let data = match local_bytes(self.program, buf) {
+            Some(n) => {
+                let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, n.max(8) as u32, 4);
+                let slot = self.b.create_sized_stack_slot(slot);
+                self.b.ins().stack_addr(types::I64, slot, 0)
+            }
+            None => {
+                let bytes = self.byte_size(dtype, &extents);
+                let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
+                self.fail_if_null(data);
+                scratch.push(self.keep(buf, data));
+                data
+            }
+        };
+        self.places.insert(buf, Place { data, extents });
+        Ok(())
+    }
+
+    /// After a store, elements read before may have changed.
+    pub(super) fn forget_loads(&mut self) {
+        for layer in &mut self.memo {
+            layer.clear();
+        }
+        if let Some(group) = &mut self.group {
+            group.memo.iter_mut().for_each(FxHashMap::clear);
+        }
+    }
+
+    /// Values that are computed from here on are known up to [`Self::pop_memo`] only.
+    pub(super) fn push_memo(&mut self) {
+        self.memo.push(FxHashMap::default());
+        if let Some(group) = &mut self.group {
+            group.memo.push(FxHashMap::default());
+        }
+    }
+
+    pub(super) fn pop_memo(&mut self) {
+        self.memo.pop();
+        if let Some(group) = &mut self.group {
+            group.memo.pop();
+        }
+    }
+}
+
+/// About how many statements and operations a loop's body is written with.
+fn size(body: Body<'_>) -> i64 {
+    let mut n = 1;
+    let mut count = |e: &Ex| visit_expr(e, |_| n += 1);
+    match body {
+        Body::Elements(c, _) => count(&c.value),
+        Body::Stmts(stmts) => {
+            let mut work: Vec<&Stmt> = stmts.iter().collect();
+            while let Some(s) = work.pop() {
+                match s {
+                    Stmt::For { body, .. } | Stmt::Init { body, .. } => work.extend(body),
+                    Stmt::While { cond, body } => {
+                        count(cond);
+                        work.extend(body);
+                    }
+                    Stmt::If {
+                        cond,
+                        then,
+                        otherwise,
+                    } => {
+                        count(cond);
+                        work.extend(then.iter().chain(otherwise));
+                    }
+                    Stmt::Store { index, value, .. } => {
+                        index.iter().for_each(&mut count);
+                        count(value);
+                    }
+                    Stmt::Let { value, .. } => count(value),
+                    Stmt::Alloc { .. } => {}
+                    Stmt::Assert { cond, .. } => count(cond),
+                }
+            }
+        }
+    }
+    n
+}
