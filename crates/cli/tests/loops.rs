@@ -24,7 +24,8 @@ fn make(text: &str, inputs: &[Tensor]) -> Made {
     let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}\n{text}");
     let entry = module.global("main").expect("a main");
-    let expected = evaluator::run(&module, &typing, entry, inputs).map_err(|d| d.message.to_string());
+    let expected =
+        evaluator::run(&module, &typing, entry, inputs).map_err(|d| d.message.to_string());
     let typing = native::optimise(&mut session, &mut module, "infer-type").expect("passes");
     let entry = module.global("main").expect("a main");
     let lowered = native::lower(&module, &typing, &[entry], &session.sources).expect("lowers");
@@ -93,8 +94,8 @@ fn numbers(dtype: DType, n: i64, seed: u64) -> Tensor {
 }
 
 const TYPES: [&str; 13] = [
-    "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16",
-    "uint32", "uint64", "bool",
+    "float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+    "uint16", "uint32", "uint64", "bool",
 ];
 
 fn dtype(name: &str) -> DType {
@@ -103,10 +104,21 @@ fn dtype(name: &str) -> DType {
 
 /// Expressions over `%X[%i]` and `%Y[%i]`, with their own type (`=`) or `bool`.
 fn expressions(t: DType) -> Vec<(&'static str, bool)> {
-    let compare = [("X < Y", true), ("X <= Y", true), ("X > Y", true), ("X == Y", true), ("X != Y", true)];
+    let compare = [
+        ("X < Y", true),
+        ("X <= Y", true),
+        ("X > Y", true),
+        ("X == Y", true),
+        ("X != Y", true),
+    ];
     let mut all: Vec<(&str, bool)> = compare.to_vec();
     if t.is_bool() {
-        return vec![("X && Y", true), ("X || Y", true), ("not(X)", true), ("select(X, Y, not(Y))", true)];
+        return vec![
+            ("X && Y", true),
+            ("X || Y", true),
+            ("not(X)", true),
+            ("select(X, Y, not(Y))", true),
+        ];
     }
     all.extend([
         ("X + Y", false),
@@ -170,7 +182,10 @@ fn every_operation_of_every_type_is_the_same_in_vectors() {
     for t in TYPES {
         for mark in ["", "vectorize(4)", "vectorize(16)"] {
             let n = 37;
-            agree(&module(t, mark), &[numbers(dtype(t), n, 1), numbers(dtype(t), n, 2)]);
+            agree(
+                &module(t, mark),
+                &[numbers(dtype(t), n, 1), numbers(dtype(t), n, 2)],
+            );
         }
     }
 }
@@ -189,7 +204,10 @@ fn every_cast_is_the_same() {
         let casts: Vec<String> = (TYPES.iter())
             .map(|to| format!("cast(%x, dtype=\"{to}\")"))
             .collect();
-        let text = format!("def @main(%x: Tensor[(n,), {from}]) {{ ({}) }}", casts.join(", "));
+        let text = format!(
+            "def @main(%x: Tensor[(n,), {from}]) {{ ({}) }}",
+            casts.join(", ")
+        );
         let mut x = numbers(dtype(from), 40, 5);
         for i in 0..x.len() {
             if dtype(from).is_float() && !x.get_f64(i).is_finite() {
@@ -289,7 +307,10 @@ fn nests_are_the_same() {
                 }
                 x.reshape(&[a, b]).expect("as many elements")
             };
-            agree(&NESTS.replace("ELEM", t), &[shaped(m, k, 1), shaped(k, n, 2)]);
+            agree(
+                &NESTS.replace("ELEM", t),
+                &[shaped(m, k, 1), shaped(k, n, 2)],
+            );
         }
     }
 }
@@ -319,13 +340,23 @@ fn the_first_failure_is_told_and_nothing_is_left() {
             let host = Host::new(threads).expect("memory");
             let inputs = [x.clone(), index.clone()];
             // What the host holds for its own arguments is there after a call that does not fail, too.
-            let error = host.call(&made.jit, "main", &inputs).expect_err("an index outside");
-            assert!(error.contains(&format!("index out of bounds of `T`: {value}")), "{error}");
+            let error = host
+                .call(&made.jit, "main", &inputs)
+                .expect_err("an index outside");
+            assert!(
+                error.contains(&format!("index out of bounds of `T`: {value}")),
+                "{error}"
+            );
             let held = host.heap().live_bytes;
             for _ in 0..3 {
-                host.call(&made.jit, "main", &inputs).expect_err("an index outside");
+                host.call(&made.jit, "main", &inputs)
+                    .expect_err("an index outside");
             }
-            assert_eq!(host.heap().live_bytes, held, "a failing program leaves its buffers behind");
+            assert_eq!(
+                host.heap().live_bytes,
+                held,
+                "a failing program leaves its buffers behind"
+            );
             assert_eq!(host.heap().live_objects, 0);
         }
     }
@@ -334,8 +365,16 @@ fn the_first_failure_is_told_and_nothing_is_left() {
 #[test]
 fn loops_compile_for_all_targets() {
     for t in TYPES {
-        let lowered = make(&module(t, ""), &[numbers(dtype(t), 3, 1), numbers(dtype(t), 3, 2)]).lowered;
-        for triple in ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu", "riscv64gc-unknown-linux-gnu"] {
+        let lowered = make(
+            &module(t, ""),
+            &[numbers(dtype(t), 3, 1), numbers(dtype(t), 3, 2)],
+        )
+        .lowered;
+        for triple in [
+            "x86_64-unknown-linux-gnu",
+            "aarch64-unknown-linux-gnu",
+            "riscv64gc-unknown-linux-gnu",
+        ] {
             let target = Target {
                 triple: Some(triple.to_owned()),
                 optimize: true,

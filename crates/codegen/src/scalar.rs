@@ -291,7 +291,11 @@ impl Scalars<'_, '_, '_> {
             }
             UnOp::Sigmoid => {
                 let n = self.b.ins().fneg(v);
-                let exp = if register(dtype) == types::F64 { "exp" } else { "expf" };
+                let exp = if register(dtype) == types::F64 {
+                    "exp"
+                } else {
+                    "expf"
+                };
                 let e = self.call(exp, &[n]);
                 let one = self.float(dtype, 1.0);
                 let d = self.b.ins().fadd(one, e);

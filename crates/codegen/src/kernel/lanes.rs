@@ -45,7 +45,9 @@ enum Work<'e> {
 
 fn on(isa: &dyn TargetIsa, flag: &str) -> bool {
     let flags = isa.isa_flags();
-    flags.iter().any(|f| f.name == flag && f.as_bool() == Some(true))
+    flags
+        .iter()
+        .any(|f| f.name == flag && f.as_bool() == Some(true))
 }
 
 impl Kernel<'_, '_, '_> {
@@ -366,7 +368,10 @@ impl Kernel<'_, '_, '_> {
         if dtype.is_bool() && width.is_multiple_of(16) {
             let mut parts = Vec::with_capacity(width / 16);
             for k in 0..width / 16 {
-                let bytes = self.b.ins().load(types::I8X16, flags, address, 16 * k as i32);
+                let bytes = self
+                    .b
+                    .ins()
+                    .load(types::I8X16, flags, address, 16 * k as i32);
                 let zero = self.zeros(types::I8X16);
                 parts.push(self.b.ins().icmp(IntCC::NotEqual, bytes, zero));
             }
@@ -420,7 +425,12 @@ impl Kernel<'_, '_, '_> {
         }
         let one = self.b.ins().iconst(types::I8, 1);
         let ones = self.b.ins().splat(types::I8X16, one);
-        Some(parts.into_iter().map(|p| self.b.ins().band(p, ones)).collect())
+        Some(
+            parts
+                .into_iter()
+                .map(|p| self.b.ins().band(p, ones))
+                .collect(),
+        )
     }
 
     fn zeros(&mut self, ty: Type) -> Value {

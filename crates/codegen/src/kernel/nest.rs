@@ -7,9 +7,7 @@
 //! the same operations in the same order whichever way its loop runs.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{
-    BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types,
-};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use cranelift_frontend::Variable;
 use relax_loops::{
     Buf, Combiner, Compute, Ex, Mark, Program, Stage, Stmt, Var, schedule, visit_expr,

@@ -93,7 +93,10 @@ impl Kernel<'_, '_, '_> {
         match body {
             Body::Elements(c, _) => {
                 uses.bufs.insert(c.out);
-                self.program.bufs[c.out].shape.iter().for_each(|e| uses.expr(e));
+                self.program.bufs[c.out]
+                    .shape
+                    .iter()
+                    .for_each(|e| uses.expr(e));
                 uses.expr(&c.value);
                 for (_, n) in c.reduce.iter().flat_map(|r| &r.axes) {
                     uses.expr(n);
@@ -317,7 +320,10 @@ impl Kernel<'_, '_, '_> {
         let sig = self.env.signature("plli>");
         let name = format!("relax.part.{}", self.env.part_count);
         self.env.part_count += 1;
-        let declared = self.env.module.declare_function(&name, Linkage::Local, &sig);
+        let declared = self
+            .env
+            .module
+            .declare_function(&name, Linkage::Local, &sig);
         let id = declared.expect("names with numbers are fresh");
         let mut function = Function::with_name_signature(UserFuncName::user(0, id.as_u32()), sig);
         let mut builders = FunctionBuilderContext::new();

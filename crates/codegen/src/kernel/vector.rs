@@ -264,10 +264,7 @@ impl Kernel<'_, '_, '_> {
         self.b.ins().brif(fits, inside, &[], rest, &some);
 
         self.b.switch_to_block(inside);
-        let old = (
-            self.vars.get(&var).copied(),
-            self.ranges.get(&var).copied(),
-        );
+        let old = (self.vars.get(&var).copied(), self.ranges.get(&var).copied());
         self.enter(var, extent, i);
         self.group = Some(Group {
             var,
@@ -471,7 +468,11 @@ impl Kernel<'_, '_, '_> {
             }
             Stmt::Let { var, value } if self.differs(value) => {
                 let v = self.vector(value)?;
-                self.group.as_mut().expect("in a vector loop").lets.insert(*var, v);
+                self.group
+                    .as_mut()
+                    .expect("in a vector loop")
+                    .lets
+                    .insert(*var, v);
                 Ok(())
             }
             Stmt::If {
