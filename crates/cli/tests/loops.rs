@@ -380,7 +380,7 @@ fn loops_compile_for_all_targets() {
                 optimize: true,
                 ..Target::default()
             };
-            if let Err(d) = relax_codegen::object(&lowered, &target, "loops") {
+            if let Err(d) = relax_codegen::object(&lowered, &target, "loops", None) {
                 panic!("{t} for {triple}: {}", d.message);
             }
         }
