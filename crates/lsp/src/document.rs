@@ -24,6 +24,8 @@ pub struct Part {
     /// The pieces of the unit, by chunk.
     pub pieces: Vec<Piece>,
     key: u64,
+    /// The key of what it was read with at first, where a name was lacking.
+    lacking: Option<u64>,
     /// What is known of it.
     pub unit: Arc<Unit>,
 }
@@ -39,6 +41,8 @@ pub struct Document {
     state: Option<State>,
     /// Units by key, of the last analysis.
     cache: FxHashMap<u64, Arc<Unit>>,
+    /// Keys of pieces that lacked a name.
+    lacking: FxHashSet<u64>,
 }
 
 #[derive(Debug)]
@@ -61,6 +65,7 @@ impl Document {
             strict,
             state: None,
             cache: FxHashMap::default(),
+            lacking: FxHashSet::default(),
         }
     }
 
@@ -92,6 +97,7 @@ impl Document {
                 .iter()
                 .map(|p| (p.key, p.unit.clone()))
                 .collect();
+            self.lacking = state.parts.iter().filter_map(|p| p.lacking).collect();
             self.state = Some(state);
         }
         self.state.as_ref().expect("just made")
@@ -152,33 +158,47 @@ impl Document {
         let mut out = Vec::with_capacity(chunks.list.len());
         for (i, chunk) in chunks.list.iter().enumerate() {
             let (mut pieces, mut own) = needs.of(i, false);
-            let mut unit = self.unit(file, chunks, &pieces, own, &mut budget);
-            if unit.as_ref().is_some_and(|u| u.1.unknown) && chunks.list.len() > 1 {
+            let mut source = self.source(file, chunks, &pieces, own);
+            let mut lacking = None;
+            if needs.has_more(&pieces) {
+                let unit = match self.lacking.contains(&source.key) {
+                    true => None,
+                    false => self.unit(&source, own, true, &mut budget)?,
+                };
+                if let Some(unit) = unit {
+                    out.push(Part {
+                        chunk: chunk.clone(),
+                        pieces,
+                        key: source.key,
+                        lacking,
+                        unit,
+                    });
+                    continue;
+                }
+                lacking = Some(source.key);
                 (pieces, own) = needs.of(i, true);
-                unit = self.unit(file, chunks, &pieces, own, &mut budget);
+                source = self.source(file, chunks, &pieces, own);
             }
-            let Some((key, unit)) = unit else {
-                debug_assert!(chunks.list.len() > 1, "one chunk is within the budget");
-                return None;
-            };
+            let unit = self.unit(&source, own, false, &mut budget)?;
             out.push(Part {
                 chunk: chunk.clone(),
                 pieces,
-                key,
-                unit,
+                key: source.key,
+                lacking,
+                unit: unit.expect("nothing more is to be had"),
             });
         }
         Some(out)
     }
 
-    fn unit(
+    /// The texts of pieces.
+    fn source<'a>(
         &self,
-        file: &SourceFile,
-        chunks: &Chunks,
+        file: &'a SourceFile,
+        chunks: &'a Chunks,
         pieces: &[Piece],
         own: usize,
-        budget: &mut usize,
-    ) -> Option<(u64, Arc<Unit>)> {
+    ) -> Source<'a> {
         let mut texts = Vec::with_capacity(pieces.len());
         let mut metadata = false;
         for p in pieces {
@@ -195,17 +215,32 @@ impl Document {
             });
         }
         let parts: Vec<&str> = texts.iter().flat_map(|t| [t.0, t.1]).collect();
-        let key = unit::key(&parts, own, self.strict);
-        if let Some(unit) = self.cache.get(&key) {
-            return Some((key, unit.clone()));
+        Source {
+            key: unit::key(&parts, own, self.strict),
+            alone: chunks.list.len() == 1,
+            texts,
+            metadata,
         }
-        let size: usize = texts.iter().map(|t| t.0.len()).sum();
-        if size > *budget && chunks.list.len() > 1 {
+    }
+
+    /// The unit of a source, `None` in it where a name is lacking; `None` when it is too much work.
+    fn unit(
+        &self,
+        source: &Source,
+        own: usize,
+        more: bool,
+        budget: &mut usize,
+    ) -> Option<Option<Arc<Unit>>> {
+        if let Some(unit) = self.cache.get(&source.key) {
+            return Some(Some(unit.clone()));
+        }
+        let size: usize = source.texts.iter().map(|t| t.0.len()).sum();
+        if size > *budget && !source.alone {
             return None;
         }
         *budget = budget.saturating_sub(size);
-        let unit = Unit::new(&texts, own, metadata, self.strict);
-        Some((key, Arc::new(unit)))
+        let unit = Unit::new(&source.texts, own, source.metadata, self.strict, more);
+        Some(unit.map(Arc::new))
     }
 
     /// Everything there is to say, with places in bytes of the text.
@@ -278,10 +313,23 @@ impl State {
     }
 }
 
+/// What a unit is made of.
+struct Source<'a> {
+    /// For each piece the file's part and what is added.
+    texts: Vec<(&'a str, &'a str)>,
+    key: u64,
+    /// Whether the metadata section is among them.
+    metadata: bool,
+    /// Whether it is the only chunk of the file.
+    alone: bool,
+}
+
 /// Which chunks need which.
 struct Needs<'a> {
     chunks: &'a Chunks,
     providers: FxHashMap<Symbol, Vec<usize>>,
+    /// How many chunks declare something.
+    declaring: usize,
 }
 
 impl<'a> Needs<'a> {
@@ -295,11 +343,25 @@ impl<'a> Needs<'a> {
                 }
             }
         }
-        Needs { chunks, providers }
+        Needs {
+            chunks,
+            providers,
+            declaring: (chunks.list.iter())
+                .filter(|c| !c.provides.is_empty())
+                .count(),
+        }
+    }
+
+    /// Whether chunks that declare something are not among the pieces.
+    fn has_more(&self, pieces: &[Piece]) -> bool {
+        let list = &self.chunks.list;
+        let declare = |c: &&chunk::Chunk| !c.provides.is_empty();
+        let here = pieces.iter().filter_map(|p| list.get(p.chunk));
+        here.filter(declare).count() < self.declaring
     }
 
     /// The pieces of a chunk's unit in the file's order, and which of them is the chunk. With `all`,
-    /// every chunk of the file is among them.
+    /// every chunk of the file that declares something is among them.
     fn of(&self, own: usize, all: bool) -> (Vec<Piece>, usize) {
         let list = &self.chunks.list;
         let deep = list[own].dataflow;
@@ -308,7 +370,8 @@ impl<'a> Needs<'a> {
         let mut metadata = own == 0;
         let mut left = vec![(own, false)];
         if all {
-            left.extend((0..list.len()).map(|i| (i, true)));
+            let declaring = (0..list.len()).filter(|&i| !list[i].provides.is_empty());
+            left.extend(declaring.map(|i| (i, true)));
         }
         if list[own].open && own + 1 < list.len() {
             left.push((own + 1, true));

@@ -4,10 +4,14 @@
 //! found when it is asked for, so a burst of changes costs one analysis. Diagnostics are sent when no
 //! message waits. What may take long (passes, runs) has a thread of its own and a copy of the text.
 
+mod capabilities;
 mod jobs;
+mod questions;
+mod workspace;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use lsp_server::{Connection, ErrorCode, Message, Notification, Request, RequestId, Response};
@@ -19,9 +23,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::address;
 use crate::document::Document;
-use crate::features::{self, lens};
+use crate::features;
 use crate::text::Encoding;
+use crate::workspace::Workspace;
 
 /// What can be set: `initializationOptions`, or the section `relax` of the editor's settings.
 #[derive(Clone, Debug, Deserialize)]
@@ -39,7 +45,7 @@ pub struct Settings {
 }
 
 /// On or off.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(default)]
 pub struct Switch {
     /// On.
@@ -78,6 +84,21 @@ struct Server {
     cancelled: FxHashSet<RequestId>,
     jobs: Sender<Message>,
     next_request: i32,
+    /// The files of the folders that are open.
+    workspace: Workspace,
+    /// Where they come from while they are being read.
+    reading: Option<Receiver<Workspace>>,
+    /// Files that were written since they were last looked at.
+    changed: Vec<PathBuf>,
+    /// Whether the editor says when files change.
+    watches: bool,
+    /// Whether the editor can show documents of the scheme `relax`.
+    virtual_documents: bool,
+    /// What the editor asks again when it is told to: hints, lenses.
+    refreshes: (bool, bool),
+    /// The tokens that were last told of each document, with their number.
+    tokens: FxHashMap<String, (String, Vec<SemanticToken>)>,
+    next_tokens: u64,
 }
 
 /// An error of a request: its code and what it says.
@@ -90,12 +111,26 @@ type Answer = Result<Value, Refusal>;
 /// The peer breaks the protocol, or is gone.
 pub fn serve(connection: &Connection) -> Result<(), String> {
     let (id, params) = connection.initialize_start().map_err(|e| e.to_string())?;
+    // Newer than the types: virtual documents. An older editor says by an option that it has them.
+    let virtual_documents = params
+        .pointer("/capabilities/workspace/textDocumentContent")
+        .is_some_and(Value::is_object)
+        || params.pointer("/initializationOptions/virtualDocuments") == Some(&Value::Bool(true));
     let params: InitializeParams = serde_json::from_value(params).map_err(|e| e.to_string())?;
     let general = params.capabilities.general.as_ref();
     let offered = general.and_then(|g| g.position_encodings.clone());
     let encoding = Encoding::choose(&offered.unwrap_or_default());
     let workspace = params.capabilities.workspace.as_ref();
     let configuration = workspace.and_then(|w| w.configuration).unwrap_or(false);
+    let watches = workspace.and_then(|w| w.did_change_watched_files.as_ref());
+    let watches = watches
+        .and_then(|w| w.dynamic_registration)
+        .unwrap_or(false);
+    let refreshes = (
+        workspace.and_then(|w| w.inlay_hint.as_ref()?.refresh_support) == Some(true),
+        workspace.and_then(|w| w.code_lens.as_ref()?.refresh_support) == Some(true),
+    );
+    let folders = folders(&params);
     let text = params.capabilities.text_document.as_ref();
     let items = text.and_then(|t| t.completion.as_ref()?.completion_item.as_ref());
     let snippets = items.and_then(|i| i.snippet_support).unwrap_or(false);
@@ -103,7 +138,7 @@ pub fn serve(connection: &Connection) -> Result<(), String> {
         .and_then(|o| serde_json::from_value(o).ok())
         .unwrap_or_default();
     let result = serde_json::json!({
-        "capabilities": capabilities(encoding),
+        "capabilities": capabilities::capabilities(encoding),
         "serverInfo": { "name": "relax-lsp", "version": env!("CARGO_PKG_VERSION") },
     });
     connection
@@ -121,75 +156,30 @@ pub fn serve(connection: &Connection) -> Result<(), String> {
         cancelled: FxHashSet::default(),
         jobs,
         next_request: 0,
+        workspace: Workspace::new(Vec::new(), encoding),
+        reading: None,
+        changed: Vec::new(),
+        watches,
+        virtual_documents,
+        refreshes,
+        tokens: FxHashMap::default(),
+        next_tokens: 0,
     };
     server.ask_settings();
+    server.read_workspace(folders);
     server.run(connection, &done)
 }
 
-fn capabilities(encoding: Encoding) -> Value {
-    let mut all = serde_json::to_value(ServerCapabilities {
-        position_encoding: Some(encoding.kind()),
-        text_document_sync: Some(TextDocumentSyncCapability::Options(
-            TextDocumentSyncOptions {
-                open_close: Some(true),
-                change: Some(TextDocumentSyncKind::INCREMENTAL),
-                ..TextDocumentSyncOptions::default()
-            },
-        )),
-        hover_provider: Some(HoverProviderCapability::Simple(true)),
-        completion_provider: Some(CompletionOptions {
-            resolve_provider: Some(true),
-            trigger_characters: Some(["%", "@", ".", ":", "["].map(String::from).to_vec()),
-            ..CompletionOptions::default()
-        }),
-        signature_help_provider: Some(SignatureHelpOptions {
-            trigger_characters: Some(vec!["(".into(), ",".into()]),
-            ..SignatureHelpOptions::default()
-        }),
-        definition_provider: Some(OneOf::Left(true)),
-        references_provider: Some(OneOf::Left(true)),
-        document_highlight_provider: Some(OneOf::Left(true)),
-        document_symbol_provider: Some(OneOf::Left(true)),
-        workspace_symbol_provider: Some(OneOf::Left(true)),
-        code_action_provider: Some(CodeActionProviderCapability::Options(CodeActionOptions {
-            code_action_kinds: Some(vec![
-                CodeActionKind::QUICKFIX,
-                CodeActionKind::SOURCE_FIX_ALL,
-            ]),
-            ..CodeActionOptions::default()
-        })),
-        code_lens_provider: Some(CodeLensOptions {
-            resolve_provider: Some(false),
-        }),
-        document_formatting_provider: Some(OneOf::Left(true)),
-        document_range_formatting_provider: Some(OneOf::Left(true)),
-        rename_provider: Some(OneOf::Right(RenameOptions {
-            prepare_provider: Some(true),
-            work_done_progress_options: WorkDoneProgressOptions::default(),
-        })),
-        folding_range_provider: Some(FoldingRangeProviderCapability::Simple(true)),
-        selection_range_provider: Some(SelectionRangeProviderCapability::Simple(true)),
-        semantic_tokens_provider: Some(
-            SemanticTokensOptions {
-                legend: features::tokens::legend(),
-                range: Some(true),
-                full: Some(SemanticTokensFullOptions::Bool(true)),
-                ..SemanticTokensOptions::default()
-            }
-            .into(),
-        ),
-        inlay_hint_provider: Some(OneOf::Left(true)),
-        execute_command_provider: Some(ExecuteCommandOptions {
-            commands: [lens::EXPLAIN, lens::RUN, lens::AFTER, lens::PASSES]
-                .map(String::from)
-                .to_vec(),
-            ..ExecuteCommandOptions::default()
-        }),
-        ..ServerCapabilities::default()
-    })
-    .unwrap_or_default();
-    // Newer than the types: virtual documents.
-    all["workspace"] = serde_json::json!({ "textDocumentContent": { "schemes": ["relax"] } });
+/// The folders the editor has open.
+#[allow(deprecated)] // Older editors know one folder only.
+fn folders(params: &InitializeParams) -> Vec<PathBuf> {
+    let many = params.workspace_folders.iter().flatten();
+    let mut all: Vec<PathBuf> = many.filter_map(|f| address::path(f.uri.as_str())).collect();
+    if all.is_empty()
+        && let Some(root) = &params.root_uri
+    {
+        all.extend(address::path(root.as_str()));
+    }
     all
 }
 
@@ -324,10 +314,17 @@ impl Server {
         }
         if let Ok(settings) = serde_json::from_value::<Settings>(value) {
             let strict = settings.strict_shapes;
-            self.settings = settings;
+            let old = std::mem::replace(&mut self.settings, settings);
             for (key, doc) in &mut self.documents {
                 doc.set_strict(strict);
                 self.stale.insert(key.clone());
+            }
+            // What is shown is asked for again.
+            if self.refreshes.0 && old.inlay_hints != self.settings.inlay_hints {
+                self.ask::<ask::InlayHintRefreshRequest>(());
+            }
+            if self.refreshes.1 && old.code_lens != self.settings.code_lens {
+                self.ask::<ask::CodeLensRefresh>(());
             }
         }
     }
@@ -380,8 +377,19 @@ impl Server {
                 };
                 let key = p.text_document.uri.to_string();
                 self.documents.remove(&key);
+                self.tokens.remove(&key);
                 self.stale.remove(&key);
                 self.publish(p.text_document.uri, Vec::new(), None);
+            }
+            note::DidChangeWatchedFiles::METHOD => {
+                if let Ok(p) = params(n.params) {
+                    self.files_changed(p);
+                }
+            }
+            note::DidChangeWorkspaceFolders::METHOD => {
+                if let Ok(p) = params(n.params) {
+                    self.folders_changed(p);
+                }
             }
             note::DidChangeConfiguration::METHOD => {
                 if self.configuration {
@@ -465,188 +473,5 @@ impl Server {
             TextContent::METHOD => return self.content(id, p),
             _ => self.question(&method, p),
         })
-    }
-
-    fn question(&mut self, method: &str, p: Value) -> Answer {
-        use ask::Request as _;
-        match method {
-            ask::HoverRequest::METHOD => {
-                let p: HoverParams = params(p)?;
-                let (doc, at) = self.at(&p.text_document_position_params)?;
-                json(features::hover::hover(doc, at))
-            }
-            ask::Completion::METHOD => {
-                let p: CompletionParams = params(p)?;
-                let snippets = self.snippets;
-                let (doc, at) = self.at(&p.text_document_position)?;
-                json(features::complete::complete(doc, at, snippets))
-            }
-            ask::ResolveCompletionItem::METHOD => json(features::complete::resolve(params(p)?)),
-            ask::SignatureHelpRequest::METHOD => {
-                let p: SignatureHelpParams = params(p)?;
-                let (doc, at) = self.at(&p.text_document_position_params)?;
-                json(features::signature::help(doc, at))
-            }
-            ask::GotoDefinition::METHOD => {
-                let p: GotoDefinitionParams = params(p)?;
-                let uri = p.text_document_position_params.text_document.uri.clone();
-                let (doc, at) = self.at(&p.text_document_position_params)?;
-                let found = features::refs::definition(doc, at);
-                let places = found.into_iter().map(|r| Location::new(uri.clone(), r));
-                json(places.collect::<Vec<_>>())
-            }
-            ask::References::METHOD => {
-                let p: ReferenceParams = params(p)?;
-                let uri = p.text_document_position.text_document.uri.clone();
-                let all = p.context.include_declaration;
-                let (doc, at) = self.at(&p.text_document_position)?;
-                let found = features::refs::references(doc, at);
-                let found = found.into_iter().filter(|f| all || !f.1);
-                let places = found.map(|f| Location::new(uri.clone(), f.0));
-                json(places.collect::<Vec<_>>())
-            }
-            ask::DocumentHighlightRequest::METHOD => {
-                let p: DocumentHighlightParams = params(p)?;
-                let (doc, at) = self.at(&p.text_document_position_params)?;
-                let kind = |binds| match binds {
-                    true => DocumentHighlightKind::WRITE,
-                    false => DocumentHighlightKind::READ,
-                };
-                let found = features::refs::references(doc, at).into_iter();
-                let found = found.map(|(range, binds)| DocumentHighlight {
-                    range,
-                    kind: Some(kind(binds)),
-                });
-                json(found.collect::<Vec<_>>())
-            }
-            ask::PrepareRenameRequest::METHOD => {
-                let p: TextDocumentPositionParams = params(p)?;
-                let (doc, at) = self.at(&p)?;
-                match features::refs::rename_range(doc, at) {
-                    Ok((range, placeholder)) => {
-                        json(PrepareRenameResponse::RangeWithPlaceholder { range, placeholder })
-                    }
-                    Err(said) => Err((ErrorCode::RequestFailed, said)),
-                }
-            }
-            ask::Rename::METHOD => {
-                let p: RenameParams = params(p)?;
-                let uri = p.text_document_position.text_document.uri.clone();
-                let (doc, at) = self.at(&p.text_document_position)?;
-                match features::refs::rename(doc, at, &p.new_name) {
-                    Ok(edits) => json(features::actions::workspace(&uri, edits)),
-                    Err(said) => Err((ErrorCode::RequestFailed, said)),
-                }
-            }
-            ask::DocumentSymbolRequest::METHOD => {
-                let p: DocumentSymbolParams = params(p)?;
-                let doc = self.doc(&p.text_document.uri)?;
-                json(features::symbols::symbols(doc))
-            }
-            ask::WorkspaceSymbolRequest::METHOD => {
-                let p: WorkspaceSymbolParams = params(p)?;
-                json(self.workspace_symbols(&p.query))
-            }
-            ask::CodeActionRequest::METHOD => {
-                let p: CodeActionParams = params(p)?;
-                let uri = p.text_document.uri;
-                let doc = self.doc(&uri)?;
-                json(features::actions::actions(doc, &uri, p.range))
-            }
-            ask::CodeLensRequest::METHOD => {
-                let p: CodeLensParams = params(p)?;
-                if !self.settings.code_lens.enable {
-                    return json(Vec::<CodeLens>::new());
-                }
-                let uri = p.text_document.uri;
-                let doc = self.doc(&uri)?;
-                json(lens::lenses(doc, &uri))
-            }
-            ask::Formatting::METHOD => {
-                let p: DocumentFormattingParams = params(p)?;
-                let doc = self.doc(&p.text_document.uri)?;
-                json(features::format::format(doc, None))
-            }
-            ask::RangeFormatting::METHOD => {
-                let p: DocumentRangeFormattingParams = params(p)?;
-                let doc = self.doc(&p.text_document.uri)?;
-                json(features::format::format(doc, Some(p.range)))
-            }
-            ask::FoldingRangeRequest::METHOD => {
-                let p: FoldingRangeParams = params(p)?;
-                let doc = self.doc(&p.text_document.uri)?;
-                json(features::fold::folds(doc))
-            }
-            ask::SelectionRangeRequest::METHOD => {
-                let p: SelectionRangeParams = params(p)?;
-                let doc = self.doc(&p.text_document.uri)?;
-                let all = p.positions.into_iter();
-                let all = all.map(|at| features::select::select(doc, at));
-                json(all.collect::<Vec<_>>())
-            }
-            ask::SemanticTokensFullRequest::METHOD => {
-                let p: SemanticTokensParams = params(p)?;
-                let doc = self.doc(&p.text_document.uri)?;
-                let data = features::tokens::tokens(doc, None);
-                json(SemanticTokens {
-                    result_id: None,
-                    data,
-                })
-            }
-            ask::SemanticTokensRangeRequest::METHOD => {
-                let p: SemanticTokensRangeParams = params(p)?;
-                let doc = self.doc(&p.text_document.uri)?;
-                let data = features::tokens::tokens(doc, Some(p.range));
-                json(SemanticTokens {
-                    result_id: None,
-                    data,
-                })
-            }
-            ask::InlayHintRequest::METHOD => {
-                let p: InlayHintParams = params(p)?;
-                if !self.settings.inlay_hints.enable {
-                    return json(Vec::<InlayHint>::new());
-                }
-                let doc = self.doc(&p.text_document.uri)?;
-                json(features::hints::hints(doc, p.range))
-            }
-            _ => Err((
-                ErrorCode::MethodNotFound,
-                format!("`{method}` is not known"),
-            )),
-        }
-    }
-
-    /// The items of all open documents that a query looks for.
-    fn workspace_symbols(&mut self, query: &str) -> Vec<WorkspaceSymbol> {
-        let mut keys: Vec<String> = self.documents.keys().cloned().collect();
-        keys.sort();
-        let mut out = Vec::new();
-        for key in keys {
-            let Ok(uri) = key.parse::<Uri>() else {
-                continue;
-            };
-            let Some(doc) = self.documents.get_mut(&key) else {
-                continue;
-            };
-            for s in features::symbols::symbols(doc) {
-                let inner = s.children.clone().unwrap_or_default();
-                let container = s.name.clone();
-                let all = std::iter::once((s, None));
-                for (s, within) in all.chain(inner.into_iter().map(|c| (c, Some(&container)))) {
-                    if features::symbols::matches(&s.name, query) {
-                        out.push(WorkspaceSymbol {
-                            name: s.name,
-                            kind: s.kind,
-                            tags: None,
-                            container_name: within.cloned(),
-                            location: OneOf::Left(Location::new(uri.clone(), s.selection_range)),
-                            data: None,
-                        });
-                    }
-                }
-            }
-        }
-        out
     }
 }

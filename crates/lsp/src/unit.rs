@@ -55,8 +55,6 @@ pub struct Unit {
     pub typing: Typing,
     /// What there is to say about the chunk, in places of the unit.
     pub diagnostics: Vec<Diagnostic>,
-    /// Whether a name was not found: the names of the whole file may be what is meant.
-    pub unknown: bool,
     /// The number of syntax errors.
     pub syntax_errors: usize,
     /// Variables by the place where they are bound.
@@ -74,7 +72,16 @@ pub fn key(texts: &[&str], own: usize, strict: bool) -> u64 {
 
 impl Unit {
     /// Reads and types the pieces; `texts` holds for each the file's part and what is added.
-    pub fn new(texts: &[(&str, &str)], own: usize, metadata: bool, strict: bool) -> Unit {
+    ///
+    /// With `more`, the file has names beside those of the pieces: where the chunk speaks of a name that
+    /// is unknown, there is no unit, and it is to be read with all of them.
+    pub fn new(
+        texts: &[(&str, &str)],
+        own: usize,
+        metadata: bool,
+        strict: bool,
+        more: bool,
+    ) -> Option<Unit> {
         let mut text = String::new();
         let mut placed = Vec::with_capacity(texts.len());
         for (part, stub) in texts {
@@ -95,6 +102,13 @@ impl Unit {
                 map.add("", "").expect("an empty file has a place")
             });
         let read = session.read_tree(&file, &mut diagnostics);
+        let base = file.start + placed[own].at;
+        let range = Span::new(base, base + placed[own].len);
+        let inside = |s: Span| range.start <= s.start && s.end <= range.end;
+        let mut said = diagnostics.iter();
+        if more && said.any(|d| inside(d.span()) && relax_resolve::codes::may_follow(d.code)) {
+            return None;
+        }
         let (ast, comments, mut module) = (read.ast, read.comments, read.module);
         let options = InferOptions {
             strict_shapes: strict,
@@ -105,9 +119,6 @@ impl Unit {
             diagnostics.extend(more);
             diagnostics.sort();
         }
-        let base = file.start + placed[own].at;
-        let range = Span::new(base, base + placed[own].len);
-        let inside = |s: Span| range.start <= s.start && s.end <= range.end;
         // What the metadata section has wrong is said once, by the first chunk.
         let meta = (metadata && own == 0).then(|| {
             let last = placed[placed.len() - 1];
@@ -118,9 +129,6 @@ impl Unit {
             s.is_none() || inside(s) || meta.is_some_and(|m| m.start <= s.start && s.end <= m.end)
         };
         let all = diagnostics.into_vec();
-        let unknown = all
-            .iter()
-            .any(|d| inside(d.span()) && relax_resolve::codes::may_follow(d.code));
         let names = relax_resolve::names::names(&ast);
         let names = names.into_iter().filter(|n| inside(n.span)).collect();
         let vars = (module.vars.iter())
@@ -133,21 +141,20 @@ impl Unit {
             .filter(|e| !e.0.is_none() && inside(e.0))
             .collect();
         exprs.sort_by_key(|(s, e)| (s.start, std::cmp::Reverse(s.end), *e));
-        Unit {
+        Some(Unit {
             placed,
             own,
             comments,
             names,
             vars,
             exprs,
-            unknown,
             syntax_errors: read.syntax_errors,
             diagnostics: all.into_iter().filter(kept).collect(),
             ast,
             module,
             typing,
             file,
-        }
+        })
     }
 
     /// The place of the chunk itself in the unit's space of positions.

@@ -250,9 +250,6 @@ syntax match relayNumber /\<\d\+\(\.\d*\)\?\([eE][+-]\?\d\+\)\?\(f\d*\|bf16\|[iu
 syntax match relayNumber /\<\(inf\|nan\)\(f\(16\|64\)\?\|bf16\)\?\>/
 syntax match relayOperator /\<\h\w*\(\/\w\+\)*\(\.\h\w*\(\/\w\+\)*\)*\ze\s*(/ contains=relayKeyword,relaySoftKeyword
 syntax match relayAttribute /\<\h\w*\ze\s*=\([^=>]\|$\)/
-syntax match relayLocal /%\h\w*\(\/\w\+\)*\(\(\.\d\+\)*\.\h\w*\)*/
-syntax match relayGraph /%\d\+/
-syntax match relayGlobal /@\h\w*\([\/.]\w\+\)*/
 syntax match relaySymbol /"#,
     );
     let list: Vec<String> = operators()
@@ -261,7 +258,11 @@ syntax match relaySymbol /"#,
         .collect();
     out.push_str(&list.join(r"\|"));
     out.push_str(
+        // Of two that begin at one place the later one counts.
         r#"/
+syntax match relayLocal /%\h\w*\(\/\w\+\)*\(\(\.\d\+\)*\.\h\w*\)*/
+syntax match relayGraph /%\d\+/
+syntax match relayGlobal /@\h\w*\([\/.]\w\+\)*/
 syntax match relayMeta /\<meta\s*\[[^]]*\]\s*\[\s*\d*\s*\]/
 syntax match relayMeta /#\s*\[\s*version[^]]*\]/
 syntax region relayMetadata start=/#\s*\[\s*metadata\s*\]/ end=/\%$/ fold

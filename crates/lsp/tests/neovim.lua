@@ -55,6 +55,14 @@ local ok, err = pcall(function()
   vim.lsp.util.apply_workspace_edit(edit, 'utf-16')
   result.renamed = text()
 
+  -- The definition of an operator is a text that the server makes.
+  local place = ask('textDocument/definition', { textDocument = document, position = { line = 1, character = 16 } })
+  result.definition = place[1] and place[1].uri
+  vim.cmd('split')
+  vim.lsp.util.jump_to_location(place[1], 'utf-16')
+  result.page = text()
+  vim.cmd('close')
+
   local params = { textDocument = document, options = { tabSize = 2, insertSpaces = true } }
   apply(ask('textDocument/formatting', params))
   result.formatted = text()

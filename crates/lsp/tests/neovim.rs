@@ -70,6 +70,11 @@ fn neovim_talks_to_the_server() {
          let %twice = add(%x, %x);\n      nn.relu(%twice)\n}",
         "{found}"
     );
+    assert_eq!(found["definition"], "relax:op/add.md", "{found}");
+    assert!(
+        found["page"].as_str().is_some_and(|p| p.contains("# add")),
+        "{found}"
+    );
     assert_eq!(
         found["formatted"],
         "def @main(%x: Tensor[(n, 4), float32]) -> Tensor[(n, 4), float32] {\n  \

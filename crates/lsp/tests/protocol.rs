@@ -121,7 +121,7 @@ fn names_are_found_and_renamed() {
     assert!(
         refused["error"]["message"]
             .as_str()
-            .is_some_and(|m| m.contains("not defined in this file")),
+            .is_some_and(|m| m.contains("is built in")),
         "{refused}"
     );
     c.close();

@@ -14,4 +14,4 @@ pub mod codes;
 pub mod names;
 pub mod print;
 
-pub use build::{Options, PreludeNames, prelude_names, resolve};
+pub use build::{Options, PreludeNames, prelude_files, prelude_names, resolve};

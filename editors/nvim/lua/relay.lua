@@ -88,7 +88,7 @@ function M.attach(buffer)
     name = 'relax',
     cmd = options.cmd,
     root_dir = vim.fn.getcwd(),
-    init_options = options.settings,
+    init_options = vim.tbl_extend('force', options.settings, { virtualDocuments = true }),
     settings = { relax = options.settings },
     on_attach = options.on_attach,
   }
@@ -135,6 +135,27 @@ function M.setup(opts)
       if vim.treesitter.start then
         pcall(vim.treesitter.start, event.buf, 'relay')
       end
+    end,
+  })
+  -- What the server makes itself: the prelude, pages of operators, explanations.
+  vim.api.nvim_create_autocmd('BufReadCmd', {
+    group = group,
+    -- Without `//` such a name looks like a path to Neovim.
+    pattern = { 'relax:*', '*/relax:*' },
+    callback = function(event)
+      local uri = event.file:match('relax:.*$')
+      local client = client_id and vim.lsp.get_client_by_id(client_id)
+      local text = ''
+      if client then
+        local new = vim.fn.has('nvim-0.11') == 1
+        local request = new and function(...) return client:request_sync(...) end or client.request_sync
+        local answer = request('workspace/textDocumentContent', { uri = uri }, 10000, event.buf)
+        text = answer and answer.result and answer.result.text or ''
+      end
+      vim.api.nvim_buf_set_lines(event.buf, 0, -1, false, vim.split(text, '\n'))
+      vim.bo[event.buf].buftype = 'nofile'
+      vim.bo[event.buf].modifiable = false
+      vim.bo[event.buf].filetype = uri:match('%.md$') and 'markdown' or 'relay'
     end,
   })
   local command = vim.api.nvim_create_user_command

@@ -2962,346 +2962,344 @@ static bool ts_lex(TSLexer *lexer, TSStateId state) {
   eof = lexer->eof(lexer);
   switch (state) {
     case 0:
-      if (eof) ADVANCE(76);
+      if (eof) ADVANCE(75);
       ADVANCE_MAP(
-        '!', 26,
+        '!', 25,
         '"', 1,
-        '#', 30,
-        '%', 62,
+        '#', 29,
+        '%', 61,
         '&', 5,
         '\'', 6,
-        '(', 100,
-        ')', 101,
-        '*', 114,
-        '+', 112,
-        ',', 84,
-        '-', 106,
-        '.', 90,
-        '/', 115,
-        ':', 86,
-        ';', 79,
-        '<', 93,
-        '=', 81,
-        '>', 96,
-        '?', 116,
-        '@', 66,
-        '[', 98,
-        ']', 99,
-        'i', 133,
-        'm', 124,
-        'n', 126,
-        '{', 83,
-        '|', 59,
-        '}', 85,
+        '(', 99,
+        ')', 100,
+        '*', 113,
+        '+', 111,
+        ',', 83,
+        '-', 105,
+        '.', 89,
+        '/', 114,
+        ':', 85,
+        ';', 78,
+        '<', 92,
+        '=', 80,
+        '>', 95,
+        '?', 115,
+        '@', 65,
+        '[', 97,
+        ']', 98,
+        'i', 132,
+        'm', 123,
+        'n', 125,
+        '{', 82,
+        '|', 58,
+        '}', 84,
       );
       if (lookahead == '\t' ||
           lookahead == '\n' ||
           lookahead == '\f' ||
           lookahead == '\r' ||
           lookahead == ' ') SKIP(0);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(160);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(141);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 1:
-      if (lookahead == '"') ADVANCE(188);
-      if (lookahead == '\\') ADVANCE(70);
+      if (lookahead == '"') ADVANCE(151);
+      if (lookahead == '\\') ADVANCE(69);
       if (lookahead != 0) ADVANCE(1);
       END_STATE();
     case 2:
-      if (lookahead == '"') ADVANCE(16);
+      if (lookahead == '"') ADVANCE(15);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(2);
       END_STATE();
     case 3:
-      if (lookahead == '"') ADVANCE(37);
+      if (lookahead == '"') ADVANCE(36);
       END_STATE();
     case 4:
       ADVANCE_MAP(
-        '%', 65,
-        '(', 100,
-        ')', 101,
-        '*', 113,
-        '+', 111,
-        ',', 84,
-        '-', 105,
-        ':', 86,
-        '=', 29,
-        '>', 95,
-        '?', 116,
-        '[', 98,
-        ']', 99,
-        'm', 129,
-        '{', 83,
+        '%', 64,
+        '(', 99,
+        ')', 100,
+        '*', 112,
+        '+', 110,
+        ',', 83,
+        '-', 104,
+        ':', 85,
+        '=', 28,
+        '>', 94,
+        '?', 115,
+        '[', 97,
+        ']', 98,
+        'm', 128,
+        '{', 82,
       );
       if (lookahead == '\t' ||
           lookahead == '\n' ||
           lookahead == '\f' ||
           lookahead == '\r' ||
           lookahead == ' ') SKIP(4);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(180);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(143);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 5:
-      if (lookahead == '&') ADVANCE(110);
+      if (lookahead == '&') ADVANCE(109);
       END_STATE();
     case 6:
-      if (lookahead == '\'') ADVANCE(188);
+      if (lookahead == '\'') ADVANCE(151);
       if (lookahead != 0 &&
           lookahead != '\n') ADVANCE(6);
       END_STATE();
     case 7:
-      if (lookahead == '-') ADVANCE(88);
+      if (lookahead == '-') ADVANCE(87);
       END_STATE();
     case 8:
-      if (lookahead == '-') ADVANCE(105);
-      if (lookahead == 'i') ADVANCE(53);
-      if (lookahead == 'n') ADVANCE(41);
+      if (lookahead == '-') ADVANCE(104);
+      if (lookahead == 'i') ADVANCE(52);
+      if (lookahead == 'n') ADVANCE(40);
       if (lookahead == '\t' ||
           lookahead == '\n' ||
           lookahead == '\f' ||
           lookahead == '\r' ||
           lookahead == ' ') SKIP(8);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(160);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(141);
       END_STATE();
     case 9:
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '?') ADVANCE(107);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '?') ADVANCE(106);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(9);
       END_STATE();
     case 10:
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '[') ADVANCE(38);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '[') ADVANCE(37);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(10);
       END_STATE();
     case 11:
-      if (lookahead == '.') ADVANCE(60);
+      if (lookahead == '.') ADVANCE(59);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       END_STATE();
     case 12:
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(12);
+      if (lookahead == '.') ADVANCE(23);
       END_STATE();
     case 13:
-      if (lookahead == '.') ADVANCE(24);
+      if (lookahead == '.') ADVANCE(63);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(13);
       END_STATE();
     case 14:
-      if (lookahead == '.') ADVANCE(64);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(14);
+      if (lookahead == '.') ADVANCE(16);
       END_STATE();
     case 15:
-      if (lookahead == '.') ADVANCE(17);
+      if (lookahead == '0') ADVANCE(14);
       END_STATE();
     case 16:
-      if (lookahead == '0') ADVANCE(15);
+      if (lookahead == '0') ADVANCE(12);
       END_STATE();
     case 17:
-      if (lookahead == '0') ADVANCE(13);
+      if (lookahead == '1') ADVANCE(24);
       END_STATE();
     case 18:
-      if (lookahead == '1') ADVANCE(25);
+      if (lookahead == '1') ADVANCE(142);
+      if (lookahead == '3') ADVANCE(19);
+      if (lookahead == '6') ADVANCE(21);
+      if (lookahead == '4' ||
+          lookahead == '8') ADVANCE(140);
       END_STATE();
     case 19:
-      if (lookahead == '1') ADVANCE(161);
-      if (lookahead == '3') ADVANCE(20);
-      if (lookahead == '6') ADVANCE(22);
-      if (lookahead == '4' ||
-          lookahead == '8') ADVANCE(141);
+      if (lookahead == '2') ADVANCE(140);
       END_STATE();
     case 20:
-      if (lookahead == '2') ADVANCE(141);
+      if (lookahead == '2') ADVANCE(144);
       END_STATE();
     case 21:
-      if (lookahead == '2') ADVANCE(181);
+      if (lookahead == '4') ADVANCE(140);
       END_STATE();
     case 22:
-      if (lookahead == '4') ADVANCE(141);
+      if (lookahead == '4') ADVANCE(144);
       END_STATE();
     case 23:
-      if (lookahead == '4') ADVANCE(181);
-      END_STATE();
-    case 24:
       if (lookahead == '5') ADVANCE(3);
       END_STATE();
+    case 24:
+      if (lookahead == '6') ADVANCE(144);
+      END_STATE();
     case 25:
-      if (lookahead == '6') ADVANCE(181);
+      if (lookahead == '=') ADVANCE(91);
       END_STATE();
     case 26:
-      if (lookahead == '=') ADVANCE(92);
+      if (lookahead == '=') ADVANCE(90);
+      if (lookahead == '>') ADVANCE(103);
       END_STATE();
     case 27:
-      if (lookahead == '=') ADVANCE(91);
-      if (lookahead == '>') ADVANCE(104);
-      END_STATE();
-    case 28:
       if (lookahead == '=') ADVANCE(2);
       if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(28);
+          lookahead == ' ') ADVANCE(27);
+      END_STATE();
+    case 28:
+      if (lookahead == '>') ADVANCE(103);
       END_STATE();
     case 29:
-      if (lookahead == '>') ADVANCE(104);
+      if (lookahead == '[') ADVANCE(48);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(29);
       END_STATE();
     case 30:
-      if (lookahead == '[') ADVANCE(49);
+      if (lookahead == '[') ADVANCE(32);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(30);
       END_STATE();
     case 31:
-      if (lookahead == '[') ADVANCE(33);
+      if (lookahead == '[') ADVANCE(49);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(31);
       END_STATE();
     case 32:
-      if (lookahead == '[') ADVANCE(50);
+      if (lookahead == ']') ADVANCE(152);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(32);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(34);
       END_STATE();
     case 33:
-      if (lookahead == ']') ADVANCE(189);
+      if (lookahead == ']') ADVANCE(152);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(33);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(35);
       END_STATE();
     case 34:
-      if (lookahead == ']') ADVANCE(189);
+      if (lookahead == ']') ADVANCE(152);
       if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(34);
+          lookahead == ' ') ADVANCE(33);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(34);
       END_STATE();
     case 35:
-      if (lookahead == ']') ADVANCE(189);
+      if (lookahead == ']') ADVANCE(77);
       if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(34);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(35);
+          lookahead == ' ') ADVANCE(35);
       END_STATE();
     case 36:
-      if (lookahead == ']') ADVANCE(78);
+      if (lookahead == ']') ADVANCE(76);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(36);
       END_STATE();
     case 37:
-      if (lookahead == ']') ADVANCE(77);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(37);
+      if (lookahead == ']') ADVANCE(30);
+      if (lookahead != 0 &&
+          lookahead != '\n') ADVANCE(37);
       END_STATE();
     case 38:
-      if (lookahead == ']') ADVANCE(31);
-      if (lookahead != 0 &&
-          lookahead != '\n') ADVANCE(38);
+      if (lookahead == 'a') ADVANCE(42);
       END_STATE();
     case 39:
-      if (lookahead == 'a') ADVANCE(43);
+      if (lookahead == 'a') ADVANCE(35);
       END_STATE();
     case 40:
-      if (lookahead == 'a') ADVANCE(36);
+      if (lookahead == 'a') ADVANCE(51);
       END_STATE();
     case 41:
-      if (lookahead == 'a') ADVANCE(52);
+      if (lookahead == 'a') ADVANCE(57);
       END_STATE();
     case 42:
-      if (lookahead == 'a') ADVANCE(58);
+      if (lookahead == 'd') ADVANCE(41);
       END_STATE();
     case 43:
-      if (lookahead == 'd') ADVANCE(42);
+      if (lookahead == 'e') ADVANCE(56);
       END_STATE();
     case 44:
-      if (lookahead == 'e') ADVANCE(57);
+      if (lookahead == 'e') ADVANCE(54);
       END_STATE();
     case 45:
-      if (lookahead == 'e') ADVANCE(55);
+      if (lookahead == 'f') ADVANCE(17);
       END_STATE();
     case 46:
-      if (lookahead == 'f') ADVANCE(18);
+      if (lookahead == 'f') ADVANCE(147);
       END_STATE();
     case 47:
-      if (lookahead == 'f') ADVANCE(184);
+      if (lookahead == 'i') ADVANCE(53);
       END_STATE();
     case 48:
-      if (lookahead == 'i') ADVANCE(54);
+      if (lookahead == 'm') ADVANCE(43);
+      if (lookahead == 'v') ADVANCE(44);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(48);
       END_STATE();
     case 49:
-      if (lookahead == 'm') ADVANCE(44);
-      if (lookahead == 'v') ADVANCE(45);
+      if (lookahead == 'm') ADVANCE(43);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(49);
       END_STATE();
     case 50:
-      if (lookahead == 'm') ADVANCE(44);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(50);
+      if (lookahead == 'n') ADVANCE(27);
       END_STATE();
     case 51:
-      if (lookahead == 'n') ADVANCE(28);
+      if (lookahead == 'n') ADVANCE(150);
       END_STATE();
     case 52:
-      if (lookahead == 'n') ADVANCE(187);
+      if (lookahead == 'n') ADVANCE(46);
       END_STATE();
     case 53:
-      if (lookahead == 'n') ADVANCE(47);
+      if (lookahead == 'o') ADVANCE(50);
       END_STATE();
     case 54:
-      if (lookahead == 'o') ADVANCE(51);
+      if (lookahead == 'r') ADVANCE(55);
       END_STATE();
     case 55:
-      if (lookahead == 'r') ADVANCE(56);
+      if (lookahead == 's') ADVANCE(47);
       END_STATE();
     case 56:
-      if (lookahead == 's') ADVANCE(48);
+      if (lookahead == 't') ADVANCE(38);
       END_STATE();
     case 57:
       if (lookahead == 't') ADVANCE(39);
       END_STATE();
     case 58:
-      if (lookahead == 't') ADVANCE(40);
+      if (lookahead == '|') ADVANCE(108);
       END_STATE();
     case 59:
-      if (lookahead == '|') ADVANCE(109);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(59);
+      if (('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 60:
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(60);
+      if (lookahead == '+' ||
+          lookahead == '-') ADVANCE(62);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(149);
+      END_STATE();
+    case 61:
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(138);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
           ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
       END_STATE();
-    case 61:
-      if (lookahead == '+' ||
-          lookahead == '-') ADVANCE(63);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(186);
-      END_STATE();
     case 62:
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(139);
-      if (('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(138);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(149);
       END_STATE();
     case 63:
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(186);
-      END_STATE();
-    case 64:
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(14);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(13);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(138);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+      END_STATE();
+    case 64:
+      if (('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
       END_STATE();
     case 65:
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(138);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(139);
       END_STATE();
     case 66:
-      if (('A' <= lookahead && lookahead <= 'Z') ||
+      if (('0' <= lookahead && lookahead <= '9') ||
+          ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(140);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 67:
       if (('0' <= lookahead && lookahead <= '9') ||
@@ -3313,80 +3311,107 @@ static bool ts_lex(TSLexer *lexer, TSStateId state) {
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(138);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(139);
       END_STATE();
     case 69:
-      if (('0' <= lookahead && lookahead <= '9') ||
-          ('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(140);
-      END_STATE();
-    case 70:
       if (lookahead != 0) ADVANCE(1);
       END_STATE();
-    case 71:
-      if (eof) ADVANCE(76);
+    case 70:
+      if (eof) ADVANCE(75);
       ADVANCE_MAP(
-        '!', 26,
+        '!', 25,
         '"', 1,
-        '#', 32,
-        '%', 62,
+        '#', 31,
+        '%', 61,
         '\'', 6,
-        '(', 100,
-        ')', 101,
+        '(', 99,
+        ')', 100,
+        '*', 112,
+        '+', 110,
+        ',', 83,
+        '-', 105,
+        '.', 88,
+        ':', 7,
+        ';', 78,
+        '<', 92,
+        '=', 79,
+        '>', 95,
+        '@', 65,
+        '[', 97,
+        'i', 132,
+        'm', 123,
+        'n', 125,
+        '{', 82,
+        '}', 84,
+      );
+      if (lookahead == '\t' ||
+          lookahead == '\n' ||
+          lookahead == '\f' ||
+          lookahead == '\r' ||
+          lookahead == ' ') SKIP(70);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(141);
+      if (('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
+      END_STATE();
+    case 71:
+      if (eof) ADVANCE(75);
+      ADVANCE_MAP(
+        '!', 25,
+        '#', 31,
+        '%', 64,
+        '&', 5,
+        '(', 99,
+        ')', 100,
         '*', 113,
         '+', 111,
-        ',', 84,
-        '-', 106,
+        ',', 83,
+        '-', 105,
         '.', 89,
-        ':', 7,
-        ';', 79,
-        '<', 93,
-        '=', 80,
-        '>', 96,
-        '@', 66,
-        '[', 98,
-        'i', 133,
-        'm', 124,
-        'n', 126,
-        '{', 83,
-        '}', 85,
+        '/', 114,
+        ':', 85,
+        ';', 78,
+        '<', 92,
+        '=', 79,
+        '>', 95,
+        '[', 97,
+        ']', 98,
+        '{', 82,
+        '|', 58,
+        '}', 84,
       );
       if (lookahead == '\t' ||
           lookahead == '\n' ||
           lookahead == '\f' ||
           lookahead == '\r' ||
           lookahead == ' ') SKIP(71);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(160);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 72:
-      if (eof) ADVANCE(76);
+      if (eof) ADVANCE(75);
       ADVANCE_MAP(
-        '!', 26,
-        '#', 32,
-        '%', 65,
+        '!', 25,
+        '#', 31,
         '&', 5,
-        '(', 100,
-        ')', 101,
-        '*', 114,
-        '+', 112,
-        ',', 84,
-        '-', 106,
-        '.', 90,
-        '/', 115,
-        ':', 86,
-        ';', 79,
-        '<', 93,
-        '=', 80,
-        '>', 96,
-        '[', 98,
-        ']', 99,
-        '{', 83,
-        '|', 59,
-        '}', 85,
+        '(', 99,
+        ')', 100,
+        '*', 112,
+        '+', 110,
+        ',', 83,
+        '-', 104,
+        '.', 89,
+        '/', 114,
+        ';', 78,
+        '<', 92,
+        '=', 26,
+        '>', 95,
+        '[', 97,
+        ']', 98,
+        '{', 82,
+        '|', 58,
+        '}', 84,
       );
       if (lookahead == '\t' ||
           lookahead == '\n' ||
@@ -3395,31 +3420,24 @@ static bool ts_lex(TSLexer *lexer, TSStateId state) {
           lookahead == ' ') SKIP(72);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 73:
-      if (eof) ADVANCE(76);
+      if (eof) ADVANCE(75);
       ADVANCE_MAP(
-        '!', 26,
-        '#', 32,
-        '&', 5,
-        '(', 100,
-        ')', 101,
-        '*', 113,
-        '+', 111,
-        ',', 84,
-        '-', 105,
-        '.', 90,
-        '/', 115,
-        ';', 79,
-        '<', 93,
-        '=', 27,
-        '>', 96,
-        '[', 98,
-        ']', 99,
-        '{', 83,
-        '|', 59,
-        '}', 85,
+        '!', 25,
+        '#', 31,
+        '(', 99,
+        '*', 112,
+        '+', 110,
+        ',', 83,
+        '-', 104,
+        '.', 88,
+        ';', 78,
+        '<', 92,
+        '=', 79,
+        '>', 95,
+        '[', 97,
       );
       if (lookahead == '\t' ||
           lookahead == '\n' ||
@@ -3428,24 +3446,26 @@ static bool ts_lex(TSLexer *lexer, TSStateId state) {
           lookahead == ' ') SKIP(73);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 74:
-      if (eof) ADVANCE(76);
+      if (eof) ADVANCE(75);
       ADVANCE_MAP(
-        '!', 26,
-        '#', 32,
-        '(', 100,
-        '*', 113,
-        '+', 111,
-        ',', 84,
-        '-', 105,
-        '.', 89,
-        ';', 79,
-        '<', 93,
-        '=', 80,
-        '>', 96,
-        '[', 98,
+        '#', 31,
+        '(', 99,
+        ')', 100,
+        '*', 112,
+        '+', 110,
+        ',', 83,
+        '-', 104,
+        '.', 88,
+        ';', 78,
+        '=', 81,
+        '>', 94,
+        '[', 97,
+        ']', 98,
+        '{', 82,
+        '}', 84,
       );
       if (lookahead == '\t' ||
           lookahead == '\n' ||
@@ -3454,824 +3474,491 @@ static bool ts_lex(TSLexer *lexer, TSStateId state) {
           lookahead == ' ') SKIP(74);
       if (('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 75:
-      if (eof) ADVANCE(76);
-      ADVANCE_MAP(
-        '#', 32,
-        '(', 100,
-        ')', 101,
-        '*', 113,
-        '+', 111,
-        ',', 84,
-        '-', 105,
-        '.', 89,
-        ';', 79,
-        '=', 82,
-        '>', 95,
-        '[', 98,
-        ']', 99,
-        '{', 83,
-        '}', 85,
-      );
-      if (lookahead == '\t' ||
-          lookahead == '\n' ||
-          lookahead == '\f' ||
-          lookahead == '\r' ||
-          lookahead == ' ') SKIP(75);
-      if (('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
-      END_STATE();
-    case 76:
       ACCEPT_TOKEN(ts_builtin_sym_end);
       END_STATE();
-    case 77:
+    case 76:
       ACCEPT_TOKEN(sym_version);
       END_STATE();
-    case 78:
+    case 77:
       ACCEPT_TOKEN(aux_sym_metadata_token1);
       END_STATE();
-    case 79:
+    case 78:
       ACCEPT_TOKEN(anon_sym_SEMI);
+      END_STATE();
+    case 79:
+      ACCEPT_TOKEN(anon_sym_EQ);
+      if (lookahead == '=') ADVANCE(90);
       END_STATE();
     case 80:
       ACCEPT_TOKEN(anon_sym_EQ);
-      if (lookahead == '=') ADVANCE(91);
+      if (lookahead == '=') ADVANCE(90);
+      if (lookahead == '>') ADVANCE(103);
       END_STATE();
     case 81:
       ACCEPT_TOKEN(anon_sym_EQ);
-      if (lookahead == '=') ADVANCE(91);
-      if (lookahead == '>') ADVANCE(104);
+      if (lookahead == '>') ADVANCE(103);
       END_STATE();
     case 82:
-      ACCEPT_TOKEN(anon_sym_EQ);
-      if (lookahead == '>') ADVANCE(104);
-      END_STATE();
-    case 83:
       ACCEPT_TOKEN(anon_sym_LBRACE);
       END_STATE();
-    case 84:
+    case 83:
       ACCEPT_TOKEN(anon_sym_COMMA);
       END_STATE();
-    case 85:
+    case 84:
       ACCEPT_TOKEN(anon_sym_RBRACE);
       END_STATE();
-    case 86:
+    case 85:
       ACCEPT_TOKEN(anon_sym_COLON);
       END_STATE();
-    case 87:
+    case 86:
       ACCEPT_TOKEN(anon_sym_DASH_GT);
       END_STATE();
-    case 88:
+    case 87:
       ACCEPT_TOKEN(anon_sym_COLON_DASH);
+      END_STATE();
+    case 88:
+      ACCEPT_TOKEN(anon_sym_DOT);
       END_STATE();
     case 89:
       ACCEPT_TOKEN(anon_sym_DOT);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(107);
       END_STATE();
     case 90:
-      ACCEPT_TOKEN(anon_sym_DOT);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(108);
-      END_STATE();
-    case 91:
       ACCEPT_TOKEN(anon_sym_EQ_EQ);
       END_STATE();
-    case 92:
+    case 91:
       ACCEPT_TOKEN(anon_sym_BANG_EQ);
       END_STATE();
-    case 93:
+    case 92:
       ACCEPT_TOKEN(anon_sym_LT);
-      if (lookahead == '=') ADVANCE(94);
+      if (lookahead == '=') ADVANCE(93);
+      END_STATE();
+    case 93:
+      ACCEPT_TOKEN(anon_sym_LT_EQ);
       END_STATE();
     case 94:
-      ACCEPT_TOKEN(anon_sym_LT_EQ);
+      ACCEPT_TOKEN(anon_sym_GT);
       END_STATE();
     case 95:
       ACCEPT_TOKEN(anon_sym_GT);
+      if (lookahead == '=') ADVANCE(96);
       END_STATE();
     case 96:
-      ACCEPT_TOKEN(anon_sym_GT);
-      if (lookahead == '=') ADVANCE(97);
-      END_STATE();
-    case 97:
       ACCEPT_TOKEN(anon_sym_GT_EQ);
       END_STATE();
-    case 98:
+    case 97:
       ACCEPT_TOKEN(anon_sym_LBRACK);
       END_STATE();
-    case 99:
+    case 98:
       ACCEPT_TOKEN(anon_sym_RBRACK);
       END_STATE();
-    case 100:
+    case 99:
       ACCEPT_TOKEN(anon_sym_LPAREN);
       END_STATE();
-    case 101:
+    case 100:
       ACCEPT_TOKEN(anon_sym_RPAREN);
       END_STATE();
-    case 102:
+    case 101:
       ACCEPT_TOKEN(anon_sym_PLUS_EQ);
       END_STATE();
-    case 103:
+    case 102:
       ACCEPT_TOKEN(anon_sym_STAR_EQ);
       END_STATE();
-    case 104:
+    case 103:
       ACCEPT_TOKEN(anon_sym_EQ_GT);
+      END_STATE();
+    case 104:
+      ACCEPT_TOKEN(anon_sym_DASH);
       END_STATE();
     case 105:
       ACCEPT_TOKEN(anon_sym_DASH);
+      if (lookahead == '>') ADVANCE(86);
       END_STATE();
     case 106:
-      ACCEPT_TOKEN(anon_sym_DASH);
-      if (lookahead == '>') ADVANCE(87);
-      END_STATE();
-    case 107:
       ACCEPT_TOKEN(aux_sym_match_token1);
       END_STATE();
-    case 108:
+    case 107:
       ACCEPT_TOKEN(sym_field);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(108);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(107);
       END_STATE();
-    case 109:
+    case 108:
       ACCEPT_TOKEN(anon_sym_PIPE_PIPE);
       END_STATE();
-    case 110:
+    case 109:
       ACCEPT_TOKEN(anon_sym_AMP_AMP);
+      END_STATE();
+    case 110:
+      ACCEPT_TOKEN(anon_sym_PLUS);
       END_STATE();
     case 111:
       ACCEPT_TOKEN(anon_sym_PLUS);
+      if (lookahead == '=') ADVANCE(101);
       END_STATE();
     case 112:
-      ACCEPT_TOKEN(anon_sym_PLUS);
-      if (lookahead == '=') ADVANCE(102);
+      ACCEPT_TOKEN(anon_sym_STAR);
       END_STATE();
     case 113:
       ACCEPT_TOKEN(anon_sym_STAR);
+      if (lookahead == '=') ADVANCE(102);
       END_STATE();
     case 114:
-      ACCEPT_TOKEN(anon_sym_STAR);
-      if (lookahead == '=') ADVANCE(103);
-      END_STATE();
-    case 115:
       ACCEPT_TOKEN(anon_sym_SLASH);
       END_STATE();
-    case 116:
+    case 115:
       ACCEPT_TOKEN(sym_unknown_dimension);
       END_STATE();
-    case 117:
+    case 116:
       ACCEPT_TOKEN(sym_name);
       ADVANCE_MAP(
-        '.', 60,
-        '/', 67,
-        '1', 121,
-        '6', 120,
-        'b', 131,
-        'f', 118,
+        '.', 59,
+        '/', 66,
+        '1', 120,
+        '6', 119,
+        'b', 130,
+        'f', 117,
         '\t', 11,
         ' ', 11,
       );
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
+      END_STATE();
+    case 117:
+      ACCEPT_TOKEN(sym_name);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == '1') ADVANCE(120);
+      if (lookahead == '6') ADVANCE(119);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(11);
+      if (('0' <= lookahead && lookahead <= '9') ||
+          ('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 118:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == '1') ADVANCE(121);
-      if (lookahead == '6') ADVANCE(120);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == '1') ADVANCE(120);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 119:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == '1') ADVANCE(121);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == '4') ADVANCE(136);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 120:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == '4') ADVANCE(137);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == '6') ADVANCE(136);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 121:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == '6') ADVANCE(137);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(11);
-      if (('0' <= lookahead && lookahead <= '9') ||
-          ('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
-      END_STATE();
-    case 122:
-      ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == '?') ADVANCE(107);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == '?') ADVANCE(106);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(9);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
-    case 123:
+    case 122:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == '[') ADVANCE(38);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == '[') ADVANCE(37);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(10);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
+      END_STATE();
+    case 123:
+      ACCEPT_TOKEN(sym_name);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'a') ADVANCE(134);
+      if (lookahead == 'e') ADVANCE(135);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(11);
+      if (('0' <= lookahead && lookahead <= '9') ||
+          ('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('b' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 124:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'a') ADVANCE(135);
-      if (lookahead == 'e') ADVANCE(136);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'a') ADVANCE(122);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('b' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('b' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 125:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'a') ADVANCE(123);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'a') ADVANCE(133);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('b' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('b' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 126:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'a') ADVANCE(134);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(11);
-      if (('0' <= lookahead && lookahead <= '9') ||
-          ('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('b' <= lookahead && lookahead <= 'z')) ADVANCE(137);
-      END_STATE();
-    case 127:
-      ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'b') ADVANCE(131);
-      if (lookahead == 'f') ADVANCE(118);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(11);
-      if (('0' <= lookahead && lookahead <= '9') ||
-          ('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
-      END_STATE();
-    case 128:
-      ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'c') ADVANCE(132);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(11);
-      if (('0' <= lookahead && lookahead <= '9') ||
-          ('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
-      END_STATE();
-    case 129:
-      ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'e') ADVANCE(136);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(11);
-      if (('0' <= lookahead && lookahead <= '9') ||
-          ('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
-      END_STATE();
-    case 130:
-      ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'b') ADVANCE(130);
       if (lookahead == 'f') ADVANCE(117);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
+      END_STATE();
+    case 127:
+      ACCEPT_TOKEN(sym_name);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'c') ADVANCE(131);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(11);
+      if (('0' <= lookahead && lookahead <= '9') ||
+          ('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
+      END_STATE();
+    case 128:
+      ACCEPT_TOKEN(sym_name);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'e') ADVANCE(135);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(11);
+      if (('0' <= lookahead && lookahead <= '9') ||
+          ('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
+      END_STATE();
+    case 129:
+      ACCEPT_TOKEN(sym_name);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'f') ADVANCE(116);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(11);
+      if (('0' <= lookahead && lookahead <= '9') ||
+          ('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
+      END_STATE();
+    case 130:
+      ACCEPT_TOKEN(sym_name);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'f') ADVANCE(118);
+      if (lookahead == '\t' ||
+          lookahead == ' ') ADVANCE(11);
+      if (('0' <= lookahead && lookahead <= '9') ||
+          ('A' <= lookahead && lookahead <= 'Z') ||
+          lookahead == '_' ||
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 131:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'f') ADVANCE(119);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'h') ADVANCE(121);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 132:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'h') ADVANCE(122);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'n') ADVANCE(129);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 133:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'n') ADVANCE(130);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 'n') ADVANCE(126);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 134:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 'n') ADVANCE(127);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 't') ADVANCE(127);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 135:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 't') ADVANCE(128);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
+      if (lookahead == 't') ADVANCE(124);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 136:
       ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
-      if (lookahead == '/') ADVANCE(67);
-      if (lookahead == 't') ADVANCE(125);
+      if (lookahead == '.') ADVANCE(59);
+      if (lookahead == '/') ADVANCE(66);
       if (lookahead == '\t' ||
           lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(136);
       END_STATE();
     case 137:
-      ACCEPT_TOKEN(sym_name);
-      if (lookahead == '.') ADVANCE(60);
+      ACCEPT_TOKEN(sym_local);
+      if (lookahead == '.') ADVANCE(63);
       if (lookahead == '/') ADVANCE(67);
-      if (lookahead == '\t' ||
-          lookahead == ' ') ADVANCE(11);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
           ('a' <= lookahead && lookahead <= 'z')) ADVANCE(137);
       END_STATE();
     case 138:
-      ACCEPT_TOKEN(sym_local);
-      if (lookahead == '.') ADVANCE(64);
-      if (lookahead == '/') ADVANCE(68);
-      if (('0' <= lookahead && lookahead <= '9') ||
-          ('A' <= lookahead && lookahead <= 'Z') ||
-          lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(138);
+      ACCEPT_TOKEN(sym_graph);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(138);
       END_STATE();
     case 139:
-      ACCEPT_TOKEN(sym_graph);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(139);
-      END_STATE();
-    case 140:
       ACCEPT_TOKEN(sym_global);
       if (lookahead == '.' ||
-          lookahead == '/') ADVANCE(69);
+          lookahead == '/') ADVANCE(68);
       if (('0' <= lookahead && lookahead <= '9') ||
           ('A' <= lookahead && lookahead <= 'Z') ||
           lookahead == '_' ||
-          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(140);
+          ('a' <= lookahead && lookahead <= 'z')) ADVANCE(139);
+      END_STATE();
+    case 140:
+      ACCEPT_TOKEN(sym_integer);
       END_STATE();
     case 141:
       ACCEPT_TOKEN(sym_integer);
+      if (lookahead == '.') ADVANCE(148);
+      if (lookahead == 'b') ADVANCE(45);
+      if (lookahead == 'f') ADVANCE(145);
+      if (lookahead == 'E' ||
+          lookahead == 'e') ADVANCE(60);
+      if (lookahead == 'i' ||
+          lookahead == 'u') ADVANCE(18);
+      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(141);
       END_STATE();
     case 142:
       ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(12);
+      if (lookahead == '6') ADVANCE(140);
       END_STATE();
     case 143:
       ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
       if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(142);
-      END_STATE();
-    case 144:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
+          lookahead == 'u') ADVANCE(18);
       if (('0' <= lookahead && lookahead <= '9')) ADVANCE(143);
       END_STATE();
+    case 144:
+      ACCEPT_TOKEN(sym_float);
+      END_STATE();
     case 145:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(144);
+      ACCEPT_TOKEN(sym_float);
+      if (lookahead == '1') ADVANCE(24);
+      if (lookahead == '3') ADVANCE(20);
+      if (lookahead == '6') ADVANCE(22);
       END_STATE();
     case 146:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(145);
+      ACCEPT_TOKEN(sym_float);
+      if (lookahead == '1') ADVANCE(24);
+      if (lookahead == '6') ADVANCE(22);
       END_STATE();
     case 147:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(146);
+      ACCEPT_TOKEN(sym_float);
+      if (lookahead == '1') ADVANCE(24);
+      if (lookahead == '6') ADVANCE(22);
+      if (lookahead == 'b') ADVANCE(45);
+      if (lookahead == 'f') ADVANCE(146);
       END_STATE();
     case 148:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
+      ACCEPT_TOKEN(sym_float);
+      if (lookahead == 'b') ADVANCE(45);
+      if (lookahead == 'f') ADVANCE(145);
       if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(147);
-      END_STATE();
-    case 149:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
+          lookahead == 'e') ADVANCE(60);
       if (('0' <= lookahead && lookahead <= '9')) ADVANCE(148);
       END_STATE();
-    case 150:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
+    case 149:
+      ACCEPT_TOKEN(sym_float);
+      if (lookahead == 'b') ADVANCE(45);
+      if (lookahead == 'f') ADVANCE(145);
       if (('0' <= lookahead && lookahead <= '9')) ADVANCE(149);
       END_STATE();
+    case 150:
+      ACCEPT_TOKEN(sym_float);
+      if (lookahead == 'b') ADVANCE(45);
+      if (lookahead == 'f') ADVANCE(146);
+      END_STATE();
     case 151:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(150);
-      END_STATE();
-    case 152:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(151);
-      END_STATE();
-    case 153:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(152);
-      END_STATE();
-    case 154:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(153);
-      END_STATE();
-    case 155:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(154);
-      END_STATE();
-    case 156:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(155);
-      END_STATE();
-    case 157:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(156);
-      END_STATE();
-    case 158:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(157);
-      END_STATE();
-    case 159:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(158);
-      END_STATE();
-    case 160:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '.') ADVANCE(185);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(159);
-      END_STATE();
-    case 161:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == '6') ADVANCE(141);
-      END_STATE();
-    case 162:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      END_STATE();
-    case 163:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(162);
-      END_STATE();
-    case 164:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(163);
-      END_STATE();
-    case 165:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(164);
-      END_STATE();
-    case 166:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(165);
-      END_STATE();
-    case 167:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(166);
-      END_STATE();
-    case 168:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(167);
-      END_STATE();
-    case 169:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(168);
-      END_STATE();
-    case 170:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(169);
-      END_STATE();
-    case 171:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(170);
-      END_STATE();
-    case 172:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(171);
-      END_STATE();
-    case 173:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(172);
-      END_STATE();
-    case 174:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(173);
-      END_STATE();
-    case 175:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(174);
-      END_STATE();
-    case 176:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(175);
-      END_STATE();
-    case 177:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(176);
-      END_STATE();
-    case 178:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(177);
-      END_STATE();
-    case 179:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(178);
-      END_STATE();
-    case 180:
-      ACCEPT_TOKEN(sym_integer);
-      if (lookahead == 'i' ||
-          lookahead == 'u') ADVANCE(19);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(179);
-      END_STATE();
-    case 181:
-      ACCEPT_TOKEN(sym_float);
-      END_STATE();
-    case 182:
-      ACCEPT_TOKEN(sym_float);
-      if (lookahead == '1') ADVANCE(25);
-      if (lookahead == '3') ADVANCE(21);
-      if (lookahead == '6') ADVANCE(23);
-      END_STATE();
-    case 183:
-      ACCEPT_TOKEN(sym_float);
-      if (lookahead == '1') ADVANCE(25);
-      if (lookahead == '6') ADVANCE(23);
-      END_STATE();
-    case 184:
-      ACCEPT_TOKEN(sym_float);
-      if (lookahead == '1') ADVANCE(25);
-      if (lookahead == '6') ADVANCE(23);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(183);
-      END_STATE();
-    case 185:
-      ACCEPT_TOKEN(sym_float);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (lookahead == 'E' ||
-          lookahead == 'e') ADVANCE(61);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(185);
-      END_STATE();
-    case 186:
-      ACCEPT_TOKEN(sym_float);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(182);
-      if (('0' <= lookahead && lookahead <= '9')) ADVANCE(186);
-      END_STATE();
-    case 187:
-      ACCEPT_TOKEN(sym_float);
-      if (lookahead == 'b') ADVANCE(46);
-      if (lookahead == 'f') ADVANCE(183);
-      END_STATE();
-    case 188:
       ACCEPT_TOKEN(sym_string);
       END_STATE();
-    case 189:
+    case 152:
       ACCEPT_TOKEN(sym_meta_reference);
       END_STATE();
     default:
@@ -4846,47 +4533,47 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [31] = {.lex_state = 0, .external_lex_state = 2},
   [32] = {.lex_state = 0, .external_lex_state = 2},
   [33] = {.lex_state = 0, .external_lex_state = 2},
-  [34] = {.lex_state = 71, .external_lex_state = 3},
-  [35] = {.lex_state = 71, .external_lex_state = 3},
-  [36] = {.lex_state = 71, .external_lex_state = 3},
-  [37] = {.lex_state = 71, .external_lex_state = 3},
-  [38] = {.lex_state = 71, .external_lex_state = 3},
-  [39] = {.lex_state = 71, .external_lex_state = 3},
-  [40] = {.lex_state = 71, .external_lex_state = 3},
-  [41] = {.lex_state = 71, .external_lex_state = 3},
-  [42] = {.lex_state = 71, .external_lex_state = 3},
-  [43] = {.lex_state = 71, .external_lex_state = 3},
-  [44] = {.lex_state = 71, .external_lex_state = 3},
-  [45] = {.lex_state = 71, .external_lex_state = 3},
-  [46] = {.lex_state = 71, .external_lex_state = 3},
-  [47] = {.lex_state = 71, .external_lex_state = 3},
-  [48] = {.lex_state = 71, .external_lex_state = 3},
-  [49] = {.lex_state = 71, .external_lex_state = 3},
-  [50] = {.lex_state = 71, .external_lex_state = 3},
-  [51] = {.lex_state = 71, .external_lex_state = 3},
-  [52] = {.lex_state = 71, .external_lex_state = 3},
-  [53] = {.lex_state = 71, .external_lex_state = 3},
-  [54] = {.lex_state = 71, .external_lex_state = 3},
-  [55] = {.lex_state = 71, .external_lex_state = 3},
-  [56] = {.lex_state = 71, .external_lex_state = 3},
-  [57] = {.lex_state = 71, .external_lex_state = 3},
-  [58] = {.lex_state = 71, .external_lex_state = 3},
-  [59] = {.lex_state = 71, .external_lex_state = 3},
-  [60] = {.lex_state = 71, .external_lex_state = 3},
+  [34] = {.lex_state = 70, .external_lex_state = 3},
+  [35] = {.lex_state = 70, .external_lex_state = 3},
+  [36] = {.lex_state = 70, .external_lex_state = 3},
+  [37] = {.lex_state = 70, .external_lex_state = 3},
+  [38] = {.lex_state = 70, .external_lex_state = 3},
+  [39] = {.lex_state = 70, .external_lex_state = 3},
+  [40] = {.lex_state = 70, .external_lex_state = 3},
+  [41] = {.lex_state = 70, .external_lex_state = 3},
+  [42] = {.lex_state = 70, .external_lex_state = 3},
+  [43] = {.lex_state = 70, .external_lex_state = 3},
+  [44] = {.lex_state = 70, .external_lex_state = 3},
+  [45] = {.lex_state = 70, .external_lex_state = 3},
+  [46] = {.lex_state = 70, .external_lex_state = 3},
+  [47] = {.lex_state = 70, .external_lex_state = 3},
+  [48] = {.lex_state = 70, .external_lex_state = 3},
+  [49] = {.lex_state = 70, .external_lex_state = 3},
+  [50] = {.lex_state = 70, .external_lex_state = 3},
+  [51] = {.lex_state = 70, .external_lex_state = 3},
+  [52] = {.lex_state = 70, .external_lex_state = 3},
+  [53] = {.lex_state = 70, .external_lex_state = 3},
+  [54] = {.lex_state = 70, .external_lex_state = 3},
+  [55] = {.lex_state = 70, .external_lex_state = 3},
+  [56] = {.lex_state = 70, .external_lex_state = 3},
+  [57] = {.lex_state = 70, .external_lex_state = 3},
+  [58] = {.lex_state = 70, .external_lex_state = 3},
+  [59] = {.lex_state = 70, .external_lex_state = 3},
+  [60] = {.lex_state = 70, .external_lex_state = 3},
   [61] = {.lex_state = 0, .external_lex_state = 2},
   [62] = {.lex_state = 0, .external_lex_state = 2},
   [63] = {.lex_state = 0, .external_lex_state = 2},
-  [64] = {.lex_state = 71, .external_lex_state = 3},
-  [65] = {.lex_state = 71, .external_lex_state = 2},
-  [66] = {.lex_state = 71, .external_lex_state = 2},
+  [64] = {.lex_state = 70, .external_lex_state = 3},
+  [65] = {.lex_state = 70, .external_lex_state = 2},
+  [66] = {.lex_state = 70, .external_lex_state = 2},
   [67] = {.lex_state = 0, .external_lex_state = 3},
-  [68] = {.lex_state = 71, .external_lex_state = 2},
-  [69] = {.lex_state = 71, .external_lex_state = 2},
+  [68] = {.lex_state = 70, .external_lex_state = 2},
+  [69] = {.lex_state = 70, .external_lex_state = 2},
   [70] = {.lex_state = 0, .external_lex_state = 4},
   [71] = {.lex_state = 0, .external_lex_state = 4},
-  [72] = {.lex_state = 71, .external_lex_state = 2},
-  [73] = {.lex_state = 71, .external_lex_state = 2},
-  [74] = {.lex_state = 71, .external_lex_state = 2},
+  [72] = {.lex_state = 70, .external_lex_state = 2},
+  [73] = {.lex_state = 70, .external_lex_state = 2},
+  [74] = {.lex_state = 70, .external_lex_state = 2},
   [75] = {.lex_state = 0, .external_lex_state = 2},
   [76] = {.lex_state = 0, .external_lex_state = 2},
   [77] = {.lex_state = 0, .external_lex_state = 2},
@@ -4898,7 +4585,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [83] = {.lex_state = 0, .external_lex_state = 2},
   [84] = {.lex_state = 4, .external_lex_state = 2},
   [85] = {.lex_state = 0, .external_lex_state = 2},
-  [86] = {.lex_state = 71, .external_lex_state = 2},
+  [86] = {.lex_state = 70, .external_lex_state = 2},
   [87] = {.lex_state = 0, .external_lex_state = 2},
   [88] = {.lex_state = 0, .external_lex_state = 2},
   [89] = {.lex_state = 0, .external_lex_state = 2},
@@ -5051,63 +4738,63 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [236] = {.lex_state = 0, .external_lex_state = 2},
   [237] = {.lex_state = 0, .external_lex_state = 2},
   [238] = {.lex_state = 0, .external_lex_state = 2},
-  [239] = {.lex_state = 72, .external_lex_state = 5},
-  [240] = {.lex_state = 72, .external_lex_state = 5},
-  [241] = {.lex_state = 72, .external_lex_state = 5},
-  [242] = {.lex_state = 72, .external_lex_state = 5},
-  [243] = {.lex_state = 72, .external_lex_state = 5},
-  [244] = {.lex_state = 72, .external_lex_state = 5},
-  [245] = {.lex_state = 73, .external_lex_state = 5},
-  [246] = {.lex_state = 72, .external_lex_state = 5},
-  [247] = {.lex_state = 72, .external_lex_state = 5},
-  [248] = {.lex_state = 72, .external_lex_state = 5},
-  [249] = {.lex_state = 72, .external_lex_state = 5},
-  [250] = {.lex_state = 73, .external_lex_state = 5},
-  [251] = {.lex_state = 72, .external_lex_state = 5},
-  [252] = {.lex_state = 72, .external_lex_state = 5},
-  [253] = {.lex_state = 72, .external_lex_state = 5},
-  [254] = {.lex_state = 73, .external_lex_state = 5},
-  [255] = {.lex_state = 73, .external_lex_state = 5},
-  [256] = {.lex_state = 72, .external_lex_state = 5},
-  [257] = {.lex_state = 72, .external_lex_state = 5},
-  [258] = {.lex_state = 72, .external_lex_state = 5},
-  [259] = {.lex_state = 72, .external_lex_state = 5},
-  [260] = {.lex_state = 72, .external_lex_state = 5},
-  [261] = {.lex_state = 72, .external_lex_state = 5},
-  [262] = {.lex_state = 72, .external_lex_state = 5},
-  [263] = {.lex_state = 72, .external_lex_state = 5},
-  [264] = {.lex_state = 72, .external_lex_state = 5},
-  [265] = {.lex_state = 72, .external_lex_state = 5},
-  [266] = {.lex_state = 72, .external_lex_state = 5},
-  [267] = {.lex_state = 72, .external_lex_state = 5},
-  [268] = {.lex_state = 72, .external_lex_state = 5},
-  [269] = {.lex_state = 72, .external_lex_state = 5},
-  [270] = {.lex_state = 72, .external_lex_state = 5},
-  [271] = {.lex_state = 72, .external_lex_state = 5},
-  [272] = {.lex_state = 72, .external_lex_state = 5},
-  [273] = {.lex_state = 72, .external_lex_state = 5},
-  [274] = {.lex_state = 72, .external_lex_state = 5},
-  [275] = {.lex_state = 72, .external_lex_state = 5},
-  [276] = {.lex_state = 72, .external_lex_state = 5},
-  [277] = {.lex_state = 72, .external_lex_state = 5},
-  [278] = {.lex_state = 72, .external_lex_state = 5},
-  [279] = {.lex_state = 72, .external_lex_state = 5},
-  [280] = {.lex_state = 72, .external_lex_state = 5},
-  [281] = {.lex_state = 72, .external_lex_state = 5},
-  [282] = {.lex_state = 72, .external_lex_state = 5},
-  [283] = {.lex_state = 72, .external_lex_state = 5},
-  [284] = {.lex_state = 72, .external_lex_state = 5},
-  [285] = {.lex_state = 72, .external_lex_state = 5},
-  [286] = {.lex_state = 72, .external_lex_state = 5},
-  [287] = {.lex_state = 72, .external_lex_state = 5},
-  [288] = {.lex_state = 72, .external_lex_state = 5},
-  [289] = {.lex_state = 72, .external_lex_state = 5},
-  [290] = {.lex_state = 72, .external_lex_state = 5},
-  [291] = {.lex_state = 72, .external_lex_state = 5},
-  [292] = {.lex_state = 72, .external_lex_state = 5},
-  [293] = {.lex_state = 72, .external_lex_state = 5},
-  [294] = {.lex_state = 72, .external_lex_state = 5},
-  [295] = {.lex_state = 72, .external_lex_state = 5},
+  [239] = {.lex_state = 71, .external_lex_state = 5},
+  [240] = {.lex_state = 71, .external_lex_state = 5},
+  [241] = {.lex_state = 71, .external_lex_state = 5},
+  [242] = {.lex_state = 71, .external_lex_state = 5},
+  [243] = {.lex_state = 71, .external_lex_state = 5},
+  [244] = {.lex_state = 71, .external_lex_state = 5},
+  [245] = {.lex_state = 72, .external_lex_state = 5},
+  [246] = {.lex_state = 71, .external_lex_state = 5},
+  [247] = {.lex_state = 71, .external_lex_state = 5},
+  [248] = {.lex_state = 71, .external_lex_state = 5},
+  [249] = {.lex_state = 71, .external_lex_state = 5},
+  [250] = {.lex_state = 72, .external_lex_state = 5},
+  [251] = {.lex_state = 71, .external_lex_state = 5},
+  [252] = {.lex_state = 71, .external_lex_state = 5},
+  [253] = {.lex_state = 71, .external_lex_state = 5},
+  [254] = {.lex_state = 72, .external_lex_state = 5},
+  [255] = {.lex_state = 72, .external_lex_state = 5},
+  [256] = {.lex_state = 71, .external_lex_state = 5},
+  [257] = {.lex_state = 71, .external_lex_state = 5},
+  [258] = {.lex_state = 71, .external_lex_state = 5},
+  [259] = {.lex_state = 71, .external_lex_state = 5},
+  [260] = {.lex_state = 71, .external_lex_state = 5},
+  [261] = {.lex_state = 71, .external_lex_state = 5},
+  [262] = {.lex_state = 71, .external_lex_state = 5},
+  [263] = {.lex_state = 71, .external_lex_state = 5},
+  [264] = {.lex_state = 71, .external_lex_state = 5},
+  [265] = {.lex_state = 71, .external_lex_state = 5},
+  [266] = {.lex_state = 71, .external_lex_state = 5},
+  [267] = {.lex_state = 71, .external_lex_state = 5},
+  [268] = {.lex_state = 71, .external_lex_state = 5},
+  [269] = {.lex_state = 71, .external_lex_state = 5},
+  [270] = {.lex_state = 71, .external_lex_state = 5},
+  [271] = {.lex_state = 71, .external_lex_state = 5},
+  [272] = {.lex_state = 71, .external_lex_state = 5},
+  [273] = {.lex_state = 71, .external_lex_state = 5},
+  [274] = {.lex_state = 71, .external_lex_state = 5},
+  [275] = {.lex_state = 71, .external_lex_state = 5},
+  [276] = {.lex_state = 71, .external_lex_state = 5},
+  [277] = {.lex_state = 71, .external_lex_state = 5},
+  [278] = {.lex_state = 71, .external_lex_state = 5},
+  [279] = {.lex_state = 71, .external_lex_state = 5},
+  [280] = {.lex_state = 71, .external_lex_state = 5},
+  [281] = {.lex_state = 71, .external_lex_state = 5},
+  [282] = {.lex_state = 71, .external_lex_state = 5},
+  [283] = {.lex_state = 71, .external_lex_state = 5},
+  [284] = {.lex_state = 71, .external_lex_state = 5},
+  [285] = {.lex_state = 71, .external_lex_state = 5},
+  [286] = {.lex_state = 71, .external_lex_state = 5},
+  [287] = {.lex_state = 71, .external_lex_state = 5},
+  [288] = {.lex_state = 71, .external_lex_state = 5},
+  [289] = {.lex_state = 71, .external_lex_state = 5},
+  [290] = {.lex_state = 71, .external_lex_state = 5},
+  [291] = {.lex_state = 71, .external_lex_state = 5},
+  [292] = {.lex_state = 71, .external_lex_state = 5},
+  [293] = {.lex_state = 71, .external_lex_state = 5},
+  [294] = {.lex_state = 71, .external_lex_state = 5},
+  [295] = {.lex_state = 71, .external_lex_state = 5},
   [296] = {.lex_state = 4, .external_lex_state = 2},
   [297] = {.lex_state = 4, .external_lex_state = 2},
   [298] = {.lex_state = 4, .external_lex_state = 2},
@@ -5117,7 +4804,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [302] = {.lex_state = 4, .external_lex_state = 2},
   [303] = {.lex_state = 4, .external_lex_state = 2},
   [304] = {.lex_state = 4, .external_lex_state = 2},
-  [305] = {.lex_state = 72, .external_lex_state = 5},
+  [305] = {.lex_state = 71, .external_lex_state = 5},
   [306] = {.lex_state = 4, .external_lex_state = 2},
   [307] = {.lex_state = 4, .external_lex_state = 2},
   [308] = {.lex_state = 4, .external_lex_state = 2},
@@ -5125,72 +4812,72 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [310] = {.lex_state = 4, .external_lex_state = 2},
   [311] = {.lex_state = 4, .external_lex_state = 2},
   [312] = {.lex_state = 4, .external_lex_state = 2},
-  [313] = {.lex_state = 75, .external_lex_state = 3},
-  [314] = {.lex_state = 75, .external_lex_state = 3},
-  [315] = {.lex_state = 75, .external_lex_state = 3},
-  [316] = {.lex_state = 75, .external_lex_state = 3},
-  [317] = {.lex_state = 75, .external_lex_state = 3},
-  [318] = {.lex_state = 74, .external_lex_state = 3},
-  [319] = {.lex_state = 74, .external_lex_state = 3},
-  [320] = {.lex_state = 74, .external_lex_state = 3},
-  [321] = {.lex_state = 74, .external_lex_state = 3},
-  [322] = {.lex_state = 74, .external_lex_state = 3},
-  [323] = {.lex_state = 74, .external_lex_state = 3},
-  [324] = {.lex_state = 74, .external_lex_state = 3},
-  [325] = {.lex_state = 74, .external_lex_state = 3},
-  [326] = {.lex_state = 75, .external_lex_state = 3},
-  [327] = {.lex_state = 75, .external_lex_state = 3},
-  [328] = {.lex_state = 75, .external_lex_state = 3},
+  [313] = {.lex_state = 74, .external_lex_state = 3},
+  [314] = {.lex_state = 74, .external_lex_state = 3},
+  [315] = {.lex_state = 74, .external_lex_state = 3},
+  [316] = {.lex_state = 74, .external_lex_state = 3},
+  [317] = {.lex_state = 74, .external_lex_state = 3},
+  [318] = {.lex_state = 73, .external_lex_state = 3},
+  [319] = {.lex_state = 73, .external_lex_state = 3},
+  [320] = {.lex_state = 73, .external_lex_state = 3},
+  [321] = {.lex_state = 73, .external_lex_state = 3},
+  [322] = {.lex_state = 73, .external_lex_state = 3},
+  [323] = {.lex_state = 73, .external_lex_state = 3},
+  [324] = {.lex_state = 73, .external_lex_state = 3},
+  [325] = {.lex_state = 73, .external_lex_state = 3},
+  [326] = {.lex_state = 74, .external_lex_state = 3},
+  [327] = {.lex_state = 74, .external_lex_state = 3},
+  [328] = {.lex_state = 74, .external_lex_state = 3},
   [329] = {.lex_state = 4, .external_lex_state = 2},
-  [330] = {.lex_state = 74, .external_lex_state = 3},
-  [331] = {.lex_state = 74, .external_lex_state = 3},
-  [332] = {.lex_state = 74, .external_lex_state = 3},
-  [333] = {.lex_state = 74, .external_lex_state = 3},
-  [334] = {.lex_state = 75, .external_lex_state = 3},
-  [335] = {.lex_state = 75, .external_lex_state = 3},
-  [336] = {.lex_state = 74, .external_lex_state = 3},
-  [337] = {.lex_state = 75, .external_lex_state = 3},
-  [338] = {.lex_state = 74, .external_lex_state = 3},
-  [339] = {.lex_state = 75, .external_lex_state = 3},
-  [340] = {.lex_state = 74, .external_lex_state = 3},
-  [341] = {.lex_state = 75, .external_lex_state = 3},
-  [342] = {.lex_state = 75, .external_lex_state = 3},
-  [343] = {.lex_state = 74, .external_lex_state = 3},
-  [344] = {.lex_state = 74, .external_lex_state = 3},
-  [345] = {.lex_state = 74, .external_lex_state = 3},
-  [346] = {.lex_state = 75, .external_lex_state = 3},
-  [347] = {.lex_state = 74, .external_lex_state = 3},
-  [348] = {.lex_state = 74, .external_lex_state = 3},
+  [330] = {.lex_state = 73, .external_lex_state = 3},
+  [331] = {.lex_state = 73, .external_lex_state = 3},
+  [332] = {.lex_state = 73, .external_lex_state = 3},
+  [333] = {.lex_state = 73, .external_lex_state = 3},
+  [334] = {.lex_state = 74, .external_lex_state = 3},
+  [335] = {.lex_state = 74, .external_lex_state = 3},
+  [336] = {.lex_state = 73, .external_lex_state = 3},
+  [337] = {.lex_state = 74, .external_lex_state = 3},
+  [338] = {.lex_state = 73, .external_lex_state = 3},
+  [339] = {.lex_state = 74, .external_lex_state = 3},
+  [340] = {.lex_state = 73, .external_lex_state = 3},
+  [341] = {.lex_state = 74, .external_lex_state = 3},
+  [342] = {.lex_state = 74, .external_lex_state = 3},
+  [343] = {.lex_state = 73, .external_lex_state = 3},
+  [344] = {.lex_state = 73, .external_lex_state = 3},
+  [345] = {.lex_state = 73, .external_lex_state = 3},
+  [346] = {.lex_state = 74, .external_lex_state = 3},
+  [347] = {.lex_state = 73, .external_lex_state = 3},
+  [348] = {.lex_state = 73, .external_lex_state = 3},
   [349] = {.lex_state = 4, .external_lex_state = 2},
-  [350] = {.lex_state = 74, .external_lex_state = 3},
+  [350] = {.lex_state = 73, .external_lex_state = 3},
   [351] = {.lex_state = 4, .external_lex_state = 2},
   [352] = {.lex_state = 4, .external_lex_state = 2},
-  [353] = {.lex_state = 74, .external_lex_state = 3},
-  [354] = {.lex_state = 74, .external_lex_state = 3},
-  [355] = {.lex_state = 74, .external_lex_state = 3},
-  [356] = {.lex_state = 74, .external_lex_state = 3},
+  [353] = {.lex_state = 73, .external_lex_state = 3},
+  [354] = {.lex_state = 73, .external_lex_state = 3},
+  [355] = {.lex_state = 73, .external_lex_state = 3},
+  [356] = {.lex_state = 73, .external_lex_state = 3},
   [357] = {.lex_state = 4, .external_lex_state = 2},
   [358] = {.lex_state = 4, .external_lex_state = 2},
   [359] = {.lex_state = 4, .external_lex_state = 2},
   [360] = {.lex_state = 4, .external_lex_state = 2},
-  [361] = {.lex_state = 75, .external_lex_state = 3},
-  [362] = {.lex_state = 75, .external_lex_state = 3},
+  [361] = {.lex_state = 74, .external_lex_state = 3},
+  [362] = {.lex_state = 74, .external_lex_state = 3},
   [363] = {.lex_state = 4, .external_lex_state = 2},
   [364] = {.lex_state = 4, .external_lex_state = 2},
   [365] = {.lex_state = 4, .external_lex_state = 2},
   [366] = {.lex_state = 4, .external_lex_state = 2},
   [367] = {.lex_state = 4, .external_lex_state = 2},
-  [368] = {.lex_state = 75, .external_lex_state = 3},
+  [368] = {.lex_state = 74, .external_lex_state = 3},
   [369] = {.lex_state = 4, .external_lex_state = 2},
   [370] = {.lex_state = 4, .external_lex_state = 2},
   [371] = {.lex_state = 4, .external_lex_state = 2},
   [372] = {.lex_state = 4, .external_lex_state = 2},
   [373] = {.lex_state = 4, .external_lex_state = 2},
-  [374] = {.lex_state = 75, .external_lex_state = 3},
+  [374] = {.lex_state = 74, .external_lex_state = 3},
   [375] = {.lex_state = 4, .external_lex_state = 2},
-  [376] = {.lex_state = 75, .external_lex_state = 3},
+  [376] = {.lex_state = 74, .external_lex_state = 3},
   [377] = {.lex_state = 4, .external_lex_state = 2},
-  [378] = {.lex_state = 75, .external_lex_state = 3},
+  [378] = {.lex_state = 74, .external_lex_state = 3},
   [379] = {.lex_state = 4, .external_lex_state = 2},
   [380] = {.lex_state = 4, .external_lex_state = 2},
   [381] = {.lex_state = 4, .external_lex_state = 2},
@@ -5199,16 +4886,16 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [384] = {.lex_state = 4, .external_lex_state = 2},
   [385] = {.lex_state = 4, .external_lex_state = 2},
   [386] = {.lex_state = 4, .external_lex_state = 2},
-  [387] = {.lex_state = 75, .external_lex_state = 3},
-  [388] = {.lex_state = 75, .external_lex_state = 3},
+  [387] = {.lex_state = 74, .external_lex_state = 3},
+  [388] = {.lex_state = 74, .external_lex_state = 3},
   [389] = {.lex_state = 4, .external_lex_state = 2},
   [390] = {.lex_state = 4, .external_lex_state = 2},
-  [391] = {.lex_state = 75, .external_lex_state = 3},
+  [391] = {.lex_state = 74, .external_lex_state = 3},
   [392] = {.lex_state = 4, .external_lex_state = 2},
   [393] = {.lex_state = 4, .external_lex_state = 2},
   [394] = {.lex_state = 4, .external_lex_state = 2},
   [395] = {.lex_state = 4, .external_lex_state = 2},
-  [396] = {.lex_state = 75, .external_lex_state = 3},
+  [396] = {.lex_state = 74, .external_lex_state = 3},
   [397] = {.lex_state = 4, .external_lex_state = 2},
   [398] = {.lex_state = 4, .external_lex_state = 2},
   [399] = {.lex_state = 4, .external_lex_state = 2},
@@ -5217,9 +4904,9 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [402] = {.lex_state = 4, .external_lex_state = 2},
   [403] = {.lex_state = 4, .external_lex_state = 2},
   [404] = {.lex_state = 4, .external_lex_state = 2},
-  [405] = {.lex_state = 74, .external_lex_state = 3},
-  [406] = {.lex_state = 75, .external_lex_state = 3},
-  [407] = {.lex_state = 74, .external_lex_state = 3},
+  [405] = {.lex_state = 73, .external_lex_state = 3},
+  [406] = {.lex_state = 74, .external_lex_state = 3},
+  [407] = {.lex_state = 73, .external_lex_state = 3},
   [408] = {.lex_state = 4, .external_lex_state = 2},
   [409] = {.lex_state = 4, .external_lex_state = 2},
   [410] = {.lex_state = 4, .external_lex_state = 2},
@@ -5235,16 +4922,16 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [420] = {.lex_state = 4, .external_lex_state = 2},
   [421] = {.lex_state = 4, .external_lex_state = 2},
   [422] = {.lex_state = 4, .external_lex_state = 2},
-  [423] = {.lex_state = 72, .external_lex_state = 2},
-  [424] = {.lex_state = 72, .external_lex_state = 2},
-  [425] = {.lex_state = 72, .external_lex_state = 2},
+  [423] = {.lex_state = 71, .external_lex_state = 2},
+  [424] = {.lex_state = 71, .external_lex_state = 2},
+  [425] = {.lex_state = 71, .external_lex_state = 2},
   [426] = {.lex_state = 4, .external_lex_state = 2},
   [427] = {.lex_state = 4, .external_lex_state = 2},
   [428] = {.lex_state = 4, .external_lex_state = 2},
   [429] = {.lex_state = 4, .external_lex_state = 2},
   [430] = {.lex_state = 4, .external_lex_state = 2},
   [431] = {.lex_state = 4, .external_lex_state = 2},
-  [432] = {.lex_state = 72, .external_lex_state = 2},
+  [432] = {.lex_state = 71, .external_lex_state = 2},
   [433] = {.lex_state = 4, .external_lex_state = 2},
   [434] = {.lex_state = 4, .external_lex_state = 2},
   [435] = {.lex_state = 4, .external_lex_state = 2},
@@ -5254,7 +4941,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [439] = {.lex_state = 4, .external_lex_state = 2},
   [440] = {.lex_state = 4, .external_lex_state = 2},
   [441] = {.lex_state = 4, .external_lex_state = 2},
-  [442] = {.lex_state = 72, .external_lex_state = 2},
+  [442] = {.lex_state = 71, .external_lex_state = 2},
   [443] = {.lex_state = 4, .external_lex_state = 2},
   [444] = {.lex_state = 4, .external_lex_state = 2},
   [445] = {.lex_state = 4, .external_lex_state = 2},
@@ -5281,7 +4968,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [466] = {.lex_state = 4, .external_lex_state = 2},
   [467] = {.lex_state = 4, .external_lex_state = 2},
   [468] = {.lex_state = 4, .external_lex_state = 2},
-  [469] = {.lex_state = 72, .external_lex_state = 2},
+  [469] = {.lex_state = 71, .external_lex_state = 2},
   [470] = {.lex_state = 4, .external_lex_state = 2},
   [471] = {.lex_state = 4, .external_lex_state = 2},
   [472] = {.lex_state = 4, .external_lex_state = 2},
@@ -5293,7 +4980,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [478] = {.lex_state = 4, .external_lex_state = 2},
   [479] = {.lex_state = 4, .external_lex_state = 2},
   [480] = {.lex_state = 4, .external_lex_state = 2},
-  [481] = {.lex_state = 72, .external_lex_state = 2},
+  [481] = {.lex_state = 71, .external_lex_state = 2},
   [482] = {.lex_state = 4, .external_lex_state = 2},
   [483] = {.lex_state = 4, .external_lex_state = 2},
   [484] = {.lex_state = 4, .external_lex_state = 2},
@@ -5308,22 +4995,22 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [493] = {.lex_state = 4, .external_lex_state = 2},
   [494] = {.lex_state = 4, .external_lex_state = 2},
   [495] = {.lex_state = 0, .external_lex_state = 5},
-  [496] = {.lex_state = 72, .external_lex_state = 2},
+  [496] = {.lex_state = 71, .external_lex_state = 2},
   [497] = {.lex_state = 0, .external_lex_state = 6},
   [498] = {.lex_state = 0, .external_lex_state = 6},
   [499] = {.lex_state = 0, .external_lex_state = 6},
-  [500] = {.lex_state = 72, .external_lex_state = 6},
+  [500] = {.lex_state = 71, .external_lex_state = 6},
   [501] = {.lex_state = 0, .external_lex_state = 6},
-  [502] = {.lex_state = 72, .external_lex_state = 2},
+  [502] = {.lex_state = 71, .external_lex_state = 2},
   [503] = {.lex_state = 0, .external_lex_state = 5},
-  [504] = {.lex_state = 72, .external_lex_state = 6},
-  [505] = {.lex_state = 72, .external_lex_state = 6},
-  [506] = {.lex_state = 72, .external_lex_state = 6},
-  [507] = {.lex_state = 72, .external_lex_state = 2},
-  [508] = {.lex_state = 72, .external_lex_state = 2},
-  [509] = {.lex_state = 72, .external_lex_state = 2},
-  [510] = {.lex_state = 72, .external_lex_state = 2},
-  [511] = {.lex_state = 72, .external_lex_state = 2},
+  [504] = {.lex_state = 71, .external_lex_state = 6},
+  [505] = {.lex_state = 71, .external_lex_state = 6},
+  [506] = {.lex_state = 71, .external_lex_state = 6},
+  [507] = {.lex_state = 71, .external_lex_state = 2},
+  [508] = {.lex_state = 71, .external_lex_state = 2},
+  [509] = {.lex_state = 71, .external_lex_state = 2},
+  [510] = {.lex_state = 71, .external_lex_state = 2},
+  [511] = {.lex_state = 71, .external_lex_state = 2},
   [512] = {.lex_state = 0, .external_lex_state = 6},
   [513] = {.lex_state = 0, .external_lex_state = 6},
   [514] = {.lex_state = 0, .external_lex_state = 6},
@@ -5345,8 +5032,8 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [530] = {.lex_state = 0, .external_lex_state = 6},
   [531] = {.lex_state = 0, .external_lex_state = 6},
   [532] = {.lex_state = 0, .external_lex_state = 6},
-  [533] = {.lex_state = 72, .external_lex_state = 2},
-  [534] = {.lex_state = 72, .external_lex_state = 5},
+  [533] = {.lex_state = 71, .external_lex_state = 2},
+  [534] = {.lex_state = 71, .external_lex_state = 5},
   [535] = {.lex_state = 0, .external_lex_state = 5},
   [536] = {.lex_state = 0, .external_lex_state = 6},
   [537] = {.lex_state = 0, .external_lex_state = 5},
@@ -5354,7 +5041,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [539] = {.lex_state = 0, .external_lex_state = 6},
   [540] = {.lex_state = 0, .external_lex_state = 6},
   [541] = {.lex_state = 0, .external_lex_state = 5},
-  [542] = {.lex_state = 73, .external_lex_state = 5},
+  [542] = {.lex_state = 72, .external_lex_state = 5},
   [543] = {.lex_state = 0, .external_lex_state = 6},
   [544] = {.lex_state = 0, .external_lex_state = 6},
   [545] = {.lex_state = 0, .external_lex_state = 5},
@@ -5383,218 +5070,218 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [568] = {.lex_state = 0, .external_lex_state = 6},
   [569] = {.lex_state = 0, .external_lex_state = 6},
   [570] = {.lex_state = 0, .external_lex_state = 6},
-  [571] = {.lex_state = 72, .external_lex_state = 2},
-  [572] = {.lex_state = 75, .external_lex_state = 3},
-  [573] = {.lex_state = 72, .external_lex_state = 2},
+  [571] = {.lex_state = 71, .external_lex_state = 2},
+  [572] = {.lex_state = 74, .external_lex_state = 3},
+  [573] = {.lex_state = 71, .external_lex_state = 2},
   [574] = {.lex_state = 0, .external_lex_state = 5},
   [575] = {.lex_state = 0, .external_lex_state = 5},
-  [576] = {.lex_state = 72, .external_lex_state = 2},
-  [577] = {.lex_state = 72, .external_lex_state = 2},
-  [578] = {.lex_state = 72, .external_lex_state = 2},
-  [579] = {.lex_state = 72, .external_lex_state = 2},
+  [576] = {.lex_state = 71, .external_lex_state = 2},
+  [577] = {.lex_state = 71, .external_lex_state = 2},
+  [578] = {.lex_state = 71, .external_lex_state = 2},
+  [579] = {.lex_state = 71, .external_lex_state = 2},
   [580] = {.lex_state = 0, .external_lex_state = 5},
-  [581] = {.lex_state = 72, .external_lex_state = 3},
-  [582] = {.lex_state = 72, .external_lex_state = 2},
+  [581] = {.lex_state = 71, .external_lex_state = 3},
+  [582] = {.lex_state = 71, .external_lex_state = 2},
   [583] = {.lex_state = 0, .external_lex_state = 5},
   [584] = {.lex_state = 0, .external_lex_state = 5},
-  [585] = {.lex_state = 72, .external_lex_state = 2},
-  [586] = {.lex_state = 72, .external_lex_state = 2},
-  [587] = {.lex_state = 72, .external_lex_state = 2},
-  [588] = {.lex_state = 72, .external_lex_state = 4},
-  [589] = {.lex_state = 72, .external_lex_state = 4},
-  [590] = {.lex_state = 72, .external_lex_state = 2},
-  [591] = {.lex_state = 72, .external_lex_state = 2},
-  [592] = {.lex_state = 72, .external_lex_state = 2},
-  [593] = {.lex_state = 72, .external_lex_state = 2},
-  [594] = {.lex_state = 75, .external_lex_state = 2},
-  [595] = {.lex_state = 75, .external_lex_state = 2},
-  [596] = {.lex_state = 75, .external_lex_state = 2},
-  [597] = {.lex_state = 72, .external_lex_state = 2},
-  [598] = {.lex_state = 72, .external_lex_state = 2},
-  [599] = {.lex_state = 72, .external_lex_state = 2},
-  [600] = {.lex_state = 72, .external_lex_state = 7},
-  [601] = {.lex_state = 72, .external_lex_state = 2},
-  [602] = {.lex_state = 72, .external_lex_state = 2},
-  [603] = {.lex_state = 72, .external_lex_state = 2},
-  [604] = {.lex_state = 72, .external_lex_state = 7},
-  [605] = {.lex_state = 72, .external_lex_state = 2},
-  [606] = {.lex_state = 72, .external_lex_state = 2},
-  [607] = {.lex_state = 72, .external_lex_state = 2},
-  [608] = {.lex_state = 72, .external_lex_state = 7},
-  [609] = {.lex_state = 72, .external_lex_state = 7},
-  [610] = {.lex_state = 72, .external_lex_state = 7},
-  [611] = {.lex_state = 72, .external_lex_state = 7},
-  [612] = {.lex_state = 72, .external_lex_state = 2},
-  [613] = {.lex_state = 72, .external_lex_state = 7},
-  [614] = {.lex_state = 72, .external_lex_state = 7},
-  [615] = {.lex_state = 72, .external_lex_state = 2},
-  [616] = {.lex_state = 72, .external_lex_state = 2},
-  [617] = {.lex_state = 75, .external_lex_state = 2},
-  [618] = {.lex_state = 72, .external_lex_state = 7},
-  [619] = {.lex_state = 72, .external_lex_state = 7},
-  [620] = {.lex_state = 72, .external_lex_state = 2},
-  [621] = {.lex_state = 72, .external_lex_state = 7},
-  [622] = {.lex_state = 72, .external_lex_state = 7},
-  [623] = {.lex_state = 72, .external_lex_state = 7},
-  [624] = {.lex_state = 72, .external_lex_state = 7},
-  [625] = {.lex_state = 72, .external_lex_state = 7},
-  [626] = {.lex_state = 72, .external_lex_state = 7},
-  [627] = {.lex_state = 72, .external_lex_state = 7},
-  [628] = {.lex_state = 72, .external_lex_state = 7},
-  [629] = {.lex_state = 72, .external_lex_state = 7},
-  [630] = {.lex_state = 72, .external_lex_state = 7},
-  [631] = {.lex_state = 72, .external_lex_state = 7},
-  [632] = {.lex_state = 72, .external_lex_state = 7},
-  [633] = {.lex_state = 72, .external_lex_state = 2},
-  [634] = {.lex_state = 72, .external_lex_state = 7},
-  [635] = {.lex_state = 72, .external_lex_state = 7},
-  [636] = {.lex_state = 72, .external_lex_state = 2},
-  [637] = {.lex_state = 72, .external_lex_state = 7},
-  [638] = {.lex_state = 72, .external_lex_state = 7},
-  [639] = {.lex_state = 72, .external_lex_state = 2},
-  [640] = {.lex_state = 72, .external_lex_state = 3},
-  [641] = {.lex_state = 72, .external_lex_state = 2},
-  [642] = {.lex_state = 72, .external_lex_state = 2},
-  [643] = {.lex_state = 72, .external_lex_state = 2},
-  [644] = {.lex_state = 72, .external_lex_state = 2},
+  [585] = {.lex_state = 71, .external_lex_state = 2},
+  [586] = {.lex_state = 71, .external_lex_state = 2},
+  [587] = {.lex_state = 71, .external_lex_state = 2},
+  [588] = {.lex_state = 71, .external_lex_state = 4},
+  [589] = {.lex_state = 71, .external_lex_state = 4},
+  [590] = {.lex_state = 71, .external_lex_state = 2},
+  [591] = {.lex_state = 71, .external_lex_state = 2},
+  [592] = {.lex_state = 71, .external_lex_state = 2},
+  [593] = {.lex_state = 71, .external_lex_state = 2},
+  [594] = {.lex_state = 74, .external_lex_state = 2},
+  [595] = {.lex_state = 74, .external_lex_state = 2},
+  [596] = {.lex_state = 74, .external_lex_state = 2},
+  [597] = {.lex_state = 71, .external_lex_state = 2},
+  [598] = {.lex_state = 71, .external_lex_state = 2},
+  [599] = {.lex_state = 71, .external_lex_state = 2},
+  [600] = {.lex_state = 71, .external_lex_state = 7},
+  [601] = {.lex_state = 71, .external_lex_state = 2},
+  [602] = {.lex_state = 71, .external_lex_state = 2},
+  [603] = {.lex_state = 71, .external_lex_state = 2},
+  [604] = {.lex_state = 71, .external_lex_state = 7},
+  [605] = {.lex_state = 71, .external_lex_state = 2},
+  [606] = {.lex_state = 71, .external_lex_state = 2},
+  [607] = {.lex_state = 71, .external_lex_state = 2},
+  [608] = {.lex_state = 71, .external_lex_state = 7},
+  [609] = {.lex_state = 71, .external_lex_state = 7},
+  [610] = {.lex_state = 71, .external_lex_state = 7},
+  [611] = {.lex_state = 71, .external_lex_state = 7},
+  [612] = {.lex_state = 71, .external_lex_state = 2},
+  [613] = {.lex_state = 71, .external_lex_state = 7},
+  [614] = {.lex_state = 71, .external_lex_state = 7},
+  [615] = {.lex_state = 71, .external_lex_state = 2},
+  [616] = {.lex_state = 71, .external_lex_state = 2},
+  [617] = {.lex_state = 74, .external_lex_state = 2},
+  [618] = {.lex_state = 71, .external_lex_state = 7},
+  [619] = {.lex_state = 71, .external_lex_state = 7},
+  [620] = {.lex_state = 71, .external_lex_state = 2},
+  [621] = {.lex_state = 71, .external_lex_state = 7},
+  [622] = {.lex_state = 71, .external_lex_state = 7},
+  [623] = {.lex_state = 71, .external_lex_state = 7},
+  [624] = {.lex_state = 71, .external_lex_state = 7},
+  [625] = {.lex_state = 71, .external_lex_state = 7},
+  [626] = {.lex_state = 71, .external_lex_state = 7},
+  [627] = {.lex_state = 71, .external_lex_state = 7},
+  [628] = {.lex_state = 71, .external_lex_state = 7},
+  [629] = {.lex_state = 71, .external_lex_state = 7},
+  [630] = {.lex_state = 71, .external_lex_state = 7},
+  [631] = {.lex_state = 71, .external_lex_state = 7},
+  [632] = {.lex_state = 71, .external_lex_state = 7},
+  [633] = {.lex_state = 71, .external_lex_state = 2},
+  [634] = {.lex_state = 71, .external_lex_state = 7},
+  [635] = {.lex_state = 71, .external_lex_state = 7},
+  [636] = {.lex_state = 71, .external_lex_state = 2},
+  [637] = {.lex_state = 71, .external_lex_state = 7},
+  [638] = {.lex_state = 71, .external_lex_state = 7},
+  [639] = {.lex_state = 71, .external_lex_state = 2},
+  [640] = {.lex_state = 71, .external_lex_state = 3},
+  [641] = {.lex_state = 71, .external_lex_state = 2},
+  [642] = {.lex_state = 71, .external_lex_state = 2},
+  [643] = {.lex_state = 71, .external_lex_state = 2},
+  [644] = {.lex_state = 71, .external_lex_state = 2},
   [645] = {.lex_state = 0, .external_lex_state = 7},
-  [646] = {.lex_state = 72, .external_lex_state = 2},
-  [647] = {.lex_state = 72, .external_lex_state = 2},
-  [648] = {.lex_state = 72, .external_lex_state = 2},
-  [649] = {.lex_state = 72, .external_lex_state = 3},
-  [650] = {.lex_state = 72, .external_lex_state = 2},
-  [651] = {.lex_state = 72, .external_lex_state = 2},
-  [652] = {.lex_state = 72, .external_lex_state = 2},
-  [653] = {.lex_state = 72, .external_lex_state = 2},
-  [654] = {.lex_state = 72, .external_lex_state = 3},
+  [646] = {.lex_state = 71, .external_lex_state = 2},
+  [647] = {.lex_state = 71, .external_lex_state = 2},
+  [648] = {.lex_state = 71, .external_lex_state = 2},
+  [649] = {.lex_state = 71, .external_lex_state = 3},
+  [650] = {.lex_state = 71, .external_lex_state = 2},
+  [651] = {.lex_state = 71, .external_lex_state = 2},
+  [652] = {.lex_state = 71, .external_lex_state = 2},
+  [653] = {.lex_state = 71, .external_lex_state = 2},
+  [654] = {.lex_state = 71, .external_lex_state = 3},
   [655] = {.lex_state = 0, .external_lex_state = 7},
-  [656] = {.lex_state = 72, .external_lex_state = 2},
-  [657] = {.lex_state = 72, .external_lex_state = 2},
-  [658] = {.lex_state = 72, .external_lex_state = 3},
-  [659] = {.lex_state = 72, .external_lex_state = 2},
-  [660] = {.lex_state = 72, .external_lex_state = 2},
-  [661] = {.lex_state = 72, .external_lex_state = 2},
-  [662] = {.lex_state = 72, .external_lex_state = 2},
-  [663] = {.lex_state = 72, .external_lex_state = 2},
-  [664] = {.lex_state = 72, .external_lex_state = 2},
+  [656] = {.lex_state = 71, .external_lex_state = 2},
+  [657] = {.lex_state = 71, .external_lex_state = 2},
+  [658] = {.lex_state = 71, .external_lex_state = 3},
+  [659] = {.lex_state = 71, .external_lex_state = 2},
+  [660] = {.lex_state = 71, .external_lex_state = 2},
+  [661] = {.lex_state = 71, .external_lex_state = 2},
+  [662] = {.lex_state = 71, .external_lex_state = 2},
+  [663] = {.lex_state = 71, .external_lex_state = 2},
+  [664] = {.lex_state = 71, .external_lex_state = 2},
   [665] = {.lex_state = 4, .external_lex_state = 3},
-  [666] = {.lex_state = 72, .external_lex_state = 2},
-  [667] = {.lex_state = 72, .external_lex_state = 2},
-  [668] = {.lex_state = 72, .external_lex_state = 2},
-  [669] = {.lex_state = 72, .external_lex_state = 2},
-  [670] = {.lex_state = 72, .external_lex_state = 2},
-  [671] = {.lex_state = 72, .external_lex_state = 2},
-  [672] = {.lex_state = 72, .external_lex_state = 2},
-  [673] = {.lex_state = 72, .external_lex_state = 2},
-  [674] = {.lex_state = 72, .external_lex_state = 2},
-  [675] = {.lex_state = 72, .external_lex_state = 2},
-  [676] = {.lex_state = 71, .external_lex_state = 7},
-  [677] = {.lex_state = 72, .external_lex_state = 2},
-  [678] = {.lex_state = 72, .external_lex_state = 2},
-  [679] = {.lex_state = 72, .external_lex_state = 2},
-  [680] = {.lex_state = 72, .external_lex_state = 2},
-  [681] = {.lex_state = 72, .external_lex_state = 2},
-  [682] = {.lex_state = 72, .external_lex_state = 2},
-  [683] = {.lex_state = 72, .external_lex_state = 2},
-  [684] = {.lex_state = 72, .external_lex_state = 2},
+  [666] = {.lex_state = 71, .external_lex_state = 2},
+  [667] = {.lex_state = 71, .external_lex_state = 2},
+  [668] = {.lex_state = 71, .external_lex_state = 2},
+  [669] = {.lex_state = 71, .external_lex_state = 2},
+  [670] = {.lex_state = 71, .external_lex_state = 2},
+  [671] = {.lex_state = 71, .external_lex_state = 2},
+  [672] = {.lex_state = 71, .external_lex_state = 2},
+  [673] = {.lex_state = 71, .external_lex_state = 2},
+  [674] = {.lex_state = 71, .external_lex_state = 2},
+  [675] = {.lex_state = 71, .external_lex_state = 2},
+  [676] = {.lex_state = 70, .external_lex_state = 7},
+  [677] = {.lex_state = 71, .external_lex_state = 2},
+  [678] = {.lex_state = 71, .external_lex_state = 2},
+  [679] = {.lex_state = 71, .external_lex_state = 2},
+  [680] = {.lex_state = 71, .external_lex_state = 2},
+  [681] = {.lex_state = 71, .external_lex_state = 2},
+  [682] = {.lex_state = 71, .external_lex_state = 2},
+  [683] = {.lex_state = 71, .external_lex_state = 2},
+  [684] = {.lex_state = 71, .external_lex_state = 2},
   [685] = {.lex_state = 4, .external_lex_state = 3},
-  [686] = {.lex_state = 72, .external_lex_state = 2},
-  [687] = {.lex_state = 72, .external_lex_state = 3},
-  [688] = {.lex_state = 72, .external_lex_state = 2},
-  [689] = {.lex_state = 72, .external_lex_state = 2},
-  [690] = {.lex_state = 72, .external_lex_state = 2},
-  [691] = {.lex_state = 71, .external_lex_state = 3},
-  [692] = {.lex_state = 72, .external_lex_state = 3},
-  [693] = {.lex_state = 72, .external_lex_state = 2},
-  [694] = {.lex_state = 72, .external_lex_state = 2},
-  [695] = {.lex_state = 71, .external_lex_state = 3},
-  [696] = {.lex_state = 72, .external_lex_state = 2},
-  [697] = {.lex_state = 72, .external_lex_state = 2},
-  [698] = {.lex_state = 72, .external_lex_state = 2},
-  [699] = {.lex_state = 72, .external_lex_state = 2},
-  [700] = {.lex_state = 72, .external_lex_state = 2},
-  [701] = {.lex_state = 72, .external_lex_state = 2},
-  [702] = {.lex_state = 72, .external_lex_state = 2},
-  [703] = {.lex_state = 72, .external_lex_state = 2},
-  [704] = {.lex_state = 72, .external_lex_state = 2},
-  [705] = {.lex_state = 72, .external_lex_state = 2},
-  [706] = {.lex_state = 72, .external_lex_state = 2},
-  [707] = {.lex_state = 72, .external_lex_state = 2},
+  [686] = {.lex_state = 71, .external_lex_state = 2},
+  [687] = {.lex_state = 71, .external_lex_state = 3},
+  [688] = {.lex_state = 71, .external_lex_state = 2},
+  [689] = {.lex_state = 71, .external_lex_state = 2},
+  [690] = {.lex_state = 71, .external_lex_state = 2},
+  [691] = {.lex_state = 70, .external_lex_state = 3},
+  [692] = {.lex_state = 71, .external_lex_state = 3},
+  [693] = {.lex_state = 71, .external_lex_state = 2},
+  [694] = {.lex_state = 71, .external_lex_state = 2},
+  [695] = {.lex_state = 70, .external_lex_state = 3},
+  [696] = {.lex_state = 71, .external_lex_state = 2},
+  [697] = {.lex_state = 71, .external_lex_state = 2},
+  [698] = {.lex_state = 71, .external_lex_state = 2},
+  [699] = {.lex_state = 71, .external_lex_state = 2},
+  [700] = {.lex_state = 71, .external_lex_state = 2},
+  [701] = {.lex_state = 71, .external_lex_state = 2},
+  [702] = {.lex_state = 71, .external_lex_state = 2},
+  [703] = {.lex_state = 71, .external_lex_state = 2},
+  [704] = {.lex_state = 71, .external_lex_state = 2},
+  [705] = {.lex_state = 71, .external_lex_state = 2},
+  [706] = {.lex_state = 71, .external_lex_state = 2},
+  [707] = {.lex_state = 71, .external_lex_state = 2},
   [708] = {.lex_state = 4, .external_lex_state = 3},
-  [709] = {.lex_state = 72, .external_lex_state = 3},
+  [709] = {.lex_state = 71, .external_lex_state = 3},
   [710] = {.lex_state = 0, .external_lex_state = 3},
   [711] = {.lex_state = 4, .external_lex_state = 3},
   [712] = {.lex_state = 0, .external_lex_state = 7},
-  [713] = {.lex_state = 72, .external_lex_state = 2},
-  [714] = {.lex_state = 72, .external_lex_state = 2},
-  [715] = {.lex_state = 72, .external_lex_state = 2},
-  [716] = {.lex_state = 72, .external_lex_state = 2},
-  [717] = {.lex_state = 72, .external_lex_state = 2},
-  [718] = {.lex_state = 72, .external_lex_state = 2},
-  [719] = {.lex_state = 72, .external_lex_state = 2},
+  [713] = {.lex_state = 71, .external_lex_state = 2},
+  [714] = {.lex_state = 71, .external_lex_state = 2},
+  [715] = {.lex_state = 71, .external_lex_state = 2},
+  [716] = {.lex_state = 71, .external_lex_state = 2},
+  [717] = {.lex_state = 71, .external_lex_state = 2},
+  [718] = {.lex_state = 71, .external_lex_state = 2},
+  [719] = {.lex_state = 71, .external_lex_state = 2},
   [720] = {.lex_state = 0, .external_lex_state = 3},
   [721] = {.lex_state = 0, .external_lex_state = 3},
   [722] = {.lex_state = 0, .external_lex_state = 3},
-  [723] = {.lex_state = 72, .external_lex_state = 2},
+  [723] = {.lex_state = 71, .external_lex_state = 2},
   [724] = {.lex_state = 0, .external_lex_state = 3},
   [725] = {.lex_state = 0, .external_lex_state = 3},
   [726] = {.lex_state = 0, .external_lex_state = 3},
-  [727] = {.lex_state = 72, .external_lex_state = 2},
-  [728] = {.lex_state = 71, .external_lex_state = 3},
-  [729] = {.lex_state = 71, .external_lex_state = 3},
+  [727] = {.lex_state = 71, .external_lex_state = 2},
+  [728] = {.lex_state = 70, .external_lex_state = 3},
+  [729] = {.lex_state = 70, .external_lex_state = 3},
   [730] = {.lex_state = 0, .external_lex_state = 3},
   [731] = {.lex_state = 0, .external_lex_state = 3},
-  [732] = {.lex_state = 71, .external_lex_state = 4},
-  [733] = {.lex_state = 71, .external_lex_state = 3},
+  [732] = {.lex_state = 70, .external_lex_state = 4},
+  [733] = {.lex_state = 70, .external_lex_state = 3},
   [734] = {.lex_state = 0, .external_lex_state = 3},
   [735] = {.lex_state = 0, .external_lex_state = 3},
-  [736] = {.lex_state = 72, .external_lex_state = 2},
-  [737] = {.lex_state = 71, .external_lex_state = 3},
+  [736] = {.lex_state = 71, .external_lex_state = 2},
+  [737] = {.lex_state = 70, .external_lex_state = 3},
   [738] = {.lex_state = 0, .external_lex_state = 4},
-  [739] = {.lex_state = 71, .external_lex_state = 4},
+  [739] = {.lex_state = 70, .external_lex_state = 4},
   [740] = {.lex_state = 0, .external_lex_state = 3},
   [741] = {.lex_state = 0, .external_lex_state = 3},
-  [742] = {.lex_state = 72, .external_lex_state = 2},
-  [743] = {.lex_state = 72, .external_lex_state = 2},
+  [742] = {.lex_state = 71, .external_lex_state = 2},
+  [743] = {.lex_state = 71, .external_lex_state = 2},
   [744] = {.lex_state = 0, .external_lex_state = 4},
-  [745] = {.lex_state = 72, .external_lex_state = 2},
+  [745] = {.lex_state = 71, .external_lex_state = 2},
   [746] = {.lex_state = 0, .external_lex_state = 4},
-  [747] = {.lex_state = 72, .external_lex_state = 2},
-  [748] = {.lex_state = 72, .external_lex_state = 2},
+  [747] = {.lex_state = 71, .external_lex_state = 2},
+  [748] = {.lex_state = 71, .external_lex_state = 2},
   [749] = {.lex_state = 0, .external_lex_state = 4},
-  [750] = {.lex_state = 72, .external_lex_state = 2},
+  [750] = {.lex_state = 71, .external_lex_state = 2},
   [751] = {.lex_state = 0, .external_lex_state = 4},
   [752] = {.lex_state = 0, .external_lex_state = 4},
   [753] = {.lex_state = 0, .external_lex_state = 4},
   [754] = {.lex_state = 0, .external_lex_state = 4},
   [755] = {.lex_state = 0, .external_lex_state = 4},
-  [756] = {.lex_state = 72, .external_lex_state = 2},
-  [757] = {.lex_state = 72, .external_lex_state = 2},
+  [756] = {.lex_state = 71, .external_lex_state = 2},
+  [757] = {.lex_state = 71, .external_lex_state = 2},
   [758] = {.lex_state = 4, .external_lex_state = 2},
   [759] = {.lex_state = 0, .external_lex_state = 2},
-  [760] = {.lex_state = 72, .external_lex_state = 2},
+  [760] = {.lex_state = 71, .external_lex_state = 2},
   [761] = {.lex_state = 0, .external_lex_state = 2},
-  [762] = {.lex_state = 72, .external_lex_state = 2},
+  [762] = {.lex_state = 71, .external_lex_state = 2},
   [763] = {.lex_state = 4, .external_lex_state = 2},
-  [764] = {.lex_state = 72, .external_lex_state = 2},
-  [765] = {.lex_state = 72, .external_lex_state = 2},
-  [766] = {.lex_state = 72, .external_lex_state = 2},
+  [764] = {.lex_state = 71, .external_lex_state = 2},
+  [765] = {.lex_state = 71, .external_lex_state = 2},
+  [766] = {.lex_state = 71, .external_lex_state = 2},
   [767] = {.lex_state = 4, .external_lex_state = 2},
-  [768] = {.lex_state = 72, .external_lex_state = 2},
-  [769] = {.lex_state = 72, .external_lex_state = 2},
+  [768] = {.lex_state = 71, .external_lex_state = 2},
+  [769] = {.lex_state = 71, .external_lex_state = 2},
   [770] = {.lex_state = 4, .external_lex_state = 2},
   [771] = {.lex_state = 8, .external_lex_state = 2},
   [772] = {.lex_state = 4, .external_lex_state = 2},
   [773] = {.lex_state = 4, .external_lex_state = 2},
-  [774] = {.lex_state = 72, .external_lex_state = 2},
-  [775] = {.lex_state = 72, .external_lex_state = 2},
+  [774] = {.lex_state = 71, .external_lex_state = 2},
+  [775] = {.lex_state = 71, .external_lex_state = 2},
   [776] = {.lex_state = 4, .external_lex_state = 2},
   [777] = {.lex_state = 4, .external_lex_state = 2},
-  [778] = {.lex_state = 72, .external_lex_state = 2},
-  [779] = {.lex_state = 72, .external_lex_state = 2},
+  [778] = {.lex_state = 71, .external_lex_state = 2},
+  [779] = {.lex_state = 71, .external_lex_state = 2},
   [780] = {.lex_state = 4, .external_lex_state = 2},
   [781] = {.lex_state = 4, .external_lex_state = 2},
-  [782] = {.lex_state = 72, .external_lex_state = 2},
+  [782] = {.lex_state = 71, .external_lex_state = 2},
   [783] = {.lex_state = 4, .external_lex_state = 2},
   [784] = {.lex_state = 4, .external_lex_state = 2},
   [785] = {.lex_state = 0, .external_lex_state = 2},
@@ -5603,15 +5290,15 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [788] = {.lex_state = 0, .external_lex_state = 2},
   [789] = {.lex_state = 4, .external_lex_state = 2},
   [790] = {.lex_state = 8, .external_lex_state = 2},
-  [791] = {.lex_state = 72, .external_lex_state = 2},
+  [791] = {.lex_state = 71, .external_lex_state = 2},
   [792] = {.lex_state = 4, .external_lex_state = 2},
-  [793] = {.lex_state = 72, .external_lex_state = 2},
+  [793] = {.lex_state = 71, .external_lex_state = 2},
   [794] = {.lex_state = 0, .external_lex_state = 2},
   [795] = {.lex_state = 0, .external_lex_state = 2},
   [796] = {.lex_state = 0, .external_lex_state = 2},
-  [797] = {.lex_state = 72, .external_lex_state = 2},
-  [798] = {.lex_state = 72, .external_lex_state = 2},
-  [799] = {.lex_state = 72, .external_lex_state = 2},
+  [797] = {.lex_state = 71, .external_lex_state = 2},
+  [798] = {.lex_state = 71, .external_lex_state = 2},
+  [799] = {.lex_state = 71, .external_lex_state = 2},
   [800] = {.lex_state = 0, .external_lex_state = 2},
   [801] = {.lex_state = 0, .external_lex_state = 2},
   [802] = {.lex_state = 0, .external_lex_state = 2},
@@ -5621,99 +5308,99 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [806] = {.lex_state = 0, .external_lex_state = 2},
   [807] = {.lex_state = 0, .external_lex_state = 2},
   [808] = {.lex_state = 0, .external_lex_state = 2},
-  [809] = {.lex_state = 72, .external_lex_state = 2},
-  [810] = {.lex_state = 72, .external_lex_state = 2},
+  [809] = {.lex_state = 71, .external_lex_state = 2},
+  [810] = {.lex_state = 71, .external_lex_state = 2},
   [811] = {.lex_state = 0, .external_lex_state = 2},
   [812] = {.lex_state = 0, .external_lex_state = 2},
-  [813] = {.lex_state = 72, .external_lex_state = 2},
+  [813] = {.lex_state = 71, .external_lex_state = 2},
   [814] = {.lex_state = 0, .external_lex_state = 2},
-  [815] = {.lex_state = 72, .external_lex_state = 2},
-  [816] = {.lex_state = 72, .external_lex_state = 2},
+  [815] = {.lex_state = 71, .external_lex_state = 2},
+  [816] = {.lex_state = 71, .external_lex_state = 2},
   [817] = {.lex_state = 0, .external_lex_state = 2},
   [818] = {.lex_state = 0, .external_lex_state = 2},
   [819] = {.lex_state = 0, .external_lex_state = 2},
   [820] = {.lex_state = 0, .external_lex_state = 2},
   [821] = {.lex_state = 0, .external_lex_state = 2},
   [822] = {.lex_state = 0, .external_lex_state = 2},
-  [823] = {.lex_state = 72, .external_lex_state = 2},
+  [823] = {.lex_state = 71, .external_lex_state = 2},
   [824] = {.lex_state = 0, .external_lex_state = 2},
   [825] = {.lex_state = 0, .external_lex_state = 2},
-  [826] = {.lex_state = 72, .external_lex_state = 2},
+  [826] = {.lex_state = 71, .external_lex_state = 2},
   [827] = {.lex_state = 0, .external_lex_state = 2},
   [828] = {.lex_state = 0, .external_lex_state = 2},
   [829] = {.lex_state = 0, .external_lex_state = 2},
   [830] = {.lex_state = 0, .external_lex_state = 2},
-  [831] = {.lex_state = 72, .external_lex_state = 2},
+  [831] = {.lex_state = 71, .external_lex_state = 2},
   [832] = {.lex_state = 0, .external_lex_state = 2},
   [833] = {.lex_state = 0, .external_lex_state = 2},
   [834] = {.lex_state = 0, .external_lex_state = 2},
   [835] = {.lex_state = 0, .external_lex_state = 2},
-  [836] = {.lex_state = 72, .external_lex_state = 2},
+  [836] = {.lex_state = 71, .external_lex_state = 2},
   [837] = {.lex_state = 0, .external_lex_state = 2},
   [838] = {.lex_state = 0, .external_lex_state = 2},
   [839] = {.lex_state = 0, .external_lex_state = 2},
   [840] = {.lex_state = 4, .external_lex_state = 2},
   [841] = {.lex_state = 4, .external_lex_state = 2},
-  [842] = {.lex_state = 75, .external_lex_state = 2},
-  [843] = {.lex_state = 72, .external_lex_state = 2},
-  [844] = {.lex_state = 72, .external_lex_state = 2},
+  [842] = {.lex_state = 74, .external_lex_state = 2},
+  [843] = {.lex_state = 71, .external_lex_state = 2},
+  [844] = {.lex_state = 71, .external_lex_state = 2},
   [845] = {.lex_state = 0, .external_lex_state = 2},
   [846] = {.lex_state = 4, .external_lex_state = 2},
   [847] = {.lex_state = 0, .external_lex_state = 2},
   [848] = {.lex_state = 0, .external_lex_state = 2},
   [849] = {.lex_state = 0, .external_lex_state = 2},
-  [850] = {.lex_state = 75, .external_lex_state = 2},
-  [851] = {.lex_state = 72, .external_lex_state = 2},
-  [852] = {.lex_state = 72, .external_lex_state = 2},
+  [850] = {.lex_state = 74, .external_lex_state = 2},
+  [851] = {.lex_state = 71, .external_lex_state = 2},
+  [852] = {.lex_state = 71, .external_lex_state = 2},
   [853] = {.lex_state = 0, .external_lex_state = 2},
   [854] = {.lex_state = 0, .external_lex_state = 2},
   [855] = {.lex_state = 0, .external_lex_state = 2},
-  [856] = {.lex_state = 72, .external_lex_state = 2},
+  [856] = {.lex_state = 71, .external_lex_state = 2},
   [857] = {.lex_state = 0, .external_lex_state = 2},
   [858] = {.lex_state = 0, .external_lex_state = 2},
   [859] = {.lex_state = 4, .external_lex_state = 2},
   [860] = {.lex_state = 0, .external_lex_state = 2},
   [861] = {.lex_state = 0, .external_lex_state = 2},
-  [862] = {.lex_state = 72, .external_lex_state = 2},
+  [862] = {.lex_state = 71, .external_lex_state = 2},
   [863] = {.lex_state = 0, .external_lex_state = 2},
   [864] = {.lex_state = 0, .external_lex_state = 2},
   [865] = {.lex_state = 0, .external_lex_state = 2},
   [866] = {.lex_state = 0, .external_lex_state = 2},
-  [867] = {.lex_state = 72, .external_lex_state = 2},
+  [867] = {.lex_state = 71, .external_lex_state = 2},
   [868] = {.lex_state = 0, .external_lex_state = 2},
   [869] = {.lex_state = 0, .external_lex_state = 2},
   [870] = {.lex_state = 0, .external_lex_state = 2},
   [871] = {.lex_state = 0, .external_lex_state = 2},
   [872] = {.lex_state = 4, .external_lex_state = 2},
-  [873] = {.lex_state = 75, .external_lex_state = 2},
+  [873] = {.lex_state = 74, .external_lex_state = 2},
   [874] = {.lex_state = 4, .external_lex_state = 2},
-  [875] = {.lex_state = 72, .external_lex_state = 2},
+  [875] = {.lex_state = 71, .external_lex_state = 2},
   [876] = {.lex_state = 0, .external_lex_state = 2},
   [877] = {.lex_state = 0, .external_lex_state = 2},
   [878] = {.lex_state = 4, .external_lex_state = 2},
   [879] = {.lex_state = 0, .external_lex_state = 2},
   [880] = {.lex_state = 0, .external_lex_state = 2},
-  [881] = {.lex_state = 72, .external_lex_state = 2},
+  [881] = {.lex_state = 71, .external_lex_state = 2},
   [882] = {.lex_state = 0, .external_lex_state = 2},
-  [883] = {.lex_state = 75, .external_lex_state = 2},
+  [883] = {.lex_state = 74, .external_lex_state = 2},
   [884] = {.lex_state = 0, .external_lex_state = 2},
   [885] = {.lex_state = 4, .external_lex_state = 2},
-  [886] = {.lex_state = 72, .external_lex_state = 2},
+  [886] = {.lex_state = 71, .external_lex_state = 2},
   [887] = {.lex_state = 0, .external_lex_state = 2},
   [888] = {.lex_state = 0, .external_lex_state = 2},
-  [889] = {.lex_state = 75, .external_lex_state = 2},
-  [890] = {.lex_state = 72, .external_lex_state = 2},
+  [889] = {.lex_state = 74, .external_lex_state = 2},
+  [890] = {.lex_state = 71, .external_lex_state = 2},
   [891] = {.lex_state = 0, .external_lex_state = 2},
   [892] = {.lex_state = 0, .external_lex_state = 2},
   [893] = {.lex_state = 0, .external_lex_state = 2},
-  [894] = {.lex_state = 72, .external_lex_state = 2},
-  [895] = {.lex_state = 72, .external_lex_state = 2},
+  [894] = {.lex_state = 71, .external_lex_state = 2},
+  [895] = {.lex_state = 71, .external_lex_state = 2},
   [896] = {.lex_state = 0, .external_lex_state = 2},
-  [897] = {.lex_state = 72, .external_lex_state = 2},
+  [897] = {.lex_state = 71, .external_lex_state = 2},
   [898] = {.lex_state = 0, .external_lex_state = 2},
   [899] = {.lex_state = 0, .external_lex_state = 2},
   [900] = {.lex_state = 0, .external_lex_state = 2},
-  [901] = {.lex_state = 72, .external_lex_state = 2},
+  [901] = {.lex_state = 71, .external_lex_state = 2},
   [902] = {.lex_state = 0, .external_lex_state = 2},
   [903] = {.lex_state = 0, .external_lex_state = 2},
   [904] = {.lex_state = 0, .external_lex_state = 2},
@@ -5722,12 +5409,12 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [907] = {.lex_state = 0, .external_lex_state = 2},
   [908] = {.lex_state = 0, .external_lex_state = 2},
   [909] = {.lex_state = 0, .external_lex_state = 2},
-  [910] = {.lex_state = 75, .external_lex_state = 2},
+  [910] = {.lex_state = 74, .external_lex_state = 2},
   [911] = {.lex_state = 0, .external_lex_state = 2},
   [912] = {.lex_state = 0, .external_lex_state = 2},
   [913] = {.lex_state = 0, .external_lex_state = 2},
   [914] = {.lex_state = 0, .external_lex_state = 2},
-  [915] = {.lex_state = 72, .external_lex_state = 2},
+  [915] = {.lex_state = 71, .external_lex_state = 2},
   [916] = {.lex_state = 0, .external_lex_state = 2},
   [917] = {.lex_state = 0, .external_lex_state = 2},
   [918] = {.lex_state = 0, .external_lex_state = 2},
@@ -5741,21 +5428,21 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [926] = {.lex_state = 0, .external_lex_state = 2},
   [927] = {.lex_state = 0, .external_lex_state = 2},
   [928] = {.lex_state = 0, .external_lex_state = 2},
-  [929] = {.lex_state = 72, .external_lex_state = 2},
+  [929] = {.lex_state = 71, .external_lex_state = 2},
   [930] = {.lex_state = 0, .external_lex_state = 2},
   [931] = {.lex_state = 0, .external_lex_state = 8},
-  [932] = {.lex_state = 72, .external_lex_state = 2},
+  [932] = {.lex_state = 71, .external_lex_state = 2},
   [933] = {.lex_state = 0, .external_lex_state = 2},
   [934] = {.lex_state = 0, .external_lex_state = 2},
   [935] = {.lex_state = 0, .external_lex_state = 2},
   [936] = {.lex_state = 0, .external_lex_state = 2},
   [937] = {.lex_state = 0, .external_lex_state = 2},
-  [938] = {.lex_state = 72, .external_lex_state = 2},
+  [938] = {.lex_state = 71, .external_lex_state = 2},
   [939] = {.lex_state = 0, .external_lex_state = 2},
   [940] = {.lex_state = 0, .external_lex_state = 2},
   [941] = {.lex_state = 0, .external_lex_state = 2},
-  [942] = {.lex_state = 72, .external_lex_state = 2},
-  [943] = {.lex_state = 72, .external_lex_state = 2},
+  [942] = {.lex_state = 71, .external_lex_state = 2},
+  [943] = {.lex_state = 71, .external_lex_state = 2},
   [944] = {.lex_state = 0, .external_lex_state = 2},
   [945] = {.lex_state = 0, .external_lex_state = 9},
   [946] = {.lex_state = 0, .external_lex_state = 2},
@@ -5766,7 +5453,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [951] = {.lex_state = 0, .external_lex_state = 2},
   [952] = {.lex_state = 0, .external_lex_state = 2},
   [953] = {.lex_state = 0, .external_lex_state = 2},
-  [954] = {.lex_state = 72, .external_lex_state = 2},
+  [954] = {.lex_state = 71, .external_lex_state = 2},
   [955] = {.lex_state = 0, .external_lex_state = 2},
   [956] = {.lex_state = 0, .external_lex_state = 2},
   [957] = {.lex_state = 0, .external_lex_state = 2},
@@ -5786,15 +5473,15 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [971] = {.lex_state = 0, .external_lex_state = 2},
   [972] = {.lex_state = 0, .external_lex_state = 2},
   [973] = {.lex_state = 0, .external_lex_state = 2},
-  [974] = {.lex_state = 72, .external_lex_state = 2},
+  [974] = {.lex_state = 71, .external_lex_state = 2},
   [975] = {.lex_state = 0, .external_lex_state = 2},
   [976] = {.lex_state = 0, .external_lex_state = 2},
   [977] = {.lex_state = 0, .external_lex_state = 2},
-  [978] = {.lex_state = 72, .external_lex_state = 2},
+  [978] = {.lex_state = 71, .external_lex_state = 2},
   [979] = {.lex_state = 0, .external_lex_state = 2},
   [980] = {.lex_state = 0, .external_lex_state = 2},
   [981] = {.lex_state = 0, .external_lex_state = 2},
-  [982] = {.lex_state = 72, .external_lex_state = 2},
+  [982] = {.lex_state = 71, .external_lex_state = 2},
   [983] = {.lex_state = 0, .external_lex_state = 2},
   [984] = {.lex_state = 0, .external_lex_state = 2},
   [985] = {.lex_state = 0, .external_lex_state = 2},
@@ -5813,7 +5500,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [998] = {.lex_state = 0, .external_lex_state = 2},
   [999] = {.lex_state = 0, .external_lex_state = 2},
   [1000] = {.lex_state = 0, .external_lex_state = 2},
-  [1001] = {.lex_state = 72, .external_lex_state = 2},
+  [1001] = {.lex_state = 71, .external_lex_state = 2},
   [1002] = {.lex_state = 0, .external_lex_state = 2},
   [1003] = {.lex_state = 0, .external_lex_state = 2},
   [1004] = {.lex_state = 0, .external_lex_state = 2},
@@ -5823,21 +5510,21 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [1008] = {.lex_state = 0, .external_lex_state = 2},
   [1009] = {.lex_state = 0, .external_lex_state = 2},
   [1010] = {.lex_state = 0, .external_lex_state = 2},
-  [1011] = {.lex_state = 72, .external_lex_state = 2},
+  [1011] = {.lex_state = 71, .external_lex_state = 2},
   [1012] = {.lex_state = 0, .external_lex_state = 2},
   [1013] = {.lex_state = 0, .external_lex_state = 2},
   [1014] = {.lex_state = 0, .external_lex_state = 2},
-  [1015] = {.lex_state = 71, .external_lex_state = 2},
-  [1016] = {.lex_state = 71, .external_lex_state = 2},
-  [1017] = {.lex_state = 71, .external_lex_state = 2},
+  [1015] = {.lex_state = 70, .external_lex_state = 2},
+  [1016] = {.lex_state = 70, .external_lex_state = 2},
+  [1017] = {.lex_state = 70, .external_lex_state = 2},
   [1018] = {.lex_state = 0, .external_lex_state = 2},
-  [1019] = {.lex_state = 71, .external_lex_state = 2},
+  [1019] = {.lex_state = 70, .external_lex_state = 2},
   [1020] = {.lex_state = 0, .external_lex_state = 2},
-  [1021] = {.lex_state = 72, .external_lex_state = 2},
+  [1021] = {.lex_state = 71, .external_lex_state = 2},
   [1022] = {.lex_state = 0, .external_lex_state = 2},
   [1023] = {.lex_state = 0, .external_lex_state = 2},
   [1024] = {.lex_state = 0, .external_lex_state = 2},
-  [1025] = {.lex_state = 71, .external_lex_state = 2},
+  [1025] = {.lex_state = 70, .external_lex_state = 2},
   [1026] = {.lex_state = 0, .external_lex_state = 2},
   [1027] = {.lex_state = 0, .external_lex_state = 2},
   [1028] = {.lex_state = 0, .external_lex_state = 2},
@@ -5864,12 +5551,12 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [1049] = {.lex_state = 0, .external_lex_state = 2},
   [1050] = {.lex_state = 0, .external_lex_state = 2},
   [1051] = {.lex_state = 0, .external_lex_state = 2},
-  [1052] = {.lex_state = 71, .external_lex_state = 2},
+  [1052] = {.lex_state = 70, .external_lex_state = 2},
   [1053] = {.lex_state = 0, .external_lex_state = 2},
   [1054] = {.lex_state = 0, .external_lex_state = 2},
   [1055] = {.lex_state = 0, .external_lex_state = 2},
   [1056] = {.lex_state = 0, .external_lex_state = 2},
-  [1057] = {.lex_state = 72, .external_lex_state = 2},
+  [1057] = {.lex_state = 71, .external_lex_state = 2},
   [1058] = {.lex_state = 0, .external_lex_state = 2},
   [1059] = {.lex_state = 0, .external_lex_state = 2},
   [1060] = {.lex_state = 0, .external_lex_state = 2},
@@ -5884,17 +5571,17 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [1069] = {.lex_state = 0, .external_lex_state = 2},
   [1070] = {.lex_state = 0, .external_lex_state = 2},
   [1071] = {.lex_state = 0, .external_lex_state = 2},
-  [1072] = {.lex_state = 72, .external_lex_state = 2},
+  [1072] = {.lex_state = 71, .external_lex_state = 2},
   [1073] = {.lex_state = 0, .external_lex_state = 2},
-  [1074] = {.lex_state = 72, .external_lex_state = 2},
+  [1074] = {.lex_state = 71, .external_lex_state = 2},
   [1075] = {.lex_state = 0, .external_lex_state = 2},
   [1076] = {.lex_state = 0, .external_lex_state = 2},
   [1077] = {.lex_state = 0, .external_lex_state = 2},
   [1078] = {.lex_state = 0, .external_lex_state = 2},
   [1079] = {.lex_state = 0, .external_lex_state = 2},
-  [1080] = {.lex_state = 72, .external_lex_state = 2},
-  [1081] = {.lex_state = 72, .external_lex_state = 2},
-  [1082] = {.lex_state = 72, .external_lex_state = 2},
+  [1080] = {.lex_state = 71, .external_lex_state = 2},
+  [1081] = {.lex_state = 71, .external_lex_state = 2},
+  [1082] = {.lex_state = 71, .external_lex_state = 2},
   [1083] = {.lex_state = 0, .external_lex_state = 2},
   [1084] = {.lex_state = 0, .external_lex_state = 2},
   [1085] = {.lex_state = 4, .external_lex_state = 2},
@@ -5902,7 +5589,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [1087] = {.lex_state = 0, .external_lex_state = 2},
   [1088] = {.lex_state = 0, .external_lex_state = 2},
   [1089] = {.lex_state = 0, .external_lex_state = 2},
-  [1090] = {.lex_state = 72, .external_lex_state = 2},
+  [1090] = {.lex_state = 71, .external_lex_state = 2},
   [1091] = {.lex_state = 0, .external_lex_state = 2},
   [1092] = {.lex_state = 0, .external_lex_state = 2},
   [1093] = {.lex_state = 0, .external_lex_state = 2},
@@ -5911,19 +5598,19 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [1096] = {.lex_state = 0, .external_lex_state = 2},
   [1097] = {.lex_state = 0, .external_lex_state = 2},
   [1098] = {.lex_state = 0, .external_lex_state = 2},
-  [1099] = {.lex_state = 71, .external_lex_state = 2},
+  [1099] = {.lex_state = 70, .external_lex_state = 2},
   [1100] = {.lex_state = 0, .external_lex_state = 2},
   [1101] = {.lex_state = 0, .external_lex_state = 2},
   [1102] = {.lex_state = 0, .external_lex_state = 2},
   [1103] = {.lex_state = 0, .external_lex_state = 2},
   [1104] = {.lex_state = 0, .external_lex_state = 2},
-  [1105] = {.lex_state = 71, .external_lex_state = 2},
+  [1105] = {.lex_state = 70, .external_lex_state = 2},
   [1106] = {.lex_state = 0, .external_lex_state = 2},
   [1107] = {.lex_state = 0, .external_lex_state = 2},
   [1108] = {.lex_state = 0, .external_lex_state = 2},
   [1109] = {.lex_state = 0, .external_lex_state = 2},
   [1110] = {.lex_state = 0, .external_lex_state = 2},
-  [1111] = {.lex_state = 72, .external_lex_state = 2},
+  [1111] = {.lex_state = 71, .external_lex_state = 2},
   [1112] = {.lex_state = 0, .external_lex_state = 2},
   [1113] = {.lex_state = 0, .external_lex_state = 2},
   [1114] = {.lex_state = 4, .external_lex_state = 2},
@@ -5931,7 +5618,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [1116] = {.lex_state = 0, .external_lex_state = 2},
   [1117] = {.lex_state = 0, .external_lex_state = 2},
   [1118] = {.lex_state = 0, .external_lex_state = 2},
-  [1119] = {.lex_state = 72, .external_lex_state = 2},
+  [1119] = {.lex_state = 71, .external_lex_state = 2},
   [1120] = {.lex_state = 0, .external_lex_state = 2},
   [1121] = {.lex_state = 0, .external_lex_state = 2},
   [1122] = {.lex_state = 0, .external_lex_state = 2},
@@ -5944,7 +5631,7 @@ static const TSLexMode ts_lex_modes[STATE_COUNT] = {
   [1129] = {.lex_state = 0, .external_lex_state = 2},
   [1130] = {.lex_state = 0, .external_lex_state = 2},
   [1131] = {.lex_state = 0, .external_lex_state = 2},
-  [1132] = {.lex_state = 72, .external_lex_state = 2},
+  [1132] = {.lex_state = 71, .external_lex_state = 2},
   [1133] = {.lex_state = 0, .external_lex_state = 2},
   [1134] = {.lex_state = 0, .external_lex_state = 2},
   [1135] = {.lex_state = 0, .external_lex_state = 2},

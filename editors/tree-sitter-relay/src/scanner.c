@@ -41,6 +41,18 @@ static bool rest_of_line(TSLexer *lexer) {
   return true;
 }
 
+// Whether what follows a `#` is a header, whole or damaged (`#version = …]`): no comment. The same rule as
+// the lexer's.
+static bool begins_header(TSLexer *lexer) {
+  if (lexer->lookahead == '[') return true;
+  for (const char *c = "version"; *c; c++) {
+    if (lexer->lookahead != *c) return false;
+    advance(lexer);
+  }
+  blanks(lexer);
+  return lexer->lookahead == '=';
+}
+
 // Whether what follows `//` after a dimension is a divisor: an operand, and on the same line something
 // that can stand after it. The same rule as the lexer's.
 static bool divides(TSLexer *lexer) {
@@ -129,14 +141,8 @@ bool tree_sitter_relay_external_scanner_scan(void *payload, TSLexer *lexer, cons
   }
   if (lexer->lookahead == '#') {
     advance(lexer);
-    lexer->mark_end(lexer);
     blanks(lexer);
-    if (lexer->lookahead == '[') {
-      advance(lexer);
-      blanks(lexer);
-      if (is_letter(lexer->lookahead)) return false;
-    }
-    return rest_of_line(lexer);
+    return !begins_header(lexer) && rest_of_line(lexer);
   }
   if (lexer->lookahead != '/') return false;
   advance(lexer);

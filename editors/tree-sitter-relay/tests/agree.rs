@@ -49,12 +49,6 @@ fn both_parsers_accept_the_same_files() {
         let mut map = SourceMap::new();
         let file = map.add("", text.as_str()).expect("short");
         let said = relax_syntax::parse(&file).diagnostics;
-        // A damaged header is a comment to an editor; a literal beyond 64 bits may be torn in two there.
-        let left_out = ["syntax_damaged_header.relay", "syntax_integer_too_large.relay"];
-        if left_out.iter().any(|name| path.ends_with(name)) {
-            println!("left out: {}", path.display());
-            continue;
-        }
         let mut errors = said.iter().filter(|d| d.is_error());
         let accepted = errors.all(|d| COUNTED.contains(&d.code));
         let tree = parser.parse(&text, None).expect("a tree");

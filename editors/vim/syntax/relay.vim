@@ -19,10 +19,10 @@ syntax match relayNumber /\<\d\+\(\.\d*\)\?\([eE][+-]\?\d\+\)\?\(f\d*\|bf16\|[iu
 syntax match relayNumber /\<\(inf\|nan\)\(f\(16\|64\)\?\|bf16\)\?\>/
 syntax match relayOperator /\<\h\w*\(\/\w\+\)*\(\.\h\w*\(\/\w\+\)*\)*\ze\s*(/ contains=relayKeyword,relaySoftKeyword
 syntax match relayAttribute /\<\h\w*\ze\s*=\([^=>]\|$\)/
+syntax match relaySymbol /!=\|&&\|\*=\|+=\|->\|:-\|<=\|==\|=>\|>=\|||\|%\|\*\|+\|-\|\/\|<\|=\|>/
 syntax match relayLocal /%\h\w*\(\/\w\+\)*\(\(\.\d\+\)*\.\h\w*\)*/
 syntax match relayGraph /%\d\+/
 syntax match relayGlobal /@\h\w*\([\/.]\w\+\)*/
-syntax match relaySymbol /!=\|&&\|\*=\|+=\|->\|:-\|<=\|==\|=>\|>=\|||\|%\|\*\|+\|-\|\/\|<\|=\|>/
 syntax match relayMeta /\<meta\s*\[[^]]*\]\s*\[\s*\d*\s*\]/
 syntax match relayMeta /#\s*\[\s*version[^]]*\]/
 syntax region relayMetadata start=/#\s*\[\s*metadata\s*\]/ end=/\%$/ fold

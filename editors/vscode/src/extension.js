@@ -35,8 +35,8 @@ async function start() {
   const args = vscode.workspace.getConfiguration('relax').get('server.extraArgs') || [];
   const server = { command, args };
   client = new LanguageClient('relax', 'Relay', server, {
-    documentSelector: [{ language: 'relay', scheme: 'file' }, { language: 'relay', scheme: 'untitled' }],
-    initializationOptions: settings(),
+    documentSelector: ['file', 'untitled', 'relax'].map((scheme) => ({ language: 'relay', scheme })),
+    initializationOptions: { ...settings(), virtualDocuments: true },
     synchronize: { configurationSection: 'relax' },
     outputChannel: output,
     middleware: {
@@ -135,6 +135,11 @@ async function activate(context) {
     vscode.commands.registerCommand('relax.runFunction', () => run()),
     vscode.commands.registerCommand('relax.diffAfter', () => diffAfter()),
     vscode.commands.registerCommand('relax.sizeReport', sizeReport),
+  );
+  context.subscriptions.push(
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      if (change.affectsConfiguration('relax.server')) restart();
+    }),
   );
   await start();
   const folded = new Set();

@@ -7,6 +7,7 @@ use relax_syntax::Tok;
 
 use super::diagnostics::range;
 use crate::document::Document;
+use crate::library::{self, Origin};
 
 /// What a name means, so that occurrences in different chunks can be compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,7 +20,7 @@ pub enum Target {
 }
 
 /// A space of names.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Space {
     /// `@f`
     Global,
@@ -74,24 +75,15 @@ pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
     out
 }
 
-/// Where the name at a position is bound.
-pub fn definition(doc: &mut Document, at: Position) -> Vec<Range> {
-    let Some((part, name)) = name_at(doc, at) else {
-        return Vec::new();
-    };
-    let Some(what) = target(part, &name) else {
-        return Vec::new();
-    };
-    let found = occurrences(doc, what).into_iter().filter(|o| o.1);
-    found.map(|o| range(doc, o.0)).collect()
+/// What the name at a position means.
+pub fn target_at(doc: &mut Document, at: Position) -> Option<Target> {
+    let (part, name) = name_at(doc, at)?;
+    target(part, &name)
 }
 
 /// All occurrences of the name at a position, with whether each binds it.
 pub fn references(doc: &mut Document, at: Position) -> Vec<(Range, bool)> {
-    let Some((part, name)) = name_at(doc, at) else {
-        return Vec::new();
-    };
-    let Some(what) = target(part, &name) else {
+    let Some(what) = target_at(doc, at) else {
         return Vec::new();
     };
     let found = occurrences(doc, what);
@@ -106,7 +98,16 @@ pub fn rename_range(doc: &mut Document, at: Position) -> Result<(Range, String),
         return Err("graph variables are numbered, not named".into());
     }
     if !occurrences(doc, what).iter().any(|o| o.1) {
-        return Err(format!("`{}` is not defined in this file", name.text));
+        let foreign = match what {
+            Target::Item(space, name) => library::origin((space, name), doc.text.encoding()),
+            Target::Here(..) => None,
+        };
+        let whose = match foreign {
+            Some(Origin::Prelude(..)) => "is defined in the prelude",
+            Some(_) => "is built in",
+            None => "is not defined in this file",
+        };
+        return Err(format!("`{}` {whose}", name.text));
     }
     let place = doc.place(part, bare(&name));
     Ok((range(doc, place), name.text.to_string()))

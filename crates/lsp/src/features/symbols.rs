@@ -1,8 +1,8 @@
 //! Symbols: the items of a document, with their constructors.
 
-use lsp_types::{DocumentSymbol, SymbolKind};
+use lsp_types::{DocumentSymbol, Range, SymbolKind};
 use relax_base::Span;
-use relax_syntax::ast::ItemKind;
+use relax_syntax::ast::{Ast, ItemKind};
 
 use super::diagnostics::range;
 use crate::document::Document;
@@ -12,45 +12,57 @@ pub fn symbols(doc: &mut Document) -> Vec<DocumentSymbol> {
     let mut out = Vec::new();
     for i in 0..doc.parts().len() {
         let unit = doc.parts()[i].unit.clone();
-        let own = unit.range();
-        for item in &unit.ast.items {
-            if item.span.start < own.start || item.span.end > own.end {
-                continue;
-            }
-            let (name, kind) = match item.kind {
-                ItemKind::Def { name, .. } | ItemKind::DefMeta { name, .. } => {
-                    (format!("@{name}"), SymbolKind::FUNCTION)
-                }
-                ItemKind::PrimFunc(p) => (format!("@{}", p.name), SymbolKind::METHOD),
-                ItemKind::TypeDef(d) if d.external => (d.name.to_string(), SymbolKind::CLASS),
-                ItemKind::TypeDef(d) => (d.name.to_string(), SymbolKind::ENUM),
-                ItemKind::Rel(r) => (r.name.to_string(), SymbolKind::INTERFACE),
-                ItemKind::Op(o) => (o.name.to_string(), SymbolKind::OPERATOR),
-                ItemKind::Error | ItemKind::Expr(_) | ItemKind::Type(_) => continue,
-            };
-            let mut children = Vec::new();
-            if let ItemKind::TypeDef(def) = item.kind {
-                for c in unit.ast.list(def.ctors) {
-                    let c = unit.ast.ctors[c];
-                    let place = doc.place(i, c.span);
-                    let kind = SymbolKind::ENUM_MEMBER;
-                    children.push(symbol(doc, c.name.to_string(), kind, place, place, vec![]));
-                }
-            }
-            let (whole, place) = (doc.place(i, item.span), doc.place(i, item.name_span));
-            out.push(symbol(doc, name, kind, whole, place, children));
+        // Places of the unit, then of the document.
+        let cell = std::cell::RefCell::new(&mut *doc);
+        let at = |s: Span| {
+            let doc = &mut **cell.borrow_mut();
+            let place = doc.place(i, s);
+            range(doc, place)
+        };
+        out.extend(listed(&unit.ast, unit.range(), &at));
+    }
+    out
+}
+
+/// The items of a tree that stand inside `own`; `range` gives the places an editor is told.
+pub fn listed(ast: &Ast, own: Span, range: &dyn Fn(Span) -> Range) -> Vec<DocumentSymbol> {
+    let mut out = Vec::new();
+    for item in &ast.items {
+        if item.span.start < own.start || item.span.end > own.end {
+            continue;
         }
+        let (name, kind) = match item.kind {
+            ItemKind::Def { name, .. } | ItemKind::DefMeta { name, .. } => {
+                (format!("@{name}"), SymbolKind::FUNCTION)
+            }
+            ItemKind::PrimFunc(p) => (format!("@{}", p.name), SymbolKind::METHOD),
+            ItemKind::TypeDef(d) if d.external => (d.name.to_string(), SymbolKind::CLASS),
+            ItemKind::TypeDef(d) => (d.name.to_string(), SymbolKind::ENUM),
+            ItemKind::Rel(r) => (r.name.to_string(), SymbolKind::INTERFACE),
+            ItemKind::Op(o) => (o.name.to_string(), SymbolKind::OPERATOR),
+            ItemKind::Error | ItemKind::Expr(_) | ItemKind::Type(_) => continue,
+        };
+        let mut children = Vec::new();
+        if let ItemKind::TypeDef(def) = item.kind {
+            for c in ast.list(def.ctors) {
+                let c = ast.ctors[c];
+                let place = range(c.span);
+                let kind = SymbolKind::ENUM_MEMBER;
+                children.push(symbol(c.name.to_string(), kind, place, place, vec![]));
+            }
+        }
+        let (whole, place) = (range(item.span), range(item.name_span));
+        out.push(symbol(name, kind, whole, place, children));
     }
     out
 }
 
 #[allow(deprecated)] // A field that must be given although it is.
 fn symbol(
-    doc: &Document,
     name: String,
     kind: SymbolKind,
-    whole: Span,
-    place: Span,
+    range: Range,
+    selection_range: Range,
     children: Vec<DocumentSymbol>,
 ) -> DocumentSymbol {
     let name = if name.is_empty() { "?".into() } else { name };
@@ -60,8 +72,8 @@ fn symbol(
         kind,
         tags: None,
         deprecated: None,
-        range: range(doc, whole),
-        selection_range: range(doc, place),
+        range,
+        selection_range,
         children: (!children.is_empty()).then_some(children),
     }
 }

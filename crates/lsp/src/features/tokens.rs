@@ -175,3 +175,15 @@ fn encode(
     }
     out
 }
+
+/// The one stretch in which two lists of tokens differ: its start and length in the old one, and what
+/// stands there now.
+pub fn change(old: &[SemanticToken], new: &[SemanticToken]) -> (usize, usize, Vec<SemanticToken>) {
+    let same = |pair: &(&SemanticToken, &SemanticToken)| pair.0 == pair.1;
+    let head = old.iter().zip(new).take_while(same).count();
+    let (old, new) = (&old[head..], &new[head..]);
+    let tail = (old.iter().rev().zip(new.iter().rev()))
+        .take_while(same)
+        .count();
+    (head, old.len() - tail, new[..new.len() - tail].to_vec())
+}

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Refusal, Server, TextContentParams, params};
 use crate::features::lens;
+use crate::{address, library};
 
 /// A run is ended after this time.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -82,7 +83,8 @@ impl Server {
         Some(doc.text.as_str().to_owned())
     }
 
-    /// The text of a virtual document: `relax:explain/RX0301.md`, `relax:after/<pipeline>?<document>`.
+    /// The text of a virtual document: `relax:explain/RX0301.md`, `relax:after/<pipeline>?<document>`,
+    /// `relax:prelude/lists.relay`, `relax:op/nn.relu.md`.
     pub(super) fn content(&mut self, id: RequestId, p: Value) -> Option<Answer> {
         let p: TextContentParams = match params(p) {
             Ok(p) => p,
@@ -94,12 +96,20 @@ impl Server {
                 "there is no such text".into(),
             )))
         };
-        let Some((kind, rest)) = address(&p.uri) else {
+        let Some((kind, rest)) = virtual_address(&p.uri) else {
             return missing();
         };
         match kind.as_str() {
             "explain" => match lens::explain(rest.trim_end_matches(".md")) {
                 Some(said) => Some(Ok(json!({ "text": said }))),
+                None => missing(),
+            },
+            "prelude" => match library::prelude(&rest) {
+                Some(text) => Some(Ok(json!({ "text": text }))),
+                None => missing(),
+            },
+            "op" => match library::operator(rest.trim_end_matches(".md")) {
+                Some(text) => Some(Ok(json!({ "text": text }))),
                 None => missing(),
             },
             "after" => {
@@ -119,24 +129,9 @@ impl Server {
 }
 
 /// The sort of a virtual document and the rest of its address, escapes resolved.
-fn address(uri: &Uri) -> Option<(String, String)> {
+fn virtual_address(uri: &Uri) -> Option<(String, String)> {
     let text = uri.as_str().strip_prefix("relax:")?.trim_start_matches('/');
-    let mut plain = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        let code = (b == b'%').then(|| {
-            let digits = [bytes.clone().next()?, bytes.clone().nth(1)?];
-            u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()
-        });
-        match code.flatten() {
-            Some(c) => {
-                plain.push(c);
-                bytes.nth(1);
-            }
-            None => plain.push(b),
-        }
-    }
-    let plain = String::from_utf8(plain).ok()?;
+    let plain = address::unescape(text)?;
     let (kind, rest) = plain.split_once('/')?;
     Some((kind.to_owned(), rest.to_owned()))
 }

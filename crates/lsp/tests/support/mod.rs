@@ -1,4 +1,5 @@
 //! A client that speaks the protocol with the real server over its pipes.
+#![allow(dead_code)] // Each test takes the part it needs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,6 +12,8 @@ pub struct Client {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     next: i64,
+    /// The document that was opened last: questions are about it.
+    last: String,
     /// Diagnostics as they were last sent.
     pub diagnostics: Value,
 }
@@ -21,7 +24,28 @@ pub const URI: &str = "file:///test.relay";
 impl Client {
     /// Starts a server and opens a document.
     pub fn open(text: &str) -> Client {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_relax-lsp"))
+        let completion = json!({ "completionItem": { "snippetSupport": true } });
+        let caps = json!({ "textDocument": { "completion": completion } });
+        let mut client = Client::start(Value::Null, caps, Value::Null);
+        client.open_document(URI, text);
+        client
+    }
+
+    /// Starts a server for a folder.
+    pub fn start(folder: Value, capabilities: Value, options: Value) -> Client {
+        Client::start_with(folder, capabilities, options, |_| {})
+    }
+
+    /// The same, with something to add to the command.
+    pub fn start_with(
+        folder: Value,
+        capabilities: Value,
+        options: Value,
+        add: impl FnOnce(&mut Command),
+    ) -> Client {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_relax-lsp"));
+        add(&mut command);
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -33,18 +57,25 @@ impl Client {
             input,
             output,
             next: 0,
+            last: URI.to_owned(),
             diagnostics: Value::Null,
         };
-        let completion = json!({ "completionItem": { "snippetSupport": true } });
-        let caps = json!({ "textDocument": { "completion": completion } });
         client.ask(
             "initialize",
-            json!({ "processId": null, "rootUri": null, "capabilities": caps }),
+            json!({
+                "processId": null, "rootUri": folder, "capabilities": capabilities,
+                "initializationOptions": options,
+            }),
         );
         client.tell("initialized", json!({}));
-        let doc = json!({ "uri": URI, "languageId": "relay", "version": 1, "text": text });
-        client.tell("textDocument/didOpen", json!({ "textDocument": doc }));
         client
+    }
+
+    /// Opens a document.
+    pub fn open_document(&mut self, uri: &str, text: &str) {
+        let doc = json!({ "uri": uri, "languageId": "relay", "version": 1, "text": text });
+        self.last = uri.to_owned();
+        self.tell("textDocument/didOpen", json!({ "textDocument": doc }));
     }
 
     fn send(&mut self, message: &Value) {
@@ -104,7 +135,7 @@ impl Client {
     pub fn at(&mut self, method: &str, (line, character): (u32, u32)) -> Value {
         let position = json!({ "line": line, "character": character });
         let params = json!({
-            "textDocument": { "uri": URI },
+            "textDocument": { "uri": self.last },
             "position": position,
             "context": { "includeDeclaration": true, "triggerKind": 1, "isRetrigger": false },
         });
@@ -118,7 +149,7 @@ impl Client {
         });
         let options = json!({ "tabSize": 2, "insertSpaces": true });
         let context = json!({ "diagnostics": [] });
-        let document = json!({ "uri": URI });
+        let document = json!({ "uri": self.last });
         let params = json!({
             "textDocument": document, "range": range, "options": options, "context": context,
         });
@@ -130,7 +161,7 @@ impl Client {
         let range = json!({
             "start": { "line": line, "character": from }, "end": { "line": line, "character": to },
         });
-        let document = json!({ "uri": URI, "version": 2 });
+        let document = json!({ "uri": self.last, "version": 2 });
         let changes = json!([{ "range": range, "text": text }]);
         let params = json!({ "textDocument": document, "contentChanges": changes });
         self.tell("textDocument/didChange", params);
@@ -144,6 +175,11 @@ impl Client {
                 return self.diagnostics.clone();
             }
         }
+    }
+
+    /// Waits until the server says or asks something.
+    pub fn wait_for(&mut self, method: &str) {
+        while self.receive()["method"] != method {}
     }
 
     /// Shuts the server down; its exit code.

@@ -37,7 +37,7 @@ use meta::MetaTable;
 use scope::Scopes;
 use stmt::{Flow, Pending};
 
-pub use prelude::{PreludeNames, prelude_names};
+pub use prelude::{PreludeNames, prelude_files, prelude_names};
 
 /// How texts are read.
 #[derive(Clone, Copy, Debug, Default)]

@@ -116,6 +116,11 @@ pub struct PreludeNames {
     pub callees: Vec<&'static str>,
 }
 
+/// The files of the prelude: name and text.
+pub fn prelude_files() -> &'static [(&'static str, &'static str)] {
+    FILES
+}
+
 /// The names that a module may use without defining them, beside the built-in operators.
 pub fn prelude_names() -> PreludeNames {
     PreludeNames {

@@ -1,0 +1,86 @@
+//! What every file may use without declaring it: the prelude and the built-in operators, as places an
+//! editor can go to.
+
+use std::path::PathBuf;
+
+use lsp_types::Range;
+use relax_ops::registry;
+use relax_resolve::prelude_files;
+
+use crate::features::hover::op_text;
+use crate::features::refs::Space;
+use crate::index::{Global, Index};
+use crate::text::Encoding;
+
+/// Where a name comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Origin {
+    /// A file of the prelude, and the place in it.
+    Prelude(&'static str, Range),
+    /// A built-in operator.
+    Operator(&'static str),
+    /// A built-in type relation, which is written nowhere.
+    Relation,
+}
+
+/// Where a name comes from that a file does not declare.
+pub fn origin((space, name): Global, encoding: Encoding) -> Option<Origin> {
+    // As the resolver looks for them: what is built in, then the prelude.
+    let operator = registry().find(name.as_str());
+    if let Some(def) = operator.and_then(|op| registry().get(op))
+        && space == Space::Callee
+    {
+        return Some(Origin::Operator(def.name));
+    }
+    if space == Space::Relation && registry().relation(name.as_str()).is_some() {
+        return Some(Origin::Relation);
+    }
+    prelude_files().iter().find_map(|(file, text)| {
+        let index = Index::new(text, encoding);
+        let place = index.declared.get(&(space, name))?;
+        Some(Origin::Prelude(file, *place))
+    })
+}
+
+impl Origin {
+    /// The place in a virtual document of the scheme `relax`.
+    pub fn place(self) -> Option<(String, Range)> {
+        match self {
+            Origin::Prelude(file, range) => Some((format!("relax:prelude/{file}"), range)),
+            Origin::Operator(name) => Some((format!("relax:op/{name}.md"), Range::default())),
+            Origin::Relation => None,
+        }
+    }
+}
+
+/// The text of a file of the prelude.
+pub fn prelude(file: &str) -> Option<&'static str> {
+    let found = prelude_files().iter().find(|f| f.0 == file);
+    found.map(|f| f.1)
+}
+
+/// The page of a built-in operator, Markdown.
+pub fn operator(name: &str) -> Option<String> {
+    let def = registry().get(registry().find(name)?)?;
+    Some(format!("# {}\n\n{}\n", def.name, op_text(def)))
+}
+
+/// Writes one of these texts to the user's cache, for editors that open files only; its path.
+pub fn on_disk(virtual_address: &str) -> Option<PathBuf> {
+    let name = virtual_address.strip_prefix("relax:")?;
+    let text = match name.split_once('/')? {
+        ("prelude", file) => prelude(file)?.to_owned(),
+        ("op", page) => operator(page.strip_suffix(".md")?)?,
+        _ => return None,
+    };
+    let var = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    let cache = (var("XDG_CACHE_HOME").map(PathBuf::from))
+        .or_else(|| Some(PathBuf::from(var("HOME")?).join(".cache")))
+        .or_else(|| var("LOCALAPPDATA").map(PathBuf::from))?;
+    let path = cache.join("relax").join(name);
+    if std::fs::read_to_string(&path).ok().as_ref() != Some(&text) {
+        std::fs::create_dir_all(path.parent()?).ok()?;
+        std::fs::write(&path, text).ok()?;
+    }
+    Some(path)
+}
