@@ -242,18 +242,29 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         for (buf, axis, found) in checks {
             let expected = self.eval(&program.bufs[buf].shape[axis])?;
             let same = self.b.ins().icmp(IntCC::Equal, expected, found);
-            let (ok, bad) = (self.b.create_block(), self.b.create_block());
-            self.b.set_cold_block(bad);
-            self.b.ins().brif(same, ok, &[], bad, &[]);
-            self.b.switch_to_block(bad);
-            let place = self.text(&program.name.to_string());
-            let what = self.text(&format!("axis {axis} of `{}`", program.bufs[buf].name));
-            let args = [self.ctx, place, what, expected, found];
-            let status = self.scalars().call("rx_fail_dim", &args);
-            self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
-            self.b.switch_to_block(ok);
+            self.require_extent(same, (buf, axis), expected, found);
         }
         Ok(())
+    }
+
+    /// Fails with both values unless `fine` holds for an extent.
+    fn require_extent(
+        &mut self,
+        fine: Value,
+        (buf, axis): (Buf, usize),
+        expected: Value,
+        found: Value,
+    ) {
+        let (ok, bad) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.b.ins().brif(fine, ok, &[], bad, &[]);
+        self.b.switch_to_block(bad);
+        let place = self.text(&self.program.name.to_string());
+        let what = self.text(&format!("axis {axis} of `{}`", self.program.bufs[buf].name));
+        let args = [self.ctx, place, what, expected, found];
+        let status = self.scalars().call("rx_fail_dim", &args);
+        self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
+        self.b.switch_to_block(ok);
     }
 
     /// The extents of a tensor; new dimension variables are bound, others queued for a check.
