@@ -299,38 +299,6 @@ const LONG: [&str; 3] = [
     "tree_lstm_large.relay",
 ];
 
-const GENERIC: &str =
-    "it names the types of unannotated generic functions, which lose their relations";
-const UNBOUND: &str = "dimensions that no parameter gives alone (`g * r`) are not known there";
-
-/// Faults that are known and not mended yet: the pass, the file, and what goes wrong.
-const KNOWN: [(&str, &str, &str); 20] = [
-    ("fuse-ops", "name_undeclared_free.relay", GENERIC),
-    ("fuse-ops", "specialize.relay", GENERIC),
-    ("fuse-ops", "polymorphic.relay", GENERIC),
-    ("fuse-ops", "dnnl.relay", GENERIC),
-    (
-        "partial-eval",
-        "shape_example.relay",
-        "an output shape held by a variable is not known to be a shape",
-    ),
-    ("eta-expand", "specialize.relay", GENERIC),
-    ("eta-expand", "polymorphic.relay", GENERIC),
-    ("fuse-ops", "specialize-local.relay", GENERIC),
-    ("lambda-lift", "specialize-local.relay", GENERIC),
-    ("to-graph-normal-form", "specialize-local.relay", GENERIC),
-    ("fuse-ops", "local_polymorphic.relay", GENERIC),
-    ("lambda-lift", "local_polymorphic.relay", GENERIC),
-    ("to-graph-normal-form", "local_polymorphic.relay", GENERIC),
-    ("eta-expand", "values.relay", GENERIC),
-    ("fuse-ops", "values.relay", GENERIC),
-    ("lambda-lift", "values.relay", GENERIC),
-    ("to-graph-normal-form", "values.relay", GENERIC),
-    ("to-mixed-precision", "values.relay", GENERIC),
-    ("eta-expand", "symbolic_attention.relay", UNBOUND),
-    ("legalize", "symbolic_attention.relay", UNBOUND),
-];
-
 fn modules(dir: &Path) {
     let mut files = Vec::new();
     texts(dir, &mut files);
@@ -351,13 +319,6 @@ fn modules(dir: &Path) {
         let inputs = if long { None } else { inputs(&case.module, 1) };
         for pass in passes() {
             let inputs = inputs.as_deref();
-            let fault = KNOWN
-                .iter()
-                .find(|(p, name, _)| *p == pass && file.ends_with(name));
-            if let Some((_, name, why)) = fault {
-                println!("left out: {pass} on {name}: {why}");
-                continue;
-            }
             if let Some(reason) = mistake(&mut case, pass, inputs, keeps(pass)) {
                 let reason: String = reason.chars().take(300).collect();
                 wrong.push(format!("{pass} on {}: {reason}", case.name));

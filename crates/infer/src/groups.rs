@@ -226,10 +226,16 @@ impl Solver<'_> {
             let rest = at(Dim::ZERO);
             let factor = at(Dim::ONE) - &rest;
             let linear = &factor * &Dim::infer(v) + &rest == with;
-            if !linear || factor.as_const().is_none_or(|f| f <= 0) {
+            if !linear || factor.as_const().is_some_and(|f| f <= 0) {
                 continue;
             }
-            let quotient = (&other - &rest).floordiv(&factor);
+            let quotient = match factor.as_const() {
+                Some(_) => (&other - &rest).floordiv(&factor),
+                None => match exact_quotient(&(&other - &rest), &factor) {
+                    Some(quotient) => quotient,
+                    None => continue,
+                },
+            };
             self.rels[id].state = State::Done;
             self.cur_call = call;
             self.solved(v.0, Sol::Dim(quotient.clone()));
@@ -456,4 +462,15 @@ impl Solver<'_> {
             self.poison_unknown(v);
         }
     }
+}
+
+/// The `q` for which `factor * q` is `whole` in normal form. Where the factor is zero any extent would do
+/// as well, so this one is as good.
+fn exact_quotient(whole: &Dim, factor: &Dim) -> Option<Dim> {
+    let mut facts = relax_sym::Facts::default();
+    for atom in factor.atoms() {
+        facts.add_lower(atom, 1);
+    }
+    let quotient = facts.simplify(&whole.floordiv(factor));
+    (quotient.is_known() && factor * &quotient == *whole).then_some(quotient)
 }

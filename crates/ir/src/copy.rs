@@ -266,7 +266,7 @@ impl Copier {
             } => {
                 let (value, complete, clauses) = (*value, *complete, clauses.clone());
                 let clauses = clauses.iter().map(|c| Clause {
-                    pattern: self.pattern(m, c.pattern),
+                    pattern: m.rename_pattern(c.pattern, &self.vars),
                     body: c.body,
                 });
                 Expr::Match {
@@ -365,27 +365,27 @@ impl Copier {
         };
         m.funcs.push(new)
     }
+}
 
-    fn pattern(&mut self, m: &mut Module, root: PatId) -> PatId {
+impl Module {
+    /// A pattern with other variables; those that `vars` lacks stay.
+    pub fn rename_pattern(&mut self, root: PatId, vars: &FxHashMap<VarId, VarId>) -> PatId {
         let mut done: FxHashMap<PatId, PatId> = FxHashMap::default();
-        for id in m.sub_patterns(root).into_iter().rev() {
+        for id in self.sub_patterns(root).into_iter().rev() {
             let all = |args: &[PatId]| args.iter().map(|a| done[a]).collect();
-            let new = match &m.patterns[id] {
+            let new = match &self.patterns[id] {
                 Pattern::Wildcard => Pattern::Wildcard,
-                Pattern::Var(v) => Pattern::Var(self.vars.get(v).copied().unwrap_or(*v)),
+                Pattern::Var(v) => Pattern::Var(vars.get(v).copied().unwrap_or(*v)),
                 Pattern::Ctor(c, args) => Pattern::Ctor(*c, all(args)),
                 Pattern::Tuple(args) => Pattern::Tuple(all(args)),
             };
-            let span = m.pattern_spans[id];
-            let new = m.patterns.push(new);
-            m.pattern_spans.set(new, span);
+            let span = self.pattern_spans[id];
+            let new = self.patterns.push(new);
+            self.pattern_spans.set(new, span);
             done.insert(id, new);
         }
         done[&root]
     }
-}
-
-impl Module {
     /// A copy of everything under `root` in which every bound variable is new.
     pub fn copy_fresh(&mut self, root: ExprId) -> ExprId {
         Copier::new().expr(self, root)

@@ -27,6 +27,7 @@ mod pipeline;
 pub mod programs;
 mod purity;
 mod registry;
+mod scope;
 mod util;
 
 pub use bind::bind_params;

@@ -1,6 +1,6 @@
 //! What several passes need.
 
-use relax_ir::{AttrValue, ConstId, Expr, ExprId, Function, Memo, Module, PatId, Pattern, VarId};
+use relax_ir::{AttrValue, Clause, ConstId, Expr, ExprId, Function, Memo, Module, VarId};
 use relax_ops::OpDef;
 use rustc_hash::FxHashMap;
 
@@ -46,20 +46,23 @@ pub(crate) fn share_constants(m: &mut Module) {
     }
 }
 
+/// In place of a dataflow block a chain of `let`s; other nodes stay. For rewriting bottom-up.
+pub(crate) fn opened_block(m: &mut Module, node: ExprId) -> ExprId {
+    let Expr::Dataflow { block, body } = m.exprs[node] else {
+        return node;
+    };
+    let bindings = m.blocks[block].bindings.clone();
+    bindings.into_iter().rev().fold(body, |body, b| {
+        let (var, value) = (b.var, b.value);
+        let span = m.span(value);
+        m.add(Expr::Let { var, value, body }, span)
+    })
+}
+
 /// The same function body with the bindings of its dataflow blocks as plain ones: for passes whose
 /// results are no dataflow.
 pub(crate) fn dissolve_blocks(m: &mut Module, body: ExprId) -> ExprId {
-    m.rewrite(body, &mut Memo::default(), |m, new, _| {
-        let Expr::Dataflow { block, body } = m.exprs[new] else {
-            return new;
-        };
-        let bindings = m.blocks[block].bindings.clone();
-        bindings.iter().rev().fold(body, |body, b| {
-            let (var, value) = (b.var, b.value);
-            let span = m.span(value);
-            m.add(Expr::Let { var, value, body }, span)
-        })
-    })
+    m.rewrite(body, &mut Memo::default(), |m, new, _| opened_block(m, new))
 }
 
 /// The nodes under `root` that are evaluated when it is: what stands inside primitive functions is
@@ -71,21 +74,24 @@ pub(crate) fn outside_primitives(m: &Module, root: ExprId) -> Vec<ExprId> {
     })
 }
 
-/// A pattern with other variables.
-pub(crate) fn rename_pattern(m: &mut Module, root: PatId, vars: &FxHashMap<VarId, VarId>) -> PatId {
-    let mut done: FxHashMap<PatId, PatId> = FxHashMap::default();
-    for id in m.sub_patterns(root).into_iter().rev() {
-        let all = |args: &[PatId]| args.iter().map(|a| done[a]).collect();
-        let new = match &m.patterns[id] {
-            Pattern::Wildcard => Pattern::Wildcard,
-            Pattern::Var(v) => Pattern::Var(vars[v]),
-            Pattern::Ctor(c, args) => Pattern::Ctor(*c, all(args)),
-            Pattern::Tuple(args) => Pattern::Tuple(all(args)),
-        };
-        let span = m.pattern_spans[id];
-        let new = m.patterns.push(new);
-        m.pattern_spans.set(new, span);
-        done.insert(id, new);
+/// The clauses of a `match` for a pass that copies functions: `part` gives the copy of a body, `var` the
+/// variable that takes the place of one. `w` is what the pass works with.
+pub(crate) fn copied_clauses<W, E>(
+    w: &mut W,
+    module: fn(&mut W) -> &mut Module,
+    clauses: &[Clause],
+    part: fn(&mut W, ExprId) -> Result<ExprId, E>,
+    var: fn(&mut W, VarId) -> Result<VarId, E>,
+) -> Result<Box<[Clause]>, E> {
+    let mut new = Vec::with_capacity(clauses.len());
+    for clause in clauses {
+        let body = part(w, clause.body)?;
+        let mut vars = FxHashMap::default();
+        for v in module(w).pattern_vars(clause.pattern) {
+            vars.insert(v, var(w, v)?);
+        }
+        let pattern = module(w).rename_pattern(clause.pattern, &vars);
+        new.push(Clause { pattern, body });
     }
-    done[&root]
+    Ok(new.into())
 }

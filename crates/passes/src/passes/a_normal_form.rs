@@ -47,21 +47,6 @@ pub(super) enum Order {
     LiteralsFirst,
 }
 
-/// Dataflow blocks become chains of bindings.
-pub(super) fn open_blocks(m: &mut Module) {
-    m.rewrite_globals(|m, new, _| {
-        let Expr::Dataflow { block, body } = m.exprs[new] else {
-            return new;
-        };
-        let bindings = m.blocks[block].bindings.clone();
-        bindings.into_iter().rev().fold(body, |body, b| {
-            let span = m.span(b.value);
-            let (var, value) = (b.var, b.value);
-            m.add(Expr::Let { var, value, body }, span)
-        })
-    });
-}
-
 /// A step of the walk.
 enum Step {
     /// Visit an expression whose value a `let` binds to the variable, if there is one.

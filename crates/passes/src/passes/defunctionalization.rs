@@ -14,7 +14,7 @@ use relax_ir::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::a_normal_form::{Order, normal_form};
-use crate::util::{dissolve_blocks, is_external, is_primitive, rename_pattern};
+use crate::util::{copied_clauses, dissolve_blocks, is_external, is_primitive};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -740,20 +740,10 @@ impl Defunctionalize<'_, '_> {
                 complete,
             } => {
                 let value = self.part(value)?;
-                let mut new = Vec::with_capacity(clauses.len());
-                for clause in &clauses {
-                    let body = self.part(clause.body)?;
-                    let mut vars = FxHashMap::default();
-                    for v in self.m.pattern_vars(clause.pattern) {
-                        let var = self.var_id(v)?;
-                        vars.insert(v, var);
-                    }
-                    let pattern = rename_pattern(self.m, clause.pattern, &vars);
-                    new.push(Clause { pattern, body });
-                }
+                let clauses = copied_clauses(self, |w| w.m, &clauses, Self::part, Self::var_id)?;
                 let new = Expr::Match {
                     value,
-                    clauses: new.into(),
+                    clauses,
                     complete,
                 };
                 Ok(self.m.add(new, span))

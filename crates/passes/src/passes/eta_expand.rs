@@ -42,6 +42,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let mut made: FxHashMap<GlobalId, ExprId> = FxHashMap::default();
         let mut place = |m: &mut Module, memo: &Memo, c: ExprId, called: bool| match m.exprs[c] {
             Expr::Ctor(ctor) if ctors && !called => constructor(m, ctor),
+            // A literal without a complete signature has one type; each use has its own.
+            Expr::Global(g) if globals && !annotated(m, g) => global_function(m, g).unwrap_or(c),
             Expr::Global(g) if globals => *made
                 .entry(g)
                 .or_insert_with(|| global_function(m, g).unwrap_or(c)),
@@ -107,6 +109,14 @@ fn constructor(m: &mut Module, ctor: CtorId) -> ExprId {
         span,
     });
     m.add(Expr::Func(func), span)
+}
+
+/// Whether the signature of a global function says all types.
+fn annotated(m: &Module, global: GlobalId) -> bool {
+    m.global_func(global).is_none_or(|f| {
+        let f = &m.funcs[f];
+        f.ret.is_some() && f.params.iter().all(|&p| m.vars[p].ty.is_some())
+    })
 }
 
 /// A function literal with the signature of a global that calls it.

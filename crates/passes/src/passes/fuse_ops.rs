@@ -14,6 +14,7 @@ use relax_ir::{
 use relax_ops::{Fusion, Treatment};
 
 use self::groups::{Graph, Groups};
+use crate::scope::Nameable;
 use crate::util::{called_op, is_external, is_primitive, outside_primitives, share_constants};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
@@ -53,11 +54,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let order = outside_primitives(m, body);
         let graph = graph(m, &typing, &order, body);
         let groups = Groups::new(&graph, level > 0, most as usize);
+        let nameable = Nameable::new(m, func, &order);
         let mut fuser = Fuser {
             m,
             typing: &typing,
             graph,
             groups,
+            nameable,
             infos: Vec::new(),
             memo: Memo::default(),
             made: 0,
@@ -175,6 +178,7 @@ struct Fuser<'m> {
     typing: &'m Typing,
     graph: Graph,
     groups: Groups,
+    nameable: Nameable,
     infos: Vec<Info>,
     memo: Memo,
     made: u64,
@@ -259,7 +263,8 @@ impl Fuser<'_> {
             }
             let ty = self.typing.exprs[arg];
             let name = format!("p{}", self.infos[group].params.len());
-            let (var, reference) = self.m.fresh_var(name.as_str(), Some(ty), VarStyle::Param);
+            let written = self.nameable.annotation(self.m, ty);
+            let (var, reference) = self.m.fresh_var(name.as_str(), written, VarStyle::Param);
             let tensor = is_tensor(self.m, ty);
             let info = &mut self.infos[group];
             info.params.push(var);
@@ -283,11 +288,12 @@ impl Fuser<'_> {
             attrs.set("relay.reshape_only", AttrValue::Int(1));
         }
         let span = self.m.span(old);
+        let ret = self.nameable.annotation(self.m, self.typing.exprs[old]);
         let func = self.m.funcs.push(Function {
             type_params: Vec::new(),
             dims: Vec::new(),
             params: info.params,
-            ret: Some(self.typing.exprs[old]),
+            ret,
             constraints: Vec::new(),
             body,
             attrs,

@@ -11,7 +11,7 @@ use relax_ir::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::{is_external, is_primitive};
+use crate::util::{is_external, is_primitive, outside_primitives};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -42,10 +42,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
                 let_of.insert(value, var);
             }
         }
-        let order = m.post_order_within([body], |e| match m.exprs[e] {
-            Expr::Func(f) => !is_primitive(&m.funcs[f]),
-            _ => true,
-        });
+        let order = outside_primitives(m, body);
         let mut memo = Memo::default();
         for old in order {
             if matches!(m.exprs[old], Expr::Func(f) if is_primitive(&m.funcs[f])) {

@@ -23,7 +23,8 @@ use relax_sym::{Dim, DimVar};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::is_primitive;
+use crate::scope::dims_in_scope;
+use crate::util::{is_primitive, outside_primitives};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, fused, programs};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -66,10 +67,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }
         let scope = dims_in_scope(m, &typing, func, body);
         // What stands inside a fused group is one program with it.
-        let order = m.post_order_within([body], |e| match m.exprs[e] {
-            Expr::Func(f) => !is_primitive(&m.funcs[f]),
-            _ => true,
-        });
+        let order = outside_primitives(m, body);
         let mut memo = Memo::default();
         for old in order {
             if matches!(m.exprs[old], Expr::Func(f) if is_primitive(&m.funcs[f])) {
@@ -85,28 +83,6 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let count = work.count;
     cx.count("calls legalized", count);
     Ok(())
-}
-
-/// The dimension variables that a function binds: in the types of parameters and variables, and by
-/// matching.
-fn dims_in_scope(m: &Module, typing: &Typing, func: FuncId, body: ExprId) -> FxHashSet<DimVar> {
-    let mut funcs = vec![func];
-    let mut types: Vec<TypeId> = Vec::new();
-    let mut found = FxHashSet::default();
-    for e in m.post_order([body]) {
-        match &m.exprs[e] {
-            Expr::Func(f) => funcs.push(*f),
-            Expr::MatchCast { ty, .. } => types.push(*ty),
-            Expr::MatchShape { dims, .. } => found.extend(dims.iter().flat_map(|d| d.free_vars())),
-            _ => {}
-        }
-    }
-    for f in funcs {
-        types.extend(m.funcs[f].params.iter().map(|p| typing.vars[*p]));
-    }
-    types.retain(|t| (t.0 as usize) < m.types.len());
-    found.extend(m.dims_in_types(types));
-    found
 }
 
 /// The constants that a program was made for, by argument, and the program.

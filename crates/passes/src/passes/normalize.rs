@@ -8,9 +8,9 @@ use relax_base::Diagnostics;
 use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
-use super::a_normal_form::{Order, normal_form, open_blocks};
+use super::a_normal_form::{Order, normal_form};
 use crate::purity::Purity;
-use crate::util::{is_external, share_constants};
+use crate::util::{is_external, opened_block, share_constants};
 use crate::{Contract, Form, PassCx, PassDef};
 
 /// The pass.
@@ -24,7 +24,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 /// Brings all functions to Relax's form.
 pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    open_blocks(cx.module);
+    cx.module.rewrite_globals(|m, new, _| opened_block(m, new));
     share_constants(cx.module);
     // Variables from here on are ours to name.
     let fresh = cx.module.vars.next_id();

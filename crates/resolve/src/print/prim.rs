@@ -25,6 +25,8 @@ struct ProgramNames<'p> {
     /// Variables that are written without sigil: dimensions, and attributes of operators.
     bare: Vec<Var>,
     names: Names,
+    /// For tensor programs, which bind their dimensions themselves: two of one name are told apart.
+    dims: Option<Names>,
 }
 
 impl<'p> ProgramNames<'p> {
@@ -35,6 +37,7 @@ impl<'p> ProgramNames<'p> {
             vars: FxHashMap::default(),
             bare,
             names: Names::default(),
+            dims: None,
         };
         for (id, buf) in program.bufs.iter() {
             let name = names.names.variable(buf.name);
@@ -47,10 +50,11 @@ impl<'p> ProgramNames<'p> {
     }
     fn var(&mut self, id: Var) -> Symbol {
         let wish = self.program.vars[id].name;
-        if self.bare.contains(&id) {
-            return wish;
-        }
-        let names = &mut self.names;
+        let names = match &mut self.dims {
+            _ if !self.bare.contains(&id) => &mut self.names,
+            Some(dims) => dims,
+            None => return wish,
+        };
         *self.vars.entry(id).or_insert_with(|| names.variable(wish))
     }
 }
@@ -70,6 +74,7 @@ impl Printer<'_> {
     /// A tensor program.
     pub(super) fn prim_func(&mut self, name: Symbol, program: &Program) -> ast::PrimFunc {
         let mut cx = ProgramNames::new(program, program.dims.clone());
+        cx.dims = Some(Names::default());
         let mut params = Vec::new();
         for &buf in program.inputs.iter().chain(&program.outputs) {
             params.push(self.buffer_binder(&mut cx, buf));
@@ -82,8 +87,8 @@ impl Printer<'_> {
         for stage in &program.stages {
             match stage {
                 Stage::Nest(body) => self.program_stmts(&mut cx, body, &mut stmts),
-                Stage::Compute(c) => {
-                    let nest = compute_nest(program, c);
+                Stage::Compute(_) => {
+                    let nest = relax_loops::lower_stage(program, stage);
                     self.program_stmts(&mut cx, &nest, &mut stmts);
                 }
             }
@@ -503,40 +508,4 @@ fn suffix(dtype: DType) -> NumSuffix {
         TypeCode::Float => NumSuffix::Float(dtype.bits),
         TypeCode::BFloat => NumSuffix::Bf16,
     }
-}
-
-/// The loop nest that a computation over indices means.
-fn compute_nest(program: &Program, c: &Compute) -> Vec<Stmt> {
-    let out = &program.bufs[c.out];
-    let axis = |v: &Var| Ex::var(*v, DType::I64);
-    let index: Vec<Ex> = c.axes.iter().map(axis).collect();
-    let store = |value: Ex| Stmt::Store {
-        buf: c.out,
-        index: index.clone(),
-        value,
-    };
-    let (mut body, mut inner) = match &c.reduce {
-        None => (vec![store(c.value.clone())], Vec::new()),
-        Some(reduce) => {
-            let init = Stmt::Init {
-                over: reduce.axes.iter().map(|a| a.0).collect(),
-                body: vec![store(reduce.combiner.identity(out.dtype))],
-            };
-            let old = Ex::new(ExKind::Load(c.out, index.clone()), out.dtype);
-            let sum = old.binary(reduce.combiner.op(), &c.value);
-            (vec![init, store(sum)], reduce.axes.clone())
-        }
-    };
-    let outer = c.axes.iter().copied().zip(out.shape.iter().cloned());
-    let mut loops: Vec<(Var, Ex)> = outer.collect();
-    loops.append(&mut inner);
-    for (var, extent) in loops.into_iter().rev() {
-        body = vec![Stmt::For {
-            var,
-            extent,
-            mark: Mark::Serial,
-            body,
-        }];
-    }
-    body
 }

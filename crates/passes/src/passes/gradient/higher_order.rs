@@ -8,8 +8,8 @@
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    Attrs, Clause, Expr, ExprId, FuncId, FuncType, Function, Global, GlobalId, GlobalKind, Module,
-    Shape, Type, TypeId, TypeSubst, VarId, VarStyle,
+    Attrs, Expr, ExprId, FuncId, FuncType, Function, Global, GlobalId, GlobalKind, Module, Shape,
+    Type, TypeId, TypeSubst, VarId, VarStyle,
 };
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
@@ -18,7 +18,7 @@ use crate::PassCx;
 use crate::build::{At, site};
 use crate::edit::Edit;
 use crate::passes::a_normal_form::{Order, normal_form};
-use crate::util::{dissolve_blocks, is_external, is_primitive, rename_pattern};
+use crate::util::{copied_clauses, dissolve_blocks, is_external, is_primitive};
 
 type Failure = (Span, String);
 
@@ -687,20 +687,11 @@ impl<'m, 't> Reverse<'m, 't> {
                 complete,
             } => {
                 let value = self.part(value)?;
-                let mut new = Vec::with_capacity(clauses.len());
-                for clause in &clauses {
-                    let body = self.part(clause.body)?;
-                    let mut vars = FxHashMap::default();
-                    for v in self.edit.m.pattern_vars(clause.pattern) {
-                        let var = self.var_id(v);
-                        vars.insert(v, var);
-                    }
-                    let pattern = rename_pattern(self.edit.m, clause.pattern, &vars);
-                    new.push(Clause { pattern, body });
-                }
+                let var = |w: &mut Self, v| Ok(w.var_id(v));
+                let clauses = copied_clauses(self, |w| w.edit.m, &clauses, Self::part, var)?;
                 let new = Expr::Match {
                     value,
-                    clauses: new.into(),
+                    clauses,
                     complete,
                 };
                 self.edit.m.add(new, span)

@@ -60,6 +60,22 @@ pub(super) fn has_data(m: &Module, root: TypeId) -> bool {
     any(m, root, |t| matches!(t, Type::Adt(..)))
 }
 
+/// Whether type parameters stand in it, or what an error left open.
+pub(super) fn has_params(m: &Module, root: TypeId) -> bool {
+    let open = |shape: &Shape| matches!(shape, Shape::Param(_) | Shape::Infer(_));
+    any(m, root, |t| match t {
+        Type::Tensor(t) => open(&t.shape) || matches!(t.dtype, DTy::Param(_) | DTy::Infer(_)),
+        Type::Shape(s) => open(s),
+        Type::Param(_) | Type::Error | Type::Infer(_) => true,
+        _ => false,
+    })
+}
+
+/// Whether a node calls a function that is registered at run time.
+pub(super) fn calls_packed(m: &Module, e: ExprId) -> bool {
+    matches!(m.exprs[e], Expr::Call { callee, .. } if matches!(m.exprs[callee], Expr::Extern(_)))
+}
+
 fn any(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
     let mut stack = vec![root];
     while let Some(t) = stack.pop() {

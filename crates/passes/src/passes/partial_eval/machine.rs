@@ -11,12 +11,12 @@ use relax_ir::{
 use relax_ops::{Effects, registry};
 use rustc_hash::FxHashMap;
 
-use super::analysis::{FreeVars, fits, fixed, has_data};
+use super::analysis::{FreeVars, calls_packed, fits, fixed, has_data, has_params};
 use super::residual::{self, Item, close};
 use super::value::{Closure, Fuel, Known, Slot, Store, Value};
 use crate::edit::Edit;
 use crate::passes::fold_constant::computed;
-use crate::util::{is_external, is_primitive, rename_pattern};
+use crate::util::{is_external, is_primitive};
 
 /// Where unfolding and computing end.
 #[derive(Clone, Copy, Debug)]
@@ -165,14 +165,15 @@ impl Machine<'_, '_> {
     /// Binds a node of the program that is left. `like` is what it stands for in the program.
     fn push(&mut self, node: ExprId, like: ExprId) -> ExprId {
         let ty = self.typing.exprs[like];
-        // Where a constructor's arguments do not say it, the type has to be written.
+        let types = &mut (self.locals.last_mut())
+            .expect("code runs in a function")
+            .types;
+        // Where a constructor's arguments do not say it, the type has to be written; and nothing but the
+        // program says what a packed function gives.
         let ty = if has_data(self.edit.m, ty) {
-            let types = &mut self
-                .locals
-                .last_mut()
-                .expect("code runs in a function")
-                .types;
             residual::written(self.edit.m, types, ty)
+        } else if calls_packed(self.edit.m, node) && !has_params(self.edit.m, ty) {
+            Some(ty)
         } else {
             None
         };
@@ -439,7 +440,7 @@ impl Machine<'_, '_> {
             let value = self.slot(Known::Nothing, name);
             self.insert(old, value);
         }
-        let pattern = rename_pattern(self.edit.m, clause.pattern, &vars);
+        let pattern = self.edit.m.rename_pattern(clause.pattern, &vars);
         self.frames.push(Frame::Clause {
             node,
             value,

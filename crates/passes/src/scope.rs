@@ -1,0 +1,145 @@
+//! Which dimension variables and type parameters a function's text binds.
+
+use relax_infer::Typing;
+use relax_ir::{DTy, Expr, ExprId, FuncId, Module, Shape, TensorType, Type, TypeId, TypeParamId};
+use relax_sym::{Atom, Dim, DimVar};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The dimension variables whose value a running function knows: those that are an extent of a parameter
+/// or of something that is matched. One that stands in a product only (`g * r`) is not among them.
+pub(crate) fn dims_in_scope(
+    m: &Module,
+    typing: &Typing,
+    func: FuncId,
+    body: ExprId,
+) -> FxHashSet<DimVar> {
+    let mut funcs = vec![func];
+    let mut types: Vec<TypeId> = Vec::new();
+    let mut found = FxHashSet::default();
+    for e in m.post_order([body]) {
+        match &m.exprs[e] {
+            Expr::Func(f) => funcs.push(*f),
+            Expr::MatchCast { ty, .. } => types.push(*ty),
+            Expr::MatchShape { dims, .. } => found.extend(dims.iter().filter_map(alone)),
+            _ => {}
+        }
+    }
+    for f in funcs {
+        types.extend(m.funcs[f].params.iter().map(|p| typing.vars[*p]));
+    }
+    let mut seen = FxHashSet::default();
+    while let Some(ty) = types.pop() {
+        // Types inside functions say nothing of a value at hand.
+        if (ty.0 as usize) >= m.types.len() || !seen.insert(ty) {
+            continue;
+        }
+        match &m.types[ty] {
+            Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape) => {
+                found.extend(shape.dims().unwrap_or_default().iter().filter_map(alone));
+            }
+            Type::Tuple(fields) => types.extend(fields),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The variable that a dimension is.
+fn alone(d: &Dim) -> Option<DimVar> {
+    match d.as_atom() {
+        Some(Atom::Var(v)) => Some(v),
+        _ => None,
+    }
+}
+
+/// The names that types inside a function can be written with. The types of functions without
+/// complete annotations have parameters and dimensions that inference made up: these have no name in the
+/// text, and a type that mentions one cannot be an annotation.
+pub(crate) struct Nameable {
+    params: FxHashSet<TypeParamId>,
+    dims: FxHashSet<DimVar>,
+    known: FxHashMap<TypeId, bool>,
+}
+
+impl Nameable {
+    /// Of a function and the functions in it; `order` holds the nodes of its body.
+    pub fn new(m: &Module, func: FuncId, order: &[ExprId]) -> Nameable {
+        let mut this = Nameable {
+            params: FxHashSet::default(),
+            dims: FxHashSet::default(),
+            known: FxHashMap::default(),
+        };
+        this.function(m, func);
+        for &e in order {
+            match &m.exprs[e] {
+                Expr::Func(f) => this.function(m, *f),
+                Expr::MatchCast { ty, .. } => this.dims.extend(m.dims_in_types([*ty])),
+                Expr::MatchShape { dims, .. } => {
+                    this.dims.extend(dims.iter().flat_map(|d| d.free_vars()));
+                }
+                _ => {}
+            }
+        }
+        this
+    }
+
+    fn function(&mut self, m: &Module, func: FuncId) {
+        self.params.extend(&m.funcs[func].type_params);
+        self.dims.extend(&m.funcs[func].dims);
+    }
+
+    /// The type as an annotation; `None` where it cannot be written.
+    pub fn annotation(&mut self, m: &Module, ty: TypeId) -> Option<TypeId> {
+        if let Some(&known) = self.known.get(&ty) {
+            return known.then_some(ty);
+        }
+        let known = self.can_write(m, ty);
+        self.known.insert(ty, known);
+        known.then_some(ty)
+    }
+
+    fn can_write(&self, m: &Module, ty: TypeId) -> bool {
+        let mut bound: FxHashSet<TypeParamId> = FxHashSet::default();
+        let mut bound_dims: FxHashSet<DimVar> = FxHashSet::default();
+        let (mut stack, mut seen) = (vec![ty], FxHashSet::default());
+        while let Some(ty) = stack.pop() {
+            if !seen.insert(ty) {
+                continue;
+            }
+            let param = |p: &TypeParamId| self.params.contains(p) || bound.contains(p);
+            let shape = |s: &Shape| match s {
+                Shape::Param(p) => param(p),
+                Shape::Dims(dims) => dims
+                    .iter()
+                    .flat_map(|d| d.free_vars())
+                    .all(|v| self.dims.contains(&v) || bound_dims.contains(&v)),
+                Shape::Unknown => true,
+                Shape::Infer(_) => false,
+            };
+            let fine = match &m.types[ty] {
+                Type::Param(p) => param(p),
+                Type::Shape(s) => shape(s),
+                Type::Tensor(t) => {
+                    let dtype = match &t.dtype {
+                        DTy::Param(p) => param(p),
+                        DTy::Infer(_) => false,
+                        _ => true,
+                    };
+                    dtype && shape(&t.shape)
+                }
+                Type::Func(f) => {
+                    bound.extend(f.params.iter().copied());
+                    bound_dims.extend(f.dims.iter().copied());
+                    true
+                }
+                Type::Error | Type::Infer(_) => false,
+                _ => true,
+            };
+            if !fine {
+                return false;
+            }
+            stack.extend(m.types.children(ty));
+        }
+        true
+    }
+}
