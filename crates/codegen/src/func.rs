@@ -386,6 +386,11 @@ impl Emit<'_, '_, '_, '_> {
 
     /// A new tensor of the given extents, or a dead one in its place.
     fn tensor(&mut self, out: &lir::Alloc) -> Value {
+        if let Some(place) = out.place {
+            let tensor = self.reg(place);
+            self.retain(tensor);
+            return tensor;
+        }
         let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
         let rank = self.int32(extents.len() as i64);
         let dims = self.words(&extents);
@@ -549,6 +554,33 @@ impl Emit<'_, '_, '_, '_> {
                 self.checked_status(status);
                 dsts.iter().for_each(|&dst| self.owned.give(dst));
             }
+            Inst::Storage { dst, bytes } => {
+                let block = lir::Alloc {
+                    dtype: DType::U8,
+                    dims: vec![bytes.clone()],
+                    reuse: None,
+                    place: None,
+                };
+                let v = self.tensor(&block);
+                self.set(*dst, v);
+            }
+            Inst::Place {
+                dst,
+                storage,
+                offset,
+                tensor,
+            } => {
+                let extents: Vec<Value> = tensor.dims.iter().map(|d| self.dim(d)).collect();
+                let rank = self.int32(extents.len() as i64);
+                let (dims, offset) = (self.words(&extents), self.dim(offset));
+                let code = self.int32(dl_dtype(tensor.dtype));
+                let storage = self.reg(*storage);
+                let args = [self.ctx, storage, offset, code, rank, dims];
+                let v = self.value_of("rx_tensor_view", &args);
+                let v = self.checked(v);
+                self.set(*dst, v);
+            }
+            Inst::Kill { .. } => {}
             Inst::RefNew { dst, value } => {
                 let value = self.reg(*value);
                 let v = self.value_of("rx_alloc_ref", &[self.ctx, value]);

@@ -20,3 +20,5 @@ pub const UNBOUND: Code = Code(1107);
 pub const DEPTH: Code = Code(1108);
 /// The program has an error that was reported before.
 pub const BROKEN: Code = Code(1109);
+/// A tensor is read after its memory was given away.
+pub const MEMORY: Code = Code(1110);

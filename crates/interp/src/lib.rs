@@ -36,6 +36,7 @@ pub struct Interp<'m> {
     funcs: FxHashMap<FuncId, usize>,
     consts: FxHashMap<ConstId, Value>,
     plans: FxHashMap<machine::PlanKey, Rc<plan::Plan>>,
+    places: machine::memory::Places,
     unit: Value,
 }
 
@@ -50,6 +51,7 @@ impl<'m> Interp<'m> {
             funcs: FxHashMap::default(),
             consts: FxHashMap::default(),
             plans: FxHashMap::default(),
+            places: machine::memory::Places::default(),
             unit: Value::tuple(vec![]),
         }
     }

@@ -1,6 +1,8 @@
 //! The machine: frames on a list of its own, so that recursion of a program never is recursion
 //! of the evaluator.
 
+pub(crate) mod memory;
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -524,6 +526,13 @@ impl Interp<'_> {
                     Treatment::Computed => self.operator(at, *op, args, &dims)?,
                     Treatment::CallTir => self.call_tir(at, args)?,
                     Treatment::CallDpsPacked => self.call_dps(at, args)?,
+                    Treatment::CallTirInplace => self.call_tir_inplace(at, args)?,
+                    Treatment::AllocStorage => self.alloc_storage(at, &args)?,
+                    Treatment::AllocTensor => self.alloc_tensor(at, &args, &dims)?,
+                    Treatment::Kill => {
+                        args.iter().for_each(|a| self.places.kill(a));
+                        self.unit.clone()
+                    }
                 }))
             }
             Value::Tensor(_) | Value::Shape(_) => {
@@ -560,6 +569,7 @@ impl Interp<'_> {
 
     /// The tensors of one argument: of a tensor, a shape, or a tuple of them.
     fn tensors(&self, at: ExprId, value: &Value) -> Result<Vec<Tensor>> {
+        self.readable(at, value)?;
         if let Value::Shape(s) = value {
             return Ok(vec![plan::shape_tensor(s)]);
         }

@@ -13,7 +13,7 @@ use relax_loops::{Ex, Var};
 use relax_ops::Treatment;
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 use relax_tensor::DType;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::info::{Captured, Info};
 use crate::lir::{Block, BlockId, FnId, Inst, LFunc, Reg, Term};
@@ -21,6 +21,7 @@ use crate::{Lowering, codes};
 
 mod call;
 mod matching;
+mod memory;
 
 /// What comes after the nodes of a scope.
 enum Then {
@@ -61,6 +62,9 @@ pub(crate) struct FnLower<'a, 'm> {
     nodes: FxHashMap<ExprId, Reg>,
     /// Where a dimension can be read: a tensor or shape value, and the axis.
     dims: FxHashMap<DimVar, (Reg, u32)>,
+    /// Blocks of memory that this function made, and tensors that it placed in them.
+    storages: FxHashSet<Reg>,
+    placed: FxHashSet<Reg>,
     branching: FxHashMap<ExprId, Branching>,
     frames: Vec<Frame>,
     /// For numbering closures.
@@ -103,6 +107,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
             vars: FxHashMap::default(),
             nodes: FxHashMap::default(),
             dims: FxHashMap::default(),
+            storages: FxHashSet::default(),
+            placed: FxHashSet::default(),
             branching: FxHashMap::default(),
             frames: Vec::new(),
             name: job.name,

@@ -85,6 +85,17 @@ pub enum Inst {
         args: Vec<Reg>,
         given: Vec<Alloc>,
     },
+    /// A block of memory of so many bytes: a tensor of bytes.
+    Storage { dst: Reg, bytes: Ex },
+    /// A tensor in a block, so many bytes from its start; borrows the block. Fails where it does not fit.
+    Place {
+        dst: Reg,
+        storage: Reg,
+        offset: Ex,
+        tensor: Alloc,
+    },
+    /// Nothing: the value is needed up to here; borrows it.
+    Kill { src: Reg },
     /// A reference cell; consumes the value.
     RefNew { dst: Reg, value: Reg },
     /// Writes a reference cell; borrows the cell, consumes the value.
@@ -129,6 +140,8 @@ pub struct Alloc {
     /// An argument whose last use this is: the result takes its place when nobody else holds it and
     /// its extents are these.
     pub reuse: Option<Reg>,
+    /// A tensor that was placed in a block: the result is written there, and is that tensor.
+    pub place: Option<Reg>,
 }
 
 /// What a value is.
@@ -259,10 +272,15 @@ impl Inst {
     /// Value registers that the instruction reads without taking their reference.
     pub fn borrows(&self) -> Vec<Reg> {
         match self {
-            Inst::Kernel { args, .. }
-            | Inst::CallPacked { args, .. }
+            Inst::Kernel { args, given, .. } => {
+                let places = given.iter().flatten().filter_map(|a| a.place);
+                args.iter().copied().chain(places).collect()
+            }
+            Inst::CallPacked { args, .. }
             | Inst::CallDps { args, .. } => args.clone(),
-            Inst::Field { src, .. }
+            Inst::Place { storage: src, .. }
+            | Inst::Kill { src }
+            | Inst::Field { src, .. }
             | Inst::Dim { src, .. }
             | Inst::CheckKind { src, .. }
             | Inst::CheckTensor { src, .. } => vec![*src],
@@ -300,9 +318,12 @@ impl Inst {
             | Inst::CallClosure { dst, .. }
             | Inst::CallPacked { dst, .. }
             | Inst::RefNew { dst, .. }
+            | Inst::Storage { dst, .. }
+            | Inst::Place { dst, .. }
             | Inst::Text { dst, .. }
             | Inst::Shape { dst, .. } => vec![*dst],
             Inst::Dim { .. }
+            | Inst::Kill { .. }
             | Inst::RefWrite { .. }
             | Inst::CheckTensor { .. }
             | Inst::CheckKind { .. }

@@ -61,9 +61,10 @@ impl Display for Dims<'_> {
 impl Display for Alloc {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "alloc Tensor[{}, {}]", Dims(&self.dims), self.dtype)?;
-        match self.reuse {
-            Some(r) => write!(f, " reuse %r{}", r.0),
-            None => Ok(()),
+        match (self.place, self.reuse) {
+            (Some(r), _) => write!(f, " place %r{}", r.0),
+            (None, Some(r)) => write!(f, " reuse %r{}", r.0),
+            (None, None) => Ok(()),
         }
     }
 }
@@ -133,6 +134,17 @@ impl Display for Inst {
                 }
                 Ok(())
             }
+            Inst::Storage { dst, bytes } => write!(f, "%r{} = storage {}", dst.0, Dim(bytes)),
+            Inst::Place {
+                dst,
+                storage,
+                offset,
+                tensor,
+            } => {
+                let at = Dim(offset);
+                write!(f, "%r{} = {tensor} in %r{} at {at}", dst.0, storage.0)
+            }
+            Inst::Kill { src } => write!(f, "kill %r{}", src.0),
             Inst::RefNew { dst, value } => write!(f, "%r{} = ref(%r{})", dst.0, value.0),
             Inst::RefWrite { cell, value } => write!(f, "ref_write(%r{}, %r{})", cell.0, value.0),
             Inst::Shape { dst, dims } => write!(f, "%r{} = shape{}", dst.0, Dims(dims)),

@@ -147,6 +147,16 @@ pub enum Treatment {
     CallTir,
     /// `call_dps_packed`: the same with a function registered at run time.
     CallDpsPacked,
+    /// `call_tir_inplace`: runs the tensor program on the tensors of the second argument; those that
+    /// `inplace_indices` names are written, and are the result.
+    CallTirInplace,
+    /// `memory.alloc_storage`: a block of as many bytes as the first argument says.
+    AllocStorage,
+    /// `memory.alloc_tensor`: a tensor in the block of the first argument, as many bytes from its start
+    /// as the second says, of the extents that the third gives.
+    AllocTensor,
+    /// `memory.kill`: the value is used up to here.
+    Kill,
 }
 
 /// A type relation: see [`RelCx`].

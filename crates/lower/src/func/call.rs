@@ -68,6 +68,10 @@ impl FnLower<'_, '_> {
                 }
                 Treatment::CallTir => self.call_tir(e, &args),
                 Treatment::CallDpsPacked => self.call_dps(e, &args),
+                Treatment::CallTirInplace => self.call_tir_inplace(e, &args),
+                Treatment::AllocStorage => self.alloc_storage(e, &args),
+                Treatment::AllocTensor => self.alloc_tensor(e, &args),
+                Treatment::Kill => self.kill(&args),
             },
             Expr::Ctor(c) => {
                 let fields = args
@@ -130,7 +134,7 @@ impl FnLower<'_, '_> {
     }
 
     /// The tensors of an argument, tuples taken apart.
-    fn tensors(&mut self, e: ExprId, out: &mut Vec<Reg>) -> Result<()> {
+    pub(super) fn tensors(&mut self, e: ExprId, out: &mut Vec<Reg>) -> Result<()> {
         let m = self.m();
         let mut work = vec![e];
         while let Some(e) = work.pop() {
@@ -219,6 +223,7 @@ impl FnLower<'_, '_> {
                         dtype,
                         dims: dims?,
                         reuse: None,
+                        place: None,
                     });
                 }
                 _ => return Ok(None),
@@ -297,6 +302,7 @@ impl FnLower<'_, '_> {
                 dtype,
                 dims,
                 reuse: None,
+                        place: None,
             }));
         }
         allocs
@@ -333,7 +339,7 @@ impl FnLower<'_, '_> {
     }
 
     /// The result tensors that a shape argument and `dtype` ask for: one, or a tuple of them.
-    fn wanted(&mut self, e: ExprId, shape: ExprId) -> Result<Vec<Alloc>> {
+    pub(super) fn wanted(&mut self, e: ExprId, shape: ExprId) -> Result<Vec<Alloc>> {
         let m = self.m();
         let shapes: Vec<ExprId> = match &m.exprs[shape] {
             Expr::Tuple(list) => m.list(*list).to_vec(),
@@ -366,6 +372,7 @@ impl FnLower<'_, '_> {
                 dtype: out.dtype,
                 dims,
                 reuse: None,
+                        place: None,
             });
         }
         Ok(wanted)

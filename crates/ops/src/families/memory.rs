@@ -1,27 +1,25 @@
-//! Operators by which TVM's compiled modules allocate memory and call kernels. They are read, printed
-//! and typed; programs that hold them have been lowered for TVM's own machine.
+//! Operators that say where values lie: blocks of memory, tensors in them, and when they end. `plan-memory`
+//! makes them. Those by which TVM's compiled modules call kernels are read, printed and typed only: such
+//! programs have been lowered for TVM's own machine.
 
-use relax_ir::{AttrValue, Type};
+use relax_ir::{AttrValue, Shape, Type};
 use relax_tensor::DType as DT;
 
 use super::util::{dtype_or, extents, finish};
 use super::util_te::{Done, elements, reshaped};
 use crate::AttrTy::*;
-use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
+use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Te, Treatment, attr, input};
 
-/// Why blocks of memory have no value.
-const BLOCK: &str = "a block of memory is a step of TVM's own memory planning; here values own their memory, and the plan \
-                     is made when code is";
 /// Why kernels are not called.
 const KERNEL: &str = "a kernel is what TVM's lowering made of a primitive function, and the text does not hold its code";
 
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("memory.alloc_storage", "A block of memory.", alloc_storage)
-        .uncomputed(BLOCK)
+        .treatment(Treatment::AllocStorage)
         .not_computed()
         .inputs(&[
-            input("size", "its size in bytes, int64"),
+            input("size", "its size in bytes, `shape(n * 4)` or int64"),
             input("alignment", "its alignment, int64"),
         ])
         .attrs(&[
@@ -31,7 +29,7 @@ pub static OPS: &[OpDef] = &[
                 Default::DType("float32"),
                 "the element type it is for",
             ),
-            attr("virtual_device", Any, Default::Required, "where"),
+            attr("virtual_device", Any, Default::None, "where"),
         ])
         .effects(Effects::Effect),
     OpDef::new(
@@ -39,12 +37,12 @@ pub static OPS: &[OpDef] = &[
         "A tensor in a block of memory.",
         alloc_tensor,
     )
-    .uncomputed(BLOCK)
+    .treatment(Treatment::AllocTensor)
     .not_computed()
     .inputs(&[
         input("storage", "the block"),
-        input("offset", "where in it"),
-        input("shape", "the extents"),
+        input("offset", "how many bytes from its start, int64"),
+        input("shape", "the extents, `shape(n, 4)` or a constant"),
     ])
     .attrs(&[
         attr(
@@ -56,13 +54,13 @@ pub static OPS: &[OpDef] = &[
         attr(
             "const_shape",
             Any,
-            Default::Required,
+            Default::None,
             "the extents, as a constant",
         ),
         attr(
             "assert_shape",
             Dims,
-            Default::Required,
+            Default::None,
             "the extents, found by analysis",
         ),
     ])
@@ -71,7 +69,7 @@ pub static OPS: &[OpDef] = &[
         .not_computed()
         .inputs(&[input("to_free", "the variable")])
         .effects(Effects::Effect)
-        .compute(kill_compute),
+        .treatment(Treatment::Kill),
     OpDef::new(
         "vm.invoke_tvm_op",
         "Calls a kernel that writes its outputs.",
@@ -112,8 +110,20 @@ pub static OPS: &[OpDef] = &[
         .effects(Effects::Effect),
 ];
 
-/// Requires an `int64` scalar.
+/// Requires an `int64` scalar, or a shape value with one extent.
 fn size(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult {
+    let given = cx.arg(i);
+    if let Type::Shape(shape) = &cx.host.types()[given]
+        && let Some(dims) = shape.dims()
+    {
+        return match dims.len() {
+            1 => Ok(()),
+            n => cx.refuse(
+                Subject::Arg(i),
+                format!("{what} is one number, and this shape has {n}"),
+            ),
+        };
+    }
     let scalar = cx.host.types_mut().scalar(DT::I64);
     cx.require_arg(i, scalar, &format!("{what} is an int64 scalar"))
 }
@@ -133,10 +143,19 @@ fn alloc_tensor(cx: &mut RelCx<'_>) -> RelResult {
         let dims = extents(cx, "assert_shape")?;
         return finish(cx, dims, dtype);
     }
+    let given = cx.arg(2);
+    match &cx.host.types()[given] {
+        Type::Shape(Shape::Dims(dims)) => {
+            let dims = dims.to_vec();
+            return finish(cx, dims, dtype);
+        }
+        Type::Shape(Shape::Infer(_)) | Type::Infer(_) => return Err(Stop::Wait),
+        _ => {}
+    }
     let Some(shape) = cx.host.const_arg(2) else {
         return cx.refuse(
             Subject::Arg(2),
-            "without `assert_shape` the extents must be a constant",
+            "without `assert_shape` the extents must be a constant or a shape value, `shape(…)`",
         );
     };
     let dims = (0..shape.len()).map(|k| shape.get_i64(k).into()).collect();
@@ -146,11 +165,6 @@ fn alloc_tensor(cx: &mut RelCx<'_>) -> RelResult {
 fn kill(cx: &mut RelCx<'_>) -> RelResult {
     let unit = cx.host.types_mut().unit();
     cx.set_out(unit)
-}
-
-/// Nothing to compute, and no output: the empty tuple.
-fn kill_compute(_: &mut Te<'_>) -> Done {
-    Ok(())
 }
 
 /// The parameters and the result of the kernel in argument 0.

@@ -4,8 +4,8 @@
 use relax_ir::{AttrValue, Shape, TensorType, Type, TypeId};
 use relax_tensor::DType as DT;
 
-use crate::AttrTy::DType;
-use crate::{Default, OpDef, RelCx, RelResult, Stop, Subject, Treatment, attr, input};
+use crate::AttrTy::{DType, Dims};
+use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Treatment, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -43,6 +43,23 @@ pub static OPS: &[OpDef] = &[
         "the element type of the output, or a list of them",
     )])
     .treatment(Treatment::CallDpsPacked),
+    OpDef::new(
+        "call_tir_inplace",
+        "Runs a tensor program on tensors, its inputs and then its outputs; it writes the outputs, which are the result.",
+        call_tir_inplace,
+    )
+    .inputs(&[
+        input("program", "the tensor program"),
+        input("args", "a tensor for each of its buffers, a tuple"),
+    ])
+    .attrs(&[attr(
+        "inplace_indices",
+        Dims,
+        Default::Required,
+        "which of the tensors are written: those that stand for the program's outputs",
+    )])
+    .effects(Effects::Effect)
+    .treatment(Treatment::CallTirInplace),
 ];
 
 /// The element types that the attribute gives, one per output.
@@ -127,35 +144,38 @@ fn conclude(cx: &mut RelCx<'_>, mut outs: Vec<TypeId>, several: bool) -> RelResu
     cx.set_out(out)
 }
 
-/// The program's buffers take the inputs, then the outputs; its dimension variables are the
+/// The buffers of the tensor program in argument 0, as tensors, with dimension variables that are the
 /// caller's to choose, once for the whole call.
-fn call_tir(cx: &mut RelCx<'_>) -> RelResult {
+fn buffers(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
     let program = cx.arg(0);
     let unit = cx.host.types_mut().unit();
-    let buffers = match &cx.host.types()[program] {
+    match &cx.host.types()[program] {
         Type::Func(_) => {
             let instance = cx.host.instantiate(program);
             match &cx.host.types()[instance] {
                 // Only tensor programs give nothing.
-                Type::Func(f) if f.ret != unit => {
-                    return cx.refuse(
-                        Subject::Arg(0),
-                        "`call_tir` takes a tensor program (`prim_func`), and this is a function",
-                    );
-                }
-                Type::Func(f) => f.args.to_vec(),
-                _ => return Err(Stop::Wait),
+                Type::Func(f) if f.ret != unit => cx.refuse(
+                    Subject::Arg(0),
+                    "`call_tir` takes a tensor program (`prim_func`), and this is a function",
+                ),
+                Type::Func(f) => Ok(f.args.to_vec()),
+                _ => Err(Stop::Wait),
             }
         }
-        Type::Infer(_) | Type::Error => return Err(Stop::Wait),
+        Type::Infer(_) | Type::Error => Err(Stop::Wait),
         _ => {
             let text = cx.host.show(program);
-            return cx.refuse(
+            cx.refuse(
                 Subject::Arg(0),
                 format!("`call_tir` takes a tensor program first, `@name`, not {text}"),
-            );
+            )
         }
-    };
+    }
+}
+
+/// The program's buffers take the inputs, then the outputs.
+fn call_tir(cx: &mut RelCx<'_>) -> RelResult {
+    let buffers = buffers(cx)?;
     let ins = inputs(cx)?;
     let (outs, several) = outputs(cx)?;
     if buffers.len() != ins.len() + outs.len() {
@@ -186,5 +206,53 @@ fn call_tir(cx: &mut RelCx<'_>) -> RelResult {
 fn call_dps_packed(cx: &mut RelCx<'_>) -> RelResult {
     inputs(cx)?;
     let (outs, several) = outputs(cx)?;
+    conclude(cx, outs, several)
+}
+
+/// The program's buffers take the tensors, in order; the results are some of these.
+fn call_tir_inplace(cx: &mut RelCx<'_>) -> RelResult {
+    let buffers = buffers(cx)?;
+    let given = inputs(cx)?;
+    if buffers.len() != given.len() {
+        let (n, k) = (buffers.len(), given.len());
+        return cx.refuse(
+            Subject::Call,
+            format!("the tensor program has {n} buffers, but the call gives {k} tensors"),
+        );
+    }
+    for (i, (&tensor, &buffer)) in given.iter().zip(&buffers).enumerate() {
+        if cx.host.unify(tensor, buffer).is_err() {
+            let (have, want) = (cx.host.show(tensor), cx.host.show(buffer));
+            let n = i + 1;
+            return cx.refuse(
+                Subject::Arg(1),
+                format!("buffer {n} of the tensor program is {want}, but the call gives {have}"),
+            );
+        }
+    }
+    let indices = cx.attr("inplace_indices").as_ints().unwrap_or_default();
+    let mut outs = Vec::with_capacity(indices.len());
+    for &i in &indices {
+        let out = usize::try_from(i).ok().and_then(|i| given.get(i));
+        match out {
+            Some(&out) => outs.push(out),
+            None => {
+                let n = given.len();
+                return cx.refuse(
+                    Subject::Attr("inplace_indices"),
+                    format!("there are {n} tensors, so none has the index {i}"),
+                );
+            }
+        }
+    }
+    // The outputs come last, each once.
+    let first = given.len() - outs.len().min(given.len());
+    if outs.is_empty() || !indices.iter().copied().eq((first..given.len()).map(|i| i as i64)) {
+        return cx.refuse(
+            Subject::Attr("inplace_indices"),
+            "a tensor program writes its last buffers: these indices, in order, are to be given",
+        );
+    }
+    let several = outs.len() > 1;
     conclude(cx, outs, several)
 }

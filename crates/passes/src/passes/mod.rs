@@ -29,6 +29,7 @@ mod merge_composite;
 mod normalize;
 mod partial_eval;
 mod partition_graph;
+mod plan_memory;
 mod relay_to_relax;
 mod remove_unused_functions;
 mod schedule;
@@ -77,6 +78,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     normalize::PASSES,
     relay_to_relax::PASSES,
     partition_graph::PASSES,
+    plan_memory::PASSES,
     simplify_fc_transpose::PASSES,
     infer_type::PASSES,
 ];

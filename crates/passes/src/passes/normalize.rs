@@ -22,39 +22,41 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run: normalize,
 }];
 
-/// Brings all functions to Relax's form.
-pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    cx.module.rewrite_globals(|m, new, _| opened_block(m, new));
-    share_constants(cx.module);
+/// Binds each operation to a variable, in order of evaluation, with dataflow blocks opened. Constants, shapes
+/// and tuples that are used once stay where they are used. Variables from the returned one on are new.
+pub(super) fn bind_operations(m: &mut Module) -> VarId {
+    m.rewrite_globals(|m, new, _| opened_block(m, new));
+    share_constants(m);
     // Variables from here on are ours to name.
-    let fresh = cx.module.vars.next_id();
-    for (global, body) in cx.module.global_bodies() {
-        let m = &mut *cx.module;
+    let fresh = m.vars.next_id();
+    for (global, body) in m.global_bodies() {
         let func = m.global_func(global).expect("it has a body");
         if is_external(&m.funcs[func]) {
             continue;
         }
         let uses = m.use_counts([body]);
-        let m_ref = &*m;
-        // What Relax takes as it is: constants, shapes, and tuples of such that are used once.
-        let plain: IdSet = {
-            let mut set = IdSet::new();
-            for e in m_ref.post_order([body]) {
-                let leaf = match m_ref.exprs[e] {
-                    Expr::Const(_) | Expr::Shape(_) => true,
-                    Expr::Tuple(_) => uses[e] < 2,
-                    _ => false,
-                };
-                if leaf {
-                    set.insert(e);
-                }
+        // What Relax takes as it is.
+        let mut plain = IdSet::new();
+        for e in m.post_order([body]) {
+            let leaf = match m.exprs[e] {
+                Expr::Const(_) | Expr::Shape(_) => true,
+                Expr::Tuple(_) => uses[e] < 2,
+                _ => false,
+            };
+            if leaf {
+                plain.insert(e);
             }
-            set
-        };
+        }
         let new = normal_form(m, body, Order::ArgumentsFirst, |_, e| !plain.contains(e));
         let new = without_copies(m, new, fresh);
         m.set_global_body(global, new);
     }
+    fresh
+}
+
+/// Brings all functions to Relax's form.
+pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let fresh = bind_operations(cx.module);
     let typing = cx.typing()?;
     let purity = Purity::of(cx.module, &typing);
     let mut blocks = 0;

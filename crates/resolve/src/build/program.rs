@@ -306,8 +306,18 @@ impl Resolver<'_> {
         let ast::Stmt { kind, span } = ast.stmts[s];
         match kind {
             StmtKind::Error => {}
-            StmtKind::Let { binder, value } | StmtKind::Bind { binder, value } => {
-                self.program_let(cx, binder, value, out);
+            StmtKind::Let { binder, value } => self.program_let(cx, binder, value, out),
+            StmtKind::Bind { binder, value } => {
+                let b = &ast.binders[binder];
+                let Some(buf) = scalar_buffer(cx, b) else {
+                    return self.program_let(cx, binder, value, out);
+                };
+                let (place, dtype) = (b.span, cx.program.bufs[buf].dtype);
+                if let Some(value) = self.scalar(cx, value, Some(dtype)) {
+                    self.access(buf, &[], place);
+                    let index = Vec::new();
+                    out.push(Stmt::Store { buf, index, value });
+                }
             }
             StmtKind::Expr(e) => self.program_effect(cx, e, loops, depth, out),
             StmtKind::For {
@@ -520,6 +530,16 @@ impl Resolver<'_> {
                 self.error(d);
             }
         }
+    }
+}
+
+/// The buffer of one element that `%y = …` stores to; `let %y = …`, or a name that is free, names a number.
+fn scalar_buffer(cx: &ProgramCx, b: &ast::Binder) -> Option<Buf> {
+    match cx.locals.get(&b.name) {
+        Some(Named::Buf(buf)) if b.ty.is_none() && cx.program.bufs[*buf].shape.is_empty() => {
+            Some(*buf)
+        }
+        _ => None,
     }
 }
 
