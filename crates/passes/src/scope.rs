@@ -5,6 +5,8 @@ use relax_ir::{DTy, Expr, ExprId, FuncId, Module, Shape, TensorType, Type, TypeI
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::util::is_primitive;
+
 /// The dimension variables whose value a running function knows: those that are an extent of a parameter
 /// or of something that is matched. One that stands in a product only (`g * r`) is not among them.
 pub(crate) fn dims_in_scope(
@@ -18,7 +20,8 @@ pub(crate) fn dims_in_scope(
     let mut found = FxHashSet::default();
     for e in m.post_order([body]) {
         match &m.exprs[e] {
-            Expr::Func(f) => funcs.push(*f),
+            // What a kernel's parameters say is known in it only.
+            Expr::Func(f) if !is_primitive(&m.funcs[*f]) => funcs.push(*f),
             Expr::MatchCast { ty, .. } => types.push(*ty),
             Expr::MatchShape { dims, .. } => found.extend(dims.iter().filter_map(alone)),
             _ => {}

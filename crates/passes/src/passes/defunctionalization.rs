@@ -552,10 +552,7 @@ impl Defunctionalize<'_, '_> {
     }
 
     fn body(&mut self, body: ExprId) -> Result<ExprId, Failure> {
-        let order = self.m.post_order_within([body], |e| match self.m.exprs[e] {
-            Expr::Func(f) => !is_primitive(&self.m.funcs[f]),
-            _ => true,
-        });
+        let order = (self.m).post_order_within([body], |e| !is_kernel(self.m, e));
         for &e in &order {
             if let Expr::Let { var, value, .. } = self.m.exprs[e] {
                 self.let_of.insert(value, var);
@@ -567,8 +564,7 @@ impl Defunctionalize<'_, '_> {
                 Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_)
             );
             // A kernel that is called where it stands stays there.
-            let kernel = matches!(self.m.exprs[e], Expr::Func(f) if is_primitive(&self.m.funcs[f]));
-            if !leaf && !kernel {
+            if !leaf && !is_kernel(self.m, e) {
                 let new = self.node(e)?;
                 self.memo.insert(e, new);
             }
@@ -704,7 +700,7 @@ impl Defunctionalize<'_, '_> {
             let this = self.m.add(Expr::Var(params[0]), span);
             copy.values.insert(new, this);
         }
-        let body = if is_primitive(&old) {
+        let body = if is_kernel(self.m, e) {
             let args: Vec<ExprId> = params[1..]
                 .iter()
                 .map(|&p| self.m.add(Expr::Var(p), span))
@@ -756,8 +752,7 @@ impl Defunctionalize<'_, '_> {
             } => {
                 let direct = match self.m.exprs[callee] {
                     Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) => true,
-                    Expr::Func(f) => is_primitive(&self.m.funcs[f]),
-                    _ => false,
+                    _ => is_kernel(self.m, callee),
                 };
                 let args = self.m.list(args).to_vec();
                 let mut new = Vec::with_capacity(args.len() + 1);
@@ -803,4 +798,9 @@ impl Defunctionalize<'_, '_> {
             }
         }
     }
+}
+
+/// Whether a node is a function literal marked as a kernel that needs nothing from outside: it stays one.
+fn is_kernel(m: &Module, e: ExprId) -> bool {
+    matches!(m.exprs[e], Expr::Func(f) if is_primitive(&m.funcs[f])) && m.free_vars(e).is_empty()
 }

@@ -1,11 +1,12 @@
 //! `to-graph-normal-form`: the graph without `let`s.
 //!
 //! Every use of a variable becomes an edge to its value. A function that refers to itself keeps its
-//! `let`; so does a value whose evaluation does something or makes a reference cell, because the graph
+//! `let`; so does one that is used at several types that its text does not say, and a value whose evaluation does something or makes a reference cell, because the graph
 //! would lose or repeat it.
 
 use relax_base::{Diagnostics, Id};
-use relax_ir::{Expr, ExprId, Memo, Module, ScopeKind, Scopes, VarId};
+use relax_infer::Typing;
+use relax_ir::{Expr, ExprId, Memo, Module, ScopeKind, Scopes, Type, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::purity::Purity;
@@ -29,15 +30,30 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let purity = Purity::of(cx.module, &typing);
     let into_functions = cx.options.flag("into-functions");
     for (global, body) in cx.module.global_bodies() {
-        let kept = if into_functions {
-            FxHashSet::default()
-        } else {
-            captured(cx.module, body)
-        };
+        let mut kept = polymorphic(cx.module, &typing, body);
+        if !into_functions {
+            kept.extend(captured(cx.module, body));
+        }
         let new = graph(cx.module, body, &purity, &kept);
         cx.module.set_global_body(global, new);
     }
     Ok(())
+}
+
+/// The variables that are functions used at several types, which their own text does not say: as an edge such
+/// a function would have one type.
+fn polymorphic(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
+    let mut found = FxHashSet::default();
+    for e in m.post_order([body]) {
+        if let Expr::Let { var, value, .. } = m.exprs[e]
+            && let Expr::Func(f) = m.exprs[value]
+            && let Type::Func(t) = &m.types[typing.vars[var]]
+            && (t.params.len() > m.funcs[f].type_params.len() || t.dims.len() > m.funcs[f].dims.len())
+        {
+            found.insert(var);
+        }
+    }
+    found
 }
 
 /// The variables that a function other than the one that binds them reads, where their values are computed.

@@ -1,7 +1,8 @@
 //! `lambda-lift`: closures become global functions.
 //!
 //! A closure without free variables becomes a global. Another one becomes a global that takes the
-//! free variables and returns the closure (marked `Closure=1`), and a call of it.
+//! free variables and returns the closure (marked `Closure=1`), and a call of it. One with types that cannot be
+//! written down, because inference made up their parameters, stays where it is.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -11,6 +12,7 @@ use relax_ir::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::scope::Nameable;
 use crate::util::{is_external, is_primitive, outside_primitives};
 use crate::{Contract, PassCx, PassDef};
 
@@ -43,6 +45,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             }
         }
         let order = outside_primitives(m, body);
+        let mut nameable = Nameable::new(m, func, &order);
         let mut memo = Memo::default();
         for old in order {
             if matches!(m.exprs[old], Expr::Func(f) if is_primitive(&m.funcs[f])) {
@@ -52,7 +55,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             let new = m.map_children(old, |c| memo[&c]);
             let new = match m.exprs[new] {
                 Expr::Func(f) if !is_primitive(&m.funcs[f]) => {
-                    lifter.lift(m, old, new, f, let_of.get(&old).copied())
+                    lifter.lift(m, &mut nameable, old, new, f, let_of.get(&old).copied())
                 }
                 _ => new,
             };
@@ -111,6 +114,7 @@ impl Lifter<'_> {
     fn lift(
         &mut self,
         m: &mut Module,
+        nameable: &mut Nameable,
         old: ExprId,
         new: ExprId,
         func: FuncId,
@@ -120,8 +124,15 @@ impl Lifter<'_> {
         let Expr::Func(old_func) = m.exprs[old] else {
             return new;
         };
-        let func = self.annotate(m, old_func, func);
         let free = m.free_vars(new);
+        let uses = free.iter().chain(&name).map(|v| self.typing.vars[*v]);
+        let own = std::iter::once(self.typing.funcs[old_func]);
+        // What another pass or an error left without a type stays so.
+        let mut said = (uses.chain(own)).filter(|t| m.types[*t] != Type::Error);
+        if !said.all(|t| nameable.annotation(m, t).is_some() && !constrained(m, t)) {
+            return new;
+        }
+        let func = self.annotate(m, old_func, func);
         let recursive = name.filter(|v| free.contains(v));
         let captured: Vec<VarId> = free.into_iter().filter(|v| Some(*v) != recursive).collect();
         let type_params = free_type_params(m, func, &captured, self.typing);
@@ -175,6 +186,11 @@ impl Lifter<'_> {
         m.globals[global].kind = GlobalKind::Func(outer);
         value
     }
+}
+
+/// Whether a type is that of a function with relations, which a type parameter cannot stand for.
+fn constrained(m: &Module, ty: TypeId) -> bool {
+    matches!(&m.types[ty], Type::Func(f) if !f.constraints.is_empty())
 }
 
 /// Equal functions that were lifted become one. Inner closures come before those around them, so
