@@ -6,7 +6,7 @@
 use relax_base::SideTable;
 use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, Module, Type, TypeId, VarId};
-use relax_ops::Effects;
+use relax_ops::{Effects, Treatment};
 
 /// Of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,8 +32,10 @@ pub(crate) struct Purity {
     exprs: SideTable<ExprId, Pure>,
     vars: SideTable<VarId, Pure>,
     globals: SideTable<GlobalId, bool>,
-    /// Whether evaluating it makes a reference cell, which has an identity.
+    /// Whether evaluating it makes a reference cell, which has an identity, or reads a tensor whose memory ends.
     fresh: SideTable<ExprId, bool>,
+    /// Variables of tensors that lie in blocks of memory: these have the value up to a certain point only.
+    placed: SideTable<VarId, bool>,
 }
 
 impl Purity {
@@ -44,6 +46,7 @@ impl Purity {
             vars: SideTable::default(),
             globals: SideTable::with_default(true),
             fresh: SideTable::default(),
+            placed: SideTable::default(),
         };
         for (id, global) in m.globals.iter() {
             if let GlobalKind::Prim(_) = global.kind {
@@ -52,6 +55,7 @@ impl Purity {
         }
         let bodies = m.global_bodies();
         let order = m.post_order(bodies.iter().map(|b| b.1));
+        this.find_placed(m, &order);
         // Functions are taken to be pure until something in them is not; each round can only find
         // more that is not, so this ends.
         loop {
@@ -90,6 +94,30 @@ impl Purity {
         self.eval(e) && !self.fresh[e]
     }
 
+    /// The results of calls that write into memory, and names for these.
+    fn find_placed(&mut self, m: &Module, order: &[ExprId]) {
+        let writes = |e: ExprId| {
+            let called = crate::util::called_op(m, e);
+            called.is_some_and(|d| d.hooks.treatment == Treatment::CallTirInplace)
+        };
+        // Outer bindings stand behind inner ones.
+        for &e in order.iter().rev() {
+            if let Expr::Let { var, value, .. } = m.exprs[e] {
+                let mut placed = writes(value);
+                match m.exprs[value] {
+                    Expr::Var(v) => placed |= self.placed[v],
+                    Expr::Proj { .. } | Expr::Tuple(_) => m.for_each_child(value, |c| {
+                        placed |= matches!(m.exprs[c], Expr::Var(v) if self.placed[v]);
+                    }),
+                    _ => {}
+                }
+                if placed {
+                    self.placed.set(var, true);
+                }
+            }
+        }
+    }
+
     fn expr(&mut self, m: &Module, typing: &Typing, e: ExprId) {
         let first_order = |t: TypeId| !matches!(m.types[t], Type::Func(_) | Type::Error);
         for var in m.bound_vars(e) {
@@ -98,7 +126,11 @@ impl Purity {
                 self.vars.set(var, Pure { eval: true, call });
             }
         }
-        let mut fresh = matches!(m.exprs[e], Expr::RefNew(_));
+        let mut fresh = match m.exprs[e] {
+            Expr::RefNew(_) => true,
+            Expr::Var(v) => self.placed[v],
+            _ => false,
+        };
         if !matches!(m.exprs[e], Expr::Func(_)) {
             m.for_each_child(e, |c| fresh |= self.fresh[c]);
         }

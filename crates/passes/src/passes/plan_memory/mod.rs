@@ -273,7 +273,7 @@ impl Planner<'_> {
 
     fn kill(&self, m: &mut Module, what: ExprId, span: Span, out: &mut Vec<(VarId, ExprId)>) {
         let value = m.call(self.ops.kill, &[what], span);
-        let (var, _) = m.fresh_var("lv", None, VarStyle::Binding);
+        let (var, _) = m.fresh_var("_", None, VarStyle::Effect);
         out.push((var, value));
     }
 
