@@ -58,10 +58,14 @@ fn keeps(pass: &str) -> Keeps {
     found.map_or(Keeps::Bits, |k| k.1)
 }
 
+/// Pipelines that are held like passes: what the last one treats, the others make.
+const TOGETHER: [&str; 1] = ["legalize,lower-shapes,plan-memory"];
+
 fn passes() -> Vec<&'static str> {
     let only = std::env::var("RELAX_PASS").ok();
     let all = relax_passes::all().into_iter().map(|p| p.name);
-    all.filter(|n| only.as_deref().is_none_or(|o| o == *n))
+    all.chain(TOGETHER)
+        .filter(|n| only.as_deref().is_none_or(|o| o == *n))
         .collect()
 }
 

@@ -276,8 +276,7 @@ impl Inst {
                 let places = given.iter().flatten().filter_map(|a| a.place);
                 args.iter().copied().chain(places).collect()
             }
-            Inst::CallPacked { args, .. }
-            | Inst::CallDps { args, .. } => args.clone(),
+            Inst::CallPacked { args, .. } | Inst::CallDps { args, .. } => args.clone(),
             Inst::Place { storage: src, .. }
             | Inst::Kill { src }
             | Inst::Field { src, .. }

@@ -159,8 +159,15 @@ fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<Te
         }
     }
     for (v, info) in part.vars.iter() {
-        vars.entry(v)
-            .or_insert_with(|| program.fresh(info.name.as_str(), info.dtype).1);
+        if vars.contains_key(&v) {
+            continue;
+        }
+        let (new, e) = program.fresh(info.name.as_str(), info.dtype);
+        if part.dims.contains(&v) {
+            // No input says it (`newshape=[n, 4]`): an extent of the output may.
+            program.dims.push(new);
+        }
+        vars.insert(v, e);
     }
     let mut bufs: FxHashMap<Buf, Buf> = part
         .inputs

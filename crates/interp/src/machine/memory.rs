@@ -256,8 +256,10 @@ impl Interp<'_> {
                     self.span(at),
                     format!("a tensor is read here after {why}"),
                 )
-                .note("the plan of the program's memory is wrong: `memory.kill` and \
-                       `memory.alloc_tensor` say how long a tensor keeps its bytes"),
+                .note(
+                    "the plan of the program's memory is wrong: `memory.kill` and \
+                       `memory.alloc_tensor` say how long a tensor keeps its bytes",
+                ),
             )),
         }
     }

@@ -302,7 +302,7 @@ impl FnLower<'_, '_> {
                 dtype,
                 dims,
                 reuse: None,
-                        place: None,
+                place: None,
             }));
         }
         allocs
@@ -372,7 +372,7 @@ impl FnLower<'_, '_> {
                 dtype: out.dtype,
                 dims,
                 reuse: None,
-                        place: None,
+                place: None,
             });
         }
         Ok(wanted)

@@ -102,7 +102,8 @@ impl FnLower<'_, '_> {
         let mut given = Vec::with_capacity(targets.len());
         for (r, out) in targets.into_iter().zip(outs) {
             if !self.placed.contains(&r) {
-                return self.unsupported(e, "an output that `memory.alloc_tensor` did not place here");
+                return self
+                    .unsupported(e, "an output that `memory.alloc_tensor` did not place here");
             }
             let mut dims = Vec::with_capacity(out.shape.len());
             for (axis, extent) in out.shape.iter().enumerate() {

@@ -247,7 +247,12 @@ fn call_tir_inplace(cx: &mut RelCx<'_>) -> RelResult {
     }
     // The outputs come last, each once.
     let first = given.len() - outs.len().min(given.len());
-    if outs.is_empty() || !indices.iter().copied().eq((first..given.len()).map(|i| i as i64)) {
+    if outs.is_empty()
+        || !indices
+            .iter()
+            .copied()
+            .eq((first..given.len()).map(|i| i as i64))
+    {
         return cx.refuse(
             Subject::Attr("inplace_indices"),
             "a tensor program writes its last buffers: these indices, in order, are to be given",

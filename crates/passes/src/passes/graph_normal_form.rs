@@ -1,8 +1,8 @@
 //! `to-graph-normal-form`: the graph without `let`s.
 //!
 //! Every use of a variable becomes an edge to its value. A function that refers to itself keeps its
-//! `let`; so does one that is used at several types that its text does not say, and a value whose evaluation does something or makes a reference cell, because the graph
-//! would lose or repeat it.
+//! `let`; so does one that is used at several types that its text does not say, and a value whose evaluation
+//! does something or makes a reference cell, because the graph would lose or repeat it.
 
 use relax_base::{Diagnostics, Id};
 use relax_infer::Typing;

@@ -222,6 +222,7 @@ impl Legalizer<'_> {
             return *known;
         }
         let made = fused::program(m, self.typing, f).ok();
+        let made = made.filter(|(program, _)| bound(program));
         let global = made.and_then(|(program, _)| self.define(m, "fused".to_owned(), program));
         self.fused.insert(f, global);
         global
@@ -275,6 +276,23 @@ fn open_outputs(program: &mut Program) {
         }
         program.bufs[o].shape = shape;
     }
+}
+
+/// Whether each dimension is an extent of an input or output. A group may have others between its stages.
+fn bound(program: &Program) -> bool {
+    let mut known: FxHashSet<relax_loops::Var> = FxHashSet::default();
+    for b in program.inputs.iter().chain(&program.outputs) {
+        known.extend(
+            program.bufs[*b]
+                .shape
+                .iter()
+                .filter_map(|e| match e.kind() {
+                    relax_loops::ExKind::Var(v) => Some(*v),
+                    _ => None,
+                }),
+        );
+    }
+    program.dims.iter().all(|d| known.contains(d))
 }
 
 /// Whether an extent is arithmetic on dimensions.

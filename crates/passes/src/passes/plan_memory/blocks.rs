@@ -94,7 +94,11 @@ impl Blocks {
                     block,
                 });
                 ends.insert((life.last, tensor));
-                this.plan.begin.entry(life.binding).or_default().push(tensor);
+                this.plan
+                    .begin
+                    .entry(life.binding)
+                    .or_default()
+                    .push(tensor);
                 this.plan.end.entry(life.last).or_default().push(tensor);
             }
         }

@@ -105,7 +105,10 @@ impl Lives {
         let mut chains: FxHashMap<ExprId, Vec<Life>> = FxHashMap::default();
         for c in walk.found {
             if !c.escapes {
-                chains.entry(walk.scopes[c.scope].0).or_default().push(c.life);
+                chains
+                    .entry(walk.scopes[c.scope].0)
+                    .or_default()
+                    .push(c.life);
             }
         }
         Lives { chains }

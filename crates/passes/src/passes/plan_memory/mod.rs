@@ -226,12 +226,7 @@ impl Planner<'_> {
     }
 
     /// Binds a new variable.
-    fn bind(
-        m: &mut Module,
-        name: &str,
-        value: ExprId,
-        out: &mut Vec<(VarId, ExprId)>,
-    ) -> ExprId {
+    fn bind(m: &mut Module, name: &str, value: ExprId, out: &mut Vec<(VarId, ExprId)>) -> ExprId {
         let (var, reference) = m.fresh_var(name, None, VarStyle::Binding);
         out.push((var, value));
         reference
@@ -278,13 +273,7 @@ impl Planner<'_> {
     }
 
     /// The call of a tensor program, writing into these places.
-    fn call(
-        &self,
-        m: &mut Module,
-        old: ExprId,
-        places: &[(usize, ExprId)],
-        memo: &Memo,
-    ) -> ExprId {
+    fn call(&self, m: &mut Module, old: ExprId, places: &[(usize, ExprId)], memo: &Memo) -> ExprId {
         let span = m.span(old);
         let Expr::Call { args, .. } = m.exprs[old] else {
             unreachable!("only calls are planned")
