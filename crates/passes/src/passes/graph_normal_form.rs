@@ -48,7 +48,8 @@ fn polymorphic(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
         if let Expr::Let { var, value, .. } = m.exprs[e]
             && let Expr::Func(f) = m.exprs[value]
             && let Type::Func(t) = &m.types[typing.vars[var]]
-            && (t.params.len() > m.funcs[f].type_params.len() || t.dims.len() > m.funcs[f].dims.len())
+            && (t.params.len() > m.funcs[f].type_params.len()
+                || t.dims.len() > m.funcs[f].dims.len())
         {
             found.insert(var);
         }
