@@ -291,7 +291,8 @@ def @main(%a: Tensor[(m, k), ELEM], %b: Tensor[(k, n), ELEM]) {
    call_tir(@prefix, (%a,), shape(m, k), dtype=ELEM),
    call_tir(@taps, (%a,), shape(m, k), dtype=ELEM),
    nn.matmul(%a, %b, units=None),
-   cumsum(%a, axis=1), transpose(%a, axes=None), sum(%a, axis=[0]), reverse(%a, axis=1))
+   add(cast(%a, dtype="float64"), cast(sum(%a, axis=[0]), dtype="float64")), greater(%a, sum(%a, axis=[0])),
+   less(zeros_like(%a), sum(%a, axis=[0])), cumsum(%a, axis=1), transpose(%a, axes=None), sum(%a, axis=[0]), reverse(%a, axis=1))
 }
 "#;
 

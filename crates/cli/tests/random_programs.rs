@@ -7,10 +7,15 @@ use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_tensor::Tensor;
 use relax_testkit::{Features, agree, program};
 
-/// How many programs: `RELAX_PROGRAMS`, or enough for a quick look.
+mod common;
+use common::Ledger;
+
+/// How many programs for each pipeline: `RELAX_PROGRAMS`, or thousands in all where code is optimised and
+/// enough for a quick look where not.
 fn count() -> u64 {
     let wish = std::env::var("RELAX_PROGRAMS").ok();
-    wish.and_then(|n| n.parse().ok()).unwrap_or(150)
+    let usual = if cfg!(debug_assertions) { 100 } else { 1500 };
+    wish.and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
 fn same(a: &Value, b: &Value) -> bool {
@@ -49,10 +54,17 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
         Ok(jit) => jit,
         Err(d) => return Some(format!("native code refuses: {:?}", d.iter().next())),
     };
-    let host = Host::new(1).expect("memory");
+    let ledger: &'static Ledger = Box::leak(Box::default());
+    // SAFETY: the ledger lives as long as the process.
+    let host = unsafe { Host::with_allocator(1, &ledger.hooks()) }.expect("memory");
     let found = host.call(&jit, "main", &inputs);
-    if host.heap().live_objects != 0 {
-        return Some(format!("{} objects are left", host.heap().live_objects));
+    let left = host.heap().live_objects;
+    drop(host);
+    if left != 0 || ledger.live() != 0 || ledger.wrong() != 0 {
+        let (blocks, wrong) = (ledger.live(), ledger.wrong());
+        return Some(format!(
+            "{left} objects and {blocks} blocks are left, {wrong} were freed twice"
+        ));
     }
     match (expected, found) {
         (Ok(a), Ok(b)) if same(&a, &b) => None,
@@ -79,14 +91,17 @@ fn all(features: &Features, pipeline: &str, from: u64) {
 
 #[test]
 fn native_code_agrees_with_the_evaluator() {
-    all(&Features::SMOOTH, "infer-type", 0);
+    all(&Features::SMOOTH, "O0", 0);
 }
 
 #[test]
 fn optimised_code_agrees_with_the_evaluator() {
-    let pipeline =
-        "infer-type,fold-constant,eliminate-common-subexpr,dead-code-elimination,fuse-ops";
-    all(&Features::SMOOTH, pipeline, 100_000);
+    all(&Features::SMOOTH, "O2", 100_000);
+}
+
+#[test]
+fn strongly_optimised_code_agrees_with_the_evaluator() {
+    all(&Features::SMOOTH, "O3", 300_000);
 }
 
 #[test]

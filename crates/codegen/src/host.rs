@@ -3,9 +3,10 @@
 use std::ffi::CStr;
 
 use relax_runtime::context::{
-    RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error, rx_set_threads,
+    RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error, rx_set_allocator,
+    rx_set_threads,
 };
-use relax_runtime::heap::RxHeapStats;
+use relax_runtime::heap::{RxAllocator, RxHeapStats};
 use relax_runtime::object::{DLDataType, Kind, RxObject};
 pub use relax_runtime::profile::RxProfileRow as KernelCost;
 use relax_runtime::profile::{rx_profile_clear, rx_profile_row};
@@ -50,6 +51,19 @@ impl Host {
         }
         rx_set_threads(ctx, i32::try_from(threads).unwrap_or(1));
         Some(Host { ctx })
+    }
+
+    /// As [`Host::new`], with memory from the given functions; `None` where they give none.
+    ///
+    /// # Safety
+    /// The functions keep the contract of `RxAllocator` for as long as values of the context live.
+    pub unsafe fn with_allocator(threads: usize, hooks: &RxAllocator) -> Option<Host> {
+        let host = Host::new(threads)?;
+        // SAFETY: the context has not allocated yet; the rest is the caller's promise.
+        match unsafe { rx_set_allocator(host.ctx, hooks) } {
+            0 => Some(host),
+            _ => None,
+        }
     }
 
     /// Calls an entry with tensors. The error is the runtime's message.

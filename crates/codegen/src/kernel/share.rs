@@ -93,6 +93,7 @@ impl Kernel<'_, '_, '_> {
         match body {
             Body::Elements(c, _) => {
                 uses.bufs.insert(c.out);
+                uses.vars.extend(&c.axes);
                 self.program.bufs[c.out]
                     .shape
                     .iter()
