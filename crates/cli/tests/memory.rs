@@ -25,7 +25,11 @@ fn compile(text: &str, pipeline: &str) -> Jit {
 
 /// Calls with each list of arguments in turn, round after round: the first round may allocate, no later one.
 fn steady(text: &str, arguments: &[Vec<Tensor>]) {
-    for pipeline in ["O0", "O2", "infer-type,fuse-ops,legalize,lower-shapes,schedule{grain=1}"] {
+    for pipeline in [
+        "O0",
+        "O2",
+        "infer-type,fuse-ops,legalize,lower-shapes,schedule{grain=1}",
+    ] {
         let jit = compile(text, pipeline);
         for threads in [1, 3] {
             let ledger: &'static Ledger = Box::leak(Box::default());
@@ -42,7 +46,11 @@ fn steady(text: &str, arguments: &[Vec<Tensor>]) {
             for _ in 0..5 {
                 round();
             }
-            assert_eq!(ledger.calls(), first, "with {pipeline} on {threads} threads");
+            assert_eq!(
+                ledger.calls(),
+                first,
+                "with {pipeline} on {threads} threads"
+            );
             drop(host);
             assert_eq!((ledger.live(), ledger.wrong()), (0, 0), "with {pipeline}");
         }

@@ -3,8 +3,8 @@
 use std::ffi::CStr;
 
 use relax_runtime::context::{
-    RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error, rx_set_allocator,
-    rx_set_threads,
+    RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error,
+    rx_set_allocator, rx_set_threads,
 };
 use relax_runtime::heap::{RxAllocator, RxHeapStats};
 use relax_runtime::object::{DLDataType, Kind, RxObject};
