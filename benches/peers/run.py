@@ -82,6 +82,20 @@ class Peer:
             self.process = None
 
 
+def safetensors(path, arrays):
+    """Writes float32 arrays in the safetensors format: its data are aligned, so they can be mapped."""
+    entries, at = {}, 0
+    for name, value in arrays.items():
+        entries[name] = {"dtype": "F32", "shape": value.shape, "data_offsets": [at, at + value.nbytes]}
+        at += value.nbytes
+    head = json.dumps(entries).encode()
+    head += b" " * (-len(head) % 64 + 56)
+    with open(path, "wb") as f:
+        f.write(len(head).to_bytes(8, "little") + head)
+        for value in arrays.values():
+            f.write(value.tobytes())
+
+
 class Relax:
     """Our tools, a process for each round."""
 
@@ -93,8 +107,8 @@ class Relax:
     def call(self, *extra):
         command = [self.tools / "relax-run", self.room / "model.relay", "--inputs", self.room / "inputs.npz",
                    "--outputs", self.room / "out.npz", "--threads", str(self.threads), "--summary", *extra]
-        if (self.room / "params.npz").exists():
-            command += ["--params", self.room / "params.npz"]
+        if (self.room / "params.safetensors").exists():
+            command += ["--params", self.room / "params.safetensors"]
         begin = time.perf_counter()
         ran = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         took = time.perf_counter() - begin
@@ -110,12 +124,12 @@ class Relax:
         from workloads import ALL
         graph = ALL[workload]()
         text = graph.relay() if hasattr(graph, "relay") else to_relay(graph)
-        for old in self.room.glob("*.npz"):
+        for old in [*self.room.glob("*.npz"), *self.room.glob("*.safetensors")]:
             old.unlink()
         (self.room / "model.relay").write_text(text)
         np.savez(self.room / "inputs.npz", **{n.name: n.value for n in graph.inputs})
         if graph.weights:
-            np.savez(self.room / "params.npz", **graph.weights)
+            safetensors(self.room / "params.safetensors", graph.weights)
         answer = self.call()
         if "error" in answer:
             return answer
@@ -123,7 +137,7 @@ class Relax:
         begin = time.perf_counter()
         compiler = [self.tools / "relaxc", self.room / "model.relay", "-o", made]
         if graph.weights:
-            compiler += ["--params", self.room / "params.npz"]
+            compiler += ["--params", self.room / "params.safetensors"]
         subprocess.run(list(map(str, compiler)), check=False, capture_output=True)
         answer["compile"] = time.perf_counter() - begin
         answer["size"] = made.stat().st_size if made.exists() else None
@@ -212,7 +226,7 @@ def trees(relax, rounds):
     found = {"sum": {"C": tree_in_c(relax.room, rounds, SUMS)}, "grow": {"C": tree_in_c(relax.room, rounds, 1)}}
     if not found["sum"]["C"]:
         return {}
-    for old in relax.room.glob("*.npz"):
+    for old in [*relax.room.glob("*.npz"), *relax.room.glob("*.safetensors")]:
         old.unlink()
     np.savez(relax.room / "inputs.npz", v=np.float32(0.25))
     for what, sums in (("sum", SUMS), ("grow", 1)):

@@ -7,6 +7,9 @@ use relax_codegen::Jit;
 use relax_driver::{PassConfig, Session, Silent, Typing, run_pipeline};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
+use relax_tensor::Tensor;
+
+use crate::weights::Mapped;
 
 /// How run-time errors name a place: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
@@ -84,12 +87,22 @@ pub fn peak_memory() -> Option<u64> {
 
 /// Compiles a lowered program into memory.
 pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
-    jit_with(lowered, false)
+    jit_with(lowered, false, None)
 }
 
-/// As [`jit`]; with `profile` the code measures its kernels.
-pub fn jit_with(lowered: &Lowered, profile: bool) -> Result<Jit, Diagnostics> {
-    Jit::with(lowered, profile).map_err(|d| {
+/// As [`jit`]; with `profile` the code measures its kernels. `file` is what weights are mapped from: its pages
+/// are given back once they are packed.
+pub fn jit_with(
+    lowered: &Lowered,
+    profile: bool,
+    file: Option<&Mapped>,
+) -> Result<Jit, Diagnostics> {
+    let packed = |t: &Tensor| {
+        if let Some(file) = file {
+            file.unneeded(t.bytes());
+        }
+    };
+    Jit::with(lowered, profile, &packed).map_err(|d| {
         let mut all = Diagnostics::new();
         all.push(*d);
         all

@@ -9,6 +9,8 @@ use npyz::npz::{NpzArchive, NpzWriter};
 use npyz::{Deserialize, NpyFile, Order, TypeChar, WriterBuilder};
 use relax_tensor::{DType, Tensor};
 
+use crate::weights::Mapped;
+
 /// The arrays of a `.npz` file, in the order of the file.
 pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
     let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
@@ -27,8 +29,13 @@ pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
 
 /// As [`read`], with the arrays that the file stores uncompressed and aligned borrowed from it.
 pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
-    let map = crate::weights::map(path)?;
-    let Some(members) = stored(&map) else {
+    mapped_in(path, &Mapped::open(path)?)
+}
+
+/// As [`mapped`], of a file that is mapped already.
+pub fn mapped_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
+    let map = file.bytes();
+    let Some(members) = stored(map) else {
         return read(path);
     };
     let mut out = Vec::with_capacity(members.len());
@@ -41,7 +48,7 @@ pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
             npyz::DType::Plain(ty) if npy.order() == Order::C => {
                 little_endian(&ty).and_then(|dtype| {
                     let offset = range.end.checked_sub(Tensor::byte_len(dtype, &shape)?)?;
-                    crate::weights::borrowed(dtype, &shape, &map, offset)
+                    file.tensor(dtype, &shape, offset)
                 })
             }
             _ => None,

@@ -14,23 +14,83 @@ use safetensors::{Dtype, SafeTensors};
 
 use crate::inputs;
 
+/// A file in memory.
+#[derive(Clone, Debug)]
+pub struct Mapped(Arc<Mmap>);
+
+impl Mapped {
+    /// Maps a file.
+    pub fn open(path: &Path) -> Result<Mapped, String> {
+        let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+        let file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
+        // SAFETY: the mapping is private; a file that others change while it is read gives other
+        // numbers, as reading it would.
+        let map = unsafe { Mmap::map(&file) }.map_err(|e| trouble(&e))?;
+        Ok(Mapped(Arc::new(map)))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Gives back the memory of some of its bytes; reading them later reads the file again.
+    pub fn unneeded(&self, bytes: &[u8]) {
+        #[cfg(unix)]
+        if let Some(offset) = (bytes.as_ptr() as usize).checked_sub(self.0.as_ptr() as usize)
+            && offset + bytes.len() <= self.0.len()
+        {
+            use memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: pages of a read-only mapping of a file have the file's contents again when they
+            // are read next. Failing changes nothing.
+            let _ = unsafe { self.0.unchecked_advise_range(DontNeed, offset, bytes.len()) };
+        }
+        #[cfg(not(unix))]
+        let _ = bytes;
+    }
+
+    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are too few.
+    pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
+        let owner: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(&self.0) as _;
+        if let Some(tensor) = Tensor::from_owner(dtype, shape, owner, offset) {
+            return Some(tensor);
+        }
+        let len = Tensor::byte_len(dtype, shape)?;
+        let bytes = self.0.get(offset..offset.checked_add(len)?)?;
+        let copy = Tensor::from_bytes(dtype, shape, bytes);
+        self.unneeded(bytes);
+        copy
+    }
+}
+
+/// A function with its weights.
+#[derive(Debug)]
+pub struct Bound {
+    /// The function, whose other parameters are left.
+    pub entry: GlobalId,
+    /// The types of the module.
+    pub typing: Arc<Typing>,
+    /// What the weights borrow from.
+    pub file: Mapped,
+}
+
 /// Gives parameters of a function the values of a file, by name, and types the module anew. With
 /// `all`, every parameter must get one. The inner error lists all that does not fit; the outer one is
 /// about the file.
-#[allow(clippy::type_complexity)]
 pub fn bind(
     module: &mut Module,
     typing: &Typing,
     entry: GlobalId,
     path: &Path,
     all: bool,
-) -> Result<Result<(GlobalId, Arc<Typing>), Vec<String>>, String> {
+) -> Result<Result<Bound, Vec<String>>, String> {
     let name = module.globals[entry].name;
     let func = module
         .global_func(entry)
         .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
     let params = inputs::params(module, typing, func);
-    let arrays = match inputs::weights(module, &params, read(path)?) {
+    let file = Mapped::open(path)?;
+    let arrays = match inputs::weights(module, &params, read_in(path, &file)?) {
         Ok(arrays) => arrays,
         Err(problems) => return Ok(Err(problems)),
     };
@@ -49,47 +109,31 @@ pub fn bind(
     }
     let entry = module.global(name.as_str());
     let entry = entry.ok_or_else(|| format!("there is no function @{name}"))?;
-    Ok(Ok((entry, Arc::new(typing))))
+    let typing = Arc::new(typing);
+    Ok(Ok(Bound {
+        entry,
+        typing,
+        file,
+    }))
 }
 
 /// The named tensors of a `.npz` or `.safetensors` file.
 pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
+    read_in(path, &Mapped::open(path)?)
+}
+
+/// As [`read`], of a file that is mapped already.
+fn read_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
     if path.extension().is_some_and(|e| e == "safetensors") {
-        safe(path)
+        safe(path, file)
     } else {
-        crate::npz::mapped(path)
+        crate::npz::mapped_in(path, file)
     }
 }
 
-/// A file in memory.
-pub(crate) fn map(path: &Path) -> Result<Arc<Mmap>, String> {
+fn safe(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
     let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
-    let file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
-    // SAFETY: the mapping is private; a file that others change while it is read gives other numbers,
-    // as reading it would.
-    let map = unsafe { Mmap::map(&file) }.map_err(|e| trouble(&e))?;
-    Ok(Arc::new(map))
-}
-
-/// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are too few.
-pub(crate) fn borrowed(
-    dtype: DType,
-    shape: &[i64],
-    map: &Arc<Mmap>,
-    offset: usize,
-) -> Option<Tensor> {
-    let owner: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(map) as _;
-    if let Some(tensor) = Tensor::from_owner(dtype, shape, owner, offset) {
-        return Some(tensor);
-    }
-    let len = Tensor::byte_len(dtype, shape)?;
-    Tensor::from_bytes(dtype, shape, map.get(offset..offset.checked_add(len)?)?)
-}
-
-fn safe(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
-    let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
-    let map = map(path)?;
-    let file = SafeTensors::deserialize(&map).map_err(|e| trouble(&e))?;
+    let file = SafeTensors::deserialize(map.bytes()).map_err(|e| trouble(&e))?;
     let mut out = Vec::new();
     for (name, view) in file.tensors() {
         let dtype = match view.dtype() {
@@ -109,8 +153,8 @@ fn safe(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
             other => return Err(trouble(&format!("`{name}` has element type {other:?}"))),
         };
         let shape: Vec<i64> = view.shape().iter().map(|&d| d as i64).collect();
-        let offset = view.data().as_ptr() as usize - map.as_ptr() as usize;
-        let tensor = borrowed(dtype, &shape, &map, offset);
+        let offset = view.data().as_ptr() as usize - map.bytes().as_ptr() as usize;
+        let tensor = map.tensor(dtype, &shape, offset);
         out.push((
             name,
             tensor.ok_or_else(|| trouble(&"a tensor has the wrong size"))?,

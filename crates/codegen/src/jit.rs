@@ -88,11 +88,17 @@ fn libm() -> Vec<(&'static str, *const u8)> {
 impl Jit {
     /// Compiles a lowered program for this machine.
     pub fn new(lowered: &Lowered) -> Result<Jit, Box<Diagnostic>> {
-        Jit::with(lowered, false)
+        Jit::with(lowered, false, &|_| ())
     }
 
-    /// As [`Jit::new`]; with `profile` the code measures its kernels, see [`crate::Host::profile`].
-    pub fn with(lowered: &Lowered, profile: bool) -> Result<Jit, Box<Diagnostic>> {
+    /// As [`Jit::new`]; with `profile` the code measures its kernels, see [`crate::Host::profile`]. `packed` is
+    /// told of constants of which the code has a form of its own: where they are mapped, their pages can be
+    /// given back.
+    pub fn with(
+        lowered: &Lowered,
+        profile: bool,
+        packed: &dyn Fn(&Tensor),
+    ) -> Result<Jit, Box<Diagnostic>> {
         let trouble = |text: String| {
             Box::new(Diagnostic::error(
                 relax_lower::codes::UNSUPPORTED,
@@ -108,7 +114,7 @@ impl Jit {
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
         builder.symbols(relax_runtime::symbols().into_iter().chain(libm()));
         // Large constants stay where they are: in the file they were mapped from, or as packed.
-        let mut weights = prepack(lowered);
+        let mut weights = prepack(lowered, packed);
         let mut held = Vec::new();
         for (id, t) in weights.lowered.data.iter() {
             if t.bytes().len() >= LARGE {

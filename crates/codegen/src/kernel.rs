@@ -19,6 +19,7 @@ use crate::env::Env;
 use crate::scalar::Scalars;
 
 mod copies;
+mod digits;
 mod eval;
 mod lanes;
 mod nest;

@@ -9,10 +9,10 @@ use relax_lower::lir::{DataId, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{RxConv2dF32, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
-use relax_tensor::Tensor;
+use relax_tensor::{DType, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::kernel::tuned::hint_of;
+use crate::kernel::tuned::{conv_axes, hint_of};
 
 /// A program with packed weights.
 pub(crate) struct Prepacked {
@@ -65,8 +65,9 @@ enum Form {
     Conv([i64; 17]),
 }
 
-/// Packs all constant weights of a program.
-pub(crate) fn prepack(lowered: &Lowered) -> Prepacked {
+/// Packs all constant weights of a program. `done` is told of every constant that was packed, once its own
+/// elements are not read any more.
+pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
     let mut out = Prepacked {
         lowered: lowered.clone(),
         packed: FxHashMap::default(),
@@ -106,6 +107,7 @@ pub(crate) fn prepack(lowered: &Lowered) -> Prepacked {
                                 Some(&packed) => packed,
                                 None => {
                                     let t = pack(&lowered.data[id], form)?;
+                                    done(&lowered.data[id]);
                                     let packed = out.lowered.data.push(t);
                                     data.insert((id, form), packed);
                                     packed
@@ -176,11 +178,7 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
             } => (|| {
                 let (w, y) = (constant(*weight)?, constant(c.out)?);
                 let x = constant(*data)?;
-                let (at, taps) = if *nhwc {
-                    ([0, 3, 1, 2], [0, 1])
-                } else {
-                    ([0, 1, 2, 3], [2, 3])
-                };
+                let (at, taps) = conv_axes(*nhwc);
                 Some((
                     *weight,
                     Form::Conv([
@@ -226,10 +224,11 @@ fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
         Form::Columns([k, n, rs, cs]) => {
             let size = rx_pack_b_f32_size(k, n);
             (size > 0 && floats.len() as i64 == k * n).then(|| {
-                let mut out = vec![0f32; size as usize];
+                let mut out = Tensor::zeros(DType::F32, &[size]);
+                let to = out.slice_mut::<f32>().as_mut_ptr();
                 // SAFETY: the weight has k * n elements at these strides, `out` the size asked for.
-                unsafe { rx_pack_b_f32(k, n, floats.as_ptr(), rs, cs, out.as_mut_ptr()) };
-                Tensor::from_slice(&[size], &out)
+                unsafe { rx_pack_b_f32(k, n, floats.as_ptr(), rs, cs, to) };
+                out
             })
         }
         Form::Conv(v) => {
@@ -261,10 +260,11 @@ fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
             // SAFETY: only sizes are read.
             let size = unsafe { rx_conv2d_f32_pack_size(&conv) };
             (size > 0).then(|| {
-                let mut out = vec![0f32; size as usize];
+                let mut out = Tensor::zeros(DType::F32, &[size]);
+                let to = out.slice_mut::<f32>().as_mut_ptr();
                 // SAFETY: the weight has the sizes of its type, `out` the size asked for.
-                unsafe { rx_conv2d_f32_pack(&conv, out.as_mut_ptr()) };
-                Tensor::from_slice(&[size], &out)
+                unsafe { rx_conv2d_f32_pack(&conv, to) };
+                out
             })
         }
     }

@@ -104,7 +104,7 @@ pub fn object(
     let builder =
         ObjectBuilder::new(Arc::clone(&isa), name, libcalls).map_err(|e| trouble(e.to_string()))?;
     let mut module = ObjectModule::new(builder);
-    let mut packed = prepack(lowered);
+    let mut packed = prepack(lowered, &|_| ());
     if let Some(file) = weights {
         packed.into_file(file);
     }
@@ -139,5 +139,5 @@ pub fn listing(
         listing: Some(what),
         ..Extras::default()
     };
-    Ok(compile(&prepack(lowered), &mut module, extras)?.listing)
+    Ok(compile(&prepack(lowered, &|_| ()), &mut module, extras)?.listing)
 }

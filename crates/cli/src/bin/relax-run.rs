@@ -100,10 +100,14 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         return Err(format!("@{name} is a tensor program"));
     }
     let mut typing = std::sync::Arc::new(typing);
+    let mut file = None;
     if let Some(path) = &args.params {
         let given = args.inputs.is_some() || args.random.is_some();
         match weights::bind(&mut module, &typing, entry, path, !given)? {
-            Ok(bound) => (entry, typing) = bound,
+            Ok(bound) => {
+                (entry, typing) = (bound.entry, bound.typing);
+                file = Some(bound.file);
+            }
             Err(problems) => {
                 eprintln!("relax-run: {} does not fit @{name}:", path.display());
                 problems.iter().for_each(|p| eprintln!("  {p}"));
@@ -153,8 +157,13 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             let entry = module
                 .global(name.as_str())
                 .ok_or_else(|| format!("the pipeline has removed @{name}"))?;
-            let compiled = native::lower(&module, &typing, &[entry], &session.sources)
-                .and_then(|lowered| Ok((native::jit_with(&lowered, args.profile)?, lowered)));
+            let compiled =
+                native::lower(&module, &typing, &[entry], &session.sources).and_then(|lowered| {
+                    Ok((
+                        native::jit_with(&lowered, args.profile, file.as_ref())?,
+                        lowered,
+                    ))
+                });
             let (jit, lowered) = match compiled {
                 Ok(compiled) => compiled,
                 Err(diagnostics) => {

@@ -129,7 +129,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     if let Some(path) = &args.params {
         let name = module.globals[entries[0]].name;
         match weights::bind(&mut module, &typing, entries[0], path, false)? {
-            Ok((entry, _)) => entries[0] = entry,
+            Ok(bound) => entries[0] = bound.entry,
             Err(problems) => {
                 eprintln!("relaxc: {} does not fit @{name}:", path.display());
                 problems.iter().for_each(|p| eprintln!("  {p}"));

@@ -5,7 +5,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
 
 use super::strips::{affine, inside};
-use super::{Kernel, Result};
+use super::{Kernel, Result, digits};
 
 /// Most pieces of a stage.
 const PIECES: usize = 64;
@@ -80,6 +80,9 @@ impl Kernel<'_, '_, '_> {
         {
             return Ok(false);
         }
+        if self.walk(c, &shape)? {
+            return Ok(true);
+        }
         let Some((along, pieces)) = pieces(&c.value, &c.axes) else {
             return Ok(false);
         };
@@ -93,6 +96,44 @@ impl Kernel<'_, '_, '_> {
         let done = self.emit_copies(c, &shape, along, &pieces);
         self.memo.pop();
         done.map(|()| true)
+    }
+
+    /// Emits a stage of constant size that reads one array in even steps, once its loops are cut where
+    /// divisions in its index cut them.
+    fn walk(&mut self, c: &Compute, shape: &[Ex]) -> Result<bool> {
+        let known =
+            |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(|e| e.as_int()).collect() };
+        let dtype = self.program.bufs[c.out].dtype;
+        let found = match c.value.kind() {
+            ExKind::Load(buf, index)
+                if self.places.contains_key(buf) && self.program.bufs[*buf].dtype == dtype =>
+            {
+                known(shape)
+                    .zip(known(&self.program.bufs[*buf].shape))
+                    .and_then(|(out, of)| Some((*buf, digits::walk(&c.axes, &out, index, &of)?)))
+            }
+            _ => None,
+        };
+        let Some((buf, walk)) = found else {
+            return Ok(false);
+        };
+        self.place(c.out)?;
+        let size = dtype.size() as i64;
+        let mut out_steps = vec![1i64; walk.extents.len()];
+        for k in (1..out_steps.len()).rev() {
+            out_steps[k - 1] = out_steps[k] * walk.extents[k];
+        }
+        let (out, from) = (self.places[&c.out].data, self.places[&buf].data);
+        let from = self.b.ins().iadd_imm_s(from, walk.first * size);
+        let width = self.b.ins().iconst(types::I32, size);
+        let rank = self.b.ins().iconst(types::I32, out_steps.len() as i64);
+        let [extents, steps, out_steps] = [&walk.extents, &walk.steps, &out_steps].map(|words| {
+            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+            self.constant(&bytes)
+        });
+        let args = [width, rank, extents, from, steps, out, out_steps];
+        self.run("rx_copy_strided", &args);
+        Ok(true)
     }
 
     fn emit_copies(

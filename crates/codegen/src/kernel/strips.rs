@@ -489,7 +489,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// The address of read-only bytes.
-    fn constant(&mut self, bytes: &[u8]) -> Value {
+    pub(super) fn constant(&mut self, bytes: &[u8]) -> Value {
         if bytes.is_empty() {
             return self.b.ins().iconst(types::I64, 0);
         }

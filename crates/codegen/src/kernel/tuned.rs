@@ -22,6 +22,16 @@ pub(super) fn inputs(hint: &Hint) -> Vec<Buf> {
     }
 }
 
+/// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and
+/// columns in its weight.
+pub(crate) fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
+    if nhwc {
+        ([0, 3, 1, 2], [0, 1])
+    } else {
+        ([0, 1, 2, 3], [2, 3])
+    }
+}
+
 /// The hint of a stage, when a kernel takes it as it is.
 pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
     let hint = &program.hints.iter().find(|h| h.0 == c.out)?.1;
@@ -226,11 +236,7 @@ impl Kernel<'_, '_, '_> {
             } => {
                 let f = self.structure(216);
                 let ((x, d), (w, k)) = (self.of(data), self.of(weight));
-                let (nchw_of, taps) = if nhwc {
-                    ([0, 3, 1, 2], [0, 1])
-                } else {
-                    ([0, 1, 2, 3], [2, 3])
-                };
+                let (nchw_of, taps) = conv_axes(nhwc);
                 for (i, &axis) in nchw_of.iter().enumerate() {
                     self.put(&f, 8 * i as i32, d[axis]);
                 }

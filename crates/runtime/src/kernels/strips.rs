@@ -414,6 +414,13 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
             let out = p.v.out.add(row * n + first);
             p.read::<S>(&mut s, &here, &steps, len);
             if p.stream {
+                // The next strip comes from memory while this one is computed.
+                for k in (0..p.v.inputs as usize).filter(|&k| steps[k] == 1) {
+                    let next = p.data[k].wrapping_offset(here[k]).wrapping_add(len);
+                    for line in (0..STRIP).step_by(16) {
+                        S::prefetch(next.wrapping_add(line));
+                    }
+                }
                 let result = room.add(p.room() - STRIP);
                 p.run::<S>(&mut s, len, result);
                 stream::<S>(result, out, len);

@@ -43,6 +43,10 @@ unsafe impl Simd for Avx2 {
         _mm256_stream_ps(to, self.0);
     }
     #[inline(always)]
+    unsafe fn prefetch(from: *const f32) {
+        _mm_prefetch::<_MM_HINT_T0>(from.cast());
+    }
+    #[inline(always)]
     unsafe fn fence() {
         _mm_sfence();
     }

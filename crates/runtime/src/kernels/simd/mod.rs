@@ -112,6 +112,8 @@ pub unsafe trait Simd: Copy {
     /// Writes all lanes past the caches; the place is aligned to the vector's size. [`Simd::fence`]
     /// comes before other threads read it.
     unsafe fn stream(self, to: *mut f32);
+    /// Asks for the line of the cache that holds an address, which need not be one of ours.
+    unsafe fn prefetch(from: *const f32);
     /// Makes what [`Simd::stream`] wrote visible.
     unsafe fn fence();
     /// Reads the first `n` lanes, at most `LANES`; the others are 0.

@@ -49,6 +49,8 @@ unsafe impl Simd for Portable {
         unsafe { self.store(to) };
     }
     #[inline(always)]
+    unsafe fn prefetch(_: *const f32) {}
+    #[inline(always)]
     unsafe fn fence() {}
     #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {

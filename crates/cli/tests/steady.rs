@@ -1,0 +1,68 @@
+//! A program that is called again asks the system for no memory: everything comes from what the context
+//! has kept.
+#![cfg(feature = "native")]
+
+use std::path::Path;
+
+use relax_cli::{inputs, load, native};
+use relax_codegen::Host;
+use relax_driver::ReadOptions;
+
+/// Allocations by the system during calls three to five.
+fn later_allocations(example: &str, threads: usize) -> u64 {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../examples")
+        .join(example);
+    let options = ReadOptions {
+        stub_constants: false,
+    };
+    let loaded = load::checked(&path, options)
+        .expect("readable")
+        .expect("no errors");
+    let (mut session, mut module) = (loaded.session, loaded.module);
+    let entry = load::entry(&module, None).expect("@main");
+    let func = module.global_func(entry).expect("a function");
+    let params = inputs::params(&module, &loaded.typing, func);
+    let tensors = inputs::random(&module, &params, 7, 4).expect("tensors");
+    let typing = native::optimise(&mut session, &mut module, "native2");
+    let Ok(typing) = typing else {
+        panic!("{example}: the pipeline fails")
+    };
+    let entry = module.global("main").expect("@main");
+    let lowered = native::lower(&module, &typing, &[entry], &session.sources);
+    let Ok(lowered) = lowered else {
+        panic!("{example} has no native code")
+    };
+    let Ok(jit) = native::jit(&lowered) else {
+        panic!("{example} has no native code")
+    };
+    let host = Host::new(threads).expect("memory");
+    let mut before = 0;
+    for call in 0..5 {
+        if call == 2 {
+            before = host.heap().system_allocs;
+        }
+        host.time(&jit, "main", &tensors).expect("it runs");
+    }
+    let after = host.heap();
+    assert!(after.system_allocs > 0, "{example} uses the context's heap");
+    after.system_allocs - before
+}
+
+#[test]
+fn a_steady_program_allocates_nothing() {
+    for example in [
+        "conv_block.relay",
+        "transformer.relay",
+        "lstm_list.relay",
+        "tree_lstm_large.relay",
+        "greedy_decoding.relay",
+        "quantised_conv.relay",
+        "models/resnet18.relay",
+    ] {
+        for threads in [1, 2] {
+            let calls = later_allocations(example, threads);
+            assert_eq!(calls, 0, "{example}, {threads} threads");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Indices of constant size with divisions in them: `x[(i * 8 + j) // 64, (i * 8 + j) % 64]` walks an array in
+//! even steps once the loops are cut where the divisions cut them.
+//!
+//! Each axis is a list of digits of mixed radix. An index is a sum of digits with coefficients; a division by
+//! `c` takes the terms that are multiples of `c`, when the others together stay below `c`. Where one digit
+//! straddles `c`, it is cut in two and everything is tried again.
+
+use relax_loops::{BinOp, Ex, ExKind, Var};
+
+/// Most digits.
+const MOST: usize = 12;
+/// How deep index expressions may nest.
+const DEPTH: usize = 24;
+
+/// Loops that walk an array in even steps.
+pub(super) struct Walk {
+    /// Their extents, outermost first; together they go over the axes in order.
+    pub extents: Vec<i64>,
+    /// The array's step along each, in elements.
+    pub steps: Vec<i64>,
+    /// Where the first element is.
+    pub first: i64,
+}
+
+/// A sum of digits: a coefficient for each, and a constant.
+#[derive(Clone)]
+struct Sum {
+    terms: Vec<i64>,
+    rest: i64,
+}
+
+/// Why an index is no such sum.
+enum Trouble {
+    /// Digit `.0` has to be cut so that its inner part has extent `.1`.
+    Cut(usize, i64),
+    Never,
+}
+
+/// The digits of all axes: axis and extent.
+struct Digits(Vec<(usize, i64)>);
+
+impl Digits {
+    /// The least and the greatest value of a sum.
+    fn range(&self, terms: &[i64]) -> (i64, i64) {
+        let mut range = (0i64, 0i64);
+        for (k, d) in terms.iter().zip(&self.0) {
+            let reach = k.saturating_mul(d.1 - 1);
+            range = (
+                range.0.saturating_add(reach.min(0)),
+                range.1.saturating_add(reach.max(0)),
+            );
+        }
+        range
+    }
+
+    fn sum(&self, e: &Ex, axes: &[Var], depth: usize) -> Result<Sum, Trouble> {
+        let zero = || vec![0; self.0.len()];
+        if let Some(rest) = e.as_int() {
+            let terms = zero();
+            return Ok(Sum { terms, rest });
+        }
+        if depth == 0 {
+            return Err(Trouble::Never);
+        }
+        match e.kind() {
+            ExKind::Var(v) => {
+                let axis = axes.iter().position(|a| a == v).ok_or(Trouble::Never)?;
+                let (mut terms, mut size) = (zero(), 1);
+                for (term, &(of, extent)) in terms.iter_mut().zip(&self.0).rev() {
+                    if of == axis {
+                        *term = size;
+                        size *= extent;
+                    }
+                }
+                Ok(Sum { terms, rest: 0 })
+            }
+            ExKind::Binary(op, a, b) => {
+                let a = self.sum(a, axes, depth - 1)?;
+                match op {
+                    BinOp::Add | BinOp::Sub => {
+                        let sign = if *op == BinOp::Add { 1 } else { -1 };
+                        let b = self.sum(b, axes, depth - 1)?;
+                        let terms = a.terms.iter().zip(&b.terms).map(|(x, y)| x + sign * y);
+                        Ok(Sum {
+                            terms: terms.collect(),
+                            rest: a.rest + sign * b.rest,
+                        })
+                    }
+                    BinOp::Mul => {
+                        let by = b.as_int().ok_or(Trouble::Never)?;
+                        let times = |x: i64| x.checked_mul(by).ok_or(Trouble::Never);
+                        Ok(Sum {
+                            terms: a
+                                .terms
+                                .iter()
+                                .map(|&x| times(x))
+                                .collect::<Result<_, _>>()?,
+                            rest: times(a.rest)?,
+                        })
+                    }
+                    BinOp::FloorDiv | BinOp::FloorMod => {
+                        let c = b.as_int().filter(|&c| c > 0).ok_or(Trouble::Never)?;
+                        self.divide(a, c, *op == BinOp::FloorDiv)
+                    }
+                    _ => Err(Trouble::Never),
+                }
+            }
+            _ => Err(Trouble::Never),
+        }
+    }
+
+    fn divide(&self, a: Sum, c: i64, quotient: bool) -> Result<Sum, Trouble> {
+        let split = |high: bool| -> Vec<i64> {
+            let keep = |&k: &i64| if (k % c == 0) == high { k } else { 0 };
+            a.terms.iter().map(keep).collect()
+        };
+        let low = split(false);
+        let (least, most) = self.range(&low);
+        let rest = a.rest.rem_euclid(c);
+        if least + rest >= 0 && most + rest < c {
+            return Ok(if quotient {
+                Sum {
+                    terms: split(true).into_iter().map(|k| k / c).collect(),
+                    rest: a.rest.div_euclid(c),
+                }
+            } else {
+                Sum { terms: low, rest }
+            });
+        }
+        for (digit, (&k, &(_, extent))) in low.iter().zip(&self.0).enumerate() {
+            if k > 0 && c % k == 0 {
+                let inner = c / k;
+                if inner > 1 && inner < extent && extent % inner == 0 {
+                    return Err(Trouble::Cut(digit, inner));
+                }
+            }
+        }
+        Err(Trouble::Never)
+    }
+}
+
+/// How loops over `axes` of these extents walk an array of a shape that is read at `index`; `None` when no
+/// cut makes the steps even, or an index is not proven to be inside.
+pub(super) fn walk(axes: &[Var], extents: &[i64], index: &[Ex], shape: &[i64]) -> Option<Walk> {
+    if extents.iter().chain(shape).any(|&n| n < 1) {
+        return None;
+    }
+    let mut digits = Digits(extents.iter().copied().enumerate().collect());
+    loop {
+        let (mut steps, mut first, mut size) = (vec![0i64; digits.0.len()], 0i64, 1i64);
+        let mut cut = None;
+        for (e, &n) in index.iter().zip(shape).rev() {
+            let sum = match digits.sum(e, axes, DEPTH) {
+                Ok(sum) => sum,
+                Err(Trouble::Cut(digit, inner)) => {
+                    cut = Some((digit, inner));
+                    break;
+                }
+                Err(Trouble::Never) => return None,
+            };
+            let (least, most) = digits.range(&sum.terms);
+            if sum.rest + least < 0 || sum.rest + most >= n {
+                return None;
+            }
+            for (step, k) in steps.iter_mut().zip(&sum.terms) {
+                *step += k * size;
+            }
+            first += sum.rest * size;
+            size *= n;
+        }
+        match cut {
+            None => {
+                return Some(Walk {
+                    extents: digits.0.iter().map(|d| d.1).collect(),
+                    steps,
+                    first,
+                });
+            }
+            Some((digit, inner)) if digits.0.len() < MOST => {
+                let (axis, extent) = digits.0[digit];
+                digits.0[digit].1 = extent / inner;
+                digits.0.insert(digit + 1, (axis, inner));
+            }
+            Some(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relax_tensor::DType;
+
+    /// Every element that the walk reads is the one that the index names.
+    fn check(
+        extents: &[i64],
+        shape: &[i64],
+        index: impl Fn(&[Ex]) -> Vec<Ex>,
+        at: impl Fn(&[i64]) -> i64,
+    ) {
+        let axes: Vec<Var> = (0..extents.len() as u32).map(Var).collect();
+        let vars: Vec<Ex> = axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
+        let walk = walk(&axes, extents, &index(&vars), shape).expect("even steps");
+        let count: i64 = extents.iter().product();
+        assert_eq!(count, walk.extents.iter().product::<i64>());
+        let places = |extents: &[i64], mut flat: i64| -> Vec<i64> {
+            let mut out = vec![0; extents.len()];
+            for (o, n) in out.iter_mut().zip(extents).rev() {
+                (*o, flat) = (flat % n, flat / n);
+            }
+            out
+        };
+        for flat in 0..count {
+            let loops = places(&walk.extents, flat);
+            let found: i64 = loops.iter().zip(&walk.steps).map(|(i, s)| i * s).sum();
+            assert_eq!(
+                walk.first + found,
+                at(&places(extents, flat)),
+                "element {flat}"
+            );
+        }
+    }
+
+    #[test]
+    fn heads_are_cut_out_and_put_together() {
+        // reshape to (6, 4, 3), then transpose to (4, 6, 3).
+        let flat = |v: &[Ex]| (&v[1] * &Ex::idx(4) + v[0].clone()) * Ex::idx(3) + v[2].clone();
+        check(
+            &[4, 6, 3],
+            &[6, 12],
+            |v| {
+                vec![
+                    flat(v).floor_div(&Ex::idx(12)),
+                    flat(v).floor_mod(&Ex::idx(12)),
+                ]
+            },
+            |i| (i[1] * 4 + i[0]) * 3 + i[2],
+        );
+        // And back: transpose of (4, 6, 3) to (6, 4, 3), reshaped to (6, 12).
+        let flat = |v: &[Ex]| &v[0] * &Ex::idx(12) + v[1].clone();
+        check(
+            &[6, 12],
+            &[4, 6, 3],
+            |v| {
+                let rows = flat(v).floor_div(&Ex::idx(3));
+                vec![
+                    rows.floor_mod(&Ex::idx(4)),
+                    rows.floor_div(&Ex::idx(4)),
+                    flat(v).floor_mod(&Ex::idx(3)),
+                ]
+            },
+            |i| {
+                let flat = i[0] * 12 + i[1];
+                (flat / 3 % 4 * 6 + flat / 3 / 4) * 3 + flat % 3
+            },
+        );
+    }
+
+    #[test]
+    fn what_has_no_even_steps_is_refused() {
+        let v = Ex::var(Var(0), DType::I64);
+        let five = v.floor_div(&Ex::idx(5));
+        assert!(walk(&[Var(0)], &[12], &[five], &[3]).is_none());
+        let outside = v + Ex::idx(1);
+        assert!(walk(&[Var(0)], &[12], &[outside], &[12]).is_none());
+    }
+}
