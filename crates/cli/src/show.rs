@@ -23,6 +23,21 @@ pub fn flatten(value: &Value) -> Option<Vec<Tensor>> {
     }
 }
 
+/// Where a long row of floats is largest, best first: the answer of a classifier. `None` for other values.
+pub fn largest(value: &Value) -> Option<String> {
+    const SHOWN: usize = 5;
+    let Value::Tensor(t) = value else { return None };
+    if !t.dtype().is_float() || t.len() < 4 * SHOWN || t.shape().last() != Some(&(t.len() as i64)) {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..t.len()).collect();
+    order.sort_by(|&a, &b| t.get_f64(b).total_cmp(&t.get_f64(a)));
+    let parts: Vec<String> = (order.iter().take(SHOWN))
+        .map(|&i| format!("{i} ({:.4})", t.get_f64(i)))
+        .collect();
+    Some(parts.join(", "))
+}
+
 /// A value as text; its type names constructors.
 pub fn value(m: &Module, ty: TypeId, v: &Value) -> String {
     match v {

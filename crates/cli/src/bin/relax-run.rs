@@ -40,7 +40,7 @@ struct Args {
     #[arg(long, value_name = "RUNS")]
     bench: Option<usize>,
     /// Says on standard error what was compiled: types, kernels, constants; and how long reading,
-    /// compiling and running took.
+    /// compiling and running took, and where a row of numbers (the answer of a classifier) is largest.
     #[arg(long)]
     summary: bool,
     /// Prints what each kernel cost to standard error: calls, time, share, GFLOP/s, GB/s. With `--bench` over all
@@ -207,6 +207,9 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             if args.profile {
                 let labels = jit.kernels();
                 eprint!("{}", profile::table(labels, &host.profile(labels.len())));
+            }
+            if let (true, Some(best)) = (args.summary, show::largest(&value)) {
+                eprintln!("largest at {best}");
             }
             if let (true, Some(kib)) = (args.summary, native::peak_memory()) {
                 eprintln!("held at most {kib} KiB");
