@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostic, Diagnostics, Id, SourceFile, Span};
 use relax_driver::{InferOptions, ReadOptions, Session, TypedModule, Typing};
-use relax_ir::{ExprId, Module, VarId};
+use relax_ir::{ExprId, Module, TypeId, VarId};
 use relax_resolve::names::Name;
 use relax_syntax::Comment;
 use relax_syntax::ast::Ast;
@@ -190,14 +190,19 @@ impl Unit {
 }
 
 impl Unit {
-    /// The type of the expression that stands at exactly this place, as text.
-    pub fn type_at(&self, span: Span) -> Option<String> {
+    /// The type of the expression that stands at exactly this place.
+    pub fn type_id_at(&self, span: Span) -> Option<TypeId> {
         let from = self.exprs.partition_point(|e| e.0.start < span.start);
         let here = self.exprs[from..]
             .iter()
             .take_while(|e| e.0.start == span.start);
         let found = here.filter(|e| e.0 == span).map(|e| self.typing.exprs[e.1]);
-        let known = |t: &relax_ir::TypeId| self.module.types[*t] != relax_ir::Type::Error;
-        found.filter(known).last().map(|t| self.module.show_type(t))
+        let known = |t: &TypeId| self.module.types[*t] != relax_ir::Type::Error;
+        found.filter(known).last()
+    }
+
+    /// The same, as text.
+    pub fn type_at(&self, span: Span) -> Option<String> {
+        Some(self.module.show_type(self.type_id_at(span)?))
     }
 }

@@ -144,7 +144,7 @@ async function drive() {
   await shows('hints come back', hints, '-> Scores');
   step('settings count at once');
 
-  await goTo('12:34');
+  await goTo('12:31');
   await page.keyboard.press('Delete');
   await page.keyboard.press('Delete');
   await page.keyboard.type('8');
@@ -157,7 +157,7 @@ async function drive() {
   step('a lens runs a function');
 
   await command('Relay: Show the Object Size Report');
-  await shows('the report', '.part.panel .view-lines', 'bytes');
+  await shows('the report', '.part.panel .view-lines', 'in all');
   await command('View: Toggle Panel Visibility');
   step('the object size report is shown');
 
@@ -226,7 +226,7 @@ try {
   const quiet = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'];
   const still = ['--disable-background-networking', '--disable-component-update', '--disable-sync'];
   browser = await chromium.launch({ executablePath: browserPath, args: [...quiet, ...still] });
-  page = await browser.newPage({ viewport: { width: 1240, height: 700 } });
+  page = await browser.newPage({ viewport: { width: 1400, height: 760 } });
   const file = `vscode-remote://127.0.0.1:${port}${folder}/network.relay`;
   const payload = encodeURIComponent(JSON.stringify([['openFile', file]]));
   await page.goto(`http://127.0.0.1:${port}/?folder=${folder}&payload=${payload}`);

@@ -7,11 +7,11 @@ use lsp_types::{
 use relax_base::Symbol;
 use relax_ops::registry;
 use relax_resolve::names::NameKind;
-use relax_syntax::{HighlightClass, TOKENS};
+use relax_syntax::{HighlightClass, TOKENS, Tok};
 use rustc_hash::FxHashSet;
 
 use super::hover::{attr_text, op_signature, op_text};
-use super::signature::{builtin, open_call};
+use super::signature::{OpenCall, builtin, open_call};
 use crate::document::Document;
 
 /// Pieces of text with places to fill in: label, text, what it is.
@@ -63,6 +63,9 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
 /// The completions at a position. With `snippets`, texts may have places to fill in.
 pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<CompletionItem> {
     let offset = doc.text.offset(at);
+    if in_words(doc, offset) {
+        return Vec::new();
+    }
     let text = doc.text.as_str();
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
     let mut start = text[..offset].trim_end_matches(word).len();
@@ -71,10 +74,6 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<Complet
         .next_back()
         .filter(|c| matches!(c, '%' | '@'));
     start -= usize::from(sigil.is_some());
-    let line = &text[text[..start].rfind('\n').map_or(0, |i| i + 1)..start];
-    if line.contains("//") || line.trim_start().starts_with('#') {
-        return Vec::new();
-    }
     let mut list = List {
         range: doc.text.range(start, offset),
         items: Vec::new(),
@@ -87,19 +86,15 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<Complet
             let before = text[..start].trim_end();
             // After a colon or an arrow, or inside the brackets of a type.
             let types = before.ends_with(':') || before.ends_with("->") || in_type(before);
+            // The value of an attribute is being written: no key can stand here.
+            let value = before.ends_with('=');
             let call = open_call(doc, start);
             if types {
                 type_names(doc, offset, &mut list);
                 return list.items;
             }
-            if let Some(def) = call.as_ref().and_then(|c| builtin(&c.callee)) {
-                for a in def.attrs {
-                    let insert = format!("{}=", a.name);
-                    let mut item = list.item(&insert, CompletionItemKind::PROPERTY, "0");
-                    item.detail = Some(attr_text(a));
-                    item.documentation = Some(Documentation::String(a.doc.into()));
-                    list.add(item);
-                }
+            if let Some(call) = call.filter(|_| !value) {
+                attributes(doc, &call, &mut list);
             }
             locals(doc, offset, &mut list);
             globals(doc, &mut list);
@@ -108,6 +103,49 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<Complet
         }
     }
     list.items
+}
+
+/// Whether a byte is inside a comment, a string or a header.
+fn in_words(doc: &mut Document, offset: usize) -> bool {
+    let (file, lexed) = doc.lexed();
+    let pos = file.start + offset as u32;
+    let comment = lexed.comments.partition_point(|c| c.span.start < pos);
+    let in_comment = (lexed.comments[..comment].last())
+        .is_some_and(|c| pos < c.span.end || c.line && pos == c.span.end);
+    let token = lexed.tokens.partition_point(|t| t.start < pos);
+    in_comment
+        || (lexed.tokens[..token].last()).is_some_and(|t| {
+            let words = matches!(t.tok, Tok::Str | Tok::Version | Tok::Metadata);
+            words && (pos < t.end || t.tok == Tok::Metadata)
+        })
+}
+
+/// The attributes of the operator that is called, without those that are there already.
+fn attributes(doc: &mut Document, call: &OpenCall, list: &mut List) {
+    let mut add = |name: &str, detail: String, said: &str| {
+        if call.keys.iter().any(|k| k == name) {
+            return;
+        }
+        let mut item = list.item(&format!("{name}="), CompletionItemKind::PROPERTY, "0");
+        item.detail = Some(detail);
+        let said = Some(said).filter(|s| !s.is_empty());
+        item.documentation = said.map(|s| Documentation::String(s.into()));
+        list.add(item);
+    };
+    if let Some(def) = builtin(&call.callee) {
+        for a in def.attrs {
+            add(a.name, attr_text(a), a.doc);
+        }
+        return;
+    }
+    for part in doc.parts() {
+        let ops = part.unit.module.user_ops.iter();
+        for op in ops.filter(|o| o.name == call.callee.as_str()) {
+            for a in &op.attrs {
+                add(a.0.as_str(), format!("{}: {}", a.0, a.1), "");
+            }
+        }
+    }
 }
 
 /// Whether a text ends inside the brackets of a type.

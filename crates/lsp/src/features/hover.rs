@@ -66,10 +66,10 @@ fn of_name(doc: &mut Document, part: usize, unit: &Unit, name: &Name) -> Option<
         }
         NameKind::Graph => {
             let value = graph_value(unit, name.binding?)?;
-            fence(&format!(
-                "%{text}: {}",
-                unit.type_at(unit.ast.exprs[value].span)?
-            ))
+            let ty = unit.type_id_at(unit.ast.exprs[value].span)?;
+            let mut out = fence(&format!("%{text}: {}", unit.module.show_type(ty)));
+            out.push_str(&facts(doc, part, unit, ty));
+            out
         }
         NameKind::Global => {
             let global = unit.module.global(text.as_str())?;

@@ -5,9 +5,9 @@ use lsp_types::{
     Documentation, MarkupContent, MarkupKind, ParameterInformation, ParameterLabel, Position,
     SignatureHelp, SignatureInformation,
 };
-use relax_base::Span;
+use relax_base::{SourceFile, Span};
 use relax_ops::{OpDef, registry};
-use relax_syntax::Tok;
+use relax_syntax::{Tok, Token};
 
 use super::hover::attr_text;
 use crate::document::Document;
@@ -23,6 +23,8 @@ pub struct OpenCall {
     pub before: usize,
     /// The key of the attribute that is being written.
     pub key: Option<String>,
+    /// The keys of the attributes that are there, before and after the position.
+    pub keys: Vec<String>,
 }
 
 /// How far back a call may begin, in tokens.
@@ -54,6 +56,7 @@ pub fn open_call(doc: &mut Document, offset: usize) -> Option<OpenCall> {
                             place: t.span(),
                             before,
                             key,
+                            keys: keys(&file, &tokens[i + 1..], pos),
                         });
                     }
                     _ => (before, key) = (0, None),
@@ -70,6 +73,30 @@ pub fn open_call(doc: &mut Document, offset: usize) -> Option<OpenCall> {
         }
     }
     None
+}
+
+/// The keys of attributes up to the bracket that closes, but for the one at a position.
+fn keys(file: &SourceFile, tokens: &[Token], pos: u32) -> Vec<String> {
+    let mut depth = 0usize;
+    let mut out = Vec::new();
+    for pair in tokens.windows(2).take(HORIZON) {
+        match pair[0].tok {
+            Tok::LParen | Tok::LSquare | Tok::LBrace => depth += 1,
+            Tok::RParen | Tok::RSquare | Tok::RBrace => match depth.checked_sub(1) {
+                Some(outer) => depth = outer,
+                None => break,
+            },
+            Tok::Semi | Tok::Def if depth == 0 => break,
+            Tok::Name if depth == 0 && pair[1].tok == Tok::Eq => {
+                let span = pair[0].span();
+                if !span.touches(pos) {
+                    out.push(file.slice(span).to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+    out
 }
 
 /// The built-in operator of that name.

@@ -1,0 +1,182 @@
+//! Questions about whole and broken files, over the real protocol: what `protocol.rs` does not ask.
+
+mod support;
+
+use serde_json::{Value, json};
+use support::Client;
+
+fn text_of(hover: &Value) -> &str {
+    hover["contents"]["value"].as_str().unwrap_or_default()
+}
+
+fn labels(list: &Value) -> Vec<&str> {
+    let items = list.as_array().expect("a list").iter();
+    items.filter_map(|i| i["label"].as_str()).collect()
+}
+
+const TEXT: &str = "\
+op my.scale[s: Shape](%x: Tensor[s, float32], factor: float64 = 1.0) -> Tensor[s, float32] {
+  compute %x * factor
+}
+def @main(%x: Tensor[(n, 3, 8, 8), float32], %w: Tensor[(4, 3, 3, 3), float32]) {
+  %0 = nn.conv2d(%x, %w, strides=[2, 2], padding=[1, 1]);
+  %1 = multiply(%0, 2.5f);
+  nn.relu(%1) // done
+}
+";
+
+#[test]
+fn hovers_show_constants_and_where_dimensions_come_from() {
+    let mut c = Client::open(TEXT);
+    let graph = c.at("textDocument/hover", (5, 3));
+    assert!(
+        text_of(&graph).contains("%1: Tensor[(n, 4, 4, 4), float32]"),
+        "{graph}"
+    );
+    assert!(
+        text_of(&graph).contains("`n` is bound in line 4"),
+        "{graph}"
+    );
+    let constant = c.at("textDocument/hover", (5, 21));
+    assert!(text_of(&constant).contains("value: `2.5`"), "{constant}");
+    let attr = c.at("textDocument/hover", (4, 27));
+    assert!(text_of(&attr).contains("strides"), "{attr}");
+    c.close();
+}
+
+#[test]
+fn completion_offers_the_attributes_that_are_not_there() {
+    let mut c = Client::open(TEXT);
+    c.change(4, 39, 39, " ");
+    let list = c.at("textDocument/completion", (4, 40));
+    let all = labels(&list);
+    for wanted in ["groups=", "kernel_size=", "data_layout="] {
+        assert!(all.contains(&wanted), "no {wanted} among {all:?}");
+    }
+    for there in ["strides=", "padding="] {
+        assert!(!all.contains(&there), "{there} is there already: {all:?}");
+    }
+    // Not where the value of one is written, nor in comments.
+    let value = c.at("textDocument/completion", (4, 33));
+    assert!(!labels(&value).contains(&"groups="), "{value}");
+    let comment = c.at("textDocument/completion", (6, 18));
+    assert_eq!(comment, json!([]));
+    // Those of an operator of the file, while its call is being written.
+    c.change(6, 2, 13, "my.scale(%1, ");
+    let list = c.at("textDocument/completion", (6, 15));
+    assert!(labels(&list).contains(&"factor="), "{list}");
+    let help = c.at("textDocument/signatureHelp", (6, 15));
+    assert!(
+        help["signatures"][0]["label"]
+            .as_str()
+            .is_some_and(|l| l.starts_with("my.scale(%x: ") && l.contains("factor")),
+        "{help}"
+    );
+    assert_eq!(help["activeParameter"], 1, "{help}");
+    c.close();
+}
+
+#[test]
+fn a_wrong_shape_names_the_other_place() {
+    let mut c = Client::open(TEXT);
+    c.wait_diagnostics();
+    c.change(3, 60, 61, "5");
+    let said = c.wait_diagnostics();
+    let first = &said[0];
+    assert_eq!(first["severity"], 1, "{said}");
+    let related = &first["relatedInformation"];
+    assert!(
+        related
+            .as_array()
+            .is_some_and(|all| !all.is_empty() && all[0]["location"]["uri"] == support::URI),
+        "{said}"
+    );
+    assert_eq!(first["source"], "relax");
+    c.close();
+}
+
+#[test]
+fn a_broken_function_leaves_the_others_answers() {
+    let broken = format!("def @half(%a: float32) {{ let %b = add(%a, ;\n}}\n{TEXT}");
+    let mut c = Client::open(&broken);
+    let said = c.wait_diagnostics();
+    let lines: Vec<_> = (said.as_array().expect("a list").iter())
+        .map(|d| d["range"]["start"]["line"].as_u64())
+        .collect();
+    assert!(
+        !lines.is_empty() && lines.iter().all(|&l| l < Some(3)),
+        "{said}"
+    );
+    let hover = c.at("textDocument/hover", (7, 3));
+    assert!(
+        text_of(&hover).contains("%1: Tensor[(n, 4, 4, 4), float32]"),
+        "{hover}"
+    );
+    let inside = c.at("textDocument/completion", (0, 42));
+    assert!(labels(&inside).contains(&"%a"), "{inside}");
+    let found = c.whole("textDocument/documentSymbol");
+    let names: Vec<_> = (found.as_array().expect("a list").iter())
+        .filter_map(|s| s["name"].as_str())
+        .collect();
+    assert_eq!(names, ["@half", "my.scale", "@main"], "{found}");
+    c.close();
+}
+
+#[test]
+fn data_is_folded_as_a_region() {
+    let numbers = "    1, 2, 3,\n".repeat(30);
+    let text = format!(
+        "def @f() {{\n  my_call([\n{numbers}  ])\n}}\n#[metadata]\n{{\n  \"root\": 1\n}}\n"
+    );
+    let mut c = Client::open(&text);
+    let folds = c.whole("textDocument/foldingRange");
+    let regions: Vec<_> = (folds.as_array().expect("a list").iter())
+        .filter(|f| f["kind"] == "region")
+        .map(|f| f["startLine"].as_u64().unwrap_or(99))
+        .collect();
+    assert_eq!(regions, [1, 34], "{folds}");
+    c.close();
+}
+
+#[test]
+fn a_part_is_formatted_alone() {
+    let mut c =
+        Client::open("def @f(%x: float32) {\n    %x\n}\n\ndef @g(%x: float32) {\n    %x\n}\n");
+    let range = json!({
+        "start": { "line": 4, "character": 0 }, "end": { "line": 6, "character": 1 },
+    });
+    let options = json!({ "tabSize": 2, "insertSpaces": true });
+    let document = json!({ "uri": support::URI });
+    let p = json!({ "textDocument": document, "range": range, "options": options });
+    let edits = c.ask("textDocument/rangeFormatting", p);
+    let lines: Vec<_> = (edits.as_array().expect("a list").iter())
+        .map(|e| e["range"]["start"]["line"].as_u64())
+        .collect();
+    assert_eq!(lines, [Some(5)], "{edits}");
+    c.close();
+}
+
+/// The tool that runs is a script here: what it is given comes back.
+#[cfg(unix)]
+#[test]
+fn a_lens_runs_its_function() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let tool = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-tool.sh");
+    std::fs::write(&tool, "#!/bin/sh\necho \"$@\"\ncat\n").expect("it can be written");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&tool, mode).expect("it is ours");
+    let options = json!({ "runTool": tool });
+    let mut c = Client::start(Value::Null, json!({}), options);
+    c.open_document(support::URI, TEXT);
+    let lenses = c.whole("textDocument/codeLens");
+    let run = (lenses.as_array().expect("a list").iter())
+        .find(|l| l["command"]["command"] == "relax.run")
+        .expect("a lens");
+    let command = json!({
+        "command": run["command"]["command"], "arguments": run["command"]["arguments"],
+    });
+    let done = c.ask("workspace/executeCommand", command);
+    assert_eq!(done["text"], format!("- --random 0 --entry main\n{TEXT}"));
+    c.close();
+}
