@@ -55,6 +55,15 @@ mod tests {
     }
 
     #[test]
+    fn colours_lines_by_what_became_of_them() {
+        let mut out = String::new();
+        unified(("before", "after"), "a\nb\n", "a\nc\n", true, &mut out);
+        let expected = "\x1b[1m--- before\x1b[0m\n\x1b[1m+++ after\x1b[0m\n\x1b[36m@@ -1,2 +1,2 @@\x1b[0m\n a\n\
+                        \x1b[31m-b\x1b[0m\n\x1b[32m+c\x1b[0m\n";
+        assert_eq!(out, expected);
+    }
+
+    #[test]
     fn shows_lines_and_missing_line_ends() {
         let expected = "--- f\n+++ f (formatted)\n@@ -1,2 +1,2 @@\n a\n-b\n\
                         \\ No newline at end of file\n+c\n";

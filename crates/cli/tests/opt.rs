@@ -91,6 +91,87 @@ fn the_module_goes_to_stdout_and_everything_else_to_stderr() {
     );
 }
 
+/// What goes to standard error for these flags.
+fn said(dir: &Folder, flags: &[&str]) -> String {
+    let o = dir.opt(&[&["a.relay", "-o", "out.relay"], flags].concat());
+    assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
+    assert!(o.stdout.is_empty());
+    text(&o.stderr)
+}
+
+#[test]
+fn pipelines_are_dumped_with_all_options_and_read_back() {
+    let dir = Folder::new("dump");
+    dir.write("a.relay", "def @main() { add(1, 2) }");
+    let flags = ["--dump-pipeline", "--pipeline"];
+    let dumped = said(
+        &dir,
+        &[&flags[..], &["fixpoint(fold-constant),fuse-ops{level=1}"]].concat(),
+    );
+    assert!(
+        dumped.contains("fuse-ops{level=1,max-depth=256}"),
+        "{dumped}"
+    );
+    assert_eq!(said(&dir, &[&flags[..], &[dumped.trim()]].concat()), dumped);
+}
+
+#[test]
+fn changes_are_shown_as_differences_of_the_passes_that_made_them() {
+    let dir = Folder::new("change");
+    dir.write("a.relay", "def @main() { add(1, 2) }");
+    let pipeline = [
+        "--no-types",
+        "--pipeline",
+        "infer-type,fold-constant,fuse-ops",
+    ];
+    let err = said(
+        &dir,
+        &[&["--print-ir-after-change"], &pipeline[..]].concat(),
+    );
+    let expected = "// ---- changed by fold-constant ----\n--- before\n+++ after\n@@ -1,4 +1,4 @@\n \
+                    #[version = \"0.0.5\"]\n def @main() {\n-  add(1, 2)\n+  3\n }\n";
+    assert_eq!(err, expected);
+}
+
+#[test]
+fn what_passes_did_and_how_long_they_took_is_said_for_each() {
+    let dir = Folder::new("stats");
+    dir.write("a.relay", "def @main() { add(1, 2) }");
+    let pipeline = ["--pipeline", "fold-constant,dead-code-elimination"];
+    let stats = said(&dir, &[&["--stats"], &pipeline[..]].concat());
+    let (first, second) = stats
+        .split_once("dead-code-elimination")
+        .expect("two passes");
+    assert!(
+        first.contains("fold-constant") && first.contains(": changed the module\n"),
+        "{stats}"
+    );
+    assert!(second.contains(": changed nothing\n"), "{stats}");
+    let timing = said(&dir, &[&["--timing"], &pipeline[..]].concat());
+    let lines: Vec<&str> = timing.lines().collect();
+    assert_eq!(lines.len(), 4, "{timing}");
+    assert!(lines[1..].iter().all(|l| l.contains(" ms ")), "{timing}");
+    assert!(lines[3].ends_with("total"), "{timing}");
+    for pass in ["fold-constant", "dead-code-elimination"] {
+        assert_eq!(
+            lines.iter().filter(|l| l.contains(pass)).count(),
+            1,
+            "{timing}"
+        );
+    }
+}
+
+#[test]
+fn mistakes_of_a_pipeline_are_shown_at_their_places() {
+    let dir = Folder::new("places");
+    dir.write("a.relay", "def @main() { 1 }");
+    let o = dir.opt(&["a.relay", "--pipeline", "infer-type,fuse-ops{levl=1}"]);
+    assert_eq!(o.status.code(), Some(2));
+    let err = text(&o.stderr);
+    // Column 21 of the pipeline, where the option stands.
+    assert!(err.contains(":1:21") && err.contains("level"), "{err}");
+}
+
 #[test]
 fn each_part_of_a_file_has_a_folder_of_its_own() {
     let dir = Folder::new("tree");

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use relax_base::{Diagnostic, Diagnostics, Span, Symbol};
 use relax_infer::{InferOptions, Typing};
-use relax_ir::{FuncId, GlobalKind, Module};
+use relax_ir::{ExprId, FuncId, GlobalId, GlobalKind, Module};
 
 use crate::{Options, codes};
 
@@ -28,6 +29,8 @@ impl State {
 #[derive(Debug, Default)]
 pub(crate) struct Analyses {
     typing: Option<(State, Arc<Typing>)>,
+    /// How often types were found.
+    pub inferred: usize,
 }
 
 impl Analyses {
@@ -47,6 +50,7 @@ impl Analyses {
         if let Some(typing) = self.known(m) {
             return Ok(typing);
         }
+        self.inferred += 1;
         let (typing, diagnostics) = relax_infer::infer(m, options);
         if diagnostics.has_errors() {
             return Err(diagnostics);
@@ -95,6 +99,26 @@ impl PassCx<'_> {
     /// The types for printing become `typing`: for `infer-type`.
     pub(crate) fn set_typing(&mut self, typing: Arc<Typing>) {
         self.analyses.set(self.module, typing);
+    }
+
+    /// What a pass finds out about each function before it changes any: `find` runs on functions in parallel, on
+    /// the threads of rayon's pool, and gets the module, the function and its body. Results come in the order of
+    /// the text, so the program that is made does not depend on the number of threads. Rewriting is left to
+    /// the pass: functions share the module's nodes.
+    pub fn functions<T: Send>(
+        &self,
+        find: impl Fn(&Module, FuncId, ExprId) -> T + Sync,
+    ) -> Vec<(GlobalId, T)> {
+        let m = &*self.module;
+        let bodies = m.global_bodies();
+        let one = |(global, body): (GlobalId, ExprId)| {
+            let func = m.global_func(global).expect("it has a body");
+            (global, find(m, func, body))
+        };
+        match bodies.len() {
+            0 | 1 => bodies.into_iter().map(one).collect(),
+            _ => bodies.into_par_iter().map(one).collect(),
+        }
     }
 
     /// Counts what the pass did, for `--stats`: `cx.count("calls inlined", 1)`.

@@ -71,6 +71,9 @@ pub struct Outcome {
     pub diagnostics: Diagnostics,
     /// What went wrong, and in which pass; the module is then what that pass left.
     pub failure: Option<(PassRun, Diagnostics)>,
+    /// How often the types of the module were found: once for each state of the module that something asked
+    /// for them.
+    pub inferred: usize,
 }
 
 /// Runs a pipeline over a module.
@@ -96,6 +99,7 @@ pub fn run(
         typing,
         diagnostics: manager.diagnostics,
         failure,
+        inferred: manager.analyses.inferred,
     }
 }
 

@@ -43,18 +43,23 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let (level, most) = (cx.options.int("level"), cx.options.int("max-depth"));
     share_constants(cx.module);
     let typing = cx.typing()?;
-    let mut made = 0;
-    for (global, body) in cx.module.global_bodies() {
-        let func = cx.module.global_func(global).expect("it has a body");
-        let function = &cx.module.funcs[func];
+    let found = cx.functions(|m, func, body| {
+        let function = &m.funcs[func];
         if is_primitive(function) || is_external(function) {
-            continue;
+            return None;
         }
-        let m = &mut *cx.module;
         let order = outside_primitives(m, body);
         let graph = graph(m, &typing, &order, body);
         let groups = Groups::new(&graph, level > 0, most as usize);
         let nameable = Nameable::new(m, func, &order);
+        Some((body, order, graph, groups, nameable))
+    });
+    let mut made = 0;
+    for (global, found) in found {
+        let Some((body, order, graph, groups, nameable)) = found else {
+            continue;
+        };
+        let m = &mut *cx.module;
         let mut fuser = Fuser {
             m,
             typing: &typing,

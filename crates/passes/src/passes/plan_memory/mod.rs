@@ -57,7 +57,6 @@ fn operator(treatment: Treatment) -> Option<OpId> {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let fresh = bind_operations(cx.module);
     let typing = cx.typing()?;
-    let m = &mut *cx.module;
     let [
         Some(call_tir),
         Some(storage),
@@ -75,6 +74,12 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     else {
         return Ok(());
     };
+    let found = cx.functions(|m, func, body| {
+        let function = &m.funcs[func];
+        let planned = !is_primitive(function) && !is_external(function);
+        planned.then(|| (body, Lives::new(m, &typing, func, call_tir)))
+    });
+    let m = &mut *cx.module;
     let mut op = |id| m.add(Expr::Op(id), Span::NONE);
     let ops = Ops {
         storage: op(storage),
@@ -91,14 +96,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         saved: 0,
         shared: 0,
     };
-    for (global, body) in m.global_bodies() {
-        let func = m.global_func(global).expect("it has a body");
-        if is_primitive(&m.funcs[func]) || is_external(&m.funcs[func]) {
-            continue;
+    for (global, found) in found {
+        if let Some((body, lives)) = found {
+            let new = planner.body(m, body, &lives);
+            m.set_global_body(global, new);
         }
-        let lives = Lives::new(m, &typing, func, call_tir);
-        let new = planner.body(m, body, &lives);
-        m.set_global_body(global, new);
     }
     let Planner {
         tensors,
