@@ -15,25 +15,56 @@ pub const RUNTIME_H: &str = include_str!("../../runtime/include/relax_runtime.h"
 /// The stand-alone program around a compiled entry.
 const MAIN_C: &str = include_str!("main.c");
 
-/// The static runtime library: `RELAX_RUNTIME`, or beside the tool (as Cargo builds it), or in `lib/`
-/// beside the tool's folder.
+/// The file name of the static runtime library.
+const LIBRARY: &str = "librelax_runtime.a";
+
+/// The static runtime library: `RELAX_RUNTIME`, or the first that was built from this tool's own sources of those
+/// beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the tool's folder.
 pub fn runtime_library() -> Result<PathBuf, String> {
+    let fix = "build it with `cargo build --release` in the sources of this relaxc";
     if let Some(path) = std::env::var_os("RELAX_RUNTIME") {
-        return Ok(path.into());
+        let path = PathBuf::from(path);
+        return match is_ours(&path) {
+            Ok(true) => Ok(path),
+            Ok(false) => Err(format!(
+                "RELAX_RUNTIME: {} belongs to another version of relaxc: {fix}",
+                path.display()
+            )),
+            Err(e) => Err(format!("RELAX_RUNTIME: cannot read {}: {e}", path.display())),
+        };
     }
     let exe = std::env::current_exe().map_err(|e| format!("no path of this program: {e}"))?;
     let dir = exe.parent().unwrap_or(Path::new("."));
-    let name = "librelax_runtime.a";
-    // Cargo leaves an old one beside the tools when it builds only some of them: the newest counts.
-    [dir.to_path_buf(), dir.join("deps"), dir.join("../lib")]
-        .into_iter()
-        .map(|d| d.join(name))
-        .filter_map(|p| Some((p.metadata().ok()?.modified().ok()?, p)))
-        .max()
-        .map(|found| found.1)
-        .ok_or_else(|| {
-            format!("{name} is not beside {}; build it with `cargo build --release -p relax-runtime` or set RELAX_RUNTIME", dir.display())
-        })
+    let places = [dir.to_path_buf(), dir.join("deps"), dir.join("../lib")];
+    first_of_ours(&places).map_err(|other| match other {
+        Some(other) => format!(
+            "{} belongs to another version of relaxc: {fix}, or set RELAX_RUNTIME",
+            other.display()
+        ),
+        None => format!(
+            "{LIBRARY} is not beside {}: {fix}, or set RELAX_RUNTIME",
+            dir.display()
+        ),
+    })
+}
+
+/// The first runtime library in these folders that was built from this tool's sources; else one that was not.
+fn first_of_ours(places: &[PathBuf]) -> Result<PathBuf, Option<PathBuf>> {
+    let mut other = None;
+    for path in places.iter().map(|d| d.join(LIBRARY)) {
+        match is_ours(&path) {
+            Ok(true) => return Ok(path),
+            Ok(false) => other = other.or(Some(path)),
+            Err(_) => {}
+        }
+    }
+    Err(other)
+}
+
+/// Whether a library carries the mark of the sources that this tool was built with.
+fn is_ours(path: &Path) -> std::io::Result<bool> {
+    let bytes = std::fs::read(path)?;
+    Ok(memchr::memmem::find(&bytes, relax_runtime::SOURCES.as_bytes()).is_some())
 }
 
 /// Runs the C compiler (`CC`, else `cc`).
@@ -144,4 +175,25 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
         args.push(flag.into());
     }
     cc(args)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_of_other_sources_is_passed_over() {
+        let room = tempfile::tempdir().expect("a temporary folder");
+        let [none, old, ours] = ["none", "old", "ours"].map(|n| room.path().join(n));
+        let write = |dir: &Path, text: &str| {
+            std::fs::create_dir(dir).expect("a folder");
+            std::fs::write(dir.join(LIBRARY), text).expect("writable");
+        };
+        write(&old, "relax-runtime sources 0123456789abcdef");
+        write(&ours, &format!("code {} code", relax_runtime::SOURCES));
+        let places = [none.clone(), old.clone(), ours.clone()];
+        assert_eq!(first_of_ours(&places), Ok(ours.join(LIBRARY)));
+        assert_eq!(first_of_ours(&places[..2]), Err(Some(old.join(LIBRARY))));
+        assert_eq!(first_of_ours(&places[..1]), Err(None));
+    }
 }

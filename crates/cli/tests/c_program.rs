@@ -138,3 +138,22 @@ fn other_targets_get_objects() {
         assert_eq!(bytes[18], machine, "{triple}");
     }
 }
+
+/// Weights are parameters of this example, so what is measured is code and runtime.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_stripped_program_is_small() {
+    if cfg!(debug_assertions) {
+        println!("left out: the runtime is not optimised in this build");
+        return;
+    }
+    let room = room();
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mlp.relay");
+    let model = model.to_str().expect("a path in UTF-8");
+    ok(&relaxc(room.path(), &[model, "-o", "mlp", "--emit", "exe"]));
+    let program = room.path().join("mlp");
+    let stripped = Command::new("strip").arg(&program).status();
+    assert!(stripped.expect("binutils").success());
+    let bytes = program.metadata().expect("just made").len();
+    assert!(bytes < 1_000_000, "{bytes} bytes");
+}
