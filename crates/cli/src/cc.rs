@@ -30,7 +30,10 @@ pub fn runtime_library() -> Result<PathBuf, String> {
                 "RELAX_RUNTIME: {} belongs to another version of relaxc: {fix}",
                 path.display()
             )),
-            Err(e) => Err(format!("RELAX_RUNTIME: cannot read {}: {e}", path.display())),
+            Err(e) => Err(format!(
+                "RELAX_RUNTIME: cannot read {}: {e}",
+                path.display()
+            )),
         };
     }
     let exe = std::env::current_exe().map_err(|e| format!("no path of this program: {e}"))?;
