@@ -79,9 +79,9 @@ impl RxPool2dF32 {
         }
     }
 
-    /// The neutral element.
+    /// The neutral element: a window of nothing but padding gives the least finite number, as in TVM.
     fn start(&self) -> f32 {
-        if self.op == 0 { f32::NEG_INFINITY } else { 0.0 }
+        if self.op == 0 { f32::MIN } else { 0.0 }
     }
 }
 
