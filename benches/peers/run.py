@@ -101,8 +101,8 @@ class Relax:
 
     name = "Relax"
 
-    def __init__(self, tools, threads, room):
-        self.tools, self.threads, self.room = tools, threads, Path(room)
+    def __init__(self, tools, threads, room, limit):
+        self.tools, self.threads, self.room, self.limit = tools, threads, Path(room), limit
 
     def call(self, *extra):
         command = [self.tools / "relax-run", self.room / "model.relay", "--inputs", self.room / "inputs.npz",
@@ -110,7 +110,11 @@ class Relax:
         if (self.room / "params.safetensors").exists():
             command += ["--params", self.room / "params.safetensors"]
         begin = time.perf_counter()
-        ran = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            ran = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                 timeout=self.limit)
+        except subprocess.TimeoutExpired:
+            return {"error": f"no answer in {self.limit} s"}
         took = time.perf_counter() - begin
         if ran.returncode:
             return {"error": " ".join(ran.stdout.split())[-300:]}
@@ -451,7 +455,7 @@ def main():
             for threads in args.threads:
                 # All systems alike: their processes inherit it.
                 os.sched_setaffinity(0, processors[-threads:])
-                relax = Relax(args.bin, threads, room)
+                relax = Relax(args.bin, threads, room, args.limit)
                 systems = [relax, *(Peer(n, threads, room, args.limit) for n in peers)]
                 for workload in chosen:
                     if time.monotonic() - begin > budget * (threads == args.threads[-1] or 0.6):

@@ -1,12 +1,12 @@
 //! Tensors in NumPy's `.npz` and `.npy` files.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek};
+use std::io::{BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use half::f16;
 use npyz::npz::{NpzArchive, NpzWriter};
-use npyz::{Deserialize, NpyFile, Order, TypeChar, WriterBuilder};
+use npyz::{Deserialize, NpyFile, Order, TypeChar};
 use relax_tensor::{DType, Tensor};
 
 use crate::weights::Mapped;
@@ -169,37 +169,50 @@ pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
     Ok(())
 }
 
-fn array<W: std::io::Write + Seek>(
-    npz: &mut NpzWriter<W>,
-    name: &str,
-    t: &Tensor,
-) -> std::io::Result<()> {
-    let shape: Vec<u64> = t.shape().iter().map(|&d| d as u64).collect();
+/// One array in NumPy's format 1.0: a header of one line, padded so that the elements are aligned in it, and
+/// the elements as they are.
+fn array<W: Write + Seek>(npz: &mut NpzWriter<W>, name: &str, t: &Tensor) -> std::io::Result<()> {
+    let kind = match t.dtype() {
+        DType::F16 => "<f2",
+        DType::F32 => "<f4",
+        DType::F64 => "<f8",
+        DType::I8 => "|i1",
+        DType::I16 => "<i2",
+        DType::I32 => "<i4",
+        DType::I64 => "<i8",
+        DType::U8 => "|u1",
+        DType::U32 => "<u4",
+        DType::U64 => "<u8",
+        DType::BOOL => "|b1",
+        // NumPy has no bfloat16: the bits, as TVM hands them out.
+        DType::U16 | DType::BF16 => "<u2",
+        _ => "<i8",
+    };
+    let shape: Vec<String> = t.shape().iter().map(|d| format!("{d}, ")).collect();
+    let shape = match shape.concat().trim_end() {
+        "" => "()".to_owned(),
+        one if shape.len() == 1 => format!("({one})"),
+        many => format!("({})", many.trim_end_matches(',')),
+    };
+    let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+    while !(header.len() + 11).is_multiple_of(64) {
+        header.push(' ');
+    }
+    header.push('\n');
+    let length = u16::try_from(header.len())
+        .map_err(|_| std::io::Error::other("the shape is too long for a header"))?;
     // As `np.savez`: floats hardly compress, and what is stored as it is can be mapped.
     let stored = npyz::zip::write::FileOptions::default()
         .compression_method(npyz::zip::CompressionMethod::Stored)
         .large_file(t.bytes().len() as u64 >= u64::from(u32::MAX) - 4096);
-    macro_rules! put {
-        ($values:expr) => {{
-            let entry = npz.array(name, stored)?;
-            let mut writer = entry.default_dtype().shape(&shape).begin_nd()?;
-            writer.extend($values)?;
-            writer.finish()
-        }};
+    let zip = npz.zip_writer();
+    zip.start_file(format!("{name}.npy"), stored)?;
+    zip.write_all(b"\x93NUMPY\x01\x00")?;
+    zip.write_all(&length.to_le_bytes())?;
+    zip.write_all(header.as_bytes())?;
+    let known = kind != "<i8" || t.dtype() == DType::I64;
+    if known {
+        return zip.write_all(t.bytes());
     }
-    macro_rules! plain {
-        ($($dtype:ident => $ty:ty),*) => {
-            match t.dtype() {
-                $(DType::$dtype => put!(t.slice::<$ty>().iter()),)*
-                DType::BOOL => put!(t.bytes().iter().map(|&b| b != 0)),
-                // NumPy has no bfloat16: the bits, as TVM hands them out.
-                DType::BF16 => put!((0..t.len()).map(|i| {
-                    u16::from_le_bytes([t.bytes()[2 * i], t.bytes()[2 * i + 1]])
-                })),
-                _ => put!((0..t.len()).map(|i| t.get_i64(i))),
-            }
-        };
-    }
-    plain!(F16 => f16, F32 => f32, F64 => f64, I8 => i8, I16 => i16, I32 => i32, I64 => i64,
-           U8 => u8, U16 => u16, U32 => u32, U64 => u64)
+    (0..t.len()).try_for_each(|i| zip.write_all(&t.get_i64(i).to_le_bytes()))
 }

@@ -26,8 +26,12 @@ pub fn flatten(value: &Value) -> Option<Vec<Tensor>> {
 /// Where a long row of floats is largest, best first: the answer of a classifier. `None` for other values.
 pub fn largest(value: &Value) -> Option<String> {
     const SHOWN: usize = 5;
+    const MOST: usize = 1 << 16;
     let Value::Tensor(t) = value else { return None };
-    if !t.dtype().is_float() || t.len() < 4 * SHOWN || t.shape().last() != Some(&(t.len() as i64)) {
+    if !t.dtype().is_float()
+        || !(4 * SHOWN..=MOST).contains(&t.len())
+        || t.shape().last() != Some(&(t.len() as i64))
+    {
         return None;
     }
     let mut order: Vec<usize> = (0..t.len()).collect();

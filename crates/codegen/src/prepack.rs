@@ -37,7 +37,7 @@ pub(crate) const LARGE: usize = 4096;
 
 impl Prepacked {
     /// Moves the elements of large constants into a file.
-    pub fn into_file(&mut self, name: &str) {
+    pub fn move_to_file(&mut self, name: &str) {
         let (mut bytes, mut offsets) = (Vec::new(), FxHashMap::default());
         for (id, t) in self.lowered.data.iter() {
             if t.bytes().len() >= LARGE {

@@ -106,7 +106,7 @@ pub fn object(
     let mut module = ObjectModule::new(builder);
     let mut packed = prepack(lowered, &|_| ());
     if let Some(file) = weights {
-        packed.into_file(file);
+        packed.move_to_file(file);
     }
     let sizes = compile(&packed, &mut module, Extras::default())?.sizes;
     let bytes = module.finish().emit().map_err(|e| trouble(e.to_string()))?;

@@ -230,8 +230,8 @@ mod tests {
             &[6, 12],
             |v| {
                 vec![
-                    flat(v).floor_div(&Ex::idx(12)),
-                    flat(v).floor_mod(&Ex::idx(12)),
+                    flat(v).floor_div(Ex::idx(12)),
+                    flat(v).floor_mod(Ex::idx(12)),
                 ]
             },
             |i| (i[1] * 4 + i[0]) * 3 + i[2],
@@ -242,11 +242,11 @@ mod tests {
             &[6, 12],
             &[4, 6, 3],
             |v| {
-                let rows = flat(v).floor_div(&Ex::idx(3));
+                let rows = flat(v).floor_div(Ex::idx(3));
                 vec![
-                    rows.floor_mod(&Ex::idx(4)),
-                    rows.floor_div(&Ex::idx(4)),
-                    flat(v).floor_mod(&Ex::idx(3)),
+                    rows.floor_mod(Ex::idx(4)),
+                    rows.floor_div(Ex::idx(4)),
+                    flat(v).floor_mod(Ex::idx(3)),
                 ]
             },
             |i| {
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn what_has_no_even_steps_is_refused() {
         let v = Ex::var(Var(0), DType::I64);
-        let five = v.floor_div(&Ex::idx(5));
+        let five = v.floor_div(Ex::idx(5));
         assert!(walk(&[Var(0)], &[12], &[five], &[3]).is_none());
         let outside = v + Ex::idx(1);
         assert!(walk(&[Var(0)], &[12], &[outside], &[12]).is_none());
