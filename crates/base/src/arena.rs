@@ -38,9 +38,17 @@ macro_rules! define_id {
 
 /// Makes room for one more element. Large vectors grow by a quarter: their pages are moved, not
 /// copied, and what doubling reserves would be most of the memory of a large file.
+#[inline]
 fn make_room<T>(items: &mut Vec<T>) {
+    if items.len() == items.capacity() {
+        grow(items);
+    }
+}
+
+#[cold]
+fn grow<T>(items: &mut Vec<T>) {
     const LARGE: usize = 1 << 20;
-    if items.len() == items.capacity() && size_of_val(items.as_slice()) >= LARGE {
+    if size_of_val(items.as_slice()) >= LARGE {
         items.reserve_exact(items.len() / 4);
     }
 }
@@ -162,6 +170,14 @@ impl<I: Id, T: Clone> SideTable<I, T> {
     pub fn with_default(default: T) -> Self {
         SideTable {
             items: Vec::new(),
+            default,
+            id: PhantomData,
+        }
+    }
+    /// A table of the facts for the ids from 0 on; further ids read as `default`.
+    pub fn from_list(default: T, items: Vec<T>) -> Self {
+        SideTable {
+            items,
             default,
             id: PhantomData,
         }

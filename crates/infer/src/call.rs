@@ -105,6 +105,10 @@ impl Solver<'_> {
         self.cur_call = e;
         self.site = Site::Rel(e);
         if flags & INFER == 0 && !self.has_rigid(types) {
+            if let Some(ty) = self.concluded.find(m, op, types, attrs) {
+                return ty;
+            }
+            let before = self.before_relation();
             let (out, id) = self.scratch;
             let mut cx = RelCx {
                 host: self,
@@ -121,6 +125,7 @@ impl Solver<'_> {
                         let u = &mut self.unknowns[id as usize];
                         u.sol = Sol::Open;
                         u.level = self.level;
+                        self.keep_answer(before, op, types, attrs, ty);
                     } else {
                         self.new_scratch();
                     }

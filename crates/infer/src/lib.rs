@@ -13,6 +13,7 @@
 
 mod call;
 pub mod codes;
+mod concluded;
 mod coverage;
 mod deps;
 mod effects;

@@ -16,11 +16,7 @@ impl Solver<'_> {
     /// A place to show for an expression: its own, or that of the first of its parts that has one.
     /// Where an attribute of a call stands, when the text gives it.
     fn attr_place(&self, call: ExprId, name: &str) -> Option<Span> {
-        let Some(Expr::Call { attrs, .. }) = self.m.exprs.get(call) else {
-            return None;
-        };
-        let spans = self.m.attr_spans.get(attrs)?;
-        spans.iter().find(|s| s.0 == name).map(|s| s.1)
+        self.m.attr_span(call, name)
     }
 
     pub fn place(&self, e: ExprId) -> Span {

@@ -11,6 +11,7 @@ use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::flags::{Flags, INFER};
+use crate::concluded::Concluded;
 use crate::map::{Leaf, Mapper, map_dims};
 use crate::relations::Rel;
 use crate::scheme::Scheme;
@@ -78,6 +79,8 @@ pub(crate) struct Solver<'m> {
     pub funcs: Vec<FuncId>,
     /// The call whose relation runs.
     pub cur_call: ExprId,
+    /// What operators' relations gave for types that are known whole.
+    pub concluded: Concluded,
     /// The unknown that stands for the result of a relation that is expected to conclude at once.
     pub scratch: (TypeId, u32),
     pub error: TypeId,
@@ -147,6 +150,7 @@ impl<'m> Solver<'m> {
             diags: Diagnostics::new(),
             funcs: Vec::new(),
             cur_call: NO_EXPR,
+            concluded: Concluded::default(),
             scratch: (UNTYPED, 0),
             error,
             unit,

@@ -179,19 +179,13 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
             }
         }
     }
-    let pure = s.purity.iter().enumerate().fold(
-        SideTable::with_default(true),
-        |mut table: SideTable<FuncId, bool>, (i, &p)| {
-            table.set(FuncId::from_index(i), p);
-            table
-        },
-    );
+    let pure = SideTable::from_list(true, std::mem::take(&mut s.purity));
     Outcome {
         typing: Typing {
-            exprs: side(s.error, &exprs),
-            vars: side(s.error, &vars),
-            funcs: side(s.error, &funcs),
-            globals: side(s.error, &globals),
+            exprs: SideTable::from_list(s.error, exprs),
+            vars: SideTable::from_list(s.error, vars),
+            funcs: SideTable::from_list(s.error, funcs),
+            globals: SideTable::from_list(s.error, globals),
             checks,
             type_args,
             pure,
@@ -201,14 +195,6 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
         literals,
         diagnostics: s.diags,
     }
-}
-
-fn side<I: Id>(default: TypeId, list: &[TypeId]) -> SideTable<I, TypeId> {
-    let mut table = SideTable::with_default(default);
-    for (i, &t) in list.iter().enumerate() {
-        table.set(I::from_index(i), t);
-    }
-    table
 }
 
 /// A literal under another element type; `None` when an integer does not fit.

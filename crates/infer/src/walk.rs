@@ -554,6 +554,10 @@ impl Solver<'_> {
 
     /// Whether one of many types is open: `closed` holds those that are known not to be.
     pub fn is_open_but(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
+        let t = self.find(t);
+        if self.flags(t) & INFER == 0 {
+            return false;
+        }
         let (mut stack, mut fresh) = (vec![t], Vec::new());
         while let Some(t) = stack.pop() {
             let t = self.find(t);

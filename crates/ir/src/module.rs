@@ -144,8 +144,8 @@ pub struct Module {
     pub exprs: Arena<ExprId, Expr>,
     /// Where expressions stand.
     pub spans: SideTable<ExprId, Span>,
-    /// Where the attributes of calls stand that the text gives, by name.
-    pub attr_spans: FxHashMap<AttrsId, Box<[(Symbol, Span)]>>,
+    /// Where the attributes of calls stand that the text gives: by call, in ascending order, and name.
+    pub attr_spans: Vec<(ExprId, Symbol, Span)>,
     /// All local variables.
     pub vars: Arena<VarId, Var>,
     /// `virtual_device` and the like on parameters.
@@ -215,6 +215,7 @@ impl Module {
         self.lists.shrink_to_fit();
         self.types.shrink();
         self.attrs.shrink_to_fit();
+        self.attr_spans.shrink_to_fit();
     }
 
     /// Adds an expression.
@@ -237,6 +238,12 @@ impl Module {
     /// The expressions of a list.
     pub fn list(&self, list: ExprList) -> &[ExprId] {
         &self.lists[list.start as usize..(list.start + list.len) as usize]
+    }
+    /// Where the text gives the attribute `name` of a call.
+    pub fn attr_span(&self, call: ExprId, name: &str) -> Option<Span> {
+        let from = self.attr_spans.partition_point(|a| a.0 < call);
+        let mut own = self.attr_spans[from..].iter().take_while(|a| a.0 == call);
+        own.find(|a| a.1 == name).map(|a| a.2)
     }
     /// Stores attributes.
     pub fn make_attrs(&mut self, attrs: Attrs) -> AttrsId {

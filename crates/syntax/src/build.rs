@@ -10,6 +10,8 @@ mod ops;
 mod signature;
 mod stmt;
 
+use std::cell::Cell;
+
 use relax_base::{Diagnostic, Id, SourceFile, Span, Symbol};
 
 use crate::ast::*;
@@ -58,7 +60,11 @@ pub(crate) struct Builder<'s> {
     type_ops: Vec<TypeOp>,
     type_op_stack: Vec<TypeOp>,
     operands: Vec<u32>,
+    recent: [Cell<Option<(&'static str, Symbol)>>; RECENT],
 }
+
+/// How many names are remembered with their symbols.
+const RECENT: usize = 128;
 
 /// A state of the builder to return to.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +87,7 @@ impl<'s> Builder<'s> {
             type_ops: Vec::new(),
             type_op_stack: Vec::new(),
             operands: Vec::new(),
+            recent: [const { Cell::new(None) }; RECENT],
         }
     }
 
@@ -310,11 +317,32 @@ impl<'s> Builder<'s> {
 
     pub(crate) fn name_symbol(&self, l: u32, r: u32) -> Symbol {
         let text = self.slice(l, r);
+        let (slot, known) = self.recent(text);
+        if let Some(known) = known {
+            return known;
+        }
         if text.bytes().any(|b| b == b' ' || b == b'\t') {
             // `nn . conv2d` is the name `nn.conv2d`.
             return Symbol::new(&text.replace([' ', '\t'], ""));
         }
-        Symbol::new(text)
+        self.intern(slot, text)
+    }
+
+    /// The symbol of a name that was met lately, and where to remember it: programs use few names
+    /// many times.
+    fn recent(&self, text: &str) -> (usize, Option<Symbol>) {
+        let b = text.as_bytes();
+        let ends = b.first().map_or(0, |&b| usize::from(b)) * 5
+            + b.last().map_or(0, |&b| usize::from(b)) * 3;
+        let slot = (ends + b.len()) % RECENT;
+        let known = self.recent[slot].get();
+        (slot, known.filter(|k| k.0 == text).map(|k| k.1))
+    }
+
+    fn intern(&self, slot: usize, text: &str) -> Symbol {
+        let symbol = Symbol::new(text);
+        self.recent[slot].set(Some((symbol.as_str(), symbol)));
+        symbol
     }
 }
 

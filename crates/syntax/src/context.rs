@@ -16,11 +16,18 @@
 mod brackets;
 mod keywords;
 mod separators;
+mod stream;
+mod window;
+
+use std::cell::Cell;
 
 use relax_base::{Code, Diagnostic, SourceFile, Span};
 
-use crate::lex::{Lexed, Token};
+use crate::lex::Token;
 use crate::token::Tok;
+use window::Window;
+
+pub(crate) use stream::Stream;
 
 /// A stretch of tokens that is parsed on its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,7 +41,7 @@ pub(crate) struct Segment {
 /// What the pass made of the tokens.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
-    pub(crate) tokens: Vec<Token>,
+    pub(crate) tokens: Window,
     pub(crate) segments: Vec<Segment>,
     pub(crate) version: Option<Span>,
     pub(crate) metadata: Option<Span>,
@@ -91,9 +98,29 @@ struct Frame {
     bound: bool,
 }
 
+impl Frame {
+    /// A token belongs to the current statement or element, and may be its first.
+    fn starts(&mut self, tok: Tok) {
+        if self.first.is_none() {
+            self.first = Some(tok);
+            self.bound = false;
+        }
+    }
+    /// A statement or element is over.
+    fn next(&mut self) {
+        self.first = None;
+        self.bound = false;
+        self.pending = Pending::None;
+    }
+}
+
 pub(crate) struct Pass<'s> {
     file: &'s SourceFile,
-    input: &'s [Token],
+    input: Window,
+    /// Whether more tokens follow those of `input`.
+    partial: bool,
+    /// Whether a look-ahead ended where they do.
+    cut: Cell<bool>,
     out: Prepared,
     frames: Vec<Frame>,
     segment: Option<Segment>,
@@ -105,29 +132,11 @@ pub(crate) struct Pass<'s> {
     params: Option<(usize, Option<Tok>)>,
 }
 
-/// Runs the pass.
-pub(crate) fn prepare(file: &SourceFile, lexed: &Lexed) -> Prepared {
-    let mut pass = Pass {
-        file,
-        input: &lexed.tokens,
-        out: Prepared::default(),
-        frames: vec![Frame {
-            kind: FrameKind::Top,
-            opener: Token {
-                tok: Tok::Error,
-                start: file.start,
-                end: file.start,
-            },
-            pending: Pending::None,
-            first: None,
-            bound: false,
-        }],
-        segment: None,
-        item: None,
-        params: None,
-        has_turnstile: lexed.tokens.iter().any(|t| t.tok == Tok::Turnstile),
-    };
-    pass.out.tokens.reserve(lexed.tokens.len() + 16);
+/// Runs the pass over all tokens of a file.
+pub(crate) fn prepare(file: &SourceFile, tokens: Vec<Token>) -> Prepared {
+    let turnstile = tokens.iter().any(|t| t.tok == Tok::Turnstile);
+    let mut pass = Pass::new(file, Window::whole(tokens), turnstile);
+    pass.out.tokens.reserve(pass.input.len() + 16);
     let mut i = 0;
     while i < pass.input.len() {
         i = pass.step(i);
@@ -137,6 +146,40 @@ pub(crate) fn prepare(file: &SourceFile, lexed: &Lexed) -> Prepared {
 }
 
 impl<'s> Pass<'s> {
+    fn new(file: &'s SourceFile, input: Window, has_turnstile: bool) -> Pass<'s> {
+        let bottom = Frame {
+            kind: FrameKind::Top,
+            opener: Token {
+                tok: Tok::Error,
+                word: false,
+                start: file.start,
+                end: file.start,
+            },
+            pending: Pending::None,
+            first: None,
+            bound: false,
+        };
+        Pass {
+            file,
+            input,
+            partial: false,
+            cut: Cell::new(false),
+            out: Prepared::default(),
+            frames: vec![bottom],
+            segment: None,
+            item: None,
+            params: None,
+            has_turnstile,
+        }
+    }
+
+    /// Marks a look-ahead that ran to the end of the tokens that are there.
+    fn ran_out(&self) {
+        if self.partial {
+            self.cut.set(true);
+        }
+    }
+
     fn top(&mut self) -> &mut Frame {
         self.frames
             .last_mut()
@@ -157,7 +200,7 @@ impl<'s> Pass<'s> {
 
     fn last(&self) -> Option<Token> {
         let from = self.segment.map_or(self.out.tokens.len(), |s| s.start);
-        self.out.tokens[from..].last().copied()
+        self.out.tokens.since(from).last().copied()
     }
 
     fn report(&mut self, d: Diagnostic) {
@@ -173,9 +216,79 @@ impl<'s> Pass<'s> {
         self.out.tokens.last().map_or(self.file.start, |t| t.end)
     }
 
+    /// Passes on a token that is nothing but itself and right where it stands, as most are: inside
+    /// brackets, an operand that no operand comes before, an operator, a separator, a bracket. What
+    /// [`Pass::step`] would look at besides does not concern these.
+    fn plain(&mut self, i: usize, t: Token) -> bool {
+        if self.frames.len() == 1 {
+            return false;
+        }
+        let Some(last) = self.out.tokens.last() else {
+            return false;
+        };
+        match t.tok {
+            Tok::Name if t.word => return false,
+            Tok::Local
+            | Tok::Graph
+            | Tok::Global
+            | Tok::Name
+            | Tok::Int
+            | Tok::Float
+            | Tok::Str
+            | Tok::True
+            | Tok::False => {
+                if keywords::ends_operand(last.tok) || last.tok == Tok::Def {
+                    return false;
+                }
+            }
+            Tok::Colon
+            | Tok::Proj
+            | Tok::Plus
+            | Tok::Minus
+            | Tok::Star
+            | Tok::Slash
+            | Tok::SlashSlash => {}
+            Tok::Comma => {
+                self.out.tokens.push(t);
+                self.top().next();
+                return true;
+            }
+            Tok::Eq if self.kind() == FrameKind::Block => {
+                self.top().starts(t.tok);
+                self.top().bound = true;
+                self.out.tokens.push(t);
+                return true;
+            }
+            Tok::LParen if !last.word => {
+                self.top().starts(t.tok);
+                self.open(t);
+                return true;
+            }
+            Tok::RParen => {
+                self.top().starts(t.tok);
+                self.close(i, t);
+                return true;
+            }
+            Tok::Semi => {
+                self.top().starts(t.tok);
+                self.semicolon(i, t);
+                return true;
+            }
+            _ => return false,
+        }
+        self.out.tokens.push(t);
+        self.top().starts(t.tok);
+        true
+    }
+
     /// Handles the token at `i` and returns the index to go on with.
     fn step(&mut self, i: usize) -> usize {
-        let mut t = self.input[i];
+        let Some(mut t) = self.input.get(i) else {
+            return i + 1;
+        };
+        if self.plain(i, t) {
+            return i + 1;
+        }
         match t.tok {
             Tok::Version => {
                 if self.out.version.is_some() {
@@ -237,10 +350,7 @@ impl<'s> Pass<'s> {
             }
             Tok::Comma => {
                 self.out.tokens.push(t);
-                let f = self.top();
-                f.first = None;
-                f.bound = false;
-                f.pending = Pending::None;
+                self.top().next();
             }
             _ => {
                 match t.tok {
@@ -285,17 +395,14 @@ impl<'s> Pass<'s> {
                     self.item = Some(Tok::Prolog);
                     self.out.tokens.push(Token {
                         tok: Tok::Prolog,
+                        word: false,
                         start: t.start,
                         end: t.start,
                     });
                 }
             }
         }
-        let f = self.top();
-        if f.first.is_none() {
-            f.first = Some(t.tok);
-            f.bound = false;
-        }
+        self.top().starts(t.tok);
     }
 
     fn end_segment(&mut self) {
@@ -304,10 +411,7 @@ impl<'s> Pass<'s> {
             self.out.segments.push(s);
         }
         self.item = None;
-        let f = self.top();
-        f.first = None;
-        f.bound = false;
-        f.pending = Pending::None;
+        self.top().next();
     }
 
     /// A closing brace has brought the pass back to the top, or a `;` stands there.
@@ -334,6 +438,7 @@ impl<'s> Pass<'s> {
             self.out.open_end = Some(last.end);
             self.out.tokens.push(Token {
                 tok: Tok::Semi,
+                word: false,
                 start: last.end,
                 end: last.end,
             });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap};
 
 use crate::lex;
-use crate::parse::parse_lexed;
+use crate::parse;
 use crate::print::{PrintOptions, Style, emit::Emitter, sink::Sink, weave::Weave};
 
 /// How to format.
@@ -57,9 +57,7 @@ fn too_large(file: &SourceFile) -> Diagnostics {
 }
 
 fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics> {
-    let lexed = lex::lex(file);
-    let tokens = lexed.tokens.clone();
-    let parsed = parse_lexed(file, lexed);
+    let parsed = parse(file);
     if parsed.diagnostics.has_errors() {
         return Err(parsed.diagnostics);
     }
@@ -68,6 +66,7 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
         width: options.width,
         types: false,
     };
+    let tokens = lex::lex(file).tokens;
     let weave = Weave::new(file, &tokens, &parsed.comments);
     let sink = Sink::new(&print, Some(weave));
     let (text, failed) = Emitter::new(&parsed.ast, &print, sink).file_checked();

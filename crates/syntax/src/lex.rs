@@ -10,6 +10,8 @@ use crate::token::{LexState, Tok};
 pub struct Token {
     /// What it is.
     pub tok: Tok,
+    /// Whether it is a name that means something in some contexts (`shape`, `where`, `Tensor`).
+    pub word: bool,
     /// Its first byte.
     pub start: u32,
     /// One past its last byte.
@@ -51,49 +53,82 @@ pub fn lex(file: &SourceFile) -> Lexed {
 
 /// Splits a part of a file into tokens.
 pub(crate) fn lex_range(file: &SourceFile, range: Span) -> Lexed {
-    let text = file.slice(range);
-    let base = range.start;
-    let mut out = Lexed::default();
-    out.tokens.reserve(text.len() / 5);
-    let mut dims = DimBrackets::default();
-    let mut lexer = Tok::lexer_with_extras(text, LexState::default());
-    loop {
-        lexer.extras.floor_div = dims.allows_floor_div();
-        let Some(result) = lexer.next() else { break };
-        let span = lexer.span();
-        let token = Token {
-            tok: result.unwrap_or(Tok::Unknown),
-            start: base + span.start as u32,
-            end: base + span.end as u32,
-        };
-        if std::mem::take(&mut lexer.extras.unclosed) {
-            out.diagnostics.push(unclosed(token));
+    let mut lexer = Lexer::new(file, range);
+    let mut tokens = Vec::with_capacity(range.len() / 4);
+    while let Some(token) = lexer.next() {
+        tokens.push(token);
+    }
+    Lexed {
+        tokens,
+        comments: lexer.comments,
+        diagnostics: lexer.diagnostics,
+    }
+}
+
+/// Reads token by token; comments and mistakes are set aside.
+pub(crate) struct Lexer<'s> {
+    file: &'s SourceFile,
+    base: u32,
+    inner: logos::Lexer<'s, Tok>,
+    dims: DimBrackets,
+    pub(crate) comments: Vec<Comment>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl<'s> Lexer<'s> {
+    pub(crate) fn new(file: &'s SourceFile, range: Span) -> Lexer<'s> {
+        Lexer {
+            file,
+            base: range.start,
+            inner: Tok::lexer_with_extras(file.slice(range), LexState::default()),
+            dims: DimBrackets::default(),
+            comments: Vec::new(),
+            diagnostics: Vec::new(),
         }
-        match token.tok {
-            Tok::LineComment | Tok::BlockComment => {
-                if is_damaged_header(file.slice(token.span())) {
-                    out.diagnostics.push(damaged_header(token));
+    }
+
+    /// The next token.
+    pub(crate) fn next(&mut self) -> Option<Token> {
+        let lexer = &mut self.inner;
+        loop {
+            lexer.extras.floor_div = self.dims.allows_floor_div();
+            let result = lexer.next()?;
+            let span = lexer.span();
+            let token = Token {
+                tok: result.unwrap_or(Tok::Unknown),
+                word: std::mem::take(&mut lexer.extras.word),
+                start: self.base + span.start as u32,
+                end: self.base + span.end as u32,
+            };
+            if std::mem::take(&mut lexer.extras.unclosed) {
+                self.diagnostics.push(unclosed(token));
+            }
+            match token.tok {
+                Tok::LineComment | Tok::BlockComment => {
+                    if is_damaged_header(self.file.slice(token.span())) {
+                        self.diagnostics.push(damaged_header(token));
+                    }
+                    self.comments.push(Comment {
+                        span: token.span(),
+                        line: token.tok == Tok::LineComment,
+                    });
                 }
-                out.comments.push(Comment {
-                    span: token.span(),
-                    line: token.tok == Tok::LineComment,
-                });
-            }
-            Tok::Unknown => unknown(file, token, &mut out),
-            Tok::UnknownSection => {
-                let text = file.slice(token.span());
-                out.diagnostics.push(
-                    Diagnostic::error(Code(104), token.span(), format!("unknown section `{text}`"))
-                        .note("the sections are `#[version = \"0.0.5\"]` and `#[metadata]`"),
-                );
-            }
-            _ => {
-                dims.see(token.tok, || file.slice(token.span()));
-                out.tokens.push(token);
+                Tok::Unknown => unknown(self.file, token, &mut self.diagnostics),
+                Tok::UnknownSection => {
+                    let text = self.file.slice(token.span());
+                    let message = format!("unknown section `{text}`");
+                    let d = Diagnostic::error(Code(104), token.span(), message);
+                    self.diagnostics.push(d.note(
+                        "the sections are `#[version = \"0.0.5\"]` and `#[metadata]`",
+                    ));
+                }
+                _ => {
+                    self.dims.see(token, || self.file.slice(token.span()));
+                    return Some(token);
+                }
             }
         }
     }
-    out
 }
 
 /// Whether a comment that begins with `#` is a header whose brackets are damaged: `#version = …]`,
@@ -127,8 +162,8 @@ fn unclosed(token: Token) -> Diagnostic {
 }
 
 /// Reports a stretch of characters that begin no token, once.
-fn unknown(file: &SourceFile, token: Token, out: &mut Lexed) {
-    if let Some(last) = out.diagnostics.last_mut()
+fn unknown(file: &SourceFile, token: Token, diagnostics: &mut Vec<Diagnostic>) {
+    if let Some(last) = diagnostics.last_mut()
         && last.code == Code(102)
         && last.labels[0].span.end == token.start
     {
@@ -140,7 +175,7 @@ fn unknown(file: &SourceFile, token: Token, out: &mut Lexed) {
         return;
     }
     let text = printable(file.slice(token.span()));
-    out.diagnostics.push(Diagnostic::error(
+    diagnostics.push(Diagnostic::error(
         Code(102),
         token.span(),
         format!("`{text}` means nothing here"),
@@ -191,7 +226,8 @@ impl DimBrackets {
         self.last != Last::Other && self.open.last().copied().unwrap_or(false)
     }
 
-    fn see<'a>(&mut self, tok: Tok, text: impl FnOnce() -> &'a str) {
+    fn see<'a>(&mut self, token: Token, text: impl FnOnce() -> &'a str) {
+        let tok = token.tok;
         self.last = match tok {
             Tok::LParen | Tok::LSquare => {
                 let inherited = self.open.last().copied().unwrap_or(false);
@@ -210,6 +246,7 @@ impl DimBrackets {
                 Last::Other
             }
             Tok::Local | Tok::Graph | Tok::Int | Tok::Proj => Last::Operand,
+            Tok::Name if !token.word => Last::Operand,
             Tok::Name => match text() {
                 "Tensor" | "Shape" | "Buffer" | "shape" | "match_shape" | "match_cast" | "grid"
                 | "min" | "max" => Last::DimHead,

@@ -10,7 +10,7 @@ use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, Span, Symb
 
 use crate::ast::{Ast, FileForm, Item, ItemKind};
 use crate::build::Builder;
-use crate::context::{self, MOST_ERRORS, Prepared, Segment};
+use crate::context::{self, MOST_ERRORS, Prepared, Segment, Stream};
 use crate::grammar::{FileBodyParser, ItemParser, TypeFileParser};
 use crate::lex::{self, Comment, Lexed, Token};
 use crate::token::Tok;
@@ -29,18 +29,42 @@ pub struct Parsed {
 /// Parses a file. Always returns a tree: unreadable stretches are `Error` nodes, each of them
 /// covered by a diagnostic.
 pub fn parse(file: &SourceFile) -> Parsed {
-    let mut lexed = lex::lex(file);
-    let prepared = context::prepare(file, &lexed);
-    // The parser reads the prepared tokens; the first list is only in the way of the tree.
-    lexed.tokens = Vec::new();
-    parse_prepared(file, prepared, lexed)
+    if let Some(parsed) = parse_clean(file) {
+        return parsed;
+    }
+    parse_lexed(file, lex::lex(file))
+}
+
+/// Parses a file that has no mistakes; `None` where one is found, whose explanation takes a second
+/// look at the tokens around it.
+fn parse_clean(file: &SourceFile) -> Option<Parsed> {
+    let mut stream = Stream::new(file);
+    let mut parser = Parser::new(file, Prepared::default());
+    while let Some(item) = stream.segment() {
+        if !item && parser.looks_like_type(&stream.peek()) {
+            return None;
+        }
+        let tokens = std::iter::from_fn(|| stream.token().map(|t| Ok((t.start, t.tok, t.end))));
+        let item = parse_segment(&mut parser.builder, tokens, item).ok()?;
+        parser.add(item);
+        if !stream.is_clean() || !parser.is_clean() {
+            return None;
+        }
+    }
+    if !stream.is_clean() {
+        return None;
+    }
+    let (prepared, lexed) = stream.finish();
+    parser.prepared = prepared;
+    parser.header();
+    parser.is_clean().then(|| parser.finish(lexed))
 }
 
 /// Parses the part of a file at `range` as one type, for example the inside of a `/* ty=… */`
 /// comment. The tree's only item is the type.
 pub fn parse_type(file: &SourceFile, range: Span) -> Parsed {
-    let lexed = lex::lex_range(file, range);
-    let prepared = context::prepare(file, &lexed);
+    let mut lexed = lex::lex_range(file, range);
+    let prepared = context::prepare(file, std::mem::take(&mut lexed.tokens));
     let mut parser = Parser::new(file, prepared);
     let whole = Segment {
         start: 0,
@@ -54,8 +78,8 @@ pub fn parse_type(file: &SourceFile, range: Span) -> Parsed {
     parser.finish(lexed)
 }
 
-pub(crate) fn parse_lexed(file: &SourceFile, lexed: Lexed) -> Parsed {
-    let prepared = context::prepare(file, &lexed);
+pub(crate) fn parse_lexed(file: &SourceFile, mut lexed: Lexed) -> Parsed {
+    let prepared = context::prepare(file, std::mem::take(&mut lexed.tokens));
     parse_prepared(file, prepared, lexed)
 }
 
@@ -185,8 +209,11 @@ impl<'s> Parser<'s> {
     }
 
     fn segment(&mut self, segment: Segment) {
-        if !segment.item && self.looks_like_type(segment) && self.try_type(segment).is_ok() {
-            return;
+        if !segment.item {
+            let tokens = self.prepared.tokens.between(segment.start, segment.end);
+            if self.looks_like_type(tokens) && self.try_type(segment).is_ok() {
+                return;
+            }
         }
         let mut tokens: Option<Vec<Token>> = None;
         let mut first_error = true;
@@ -194,7 +221,7 @@ impl<'s> Parser<'s> {
             let mark = self.builder.mark();
             let slice = match &tokens {
                 Some(t) => t.as_slice(),
-                None => &self.prepared.tokens[segment.start..segment.end],
+                None => self.prepared.tokens.between(segment.start, segment.end),
             };
             let result = run(&mut self.builder, slice, segment.item);
             let failure = match result {
@@ -213,7 +240,10 @@ impl<'s> Parser<'s> {
             }
             first_error = false;
             let owned = tokens
-                .get_or_insert_with(|| self.prepared.tokens[segment.start..segment.end].to_vec());
+                .get_or_insert_with(|| {
+                    let all = &self.prepared.tokens;
+                    all.between(segment.start, segment.end).to_vec()
+                });
             let echo = recover::is_echo(owned, failure.at)
                 || recover::in_statement(owned, failure.at, &self.bracket_errors)
                 || (owned.get(failure.at)).is_some_and(|t| follows(self.file, &self.unknown, *t));
@@ -254,8 +284,12 @@ impl<'s> Parser<'s> {
         ast.items.push(item);
     }
 
-    fn looks_like_type(&self, s: Segment) -> bool {
-        let t = &self.prepared.tokens[s.start..s.end];
+    /// Whether nothing was found wrong.
+    fn is_clean(&self) -> bool {
+        self.diagnostics.is_empty() && self.builder.diagnostics.is_empty()
+    }
+
+    fn looks_like_type(&self, t: &[Token]) -> bool {
         let [first, rest @ ..] = t else { return false };
         match (first.tok, rest.first().map(|t| t.tok)) {
             (Tok::Name, Some(Tok::LSquare)) => {
@@ -275,7 +309,7 @@ impl<'s> Parser<'s> {
 
     fn try_type(&mut self, s: Segment) -> Result<(), Failure> {
         let mark = self.builder.mark();
-        let tokens = &self.prepared.tokens[s.start..s.end];
+        let tokens = self.prepared.tokens.between(s.start, s.end);
         let at = Cell::new(0);
         match TypeFileParser::new().parse(&mut self.builder, feed(tokens, &at)) {
             Ok(ty) => {
@@ -296,7 +330,7 @@ impl<'s> Parser<'s> {
     }
 
     fn report(&mut self, s: Segment, failure: &Failure) {
-        let tokens = &self.prepared.tokens[s.start..s.end];
+        let tokens = self.prepared.tokens.between(s.start, s.end);
         let d = message::explain(self.file, tokens, failure.at, &failure.expected);
         self.diagnostics.push(d);
     }
@@ -314,28 +348,34 @@ fn follows(file: &SourceFile, places: &[Span], t: Token) -> bool {
 /// Runs the generated parser over one segment.
 fn run(builder: &mut Builder<'_>, tokens: &[Token], item: bool) -> Result<Item, Failure> {
     let at = Cell::new(0);
-    let result = if item {
-        (ItemParser::new().parse(builder, feed(tokens, &at))).map(|item| *item)
-    } else {
-        FileBodyParser::new()
-            .parse(builder, feed(tokens, &at))
-            .map(|e| {
-                let span = builder.ast.exprs[e].span;
-                Item {
-                    kind: ItemKind::Expr(e),
-                    span,
-                    name_span: span,
-                }
-            })
-    };
+    let result = parse_segment(builder, feed(tokens, &at), item);
     result.map_err(|e| failure(e, at.get(), tokens.len()))
+}
+
+type Fed = Result<(u32, Tok, u32), ()>;
+
+fn parse_segment(
+    builder: &mut Builder<'_>,
+    tokens: impl Iterator<Item = Fed>,
+    item: bool,
+) -> Result<Item, ParseError<u32, Tok, ()>> {
+    if item {
+        return (ItemParser::new().parse(builder, tokens)).map(|item| *item);
+    }
+    let e = FileBodyParser::new().parse(builder, tokens)?;
+    let span = builder.ast.exprs[e].span;
+    Ok(Item {
+        kind: ItemKind::Expr(e),
+        span,
+        name_span: span,
+    })
 }
 
 /// Feeds tokens to the parser and counts them.
 fn feed<'a>(
     tokens: &'a [Token],
     at: &'a Cell<usize>,
-) -> impl Iterator<Item = Result<(u32, Tok, u32), ()>> + 'a {
+) -> impl Iterator<Item = Fed> + 'a {
     tokens.iter().map(|t| {
         at.set(at.get() + 1);
         Ok((t.start, t.tok, t.end))

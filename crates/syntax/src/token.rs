@@ -9,6 +9,8 @@ pub struct LexState {
     pub floor_div: bool,
     /// Whether a block comment or string ran into the end of the file.
     pub unclosed: bool,
+    /// Whether the last name is a word that means something in some contexts.
+    pub word: bool,
 }
 
 /// The sorts of tokens. The second half is never read from text: the layer between lexer and
@@ -60,6 +62,42 @@ pub enum Tok {
     #[regex(r"@[A-Za-z_][A-Za-z0-9_]*([/.][A-Za-z0-9_]+)*")]
     Global,
     #[regex(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*([ \t]*\.[ \t]*[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*)*", priority = 2)]
+    #[token("data", word)]
+    #[token("rel", word)]
+    #[token("op", word)]
+    #[token("prim_func", word)]
+    #[token("where", word)]
+    #[token("case", word)]
+    #[token("shape", word)]
+    #[token("match_shape", word)]
+    #[token("match_cast", word)]
+    #[token("dataflow", word)]
+    #[token("for", word)]
+    #[token("in", word)]
+    #[token("alloc", word)]
+    #[token("init", word)]
+    #[token("compute", word)]
+    #[token("fun", word)]
+    #[token("func", word)]
+    #[token("function", word)]
+    #[token("lambda", word)]
+    #[token("var", word)]
+    #[token("val", word)]
+    #[token("const", word)]
+    #[token("auto", word)]
+    #[token("elif", word)]
+    #[token("elsif", word)]
+    #[token("elseif", word)]
+    #[token("return", word)]
+    #[token("class", word)]
+    #[token("struct", word)]
+    #[token("enum", word)]
+    #[token("Tensor", word)]
+    #[token("Shape", word)]
+    #[token("Buffer", word)]
+    #[token("grid", word)]
+    #[token("min", word)]
+    #[token("max", word)]
     Name,
     #[regex(r"[0-9]+([iu][0-9]+)?")]
     Int,
@@ -345,6 +383,12 @@ impl Tok {
             .find(|t| t.tok == self)
             .map_or("something", |t| t.name)
     }
+}
+
+/// A name that some context reads in its own way: the automaton that reads it anyway tells it from
+/// others, so that nobody has to compare texts.
+fn word(lex: &mut logos::Lexer<'_, Tok>) {
+    lex.extras.word = true;
 }
 
 /// Scans a string after its opening quote: a backslash takes the next character with it.

@@ -270,10 +270,14 @@ impl Resolver<'_> {
             }
             values[i] = Some((fitted.unwrap_or(AttrValue::None), span));
         }
+        // The call is the node made next: its callee and arguments are there.
+        let call_id = self.module.exprs.next_id();
+        for (a, value) in schema.attrs.iter().zip(&values) {
+            if let Some((_, place)) = value {
+                self.module.attr_spans.push((call_id, a.name, *place));
+            }
+        }
         let mut attrs = Vec::with_capacity(values.len());
-        let spans = (schema.attrs.iter().zip(&values))
-            .filter_map(|(a, v)| Some((a.name, v.as_ref()?.1)))
-            .collect();
         for (a, value) in schema.attrs.iter().zip(values) {
             let value = match (value, &a.default) {
                 (Some((value, _)), _) => value,
@@ -285,9 +289,13 @@ impl Resolver<'_> {
             };
             attrs.push((a.name, value));
         }
-        let id = self.module.make_attrs(attrs.into_iter().collect());
-        self.module.attr_spans.insert(id, spans);
-        id
+        let attrs: Attrs = attrs.into_iter().collect();
+        // Calls that say the same share it: the one before often did.
+        let last = self.last_attrs.entry(op).or_insert(AttrsId::NONE);
+        if *self.module.attrs(*last) != attrs {
+            *last = self.module.make_attrs(attrs);
+        }
+        *last
     }
 
     fn missing_attr(&mut self, attr: Symbol, call: Span, name: &str) {

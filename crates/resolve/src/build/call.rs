@@ -16,6 +16,21 @@ const CALL_PACKED: &str = "call_packed";
 /// The documentation's dense constant, `Constant(1, (10, 10), float32)`: a form of the language.
 const CONSTANT: &str = "Constant";
 
+/// The names of the forms, to compare with.
+pub(crate) struct Forms {
+    call_packed: Symbol,
+    constant: Symbol,
+}
+
+impl Default for Forms {
+    fn default() -> Self {
+        Forms {
+            call_packed: CALL_PACKED.into(),
+            constant: CONSTANT.into(),
+        }
+    }
+}
+
 /// An attribute of extents and its value, given as an argument.
 type ShapeAttr = (Symbol, Box<[Dim]>);
 
@@ -29,7 +44,7 @@ impl Resolver<'_> {
     }
 
     /// Whether a name is one of the language's own call forms; a definition of that name wins.
-    fn is_form(&mut self, callee: ast::ExprId, form: &str) -> bool {
+    fn is_form(&mut self, callee: ast::ExprId, form: Symbol) -> bool {
         match self.plain_name(callee) {
             Some(name) if name == form => {
                 self.ctor_named(name).is_none() && self.op_named(name).is_none()
@@ -47,7 +62,7 @@ impl Resolver<'_> {
     ) {
         let ast = self.ast;
         let (callee, _) = self.peel(callee);
-        if self.is_form(callee, CONSTANT) {
+        if self.is_form(callee, self.forms.constant) {
             let value = self.dense_constant(args, span);
             self.values.push(value);
             return;
@@ -63,7 +78,7 @@ impl Resolver<'_> {
             // Names are looked up here, so that a callee is reported before its arguments.
             ExprKind::Name(name) => {
                 let place = ast.exprs[callee].span;
-                let id = if self.is_form(callee, CALL_PACKED) {
+                let id = if self.is_form(callee, self.forms.call_packed) {
                     let place = self.at(place);
                     self.module.add(Expr::Extern(name), place)
                 } else {
@@ -102,7 +117,7 @@ impl Resolver<'_> {
         let mut callee = self.values[base];
         let meta = self.meta_attrs_arg(given);
         if let Expr::Extern(form) = self.module.exprs[callee]
-            && form == CALL_PACKED
+            && form == self.forms.call_packed
             && self.plain_name(name_expr) == Some(form)
         {
             return self.call_packed(base, attrs, span, ast.exprs[name_expr].span);

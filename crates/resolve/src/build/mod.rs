@@ -85,6 +85,10 @@ struct Resolver<'a> {
     relations: FxHashMap<Symbol, RelId>,
     user_ops: FxHashMap<Symbol, OpId>,
     op_names: FxHashMap<Symbol, Option<OpId>>,
+    /// What the bare names that were looked up stand for.
+    callees: FxHashMap<Symbol, relax_ir::Expr>,
+    /// `call_packed` and `Constant`, the language's own call forms.
+    forms: call::Forms,
     dtypes: FxHashMap<Symbol, Option<DType>>,
     prelude_queue: Vec<prelude::Wanted>,
     /// Number of fields of each constructor, known before the fields are resolved.
@@ -94,7 +98,7 @@ struct Resolver<'a> {
 
     /// Graph bindings. TVM's printer numbers them through the whole module and refers to them from
     /// other branches than the one that binds them, so they have no scope.
-    graph: FxHashMap<u32, ExprId>,
+    graph: scope::GraphBindings,
     /// The variables bound to a `shape(…)`, and that.
     shapes: FxHashMap<VarId, ExprId>,
     /// Free variables of an expression file; `None` inside a definition.
@@ -119,6 +123,8 @@ struct Resolver<'a> {
     /// Accesses of the tensor program that is being read.
     accesses: Vec<relax_loops::Access>,
     default_attrs: FxHashMap<OpId, AttrsId>,
+    /// The attributes made last for calls of each operator that give some.
+    last_attrs: FxHashMap<OpId, AttrsId>,
     schemas: FxHashMap<OpId, std::rc::Rc<attrs::Schema>>,
     meta: Option<MetaTable<'a>>,
     meta_failed: bool,
@@ -144,11 +150,13 @@ impl<'a> Resolver<'a> {
             relations: FxHashMap::default(),
             user_ops: FxHashMap::default(),
             op_names: FxHashMap::default(),
+            callees: FxHashMap::default(),
+            forms: call::Forms::default(),
             dtypes: FxHashMap::default(),
             prelude_queue: Vec::new(),
             ctor_fields: Vec::new(),
             adt_params: Vec::new(),
-            graph: FxHashMap::default(),
+            graph: scope::GraphBindings::default(),
             shapes: FxHashMap::default(),
             free: None,
             free_names: FxHashMap::default(),
@@ -165,6 +173,7 @@ impl<'a> Resolver<'a> {
             last_fn: None,
             accesses: Vec::new(),
             default_attrs: FxHashMap::default(),
+            last_attrs: FxHashMap::default(),
             schemas: FxHashMap::default(),
             meta: None,
             meta_failed: false,

@@ -83,8 +83,8 @@ impl Resolver<'_> {
     }
 
     pub(crate) fn graph_var(&mut self, index: u32, span: Span) {
-        let value = match self.graph.get(&index) {
-            Some(&value) => value,
+        let value = match self.graph.get(index) {
+            Some(value) => value,
             None => {
                 let name = Symbol::new(&index.to_string());
                 if self.first_report('#', name) {
@@ -148,14 +148,23 @@ impl Resolver<'_> {
     /// A bare name: a constructor or an operator.
     pub(crate) fn callee_name(&mut self, name: Symbol, span: Span, called: bool) -> ExprId {
         let place = self.at(span);
-        if let Some(ctor) = self.ctor_named(name) {
-            return self.module.add(Expr::Ctor(ctor), place);
-        }
-        if let Some(op) = self.op_named(name) {
-            return self.module.add(Expr::Op(op), place);
-        }
-        self.unknown_name(name, span, called);
-        self.module.add(Expr::Error, place)
+        let expr = match self.callees.get(&name) {
+            Some(known) => known.clone(),
+            None => {
+                let ctor = self.ctor_named(name).map(Expr::Ctor);
+                match ctor.or_else(|| self.op_named(name).map(Expr::Op)) {
+                    Some(found) => {
+                        self.callees.insert(name, found.clone());
+                        found
+                    }
+                    None => {
+                        self.unknown_name(name, span, called);
+                        Expr::Error
+                    }
+                }
+            }
+        };
+        self.module.add(expr, place)
     }
 
     fn unknown_name(&mut self, name: Symbol, span: Span, called: bool) {

@@ -4,7 +4,7 @@
 //! plays the log back. No scope allocates.
 
 use relax_base::Symbol;
-use relax_ir::{TypeParamId, VarId};
+use relax_ir::{ExprId, TypeParamId, VarId};
 use relax_sym::DimVar;
 use rustc_hash::FxHashMap;
 
@@ -24,6 +24,36 @@ pub(crate) struct Mark(u32);
 enum Undo {
     Local(Symbol, Option<VarId>),
     Type(Symbol, Option<TypeName>),
+}
+
+/// What graph variables stand for. TVM numbers them from 0, so nearly all are found by position.
+#[derive(Default)]
+pub(crate) struct GraphBindings {
+    dense: Vec<Option<ExprId>>,
+    /// Those with numbers far beyond all others.
+    sparse: FxHashMap<u32, ExprId>,
+}
+
+impl GraphBindings {
+    /// Binds `%index`.
+    pub(crate) fn bind(&mut self, index: u32, value: ExprId) {
+        let at = index as usize;
+        if at < self.dense.len() {
+            self.dense[at] = Some(value);
+        } else if at <= 2 * self.dense.len() + 64 {
+            self.dense.resize(at + 1, None);
+            self.dense[at] = Some(value);
+        } else {
+            self.sparse.insert(index, value);
+        }
+    }
+    /// What `%index` stands for.
+    pub(crate) fn get(&self, index: u32) -> Option<ExprId> {
+        match self.dense.get(index as usize) {
+            Some(Some(value)) => Some(*value),
+            _ => self.sparse.get(&index).copied(),
+        }
+    }
 }
 
 /// The scopes.

@@ -168,7 +168,7 @@ impl Resolver<'_> {
         let span = self.at(span);
         let var = match kind {
             StmtKind::Graph { index, .. } => {
-                self.graph.insert(index, value);
+                self.graph.bind(index, value);
                 return;
             }
             StmtKind::Let { binder, .. } => var.unwrap_or_else(|| self.bind_local(binder, true)),

@@ -10,7 +10,9 @@ impl Builder<'_> {
     pub(crate) fn sigil_name(&self, l: u32, r: u32) -> Symbol {
         let text = self.slice(l, r);
         // A name whose missing sigil was reported has none to strip.
-        Symbol::new(text.strip_prefix(['%', '@']).unwrap_or(text))
+        let name = text.strip_prefix(['%', '@']).unwrap_or(text);
+        let (slot, known) = self.recent(name);
+        known.unwrap_or_else(|| self.intern(slot, name))
     }
 
     pub(crate) fn local(&mut self, l: u32, r: u32) -> ExprId {

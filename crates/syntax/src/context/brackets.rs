@@ -31,7 +31,7 @@ fn text(tok: Tok) -> &'static str {
 impl Pass<'_> {
     pub(super) fn open(&mut self, t: Token) {
         let last = self.last().map(|t| t.tok);
-        let before = self.out.tokens.iter().rev().nth(1).map(|t| t.tok);
+        let before = self.out.tokens.back().nth(1).map(|t| t.tok);
         let f = *self.top();
         let kind = match t.tok {
             Tok::LBrace => match (last, f.pending) {
@@ -196,7 +196,7 @@ impl Pass<'_> {
             return None;
         }
         let mut types = 0isize;
-        for t in self.out.tokens.iter().rev().take(HORIZON) {
+        for t in self.out.tokens.back().take(HORIZON) {
             if *t == self.frames[depth].opener {
                 break;
             }
@@ -236,6 +236,7 @@ impl Pass<'_> {
         let end = self.end_of_last();
         self.out.tokens.push(Token {
             tok: closer(f.opener.tok),
+            word: false,
             start: end,
             end,
         });
@@ -293,7 +294,7 @@ impl Pass<'_> {
     /// Counts the bracket mistakes from `i` to the end of the statement.
     fn mismatches(&self, i: usize, mut stack: Vec<Tok>) -> usize {
         let mut count = 0;
-        for t in self.input.iter().skip(i).take(HORIZON) {
+        for t in self.input.since(i).iter().take(HORIZON) {
             match t.tok {
                 Tok::LParen | Tok::LSquare => stack.push(t.tok),
                 Tok::RParen | Tok::RSquare => match stack.last() {
@@ -407,10 +408,7 @@ impl Pass<'_> {
         }
         self.begin(i, t);
         self.out.tokens.push(t);
-        let f = self.top();
-        f.first = None;
-        f.bound = false;
-        f.pending = Pending::None;
+        self.top().next();
         if self.frames.len() == 1 {
             self.statement_ends_at_top(false);
         }
@@ -419,7 +417,7 @@ impl Pass<'_> {
     /// Whether a `)` for the innermost bracket follows before the block around it ends.
     fn closes_later(&self, i: usize) -> bool {
         let mut depth = 0usize;
-        for t in self.input.iter().skip(i).take(HORIZON * 4) {
+        for t in self.input.since(i).iter().take(HORIZON * 4) {
             match t.tok {
                 Tok::LParen | Tok::LSquare | Tok::LBrace => depth += 1,
                 Tok::RParen if depth == 0 => return true,

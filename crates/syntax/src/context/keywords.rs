@@ -26,9 +26,9 @@ pub(super) const HORIZON: usize = 512;
 impl Pass<'_> {
     /// The special meaning of the token at `i` in its context, if it has one.
     pub(super) fn keyword(&mut self, i: usize) -> Option<Tok> {
-        let t = self.input[i];
+        let t = self.input.get(i)?;
         match t.tok {
-            Tok::Name => self.soft_keyword(i),
+            Tok::Name if t.word => self.soft_keyword(i),
             Tok::Lt => self.opens_types(i).then_some(Tok::TLt),
             Tok::Gt if self.kind() == FrameKind::Angle => Some(Tok::TGt),
             _ => None,
@@ -39,7 +39,7 @@ impl Pass<'_> {
         let next = self.at(i + 1);
         let fresh = self.frames.last().is_some_and(|f| f.first.is_none());
         let item_place = self.frames.len() == 1 && (self.segment.is_none() || self.item_may_end());
-        let text = self.text(self.input[i]);
+        let text = self.text(self.input.get(i)?);
         Some(match (text, next) {
             ("data", Some(Tok::Name)) if item_place => Tok::Data,
             ("rel", Some(Tok::Name)) if item_place => Tok::Rel,
@@ -80,8 +80,7 @@ impl Pass<'_> {
     }
 
     pub(super) fn in_loop_header(&self) -> bool {
-        let tokens = &self.out.tokens;
-        let header = tokens.iter().rev().take(HORIZON);
+        let header = self.out.tokens.back().take(HORIZON);
         header
             .map(|t| t.tok)
             .find(|t| !matches!(t, Tok::Local | Tok::Name | Tok::Comma))
@@ -90,7 +89,7 @@ impl Pass<'_> {
 
     /// Whether `for` at `i` is followed by names and `in`.
     fn begins_loop(&self, i: usize) -> bool {
-        let rest = self.input[i + 1..].iter().take(HORIZON);
+        let rest = self.input.since(i + 1).iter().take(HORIZON);
         let mut rest = rest.skip_while(|t| t.tok == Tok::Comma || self.is_loop_name(**t));
         rest.next().is_some_and(|t| self.text(*t) == "in")
     }
@@ -107,7 +106,7 @@ impl Pass<'_> {
         if last.tok == Tok::Fn {
             return true;
         }
-        let before = self.out.tokens.iter().rev().nth(1).map(|t| t.tok);
+        let before = self.out.tokens.back().nth(1).map(|t| t.tok);
         if matches!(last.tok, Tok::Global | Tok::Name)
             && matches!(
                 before,
@@ -116,21 +115,23 @@ impl Pass<'_> {
         {
             return true;
         }
-        let adjacent = last.end == self.input[i].start;
+        let adjacent = (self.input.get(i)).is_some_and(|t| t.start == last.end);
         if !adjacent || !matches!(last.tok, Tok::Local | Tok::Global | Tok::Name | Tok::Graph) {
             return false;
         }
         // Type arguments hold no variables, so the stretches looked over are disjoint.
         let mut depth = 1;
-        for j in i + 1..self.input.len() {
-            match self.input[j].tok {
+        let mut before = Tok::Lt;
+        for (j, t) in (i + 1..).zip(self.input.since(i + 1)) {
+            let previous = std::mem::replace(&mut before, t.tok);
+            match t.tok {
                 Tok::Gt => {
                     depth -= 1;
                     if depth == 0 {
                         return self.at(j + 1) == Some(Tok::LParen);
                     }
                 }
-                Tok::Lt if self.input[j - 1].tok == Tok::Fn => depth += 1,
+                Tok::Lt if previous == Tok::Fn => depth += 1,
                 Tok::Name
                 | Tok::Int
                 | Tok::Comma
@@ -153,6 +154,7 @@ impl Pass<'_> {
                 _ => return false,
             }
         }
+        self.ran_out();
         false
     }
 
@@ -162,8 +164,8 @@ impl Pass<'_> {
             return false;
         }
         let mut depth = 0usize;
-        for j in i + 1..self.input.len() {
-            match self.input[j].tok {
+        for (j, t) in (i + 1..).zip(self.input.since(i + 1)) {
+            match t.tok {
                 Tok::LParen | Tok::LSquare | Tok::LBrace => depth += 1,
                 Tok::RParen | Tok::RSquare | Tok::RBrace => {
                     depth -= 1;
@@ -175,14 +177,15 @@ impl Pass<'_> {
                 _ => {}
             }
         }
+        self.ran_out();
         false
     }
 
     /// Words of other languages that are surely meant as those.
     pub(super) fn foreign(&mut self, i: usize) -> Option<Foreign> {
-        let t = self.input[i];
+        let t = self.input.get(i)?;
         let next = self.at(i + 1)?;
-        if t.tok != Tok::Name && (t.tok, next) != (Tok::Fn, Tok::Global) {
+        if !t.word && (t.tok, next) != (Tok::Fn, Tok::Global) {
             return None;
         }
         match self.text(t) {
@@ -249,7 +252,7 @@ impl Pass<'_> {
                 if !matches!(self.kind(), FrameKind::Block | FrameKind::Top) {
                     return None;
                 }
-                let rest = Span::new(t.start, self.input[i + 1].start);
+                let rest = Span::new(t.start, self.input.get(i + 1)?.start);
                 self.report(
                     Diagnostic::error(Code(109), t.span(), "there is no `return`")
                         .note("the last expression of a block, without `;`, is its value")
@@ -264,8 +267,8 @@ impl Pass<'_> {
     /// Whether the brackets that open at `i` are followed by a body or a result type.
     fn has_body(&self, i: usize) -> bool {
         let mut depth = 0usize;
-        for j in i..self.input.len().min(i + HORIZON) {
-            match self.input[j].tok {
+        for (j, t) in (i..).zip(self.input.since(i).iter().take(HORIZON)) {
+            match t.tok {
                 Tok::LParen | Tok::LSquare => depth += 1,
                 Tok::RParen | Tok::RSquare => {
                     depth = depth.saturating_sub(1);

@@ -25,6 +25,7 @@ impl Pass<'_> {
         }
         if t.tok == Tok::LParen
             && last.tok == Tok::Name
+            && last.word
             && matches!(self.text(last), "Tensor" | "Shape" | "Buffer")
             && self.lacks_opener(i, Tok::RSquare)
         {
@@ -131,6 +132,7 @@ impl Pass<'_> {
     fn push_virtual(&mut self, tok: Tok, at: u32) {
         self.out.tokens.push(Token {
             tok,
+            word: false,
             start: at,
             end: at,
         });
@@ -138,7 +140,12 @@ impl Pass<'_> {
 
     /// Whether nothing but `-> type` stands behind the parameters of a closure, which end at `end`.
     fn after_result(&self, end: usize, first: Option<Tok>) -> bool {
-        let rest = &self.out.tokens[end.min(self.out.tokens.len())..];
+        if self.out.tokens.forgot(end) {
+            // Further back than a result type reaches.
+            self.ran_out();
+            return false;
+        }
+        let rest = self.out.tokens.since(end);
         let [arrow, ty @ ..] = rest else { return false };
         let in_type = |t: &Token| {
             matches!(
@@ -213,6 +220,7 @@ impl Pass<'_> {
         );
         let opener = Token {
             tok: Tok::LBrace,
+            word: false,
             start: at.start,
             end: at.start,
         };
@@ -243,7 +251,7 @@ impl Pass<'_> {
             && !f.bound
             && !matches!(t.tok, Tok::Let | Tok::FreeVar)
             && self.out.tokens.len() >= 2
-            && self.input.get(i + 1).map(|t| t.tok) == Some(Tok::LParen)
+            && self.at(i + 1) == Some(Tok::LParen)
             && i > 0
             && self.starts_statement(i - 1)
         {
@@ -280,7 +288,7 @@ impl Pass<'_> {
     /// Whether the first closing bracket without its opening one is `closer`, in this statement.
     fn lacks_opener(&self, i: usize, closer: Tok) -> bool {
         let mut depth = 0usize;
-        for t in self.input.iter().skip(i).take(super::keywords::HORIZON) {
+        for t in self.input.since(i).iter().take(super::keywords::HORIZON) {
             match t.tok {
                 Tok::LParen | Tok::LSquare => depth += 1,
                 Tok::RParen | Tok::RSquare if depth == 0 => return t.tok == closer,
@@ -294,13 +302,13 @@ impl Pass<'_> {
 
     /// Whether a statement begins with the token at `i`.
     fn starts_statement(&self, i: usize) -> bool {
-        i == 0 || matches!(self.input[i - 1].tok, Tok::Semi | Tok::LBrace | Tok::RBrace)
+        i == 0 || matches!(self.at(i - 1), Some(Tok::Semi | Tok::LBrace | Tok::RBrace))
     }
 
     /// Whether a `=` follows before the statement ends.
     fn binds_later(&self, i: usize) -> bool {
         let mut depth = 0usize;
-        for t in self.input.iter().skip(i).take(super::keywords::HORIZON) {
+        for t in self.input.since(i).iter().take(super::keywords::HORIZON) {
             match t.tok {
                 Tok::LParen | Tok::LSquare => depth += 1,
                 Tok::RParen | Tok::RSquare => depth = depth.saturating_sub(1),

@@ -59,6 +59,7 @@ pub(super) fn cut(tokens: &mut Vec<Token>, at: usize) -> bool {
             };
             let error = Token {
                 tok: Tok::Error,
+                word: false,
                 start,
                 end,
             };

@@ -1,0 +1,76 @@
+//! Relations that concluded already: programs apply the same operators to the same types over and
+//! over, and the answer for types that are known whole depends on nothing else.
+//!
+//! Invariant: an answer is kept only when its relation did nothing but give it: it recorded no check,
+//! left no relation behind, made no unknown and asked for no value of an argument.
+
+use relax_ir::{AttrsId, Module, OpId, TypeId};
+use rustc_hash::FxHashMap;
+
+use crate::solver::Solver;
+
+/// More arguments than this, and nothing is kept.
+const MOST_ARGS: usize = 3;
+
+type Key = (OpId, usize, [TypeId; MOST_ARGS]);
+
+/// The answers: for an operator and its arguments' types, the last attributes and the result.
+#[derive(Default)]
+pub(crate) struct Concluded {
+    answers: FxHashMap<Key, (AttrsId, TypeId)>,
+    /// Whether the relation that runs asked for the value of an argument.
+    pub asked_value: std::cell::Cell<bool>,
+}
+
+/// How much was recorded before a relation ran.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Before([usize; 5]);
+
+fn key(op: OpId, args: &[TypeId]) -> Option<Key> {
+    let mut types = [TypeId(u32::MAX); MOST_ARGS];
+    types.get_mut(..args.len())?.copy_from_slice(args);
+    Some((op, args.len(), types))
+}
+
+impl Concluded {
+    /// The result of an operator on arguments of these types, when it is known.
+    pub fn find(&self, m: &Module, op: OpId, args: &[TypeId], attrs: AttrsId) -> Option<TypeId> {
+        let &(known, result) = self.answers.get(&key(op, args)?)?;
+        (known == attrs || m.attrs(known) == m.attrs(attrs)).then_some(result)
+    }
+}
+
+impl Solver<'_> {
+    fn recorded(&self) -> Before {
+        Before([
+            self.checks.len(),
+            self.open_checks.len(),
+            self.rels.len(),
+            self.unknowns.len(),
+            self.diags.len(),
+        ])
+    }
+
+    /// To be called before a relation runs whose answer may be kept.
+    pub fn before_relation(&self) -> Before {
+        self.concluded.asked_value.set(false);
+        self.recorded()
+    }
+
+    /// Keeps the answer of a relation that did nothing else.
+    pub fn keep_answer(
+        &mut self,
+        before: Before,
+        op: OpId,
+        args: &[TypeId],
+        attrs: AttrsId,
+        result: TypeId,
+    ) {
+        if before == self.recorded()
+            && !self.concluded.asked_value.get()
+            && let Some(key) = key(op, args)
+        {
+            self.concluded.answers.insert(key, (attrs, result));
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Tokens by number, of which only the newest may still be at hand.
+
+use crate::lex::Token;
+
+/// A list of tokens that may have forgotten its beginning; positions count from the true one.
+#[derive(Debug, Default)]
+pub(crate) struct Window {
+    base: usize,
+    tokens: Vec<Token>,
+}
+
+impl Window {
+    /// All of a file's tokens.
+    pub(crate) fn whole(tokens: Vec<Token>) -> Window {
+        Window { base: 0, tokens }
+    }
+    /// The position after the last token.
+    pub(crate) fn len(&self) -> usize {
+        self.base + self.tokens.len()
+    }
+    /// The token at a position, if it is there.
+    #[inline]
+    pub(crate) fn get(&self, at: usize) -> Option<Token> {
+        self.tokens.get(at.wrapping_sub(self.base)).copied()
+    }
+    /// The tokens from a position on, as far as they are at hand.
+    pub(crate) fn since(&self, at: usize) -> &[Token] {
+        let from = at.saturating_sub(self.base).min(self.tokens.len());
+        &self.tokens[from..]
+    }
+    /// The tokens between two positions.
+    pub(crate) fn between(&self, start: usize, end: usize) -> &[Token] {
+        &self.tokens[start - self.base..end - self.base]
+    }
+    /// Whether the token at a position was forgotten.
+    pub(crate) fn forgot(&self, at: usize) -> bool {
+        at < self.base
+    }
+    #[inline]
+    pub(crate) fn last(&self) -> Option<Token> {
+        self.tokens.last().copied()
+    }
+    /// The tokens, newest first.
+    pub(crate) fn back(&self) -> impl Iterator<Item = &Token> {
+        self.tokens.iter().rev()
+    }
+    #[inline]
+    pub(crate) fn push(&mut self, t: Token) {
+        self.tokens.push(t);
+    }
+    pub(crate) fn pop(&mut self) -> Option<Token> {
+        self.tokens.pop()
+    }
+    pub(crate) fn reserve(&mut self, n: usize) {
+        self.tokens.reserve(n);
+    }
+    /// Forgets the tokens before a position.
+    pub(crate) fn forget(&mut self, before: usize) {
+        let n = before.saturating_sub(self.base).min(self.tokens.len());
+        self.tokens.drain(..n);
+        self.base += n;
+    }
+}
