@@ -1,8 +1,8 @@
 //! Long and deep texts: memory stays a small multiple of the text, and nothing overflows.
 //!
-//! The allocator counts, so that the numbers do not depend on the machine or its load. The texts
-//! are a fraction of those promised (1,000,000 bindings, 100,000 nested brackets, a constant of
-//! 100 MB); memory grows in proportion.
+//! The allocator counts, so that the numbers do not depend on the machine or its load. With
+//! optimisation, as CI runs it, the texts have the sizes promised: 1,000,000 bindings, 100,000 nested
+//! brackets, a constant of 100 MB. Without, bindings and constant are a tenth of that.
 
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
@@ -50,32 +50,65 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// What the long texts are divided by.
+const FRACTION: usize = if cfg!(debug_assertions) { 10 } else { 1 };
+/// Nothing may recurse over the text: this is all the stack there is.
+const STACK: usize = 1 << 20;
+
+/// Whether a text comes back at about its length.
+#[derive(PartialEq)]
+enum Printed {
+    Whole,
+    /// A module has no parentheses.
+    Less,
+}
+
 /// The most that reading, printing in both styles and dropping holds at once, in multiples of the
-/// text (which counts itself).
-fn check(what: &str, text: String, most: f64) {
+/// text (which counts itself), or of what is printed where that is longer: TVM's style gives every
+/// tuple in a tuple a line and a number.
+fn check(what: &str, text: String, most: f64, back: Printed) {
     let size = text.len();
+    let mut longest = size;
     let base = NOW.load(Relaxed) - size;
     PEAK.store(NOW.load(Relaxed), Relaxed);
-    let times = || (PEAK.load(Relaxed) - base) as f64 / size as f64;
+    let times = |size: usize| (PEAK.load(Relaxed) - base) as f64 / size as f64;
     let mut session = Session::new(ReadOptions::default());
     let (module, diagnostics) = session.read("test.relay", text.into_bytes());
     assert!(!diagnostics.has_errors(), "{what} is read");
-    let mut report = format!("{what}: {:.1} after reading", times());
+    let mut report = format!("{what}: {:.1} after reading", times(size));
     for style in [Style::Tvm, Style::Pretty] {
         let printed = print(&module, style, None);
-        report += &format!(", {:.1} after printing as {style:?}", times());
-        assert!(printed.len() * 2 > size, "{report}");
+        longest = longest.max(printed.len());
+        report += &format!(", {:.1} after printing as {style:?}", times(longest));
+        assert!(
+            printed.len() * 2 > size || back == Printed::Less,
+            "{report}"
+        );
     }
+    drop((module, session));
     eprintln!("{report}");
-    assert!(
-        times() <= most,
-        "{report}; promised are {most} times the text"
-    );
+    if times(longest) > most {
+        BROKEN.lock().expect("no panic").push(format!(
+            "{report}; promised are {most} times the text"
+        ));
+    }
 }
+
+/// Promises that were not kept.
+static BROKEN: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
 
 /// One test, since the counters are the process's.
 #[test]
 fn memory_is_a_small_multiple_of_the_text() {
+    let thread = std::thread::Builder::new().stack_size(STACK);
+    thread
+        .spawn(texts)
+        .expect("a thread")
+        .join()
+        .expect("all promises are kept");
+}
+
+fn texts() {
     // What is made once, whatever the text.
     let warm = format!(
         "def @main(%x: int32) {{ nn.relu(%x) {} }}",
@@ -88,42 +121,66 @@ fn memory_is_a_small_multiple_of_the_text() {
         None,
     );
 
-    let lets: String = (1_000_000..1_060_000)
+    let lets: String = (1_000_000..1_000_000 + 1_000_000 / FRACTION)
         .map(|i| format!("  let %v{i} = add(%x, %x);\n"))
         .collect();
     check(
         "bindings",
         format!("def @main(%x: int32) {{\n{lets}  %x\n}}\n"),
-        LETS,
+        FLAT,
+        Printed::Whole,
     );
+    let constant = constant(100_000_000 / FRACTION);
+    check("a constant", constant, FLAT, Printed::Whole);
+
+    let deep = 100_000;
     let nest = |open: &str, leaf: &str, close: &str| {
-        format!("{}{leaf}{}", open.repeat(20_000), close.repeat(20_000))
+        format!("{}{leaf}{}", open.repeat(deep), close.repeat(deep))
     };
-    // A module has no parentheses, so what is printed is another text: only reading is at stake.
+    let in_main = |body: String| format!("def @main(%x: int32) {{ {body} }}");
+    check(
+        "parentheses",
+        in_main(nest("(", "%x", ")")),
+        NESTED,
+        Printed::Less,
+    );
     let types = nest("(", "int32", ",)");
     check(
         "tuple types",
         format!("def @main(%x: {types}) {{ %x }}"),
-        NESTS,
+        NESTED,
+        Printed::Whole,
     );
-    let tuples = nest("(", "%x", ",)");
     check(
         "tuples",
-        format!("def @main(%x: int32) {{ {tuples} }}"),
-        NESTS,
+        in_main(nest("(", "%x", ",)")),
+        NESTED,
+        Printed::Whole,
     );
-    let calls = nest("nn.relu(", "%x", ")");
     check(
         "calls",
-        format!("def @main(%x: int32) {{ {calls} }}"),
-        CALLS,
+        in_main(nest("nn.relu(", "%x", ")")),
+        NESTED,
+        Printed::Whole,
     );
+    let broken = BROKEN.lock().expect("no panic");
+    assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// What is promised for bindings.
-const LETS: f64 = 20.0;
-/// What is promised for nested constructs; calls inside calls keep it.
-const CALLS: f64 = 40.0;
-/// What brackets around nothing else take: every two characters are a node of the tree, a node of the
-/// module, and work in progress of the parser and the printer.
-const NESTS: f64 = 220.0;
+/// A text of about `size` bytes that is one constant.
+fn constant(size: usize) -> String {
+    let mut session = Session::new(ReadOptions::default());
+    let small = b"#[version = \"0.0.5\"]\ndef @main() { 1f }".to_vec();
+    let (mut module, _) = session.read("constant.relay", small);
+    let shape = [(size / 16 * 3) as i64];
+    let value = relax_tensor::Tensor::zeros(relax_tensor::DType::F32, &shape);
+    for c in module.consts.values_mut() {
+        *c = value.clone();
+    }
+    print(&module, Style::Tvm, None)
+}
+
+/// What is promised for bindings and constants.
+const FLAT: f64 = 20.0;
+/// What is promised for nested constructs.
+const NESTED: f64 = 40.0;

@@ -352,7 +352,7 @@ impl<'a> Reader<'a> {
             match self.ast.exprs[parts[i]].kind {
                 ExprKind::Call { args, .. } => parts.extend(self.ast.list(args)),
                 ExprKind::Tuple(fields) => parts.extend(self.ast.list(fields)),
-                ExprKind::Paren(e) | ExprKind::Proj { tuple: e, .. } => parts.push(e),
+                ExprKind::Paren(e, _) | ExprKind::Proj { tuple: e, .. } => parts.push(e),
                 ExprKind::Binary { lhs, rhs, .. } => parts.extend([lhs, rhs]),
                 _ => {}
             }
@@ -385,7 +385,7 @@ impl<'a> Reader<'a> {
         match e.kind {
             ExprKind::Local(name) => known(self.names.get(&name), format!("`%{name}`")),
             ExprKind::Graph(i) => known(self.graph.get(&i), format!("`%{i}`")),
-            ExprKind::Paren(inner) => Ok(made[&inner]),
+            ExprKind::Paren(inner, _) => Ok(made[&inner]),
             ExprKind::Int { value, .. } => Ok(self.push(Node::Number(value as f64))),
             ExprKind::Float { value, .. } => Ok(self.push(Node::Number(value))),
             ExprKind::Bool(b) => Ok(self.push(Node::Number(b.into()))),

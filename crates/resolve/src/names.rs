@@ -425,7 +425,7 @@ impl<'a> Walk<'a> {
     fn is_function(&self, mut e: ast::ExprId) -> bool {
         loop {
             match self.ast.exprs[e].kind {
-                ExprKind::Paren(inner) => e = inner,
+                ExprKind::Paren(inner, _) => e = inner,
                 ExprKind::Fn(_) => return true,
                 _ => return false,
             }
@@ -454,7 +454,7 @@ impl<'a> Walk<'a> {
             | ExprKind::Bool(_)
             | ExprKind::Str(_)
             | ExprKind::Meta { .. } => {}
-            ExprKind::Paren(inner) => self.tasks.push(again(inner)),
+            ExprKind::Paren(inner, _) => self.tasks.push(again(inner)),
             ExprKind::Tuple(items) | ExprKind::List(items) => {
                 self.tasks.extend(ast.list(items).rev().map(again));
             }

@@ -193,6 +193,17 @@ impl<'s> Builder<'s> {
         self.expr(kind, l, r)
     }
 
+    /// Parentheses; a further pair around some is counted by the same node.
+    pub(crate) fn paren(&mut self, e: ExprId, l: u32, r: u32) -> ExprId {
+        let node = &mut self.ast.exprs[e];
+        if let ExprKind::Paren(_, pairs) = &mut node.kind {
+            *pairs += 1;
+            node.span = Span::new(l, r);
+            return e;
+        }
+        self.expr(ExprKind::Paren(e, 1), l, r)
+    }
+
     pub(crate) fn tuple(&mut self, n: u32, l: u32, r: u32) -> ExprId {
         let items = self.take(n);
         self.expr(ExprKind::Tuple(items), l, r)

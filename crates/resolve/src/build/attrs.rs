@@ -370,7 +370,7 @@ impl Resolver<'_> {
                     }
                     let look = |e| Step::Look(e, depth + 1);
                     match ast.exprs[e].kind {
-                        ExprKind::Paren(inner) => steps.push(Step::Look(inner, depth)),
+                        ExprKind::Paren(inner, _) => steps.push(Step::Look(inner, depth)),
                         ExprKind::List(items) | ExprKind::Tuple(items) => {
                             steps.push(Step::Finish(e, done.len()));
                             steps.extend(ast.list(items).rev().map(look));
@@ -463,7 +463,7 @@ impl Resolver<'_> {
                     }
                 }
             }
-            ExprKind::Paren(_)
+            ExprKind::Paren(..)
             | ExprKind::List(_)
             | ExprKind::Tuple(_)
             | ExprKind::Map(_)

@@ -116,7 +116,7 @@ impl Resolver<'_> {
                 let value = self.meta_expr(key, index, span);
                 self.values.push(value);
             }
-            ExprKind::Paren(inner) => self.tasks.push(Task::Expr(inner)),
+            ExprKind::Paren(inner, _) => self.tasks.push(Task::Expr(inner)),
             ExprKind::Tuple(items) => {
                 self.later(e);
                 self.parts(items);

@@ -130,7 +130,7 @@ impl Resolver<'_> {
         };
         let shape: Vec<i64> = match ast.exprs[shape].kind {
             ExprKind::Tuple(items) => ast.list(items).map(extent).collect::<Result<_, _>>()?,
-            ExprKind::Paren(one) => vec![extent(one)?],
+            ExprKind::Paren(one, _) => vec![extent(one)?],
             _ => return Err(FORM),
         };
         let element = match ast.exprs[value].kind {

@@ -126,7 +126,7 @@ impl Resolver<'_> {
         let ast::Expr { kind, span } = ast.exprs[e];
         match kind {
             ExprKind::Error => Some(Val::Bad),
-            ExprKind::Paren(inner) => {
+            ExprKind::Paren(inner, _) => {
                 steps.push(Step::Look(inner));
                 None
             }

@@ -126,7 +126,7 @@ impl Resolver<'_> {
     fn is_function(&self, mut e: ast::ExprId) -> bool {
         loop {
             match self.ast.exprs[e].kind {
-                ExprKind::Paren(inner) => e = inner,
+                ExprKind::Paren(inner, _) => e = inner,
                 ExprKind::Fn(_) => return true,
                 _ => return false,
             }

@@ -13,16 +13,21 @@ use crate::codes;
 enum Step {
     Look(ast::TypeId),
     /// Make the type; its parts are the results from here on.
-    Finish(ast::TypeId, usize),
+    Finish(ast::TypeId, u32),
     /// The same for a function type, whose scope ends.
-    FinishFn {
-        ty: ast::TypeId,
-        base: usize,
-        mark: Mark,
-        binders: Binders,
-        dims: usize,
-        mode: DimMode,
-    },
+    FinishFn(Box<FinishFn>),
+}
+
+const _: () = assert!(std::mem::size_of::<Step>() <= 16);
+
+/// A function type whose parts are under way.
+struct FinishFn {
+    ty: ast::TypeId,
+    base: usize,
+    mark: Mark,
+    binders: Binders,
+    dims: usize,
+    mode: DimMode,
 }
 
 impl Resolver<'_> {
@@ -52,18 +57,19 @@ impl Resolver<'_> {
                     }
                 },
                 Step::Finish(t, base) => {
-                    let ty = self.finish_type(t, &done[base..]);
-                    done.truncate(base);
+                    let ty = self.finish_type(t, &done[base as usize..]);
+                    done.truncate(base as usize);
                     ty
                 }
-                Step::FinishFn {
-                    ty,
-                    base,
-                    mark,
-                    binders,
-                    dims,
-                    mode,
-                } => {
+                Step::FinishFn(whole) => {
+                    let FinishFn {
+                        ty,
+                        base,
+                        mark,
+                        binders,
+                        dims,
+                        mode,
+                    } = *whole;
                     self.scopes.leave(mark);
                     self.dim_mode = mode;
                     let mut bound = binders.dims;
@@ -166,11 +172,11 @@ impl Resolver<'_> {
         let ast = self.ast;
         match ast.types[t].kind {
             TypeExprKind::Apply { args: items, .. } | TypeExprKind::Tuple { items, .. } => {
-                steps.push(Step::Finish(t, base));
+                steps.push(Step::Finish(t, base as u32));
                 steps.extend(ast.list(items).rev().map(Step::Look));
             }
             TypeExprKind::Ref(inner) => {
-                steps.push(Step::Finish(t, base));
+                steps.push(Step::Finish(t, base as u32));
                 steps.push(Step::Look(inner));
             }
             TypeExprKind::Fn {
@@ -182,14 +188,14 @@ impl Resolver<'_> {
                 let mark = self.scopes.enter();
                 let binders = self.type_params(type_params);
                 let mode = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
-                steps.push(Step::FinishFn {
+                steps.push(Step::FinishFn(Box::new(FinishFn {
                     ty: t,
                     base,
                     mark,
                     binders,
                     dims: self.new_dims.len(),
                     mode,
-                });
+                })));
                 let (params, ret, relations) = ast.fn_type(signature, relations);
                 for r in ast.list(relations).rev() {
                     if let TypeExprKind::Call { args, .. } | TypeExprKind::Apply { args, .. } =

@@ -487,7 +487,7 @@ impl Resolver<'_> {
         let mut work = vec![root];
         while let Some(e) = work.pop() {
             match ast.exprs[e].kind {
-                ExprKind::Paren(inner) => work.push(inner),
+                ExprKind::Paren(inner, _) => work.push(inner),
                 ExprKind::Block { tail, .. } => work.extend(tail),
                 ExprKind::Index { indices, .. } => work.extend(ast.list(indices)),
                 ExprKind::Binary { lhs, rhs, .. } => work.extend([lhs, rhs]),

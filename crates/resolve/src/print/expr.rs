@@ -625,7 +625,7 @@ impl Printer<'_> {
         let index = self.state.temps;
         self.state.temps += 1;
         let value = match self.out.exprs[node].kind {
-            ExprKind::Block { braces: false, .. } => self.out.expr(ExprKind::Paren(node), NO),
+            ExprKind::Block { braces: false, .. } => self.out.expr(ExprKind::Paren(node, 1), NO),
             _ => node,
         };
         self.stmt(StmtKind::Graph { index, value });
@@ -763,7 +763,7 @@ impl Printer<'_> {
                 ExprKind::Block { braces: false, .. }
             )
         {
-            value = self.out.expr(ExprKind::Paren(value), NO);
+            value = self.out.expr(ExprKind::Paren(value, 1), NO);
         }
         let kind = self.bind(var, binder, value);
         if !head.open {

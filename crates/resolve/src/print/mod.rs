@@ -87,6 +87,7 @@ impl<'a> Printer<'a> {
     }
 
     fn finish(mut self) -> Ast {
+        self.out.shrink();
         self.out.metadata_text = self.meta.finish(self.m, &attrs::schema_of);
         self.out
     }

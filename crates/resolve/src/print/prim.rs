@@ -444,7 +444,7 @@ impl Printer<'_> {
         if inner > outer || (inner == outer && !right) {
             return id;
         }
-        self.out.expr(ExprKind::Paren(id), NO)
+        self.out.expr(ExprKind::Paren(id, 1), NO)
     }
 }
 

@@ -11,7 +11,7 @@ impl Ast {
     }
 
     /// Gives back the room that is reserved for more nodes.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         self.exprs.shrink();
         self.types.shrink();
         self.stmts.shrink();

@@ -56,8 +56,8 @@ pub enum ExprKind {
     },
     /// `(a, b)`, `(a,)`, `()`
     Tuple(List<ExprId>),
-    /// `(e)`
-    Paren(ExprId),
+    /// `(e)`, `((e))`: an expression, never itself in parentheses, and in how many pairs it stands.
+    Paren(ExprId, u32),
     /// `[a, b]`, in attributes.
     List(List<ExprId>),
     /// `{a=1, b=2}`, in attributes.

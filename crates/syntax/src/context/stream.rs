@@ -8,7 +8,7 @@ use super::{Pass, Prepared};
 use crate::lex::{Lexed, Lexer, Token};
 
 /// Every look-ahead and look-back of the pass that is bounded is shorter than this.
-const REACH: usize = 4096;
+const REACH: usize = 3072;
 /// The pass makes this many steps at a time.
 const STEPS: usize = 512;
 
@@ -47,7 +47,7 @@ impl<'s> Stream<'s> {
             return false;
         }
         let out = &mut self.pass.out.tokens;
-        if out.since(0).len() > 4 * REACH {
+        if out.since(0).len() > 2 * REACH {
             out.forget(self.next.min(out.len().saturating_sub(REACH)));
         }
         for _ in 0..STEPS {

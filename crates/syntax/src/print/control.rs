@@ -57,20 +57,20 @@ impl Emitter<'_> {
         }
         if let Some(block) = last {
             self.branch(block, small);
-            self.then(&[Work::Space, Work::Tok("else"), Work::Space]);
+            self.then(&[Work::Space, Work::tok("else"), Work::Space]);
         }
         for (i, &(cond, then)) in arms.iter().enumerate().rev() {
             self.branch(then, small);
             self.then(&[
-                Work::Tok("if"),
+                Work::tok("if"),
                 Work::Space,
-                Work::Tok("("),
+                Work::tok("("),
                 Work::Expr(cond),
-                Work::Tok(")"),
+                Work::tok(")"),
                 Work::Space,
             ]);
             if i > 0 {
-                self.then(&[Work::Space, Work::Tok("else"), Work::Space]);
+                self.then(&[Work::Space, Work::tok("else"), Work::Space]);
             }
         }
         if small {
@@ -81,13 +81,13 @@ impl Emitter<'_> {
     pub(super) fn branch(&mut self, block: ExprId, small: bool) {
         match self.small_tail(block) {
             Some(tail) if small => self.then(&[
-                Work::Tok("{"),
+                Work::tok("{"),
                 Work::Nest,
                 Work::Line,
                 Work::Expr(tail),
                 Work::Unnest,
                 Work::Line,
-                Work::Tok("}"),
+                Work::tok("}"),
             ]),
             _ => self.work.push(Work::Expr(block)),
         }
@@ -109,7 +109,7 @@ impl Emitter<'_> {
             None => self.work.push(Work::Body(function.body)),
         }
         self.signature(&function);
-        self.then(&[Work::Tok("fn"), Work::Space]);
+        self.then(&[Work::tok("fn"), Work::Space]);
     }
 
     /// Everything between the name and the body, with the space before the body.
@@ -118,11 +118,11 @@ impl Emitter<'_> {
         if !f.relations.is_empty() {
             let relations = self.ast.list(f.relations).map(Work::Type);
             self.separated(relations);
-            self.then(&[Work::Space, Work::Tok("where"), Work::Space]);
+            self.then(&[Work::Space, Work::tok("where"), Work::Space]);
         }
         match f.ret {
             Some(ret) => {
-                let ret = [Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)];
+                let ret = [Work::Space, Work::tok("->"), Work::Space, Work::Type(ret)];
                 self.params(f.params, f.attrs, &ret);
             }
             None => self.params(f.params, f.attrs, &[]),
@@ -156,15 +156,15 @@ impl Emitter<'_> {
         for (i, item) in items.enumerate().rev() {
             self.work.push(item);
             if i > 0 {
-                self.then(&[Work::Tok(","), Work::Space]);
+                self.then(&[Work::tok(","), Work::Space]);
             }
         }
     }
 
     pub(super) fn match_(&mut self, scrutinee: ExprId, clauses: List<ClauseId>, complete: bool) {
-        self.work.push(Work::Tok("}"));
+        self.work.push(Work::tok("}"));
         if clauses.is_empty() {
-            self.then(&[Work::Tok("{")]);
+            self.then(&[Work::tok("{")]);
         } else {
             self.then(&[Work::Dedent, Work::Hard]);
             for (i, c) in self.ast.list(clauses).enumerate().rev() {
@@ -172,25 +172,25 @@ impl Emitter<'_> {
                 self.work
                     .push(if i > 0 { Work::Between } else { Work::Hard });
             }
-            self.then(&[Work::Tok("{"), Work::Indent]);
+            self.then(&[Work::tok("{"), Work::Indent]);
         }
         self.work.push(Work::Space);
         let paren = matches!(
             self.ast.exprs[scrutinee].kind,
-            ExprKind::Paren(_) | ExprKind::Tuple(_)
+            ExprKind::Paren(..) | ExprKind::Tuple(_)
         ) || self.sink.weave.is_some();
         if paren {
             self.work.push(Work::Expr(scrutinee));
         } else {
-            self.then(&[Work::Tok("("), Work::Expr(scrutinee), Work::Tok(")")]);
+            self.then(&[Work::tok("("), Work::Expr(scrutinee), Work::tok(")")]);
         }
         if complete {
-            self.then(&[Work::Tok("match"), Work::Space]);
+            self.then(&[Work::tok("match"), Work::Space]);
         } else if self.sink.weave.is_some() {
             self.work.push(Work::Space);
             self.sink.next_as_is();
         } else {
-            self.then(&[Work::Tok("match?"), Work::Space]);
+            self.then(&[Work::tok("match?"), Work::Space]);
         }
     }
 
@@ -204,26 +204,26 @@ impl Emitter<'_> {
                 self.work.push(Work::Close);
             }
             self.branch(body, small);
-            self.then(&[Work::Tok("case"), Work::Space, Work::Pat(pat), Work::Space]);
+            self.then(&[Work::tok("case"), Work::Space, Work::Pat(pat), Work::Space]);
             if small {
                 self.work.push(Work::Open);
             }
             return;
         }
-        self.work.push(Work::Tok(","));
+        self.work.push(Work::tok(","));
         let bare = !matches!(
             self.ast.exprs[body].kind,
             ExprKind::Block { braces: true, .. }
         );
         if self.tvm() && bare {
             self.then(&[
-                Work::Tok("{"),
+                Work::tok("{"),
                 Work::Indent,
                 Work::Hard,
                 Work::Expr(body),
                 Work::Dedent,
                 Work::Hard,
-                Work::Tok("}"),
+                Work::tok("}"),
             ]);
         } else if matches!(self.ast.exprs[body].kind,
             ExprKind::Block { stmts, braces: false, .. } if !stmts.is_empty())
@@ -239,7 +239,7 @@ impl Emitter<'_> {
                 self.work.push(Work::Open);
             }
         }
-        self.then(&[Work::Pat(pat), Work::Space, Work::Tok("=>"), Work::Space]);
+        self.then(&[Work::Pat(pat), Work::Space, Work::tok("=>"), Work::Space]);
     }
 
     pub(super) fn pat(&mut self, p: PatId) {
@@ -282,13 +282,13 @@ impl Emitter<'_> {
         }
         if let Some(d) = default {
             if ty.is_some() {
-                self.then(&[Work::Space, Work::Tok("="), Work::Space, Work::Expr(d)]);
+                self.then(&[Work::Space, Work::tok("="), Work::Space, Work::Expr(d)]);
             } else {
-                self.then(&[Work::Tok("="), Work::Expr(d)]);
+                self.then(&[Work::tok("="), Work::Expr(d)]);
             }
         }
         if let Some(ty) = ty {
-            self.then(&[Work::Tok(":"), Work::Space, Work::Type(ty)]);
+            self.then(&[Work::tok(":"), Work::Space, Work::Type(ty)]);
         }
         if !attrs.is_empty() {
             let items = self.ast.list(attrs).map(Work::Attr);
@@ -313,20 +313,20 @@ impl Emitter<'_> {
             if self.sink.comment_follows() {
                 self.then(&[Work::Indent, Work::Hard, Work::Dedent, Work::Hard]);
                 let at = self.work.len() - 4;
-                self.work.insert(at, Work::Tok("}"));
+                self.work.insert(at, Work::tok("}"));
             } else {
-                self.work.push(Work::Tok("}"));
+                self.work.push(Work::tok("}"));
             }
             return;
         }
         self.then(&[
-            Work::Tok("{"),
+            Work::tok("{"),
             Work::Indent,
             Work::Hard,
             Work::Inside(block),
             Work::Dedent,
             Work::Hard,
-            Work::Tok("}"),
+            Work::tok("}"),
         ]);
     }
 

@@ -26,14 +26,19 @@ pub(super) enum Work {
     Clause(ClauseId),
     /// A `/* ty=… */` comment.
     Note(TypeId),
-    Tok(&'static str),
+    Tok(Word<11>),
+    /// The same token several times.
+    Times(Word<3>, u32),
+    /// The end of a list's elements, whether a comma must follow the last.
+    ItemsEnd(bool),
+    /// The end of a list's group: its closing bracket, and whether a comma must stand before it.
+    ListEnd(Word<3>, bool),
     Name(Symbol),
     /// A sigil and a name.
     Sigil(char, Symbol),
     Space,
     Line,
     Soft,
-    LastComma,
     Open,
     Close,
     Nest,
@@ -45,6 +50,38 @@ pub(super) enum Work {
     Hard,
     /// The break between statements: an empty line of the original stays.
     Between,
+}
+
+/// Work is stacked as deep as a program nests.
+const _: () = assert!(std::mem::size_of::<Work>() <= 16);
+
+impl Work {
+    /// A token.
+    pub(super) fn tok(text: &'static str) -> Work {
+        Work::Tok(Word::new(text))
+    }
+}
+
+/// A token of at most `N` bytes, held in place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Word<const N: usize> {
+    len: u8,
+    bytes: [u8; N],
+}
+
+impl<const N: usize> Word<N> {
+    /// Panics where the token is longer.
+    pub(super) fn new(text: &'static str) -> Self {
+        let mut bytes = [0; N];
+        bytes[..text.len()].copy_from_slice(text.as_bytes());
+        Word {
+            len: text.len() as u8,
+            bytes,
+        }
+    }
+    fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or("")
+    }
 }
 
 pub(crate) struct Emitter<'a> {
@@ -90,17 +127,26 @@ impl<'a> Emitter<'a> {
                 Work::Clause(c) => self.clause(c),
                 Work::Note(t) => {
                     // A comment of the printer's own, never woven.
-                    self.work.push(Work::Tok(" */"));
+                    self.work.push(Work::tok(" */"));
                     self.work.push(Work::Type(t));
                     self.sink.tok(" /* ty=");
                 }
-                Work::Tok(t) => self.sink.tok(t),
+                Work::Tok(t) => self.sink.tok(t.as_str()),
+                Work::Times(t, n) => {
+                    let t = t.as_str();
+                    (0..n).for_each(|_| self.sink.tok(t));
+                }
+                Work::ListEnd(close, comma) => {
+                    self.end_items(comma);
+                    self.sink.tok(close.as_str());
+                    self.sink.close();
+                }
+                Work::ItemsEnd(comma) => self.end_items(comma),
                 Work::Name(n) => self.sink.tok(n.as_str()),
                 Work::Sigil(c, n) => self.sigil(c, n),
                 Work::Space => self.sink.space(),
                 Work::Line => self.sink.line(),
                 Work::Soft => self.sink.soft(),
-                Work::LastComma => self.sink.last_comma(),
                 Work::Open => self.sink.open(),
                 Work::Close => self.sink.close(),
                 Work::Nest => self.sink.nest(),
@@ -117,6 +163,17 @@ impl<'a> Emitter<'a> {
                 }
             }
         }
+    }
+
+    /// What comes between a list's last element and its closing bracket.
+    fn end_items(&mut self, comma: bool) {
+        if comma {
+            self.sink.tok(",");
+        } else {
+            self.sink.last_comma();
+        }
+        self.sink.unnest();
+        self.sink.soft();
     }
 
     /// Puts work before all that is left, in the order given.
@@ -165,31 +222,30 @@ impl<'a> Emitter<'a> {
         if n == 0 {
             self.then(after);
             if self.sink.comment_follows() {
-                self.then(&[Work::Tok(open), Work::Indent, Work::Soft, Work::Dedent]);
+                self.then(&[Work::tok(open), Work::Indent, Work::Soft, Work::Dedent]);
                 let at = self.work.len() - 4;
-                self.work.insert(at, Work::Tok(close));
+                self.work.insert(at, Work::tok(close));
                 return;
             }
-            self.then(&[Work::Tok(open), Work::Tok(close)]);
+            self.then(&[Work::tok(open), Work::tok(close)]);
             return;
         }
-        self.work.push(Work::Close);
-        self.then(after);
-        self.work
-            .extend([Work::Tok(close), Work::Soft, Work::Unnest]);
-        self.work.push(if one_comma && n == 1 {
-            Work::Tok(",")
+        let comma = one_comma && n == 1;
+        if after.is_empty() {
+            self.work.push(Work::ListEnd(Word::new(close), comma));
         } else {
-            Work::LastComma
-        });
+            self.work.push(Work::Close);
+            self.then(after);
+            self.work.extend([Work::tok(close), Work::ItemsEnd(comma)]);
+        }
         for (i, item) in items.enumerate().rev() {
             self.work.push(item);
             if i > 0 {
                 self.work.push(Work::Line);
-                self.work.push(Work::Tok(","));
+                self.work.push(Work::tok(","));
             }
         }
-        self.then(&[Work::Open, Work::Tok(open), Work::Nest, Work::Soft]);
+        self.then(&[Work::Open, Work::tok(open), Work::Nest, Work::Soft]);
     }
 
     /// The same on one line.
@@ -201,18 +257,18 @@ impl<'a> Emitter<'a> {
         one_comma: bool,
     ) {
         let n = items.len();
-        self.work.push(Work::Tok(close));
+        self.work.push(Work::tok(close));
         if one_comma && n == 1 {
-            self.work.push(Work::Tok(","));
+            self.work.push(Work::tok(","));
         }
         for (i, item) in items.enumerate().rev() {
             self.work.push(item);
             if i > 0 {
                 self.work.push(Work::Space);
-                self.work.push(Work::Tok(","));
+                self.work.push(Work::tok(","));
             }
         }
-        self.work.push(Work::Tok(open));
+        self.work.push(Work::tok(open));
     }
 }
 
@@ -233,7 +289,7 @@ fn sizes(ast: &Ast) -> Vec<u8> {
         };
         let size = match expr.kind {
             ExprKind::Tuple(l) | ExprKind::List(l) => sum(&mut ast.list(l).map(of)),
-            ExprKind::Paren(e)
+            ExprKind::Paren(e, _)
             | ExprKind::RefNew(e)
             | ExprKind::RefRead(e)
             | ExprKind::Proj { tuple: e, .. }

@@ -1,6 +1,6 @@
 //! Expressions, patterns, statements.
 
-use super::emit::{Emitter, Work};
+use super::emit::{Emitter, Word, Work};
 use super::number;
 use crate::ast::*;
 
@@ -39,7 +39,7 @@ impl Emitter<'_> {
             ExprKind::Map(attrs) => {
                 self.listed("{", ast.list(attrs).map(Work::Attr), "}", false);
             }
-            ExprKind::Paren(inner) => self.paren(inner),
+            ExprKind::Paren(inner, pairs) => self.paren(inner, pairs),
             ExprKind::Proj { tuple, index } => {
                 self.operand_then(tuple, |this| this.proj(span, index));
             }
@@ -68,24 +68,24 @@ impl Emitter<'_> {
             }
             ExprKind::RefNew(v) => {
                 self.then(&[
-                    Work::Tok("ref"),
-                    Work::Tok("("),
+                    Work::tok("ref"),
+                    Work::tok("("),
                     Work::Expr(v),
-                    Work::Tok(")"),
+                    Work::tok(")"),
                 ]);
             }
             ExprKind::RefRead(v) => {
                 self.then(&[
-                    Work::Tok("ref_read"),
-                    Work::Tok("("),
+                    Work::tok("ref_read"),
+                    Work::tok("("),
                     Work::Expr(v),
-                    Work::Tok(")"),
+                    Work::tok(")"),
                 ]);
             }
             ExprKind::RefWrite { target, value } => {
                 let items = [Work::Expr(target), Work::Expr(value)];
                 self.listed("(", items.into_iter(), ")", false);
-                self.work.push(Work::Tok("ref_write"));
+                self.work.push(Work::tok("ref_write"));
             }
             ExprKind::Binary { .. } => self.binary(e),
             ExprKind::Index { base, indices } => {
@@ -94,19 +94,19 @@ impl Emitter<'_> {
             }
             ExprKind::Shape(dims) => {
                 self.listed("(", ast.list(dims).map(Work::Type), ")", false);
-                self.work.push(Work::Tok("shape"));
+                self.work.push(Work::tok("shape"));
             }
             ExprKind::MatchShape { value, dims } => {
                 self.then(&[
-                    Work::Tok("match_shape"),
-                    Work::Tok("("),
+                    Work::tok("match_shape"),
+                    Work::tok("("),
                     Work::Expr(value),
-                    Work::Tok(","),
+                    Work::tok(","),
                     Work::Space,
                 ]);
                 let at = self.work.len() - 5;
                 let rest = self.work.split_off(at);
-                self.work.push(Work::Tok(")"));
+                self.work.push(Work::tok(")"));
                 let one = dims.len() == 1;
                 self.inline("(", ast.list(dims).map(Work::Type), ")", one);
                 self.work.extend(rest);
@@ -114,7 +114,7 @@ impl Emitter<'_> {
             ExprKind::MatchCast { value, ty } => {
                 let items = [Work::Expr(value), Work::Type(ty)];
                 self.listed("(", items.into_iter(), ")", false);
-                self.work.push(Work::Tok("match_cast"));
+                self.work.push(Work::tok("match_cast"));
             }
         }
     }
@@ -136,7 +136,7 @@ impl Emitter<'_> {
     /// An operand of a postfix form.
     pub(super) fn operand(&mut self, e: ExprId) {
         if matches!(self.ast.exprs[e].kind, ExprKind::Binary { .. }) {
-            self.then(&[Work::Tok("("), Work::Expr(e), Work::Tok(")")]);
+            self.then(&[Work::tok("("), Work::Expr(e), Work::tok(")")]);
         } else {
             self.work.push(Work::Expr(e));
         }
@@ -192,7 +192,7 @@ impl Emitter<'_> {
 
     pub(super) fn attr(&mut self, a: AttrId) {
         let Attr { key, value, .. } = self.ast.attrs[a];
-        self.then(&[Work::Name(key), Work::Tok("="), Work::Expr(value)]);
+        self.then(&[Work::Name(key), Work::tok("="), Work::Expr(value)]);
     }
 
     /// `a + b + c`: the whole left spine as one group.
@@ -228,12 +228,12 @@ impl Emitter<'_> {
             let loose = matches!(self.ast.exprs[part].kind,
                 ExprKind::Binary { op, .. } if op.precedence() < least);
             if loose {
-                self.then(&[Work::Tok("("), Work::Expr(part), Work::Tok(")")]);
+                self.then(&[Work::tok("("), Work::Expr(part), Work::tok(")")]);
             } else {
                 self.work.push(Work::Expr(part));
             }
             if let Some(op) = op {
-                self.then(&[gap, Work::Tok(op.as_str()), Work::Space]);
+                self.then(&[gap, Work::tok(op.as_str()), Work::Space]);
             }
         }
         self.then(&[Work::Open, Work::Nest]);
@@ -261,31 +261,41 @@ impl Emitter<'_> {
     }
 
     /// Parentheses around an expression, or around statements on lines of their own.
-    pub(super) fn paren(&mut self, inner: ExprId) {
+    pub(super) fn paren(&mut self, inner: ExprId, pairs: u32) {
+        if pairs > 1 {
+            self.work.push(Work::Times(Word::new(")"), pairs - 1));
+        }
+        self.innermost_paren(inner);
+        if pairs > 1 {
+            self.work.push(Work::Times(Word::new("("), pairs - 1));
+        }
+    }
+
+    fn innermost_paren(&mut self, inner: ExprId) {
         let statements = matches!(self.ast.exprs[inner].kind,
             ExprKind::Block { stmts, braces: false, .. } if !stmts.is_empty());
         if statements {
             self.then(&[
-                Work::Tok("("),
+                Work::tok("("),
                 Work::Indent,
                 Work::Hard,
                 Work::Expr(inner),
                 Work::Dedent,
                 Work::Hard,
-                Work::Tok(")"),
+                Work::tok(")"),
             ]);
-        } else if self.divides(inner) || matches!(self.ast.exprs[inner].kind, ExprKind::Paren(_)) {
-            self.then(&[Work::Tok("("), Work::Expr(inner), Work::Tok(")")]);
+        } else if self.divides(inner) {
+            self.then(&[Work::tok("("), Work::Expr(inner), Work::tok(")")]);
         } else {
             self.then(&[
                 Work::Open,
-                Work::Tok("("),
+                Work::tok("("),
                 Work::Nest,
                 Work::Soft,
                 Work::Expr(inner),
                 Work::Unnest,
                 Work::Soft,
-                Work::Tok(")"),
+                Work::tok(")"),
                 Work::Close,
             ]);
         }

@@ -84,18 +84,18 @@ impl Emitter<'_> {
                 let function = ast.functions[function];
                 self.work.push(Work::Body(function.body));
                 self.signature(&function);
-                self.then(&[Work::Tok("def"), Work::Space, Work::Sigil('@', name)]);
+                self.then(&[Work::tok("def"), Work::Space, Work::Sigil('@', name)]);
             }
             ItemKind::DefMeta { name, value } => {
                 if !self.tvm() {
-                    self.work.push(Work::Tok(";"));
+                    self.work.push(Work::tok(";"));
                 }
                 self.then(&[
-                    Work::Tok("def"),
+                    Work::tok("def"),
                     Work::Space,
                     Work::Sigil('@', name),
                     Work::Space,
-                    Work::Tok("="),
+                    Work::tok("="),
                     Work::Space,
                     Work::Expr(value),
                 ]);
@@ -108,7 +108,7 @@ impl Emitter<'_> {
                 self.work.push(Work::Space);
                 self.params(f.params, f.attrs, &[]);
                 self.then(&[
-                    Work::Tok("prim_func"),
+                    Work::tok("prim_func"),
                     Work::Space,
                     Work::Sigil('@', f.name),
                 ]);
@@ -124,33 +124,33 @@ impl Emitter<'_> {
             // TVM leaves the blanks of the empty list's line.
             self.then(&[
                 Work::Space,
-                Work::Tok("{"),
+                Work::tok("{"),
                 Work::Indent,
                 Work::Hard,
                 Work::Dedent,
                 Work::Hard,
-                Work::Tok("}"),
+                Work::tok("}"),
             ]);
         } else if def.braces && def.ctors.is_empty() {
-            self.then(&[Work::Space, Work::Tok("{"), Work::Tok("}")]);
+            self.then(&[Work::Space, Work::tok("{"), Work::tok("}")]);
         } else if def.braces {
-            self.then(&[Work::Dedent, Work::Hard, Work::Tok("}")]);
+            self.then(&[Work::Dedent, Work::Hard, Work::tok("}")]);
             let data = ast.list(def.ctors).any(|c| ast.ctors[c].ret.is_some());
             for (i, c) in ast.list(def.ctors).enumerate().rev() {
                 self.work.push(Work::Ctor(c, data));
                 self.work
                     .push(if i > 0 { Work::Between } else { Work::Hard });
             }
-            self.then(&[Work::Space, Work::Tok("{"), Work::Indent]);
+            self.then(&[Work::Space, Work::tok("{"), Work::Indent]);
         } else {
-            self.work.push(Work::Tok(";"));
+            self.work.push(Work::tok(";"));
         }
         self.type_params(def.params, def.angle);
         let data = def.data && !self.tvm();
         let keyword = if data { "data" } else { "type" };
-        self.then(&[Work::Tok(keyword), Work::Space, Work::Name(def.name)]);
+        self.then(&[Work::tok(keyword), Work::Space, Work::Name(def.name)]);
         if def.external && !self.tvm() {
-            self.then(&[Work::Tok("extern"), Work::Space]);
+            self.then(&[Work::tok("extern"), Work::Space]);
         }
     }
 
@@ -165,16 +165,16 @@ impl Emitter<'_> {
         // TVM has one form only.
         let ret = ret.filter(|_| !self.tvm());
         if !data || self.tvm() {
-            self.work.push(Work::Tok(","));
+            self.work.push(Work::tok(","));
         }
         if let Some(ret) = ret {
-            self.then(&[Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)]);
+            self.then(&[Work::Space, Work::tok("->"), Work::Space, Work::Type(ret)]);
         }
         if parens && !(self.tvm() && fields.is_empty()) {
             self.listed("(", self.ast.list(fields).map(Work::Type), ")", false);
         }
         if ret.is_some() {
-            self.then(&[Work::Tok(":"), Work::Space]);
+            self.then(&[Work::tok(":"), Work::Space]);
         }
         self.work.push(Work::Name(name));
     }
@@ -183,21 +183,21 @@ impl Emitter<'_> {
         let ast = self.ast;
         if rel.prolog {
             self.separated(ast.list(rel.goals).map(Work::Type));
-            self.then(&[Work::Space, Work::Tok(":-"), Work::Space]);
+            self.then(&[Work::Space, Work::tok(":-"), Work::Space]);
             self.listed("(", ast.list(rel.params).map(Work::Type), ")", false);
             self.work.push(Work::Name(rel.name));
             return;
         }
-        self.work.push(Work::Tok(";"));
+        self.work.push(Work::tok(";"));
         if !rel.goals.is_empty() {
             self.separated(ast.list(rel.goals).map(Work::Type));
-            self.then(&[Work::Space, Work::Tok("where"), Work::Space]);
+            self.then(&[Work::Space, Work::tok("where"), Work::Space]);
         }
         if let Some(ret) = rel.ret {
-            self.then(&[Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)]);
+            self.then(&[Work::Space, Work::tok("->"), Work::Space, Work::Type(ret)]);
         }
         self.listed("(", ast.list(rel.params).map(Work::Type), ")", false);
-        self.then(&[Work::Tok("rel"), Work::Space, Work::Name(rel.name)]);
+        self.then(&[Work::tok("rel"), Work::Space, Work::Name(rel.name)]);
     }
 
     fn op(&mut self, op: &OpItem) {
@@ -213,6 +213,6 @@ impl Emitter<'_> {
         };
         self.work.push(Work::Body(op.body));
         self.signature(&f);
-        self.then(&[Work::Tok("op"), Work::Space, Work::Name(op.name)]);
+        self.then(&[Work::tok("op"), Work::Space, Work::Name(op.name)]);
     }
 }

@@ -32,6 +32,10 @@ pub(super) enum Op {
 /// that the size of the output stays linear.
 const DEEPEST_NEST: usize = 24;
 
+/// Text in more groups than this is not broken, except after comments: each group would be a line
+/// or two, and work in progress many times its text.
+const DEEPEST_GROUP: usize = 256;
+
 /// Collects one unwrapped line at a time and lays it out.
 pub(crate) struct Sink<'a> {
     style: Style,
@@ -85,6 +89,7 @@ impl<'a> Sink<'a> {
     /// Text that is no token of the original, or is handled by the caller.
     pub(super) fn raw(&mut self, text: &str) {
         if self.tvm() {
+            self.make_room(text.len());
             self.out.push_str(text);
             return;
         }
@@ -137,8 +142,10 @@ impl<'a> Sink<'a> {
         if self.must_break {
             self.must_break = false;
             self.break_here();
-        } else {
+        } else if self.groups <= DEEPEST_GROUP {
             self.ops.push(op);
+        } else if !flat.is_empty() {
+            self.raw(flat);
         }
     }
 
@@ -150,7 +157,7 @@ impl<'a> Sink<'a> {
         if self.weave.is_some() {
             self.pass_comma();
         }
-        if !self.skipping() {
+        if !self.skipping() && self.groups <= DEEPEST_GROUP {
             self.ops.push(Op::LastComma);
         }
     }
@@ -158,14 +165,18 @@ impl<'a> Sink<'a> {
     pub(super) fn open(&mut self) {
         if !self.tvm() {
             self.groups += 1;
-            self.ops.push(Op::Open);
+            if self.groups <= DEEPEST_GROUP {
+                self.ops.push(Op::Open);
+            }
         }
     }
 
     pub(super) fn close(&mut self) {
         if !self.tvm() {
+            if self.groups <= DEEPEST_GROUP {
+                self.ops.push(Op::Close);
+            }
             self.groups -= 1;
-            self.ops.push(Op::Close);
         }
     }
 
@@ -370,8 +381,18 @@ impl<'a> Sink<'a> {
         self.must_break = true;
     }
 
+    /// Makes room for more output; large output grows by a quarter and not to the double.
+    fn make_room(&mut self, more: usize) {
+        const LARGE: usize = 1 << 20;
+        let len = self.out.len();
+        if len >= LARGE && len + more > self.out.capacity() {
+            self.out.reserve_exact(more + len / 4);
+        }
+    }
+
     /// Lays the collected line out.
     fn flush(&mut self) {
+        self.make_room(self.buf.len() + self.chunk_indent + 1);
         let has_text = self.ops.iter().any(|op| matches!(op, Op::Text { .. }));
         if !has_text {
             self.ops.clear();

@@ -10,30 +10,30 @@ impl Emitter<'_> {
         match kind {
             StmtKind::Error => self.literal(span, ";"),
             StmtKind::Let { binder, value } => self.then(&[
-                Work::Tok("let"),
+                Work::tok("let"),
                 Work::Space,
                 Work::Binder(binder),
                 Work::Space,
-                Work::Tok("="),
+                Work::tok("="),
                 Work::Space,
                 Work::Expr(value),
-                Work::Tok(";"),
+                Work::tok(";"),
             ]),
             StmtKind::Bind { binder, value } => self.then(&[
                 Work::Binder(binder),
                 Work::Space,
-                Work::Tok("="),
+                Work::tok("="),
                 Work::Space,
                 Work::Expr(value),
-                Work::Tok(";"),
+                Work::tok(";"),
             ]),
             StmtKind::Graph { index, value } => {
                 self.then(&[
                     Work::Space,
-                    Work::Tok("="),
+                    Work::tok("="),
                     Work::Space,
                     Work::Expr(value),
-                    Work::Tok(";"),
+                    Work::tok(";"),
                 ]);
                 if self.sink.weave.is_some() {
                     self.sink.next_as_is();
@@ -50,26 +50,26 @@ impl Emitter<'_> {
                     }
                 );
                 if !bare {
-                    self.work.push(Work::Tok(";"));
+                    self.work.push(Work::tok(";"));
                 }
                 self.work.push(Work::Expr(e));
             }
             StmtKind::FreeVar(b) => self.then(&[
-                Work::Tok("free_var"),
+                Work::tok("free_var"),
                 Work::Space,
                 Work::Binder(b),
-                Work::Tok(";"),
+                Work::tok(";"),
             ]),
             StmtKind::Dataflow(body) => self.then(&[
-                Work::Tok("dataflow"),
+                Work::tok("dataflow"),
                 Work::Space,
                 Work::Expr(body),
-                Work::Tok(";"),
+                Work::tok(";"),
             ]),
             StmtKind::Output(items) => {
-                self.work.push(Work::Tok(";"));
+                self.work.push(Work::tok(";"));
                 self.listed("(", ast.list(items).map(Work::Expr), ")", false);
-                self.work.push(Work::Tok("output"));
+                self.work.push(Work::tok("output"));
             }
             StmtKind::For { kind, loops, body } => self.for_(kind, loops, body),
             StmtKind::Store { target, op, value } => {
@@ -81,28 +81,28 @@ impl Emitter<'_> {
                 self.then(&[
                     Work::Expr(target),
                     Work::Space,
-                    Work::Tok(op),
+                    Work::tok(op),
                     Work::Space,
                     Work::Expr(value),
-                    Work::Tok(";"),
+                    Work::tok(";"),
                 ]);
             }
             StmtKind::Alloc(b) => self.then(&[
-                Work::Tok("alloc"),
+                Work::tok("alloc"),
                 Work::Space,
                 Work::Binder(b),
-                Work::Tok(";"),
+                Work::tok(";"),
             ]),
             StmtKind::Init(body) => {
-                self.then(&[Work::Tok("init"), Work::Space, Work::Expr(body)]);
+                self.then(&[Work::tok("init"), Work::Space, Work::Expr(body)]);
             }
             StmtKind::Compute { indices, value } => {
-                self.then(&[Work::Expr(value), Work::Tok(";")]);
+                self.then(&[Work::Expr(value), Work::tok(";")]);
                 if !indices.is_empty() {
-                    self.then(&[Work::Space, Work::Tok("=>"), Work::Space]);
+                    self.then(&[Work::Space, Work::tok("=>"), Work::Space]);
                     self.inline("[", ast.list(indices).map(Work::Binder), "]", false);
                 }
-                self.then(&[Work::Tok("compute"), Work::Space]);
+                self.then(&[Work::tok("compute"), Work::Space]);
             }
         }
     }
@@ -112,20 +112,20 @@ impl Emitter<'_> {
         self.then(&[Work::Space, Work::Expr(body)]);
         let extents = ast.list(loops).map(|l| Work::Expr(ast.loops[l].extent));
         self.listed("(", extents, ")", false);
-        self.then(&[Work::Space, Work::Tok("in"), Work::Space, Work::Tok("grid")]);
+        self.then(&[Work::Space, Work::tok("in"), Work::Space, Work::tok("grid")]);
         self.separated(ast.list(loops).map(|l| Work::Binder(ast.loops[l].binder)));
-        self.then(&[Work::Tok("for"), Work::Space]);
+        self.then(&[Work::tok("for"), Work::Space]);
         match kind {
             ForKind::Serial => {}
-            ForKind::Parallel => self.then(&[Work::Tok("parallel"), Work::Space]),
-            ForKind::Unroll => self.then(&[Work::Tok("unroll"), Work::Space]),
+            ForKind::Parallel => self.then(&[Work::tok("parallel"), Work::Space]),
+            ForKind::Unroll => self.then(&[Work::tok("unroll"), Work::Space]),
             ForKind::Vectorize(w) => {
                 let width = relax_base::Symbol::new(&w.to_string());
                 self.then(&[
-                    Work::Tok("vectorize"),
-                    Work::Tok("("),
+                    Work::tok("vectorize"),
+                    Work::tok("("),
                     Work::Name(width),
-                    Work::Tok(")"),
+                    Work::tok(")"),
                     Work::Space,
                 ]);
             }

@@ -40,36 +40,36 @@ impl Emitter<'_> {
             } => {
                 let (params, ret, relations) = ast.fn_type(signature, relations);
                 for r in ast.list(relations).rev() {
-                    self.then(&[Work::Space, Work::Tok("where"), Work::Space, Work::Type(r)]);
+                    self.then(&[Work::Space, Work::tok("where"), Work::Space, Work::Type(r)]);
                 }
-                self.then(&[Work::Space, Work::Tok("->"), Work::Space, Work::Type(ret)]);
+                self.then(&[Work::Space, Work::tok("->"), Work::Space, Work::Type(ret)]);
                 self.listed("(", ast.list(params).map(Work::Type), ")", false);
                 self.type_params(type_params, angle);
-                self.then(&[Work::Tok("fn"), Work::Space]);
+                self.then(&[Work::tok("fn"), Work::Space]);
             }
             TypeExprKind::Ref(t) => self.then(&[
-                Work::Tok("ref"),
-                Work::Tok("("),
+                Work::tok("ref"),
+                Work::tok("("),
                 Work::Type(t),
-                Work::Tok(")"),
+                Work::tok(")"),
             ]),
             TypeExprKind::Binary { op, lhs, rhs } => {
                 let p = op.precedence();
                 self.type_operand(rhs, p + 1);
-                self.then(&[Work::Space, Work::Tok(op.as_str()), Work::Space]);
+                self.then(&[Work::Space, Work::tok(op.as_str()), Work::Space]);
                 self.type_operand(lhs, p);
             }
             TypeExprKind::Neg(t) => {
                 self.type_operand(t, 9);
-                self.work.push(Work::Tok("-"));
+                self.work.push(Work::tok("-"));
             }
             TypeExprKind::Rest(t) => {
                 self.type_operand(t, 9);
-                self.work.push(Work::Tok("*"));
+                self.work.push(Work::tok("*"));
             }
             TypeExprKind::Slice { from, to } => {
                 self.work.extend(to.map(Work::Type));
-                self.work.push(Work::Tok(":"));
+                self.work.push(Work::tok(":"));
                 self.work.extend(from.map(Work::Type));
             }
             TypeExprKind::Meta(e) => self.work.push(Work::Expr(e)),
@@ -81,7 +81,7 @@ impl Emitter<'_> {
         let loose = matches!(self.ast.types[t].kind,
             TypeExprKind::Binary { op, .. } if op.precedence() < least);
         if loose {
-            self.then(&[Work::Tok("("), Work::Type(t), Work::Tok(")")]);
+            self.then(&[Work::tok("("), Work::Type(t), Work::tok(")")]);
         } else {
             self.work.push(Work::Type(t));
         }
@@ -104,7 +104,7 @@ impl Emitter<'_> {
     pub(super) fn type_param(&mut self, p: TypeParamId) {
         let TypeParam { name, kind, .. } = self.ast.type_params[p];
         if let Some(kind) = kind {
-            self.then(&[Work::Tok(":"), Work::Space, Work::Name(kind)]);
+            self.then(&[Work::tok(":"), Work::Space, Work::Name(kind)]);
         }
         self.sink.tok(name.as_str());
     }
