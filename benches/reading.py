@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
 """Reading and formatting speed beside the peers' readers, in one run.
 
-usage: benches/reading.py [--megabytes N] [--peer-megabytes N] [--python PYTHON] [--iree-opt PATH]
+usage: benches/reading.py [--megabytes N] [--peer-megabytes N] [--python PYTHON] [--iree-opt PATH] [--write]
 
 Measures `cargo bench -p relax-resolve --bench reading` (one thread) on a model dump of 10 MB, then
   - TVM's TVMScript reader on a Relax module of the same operations (PyPI: apache-tvm, imported by
     PYTHON; its reader takes minutes for 10 MB, so it gets --peer-megabytes of text),
   - iree-opt on an MLIR module of the same operations (PyPI: iree-base-compiler),
 and prints megabytes per second, operations per second and how many times faster ours is by
-operations. Peers that are not installed are named and left out.
+operations. Peers that are not installed are named and left out. With --write, `check_scale` (crates/driver/examples:
+reading and checking of 100,000 and 1,000,000 operators, TVM's block builder beside it) runs too, and both tables become
+docs/reading.md.
 """
-import argparse, os, shutil, subprocess, sys, tempfile, time
+import argparse, datetime, os, platform, shutil, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHAPE, WEIGHT = (1, 64, 56, 56), (64, 64, 3, 3)
@@ -72,8 +74,10 @@ def main():
     a.add_argument("--peer-megabytes", type=float, default=0.25)
     a.add_argument("--python", default=sys.executable)
     a.add_argument("--iree-opt", default=shutil.which("iree-opt"))
+    a.add_argument("--write", action="store_true")
     a = a.parse_args()
-    rows = []
+    load = os.getloadavg()[0]
+    rows, missing = [], []
     with tempfile.TemporaryDirectory() as d:
         dump = os.path.join(d, "dump.relay")
         out = subprocess.run(
@@ -94,6 +98,7 @@ def main():
         if r.returncode == 0:
             rows.append(("TVMScript read", len(text), float(r.stdout.split()[-1]), n))
         else:
+            missing.append("TVMScript's reader")
             print("TVMScript: left out:", r.stderr.strip().split("\n")[-1], file=sys.stderr)
         if a.iree_opt:
             text, n = mlir(ops // 7)
@@ -106,13 +111,49 @@ def main():
                 best = min(best, time.perf_counter() - begin)
             rows.append(("iree-opt (reads and prints)", len(text), best, n))
         else:
+            missing.append("iree-opt")
             print("iree-opt: left out: not found", file=sys.stderr)
     mine = ours[3] / ours[2]
-    print(f"{'':28} {'MB':>8} {'seconds':>9} {'MB/s':>8} {'ops/s':>12} {'ours is … times faster':>24}")
+    table = [f"{'':28} {'MB':>8} {'seconds':>9} {'MB/s':>8} {'ops/s':>12} {'ours is … times faster':>24}"]
     for what, size, seconds, n in rows:
         rate = n / seconds
         ratio = "" if what.startswith("relax") else f"{mine / rate:.1f}"
-        print(f"{what:28} {size / 1e6:8.2f} {seconds:9.3f} {size / 1e6 / seconds:8.1f} {rate:12.0f} {ratio:>24}")
+        table.append(f"{what:28} {size / 1e6:8.2f} {seconds:9.3f} {size / 1e6 / seconds:8.1f} {rate:12.0f} {ratio:>24}")
+    print("\n".join(table))
+    if a.write:
+        write(a, load, table, missing)
+
+
+def write(a, load, table, missing):
+    """Runs `check_scale` and makes docs/reading.md of everything."""
+    root = os.path.dirname(HERE)
+    command = ["cargo", "run", "-q", "--release", "-p", "relax-driver", "--example", "check_scale", "--"]
+    r = subprocess.run(command + ["--beside", a.python], cwd=root, stdout=subprocess.PIPE, text=True)
+    if r.returncode != 0:
+        missing.append("TVM's block builder")
+        r = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    busy = " — **other programs were running, so times are too long**" if load > 0.5 else ""
+    lines = [
+        "# Speed of reading, formatting and checking", "",
+        "Written by `benches/reading.py --write`; no number here is written by hand.", "",
+        f"Machine: {platform.machine()}, {len(os.sched_getaffinity(0))} processors, {platform.system()} "
+        f"{platform.release()}. Measured {datetime.date.today()}; load average before the run {load:.1f}{busy}. "
+        "Everything of ours runs on one thread; the least of several runs counts.", "",
+        "## Reading and formatting a model dump", "",
+        f"A residual network as TVM prints it with its types, {a.megabytes:g} MB. *lex*, *parse*, *read* and *format* "
+        "are ours: tokens, tree, module with names resolved, formatted text. Peers read the same operations in their "
+        "own languages; the last column compares operations a second with our *read*.", "",
+        "```text", *table, "```", "",
+        "## Reading and checking by size", "",
+        "A chain of operators on tensors of symbolic length, from bytes to checked types in 1 MiB of stack. The peer "
+        "builds the chain with its block builder, without a text to read.", "",
+        "```text", r.stdout.rstrip(), "```", "",
+    ]
+    if missing:
+        lines += [f"Left out, because it is not installed: {', '.join(missing)}.", ""]
+    with open(os.path.join(root, "docs/reading.md"), "w") as out:
+        out.write("\n".join(lines))
+    print("docs/reading.md is written")
 
 
 if __name__ == "__main__":

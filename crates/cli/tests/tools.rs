@@ -119,6 +119,28 @@ fn fmt_works_on_folders_and_leaves_out_what_is_ignored() {
 }
 
 #[test]
+fn fmt_has_nothing_to_do_in_the_projects_own_examples() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let o = run(FMT, &["--check", "examples"], "", &root);
+    assert_eq!((o.code, o.out.as_str(), o.err.as_str()), (0, "", ""));
+}
+
+#[test]
+fn fmt_upgrades_the_documentations_spellings() {
+    let old = "data Nat { Z : () -> Nat }\n\
+               def @main<a : Type>(%x : Nat) {\n  match (%x) { case Z() { %x } }\n}\n";
+    let o = stdin(FMT, &["--upgrade", "-"], old);
+    assert_eq!(o.code, 0, "{}", o.err);
+    for (gone, new) in [("data", "type Nat"), ("case", "Z() =>"), ("<a", "[a: Type]")] {
+        assert!(!o.out.contains(gone) && o.out.contains(new), "{}", o.out);
+    }
+    let again = stdin(FMT, &["--upgrade", "-"], &o.out);
+    assert_eq!(again.out, o.out, "the second time changes nothing");
+    let o = stdin(FMT, &["-"], old);
+    assert!(o.out.contains("case"), "without it, spellings stay: {}", o.out);
+}
+
+#[test]
 fn fmt_goes_on_after_a_file_that_fails() {
     let dir = Folder::new("failures");
     dir.write("a.relay", "def @main( {")

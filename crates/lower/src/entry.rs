@@ -11,7 +11,6 @@ use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use crate::func::ToEx;
 use crate::lir::{Block, BlockId, FnId, Inst, Kind, LFunc, Reg, Term};
 use crate::{Lowering, counts};
 
@@ -144,7 +143,7 @@ impl Entry {
     /// Checks the extents that are constants, variables bound before, or expressions.
     fn expressions(&mut self) {
         for (d, found, place, axis) in std::mem::take(&mut self.later) {
-            let Some(expected) = d.build(&mut ToEx(&self.dims)) else {
+            let Some(expected) = relax_ir::dim_to_ex(&d, |v| self.dims.get(&v).cloned()) else {
                 // A variable that no extent is alone: the body fails where it needs it.
                 continue;
             };

@@ -8,10 +8,10 @@
 use std::rc::Rc;
 
 use relax_base::{Diagnostic, Symbol};
-use relax_ir::{Expr, ExprId, FuncId, Module, Shape, Type, TypeId, VarId};
+use relax_ir::{Expr, ExprId, FuncId, Module, Shape, Type, TypeId, VarId, dim_to_ex};
 use relax_loops::{Ex, Var};
 use relax_ops::Treatment;
-use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
+use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -605,7 +605,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
             self.emit(Inst::Dim { dst, src, axis });
             known.insert(v, Ex::var(Var(dst.0), DType::I64));
         }
-        match d.build(&mut ToEx(&known)) {
+        match dim_to_ex(d, |v| known.get(&v).cloned()) {
             Some(ex) => Ok(ex),
             None => self.unsupported(e, "an unknown dimension here"),
         }
@@ -708,44 +708,6 @@ impl<'a, 'm> FnLower<'a, 'm> {
             });
         }
         Ok(())
-    }
-}
-
-/// Dimensions as scalar expressions; `None` for `?` and errors.
-pub(crate) struct ToEx<'a>(pub &'a FxHashMap<DimVar, Ex>);
-
-impl DimBuilder for ToEx<'_> {
-    type Out = Option<Ex>;
-    fn int(&mut self, value: i64) -> Option<Ex> {
-        Some(Ex::idx(value))
-    }
-    fn atom(&mut self, atom: Atom) -> Option<Ex> {
-        if let Atom::Var(v) = atom {
-            self.0.get(&v).cloned()
-        } else {
-            None
-        }
-    }
-    fn any(&mut self) -> Option<Ex> {
-        None
-    }
-    fn bad(&mut self, _: DimError) -> Option<Ex> {
-        None
-    }
-    fn op(&mut self, op: DimOp, a: Option<Ex>, b: Option<Ex>) -> Option<Ex> {
-        let (a, b) = (a?, b?);
-        Some(match op {
-            DimOp::Add => a + b,
-            DimOp::Sub => a - b,
-            DimOp::Mul => a * b,
-            DimOp::FloorDiv => a.floor_div(b),
-            DimOp::Mod => a.floor_mod(b),
-            DimOp::Min => a.min(b),
-            DimOp::Max => a.max(b),
-        })
-    }
-    fn group(&mut self, inner: Option<Ex>) -> Option<Ex> {
-        inner
     }
 }
 

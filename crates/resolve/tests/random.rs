@@ -15,6 +15,7 @@ use relax_testkit::Rng;
 
 /// Makes a text.
 struct Gen {
+    seed: u64,
     rng: Rng,
     out: String,
     /// Local variables in scope.
@@ -25,13 +26,14 @@ struct Gen {
     types: Vec<String>,
     dims: Vec<String>,
     names: usize,
-    /// Globals that can be referred to.
+    /// Globals that can be referred to; a file of items has some and a tensor program.
     globals: usize,
 }
 
 impl Gen {
     fn new(seed: u64) -> Gen {
         Gen {
+            seed,
             rng: Rng::new(seed),
             out: String::new(),
             locals: Vec::new(),
@@ -183,8 +185,19 @@ impl Gen {
             return self.atom();
         }
         let d = depth - 1;
-        match self.rng.below(22) {
+        match self.rng.below(24) {
             0 => self.atom(),
+            21 if self.globals > 0 => {
+                let types = [self.ty(1), "(10, 10)".into()];
+                let args = self.list(2, |g| g.expr(d)).join(", ");
+                let given = &types[..self.rng.below(2) + 1];
+                format!("@f{}<{}>({args})", self.rng.below(self.globals), given.join(", "))
+            }
+            // Printed as a reference into the metadata section.
+            22 => {
+                let (rows, dtype) = (self.rng.below(4) + 1, self.dtype());
+                format!("Constant(1, ({rows}, 2), {dtype})")
+            }
             1 => {
                 let parts = self.list(3, |g| g.expr(d));
                 let comma = if parts.len() == 1 { "," } else { "" };
@@ -277,7 +290,11 @@ impl Gen {
                 self.expr(depth)
             };
             self.locals.truncate(mark);
-            let _ = writeln!(text, "{pattern} => {body},");
+            let _ = if body.starts_with('{') && self.rng.chance(30) {
+                writeln!(text, "case {pattern} {body}")
+            } else {
+                writeln!(text, "{pattern} => {body},")
+            };
         }
         text + "}"
     }
@@ -353,7 +370,7 @@ impl Gen {
                 self.locals.push(a.clone());
                 format!("%{a} = match_shape({value}, ({b}, {b}));")
             }
-            6 => {
+            6 if self.globals > 0 => {
                 let (x, n) = (self.local(), self.dim_atom());
                 let name = self.fresh();
                 self.locals.push(name.clone());
@@ -399,7 +416,9 @@ impl Gen {
         if self.rng.chance(30) {
             list.push("global_symbol=\"g\", level=[1, 2], Inline=1".into());
         }
-        let ret = if self.rng.chance(40) {
+        let ret = if self.rng.chance(20) {
+            " -> Tensor[_, float32] where Broadcast".into()
+        } else if self.rng.chance(40) {
             format!(" -> {}", self.ty(2))
         } else {
             String::new()
@@ -424,11 +443,44 @@ impl Gen {
         self.dims.clear();
     }
 
+    fn data_types(&mut self) {
+        let text = self.pick(&[
+            "type Seq[A] {\n Empty, Cell(A, Seq[A]),\n}\nextern type Opaque\n",
+            "data Seq<A> {\n Empty : () -> Seq[A]\n Cell : (A, Seq[A]) -> Seq[A]\n}\nextern type Opaque\n",
+        ]);
+        self.out += text;
+    }
+
+    /// A file of one expression.
+    fn expression(mut self) -> String {
+        self.data_types();
+        // Ends the type's item: an expression follows.
+        self.out = self.out.trim_end().to_owned() + ";\n";
+        for _ in 0..self.rng.below(3) {
+            let (name, ty) = (self.fresh(), self.ty(1));
+            let _ = writeln!(self.out, "free_var %{name}: {ty};");
+            self.locals.push(name);
+        }
+        let body = self.block(3);
+        let body = body.trim();
+        self.out += body[1..body.len() - 1].trim();
+        self.out
+    }
+
+    /// A file.
+    fn file(self) -> String {
+        if self.seed % 5 == 4 {
+            self.expression()
+        } else {
+            self.module()
+        }
+    }
+
     fn module(mut self) -> String {
         if self.rng.chance(70) {
             self.out += "#[version = \"0.0.5\"]\n";
         }
-        self.out += "type Seq[A] {\n Empty, Cell(A, Seq[A]),\n}\nextern type Opaque\n";
+        self.data_types();
         if self.rng.chance(40) {
             self.out += "rel Flat(Tensor[(d, *rest), t]) -> Tensor[(d, prod(rest)), t];\n";
         }
@@ -487,7 +539,7 @@ const PROGRAMS: u64 = 150;
 #[test]
 fn what_is_printed_reads_back_as_the_same_module() {
     for seed in 0..PROGRAMS {
-        let text = Gen::new(seed).module();
+        let text = Gen::new(seed).file();
         let module = read(&text, seed);
         let width = [1, 30, 80, 100, 1000][seed as usize % 5];
         let printed = write(&module, Style::Pretty, width);
@@ -560,7 +612,7 @@ fn commented(text: &str, rng: &mut Rng) -> String {
 fn formatting_keeps_tokens_and_comments_at_any_width() {
     for seed in 0..PROGRAMS {
         let mut rng = Rng::new(seed ^ 0xc0ffee);
-        let text = commented(&Gen::new(seed).module(), &mut rng);
+        let text = commented(&Gen::new(seed).file(), &mut rng);
         let width = [1, 25, 60, 100, 500][rng.below(5)];
         let options = FmtOptions {
             width,
@@ -591,7 +643,7 @@ fn formatting_keeps_tokens_and_comments_at_any_width() {
 fn damaged_programs_are_answered() {
     for seed in 0..PROGRAMS {
         let mut rng = Rng::new(seed ^ 0xdead);
-        let mut bytes = Gen::new(seed).module().into_bytes();
+        let mut bytes = Gen::new(seed).file().into_bytes();
         for _ in 0..rng.below(6) + 1 {
             let at = rng.below(bytes.len());
             match rng.below(5) {

@@ -92,69 +92,53 @@ pub(crate) enum Repr {
     Bad(DimError),
 }
 
-/// A constant with its width, which is spelling only.
+/// A note on spelling: it says nothing about the value, so all are equal.
 #[derive(Clone, Copy)]
-pub(crate) struct Const {
-    pub(crate) value: i64,
-    wide: bool,
-}
+pub(crate) struct Spelling<T>(T);
 
-/// The owner's note on how a `?` is spelled; 0 is none.
-#[derive(Clone, Copy)]
-pub(crate) struct Mark(u32);
-
-impl Const {
-    const fn narrow(value: i64) -> Const {
-        Const { value, wide: false }
-    }
-}
-
-impl PartialEq for Const {
-    fn eq(&self, other: &Const) -> bool {
-        self.value == other.value
-    }
-}
-impl Eq for Const {}
-impl PartialOrd for Const {
-    fn partial_cmp(&self, other: &Const) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-impl Ord for Const {
-    fn cmp(&self, other: &Const) -> Ordering {
-        self.value.cmp(&other.value)
-    }
-}
-impl std::hash::Hash for Const {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.value.hash(state);
-    }
-}
-
-impl PartialEq for Mark {
-    fn eq(&self, _: &Mark) -> bool {
+impl<T> PartialEq for Spelling<T> {
+    fn eq(&self, _: &Self) -> bool {
         true
     }
 }
-impl Eq for Mark {}
-impl PartialOrd for Mark {
-    fn partial_cmp(&self, other: &Mark) -> Option<Ordering> {
+impl<T> Eq for Spelling<T> {}
+impl<T> PartialOrd for Spelling<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Mark {
-    fn cmp(&self, _: &Mark) -> Ordering {
+impl<T> Ord for Spelling<T> {
+    fn cmp(&self, _: &Self) -> Ordering {
         Ordering::Equal
     }
 }
-impl std::hash::Hash for Mark {
+impl<T> std::hash::Hash for Spelling<T> {
     fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
 }
+
+/// A constant with its width.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Const {
+    pub(crate) value: i64,
+    wide: Spelling<bool>,
+}
+
+impl Const {
+    const fn narrow(value: i64) -> Const {
+        Const {
+            value,
+            wide: Spelling(false),
+        }
+    }
+}
+
+/// The owner's note on how a `?` is spelled; 0 is none.
+pub(crate) type Mark = Spelling<u32>;
 
 impl Dim {
     /// TVM's `?`: an extent of which nothing is known, not even that it equals itself.
     /// Arithmetic with it gives `?` again, except that `0 * ?` is 0.
-    pub const ANY: Dim = Dim(Repr::Any(Mark(0)));
+    pub const ANY: Dim = Dim(Repr::Any(Spelling(0)));
     /// The extent 0.
     pub const ZERO: Dim = Dim(Repr::Const(Const::narrow(0)));
     /// The extent 1.
@@ -208,13 +192,16 @@ impl Dim {
 
     /// A constant that is spelled with 64 bits, `3i64`.
     pub fn wide(value: i64) -> Dim {
-        Dim(Repr::Const(Const { value, wide: true }))
+        Dim(Repr::Const(Const {
+            value,
+            wide: Spelling(true),
+        }))
     }
 
     /// Whether this is a constant spelled with 64 bits: the text gave it so, or it was computed from
     /// one that is.
     pub fn is_wide(&self) -> bool {
-        matches!(self.0, Repr::Const(Const { wide: true, .. }))
+        matches!(self.0, Repr::Const(c) if c.wide.0)
     }
 
     /// The same, spelled the plain way.
@@ -228,13 +215,13 @@ impl Dim {
 
     /// A `?` that its owner spells in a way of its own; `mark` is the owner's and not 0.
     pub fn marked_any(mark: u32) -> Dim {
-        Dim(Repr::Any(Mark(mark)))
+        Dim(Repr::Any(Spelling(mark)))
     }
 
     /// The mark of a `?` made by [`Dim::marked_any`].
     pub fn mark(&self) -> Option<u32> {
         match self.0 {
-            Repr::Any(Mark(mark)) if mark != 0 => Some(mark),
+            Repr::Any(Spelling(mark)) if mark != 0 => Some(mark),
             _ => None,
         }
     }
@@ -424,7 +411,7 @@ impl From<DimInfer> for Dim {
 
 /// An operation on two constants.
 fn checked(a: Const, b: Const, op: fn(i64, i64) -> Option<i64>) -> Dim {
-    let wide = a.wide || b.wide;
+    let wide = Spelling(a.wide.0 || b.wide.0);
     op(a.value, b.value).map_or(Dim::bad(DimError::Overflow), |value| {
         Dim(Repr::Const(Const { value, wide }))
     })

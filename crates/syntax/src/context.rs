@@ -327,6 +327,17 @@ impl<'s> Pass<'s> {
                     t.tok = Tok::If;
                 }
                 keywords::Foreign::Drop => return i + 1,
+                keywords::Foreign::Value(next) => {
+                    t.tok = Tok::Error;
+                    t.end = self.input.get(next - 1).map_or(t.end, |t| t.end);
+                    self.begin(i, t);
+                    self.out.tokens.push(t);
+                    return next;
+                }
+                keywords::Foreign::Item(next) => {
+                    self.end_segment();
+                    return next;
+                }
             }
         }
         if matches!(t.tok, Tok::Def | Tok::Type | Tok::Extern) && self.frames.len() > 1 {

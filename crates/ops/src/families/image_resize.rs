@@ -240,9 +240,13 @@ fn check_names(cx: &RelCx<'_>) -> RelResult {
 }
 
 fn resize_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
-    let (dims, dtype) = cx.ranked(0)?;
-    let (layout, canonical) = layout_of(cx, n, dims.len())?;
+    let (dims, dtype) = super::util::shaped(cx, 0)?;
+    let dtype = cx.dtype("out_dtype").map_or(dtype, Into::into);
     check_names(cx)?;
+    let Some(dims) = dims else {
+        return cx.finish_unranked(dtype);
+    };
+    let (layout, canonical) = layout_of(cx, n, dims.len())?;
     let Some(size) = sizes(cx.attr("size"), n) else {
         let text = format!("`size` needs {n} extents");
         return cx.refuse(Subject::Attr("size"), text);
@@ -258,7 +262,6 @@ fn resize_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     let mut out = layout.convert_dims(&canonical, &dims);
     out[2..].clone_from_slice(&size);
     let out = canonical.convert_dims(&layout, &out);
-    let dtype = cx.dtype("out_dtype").map_or(dtype, Into::into);
     cx.set_tensor(out, dtype)
 }
 

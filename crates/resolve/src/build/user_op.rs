@@ -9,13 +9,13 @@
 //! parameter of kind `Shape` has one axis in the computation, over all its elements.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_ir::{AttrValue, DTy, OpId, Shape, Type, TypeId, TypeParamId, UserOp};
+use relax_ir::{AttrValue, DTy, OpId, Shape, Type, TypeId, TypeParamId, UserOp, dim_to_ex};
 use relax_loops::{
     Buffer, Combiner, Compute, Ex, ExKind, Program, Reduce, Role, Stage, Var, VarInfo, substitute,
     visit_expr,
 };
 use relax_ops::AttrTy;
-use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp};
+use relax_sym::Dim;
 use relax_syntax::ast::{self, ExprKind, StmtKind, TypeExprKind};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -62,43 +62,6 @@ struct Extents {
     /// The number of elements of a shape parameter.
     sizes: FxHashMap<TypeParamId, Ex>,
     vars: FxHashMap<relax_sym::DimVar, Ex>,
-}
-
-/// Dimensions as scalar expressions.
-struct ToEx<'a>(&'a Extents);
-
-impl DimBuilder for ToEx<'_> {
-    type Out = Option<Ex>;
-    fn int(&mut self, value: i64) -> Option<Ex> {
-        Some(Ex::idx(value))
-    }
-    fn atom(&mut self, atom: Atom) -> Option<Ex> {
-        match atom {
-            Atom::Var(v) => self.0.vars.get(&v).cloned(),
-            Atom::Infer(_) => None,
-        }
-    }
-    fn any(&mut self) -> Option<Ex> {
-        None
-    }
-    fn bad(&mut self, _: DimError) -> Option<Ex> {
-        None
-    }
-    fn op(&mut self, op: DimOp, a: Option<Ex>, b: Option<Ex>) -> Option<Ex> {
-        let (a, b) = (a?, b?);
-        Some(match op {
-            DimOp::Add => a + b,
-            DimOp::Sub => a - b,
-            DimOp::Mul => a * b,
-            DimOp::FloorDiv => a.floor_div(b),
-            DimOp::Mod => a.floor_mod(b),
-            DimOp::Min => a.min(b),
-            DimOp::Max => a.max(b),
-        })
-    }
-    fn group(&mut self, inner: Option<Ex>) -> Option<Ex> {
-        inner
-    }
 }
 
 impl Resolver<'_> {
@@ -378,7 +341,7 @@ impl Resolver<'_> {
                 ex
             });
         }
-        d.build(&mut ToEx(extents))
+        dim_to_ex(d, |v| extents.vars.get(&v).cloned())
     }
 
     /// An outermost reduction, `sum(%k, n, e)` with any number of variables, and what it combines.

@@ -18,6 +18,10 @@ pub(super) enum Foreign {
     ElseIf,
     /// Read on without it.
     Drop,
+    /// Take everything before this token for a value that could not be read.
+    Value(usize),
+    /// Leave out an item that ends before this token.
+    Item(usize),
 }
 
 /// How many tokens a look-ahead may cover where it is not otherwise bounded.
@@ -38,7 +42,7 @@ impl Pass<'_> {
     fn soft_keyword(&mut self, i: usize) -> Option<Tok> {
         let next = self.at(i + 1);
         let fresh = self.frames.last().is_some_and(|f| f.first.is_none());
-        let item_place = self.frames.len() == 1 && (self.segment.is_none() || self.item_may_end());
+        let item_place = self.item_place();
         let text = self.text(self.input.get(i)?);
         Some(match (text, next) {
             ("data", Some(Tok::Name)) if item_place => Tok::Data,
@@ -205,6 +209,38 @@ impl Pass<'_> {
                 self.top().pending = Pending::Fn;
                 Some(Foreign::Fn)
             }
+            "lambda" if matches!(next, Tok::Local | Tok::Colon) && !self.after_operand() => {
+                self.report(
+                    Diagnostic::error(
+                        Code(109),
+                        t.span(),
+                        "a function is spelled `fn`, not `lambda`",
+                    )
+                    .note("a function of one parameter looks like `fn (%y) { add(%y, %x) }`"),
+                );
+                Some(Foreign::Value(self.value_ends(i + 1)))
+            }
+            word @ ("class" | "struct" | "enum") if next == Tok::Name && self.item_place() => {
+                self.report(
+                    Diagnostic::error(
+                        Code(109),
+                        t.span(),
+                        format!("a data type is spelled `type`, not `{word}`"),
+                    )
+                    .note(
+                        "its constructors stand in braces: `type Shape { Circle(float32), Empty }`",
+                    ),
+                );
+                Some(Foreign::Item(self.item_ends(i + 1)))
+            }
+            "rel" if next == Tok::LParen && self.item_place() && self.is_relation(i + 1) => {
+                self.report(
+                    Diagnostic::error(Code(101), t.span(), "this relation has no name")
+                        .primary("its name is missing after this")
+                        .note("a relation looks like `rel Same(a, a) -> a;`"),
+                );
+                Some(Foreign::Item(self.item_ends(i + 1)))
+            }
             word @ ("fun" | "func" | "function" | "fn")
                 if next == Tok::Global
                     && self.frames.len() == 1
@@ -262,6 +298,70 @@ impl Pass<'_> {
             }
             _ => None,
         }
+    }
+
+    /// Whether an item may begin here.
+    fn item_place(&self) -> bool {
+        self.frames.len() == 1 && (self.segment.is_none() || self.item_may_end())
+    }
+
+    /// Where a value that begins before `i` ends: before a separator that is not in brackets, or a
+    /// closing bracket.
+    fn value_ends(&self, i: usize) -> usize {
+        let (mut depth, mut body, mut at) = (0usize, false, i);
+        for t in self.input.since(i) {
+            match t.tok {
+                Tok::LParen | Tok::LSquare | Tok::LBrace => depth += 1,
+                Tok::RParen | Tok::RSquare | Tok::RBrace if depth == 0 => break,
+                Tok::RParen | Tok::RSquare | Tok::RBrace => depth -= 1,
+                Tok::Colon => body = true,
+                Tok::Comma if depth == 0 && body => break,
+                Tok::Semi if depth == 0 => break,
+                Tok::Def => break,
+                _ => {}
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// Where an item that is spelled in no way known ends: after its braces or its `;`, or before the
+    /// next item.
+    fn item_ends(&self, i: usize) -> usize {
+        let (mut depth, mut at) = (0usize, i);
+        for t in self.input.since(i) {
+            match t.tok {
+                Tok::LBrace => depth += 1,
+                Tok::RBrace if depth <= 1 => return at + 1,
+                Tok::RBrace => depth -= 1,
+                Tok::Semi if depth == 0 => return at + 1,
+                Tok::Def | Tok::Type | Tok::Extern => break,
+                _ => {}
+            }
+            at += 1;
+        }
+        at
+    }
+
+    /// Whether what follows the brackets that open at `i` is that of a relation and not of a call.
+    fn is_relation(&self, i: usize) -> bool {
+        let mut depth = 0usize;
+        for (j, t) in (i..).zip(self.input.since(i).iter().take(HORIZON)) {
+            match t.tok {
+                Tok::LParen | Tok::LSquare => depth += 1,
+                Tok::RParen | Tok::RSquare => {
+                    depth = depth.saturating_sub(1);
+                    if depth == 0 {
+                        let next = self.input.get(j + 1);
+                        return next
+                            .is_some_and(|n| n.tok == Tok::Arrow || self.text(n) == "where");
+                    }
+                }
+                Tok::Semi | Tok::LBrace | Tok::RBrace => return false,
+                _ => {}
+            }
+        }
+        false
     }
 
     /// Whether the brackets that open at `i` are followed by a body or a result type.

@@ -133,20 +133,25 @@ impl Emitter<'_> {
     /// Parameters, and what follows them.
     pub(super) fn params(&mut self, params: List<BinderId>, attrs: List<AttrId>, after: &[Work]) {
         let ast = self.ast;
-        let mut items: Vec<(u32, Work)> = Vec::with_capacity(params.len() + attrs.len());
-        items.extend(
-            ast.list(params)
-                .map(|b| (ast.binders[b].span.start, Work::Binder(b))),
-        );
-        items.extend(
-            ast.list(attrs)
-                .map(|a| (ast.attrs[a].span.start, Work::Attr(a))),
-        );
+        let params = (ast.list(params)).map(|b| (ast.binders[b].span.start, Work::Binder(b)));
+        let items = self.with_attrs(params, attrs);
+        self.listed_before("(", items.into_iter(), ")", false, after);
+    }
+
+    /// Positional things with their places, and attributes among them in the order they were written.
+    pub(super) fn with_attrs(
+        &self,
+        items: impl Iterator<Item = (u32, Work)>,
+        attrs: List<AttrId>,
+    ) -> Vec<Work> {
+        let ast = self.ast;
+        let attrs = ast.list(attrs);
+        let attrs = attrs.map(|a| (ast.attrs[a].span.start, Work::Attr(a)));
+        let mut all: Vec<(u32, Work)> = items.chain(attrs).collect();
         if self.sink.weave.is_some() {
-            items.sort_by_key(|i| i.0);
+            all.sort_by_key(|i| i.0);
         }
-        let items = items.into_iter().map(|i| i.1);
-        self.listed_before("(", items, ")", false, after);
+        all.into_iter().map(|i| i.1).collect()
     }
 
     pub(super) fn separated(

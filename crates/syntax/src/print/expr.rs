@@ -168,20 +168,8 @@ impl Emitter<'_> {
                     ExprKind::Fn(_) | ExprKind::Match { .. } | ExprKind::Block { .. }
                 )
             });
-        // Positional arguments and attributes are printed in the order they were written.
-        let mut items: Vec<(u32, Work)> = Vec::with_capacity(args.len() + attrs.len());
-        items.extend(
-            ast.list(args)
-                .map(|a| (ast.exprs[a].span.start, Work::Expr(a))),
-        );
-        items.extend(
-            ast.list(attrs)
-                .map(|a| (ast.attrs[a].span.start, Work::Attr(a))),
-        );
-        if self.sink.weave.is_some() {
-            items.sort_by_key(|i| i.0);
-        }
-        let items = items.into_iter().map(|i| i.1);
+        let args = (ast.list(args)).map(|a| (ast.exprs[a].span.start, Work::Expr(a)));
+        let items = self.with_attrs(args, attrs).into_iter();
         if hug {
             self.inline("(", items, ")", false);
         } else {

@@ -54,18 +54,8 @@ impl Emitter<'_> {
                 }
                 self.work.push(Work::Expr(e));
             }
-            StmtKind::FreeVar(b) => self.then(&[
-                Work::tok("free_var"),
-                Work::Space,
-                Work::Binder(b),
-                Work::tok(";"),
-            ]),
-            StmtKind::Dataflow(body) => self.then(&[
-                Work::tok("dataflow"),
-                Work::Space,
-                Work::Expr(body),
-                Work::tok(";"),
-            ]),
+            StmtKind::FreeVar(b) => self.keyword("free_var", Work::Binder(b), true),
+            StmtKind::Dataflow(body) => self.keyword("dataflow", Work::Expr(body), true),
             StmtKind::Output(items) => {
                 self.work.push(Work::tok(";"));
                 self.listed("(", ast.list(items).map(Work::Expr), ")", false);
@@ -87,15 +77,8 @@ impl Emitter<'_> {
                     Work::tok(";"),
                 ]);
             }
-            StmtKind::Alloc(b) => self.then(&[
-                Work::tok("alloc"),
-                Work::Space,
-                Work::Binder(b),
-                Work::tok(";"),
-            ]),
-            StmtKind::Init(body) => {
-                self.then(&[Work::tok("init"), Work::Space, Work::Expr(body)]);
-            }
+            StmtKind::Alloc(b) => self.keyword("alloc", Work::Binder(b), true),
+            StmtKind::Init(body) => self.keyword("init", Work::Expr(body), false),
             StmtKind::Compute { indices, value } => {
                 self.then(&[Work::Expr(value), Work::tok(";")]);
                 if !indices.is_empty() {
@@ -105,6 +88,14 @@ impl Emitter<'_> {
                 self.then(&[Work::tok("compute"), Work::Space]);
             }
         }
+    }
+
+    /// A keyword, what it is about, and perhaps a semicolon.
+    fn keyword(&mut self, keyword: &'static str, what: Work, semicolon: bool) {
+        if semicolon {
+            self.work.push(Work::tok(";"));
+        }
+        self.then(&[Work::tok(keyword), Work::Space, what]);
     }
 
     pub(super) fn for_(&mut self, kind: ForKind, loops: List<LoopId>, body: ExprId) {
