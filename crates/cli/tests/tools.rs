@@ -131,13 +131,21 @@ fn fmt_upgrades_the_documentations_spellings() {
                def @main<a : Type>(%x : Nat) {\n  match (%x) { case Z() { %x } }\n}\n";
     let o = stdin(FMT, &["--upgrade", "-"], old);
     assert_eq!(o.code, 0, "{}", o.err);
-    for (gone, new) in [("data", "type Nat"), ("case", "Z() =>"), ("<a", "[a: Type]")] {
+    for (gone, new) in [
+        ("data", "type Nat"),
+        ("case", "Z() =>"),
+        ("<a", "[a: Type]"),
+    ] {
         assert!(!o.out.contains(gone) && o.out.contains(new), "{}", o.out);
     }
     let again = stdin(FMT, &["--upgrade", "-"], &o.out);
     assert_eq!(again.out, o.out, "the second time changes nothing");
     let o = stdin(FMT, &["-"], old);
-    assert!(o.out.contains("case"), "without it, spellings stay: {}", o.out);
+    assert!(
+        o.out.contains("case"),
+        "without it, spellings stay: {}",
+        o.out
+    );
 }
 
 #[test]

@@ -88,9 +88,10 @@ fn check(what: &str, text: String, most: f64, back: Printed) {
     drop((module, session));
     eprintln!("{report}");
     if times(longest) > most {
-        BROKEN.lock().expect("no panic").push(format!(
-            "{report}; promised are {most} times the text"
-        ));
+        BROKEN
+            .lock()
+            .expect("no panic")
+            .push(format!("{report}; promised are {most} times the text"));
     }
 }
 

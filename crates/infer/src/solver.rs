@@ -10,8 +10,8 @@ use relax_ir::{
 use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::flags::{Flags, INFER};
 use crate::concluded::Concluded;
+use crate::flags::{Flags, INFER};
 use crate::map::{Leaf, Mapper, map_dims};
 use crate::relations::Rel;
 use crate::scheme::Scheme;

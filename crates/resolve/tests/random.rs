@@ -191,7 +191,11 @@ impl Gen {
                 let types = [self.ty(1), "(10, 10)".into()];
                 let args = self.list(2, |g| g.expr(d)).join(", ");
                 let given = &types[..self.rng.below(2) + 1];
-                format!("@f{}<{}>({args})", self.rng.below(self.globals), given.join(", "))
+                format!(
+                    "@f{}<{}>({args})",
+                    self.rng.below(self.globals),
+                    given.join(", ")
+                )
             }
             // Printed as a reference into the metadata section.
             22 => {

@@ -118,9 +118,9 @@ impl<'s> Lexer<'s> {
                     let text = self.file.slice(token.span());
                     let message = format!("unknown section `{text}`");
                     let d = Diagnostic::error(Code(104), token.span(), message);
-                    self.diagnostics.push(d.note(
-                        "the sections are `#[version = \"0.0.5\"]` and `#[metadata]`",
-                    ));
+                    self.diagnostics.push(
+                        d.note("the sections are `#[version = \"0.0.5\"]` and `#[metadata]`"),
+                    );
                 }
                 _ => {
                     self.dims.see(token, || self.file.slice(token.span()));

@@ -239,11 +239,10 @@ impl<'s> Parser<'s> {
                 }
             }
             first_error = false;
-            let owned = tokens
-                .get_or_insert_with(|| {
-                    let all = &self.prepared.tokens;
-                    all.between(segment.start, segment.end).to_vec()
-                });
+            let owned = tokens.get_or_insert_with(|| {
+                let all = &self.prepared.tokens;
+                all.between(segment.start, segment.end).to_vec()
+            });
             let echo = recover::is_echo(owned, failure.at)
                 || recover::in_statement(owned, failure.at, &self.bracket_errors)
                 || (owned.get(failure.at)).is_some_and(|t| follows(self.file, &self.unknown, *t));
@@ -372,10 +371,7 @@ fn parse_segment(
 }
 
 /// Feeds tokens to the parser and counts them.
-fn feed<'a>(
-    tokens: &'a [Token],
-    at: &'a Cell<usize>,
-) -> impl Iterator<Item = Fed> + 'a {
+fn feed<'a>(tokens: &'a [Token], at: &'a Cell<usize>) -> impl Iterator<Item = Fed> + 'a {
     tokens.iter().map(|t| {
         at.set(at.get() + 1);
         Ok((t.start, t.tok, t.end))

@@ -13,9 +13,7 @@
 mod bindings;
 
 use relax_base::{SideTable, Symbol};
-use relax_ir::{
-    Expr, ExprId, FuncId, Function, GlobalId, IdSet, Module, ScopeKind, Scopes, VarId,
-};
+use relax_ir::{Expr, ExprId, FuncId, Function, GlobalId, IdSet, Module, ScopeKind, Scopes, VarId};
 use relax_syntax::ast::{self, ExprKind, StmtKind};
 use rustc_hash::FxHashMap;
 
