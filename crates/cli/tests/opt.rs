@@ -1,6 +1,8 @@
 //! relax-opt's flags about files, and relax-bisect on a pass that is wrong on purpose.
 
-use std::path::PathBuf;
+#[path = "common/folder.rs"]
+mod folder;
+
 use std::process::{Command, Output};
 
 use relax_base::Diagnostics;
@@ -9,23 +11,11 @@ use relax_driver::{PassConfig, Pipeline, ReadOptions, Session, Style};
 use relax_ir::{Expr, Module};
 use relax_passes::{Contract, Options, PassCx, PassDef, PassRun, Step};
 
+use folder::Folder;
+
 const OPT: &str = env!("CARGO_BIN_EXE_relax-opt");
 
-/// A folder that is removed afterwards.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(name: &str) -> Folder {
-        let dir = std::env::temp_dir().join(format!("relax-opt-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a folder");
-        Folder(dir)
-    }
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
-        std::fs::write(self.0.join(name), text).expect("a file");
-    }
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).expect("a file")
-    }
     fn opt(&self, args: &[&str]) -> Output {
         let mut command = Command::new(OPT);
         command.args(args).current_dir(&self.0).env("NO_COLOR", "1");
@@ -37,12 +27,6 @@ impl Folder {
         let mut names: Vec<String> = entries.flatten().map(name).collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -1,39 +1,21 @@
 //! relax-fmt and relax-check as they are called: streams, exit codes, forms of output.
 
+#[path = "common/folder.rs"]
+mod folder;
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
+
+use folder::Folder;
 
 const FMT: &str = env!("CARGO_BIN_EXE_relax-fmt");
 const CHECK: &str = env!("CARGO_BIN_EXE_relax-check");
 const OPT: &str = env!("CARGO_BIN_EXE_relax-opt");
 
-/// A folder that is removed afterwards.
-struct Folder(PathBuf);
-
 impl Folder {
-    fn new(name: &str) -> Folder {
-        let dir = std::env::temp_dir().join(format!("relax-tools-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&dir).expect("a folder");
-        Folder(dir)
-    }
-    fn write(&self, name: &str, text: impl AsRef<[u8]>) -> &Folder {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-        std::fs::write(path, text).expect("a file");
-        self
-    }
-    fn read(&self, name: &str) -> String {
-        std::fs::read_to_string(self.0.join(name)).expect("a file")
-    }
     fn run(&self, tool: &str, args: &[&str]) -> Outcome {
         run(tool, args, "", &self.0)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -277,7 +277,7 @@ fn inputs(m: &Module, seed: u64, special: bool) -> Option<Vec<Tensor>> {
         for i in 0..value.len() {
             if special && dtype.is_float() && rng.below(3) == 0 {
                 let all = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0];
-                value.set_f64(i, all[rng.below(5) as usize]);
+                value.set_f64(i, all[rng.below(5)]);
             } else if dtype.is_float() {
                 value.set_f64(i, (rng.below(65) as f64 - 32.0) / 16.0);
             } else {
