@@ -150,6 +150,7 @@ async function drive() {
   await page.keyboard.type('8');
   await until('the squiggle goes', async () => (await page.locator('.squiggly-error').count()) === 0);
   await shows('a hint', hints, '%scores: Tensor[(1, 10), float32]');
+  await page.keyboard.press('Control+s');
   step('an edit that mends the error is seen');
 
   await page.locator('.codelens-decoration a', { hasText: 'run with random input' }).last().click();
@@ -162,6 +163,7 @@ async function drive() {
   step('the object size report is shown');
 
   await command('Relay: Show the Module after a Pass');
+  await page.waitForSelector('.quick-input-widget input[placeholder^="Show the module"]');
   await page.keyboard.type('to-a-normal-form', { delay: 5 });
   await until('the pass in the list', async () => (await textOf('.quick-input-list .focused')).includes('to-a-normal-form'));
   await page.keyboard.press('Enter');
@@ -179,7 +181,7 @@ async function drive() {
   await page.keyboard.type('%maps');
   await page.keyboard.press('Enter');
   await shows('the new name where it is used', '.view-lines', 'nn.global_avg_pool2d(%maps)');
-  await page.keyboard.press('Control+z');
+  await page.keyboard.press('Control+s');
   step('renaming');
 
   await goTo('17:9');

@@ -80,6 +80,13 @@ async function diffAfter(document) {
   const passes = await ask('relax.passes');
   const pass = await vscode.window.showQuickPick(passes, { placeHolder: 'Show the module after…' });
   if (!pass) return;
+  try {
+    await ask('relax.showAfter', uri, null, pass);
+  } catch (error) {
+    // What does not check has no module after a pass: the reason, not a comparison with nothing.
+    vscode.window.showErrorMessage(`Relay: ${error.message}`);
+    return;
+  }
   const after = vscode.Uri.from({ scheme: 'relax', path: `after/${pass}.relay`, query: uri });
   await vscode.commands.executeCommand('vscode.diff', vscode.Uri.parse(uri), after, `${path.basename(uri)} → ${pass}`);
 }

@@ -150,8 +150,7 @@ fn attributes(doc: &mut Document, call: &OpenCall, list: &mut List) {
 
 /// Whether a text ends inside the brackets of a type.
 fn in_type(before: &str) -> bool {
-    let tail = &before[before.len().saturating_sub(200).min(before.len())..];
-    let Some(open) = before.rfind(['[']).filter(|_| !tail.is_empty()) else {
+    let Some(open) = before.rfind('[') else {
         return false;
     };
     let closed = before[open..].contains([']', ';', '{']);
