@@ -36,7 +36,8 @@ impl Concluded {
     /// The result of an operator on arguments of these types, when it is known.
     pub fn find(&self, m: &Module, op: OpId, args: &[TypeId], attrs: AttrsId) -> Option<TypeId> {
         let &(known, result) = self.answers.get(&key(op, args)?)?;
-        (known == attrs || m.attrs(known) == m.attrs(attrs)).then_some(result)
+        let same = || m.attrs(known).same_spelling(m.attrs(attrs));
+        (known == attrs || same()).then_some(result)
     }
 }
 

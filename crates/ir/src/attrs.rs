@@ -120,10 +120,30 @@ impl AttrValue {
         };
         self.as_array()?.iter().map(pair).collect()
     }
+    /// Whether two values are the same and spelled the same: `3` is not `3i64` here, nor is `0f`
+    /// `-0f`. Values nest little: the resolver refuses those that do not.
+    pub fn same_spelling(&self, other: &AttrValue) -> bool {
+        match (self, other) {
+            (AttrValue::Float(a), AttrValue::Float(b)) => a.to_bits() == b.to_bits(),
+            (AttrValue::Dim(a), AttrValue::Dim(b)) => {
+                a == b && a.is_wide() == b.is_wide() && a.mark() == b.mark()
+            }
+            (AttrValue::Array(a), AttrValue::Array(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.same_spelling(b))
+            }
+            (AttrValue::Dict(a), AttrValue::Dict(b)) => same_items(a, b),
+            _ => self == other,
+        }
+    }
     /// Whether this is `None`.
     pub fn is_none(&self) -> bool {
         matches!(self, AttrValue::None)
     }
+}
+
+fn same_items(a: &[(Symbol, AttrValue)], b: &[(Symbol, AttrValue)]) -> bool {
+    let mut pairs = a.iter().zip(b);
+    a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && a.1.same_spelling(&b.1))
 }
 
 /// A list of named values.
@@ -165,6 +185,10 @@ impl Attrs {
     /// All, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, (Symbol, AttrValue)> {
         self.items.iter()
+    }
+    /// Whether two lists are the same and spelled the same.
+    pub fn same_spelling(&self, other: &Attrs) -> bool {
+        same_items(&self.items, &other.items)
     }
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {

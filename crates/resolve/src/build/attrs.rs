@@ -292,7 +292,7 @@ impl Resolver<'_> {
         let attrs: Attrs = attrs.into_iter().collect();
         // Calls that say the same share it: the one before often did.
         let last = self.last_attrs.entry(op).or_insert(AttrsId::NONE);
-        if *self.module.attrs(*last) != attrs {
+        if !self.module.attrs(*last).same_spelling(&attrs) {
             *last = self.module.make_attrs(attrs);
         }
         *last
