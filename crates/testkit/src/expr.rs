@@ -122,13 +122,13 @@ impl Gen {
             ("%acc".into(), ty.clone()),
         ];
         (self.base, self.fuel, self.inner, self.graph) = (None, fuel, 2, 0);
-        self.countdown_here(step, ty)
+        self.countdown_here(step, ty, "%k", "%acc")
     }
 
-    fn countdown_here(&mut self, step: &str, ty: &Ty) -> String {
+    fn countdown_here(&mut self, step: &str, ty: &Ty, k: &str, acc: &str) -> String {
         let tail = self.rng.chance(50);
         let next = self.expr(ty, 3);
-        let more = format!("{step}(subtract(%k, 1), {next})");
+        let more = format!("{step}(subtract({k}, 1), {next})");
         let last = if tail {
             more
         } else {
@@ -139,7 +139,7 @@ impl Gen {
             self.env.truncate(mark);
             format!("let {rest}: {ty} = {more}; {combined}")
         };
-        format!("if (less_equal(%k, 0)) {{ %acc }} else {{ {last} }}\n")
+        format!("if (less_equal({k}, 0)) {{ {acc} }} else {{ {last} }}\n")
     }
 
     /// Statements and a last expression.
@@ -267,15 +267,17 @@ impl Gen {
         let start = self.expr(&ty, 2);
         let (steps, name, result) = (self.steps(), self.name(), self.name());
         let mark = self.env.len();
-        self.env.push(("%k".into(), Ty::scalar(Elem::I32)));
-        self.env.push(("%acc".into(), ty.clone()));
+        // Names of their own: an inner loop must not hide the variables of an outer one.
+        let (k, acc) = (self.name(), self.name());
+        self.env.push((k.clone(), Ty::scalar(Elem::I32)));
+        self.env.push((acc.clone(), ty.clone()));
         self.inner += 1;
-        let body = self.countdown_here(&name, &ty);
+        let body = self.countdown_here(&name, &ty, &k, &acc);
         self.inner -= 1;
         self.env.truncate(mark);
         self.env.push((result.clone(), ty.clone()));
         format!(
-            "let {name} = fn (%k: int32, %acc: {ty}) -> {ty} {{ {body} }};\n  \
+            "let {name} = fn ({k}: int32, {acc}: {ty}) -> {ty} {{ {body} }};\n  \
              let {result} = {name}({steps}, {start});"
         )
     }
