@@ -10,11 +10,11 @@ use relax_testkit::{Features, agree, program};
 mod common;
 use common::Ledger;
 
-/// How many programs for each pipeline: `RELAX_PROGRAMS`, or thousands in all where code is optimised and
+/// How many programs for each pipeline: `RELAX_PROGRAMS`, or two thousand in all where code is optimised and
 /// enough for a quick look where not.
 fn count() -> u64 {
     let wish = std::env::var("RELAX_PROGRAMS").ok();
-    let usual = if cfg!(debug_assertions) { 100 } else { 1500 };
+    let usual = if cfg!(debug_assertions) { 100 } else { 500 };
     wish.and_then(|n| n.parse().ok()).unwrap_or(usual)
 }
 
