@@ -175,11 +175,11 @@ async function drive() {
   await open();
   step('the module after a pass is a diff; picture taken');
 
-  await goTo('13:20');
+  await goTo('13:10');
   await page.keyboard.press('F2');
-  await page.waitForSelector('.rename-box input');
-  await page.keyboard.type('%maps');
-  await page.keyboard.press('Enter');
+  const box = page.locator('.rename-box input');
+  await box.fill('%maps');
+  await box.press('Enter');
   await shows('the new name where it is used', '.view-lines', 'nn.global_avg_pool2d(%maps)');
   await page.keyboard.press('Control+s');
   step('renaming');
