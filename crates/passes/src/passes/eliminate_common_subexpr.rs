@@ -85,7 +85,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             let same = known.entry(key).or_default();
             let found = same
                 .iter()
-                .find(|s| s.0 == attrs || m.attrs(s.0) == m.attrs(attrs));
+                .find(|s| s.0 == attrs || m.attrs(s.0).same_spelling(m.attrs(attrs)));
             match found {
                 Some(&(_, e)) => {
                     merged += u64::from(e != new);
