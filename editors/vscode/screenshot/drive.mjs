@@ -70,7 +70,7 @@ async function command(name) {
 }
 
 async function goTo(place) {
-  await page.locator('.editor-group-container.active .monaco-editor').last().click({ position: { x: 200, y: 300 } });
+  await command('View: Focus Active Editor Group');
   await page.keyboard.press('Control+g');
   await page.waitForSelector('.quick-input-widget input');
   await page.keyboard.type(place);
