@@ -1,0 +1,154 @@
+//! Structural equality of modules, up to the names of locals, type parameters and dimension
+//! variables.
+//!
+//! TVM's rules: variables correspond one to one, and where one module shares a node of the graph the
+//! other must share the corresponding one. Constants compare by value, attributes by name and
+//! value, globals, data types and constructors by name. Definitions are matched by name, in any
+//! order. Where things stand in the text does not matter, nor how bindings are spelled.
+//!
+//! Invariant: comparing takes time linear in the size of the modules and does not recurse over
+//! their depth.
+
+mod exprs;
+mod items;
+mod relations;
+mod report;
+mod types;
+
+use std::hash::Hash;
+
+use relax_sym::DimVar;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+pub use self::report::Difference;
+use self::report::Trail;
+use crate::{ExprId, FuncId, GlobalId, Module, OpId, TypeId, TypeParamId, VarId};
+
+/// What is compared beside the program itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EqualOptions {
+    /// Whether an annotation (of a variable, of a result) that only one side has is a difference.
+    pub annotations: bool,
+}
+
+impl Default for EqualOptions {
+    fn default() -> Self {
+        EqualOptions { annotations: true }
+    }
+}
+
+/// A comparison of two modules that has seen nothing.
+fn comparer<'m>(
+    left: &'m Module,
+    right: &'m Module,
+    options: EqualOptions,
+    op: &'m dyn Fn(OpId) -> String,
+) -> Comparer<'m> {
+    Comparer {
+        a: left,
+        b: right,
+        options,
+        op,
+        vars: Pairs::default(),
+        params: Pairs::default(),
+        dims: Pairs::default(),
+        nodes: Pairs::default(),
+        renamed_left: FxHashSet::default(),
+        renamed_right: FxHashSet::default(),
+        global_pairs: Pairs::default(),
+        renamed: Vec::new(),
+        types: FxHashSet::default(),
+        trail: Vec::new(),
+        stack: Vec::new(),
+        item: String::new(),
+    }
+}
+
+/// Whether two functions of a module without free variables are structurally equal; annotations
+/// count where both have one.
+pub fn functions_equal(m: &Module, f: FuncId, g: FuncId) -> bool {
+    let op = |op| format!("{op:?}");
+    let mut cmp = comparer(m, m, EqualOptions { annotations: false }, &op);
+    cmp.functions(f, g, None).is_ok() && cmp.run(m.funcs[f].body, m.funcs[g].body).is_ok()
+}
+
+/// Compares two modules; the first difference, in the order of names and then of the text.
+/// `op` names built-in operators in messages.
+pub fn structural_difference(
+    left: &Module,
+    right: &Module,
+    options: EqualOptions,
+    op: &dyn Fn(OpId) -> String,
+) -> Option<Difference> {
+    let mut cmp = comparer(left, right, options, op);
+    cmp.modules().err().map(|d| *d)
+}
+
+/// Whether two modules are structurally equal, annotations included.
+pub fn structural_equal(left: &Module, right: &Module) -> bool {
+    let op = |op| format!("{op:?}");
+    structural_difference(left, right, EqualOptions::default(), &op).is_none()
+}
+
+/// A one-to-one correspondence that grows.
+struct Pairs<T> {
+    there: FxHashMap<T, T>,
+    back: FxHashMap<T, T>,
+}
+
+impl<T> Default for Pairs<T> {
+    fn default() -> Self {
+        Pairs {
+            there: FxHashMap::default(),
+            back: FxHashMap::default(),
+        }
+    }
+}
+
+impl<T: Copy + Eq + Hash> Pairs<T> {
+    /// Whether the two correspond; things not seen before correspond from now on.
+    fn pair(&mut self, a: T, b: T) -> bool {
+        match (self.there.get(&a), self.back.get(&b)) {
+            (Some(&x), Some(&y)) => x == b && y == a,
+            (None, None) => {
+                self.there.insert(a, b);
+                self.back.insert(b, a);
+                true
+            }
+            _ => false,
+        }
+    }
+    fn known(&self, a: T, b: T) -> bool {
+        self.there.get(&a) == Some(&b)
+    }
+}
+
+struct Pair {
+    a: ExprId,
+    b: ExprId,
+    trail: u32,
+}
+
+type Check = Result<(), Box<Difference>>;
+
+struct Comparer<'m> {
+    a: &'m Module,
+    b: &'m Module,
+    options: EqualOptions,
+    op: &'m dyn Fn(OpId) -> String,
+    vars: Pairs<VarId>,
+    params: Pairs<TypeParamId>,
+    dims: Pairs<DimVar>,
+    nodes: Pairs<ExprId>,
+    /// Globals that only one side has by name, and how they correspond.
+    renamed_left: FxHashSet<GlobalId>,
+    renamed_right: FxHashSet<GlobalId>,
+    global_pairs: Pairs<GlobalId>,
+    /// Those that correspond and were not compared yet.
+    renamed: Vec<(GlobalId, GlobalId)>,
+    /// Types that were found equal.
+    types: FxHashSet<(TypeId, TypeId)>,
+    trail: Vec<Trail>,
+    stack: Vec<Pair>,
+    item: String,
+}

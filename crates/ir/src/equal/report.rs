@@ -1,0 +1,114 @@
+//! Differences: what they say, and the way to the place.
+
+use std::fmt;
+
+use super::{Check, Comparer, Pair};
+use crate::{ExprId, VarId};
+
+/// A step from an expression to a part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    Callee,
+    Arg(u32),
+    Field(u32),
+    Tuple,
+    Value(VarId),
+    LetBody,
+    Cond,
+    Then,
+    Else,
+    Scrutinee,
+    Clause(u32),
+    FuncBody,
+    Ref,
+    Written,
+}
+
+/// The first place where two modules differ.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Difference {
+    /// What differs, in words.
+    pub what: String,
+    /// The definition in which it differs, `@main`; empty for the module as a whole.
+    pub item: String,
+    /// The way from the definition to the expression, outermost step first, in words; long ways
+    /// keep their last steps.
+    pub path: Vec<String>,
+    /// The expression on the left side, where the difference is in one.
+    pub left: Option<ExprId>,
+    /// The expression on the right side.
+    pub right: Option<ExprId>,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.what)?;
+        if !self.item.is_empty() {
+            write!(f, "\n  in {}", self.item)?;
+        }
+        if !self.path.is_empty() {
+            write!(f, "\n  at {}", self.path.join(" → "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Where a pair of expressions came from.
+pub(super) struct Trail {
+    pub(super) parent: u32,
+    pub(super) step: Step,
+}
+
+pub(super) const ROOT: u32 = u32::MAX;
+
+impl Comparer<'_> {
+    pub(super) fn difference(&self, what: &str, at: Option<&Pair>) -> Box<Difference> {
+        let mut path = Vec::new();
+        let mut trail = at.map_or(ROOT, |p| p.trail);
+        const KEEP: usize = 12;
+        while trail != ROOT {
+            let t = &self.trail[trail as usize];
+            if path.len() == KEEP {
+                path.push("…".to_owned());
+                break;
+            }
+            path.push(self.show_step(t.step));
+            trail = t.parent;
+        }
+        path.reverse();
+        Box::new(Difference {
+            what: what.to_owned(),
+            item: self.item.clone(),
+            path,
+            left: at.map(|p| p.a),
+            right: at.map(|p| p.b),
+        })
+    }
+
+    pub(super) fn show_step(&self, step: Step) -> String {
+        match step {
+            Step::Callee => "callee".into(),
+            Step::Arg(i) => format!("argument {i}"),
+            Step::Field(i) => format!("field {i}"),
+            Step::Tuple => "tuple".into(),
+            Step::Value(v) => format!("value of %{}", self.a.vars[v].name),
+            Step::LetBody => "what follows".into(),
+            Step::Cond => "condition".into(),
+            Step::Then => "then".into(),
+            Step::Else => "else".into(),
+            Step::Scrutinee => "matched value".into(),
+            Step::Clause(i) => format!("clause {i}"),
+            Step::FuncBody => "function body".into(),
+            Step::Ref => "reference".into(),
+            Step::Written => "written value".into(),
+        }
+    }
+
+    pub(super) fn differ(&self, what: &str) -> Check {
+        Err(self.difference(what, None))
+    }
+
+    pub(super) fn differ_at(&self, what: &str, at: Option<&Pair>) -> Check {
+        Err(self.difference(what, at))
+    }
+}
