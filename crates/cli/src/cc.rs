@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use relax_codegen::entry_symbol;
-use relax_lower::lir::Lowered;
+use relax_lower::lir::{Entry, Lowered};
 
 use crate::archive;
 
@@ -140,9 +140,32 @@ pub fn archive(object: &[u8], lowered: &Lowered, out: &Path) -> Result<(), Strin
     std::fs::write(out, library).map_err(|e| format!("cannot write {}: {e}", out.display()))
 }
 
+/// Names and types of an entry's parameters as a C array, for the program around it.
+fn params(entry: &Entry) -> String {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    let rows: String = (entry.params.iter().zip(&entry.types))
+        .map(|(name, ty)| format!("  {{\"{}\", \"{}\"}},\n", quoted(name.as_str()), quoted(ty)))
+        .collect();
+    format!("static const char *const params[][2] = {{\n{rows}  {{0, 0}}\n}};\n")
+}
+
+/// Whether a file can be written there, as far as its folder says: the linker's own words are not clear.
+fn writable(out: &Path) -> Result<(), String> {
+    let folder = out.parent().filter(|p| !p.as_os_str().is_empty());
+    match folder.filter(|p| !p.is_dir()) {
+        Some(folder) => Err(format!(
+            "cannot write {}: there is no folder {}",
+            out.display(),
+            folder.display()
+        )),
+        None => Ok(()),
+    }
+}
+
 /// Links an object with the runtime into a shared library or an executable. For an executable, the
 /// first entry is called on the `.npy` files that are its arguments.
 pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> Result<(), String> {
+    writable(out)?;
     let room = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
     let put = |name: &str, bytes: &[u8]| {
         let path = room.path().join(name);
@@ -156,6 +179,7 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
         let entry = lowered.entries.first().ok_or("there is no entry to call")?;
         put("relax_runtime.h", RUNTIME_H.as_bytes())?;
         put("model.h", header(lowered, "model").as_bytes())?;
+        put("params.h", params(entry).as_bytes())?;
         let main = put("main.c", MAIN_C.as_bytes())?;
         args.push(format!("-DENTRY={}", entry_symbol(entry.name)).into());
         args.push(format!("-DNARGS={}", entry.params.len()).into());

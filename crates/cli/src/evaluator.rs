@@ -1,5 +1,7 @@
 //! The reference evaluator behind `--engine interp`.
 
+use std::time::{Duration, Instant};
+
 use relax_base::Diagnostic;
 use relax_codegen::Value;
 use relax_driver::Typing;
@@ -7,23 +9,52 @@ use relax_interp::{Interp, Node};
 use relax_ir::{GlobalId, Module};
 use relax_tensor::Tensor;
 
+use crate::progress;
+
 /// Fields nested deeper than this in a result are not shown, as in native results.
 const DEPTH: usize = 64;
 
-/// Runs a function of a module by the reference evaluator.
+/// Runs a function of a module on tensors by the reference evaluator.
 pub fn run(
     module: &Module,
     typing: &Typing,
     entry: GlobalId,
     tensors: &[Tensor],
 ) -> Result<Value, Diagnostic> {
-    let inputs = tensors
-        .iter()
-        .cloned()
-        .map(relax_interp::Value::from)
-        .collect();
-    let value = Interp::new(module, typing).run(entry, inputs)?;
-    Ok(shown(module, &value, DEPTH))
+    let arguments: Vec<Value> = tensors.iter().cloned().map(Value::Tensor).collect();
+    run_timed(module, typing, entry, &arguments, 0).map(|r| r.0)
+}
+
+/// Runs a function of a module on tensors and tuples by the reference evaluator, and `more` times more; also says how long each run took.
+pub fn run_timed(
+    module: &Module,
+    typing: &Typing,
+    entry: GlobalId,
+    arguments: &[Value],
+    more: usize,
+) -> Result<(Value, Vec<Duration>), Diagnostic> {
+    use relax_interp::Value as V;
+    let value = |v: &Value| v.fold(|t| Some(V::from(t.clone())), |f| Some(V::tuple(f)));
+    let inputs: Vec<V> = arguments.iter().filter_map(value).collect();
+    let mut evaluator = Interp::new(module, typing);
+    let mut times = Vec::new();
+    let mut call = || {
+        let begin = Instant::now();
+        let value = evaluator.run(entry, inputs.clone());
+        times.push(begin.elapsed());
+        value
+    };
+    let first = progress::stage("running");
+    let value = call()?;
+    drop(first);
+    for done in 0..more {
+        progress::show("running", done, more);
+        call()?;
+    }
+    if more > 0 {
+        progress::end();
+    }
+    Ok((shown(module, &value, DEPTH), times))
 }
 
 /// A value in the form that both engines' results have. Recursion is bounded by `depth`.

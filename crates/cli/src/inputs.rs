@@ -1,8 +1,10 @@
 //! Which tensors go into which parameter of the entry function.
 
 use relax_driver::Typing;
-use relax_ir::{DTy, FuncId, Module, Shape, Type, TypeId};
-use relax_tensor::Tensor;
+use relax_ir::{DTy, FuncId, GlobalId, Module, Shape, Type, TypeId};
+use relax_passes::Bound;
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
 
 /// What a parameter of an entry function must be given.
 #[derive(Clone, Debug)]
@@ -22,22 +24,73 @@ pub fn params(m: &Module, typing: &Typing, f: FuncId) -> Vec<Param> {
     m.funcs[f].params.iter().map(param).collect()
 }
 
-/// Takes the parameters' tensors out of named arrays: by parameter name, or `in0`, `in1`, … by
-/// position. Every missing, superfluous or misshapen one is listed in the error.
+/// The tensors that a call takes: a parameter each, or the fields of one that is a tuple, in order. A field of `%p`
+/// is called `p.0`, one of a tuple in it `p.0.1`.
+pub fn slots(m: &Module, params: &[Param]) -> Vec<Param> {
+    let mut out = Vec::new();
+    let mut work: Vec<Param> = params.iter().rev().cloned().collect();
+    while let Some(p) = work.pop() {
+        let Type::Tuple(fields) = &m.types[p.ty] else {
+            out.push(p);
+            continue;
+        };
+        let field = |(i, &ty): (usize, &TypeId)| Param {
+            name: format!("{}.{i}", p.name),
+            ty,
+        };
+        work.extend(fields.iter().enumerate().map(field).rev());
+    }
+    out
+}
+
+/// What a parameter is made of.
+enum Part {
+    See(TypeId),
+    Join(usize),
+}
+
+/// Rebuilds the value of a type from the values of its slots. `None` when there are too few.
+pub fn assemble<T>(
+    m: &Module,
+    ty: TypeId,
+    slots: &mut impl Iterator<Item = T>,
+    tuple: impl Fn(Vec<T>) -> T,
+) -> Option<T> {
+    let (mut work, mut done) = (vec![Part::See(ty)], Vec::new());
+    while let Some(part) = work.pop() {
+        match part {
+            Part::See(ty) => match &m.types[ty] {
+                Type::Tuple(fields) => {
+                    work.push(Part::Join(fields.len()));
+                    work.extend(fields.iter().rev().map(|&f| Part::See(f)));
+                }
+                _ => done.push(slots.next()?),
+            },
+            Part::Join(n) => {
+                let fields = done.split_off(done.len() - n);
+                done.push(tuple(fields));
+            }
+        }
+    }
+    done.pop()
+}
+
+/// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, … (`arr_0`, … as NumPy
+/// calls arrays without a name) by position. Every missing, superfluous or misshapen one is listed in the error.
 pub fn bind(
     m: &Module,
-    params: &[Param],
+    slots: &[Param],
     arrays: Vec<(String, Tensor)>,
 ) -> Result<Vec<Tensor>, Vec<String>> {
     let mut problems = Vec::new();
     let mut used = vec![false; arrays.len()];
-    let mut out = Vec::with_capacity(params.len());
-    for (i, p) in params.iter().enumerate() {
-        let position = format!("in{i}");
-        let found = arrays
-            .iter()
-            .position(|a| a.0 == p.name)
-            .or_else(|| arrays.iter().position(|a| a.0 == position))
+    let mut out = Vec::with_capacity(slots.len());
+    for (i, p) in slots.iter().enumerate() {
+        let (position, unnamed) = (format!("in{i}"), format!("arr_{i}"));
+        let find = |name: &str| arrays.iter().position(|a| a.0 == name);
+        let found = find(&p.name)
+            .or_else(|| find(&position))
+            .or_else(|| find(&unnamed))
             .or_else(|| arrays.iter().position(|a| numbered(&p.name, &a.0)));
         match found {
             None => problems.push(format!(
@@ -48,16 +101,15 @@ pub fn bind(
             )),
             Some(k) => {
                 used[k] = true;
-                let t = &arrays[k].1;
-                if let Some(problem) = mismatch(m, p, t) {
-                    problems.push(problem);
+                match fit(m, p, &arrays[k].1) {
+                    Ok(tensor) => out.push(tensor),
+                    Err(problem) => problems.push(problem),
                 }
-                out.push(t.clone());
             }
         }
     }
     for ((name, _), _) in arrays.iter().zip(&used).filter(|(_, used)| !**used) {
-        problems.push(format!("the array `{name}` belongs to no parameter"));
+        problems.push(unknown(name, slots));
     }
     if problems.is_empty() {
         Ok(out)
@@ -66,44 +118,92 @@ pub fn bind(
     }
 }
 
-/// Takes weights for some of the parameters, by name. The result has the parameters' own names; the
-/// error lists every array that belongs to no parameter or does not fit its type.
+/// What is said of an array that no slot takes.
+fn unknown(name: &str, slots: &[Param]) -> String {
+    let near = relax_base::did_you_mean(name, slots.iter().map(|p| p.name.as_str()));
+    let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
+    format!("the array `{name}` belongs to no parameter{hint}")
+}
+
+/// Takes weights for some of the parameters of `entry`, by name; with `all`, for each of them. The result has the
+/// values of parameters; and all that does not fit: arrays that belong to no
+/// parameter or do not fit its type, parameters that are tuples and not bound as a whole.
 pub fn weights(
     m: &Module,
+    entry: GlobalId,
     params: &[Param],
     arrays: Vec<(String, Tensor)>,
-) -> Result<Vec<(String, Tensor)>, Vec<String>> {
+    all: bool,
+) -> (Vec<(String, Bound)>, Vec<String>) {
     let mut problems = Vec::new();
-    let mut out = Vec::with_capacity(arrays.len());
+    let slots = slots(m, params);
+    let mut given: Vec<Option<Tensor>> = vec![None; slots.len()];
+    // A slot whose array does not fit is not missing as well.
+    let mut wrong = vec![false; slots.len()];
     for (name, tensor) in arrays {
-        let param = (params.iter().find(|p| p.name == name))
-            .or_else(|| params.iter().find(|p| numbered(&p.name, &name)));
-        match param {
-            None => {
-                let near = relax_base::did_you_mean(&name, params.iter().map(|p| p.name.as_str()));
-                let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
-                problems.push(format!("the array `{name}` belongs to no parameter{hint}"));
-            }
-            Some(p) => match mismatch(m, p, &tensor) {
-                Some(problem) => problems.push(problem),
-                None => out.push((p.name.clone(), tensor)),
+        let at = (slots.iter().position(|p| p.name == name))
+            .or_else(|| slots.iter().position(|p| numbered(&p.name, &name)));
+        match at {
+            None => problems.push(unknown(&name, &slots) + &elsewhere(m, entry, &name)),
+            Some(k) => match fit(m, &slots[k], &tensor) {
+                Err(problem) => {
+                    wrong[k] = true;
+                    problems.push(problem);
+                }
+                Ok(tensor) => given[k] = Some(tensor),
             },
         }
     }
-    if problems.is_empty() {
-        Ok(out)
-    } else {
-        Err(problems)
+    let (mut out, mut at) = (Vec::new(), 0);
+    for p in params {
+        let count = self::slots(m, std::slice::from_ref(p)).len();
+        let range = at..at + count;
+        at += count;
+        let whole: Option<Vec<Tensor>> = given[range.clone()].iter().cloned().collect();
+        let whole = whole.filter(|_| count > 0).and_then(|tensors| {
+            let mut tensors = tensors.into_iter().map(Bound::Tensor);
+            assemble(m, p.ty, &mut tensors, Bound::Tuple)
+        });
+        match whole {
+            Some(value) => out.push((p.name.clone(), value)),
+            None => {
+                let partly = given[range.clone()].iter().any(Option::is_some);
+                let missing = range.filter(|&k| given[k].is_none() && !wrong[k] && (all || partly));
+                problems.extend(missing.map(|k| {
+                    let p = &slots[k];
+                    let why = if all {
+                        ""
+                    } else {
+                        ": a tuple is bound as a whole"
+                    };
+                    format!(
+                        "%{} is missing{why} (it must be {})",
+                        p.name,
+                        m.show_type(p.ty)
+                    )
+                }));
+            }
+        }
     }
+    (out, problems)
 }
 
-/// What is missing when nothing but weights is given: the parameters without one.
-pub fn missing(m: &Module, params: &[Param], weights: &[(String, Tensor)]) -> Vec<String> {
-    params
+/// Which other function has a parameter of this name.
+fn elsewhere(m: &Module, entry: GlobalId, name: &str) -> String {
+    let mut globals = m
+        .globals
         .iter()
-        .filter(|p| weights.iter().all(|w| w.0 != p.name))
-        .map(|p| format!("%{} is missing (it must be {})", p.name, m.show_type(p.ty)))
-        .collect()
+        .filter(|(id, g)| *id != entry && !g.prelude);
+    let found = globals.find(|(id, _)| {
+        let func = m.global_func(*id).map(|f| &m.funcs[f]);
+        func.is_some_and(|f| f.params.iter().any(|&v| m.vars[v].name.as_str() == name))
+    });
+    found.map_or(String::new(), |(_, g)| {
+        format!(
+            "; @{} has one of that name (--entry {} runs it)",
+            g.name, g.name
+        )
+    })
 }
 
 /// Whether TVM's printer made `param` of a second parameter called `name`: it numbers parameters of
@@ -114,44 +214,57 @@ fn numbered(param: &str, name: &str) -> bool {
         .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// What is wrong with a tensor for a parameter.
-fn mismatch(m: &Module, p: &Param, t: &Tensor) -> Option<String> {
-    let shown = || {
-        let dims: Vec<String> = t.shape().iter().map(i64::to_string).collect();
-        let comma = if dims.len() == 1 { "," } else { "" };
-        format!("Tensor[({}{comma}), {}]", dims.join(", "), t.dtype())
-    };
-    let wrong = || {
-        Some(format!(
-            "%{} must be {}, but the array is {}",
-            p.name,
-            m.show_type(p.ty),
-            shown()
-        ))
-    };
+/// A type as errors name it.
+pub(crate) fn shown(dtype: DType, shape: &[i64]) -> String {
+    if shape.is_empty() {
+        return dtype.to_string();
+    }
+    let dims: Vec<String> = shape.iter().map(i64::to_string).collect();
+    let comma = if dims.len() == 1 { "," } else { "" };
+    format!("Tensor[({}{comma}), {dtype}]", dims.join(", "))
+}
+
+/// A tensor for a slot, or what is wrong with it. NumPy has no bfloat16: two bytes without a sign are taken for its
+/// bits, as TVM hands them out.
+fn fit(m: &Module, p: &Param, t: &Tensor) -> Result<Tensor, String> {
     let Type::Tensor(want) = &m.types[p.ty] else {
-        return Some(format!(
-            "%{} has type {}, which no array can stand for",
+        return Err(format!(
+            "%{} has type {}, which no array can stand for; run a function that makes such a value from tensors",
             p.name,
             m.show_type(p.ty)
         ));
     };
-    if let DTy::Known(d) = want.dtype
-        && d != t.dtype()
-    {
-        return wrong();
-    }
-    if let Shape::Dims(dims) = &want.shape {
-        let fits = dims.len() == t.shape().len()
-            && dims
-                .iter()
-                .zip(t.shape())
-                .all(|(d, &n)| d.as_const().is_none_or(|d| d == n));
-        if !fits {
-            return wrong();
+    let bits = want.dtype == DTy::Known(DType::BF16) && t.dtype() == DType::U16;
+    let cast = bits.then(|| Tensor::from_bytes(DType::BF16, t.shape(), t.bytes()));
+    let dtype = match want.dtype {
+        DTy::Known(d) => bits || d == t.dtype(),
+        _ => true,
+    };
+    let shape = match &want.shape {
+        Shape::Dims(dims) => {
+            let same = |(d, &n): (&Dim, &i64)| d.as_const().is_none_or(|d| d == n);
+            dims.len() == t.shape().len() && dims.iter().zip(t.shape()).all(same)
         }
+        _ => true,
+    };
+    if !dtype || !shape {
+        return Err(format!(
+            "%{} must be {}, but the array is {}",
+            p.name,
+            m.show_type(p.ty),
+            shown(t.dtype(), t.shape())
+        ));
     }
-    None
+    Ok(cast.flatten().unwrap_or_else(|| t.clone()))
+}
+
+/// Whether there is memory for a tensor.
+fn affordable(dtype: DType, shape: &[i64]) -> bool {
+    let bytes = shape
+        .iter()
+        .all(|&d| d >= 0)
+        .then(|| Tensor::byte_len(dtype, shape));
+    (bytes.flatten()).is_some_and(|n| Vec::<u8>::new().try_reserve_exact(n).is_ok())
 }
 
 /// Tensors of numbers that depend only on the seed, the parameter's position and the element: floats
@@ -169,7 +282,7 @@ pub fn random(
     for (i, p) in params.iter().enumerate() {
         let Type::Tensor(t) = &m.types[p.ty] else {
             problems.push(format!(
-                "%{} has type {}: no random input for it",
+                "%{} has type {}: no random input for it; run a function that makes such a value from tensors",
                 p.name,
                 m.show_type(p.ty)
             ));
@@ -183,6 +296,14 @@ pub fn random(
             .iter()
             .map(|d| d.as_const().unwrap_or(extent))
             .collect();
+        if !affordable(dtype, &shape) {
+            problems.push(format!(
+                "%{}: no memory for {}",
+                p.name,
+                shown(dtype, &shape)
+            ));
+            continue;
+        }
         let mut tensor = Tensor::zeros(dtype, &shape);
         let fan_in: i64 = shape.iter().skip(1).product();
         let (offset, scale) = match p.name.as_str() {

@@ -14,7 +14,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     } else {
         std::fs::read(path)
     };
-    result.map_err(|e| format!("cannot read {}: {e}", path.display()))
+    result.map_err(|e| format!("cannot read {}: {e}", display_name(path)))
 }
 
 /// Writes a file, or standard output for `-`. A reader that went away is no error.
@@ -27,8 +27,16 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     };
     match result {
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|e| format!("cannot write {}: {e}", path.display())),
+        other => other.map_err(|e| match path == Path::new("-") {
+            true => format!("cannot write to standard output: {e}"),
+            false => format!("cannot write {}: {e}", path.display()),
+        }),
     }
+}
+
+/// Says something on standard error. Nothing can be told to whoever closed it.
+pub fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
 /// The name of a file in diagnostics.

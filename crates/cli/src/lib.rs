@@ -19,10 +19,13 @@ pub mod npz;
 pub mod opt;
 #[cfg(feature = "native")]
 pub mod profile;
+#[cfg(feature = "native")]
+pub mod program;
 pub mod progress;
 pub mod render;
 #[cfg(feature = "native")]
 pub mod show;
+pub mod stop;
 pub mod weights;
 
 /// The exit codes of all tools.

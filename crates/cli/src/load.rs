@@ -4,7 +4,7 @@ use std::path::Path;
 
 use relax_base::Diagnostics;
 use relax_driver::{InferOptions, Pipeline, ReadOptions, Session, Typing};
-use relax_ir::{GlobalId, Module};
+use relax_ir::{GlobalId, GlobalKind, Module};
 
 use crate::{io, render};
 
@@ -57,6 +57,16 @@ pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Diagnosti
     Ok(pipeline)
 }
 
+/// The first of some names.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let mut text = Vec::from_iter(names.iter().take(SHOWN).map(|n| format!("@{n}"))).join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    text
+}
+
 /// The function that a run begins with: the one that is named, or the expression of an expression
 /// file, or `main`. The error says what there is instead.
 pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
@@ -76,8 +86,20 @@ pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
         let hint = match near {
             Some(near) => format!("did you mean @{near}?"),
             None if names.is_empty() => "the file defines none".to_owned(),
-            None => format!("the file defines: {}", names.join(", ")),
+            None => format!("the file defines {}; --entry names one", listed(&names)),
         };
         format!("there is no function @{name}; {hint}")
     })
+}
+
+/// As [`entry`]; the only function of the file where there is one and none is called `main`.
+pub fn sole_entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
+    if name.is_none() && module.expression.is_none() && module.global("main").is_none() {
+        let mut own = (module.globals.iter())
+            .filter(|(_, g)| !g.prelude && matches!(g.kind, GlobalKind::Func(_)));
+        if let (Some((only, _)), None) = (own.next(), own.next()) {
+            return Ok(only);
+        }
+    }
+    entry(module, name)
 }

@@ -23,6 +23,16 @@ pub fn place(sources: &SourceMap, span: Span) -> Symbol {
     Symbol::new(&text)
 }
 
+/// The same without the folders of the file, so that an object is the same wherever its text lies.
+pub fn short_place(sources: &SourceMap, span: Span) -> Symbol {
+    let whole = place(sources, span);
+    let name = whole
+        .as_str()
+        .rsplit(['/', std::path::MAIN_SEPARATOR])
+        .next();
+    name.map_or(whole, Symbol::new)
+}
+
 /// Lowers the functions `roots`.
 pub fn lower(
     module: &Module,
@@ -109,36 +119,15 @@ pub fn jit_with(
     })
 }
 
-/// Which passes run before code is generated.
-#[derive(clap::Args, Clone, Debug)]
-pub struct Passes {
-    /// How much is optimised: -O0 nothing, -O1 without fusion, -O2, -O3.
-    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, value_parser = clap::value_parser!(u8).range(0..=3))]
-    pub level: u8,
-    /// The passes to run before code is generated, instead of those of the -O level, as relax-opt takes
-    /// them: `infer-type,fuse-ops`.
-    #[arg(long, value_name = "PASSES")]
-    pub pipeline: Option<String>,
-}
-
-impl Passes {
-    /// The pipeline as text.
-    pub fn text(&self) -> String {
-        match &self.pipeline {
-            Some(text) => text.clone(),
-            None if self.level >= 2 => format!("native{}", self.level),
-            None => format!("O{}", self.level),
-        }
-    }
-}
-
 /// Runs a pipeline over a module, makes copies of functions that native code needs one of per type, and hands on its types afterwards.
 pub fn optimise(
     session: &mut Session,
     module: &mut Module,
     pipeline: &str,
 ) -> Result<Arc<Typing>, Diagnostics> {
-    let pipeline = crate::load::pipeline(session, &format!("specialize,{pipeline}"))?;
+    let asked = crate::load::pipeline(session, pipeline)?;
+    let mut pipeline = crate::load::pipeline(session, "specialize")?;
+    pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();
     let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);
     if let Some((_, errors)) = outcome.failure {

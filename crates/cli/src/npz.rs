@@ -1,8 +1,10 @@
 //! Tensors in NumPy's `.npz` and `.npy` files.
 
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, Write};
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 use half::f16;
 use npyz::npz::{NpzArchive, NpzWriter};
@@ -35,6 +37,20 @@ pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
 /// As [`mapped`], of a file that is mapped already.
 pub fn mapped_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
     let map = file.bytes();
+    let unreadable = |why: &str| format!("cannot read {}: {why}", path.display());
+    if map.starts_with(b"\x93NUMPY") {
+        // A file of one array: the first argument.
+        let npy = NpyFile::new(map).map_err(|e| unreadable(&e.to_string()))?;
+        return Ok(vec![(
+            "in0".to_owned(),
+            tensor(npy).map_err(|e| unreadable(&e))?,
+        )]);
+    }
+    if !map.starts_with(b"PK") {
+        return Err(unreadable(
+            "it is no .npz archive (np.savez) and no .npy file",
+        ));
+    }
     let Some(members) = stored(map) else {
         return read(path);
     };
@@ -125,28 +141,71 @@ fn tensor<R: Read>(npy: NpyFile<R>) -> Result<Tensor, String> {
     };
     let shape: Vec<i64> = npy.shape().iter().map(|&d| d as i64).collect();
     if npy.order() == Order::Fortran && shape.iter().filter(|&&d| d > 1).count() > 1 {
-        return Err(
-            "column-major (Fortran) order is not supported; use numpy.ascontiguousarray".into(),
-        );
+        // Column by column: the elements of the array with its axes the other way round.
+        let turned: Vec<i64> = shape.iter().rev().copied().collect();
+        return Ok(transposed(&elements_of(npy, &ty, &turned)?, &shape));
     }
+    elements_of(npy, &ty, &shape)
+}
+
+/// An array of `shape` from the same elements with the axes the other way round.
+fn transposed(turned: &Tensor, shape: &[i64]) -> Tensor {
+    let size = turned.dtype().size();
+    let mut out = Tensor::zeros(turned.dtype(), shape);
+    let mut steps = vec![1usize; shape.len()];
+    for axis in 1..shape.len() {
+        steps[axis] = steps[axis - 1] * shape[axis - 1] as usize;
+    }
+    let (from, to) = (turned.bytes(), out.bytes_mut());
+    let mut index = vec![0i64; shape.len()];
+    let mut at = 0;
+    for element in to.chunks_exact_mut(size) {
+        element.copy_from_slice(&from[at * size..][..size]);
+        for axis in (0..shape.len()).rev() {
+            index[axis] += 1;
+            at += steps[axis];
+            if index[axis] < shape[axis] {
+                break;
+            }
+            at -= steps[axis] * index[axis] as usize;
+            index[axis] = 0;
+        }
+    }
+    out
+}
+
+fn elements_of<R: Read>(
+    npy: NpyFile<R>,
+    ty: &npyz::TypeStr,
+    shape: &[i64],
+) -> Result<Tensor, String> {
     match (ty.type_char(), ty.size_field()) {
-        (TypeChar::Float, 2) => elements::<f16, R>(npy, &shape),
-        (TypeChar::Float, 4) => elements::<f32, R>(npy, &shape),
-        (TypeChar::Float, 8) => elements::<f64, R>(npy, &shape),
-        (TypeChar::Int, 1) => elements::<i8, R>(npy, &shape),
-        (TypeChar::Int, 2) => elements::<i16, R>(npy, &shape),
-        (TypeChar::Int, 4) => elements::<i32, R>(npy, &shape),
-        (TypeChar::Int, 8) => elements::<i64, R>(npy, &shape),
-        (TypeChar::Uint, 1) => elements::<u8, R>(npy, &shape),
-        (TypeChar::Uint, 2) => elements::<u16, R>(npy, &shape),
-        (TypeChar::Uint, 4) => elements::<u32, R>(npy, &shape),
-        (TypeChar::Uint, 8) => elements::<u64, R>(npy, &shape),
+        (TypeChar::Float, 2) => elements::<f16, R>(npy, shape),
+        (TypeChar::Float, 4) => elements::<f32, R>(npy, shape),
+        (TypeChar::Float, 8) => elements::<f64, R>(npy, shape),
+        (TypeChar::Int, 1) => elements::<i8, R>(npy, shape),
+        (TypeChar::Int, 2) => elements::<i16, R>(npy, shape),
+        (TypeChar::Int, 4) => elements::<i32, R>(npy, shape),
+        (TypeChar::Int, 8) => elements::<i64, R>(npy, shape),
+        (TypeChar::Uint, 1) => elements::<u8, R>(npy, shape),
+        (TypeChar::Uint, 2) => elements::<u16, R>(npy, shape),
+        (TypeChar::Uint, 4) => elements::<u32, R>(npy, shape),
+        (TypeChar::Uint, 8) => elements::<u64, R>(npy, shape),
         (TypeChar::Bool, _) => {
             let values: Vec<bool> = npy.into_vec().map_err(|e| e.to_string())?;
             let bytes: Vec<u8> = values.into_iter().map(u8::from).collect();
-            Tensor::from_bytes(DType::BOOL, &shape, &bytes).ok_or_else(|| "wrong size".into())
+            Tensor::from_bytes(DType::BOOL, shape, &bytes).ok_or_else(|| "wrong size".into())
         }
-        _ => Err(format!("element type {ty} is not supported")),
+        // What the package ml_dtypes calls bfloat16 is stored as two bytes without a meaning.
+        (TypeChar::RawData, 2) => {
+            let pairs: Vec<npyz::FixedSizeBytes<2>> = npy.into_vec().map_err(|e| e.to_string())?;
+            let bytes: Vec<u8> = pairs.into_iter().flat_map(|p| p.0).collect();
+            Tensor::from_bytes(DType::U16, shape, &bytes).ok_or_else(|| "wrong size".into())
+        }
+        _ => Err(format!(
+            "elements of type {ty} are no numbers that a tensor can hold (bool, int8 to int64, uint8 to uint64, \
+             float16 to float64)"
+        )),
     }
 }
 
@@ -160,13 +219,68 @@ fn elements<T: relax_tensor::Element + Deserialize, R: Read>(
 
 /// Writes arrays to a `.npz` file, uncompressed.
 pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
-    let trouble = |e: &dyn std::fmt::Display| format!("cannot write {}: {e}", path.display());
-    let file = File::create(path).map_err(|e| trouble(&e))?;
-    let mut npz = NpzWriter::new(BufWriter::new(file));
+    let trouble = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+    let failed = Rc::new(RefCell::new(None));
+    let file = Patient {
+        file: BufWriter::new(File::create(path).map_err(trouble)?),
+        position: 0,
+        failed: Rc::clone(&failed),
+    };
+    let mut npz = NpzWriter::new(file);
     for (name, t) in arrays {
-        array(&mut npz, name, t).map_err(|e| trouble(&e))?;
+        array(&mut npz, name, t).map_err(trouble)?;
     }
-    Ok(())
+    let ended = npz.zip_writer().finish().map_err(std::io::Error::from);
+    ended.and_then(|mut file| file.flush()).map_err(trouble)?;
+    match failed.take() {
+        Some(e) => Err(trouble(e)),
+        None => Ok(()),
+    }
+}
+
+/// A file that keeps its first error to itself and takes all that follows: the archiver would print a second
+/// one when it is dropped.
+struct Patient {
+    file: BufWriter<File>,
+    position: u64,
+    failed: Rc<RefCell<Option<std::io::Error>>>,
+}
+
+impl Patient {
+    fn attempt(&mut self, work: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) {
+        let mut failed = self.failed.borrow_mut();
+        if failed.is_none() {
+            *failed = work(&mut self.file).err();
+        }
+    }
+}
+
+impl Write for Patient {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.attempt(|file| file.write_all(bytes));
+        self.position += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.attempt(BufWriter::flush);
+        Ok(())
+    }
+}
+
+impl Seek for Patient {
+    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
+        let target = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::Current(by) => self.position.checked_add_signed(by),
+            SeekFrom::End(_) => None,
+        };
+        let target = target.ok_or(std::io::ErrorKind::InvalidInput)?;
+        if target != self.position {
+            self.attempt(|file| file.seek(SeekFrom::Start(target)).map(drop));
+            self.position = target;
+        }
+        Ok(target)
+    }
 }
 
 /// One array in NumPy's format 1.0: a header of one line, padded so that the elements are aligned in it, and

@@ -7,11 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memmap2::Mmap;
-use relax_driver::{InferOptions, Typing};
-use relax_ir::{GlobalId, Module};
+#[cfg(feature = "native")]
+use relax_ir::Module;
 use relax_tensor::{DType, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
+#[cfg(feature = "native")]
 use crate::inputs;
 
 /// A file in memory.
@@ -63,58 +64,42 @@ impl Mapped {
     }
 }
 
-/// A function with its weights.
-#[derive(Debug)]
-pub struct Bound {
-    /// The function, whose other parameters are left.
-    pub entry: GlobalId,
-    /// The types of the module.
-    pub typing: Arc<Typing>,
-    /// What the weights borrow from.
-    pub file: Mapped,
-}
-
-/// Gives parameters of a function the values of a file, by name, and types the module anew. With
-/// `all`, every parameter must get one. The inner error lists all that does not fit; the outer one is
-/// about the file.
-pub fn bind(
+/// Gives constants whose metadata section the text lacks the arrays `meta[relay.Constant][k]`, which are taken out of
+/// `arrays`. The result lists those that do not fit, and those that no array is for unless zeros will do (`stubs`).
+#[cfg(feature = "native")]
+pub fn constants(
     module: &mut Module,
-    typing: &Typing,
-    entry: GlobalId,
-    path: &Path,
-    all: bool,
-) -> Result<Result<Bound, Vec<String>>, String> {
-    let name = module.globals[entry].name;
-    let func = module
-        .global_func(entry)
-        .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
-    let params = inputs::params(module, typing, func);
-    let file = Mapped::open(path)?;
-    let arrays = match inputs::weights(module, &params, read_in(path, &file)?) {
-        Ok(arrays) => arrays,
-        Err(problems) => return Ok(Err(problems)),
-    };
-    if all {
-        let missing = inputs::missing(module, &params, &arrays);
-        if !missing.is_empty() {
-            return Ok(Err(missing));
+    arrays: &mut Vec<(String, Tensor)>,
+    stubs: bool,
+) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut taken = Vec::new();
+    let mut missing = Vec::new();
+    for (index, id) in std::mem::take(&mut module.metadata.stubs) {
+        let name = format!("meta[relay.Constant][{index}]");
+        let want = &module.consts[id];
+        let shown = |t: &Tensor| inputs::shown(t.dtype(), t.shape());
+        match arrays.iter().find(|a| a.0 == name) {
+            Some((_, t)) if t.dtype() != want.dtype() || t.shape() != want.shape() => {
+                problems.push(format!(
+                    "{name} must be {}, but the array is {}",
+                    shown(want),
+                    shown(t)
+                ));
+            }
+            Some((_, t)) => module.consts[id] = t.clone(),
+            None if stubs => {}
+            None => missing.push(format!(
+                "{name} is missing: the text has no metadata section (it must be {})",
+                shown(want)
+            )),
         }
+        taken.push(name);
     }
-    relax_passes::bind_params(module, entry, arrays);
-    let (typing, diagnostics) = relax_driver::check(module, &InferOptions::default());
-    if diagnostics.has_errors() {
-        return Err(format!(
-            "@{name} has type errors once its parameters are bound"
-        ));
-    }
-    let entry = module.global(name.as_str());
-    let entry = entry.ok_or_else(|| format!("there is no function @{name}"))?;
-    let typing = Arc::new(typing);
-    Ok(Ok(Bound {
-        entry,
-        typing,
-        file,
-    }))
+    arrays.retain(|a| !taken.contains(&a.0));
+    problems.append(&mut missing);
+    problems.dedup();
+    problems
 }
 
 /// The named tensors of a `.npz` or `.safetensors` file.
@@ -123,7 +108,7 @@ pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
 }
 
 /// As [`read`], of a file that is mapped already.
-fn read_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
+pub(crate) fn read_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
     if path.extension().is_some_and(|e| e == "safetensors") {
         safe(path, file)
     } else {

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use relax_cli::{inputs, load, native};
-use relax_codegen::Host;
+use relax_codegen::{Host, Value};
 use relax_driver::ReadOptions;
 
 /// Allocations by the system during calls three to five.
@@ -24,6 +24,7 @@ fn later_allocations(example: &str, threads: usize) -> u64 {
     let func = module.global_func(entry).expect("a function");
     let params = inputs::params(&module, &loaded.typing, func);
     let tensors = inputs::random(&module, &params, 7, 4).expect("tensors");
+    let arguments: Vec<Value> = tensors.into_iter().map(Value::Tensor).collect();
     let typing = native::optimise(&mut session, &mut module, "native2");
     let Ok(typing) = typing else {
         panic!("{example}: the pipeline fails")
@@ -42,7 +43,7 @@ fn later_allocations(example: &str, threads: usize) -> u64 {
         if call == 2 {
             before = host.heap().system_allocs;
         }
-        host.time(&jit, "main", &tensors).expect("it runs");
+        host.time(&jit, "main", &arguments).expect("it runs");
     }
     let after = host.heap();
     assert!(after.system_allocs > 0, "{example} uses the context's heap");

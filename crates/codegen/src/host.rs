@@ -1,4 +1,4 @@
-//! Calling compiled code from Rust: tensors in, values out.
+//! Calling compiled code from Rust: tensors and tuples in, values out.
 
 use std::ffi::CStr;
 
@@ -7,7 +7,7 @@ use relax_runtime::context::{
     rx_set_allocator, rx_set_threads,
 };
 use relax_runtime::heap::{RxAllocator, RxHeapStats};
-use relax_runtime::object::{DLDataType, Kind, RxObject};
+use relax_runtime::object::{DLDataType, Kind, RxFields, RxObject};
 pub use relax_runtime::profile::RxProfileRow as KernelCost;
 use relax_runtime::profile::{rx_profile_clear, rx_profile_row};
 use relax_runtime::release::rx_release;
@@ -16,7 +16,7 @@ use relax_runtime::tensor::{
     rx_tensor_borrow, rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim,
     rx_tensor_shape,
 };
-use relax_runtime::values::{rx_field, rx_field_count, rx_kind, rx_tag};
+use relax_runtime::values::{rx_alloc_tuple, rx_field, rx_field_count, rx_kind, rx_tag};
 use relax_tensor::{DType, Tensor, TypeCode};
 
 use crate::Jit;
@@ -34,6 +34,37 @@ pub enum Value {
     Opaque(&'static str),
 }
 
+impl Value {
+    /// Rebuilds a value of tensors and tuples from its leaves up; `None` where something else is in it, or a step
+    /// gives nothing. However deep the value is, this takes no stack.
+    pub fn fold<T>(
+        &self,
+        mut tensor: impl FnMut(&Tensor) -> Option<T>,
+        mut tuple: impl FnMut(Vec<T>) -> Option<T>,
+    ) -> Option<T> {
+        enum Step<'v> {
+            See(&'v Value),
+            Join(usize),
+        }
+        let (mut work, mut done) = (vec![Step::See(self)], Vec::new());
+        while let Some(step) = work.pop() {
+            match step {
+                Step::See(Value::Tensor(t)) => done.push(tensor(t)?),
+                Step::See(Value::Tuple(fields)) => {
+                    work.push(Step::Join(fields.len()));
+                    work.extend(fields.iter().rev().map(Step::See));
+                }
+                Step::See(Value::Adt(..) | Value::Opaque(_)) => return None,
+                Step::Join(n) => {
+                    let fields = done.split_off(done.len() - n);
+                    done.push(tuple(fields)?);
+                }
+            }
+        }
+        done.pop()
+    }
+}
+
 /// Fields nested deeper than this in a result are [`Value::Opaque`].
 const DEPTH: usize = 64;
 
@@ -43,40 +74,46 @@ pub struct Host {
 }
 
 impl Host {
-    /// A context that runs parallel loops on so many threads; `None` without memory.
-    pub fn new(threads: usize) -> Option<Host> {
+    /// A context that runs parallel loops on so many threads, 0 for one per processor. The error says that there
+    /// is no memory, or how many threads there can be.
+    pub fn new(threads: usize) -> Result<Host, String> {
         let ctx = rx_context_create();
         if ctx.is_null() {
-            return None;
+            return Err("out of memory: no context could be made".into());
         }
-        rx_set_threads(ctx, i32::try_from(threads).unwrap_or(1));
-        Some(Host { ctx })
+        let host = Host { ctx };
+        match rx_set_threads(ctx, i32::try_from(threads).unwrap_or(i32::MAX)) {
+            0 => Ok(host),
+            _ => Err(host.error()),
+        }
     }
 
-    /// As [`Host::new`], with memory from the given functions; `None` where they give none.
+    /// As [`Host::new`], with memory from the given functions.
     ///
     /// # Safety
     /// The functions keep the contract of `RxAllocator` for as long as values of the context live.
-    pub unsafe fn with_allocator(threads: usize, hooks: &RxAllocator) -> Option<Host> {
+    pub unsafe fn with_allocator(threads: usize, hooks: &RxAllocator) -> Result<Host, String> {
         let host = Host::new(threads)?;
         // SAFETY: the context has not allocated yet; the rest is the caller's promise.
         match unsafe { rx_set_allocator(host.ctx, hooks) } {
-            0 => Some(host),
-            _ => None,
+            0 => Ok(host),
+            _ => Err(host.error()),
         }
     }
 
     /// Calls an entry with tensors. The error is the runtime's message.
     pub fn call(&self, jit: &Jit, entry: &str, inputs: &[Tensor]) -> Result<Value, String> {
-        self.call_timed(jit, entry, inputs).map(|v| v.0)
+        let inputs: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
+        self.call_timed(jit, entry, &inputs).map(|v| v.0)
     }
 
-    /// As [`Host::call`], and the time that the call itself took.
+    /// Calls an entry with tensors and tuples of them; also says how long the call itself took. The error is the
+    /// runtime's message.
     pub fn call_timed(
         &self,
         jit: &Jit,
         entry: &str,
-        inputs: &[Tensor],
+        inputs: &[Value],
     ) -> Result<(Value, std::time::Duration), String> {
         self.with(jit, entry, inputs, |out| copy(out, DEPTH))
     }
@@ -86,7 +123,7 @@ impl Host {
         &self,
         jit: &Jit,
         entry: &str,
-        inputs: &[Tensor],
+        inputs: &[Value],
     ) -> Result<std::time::Duration, String> {
         self.with(jit, entry, inputs, |_| ()).map(|r| r.1)
     }
@@ -96,30 +133,15 @@ impl Host {
         &self,
         jit: &Jit,
         entry: &str,
-        inputs: &[Tensor],
+        inputs: &[Value],
         look: impl FnOnce(*mut RxObject) -> T,
     ) -> Result<(T, std::time::Duration), String> {
         let code = jit
             .entry(entry)
             .ok_or_else(|| format!("there is no entry @{entry}"))?;
-        let shapes: Vec<&[i64]> = inputs.iter().map(Tensor::shape).collect();
-        let mut args = Vec::with_capacity(inputs.len());
-        for (t, shape) in inputs.iter().zip(&shapes) {
-            // SAFETY: data and shape outlive the call; compiled code writes to no borrowed tensor.
-            let object = unsafe {
-                rx_tensor_borrow(
-                    self.ctx,
-                    dl(t.dtype()),
-                    shape.len() as i32,
-                    shape.as_ptr(),
-                    t.bytes().as_ptr().cast_mut().cast(),
-                )
-            };
-            if object.is_null() {
-                return Err(self.error());
-            }
-            args.push(object);
-        }
+        let inputs = inputs.iter().map(|v| self.argument(v));
+        let inputs = inputs.collect::<Result<Vec<Owned<'_>>, String>>()?;
+        let args: Vec<*mut RxObject> = inputs.iter().map(|o| o.object).collect();
         let mut out: *mut RxObject = std::ptr::null_mut();
         let start = std::time::Instant::now();
         // SAFETY: entries have this signature; arguments are live objects of this context.
@@ -132,16 +154,51 @@ impl Host {
             )
         };
         let took = start.elapsed();
-        let result = if status == 0 {
-            Ok((look(out), took))
-        } else {
-            Err(self.error())
-        };
-        for object in args.into_iter().chain((!out.is_null()).then_some(out)) {
-            // SAFETY: each is owned here and released once.
-            unsafe { rx_release(self.ctx, object) };
+        let out = (!out.is_null()).then_some(Owned {
+            host: self,
+            object: out,
+        });
+        match out {
+            Some(out) if status == 0 => Ok((look(out.object), took)),
+            _ => Err(self.error()),
         }
-        result
+    }
+
+    /// An argument as an object. Its tensors borrow their elements and shapes from the value.
+    fn argument<'h>(&'h self, value: &'h Value) -> Result<Owned<'h>, String> {
+        let own =
+            |object: *mut RxObject| (!object.is_null()).then_some(Owned { host: self, object });
+        let tensor = |t: &Tensor| {
+            let shape = t.shape();
+            // SAFETY: data and shape outlive the call; compiled code writes to no borrowed tensor.
+            own(unsafe {
+                rx_tensor_borrow(
+                    self.ctx,
+                    dl(t.dtype()),
+                    shape.len() as i32,
+                    shape.as_ptr(),
+                    t.bytes().as_ptr().cast_mut().cast(),
+                )
+            })
+        };
+        let tuple = |fields: Vec<Owned<'h>>| {
+            // SAFETY: the context lives.
+            let tuple = own(unsafe { rx_alloc_tuple(self.ctx, fields.len() as u32) })?;
+            for (i, field) in fields.into_iter().enumerate() {
+                // SAFETY: the tuple has so many fields, unset ones, and owns what they are set to.
+                unsafe {
+                    let at = (&raw mut (*tuple.object.cast::<RxFields>()).fields)
+                        .cast::<*mut RxObject>();
+                    at.add(i).write(field.object);
+                }
+                std::mem::forget(field);
+            }
+            Some(tuple)
+        };
+        value.fold(tensor, tuple).ok_or_else(|| match self.error() {
+            text if text.is_empty() => "an argument is neither tensor nor tuple".to_owned(),
+            text => text,
+        })
     }
 
     /// Sets how many bytes of stack compiled code may use; the error is the runtime's message.
@@ -184,6 +241,19 @@ impl Host {
         unsafe { CStr::from_ptr(rx_last_error(self.ctx)) }
             .to_string_lossy()
             .into_owned()
+    }
+}
+
+/// An object that is released when it goes.
+struct Owned<'h> {
+    host: &'h Host,
+    object: *mut RxObject,
+}
+
+impl Drop for Owned<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the object is owned here and released once, before its context goes.
+        unsafe { rx_release(self.host.ctx, self.object) };
     }
 }
 

@@ -7,7 +7,7 @@ use relax_tensor::Tensor;
 
 use crate::module::{Extras, compile, elements_symbol};
 use crate::prepack::{LARGE, prepack};
-use crate::target::Target;
+use crate::target::{NATIVE, Target};
 
 /// An entry: `int32_t (ctx, args, nargs, out)` with borrowed arguments.
 pub type Entry = unsafe extern "C" fn(
@@ -107,8 +107,9 @@ impl Jit {
             ))
         };
         let target = Target {
+            triple: None,
+            features: vec![NATIVE.to_owned()],
             optimize: true,
-            ..Target::default()
         };
         let isa = target.isa(false).map_err(|e| trouble(e.0))?;
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());

@@ -18,4 +18,4 @@ pub use host::{Host, KernelCost, Value};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
 pub use module::{Listing, Sizes, entry_symbol};
-pub use target::{Object, Target, TargetError, listing, object};
+pub use target::{NATIVE, Object, Target, TargetError, X86_64_LEAST, listing, object};

@@ -1,12 +1,14 @@
 //! Targets, and object files for them.
 
+use std::str::FromStr as _;
 use std::sync::Arc;
 
-use cranelift_codegen::isa::OwnedTargetIsa;
-use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::isa::{self, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable, SettingKind};
 use cranelift_object::{ObjectBuilder, ObjectModule};
 use relax_base::Diagnostic;
 use relax_lower::lir::Lowered;
+use target_lexicon::{Aarch64Architecture, Architecture, ParseError, Triple};
 
 use crate::module::{Extras, Listing, Sizes, compile};
 use crate::prepack::prepack;
@@ -14,61 +16,139 @@ use crate::prepack::prepack;
 /// What code is generated for.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// The target triple; this machine's where `None`.
+    /// The target triple (`aarch64-unknown-linux-gnu`) or its beginning (`aarch64`); this machine's where `None`.
     pub triple: Option<String>,
-    /// Cranelift's names of CPU features to switch on (`has_avx2`); those of this machine are taken
-    /// when neither a triple nor features are given.
+    /// CPU features and processors by Cranelift's names, with or without `has_` (`avx2`, `haswell`); [`NATIVE`] for
+    /// what this machine has. Without any, code runs on every processor of the architecture ([`X86_64_LEAST`]
+    /// for x86-64) and is the same whichever machine makes it.
     pub features: Vec<String>,
     /// Whether Cranelift optimises.
     pub optimize: bool,
 }
 
+/// The name for the features of the machine that compiles.
+pub const NATIVE: &str = "native";
+/// The least that is asked of x86-64: SSE4.2, which vectors of floats are rounded with.
+pub const X86_64_LEAST: &str = "x86-64-v2";
+/// The architectures that the runtime's values are laid out for: 64 bits, little-endian.
+const ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "riscv64", "riscv64gc"];
+
 /// The target cannot be generated code for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TargetError(pub String);
 
+/// `; did you mean …?`, or nothing.
+fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    relax_base::did_you_mean(name, known)
+        .map_or(String::new(), |n| format!("; did you mean `{n}`?"))
+}
+
 impl Target {
+    /// Whether code can be generated for it. The error says what is wrong and what there is.
+    pub fn check(&self) -> Result<(), TargetError> {
+        self.isa(true).map(drop)
+    }
+
+    /// The triple with all its parts.
+    fn full_triple(&self) -> Result<Triple, TargetError> {
+        let Some(text) = &self.triple else {
+            return Ok(Triple::host());
+        };
+        let architecture = text.split('-').next().unwrap_or_default();
+        let unknown = |why: &str| {
+            TargetError(format!(
+                "target `{text}`: {why}{}; there are {}",
+                hint(architecture, ARCHITECTURES.iter().copied()),
+                ARCHITECTURES.join(", ")
+            ))
+        };
+        if architecture == text {
+            // As rustc and clang complete it on the systems that most use.
+            let whole = format!("{text}-unknown-linux-gnu");
+            return Triple::from_str(&whole).map_err(|_| unknown("no such architecture"));
+        }
+        Triple::from_str(text).map_err(|e| match e {
+            ParseError::UnrecognizedArchitecture(_) => unknown("no such architecture"),
+            other => TargetError(format!("target `{text}`: {other}")),
+        })
+    }
+
     /// Cranelift's description of the target. `pic`: position-independent, for shared libraries.
     pub(crate) fn isa(&self, pic: bool) -> Result<OwnedTargetIsa, TargetError> {
         let mut flags = settings::builder();
-        let set = |flags: &mut settings::Builder, name: &str, value: &str| {
-            flags
-                .set(name, value)
-                .map_err(|e| TargetError(format!("{name}: {e}")))
-        };
-        set(
-            &mut flags,
-            "opt_level",
-            if self.optimize { "speed" } else { "none" },
-        )?;
-        set(&mut flags, "is_pic", if pic { "true" } else { "false" })?;
-        set(&mut flags, "preserve_frame_pointers", "true")?;
-        set(
-            &mut flags,
-            "enable_verifier",
-            if cfg!(debug_assertions) {
-                "true"
-            } else {
-                "false"
-            },
-        )?;
-        let mut isa = match &self.triple {
-            None if self.features.is_empty() => {
-                cranelift_native::builder().map_err(|e| TargetError(e.into()))?
+        let yes = |on: bool| if on { "true" } else { "false" };
+        let level = if self.optimize { "speed" } else { "none" };
+        for (name, value) in [
+            ("opt_level", level),
+            ("is_pic", yes(pic)),
+            ("preserve_frame_pointers", "true"),
+            ("enable_verifier", yes(cfg!(debug_assertions))),
+        ] {
+            let set = flags.set(name, value);
+            set.map_err(|e| TargetError(format!("{name}: {e}")))?;
+        }
+        let triple = self.full_triple()?;
+        let fits = matches!(
+            triple.architecture,
+            Architecture::X86_64
+                | Architecture::Aarch64(Aarch64Architecture::Aarch64)
+                | Architecture::Riscv64(_)
+        );
+        if !fits {
+            return Err(TargetError(format!(
+                "target `{triple}`: no code can be generated for it{}; there are {}",
+                hint(
+                    &triple.architecture.to_string(),
+                    ARCHITECTURES.iter().copied()
+                ),
+                ARCHITECTURES.join(", ")
+            )));
+        }
+        let x86 = triple.architecture == Architecture::X86_64;
+        let native = self.features.iter().any(|f| f == NATIVE);
+        let mut isa = if native {
+            let host = Triple::host();
+            if host.architecture != triple.architecture {
+                return Err(TargetError(format!(
+                    "the CPU `{NATIVE}` is {}, the target {}",
+                    host.architecture, triple.architecture
+                )));
             }
-            None => {
-                cranelift_native::builder_with_options(false).map_err(|e| TargetError(e.into()))?
-            }
-            Some(triple) => cranelift_codegen::isa::lookup_by_name(triple)
-                .map_err(|e| TargetError(format!("target `{triple}`: {e}")))?,
+            let mut isa = isa::lookup(triple).map_err(|e| TargetError(e.to_string()))?;
+            cranelift_native::infer_native_flags(&mut isa).map_err(|e| TargetError(e.into()))?;
+            isa
+        } else {
+            isa::lookup(triple).map_err(|e| TargetError(e.to_string()))?
         };
-        for f in &self.features {
-            isa.enable(f)
-                .map_err(|e| TargetError(format!("CPU feature `{f}`: {e}")))?;
+        if x86 && self.features.is_empty() {
+            let least = isa.enable(X86_64_LEAST);
+            least.map_err(|e| TargetError(e.to_string()))?;
+        }
+        for name in self.features.iter().filter(|f| *f != NATIVE) {
+            let feature = feature(&isa, name)?;
+            let on = isa.enable(feature);
+            on.map_err(|e| TargetError(format!("CPU feature `{name}`: {e}")))?;
         }
         isa.finish(settings::Flags::new(flags))
             .map_err(|e| TargetError(e.to_string()))
     }
+}
+
+/// Cranelift's name of a feature or processor.
+fn feature(isa: &isa::Builder, name: &str) -> Result<&'static str, TargetError> {
+    let short = |n: &'static str| n.strip_prefix("has_").unwrap_or(n);
+    let of = |kind: SettingKind| isa.iter().filter(move |s| s.kind == kind).map(|s| s.name);
+    let all = || of(SettingKind::Bool).chain(of(SettingKind::Preset));
+    if let Some(found) = all().find(|n| *n == name || short(n) == name) {
+        return Ok(found);
+    }
+    let near = hint(name.strip_prefix("has_").unwrap_or(name), all().map(short));
+    let features = of(SettingKind::Bool).map(short);
+    Err(TargetError(format!(
+        "no CPU feature or processor `{name}` for {}{near}; features are {}",
+        isa.triple().architecture,
+        features.collect::<Vec<_>>().join(", ")
+    )))
 }
 
 /// An object file.

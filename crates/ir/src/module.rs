@@ -133,6 +133,8 @@ pub struct UserOp {
 pub struct Metadata {
     /// Values under `meta[key][index]` that are no constants, as JSON text of the whole section.
     pub raw: Option<Arc<str>>,
+    /// Constants that stand in for those of a missing section, by their index in its list of constants.
+    pub stubs: Vec<(u32, ConstId)>,
 }
 
 /// A program.

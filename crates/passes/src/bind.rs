@@ -1,16 +1,25 @@
 //! Constants in place of a function's parameters.
 
-use relax_base::Symbol;
-use relax_ir::{Function, GlobalId, GlobalKind, Module};
+use relax_base::{Span, Symbol};
+use relax_ir::{ExprId, Function, GlobalId, GlobalKind, Module};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
+
+/// A value to put in place of a parameter.
+#[derive(Clone, Debug)]
+pub enum Bound {
+    /// A tensor.
+    Tensor(Tensor),
+    /// A tuple.
+    Tuple(Vec<Bound>),
+}
 
 /// Gives parameters of a global function values, by name: they become constants and are parameters
 /// no longer. Returns the names that no parameter has.
 pub fn bind_params(
     module: &mut Module,
     global: GlobalId,
-    values: Vec<(String, Tensor)>,
+    values: Vec<(String, Bound)>,
 ) -> Vec<String> {
     let Some(func) = module.global_func(global) else {
         return values.into_iter().map(|v| v.0).collect();
@@ -22,7 +31,7 @@ pub fn bind_params(
         match params.iter().find(|p| module.vars[**p].name == symbol) {
             Some(&param) => {
                 let span = module.vars[param].span;
-                subst.insert(param, module.constant(value, span));
+                subst.insert(param, constant(module, value, span));
             }
             None => unknown.push(name),
         }
@@ -39,4 +48,27 @@ pub fn bind_params(
     };
     module.globals[global].kind = GlobalKind::Func(module.funcs.push(function));
     unknown
+}
+
+/// A constant, or a tuple of them.
+fn constant(module: &mut Module, value: Bound, span: Span) -> ExprId {
+    enum Step {
+        See(Bound),
+        Join(usize),
+    }
+    let (mut work, mut done) = (vec![Step::See(value)], Vec::new());
+    while let Some(step) = work.pop() {
+        match step {
+            Step::See(Bound::Tensor(t)) => done.push(module.constant(t, span)),
+            Step::See(Bound::Tuple(fields)) => {
+                work.push(Step::Join(fields.len()));
+                work.extend(fields.into_iter().rev().map(Step::See));
+            }
+            Step::Join(n) => {
+                let fields = done.split_off(done.len() - n);
+                done.push(module.tuple(&fields, span));
+            }
+        }
+    }
+    done.pop().expect("one value")
 }

@@ -30,7 +30,7 @@ mod registry;
 mod scope;
 mod util;
 
-pub use bind::bind_params;
+pub use bind::{Bound, bind_params};
 pub use contract::{Contract, Form};
 pub use cx::PassCx;
 pub use manager::{Config, Event, Observer, Outcome, Silent, run};

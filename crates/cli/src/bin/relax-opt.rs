@@ -12,6 +12,7 @@ use relax_driver::{
     PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule, run_pipeline,
 };
 use relax_ir::{EqualOptions, Module};
+use relax_passes::Bound;
 
 /// Reads a Relay or Relax text, transforms it and prints it.
 #[derive(Parser, Debug)]
@@ -405,7 +406,8 @@ fn bind(module: &mut Module, path: &Path) -> Result<(), String> {
     let values = weights::read(path)?;
     let main = module.expression.or_else(|| module.global("main"));
     let main = main.ok_or("--params needs a function @main")?;
-    let unknown = relax_passes::bind_params(module, main, values);
+    let values = values.into_iter().map(|(name, t)| (name, Bound::Tensor(t)));
+    let unknown = relax_passes::bind_params(module, main, values.collect());
     if unknown.is_empty() {
         return Ok(());
     }

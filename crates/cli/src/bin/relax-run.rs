@@ -1,65 +1,85 @@
 //! `relax-run FILE`: checks, compiles and runs a module.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
-use relax_cli::load::{self, Loaded};
-use relax_cli::{
-    evaluator, exit, inputs, io, native, npz, profile, progress, render, show, weights,
-};
-use relax_codegen::Host;
-use relax_driver::ReadOptions;
+use relax_cli::program::{Program, Source};
+use relax_cli::stop::{self, Stop};
+use relax_cli::{evaluator, inputs, io, load, native, npz, profile, progress, show, weights};
+use relax_codegen::{Host, Value};
+use relax_ir::GlobalId;
 
-/// Runs a function of a Relay or Relax text.
+/// Runs a function of a Relay or Relax text and prints its result.
 #[derive(Parser, Debug)]
-#[command(name = "relax-run", version)]
+#[command(name = "relax-run", version, after_help = EXAMPLES)]
 struct Args {
-    /// The file; `-` reads standard input.
-    file: PathBuf,
-    /// Which function runs: `main` unless said otherwise, or the expression of an expression file.
+    #[command(flatten)]
+    source: Source,
+    /// Which function runs: `main` unless said otherwise, or the expression of an expression file, or the only
+    /// function that there is.
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// A `.npz` file with the arguments: by parameter name, or `in0`, `in1`, … by position.
-    #[arg(long, value_name = "FILE", conflicts_with = "random")]
-    inputs: Option<PathBuf>,
-    /// Takes random arguments; the same seed gives the same numbers.
-    #[arg(long, value_name = "SEED")]
-    random: Option<u64>,
-    /// The extent that random arguments take where the type leaves it open.
-    #[arg(long, value_name = "N", default_value_t = 4)]
-    extent: i64,
-    /// Writes the results to a `.npz` file as `out0`, `out1`, … (tuples flattened in order) instead of
-    /// printing them.
-    #[arg(long, value_name = "FILE")]
-    outputs: Option<PathBuf>,
     /// What runs the program.
     #[arg(long, value_enum, default_value_t = Engine::Native)]
     engine: Engine,
-    /// Runs so many times more and prints the least and the median time.
-    #[arg(long, value_name = "RUNS")]
-    bench: Option<usize>,
-    /// Says on standard error what was compiled: types, kernels, constants; and how long reading,
-    /// compiling and running took, and where a row of numbers (the answer of a classifier) is largest.
-    #[arg(long)]
+    /// Threads for parallel loops, this one included; 0 for one per processor.
+    #[arg(long, value_name = "T", default_value_t = 1, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u16).range(0..=1024))]
+    threads: u16,
+    /// Megabytes of stack that calls may take. Only what is used takes memory.
+    #[arg(long, value_name = "MB", default_value_t = 4096, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    stack: u32,
+    /// The arguments: a `.npz` or `.safetensors` file with arrays by parameter name (`x`, or `p.0` for a field of a
+    /// parameter `%p` that is a tuple), or `in0`, `in1`, … by position with tuples flattened in order; or a `.npy`
+    /// file with the only one.
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with = "random",
+        help_heading = "Arguments and results"
+    )]
+    inputs: Option<PathBuf>,
+    /// Takes random arguments; the same seed gives the same numbers.
+    #[arg(
+        long,
+        value_name = "SEED",
+        help_heading = "Arguments and results",
+        allow_negative_numbers = true
+    )]
+    random: Option<u64>,
+    /// The extent that random arguments take where the type leaves it open.
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Arguments and results",
+          allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
+    extent: i64,
+    /// Writes the results to a `.npz` file as `out0`, `out1`, … (tuples flattened in order) instead of
+    /// printing them.
+    #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
+    outputs: Option<PathBuf>,
+    /// Runs so many times more and says what the shortest and the median run took.
+    #[arg(long, value_name = "RUNS", help_heading = "Measuring", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    bench: Option<u32>,
+    /// Says what was compiled: types, kernels, constants; and how long reading, compiling and running took, and
+    /// where a row of numbers (the answer of a classifier) is largest.
+    #[arg(long, help_heading = "Measuring")]
     summary: bool,
-    /// Prints what each kernel cost to standard error: calls, time, share, GFLOP/s, GB/s. With `--bench` over all
-    /// its runs.
-    #[arg(long)]
+    /// Says what each kernel cost: calls, time, share, GFLOP/s, GB/s. With `--bench` over all its runs.
+    #[arg(long, help_heading = "Measuring")]
     profile: bool,
-    /// Threads for parallel loops, this one included.
-    #[arg(long, value_name = "T", default_value_t = 1)]
-    threads: usize,
-    #[command(flatten)]
-    passes: native::Passes,
-    /// A `.npz` or `.safetensors` file with values for parameters, by name: they are constants of the
-    /// program then, and the other parameters are its arguments.
-    #[arg(long, value_name = "FILE")]
-    params: Option<PathBuf>,
-    /// Gives constants whose metadata section is missing placeholders of zeros.
-    #[arg(long)]
-    stub_constants: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  relax-run model.relay --random 1                        numbers made up, the result printed
+  relax-run model.relay --inputs in.npz --outputs out.npz
+  relax-run model.relay --params weights.safetensors --inputs image.npy --summary
+  relax-run model.relay --random 1 --bench 100 --threads 2 --profile
+
+What is measured goes to standard error. Exit codes: 0 it ran; 1 the text has errors, the arguments do not fit, or the
+program failed; 2 wrongly called, or a file cannot be read or written.";
 
 /// What runs the program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -72,169 +92,165 @@ enum Engine {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    match run(&args) {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("relax-run: {message}");
-            exit::USAGE.into()
-        }
-    }
+    stop::code("relax-run", run(&args))
 }
 
-fn run(args: &Args) -> Result<ExitCode, String> {
-    let begin = std::time::Instant::now();
-    let options = ReadOptions {
-        stub_constants: args.stub_constants,
-    };
-    let Some(loaded) = load::checked(&args.file, options)? else {
-        return Ok(exit::ERRORS.into());
-    };
-    let Loaded {
-        mut session,
-        mut module,
-        typing,
-    } = loaded;
-    let mut entry = load::entry(&module, args.entry.as_deref())?;
-    let name = module.globals[entry].name;
-    if module.global_func(entry).is_none() {
-        return Err(format!("@{name} is a tensor program"));
+fn run(args: &Args) -> Result<(), Stop> {
+    let begin = Instant::now();
+    if args.profile && args.engine == Engine::Interp {
+        return Err(Stop::Usage(
+            "--profile needs --engine native: the evaluator has no kernels".into(),
+        ));
     }
-    let mut typing = std::sync::Arc::new(typing);
-    let mut file = None;
-    if let Some(path) = &args.params {
-        let given = args.inputs.is_some() || args.random.is_some();
-        match weights::bind(&mut module, &typing, entry, path, !given)? {
-            Ok(bound) => {
-                (entry, typing) = (bound.entry, bound.typing);
-                file = Some(bound.file);
-            }
-            Err(problems) => {
-                eprintln!("relax-run: {} does not fit @{name}:", path.display());
-                problems.iter().for_each(|p| eprintln!("  {p}"));
-                return Ok(exit::ERRORS.into());
-            }
-        }
+    if args.outputs.as_deref() == Some(Path::new("-")) {
+        return Err(Stop::Usage(
+            "--outputs needs a file; without it results are printed".into(),
+        ));
     }
-    let func = module
-        .global_func(entry)
-        .ok_or_else(|| format!("@{name} is a tensor program"))?;
-    let params = inputs::params(&module, &typing, func);
-    let bound = match (&args.inputs, args.random) {
-        (Some(path), _) => inputs::bind(&module, &params, npz::mapped(path)?),
-        (None, Some(seed)) => inputs::random(&module, &params, seed, args.extent),
-        (None, None) => inputs::bind(&module, &params, Vec::new()),
-    };
-    let tensors = match bound {
-        Ok(tensors) => tensors,
-        Err(problems) => {
-            eprintln!("relax-run: the arguments do not fit @{name}:");
-            problems.iter().for_each(|p| eprintln!("  {p}"));
-            return Ok(exit::ERRORS.into());
-        }
-    };
-    let result_type = match &module.types[typing.globals[entry]] {
+    let mut program = args.source.read()?;
+    let mut entry = load::sole_entry(&program.module, args.entry.as_deref())?;
+    let name = program.module.globals[entry].name;
+    if program.module.global_func(entry).is_none() {
+        return Err(Stop::Usage(format!(
+            "@{name} is no function that can be run by itself: call it from one"
+        )));
+    }
+    let given = args.inputs.is_some() || args.random.is_some();
+    args.source.bind(&mut program, &mut entry, !given)?;
+    let arguments = arguments(args, &program, entry)?;
+    let result_type = match &program.module.types[program.typing.globals[entry]] {
         relax_ir::Type::Func(f) => f.ret,
-        _ => typing.globals[entry],
+        _ => program.typing.globals[entry],
     };
     let value = match args.engine {
-        Engine::Interp => match evaluator::run(&module, &typing, entry, &tensors) {
-            Ok(value) => value,
-            Err(d) => {
-                render::to_stderr(&d.into(), &session.sources);
-                return Ok(exit::ERRORS.into());
-            }
-        },
-        Engine::Native => {
-            let pipeline = args.passes.text();
-            let typing = match native::optimise(&mut session, &mut module, &pipeline) {
-                Ok(typing) => typing,
-                Err(diagnostics) => {
-                    render::to_stderr(&diagnostics, &session.sources);
-                    return Ok(exit::ERRORS.into());
-                }
-            };
-            // Passes number definitions anew.
-            let entry = module
-                .global(name.as_str())
-                .ok_or_else(|| format!("the pipeline has removed @{name}"))?;
-            let compiled =
-                native::lower(&module, &typing, &[entry], &session.sources).and_then(|lowered| {
-                    Ok((
-                        native::jit_with(&lowered, args.profile, file.as_ref())?,
-                        lowered,
-                    ))
-                });
-            let (jit, lowered) = match compiled {
-                Ok(compiled) => compiled,
-                Err(diagnostics) => {
-                    render::to_stderr(&diagnostics, &session.sources);
-                    return Ok(exit::ERRORS.into());
-                }
-            };
-            if args.summary {
-                eprint!("{}", native::summary(&lowered));
-                eprintln!("ready after {:?}", begin.elapsed());
-            }
-            let host = Host::new(args.threads).ok_or("out of memory")?;
-            let value = match host.call_timed(&jit, name.as_str(), &tensors) {
-                Ok((value, took)) => {
-                    if args.summary {
-                        eprintln!("ran in {took:?}");
-                    }
-                    value
-                }
-                Err(message) => {
-                    eprintln!("relax-run: {message}");
-                    return Ok(exit::ERRORS.into());
-                }
-            };
-            if let Some(runs) = args.bench {
-                let mut times = Vec::new();
-                host.clear_profile();
-                for done in 0..runs.max(1) {
-                    progress::show("running", done, runs.max(1));
-                    times.push(host.time(&jit, name.as_str(), &tensors)?);
-                }
-                progress::end();
-                times.sort();
-                eprintln!(
-                    "@{name}: least {:?}, median {:?} of {} runs",
-                    times[0],
-                    times[times.len() / 2],
-                    times.len()
-                );
-            }
-            if args.profile {
-                let labels = jit.kernels();
-                eprint!("{}", profile::table(labels, &host.profile(labels.len())));
-            }
-            if let (true, Some(best)) = (args.summary, show::largest(&value)) {
-                eprintln!("largest at {best}");
-            }
-            if let (true, Some(kib)) = (args.summary, native::peak_memory()) {
-                eprintln!("held at most {kib} KiB");
-            }
-            value
-        }
+        Engine::Interp => evaluate(args, &program, entry, &arguments, begin)?,
+        Engine::Native => compiled(args, &mut program, entry, &arguments, begin)?,
     };
-    match &args.outputs {
-        Some(path) => {
-            let Some(tensors) = show::flatten(&value) else {
-                return Err(format!(
-                    "@{name} returns something else than tensors: print it instead"
-                ));
-            };
-            let named: Vec<_> = tensors
-                .into_iter()
-                .enumerate()
-                .map(|(i, t)| (format!("out{i}"), t))
-                .collect();
-            npz::write(path, &named)?;
+    if args.summary {
+        if let Some(best) = show::largest(&value) {
+            io::say(&format!("largest at {best}\n"));
         }
-        None => {
-            let text = show::value(&module, result_type, &value);
-            io::write(&PathBuf::from("-"), format!("{text}\n").as_bytes())?;
+        if let Some(kib) = native::peak_memory() {
+            io::say(&format!("held at most {kib} KiB\n"));
         }
     }
-    Ok(exit::OK)
+    let Some(path) = &args.outputs else {
+        let text = show::value(&program.module, result_type, &value);
+        return Ok(io::write(Path::new("-"), format!("{text}\n").as_bytes())?);
+    };
+    let tensors = show::flatten(&value).ok_or_else(|| {
+        let ty = program.module.show_type(result_type);
+        format!("@{name} returns {ty}, which is not made of tensors alone: leave out --outputs to print it")
+    })?;
+    let named = tensors.into_iter().enumerate();
+    let named: Vec<_> = named.map(|(i, t)| (format!("out{i}"), t)).collect();
+    Ok(npz::write(path, &named)?)
+}
+
+/// The arguments of the call.
+fn arguments(args: &Args, program: &Program, entry: GlobalId) -> Result<Vec<Value>, Stop> {
+    let module = &program.module;
+    let name = module.globals[entry].name;
+    let func = module
+        .global_func(entry)
+        .ok_or_else(|| format!("@{name} is no function"))?;
+    let params = inputs::params(module, &program.typing, func);
+    let slots = inputs::slots(module, &params);
+    let bound = match (&args.inputs, args.random) {
+        (Some(path), _) => inputs::bind(module, &slots, weights::read(path)?),
+        (None, Some(seed)) => inputs::random(module, &slots, seed, args.extent),
+        (None, None) => inputs::bind(module, &slots, Vec::new()).map_err(|mut problems| {
+            problems.push("`--inputs FILE` gives arguments, `--random SEED` makes them up".into());
+            problems
+        }),
+    };
+    let tensors = bound
+        .map_err(|problems| Stop::Unfit(format!("the arguments do not fit @{name}"), problems))?;
+    let mut tensors = tensors.into_iter().map(Value::Tensor);
+    let value = |p: &inputs::Param| inputs::assemble(module, p.ty, &mut tensors, Value::Tuple);
+    Ok(params.iter().filter_map(value).collect())
+}
+
+fn evaluate(
+    args: &Args,
+    program: &Program,
+    entry: GlobalId,
+    arguments: &[Value],
+    begin: Instant,
+) -> Result<Value, Stop> {
+    let name = program.module.globals[entry].name;
+    if args.summary {
+        let ty = program.module.show_type(program.typing.globals[entry]);
+        io::say(&format!(
+            "@{name}: {ty}\nready after {:?}\n",
+            begin.elapsed()
+        ));
+    }
+    let more = args.bench.unwrap_or(0) as usize;
+    let (value, times) =
+        evaluator::run_timed(&program.module, &program.typing, entry, arguments, more)
+            .map_err(|d| Stop::show(&d.into(), &program.session.sources))?;
+    if args.summary {
+        io::say(&format!("ran in {:?}\n", times[0]));
+    }
+    if args.bench.is_some() {
+        report(name.as_str(), times[1..].to_vec());
+    }
+    Ok(value)
+}
+
+fn compiled(
+    args: &Args,
+    program: &mut Program,
+    entry: GlobalId,
+    arguments: &[Value],
+    begin: Instant,
+) -> Result<Value, Stop> {
+    let name = program.module.globals[entry].name;
+    let lowered = program.lower(&args.source.passes, &[entry], native::place)?;
+    let jit = {
+        let _shown = progress::stage("compiling");
+        native::jit_with(&lowered, args.profile, program.file.as_ref())
+            .map_err(|d| Stop::show(&d, &program.session.sources))?
+    };
+    if args.summary {
+        let summary = native::summary(&lowered);
+        io::say(&format!("{summary}ready after {:?}\n", begin.elapsed()));
+    }
+    let host = Host::new(args.threads.into())?;
+    host.set_stack_size(u64::from(args.stack) << 20)?;
+    let (value, took) = {
+        let _shown = progress::stage("running");
+        host.call_timed(&jit, name.as_str(), arguments)
+            .map_err(Stop::Failed)?
+    };
+    if args.summary {
+        io::say(&format!("ran in {took:?}\n"));
+    }
+    if let Some(runs) = args.bench {
+        let runs = runs as usize;
+        let mut times = Vec::new();
+        host.clear_profile();
+        for done in 0..runs {
+            progress::show("running", done, runs);
+            let time = host.time(&jit, name.as_str(), arguments);
+            times.push(time.map_err(Stop::Failed)?);
+        }
+        progress::end();
+        report(name.as_str(), times);
+    }
+    if args.profile {
+        let labels = jit.kernels();
+        io::say(&profile::table(labels, &host.profile(labels.len())));
+    }
+    Ok(value)
+}
+
+/// Says how long runs took.
+fn report(name: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let (least, median, runs) = (times[0], times[times.len() / 2], times.len());
+    io::say(&format!(
+        "@{name}: least {least:?}, median {median:?} of {runs} runs\n"
+    ));
 }

@@ -4,52 +4,64 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use relax_base::Symbol;
-use relax_cli::load::{self, Loaded};
-use relax_cli::{cc, exit, io, native, render, weights};
+use relax_base::SourceMap;
+use relax_cli::program::Source;
+use relax_cli::stop::{self, Stop};
+use relax_cli::{cc, io, load, native, progress};
 use relax_codegen::{Listing, Target, listing, object};
-use relax_driver::ReadOptions;
 use relax_ir::{GlobalId, GlobalKind, Module};
+use relax_lower::lir::Lowered;
 
 /// Compiles a Relay or Relax text to native code.
 #[derive(Parser, Debug)]
-#[command(name = "relaxc", version)]
+#[command(name = "relaxc", version, after_help = EXAMPLES)]
 struct Args {
-    /// The file; `-` reads standard input.
-    file: PathBuf,
-    /// Where the result goes; `-` is standard output (for texts).
-    #[arg(short = 'o', long = "output")]
+    #[command(flatten)]
+    source: Source,
+    /// Where the result goes; `-` is standard output (for objects and texts).
+    #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
     /// What is written.
-    #[arg(long, value_enum, default_value_t = Emit::Obj)]
+    #[arg(long, value_enum, value_name = "KIND", default_value_t = Emit::Obj)]
     emit: Emit,
-    /// The target triple (`aarch64-unknown-linux-gnu`); this machine unless said otherwise.
-    #[arg(long, value_name = "TRIPLE")]
+    /// The functions that can be called from outside; `main` (or every function) unless said otherwise. Once for
+    /// each, or separated by commas.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    entry: Vec<String>,
+    /// The target triple (`aarch64-unknown-linux-gnu`) or only its architecture (`riscv64`); this machine unless
+    /// said otherwise. Libraries and programs can be made for this machine only.
+    #[arg(long, value_name = "TRIPLE", help_heading = "Target")]
     target: Option<String>,
-    /// CPU features to use, by Cranelift's names (`has_avx2`), separated by commas.
-    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    /// CPU features or a processor that code may use (`avx2,fma`, `haswell`), `native` for what this machine has.
+    /// Without it code runs on all that have SSE4.2 (x86-64), or on every processor (others), and is the
+    /// same whichever machine makes it. The runtime's kernels choose by what they find.
+    #[arg(
+        long,
+        value_name = "FEATURES",
+        value_delimiter = ',',
+        help_heading = "Target"
+    )]
     cpu: Vec<String>,
-    #[command(flatten)]
-    passes: native::Passes,
-    /// A `.npz` or `.safetensors` file with values for parameters of the first entry, by name: they are
-    /// constants of the program then.
-    #[arg(long, value_name = "FILE")]
-    params: Option<PathBuf>,
     /// Where the elements of large constants go: into the object, or into a file beside the output
     /// (`model.o` and `model.weights`) that the program maps when it is first called. `RELAX_WEIGHTS` names
     /// the file or its folder where it is not beside the program then.
-    #[arg(long, value_enum, default_value_t = Weights::Embed)]
+    #[arg(long, value_enum, value_name = "WHERE", default_value_t = Weights::Embed, help_heading = "Weights")]
     weights: Weights,
-    /// The functions that can be called from outside; `main` (or every function) unless said otherwise.
-    #[arg(long, value_name = "NAME")]
-    entry: Vec<String>,
     /// Prints the bytes of every function and constant to standard error.
     #[arg(long)]
     size_report: bool,
-    /// Gives constants whose metadata section is missing placeholders of zeros.
-    #[arg(long)]
-    stub_constants: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  relaxc model.relay -o model.o                                    an object for the linker
+  relaxc model.relay -o model.h --emit header                      its C header
+  relaxc model.relay -o libmodel.so --emit shared --params weights.safetensors
+  relaxc model.relay -o model --emit exe --cpu native              a program of its own
+  relaxc model.relay -o - --emit asm --target aarch64              its instructions, on another machine
+
+Exit codes: 0 it was written; 1 the text has errors, or the weights do not fit; 2 wrongly called, or a file cannot be
+read or written.";
 
 /// Where the elements of large constants go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -83,21 +95,33 @@ enum Emit {
     Lowered,
 }
 
-fn main() -> ExitCode {
-    let args = Args::parse();
-    match run(&args) {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("relaxc: {message}");
-            exit::USAGE.into()
-        }
+impl Emit {
+    /// Whether machine code comes out.
+    fn is_code(self) -> bool {
+        matches!(self, Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe)
     }
 }
 
+fn main() -> ExitCode {
+    let args = Args::parse();
+    stop::code("relaxc", run(&args))
+}
+
 fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
-    if !args.entry.is_empty() {
-        let find = |name: &String| load::entry(module, Some(name));
-        return args.entry.iter().map(find).collect();
+    let mut found = Vec::new();
+    for name in &args.entry {
+        let entry = load::entry(module, Some(name))?;
+        if !matches!(module.globals[entry].kind, GlobalKind::Func(_)) {
+            return Err(format!(
+                "@{name} is no function that can be called from outside"
+            ));
+        }
+        if !found.contains(&entry) {
+            found.push(entry);
+        }
+    }
+    if !found.is_empty() {
+        return Ok(found);
     }
     if let Some(g) = module.expression.or_else(|| module.global("main")) {
         return Ok(vec![g]);
@@ -113,137 +137,105 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
     }
 }
 
-fn run(args: &Args) -> Result<ExitCode, String> {
-    let options = ReadOptions {
-        stub_constants: args.stub_constants,
-    };
-    let Some(loaded) = load::checked(&args.file, options)? else {
-        return Ok(exit::ERRORS.into());
-    };
-    let Loaded {
-        mut session,
-        mut module,
-        typing,
-    } = loaded;
-    let mut entries = roots(&module, args)?;
-    if let Some(path) = &args.params {
-        let name = module.globals[entries[0]].name;
-        match weights::bind(&mut module, &typing, entries[0], path, false)? {
-            Ok(bound) => entries[0] = bound.entry,
-            Err(problems) => {
-                eprintln!("relaxc: {} does not fit @{name}:", path.display());
-                problems.iter().for_each(|p| eprintln!("  {p}"));
-                return Ok(exit::ERRORS.into());
-            }
-        }
+/// What cannot be asked for together.
+fn possible(args: &Args) -> Result<(), String> {
+    let standard_output = args.output == Path::new("-");
+    let linked = matches!(args.emit, Emit::Static | Emit::Shared | Emit::Exe);
+    if linked && standard_output {
+        return Err("libraries and programs go to a file, not to standard output".into());
     }
-    let names: Vec<Symbol> = entries.iter().map(|&g| module.globals[g].name).collect();
-    let typing = match native::optimise(&mut session, &mut module, &args.passes.text()) {
-        Ok(typing) => typing,
-        Err(diagnostics) => {
-            render::to_stderr(&diagnostics, &session.sources);
-            return Ok(exit::ERRORS.into());
-        }
-    };
-    // Passes number definitions anew.
-    let entries = (names.iter())
-        .map(|n| {
-            let g = module.global(n.as_str());
-            g.ok_or_else(|| format!("the pipeline has removed @{n}"))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    let lowered = match native::lower(&module, &typing, &entries, &session.sources) {
-        Ok(lowered) => lowered,
-        Err(diagnostics) => {
-            render::to_stderr(&diagnostics, &session.sources);
-            return Ok(exit::ERRORS.into());
-        }
-    };
-    let name = args
-        .file
-        .file_stem()
-        .map_or_else(|| "model".into(), |s| s.to_string_lossy());
+    if linked && args.target.is_some() {
+        return Err("linking for another target is the caller's work: use --emit obj".into());
+    }
+    if args.size_report && !args.emit.is_code() {
+        return Err(
+            "--size-report is about machine code: use --emit obj, static, shared or exe".into(),
+        );
+    }
+    if args.weights == Weights::External && standard_output && args.emit == Emit::Obj {
+        return Err("--weights external needs a file as output".into());
+    }
+    Ok(())
+}
+
+fn run(args: &Args) -> Result<(), Stop> {
+    possible(args)?;
     let target = Target {
         triple: args.target.clone(),
         features: args.cpu.clone(),
-        optimize: args.passes.level > 0,
+        optimize: args.source.passes.level > 0,
     };
-    match args.emit {
-        Emit::Header => io::write(&args.output, cc::header(&lowered, &name).as_bytes())?,
-        Emit::Lowered => io::write(&args.output, lowered.text().as_bytes())?,
-        Emit::Loops => io::write(&args.output, native::loops(&lowered).as_bytes())?,
-        Emit::Clif | Emit::Asm => {
-            let what = match args.emit {
-                Emit::Clif => Listing::Clif,
-                _ => Listing::Asm,
-            };
-            match listing(&lowered, &target, &name, what) {
-                Ok(text) => io::write(&args.output, text.as_bytes())?,
-                Err(d) => {
-                    let mut all = relax_base::Diagnostics::new();
-                    all.push(*d);
-                    render::to_stderr(&all, &session.sources);
-                    return Ok(exit::ERRORS.into());
-                }
-            }
+    target.check().map_err(|e| e.0)?;
+    let mut program = args.source.read()?;
+    let mut entries = roots(&program.module, args)?;
+    args.source.bind(&mut program, &mut entries[0], false)?;
+    let lowered = program.lower(&args.source.passes, &entries, native::short_place)?;
+    let name = match args.source.file.file_stem() {
+        Some(stem) if args.source.file != Path::new("-") => stem.to_string_lossy(),
+        _ => "model".into(),
+    };
+    let _shown = progress::stage("compiling");
+    let what = match args.emit {
+        Emit::Header => {
+            return Ok(io::write(
+                &args.output,
+                cc::header(&lowered, &name).as_bytes(),
+            )?);
         }
+        Emit::Lowered => return Ok(io::write(&args.output, lowered.text().as_bytes())?),
+        Emit::Loops => return Ok(io::write(&args.output, native::loops(&lowered).as_bytes())?),
+        Emit::Clif => Listing::Clif,
+        Emit::Asm => Listing::Asm,
         Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe => {
-            let file = args.output.with_extension("weights");
-            let file_name = match args.weights {
-                Weights::Embed => None,
-                Weights::External if args.output == Path::new("-") => {
-                    return Err("--weights external needs a file as output".into());
-                }
-                Weights::External => file.file_name().and_then(|n| n.to_str()),
-            };
-            if args.weights == Weights::External && file_name.is_none() {
-                return Err(format!("{} has no name in UTF-8", args.output.display()));
-            }
-            let object = match object(&lowered, &target, &name, file_name) {
-                Ok(object) => object,
-                Err(d) => {
-                    render::to_stderr(&(*d).into(), &session.sources);
-                    return Ok(exit::ERRORS.into());
-                }
-            };
-            if args.size_report {
-                report(&object.sizes);
-            }
-            if let Some(weights) = &object.weights {
-                io::write(&file, weights)?;
-            }
-            write_binary(args, &object.bytes, &lowered)?;
+            return binary(args, &target, &name, &lowered, &program.session.sources);
         }
-    }
-    Ok(exit::OK)
+    };
+    let text = listing(&lowered, &target, &name, what)
+        .map_err(|d| Stop::show(&(*d).into(), &program.session.sources))?;
+    Ok(io::write(&args.output, text.as_bytes())?)
 }
 
-fn write_binary(
+/// Writes code, and the file of its weights where they are beside it.
+fn binary(
     args: &Args,
-    object: &[u8],
-    lowered: &relax_lower::lir::Lowered,
-) -> Result<(), String> {
-    if args.emit == Emit::Obj {
-        return io::write(&args.output, object);
+    target: &Target,
+    name: &str,
+    lowered: &Lowered,
+    sources: &SourceMap,
+) -> Result<(), Stop> {
+    let file = args.output.with_extension("weights");
+    let file_name = match args.weights {
+        Weights::Embed => None,
+        Weights::External => {
+            let name = file.file_name().and_then(|n| n.to_str());
+            Some(name.ok_or_else(|| format!("{} has no name in UTF-8", args.output.display()))?)
+        }
+    };
+    let object =
+        object(lowered, target, name, file_name).map_err(|d| Stop::show(&(*d).into(), sources))?;
+    if let Some(weights) = &object.weights {
+        io::write(&file, weights)?;
     }
-    if args.output == Path::new("-") {
-        return Err("libraries and programs go to a file, not to standard output".into());
+    match args.emit {
+        Emit::Static => cc::archive(&object.bytes, lowered, &args.output)?,
+        Emit::Shared | Emit::Exe => {
+            let executable = args.emit == Emit::Exe;
+            cc::link(&object.bytes, lowered, &args.output, executable)?;
+        }
+        _ => io::write(&args.output, &object.bytes)?,
     }
-    if args.target.is_some() {
-        return Err("linking for another target is the caller's work: use --emit obj".into());
+    if args.size_report {
+        report(&object.sizes);
     }
-    if args.emit == Emit::Static {
-        return cc::archive(object, lowered, &args.output);
-    }
-    cc::link(object, lowered, &args.output, args.emit == Emit::Exe)
+    Ok(())
 }
 
 fn report(sizes: &[(String, usize)]) {
     let mut sizes: Vec<_> = sizes.iter().filter(|s| s.1 > 0).collect();
     sizes.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let total: usize = sizes.iter().map(|s| s.1).sum();
-    for (name, bytes) in sizes {
-        eprintln!("{bytes:>10}  {name}");
-    }
-    eprintln!("{total:>10}  in all");
+    let lines: String = (sizes.iter())
+        .map(|(name, bytes)| format!("{bytes:>10}  {name}\n"))
+        .collect();
+    io::say(&format!("{lines}{total:>10}  in all\n"));
 }

@@ -1,5 +1,7 @@
 //! A folder for the files of one test.
 
+#![allow(dead_code)] // each test uses a part
+
 use std::path::PathBuf;
 
 /// A folder that is removed afterwards.

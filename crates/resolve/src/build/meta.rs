@@ -325,7 +325,7 @@ impl Resolver<'_> {
             return self.const_expr(known, span);
         }
         if self.meta.is_none() && !self.meta_failed && self.options.stub_constants {
-            return self.stub_constant(span);
+            return self.stub_constant(index, span);
         }
         if !self.meta_entry(key, index, span) {
             return self.error_expr(span);
@@ -372,7 +372,8 @@ impl Resolver<'_> {
                 let message = "this refers to a metadata section, which the file does not have";
                 let d = Diagnostic::error(codes::META_REF, span, message).note(
                     "`--stub-constants` gives such constants placeholders of zeros, typed by \
-                     the comments that TVM prints after them",
+                     the comments that TVM prints after them; `--params` of relax-run and relaxc \
+                     their values",
                 );
                 if self.first_report('M', Symbol::new("")) {
                     self.error(d);
@@ -395,15 +396,16 @@ impl Resolver<'_> {
 
     /// A placeholder of zeros for a constant whose metadata section is missing. Its type is in
     /// the comment that TVM prints after it: `/* ty=Tensor[(64), float32] */`.
-    fn stub_constant(&mut self, span: Span) -> ExprId {
+    fn stub_constant(&mut self, index: u32, span: Span) -> ExprId {
         let after = Span::new(span.end, self.file.span().end);
         let ty = self.file.slice(after).trim_start();
         let ty = ty.strip_prefix("/*").map(str::trim_start);
         let ty = ty.and_then(|t| t.strip_prefix("ty=")?.split_once("*/"));
         match ty.and_then(|(t, _)| stub(t.trim())) {
             Some(t) => {
-                let span = self.at(span);
-                self.module.constant(t, span)
+                let id = self.module.consts.push(t);
+                self.module.metadata.stubs.push((index, id));
+                self.const_expr(Some(id), span)
             }
             None => {
                 let message = "the type of this constant cannot be told";

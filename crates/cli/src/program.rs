@@ -1,0 +1,163 @@
+//! What relaxc and relax-run share: the arguments that say what the program is, and the way from there to the
+//! lowered program.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use relax_base::{SourceMap, Span, Symbol};
+use relax_driver::{InferOptions, ReadOptions, Session, Typing};
+use relax_ir::{GlobalId, Module};
+use relax_lower::lir::Lowered;
+
+use crate::load::{self, Loaded};
+use crate::stop::Stop;
+use crate::weights::{self, Mapped};
+use crate::{inputs, native, progress};
+
+/// Which program, and how it is optimised.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Source {
+    /// The file; `-` reads standard input.
+    pub file: PathBuf,
+    /// What runs before code is generated.
+    #[command(flatten)]
+    pub passes: Passes,
+    /// A `.npz` or `.safetensors` file with values for parameters of the entry, by name (`w`, or `p.0` for a field
+    /// of a parameter `%p` that is a tuple), and for constants whose metadata section the text lacks
+    /// (`meta[relay.Constant][3]`). They are constants of the program then; the other parameters are its arguments.
+    #[arg(long, value_name = "FILE", help_heading = "Weights")]
+    pub params: Option<PathBuf>,
+    /// Gives constants whose metadata section is missing placeholders of zeros.
+    #[arg(long, help_heading = "Weights")]
+    pub stub_constants: bool,
+}
+
+/// Which passes run before code is generated.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Passes {
+    /// How much is optimised: -O0 nothing, -O1 without fusion, -O2 with it, -O3 also scales folded into weights and
+    /// canonical operators.
+    #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, help_heading = "Optimisation",
+          value_parser = clap::value_parser!(u8).range(0..=3))]
+    pub level: u8,
+    /// The passes to run before code is generated, instead of those of the -O level, as relax-opt takes
+    /// them (`infer-type,fuse-ops`; `relax-opt --list-passes` lists all).
+    #[arg(long, value_name = "PASSES", help_heading = "Optimisation")]
+    pub pipeline: Option<String>,
+}
+
+impl Passes {
+    /// The pipeline as text.
+    pub fn text(&self) -> String {
+        match &self.pipeline {
+            Some(text) => text.clone(),
+            None if self.level >= 2 => format!("native{}", self.level),
+            None => format!("O{}", self.level),
+        }
+    }
+}
+
+/// A program that was read and checked.
+#[derive(Debug)]
+pub struct Program {
+    /// The sources, for diagnostics.
+    pub session: Session,
+    /// The module.
+    pub module: Module,
+    /// Its types.
+    pub typing: Arc<Typing>,
+    /// What weights borrow from.
+    pub file: Option<Mapped>,
+}
+
+impl Source {
+    /// Reads and checks the file. Diagnostics go to standard error.
+    pub fn read(&self) -> Result<Program, Stop> {
+        let _shown = progress::stage("reading");
+        let options = ReadOptions {
+            stub_constants: self.stub_constants || self.params.is_some(),
+        };
+        let Loaded {
+            session,
+            module,
+            typing,
+        } = load::checked(&self.file, options)?.ok_or(Stop::Shown)?;
+        Ok(Program {
+            session,
+            module,
+            typing: Arc::new(typing),
+            file: None,
+        })
+    }
+
+    /// Gives parameters of a function, and constants without metadata, the values of `--params`, if there are any.
+    /// With `all`, every parameter must get one.
+    pub fn bind(&self, program: &mut Program, entry: &mut GlobalId, all: bool) -> Result<(), Stop> {
+        let Some(path) = &self.params else {
+            return Ok(());
+        };
+        program.bind(path, entry, all, self.stub_constants)
+    }
+}
+
+impl Program {
+    fn bind(
+        &mut self,
+        path: &Path,
+        entry: &mut GlobalId,
+        all: bool,
+        stubs: bool,
+    ) -> Result<(), Stop> {
+        let module = &mut self.module;
+        let name = module.globals[*entry].name;
+        let func = module
+            .global_func(*entry)
+            .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
+        let params = inputs::params(module, &self.typing, func);
+        let file = Mapped::open(path)?;
+        let mut arrays = weights::read_in(path, &file)?;
+        let unfit =
+            |problems| Stop::Unfit(format!("{} does not fit @{name}", path.display()), problems);
+        let mut problems = weights::constants(module, &mut arrays, stubs);
+        let (values, more) = inputs::weights(module, *entry, &params, arrays, all);
+        problems.extend(more);
+        if !problems.is_empty() {
+            return Err(unfit(problems));
+        }
+        relax_passes::bind_params(module, *entry, values);
+        let (typing, diagnostics) = relax_driver::check(module, &InferOptions::default());
+        if diagnostics.has_errors() {
+            return Err(Stop::show(&diagnostics, &self.session.sources));
+        }
+        self.typing = Arc::new(typing);
+        self.file = Some(file);
+        *entry = self.find(name.as_str())?;
+        Ok(())
+    }
+
+    /// The function of a name; passes number definitions anew.
+    pub fn find(&self, name: &str) -> Result<GlobalId, Stop> {
+        let found = self.module.global(name);
+        found.ok_or_else(|| Stop::Usage(format!("the pipeline has removed @{name}")))
+    }
+
+    /// Optimises the program and lowers the functions `roots`. `place` is how run-time errors name a place.
+    pub fn lower(
+        &mut self,
+        passes: &Passes,
+        roots: &[GlobalId],
+        place: fn(&SourceMap, Span) -> Symbol,
+    ) -> Result<Lowered, Stop> {
+        let _shown = progress::stage("optimising");
+        let names: Vec<_> = roots.iter().map(|&g| self.module.globals[g].name).collect();
+        self.typing = native::optimise(&mut self.session, &mut self.module, &passes.text())
+            .map_err(|d| Stop::show(&d, &self.session.sources))?;
+        let roots = names.iter().map(|n| self.find(n.as_str()));
+        let roots = roots.collect::<Result<Vec<_>, _>>()?;
+        let sources = &self.session.sources;
+        relax_lower::lower(&self.module, &self.typing, &roots, &|span| {
+            place(sources, span)
+        })
+        .map_err(|d| Stop::show(&d, sources))
+    }
+}
