@@ -389,7 +389,10 @@ impl<'s> Pass<'s> {
         );
         if at_top {
             let extern_type = t.tok == Tok::Type && self.last().map(|t| t.tok) == Some(Tok::Extern);
-            if starts_item && !extern_type {
+            // A type without constructors needs no `;` before the expression that follows.
+            let after_type = matches!(self.item, Some(Tok::Type | Tok::Data | Tok::Extern))
+                && matches!(t.tok, Tok::FreeVar | Tok::Let | Tok::Local | Tok::Graph);
+            if starts_item && !extern_type || after_type {
                 self.end_segment();
             }
             if self.segment.is_none() {

@@ -4,8 +4,8 @@
 //! pair of tokens it stands between, and no comment can be lost or moved to another construct.
 //!
 //! Invariant: a token that is printed is the next token of the original, except for commas and
-//! semicolons that may be put in or left out. If ever it is not, formatting fails and changes
-//! nothing.
+//! semicolons that may be put in or left out, and empty lists of type parameters, `<>` and `[]`,
+//! that are left out. If ever it is not, formatting fails and changes nothing.
 
 use relax_base::{SourceFile, Symbol};
 
@@ -55,6 +55,21 @@ impl<'a> Weave<'a> {
         next.map_or(self.file.span().end, |t| t.start)
     }
 
+    /// The end of an empty list of type parameters, if one comes next with no comment in it.
+    fn empty_list(&self) -> Option<Token> {
+        let (open, close) = (
+            self.tokens.get(self.token)?,
+            self.tokens.get(self.token + 1)?,
+        );
+        let pair = (self.file.slice(open.span()), self.file.slice(close.span()));
+        let empty = matches!(pair, ("<", ">") | ("[", "]"));
+        let commented = self
+            .comments
+            .get(self.comment)
+            .is_some_and(|c| c.span.start < close.start);
+        (empty && !commented).then_some(*close)
+    }
+
     /// The next comment, if it stands before the next token.
     fn next_comment(&self) -> Option<Comment> {
         let c = *self.comments.get(self.comment)?;
@@ -93,6 +108,11 @@ impl Sink<'_> {
                 continue;
             }
             if text != "," && text != ";" {
+                if let Some(close) = w.empty_list() {
+                    w.end = close.end;
+                    w.token += 2;
+                    continue;
+                }
                 w.failed = true;
                 return;
             }
