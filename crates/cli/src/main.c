@@ -1,6 +1,7 @@
 /* The program that relaxc --emit exe puts around an entry: arguments are .npy files, one per
  * parameter, in order; results are printed, one element per line, each tensor after a line with its
- * shape. `params` holds name and type of each parameter. */
+ * shape. `params` holds name and type of each parameter. RELAX_THREADS is how many threads share loops; one unless
+ * it is set. */
 #include "model.h"
 #include "params.h"
 #include <math.h>
@@ -130,6 +131,8 @@ int main(int argc, char **argv) {
   RxContext *ctx = rx_context_create();
   RxObject *args[NARGS + 1] = {NULL}, *out = NULL;
   if (!ctx) return fail(argv[0], "out of memory");
+  const char *threads = getenv("RELAX_THREADS");
+  if (threads && rx_set_threads(ctx, atoi(threads)) != RX_OK) return fail("RELAX_THREADS", rx_last_error(ctx));
   for (int i = 0; i < NARGS; i++) {
     args[i] = read_npy(ctx, argv[i + 1], params[i][1]);
     if (!args[i]) return 2;

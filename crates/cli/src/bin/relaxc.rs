@@ -81,7 +81,8 @@ enum Emit {
     Static,
     /// A shared library with the runtime in it.
     Shared,
-    /// A program that takes `.npy` files and prints the result.
+    /// A program that takes `.npy` files and prints the result; the variable RELAX_THREADS sets how many threads it
+    /// uses.
     Exe,
     /// The C header of the entries.
     Header,
