@@ -15,6 +15,8 @@ use cranelift_module::{DataId as ClifData, FuncId as ClifFunc, Module};
 use relax_base::{SideTable, Symbol};
 use relax_loops::{Ex, ExKind};
 use relax_lower::lir::{self, FnId, Inst, LFunc, Reg, Term};
+use relax_runtime::context::Status;
+use relax_runtime::object::Kind;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
@@ -26,23 +28,26 @@ use crate::unwind::{self, Owned};
 
 /// Offsets in runtime objects, as `docs/values.md` gives them.
 mod at {
-    pub const KIND: i32 = 4;
-    pub const TAG: i32 = 8;
-    pub const COUNT: i32 = 12;
-    pub const FIELDS: i32 = 16;
-    pub const DTYPE: i32 = 16;
-    pub const NDIM: i32 = 20;
-    pub const DATA: i32 = 24;
-    pub const SHAPE: i32 = 32;
-    pub const CODE: i32 = 16;
-    pub const ENTRY: i32 = 24;
-    pub const CAPTURES: i32 = 32;
+    use relax_runtime::object::{RxClosure, RxFields, RxObject, RxTensor};
+    use std::mem::offset_of;
+
+    pub const KIND: i32 = offset_of!(RxObject, kind) as i32;
+    pub const TAG: i32 = offset_of!(RxObject, tag) as i32;
+    pub const COUNT: i32 = offset_of!(RxObject, count) as i32;
+    pub const FIELDS: i32 = offset_of!(RxFields, fields) as i32;
+    pub const DTYPE: i32 = offset_of!(RxTensor, dtype) as i32;
+    pub const NDIM: i32 = offset_of!(RxTensor, ndim) as i32;
+    pub const DATA: i32 = offset_of!(RxTensor, data) as i32;
+    pub const SHAPE: i32 = offset_of!(RxTensor, shape) as i32;
+    pub const CODE: i32 = offset_of!(RxClosure, code) as i32;
+    pub const ENTRY: i32 = offset_of!(RxClosure, entry) as i32;
+    pub const CAPTURES: i32 = offset_of!(RxClosure, captures) as i32;
 }
-const KIND_TENSOR: i64 = 1;
-const KIND_TUPLE: i64 = 2;
-const KIND_ADT: i64 = 3;
-const KIND_SHAPE: i64 = 6;
-const ERR_DTYPE: i64 = 3;
+const KIND_TENSOR: i64 = Kind::Tensor as i64;
+const KIND_TUPLE: i64 = Kind::Tuple as i64;
+const KIND_ADT: i64 = Kind::Adt as i64;
+const KIND_SHAPE: i64 = Kind::Shape as i64;
+const ERR_DTYPE: i64 = Status::Dtype as i64;
 
 /// What code of a function refers to: other functions, kernels, objects in read-only data.
 pub(crate) struct Program<'a> {

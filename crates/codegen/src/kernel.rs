@@ -12,6 +12,8 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::FunctionBuilder;
 use relax_loops::{Buf, Ex, Program, Role, Stage, Stmt, Var};
+use relax_runtime::context::Status;
+use relax_runtime::object::RxTensor;
 use relax_tensor::{DType, TypeCode};
 use rustc_hash::FxHashMap;
 
@@ -29,11 +31,11 @@ pub(crate) mod tuned;
 mod vector;
 
 /// Offsets in `RxTensor`.
-const DATA: i32 = 24;
-const SHAPE: i32 = 32;
+const DATA: i32 = std::mem::offset_of!(RxTensor, data) as i32;
+const SHAPE: i32 = std::mem::offset_of!(RxTensor, shape) as i32;
 /// Status codes of the runtime.
-const ERR_MEMORY: i64 = 1;
-const ERR_ARGUMENT: i64 = 7;
+const ERR_MEMORY: i64 = Status::Memory as i64;
+const ERR_ARGUMENT: i64 = Status::Argument as i64;
 /// Local buffers of constant size up to this many bytes live on the stack.
 const STACK_BYTES: i64 = 16 * 1024;
 

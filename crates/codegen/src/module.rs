@@ -10,6 +10,7 @@ use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use relax_base::{Diagnostic, Symbol};
 use relax_lower::codes;
 use relax_lower::lir::{DataId as DataIdOf, FnId, Inst};
+use relax_runtime::object::{IMMORTAL, Kind};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -27,12 +28,10 @@ pub fn entry_symbol(name: Symbol) -> String {
     )
 }
 
-const IMMORTAL: u32 = 0x8000_0000;
-/// `RxKind`.
-const TENSOR: u8 = 1;
-const ADT: u8 = 3;
-const CLOSURE: u8 = 4;
-const STRING: u8 = 8;
+const TENSOR: u8 = Kind::Tensor as u8;
+const ADT: u8 = Kind::Adt as u8;
+const CLOSURE: u8 = Kind::Closure as u8;
+const STRING: u8 = Kind::String as u8;
 
 /// The 16 bytes that every object starts with.
 fn header(kind: u8, tag: u32, count: u32) -> Vec<u8> {

@@ -155,6 +155,10 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
         let Some(hint) = hint_of(program, c) else {
             continue;
         };
+        // Kernels for integers read weights as they are.
+        if program.bufs[c.out].dtype != DType::F32 {
+            continue;
+        }
         let constant = |buf: Buf| -> Option<Vec<i64>> {
             program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
         };
@@ -166,6 +170,13 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
                     [s[0], s[1], s[1], 1]
                 };
                 (*b, Form::Columns(form))
+            }),
+            // The weight is the right operand of a product: input channels by all the others.
+            Hint::Conv2dTranspose {
+                weight, groups: 1, ..
+            } => constant(*weight).map(|s| {
+                let columns = s[1] * s[2] * s[3];
+                (*weight, Form::Columns([s[0], columns, columns, 1]))
             }),
             Hint::Conv2d {
                 data,

@@ -13,7 +13,7 @@ use crate::scalar::Scalars;
 use relax_tensor::DType;
 
 /// Offset of the extents' address in a tensor.
-const SHAPE: i32 = 32;
+const SHAPE: i32 = std::mem::offset_of!(relax_runtime::object::RxTensor, shape) as i32;
 
 /// Operations in one evaluation of an expression, beside index arithmetic.
 fn operations(e: &Ex) -> i64 {

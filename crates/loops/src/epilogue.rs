@@ -168,7 +168,7 @@ impl<'p> Sums<'p> {
         let channel = match hint {
             Hint::Gemm { .. } | Hint::BatchGemm { .. } => rank.checked_sub(1)?,
             Hint::Conv2d { nhwc: true, .. } => 3,
-            Hint::Conv2d { nhwc: false, .. } => 1,
+            Hint::Conv2d { nhwc: false, .. } | Hint::Conv2dTranspose { .. } => 1,
             _ => return None,
         };
         (program.bufs[*out].dtype == DType::F32).then_some(Sums {

@@ -48,6 +48,21 @@ pub enum Hint {
         /// Channels last.
         nhwc: bool,
     },
+    /// A transposed 2-D convolution in (n, c, h, w).
+    Conv2dTranspose {
+        /// The input.
+        data: Buf,
+        /// The weight, (i, o, kh, kw).
+        weight: Buf,
+        /// Distances in the output of neighbouring inputs, along h and w.
+        strides: [i64; 2],
+        /// What is taken off the output at the top and at the left.
+        padding: [i64; 2],
+        /// Distance of taps along h and w.
+        dilation: [i64; 2],
+        /// Groups of channels.
+        groups: i64,
+    },
     /// Softmax (or its logarithm) over the last axis.
     Softmax {
         /// The input.
@@ -81,4 +96,26 @@ pub enum Hint {
         /// Whether a mean counts padding.
         count_include_pad: bool,
     },
+}
+
+impl Hint {
+    /// The buffers that the kernel reads.
+    pub fn operands(&self) -> Vec<Buf> {
+        let mut hint = self.clone();
+        hint.operands_mut().into_iter().map(|b| *b).collect()
+    }
+
+    /// The same, to put others in their place.
+    pub fn operands_mut(&mut self) -> Vec<&mut Buf> {
+        match self {
+            Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![a, b],
+            Hint::Conv2d { data, weight, .. } | Hint::Conv2dTranspose { data, weight, .. } => {
+                vec![data, weight]
+            }
+            Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => vec![data],
+            Hint::LayerNorm {
+                data, gamma, beta, ..
+            } => vec![data, gamma, beta],
+        }
+    }
 }

@@ -293,17 +293,8 @@ fn statement(
 
 fn rename(hint: &Hint, bufs: &FxHashMap<Buf, Buf>) -> Hint {
     let mut hint = hint.clone();
-    match &mut hint {
-        Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => {
-            (*a, *b) = (bufs[a], bufs[b]);
-        }
-        Hint::Conv2d { data, weight, .. } => (*data, *weight) = (bufs[data], bufs[weight]),
-        Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => *data = bufs[data],
-        Hint::LayerNorm {
-            data, gamma, beta, ..
-        } => {
-            (*data, *gamma, *beta) = (bufs[data], bufs[gamma], bufs[beta]);
-        }
+    for buf in hint.operands_mut() {
+        *buf = bufs[buf];
     }
     hint
 }
@@ -314,14 +305,7 @@ fn inline(program: &mut Program) {
     let hinted: Vec<Buf> = program
         .hints
         .iter()
-        .flat_map(|(_, h)| match h {
-            Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![*a, *b],
-            Hint::Conv2d { data, weight, .. } => vec![*data, *weight],
-            Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => vec![*data],
-            Hint::LayerNorm {
-                data, gamma, beta, ..
-            } => vec![*data, *gamma, *beta],
-        })
+        .flat_map(|(_, hint)| hint.operands())
         .collect();
     let mut k = 0;
     while k < program.stages.len() {

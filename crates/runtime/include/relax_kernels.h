@@ -121,6 +121,31 @@ int32_t rx_conv2d_f32(RxContext *ctx, const RxConv2dF32 *conv);
 int64_t rx_conv2d_f32_pack_size(const RxConv2dF32 *conv);
 void rx_conv2d_f32_pack(const RxConv2dF32 *conv, float *out);
 
+/* The transposed convolution (each input pixel times the window is added to the output at its place): channels first,
+ * the weight is [c, o/groups, kh, kw], oh and ow say what padding and output padding leave. weight_packed, with one
+ * group, is from rx_pack_b_f32 with k = c, n = o*kh*kw. */
+int32_t rx_conv2d_transpose_f32(RxContext *ctx, const RxConv2dF32 *conv);
+
+/* Convolution of small integers with sums of 32 bits, which wrap. The fields up to `layout` are as above. Elements are
+ * brought to 16 bits; arrays of int32 whose elements do not all fit are computed one by one. */
+enum { RX_INT8 = 0, RX_UINT8 = 1, RX_INT16 = 2, RX_INT32 = 3 };
+typedef struct RxConv2dI32 {
+  int64_t n, c, h, w;             /*   0.. 24 */
+  int64_t o, kh, kw;              /*  32.. 48 */
+  int64_t oh, ow;                 /*  56, 64 */
+  int64_t stride_h, stride_w;     /*  72, 80 */
+  int64_t pad_t, pad_l;           /*  88, 96 */
+  int64_t dilation_h, dilation_w; /* 104, 112 */
+  int64_t groups;                 /* 120 */
+  int32_t layout;                 /* 128 */
+  int32_t x_type, weight_type;    /* 132, 136: RX_INT8, … */
+  int32_t reserved;               /* 140 */
+  const void *x;                  /* 144 */
+  const void *weight;             /* 152 */
+  int32_t *y;                     /* 160 */
+} RxConv2dI32;                    /* 168 bytes */
+int32_t rx_conv2d_i32(RxContext *ctx, const RxConv2dI32 *conv);
+
 typedef struct RxPool2dF32 {
   int64_t n, c, h, w;             /*   0.. 24 */
   int64_t kh, kw, oh, ow;         /*  32.. 56 */

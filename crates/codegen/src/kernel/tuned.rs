@@ -10,18 +10,6 @@ use relax_loops::epilogue::Epilogue;
 
 use super::{Kernel, Result};
 
-/// The buffers that a hint's kernel reads.
-pub(super) fn inputs(hint: &Hint) -> Vec<Buf> {
-    match hint {
-        Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![*a, *b],
-        Hint::Conv2d { data, weight, .. } => vec![*data, *weight],
-        Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => vec![*data],
-        Hint::LayerNorm {
-            data, gamma, beta, ..
-        } => vec![*data, *gamma, *beta],
-    }
-}
-
 /// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and
 /// columns in its weight.
 pub(crate) fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
@@ -35,8 +23,39 @@ pub(crate) fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
 /// The hint of a stage, when a kernel takes it as it is.
 pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
     let hint = &program.hints.iter().find(|h| h.0 == c.out)?.1;
-    let float = |b: Buf| program.bufs[b].dtype == DType::F32;
-    (float(c.out) && inputs(hint).into_iter().all(float)).then_some(hint)
+    let of = |b: Buf| program.bufs[b].dtype;
+    let fits = match (of(c.out), hint) {
+        (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
+        (DType::I32, &Hint::Gemm { a, b, .. }) => integer_product(of(a), of(b)).is_some(),
+        (DType::I32, &Hint::Conv2d { data, weight, .. }) => {
+            integer_code(of(data)).is_some() && integer_code(of(weight)).is_some()
+        }
+        _ => false,
+    };
+    fits.then_some(hint)
+}
+
+/// The kernel for products of integers with sums of 32 bits.
+fn integer_product(a: DType, b: DType) -> Option<&'static str> {
+    Some(match (a, b) {
+        (DType::I8, DType::I8) => "rx_gemm_i8_i8_i32",
+        (DType::U8, DType::I8) => "rx_gemm_u8_i8_i32",
+        (DType::U8, DType::U8) => "rx_gemm_u8_u8_i32",
+        (DType::I16, DType::I16) => "rx_gemm_i16_i16_i32",
+        (DType::I32, DType::I32) => "rx_gemm_i32_i32_i32",
+        _ => return None,
+    })
+}
+
+/// How `relax_kernels.h` numbers the types of small integers.
+fn integer_code(dtype: DType) -> Option<i64> {
+    Some(match dtype {
+        DType::I8 => 0,
+        DType::U8 => 1,
+        DType::I16 => 2,
+        DType::I32 => 3,
+        _ => return None,
+    })
 }
 
 /// Which stages contribute to the outputs. What only a computation replaced by a kernel has read
@@ -62,7 +81,7 @@ pub(super) fn needed(program: &Program) -> Vec<bool> {
                     continue;
                 }
                 if let Some(hint) = hint_of(program, c) {
-                    wanted.extend(inputs(hint));
+                    wanted.extend(hint.operands());
                 } else {
                     see(&c.value, &mut wanted);
                     let axes = c.reduce.iter().flat_map(|r| &r.axes);
@@ -173,6 +192,28 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
+    /// Writes the sizes of a convolution: the first 128 bytes of its descriptor. `x` and `y` are images, channels,
+    /// rows and columns of input and output.
+    fn put_conv(
+        &mut self,
+        f: &Fields,
+        x: [Value; 4],
+        y: [Value; 4],
+        window: [Value; 2],
+        (strides, padding, dilation, groups): ([i64; 2], [i64; 2], [i64; 2], i64),
+    ) {
+        let sizes = [
+            x[0], x[1], x[2], x[3], y[1], window[0], window[1], y[2], y[3],
+        ];
+        for (i, v) in sizes.into_iter().enumerate() {
+            self.put(f, 8 * i as i32, v);
+        }
+        let numbers = [strides, padding, dilation];
+        for (i, v) in numbers.into_iter().flatten().chain([groups]).enumerate() {
+            self.put_int(f, 72 + 8 * i as i32, v);
+        }
+    }
+
     /// Emits a stage through a kernel; `false` when none takes it. With an epilogue, the kernel writes
     /// the output of the stage that is the epilogue.
     pub(super) fn tuned(&mut self, c: &Compute, after: Option<(Buf, &Epilogue)>) -> Result<bool> {
@@ -194,6 +235,18 @@ impl Kernel<'_, '_, '_> {
                 transpose_b,
             } => {
                 let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
+                let of = |b: Buf| self.program.bufs[b].dtype;
+                if let Some(name) = integer_product(of(a), of(b)) {
+                    // `RxGemm` has the result where `RxGemmF32` has packed operands.
+                    self.put(&g, 72, out);
+                    if let Some(ld) = shape.last() {
+                        self.put(&g, 80, *ld);
+                    }
+                    self.put_int(&g, 88, 0);
+                    let g = self.b.ins().stack_addr(types::I64, g.0, 0);
+                    self.run(name, &[g]);
+                    return Ok(true);
+                }
                 if let Some(ld) = shape.last() {
                     self.put(&g, 112 + 16, *ld);
                 }
@@ -237,27 +290,28 @@ impl Kernel<'_, '_, '_> {
                 let f = self.structure(216);
                 let ((x, d), (w, k)) = (self.of(data), self.of(weight));
                 let (nchw_of, taps) = conv_axes(nhwc);
-                for (i, &axis) in nchw_of.iter().enumerate() {
-                    self.put(&f, 8 * i as i32, d[axis]);
-                }
-                self.put(&f, 32, shape[nchw_of[1]]);
-                self.put(&f, 40, k[taps[0]]);
-                self.put(&f, 48, k[taps[1]]);
-                self.put(&f, 56, shape[nchw_of[2]]);
-                self.put(&f, 64, shape[nchw_of[3]]);
-                let numbers = [
-                    strides[0],
-                    strides[1],
-                    padding[0],
-                    padding[1],
-                    dilation[0],
-                    dilation[1],
-                    groups,
-                ];
-                for (i, v) in numbers.into_iter().enumerate() {
-                    self.put_int(&f, 72 + 8 * i as i32, v);
-                }
+                let axes = |from: &[Value]| nchw_of.map(|axis| from[axis]);
+                let window = taps.map(|axis| k[axis]);
+                let corner = [padding[0], padding[1]];
+                self.put_conv(
+                    &f,
+                    axes(&d),
+                    axes(&shape),
+                    window,
+                    (strides, corner, dilation, groups),
+                );
                 self.put_int32(&f, 128, nhwc.into());
+                let dtype = |b: Buf| integer_code(self.program.bufs[b].dtype);
+                if let (Some(x_type), Some(weight_type)) = (dtype(data), dtype(weight)) {
+                    self.put_int32(&f, 132, x_type);
+                    self.put_int32(&f, 136, weight_type);
+                    for (at, v) in [(144, x), (152, w), (160, out)] {
+                        self.put(&f, at, v);
+                    }
+                    let f = self.b.ins().stack_addr(types::I64, f.0, 0);
+                    self.run("rx_conv2d_i32", &[f]);
+                    return Ok(true);
+                }
                 self.put(&f, 136, x);
                 let packed = self.packed.contains(&weight);
                 self.put(&f, if packed { 152 } else { 144 }, w);
@@ -265,6 +319,33 @@ impl Kernel<'_, '_, '_> {
                 self.put_epilogue(&f, 168, nhwc.into(), epilogue);
                 let f = self.b.ins().stack_addr(types::I64, f.0, 0);
                 self.run("rx_conv2d_f32", &[f]);
+            }
+            Hint::Conv2dTranspose {
+                data,
+                weight,
+                strides,
+                padding,
+                dilation,
+                groups,
+            } => {
+                let f = self.structure(216);
+                let ((x, d), (w, k)) = (self.of(data), self.of(weight));
+                let axes = |from: &[Value]| [from[0], from[1], from[2], from[3]];
+                let window = [k[2], k[3]];
+                self.put_conv(
+                    &f,
+                    axes(&d),
+                    axes(&shape),
+                    window,
+                    (strides, padding, dilation, groups),
+                );
+                self.put(&f, 136, x);
+                let packed = self.packed.contains(&weight);
+                self.put(&f, if packed { 152 } else { 144 }, w);
+                self.put(&f, 160, out);
+                self.put_epilogue(&f, 168, 0, epilogue);
+                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
+                self.run("rx_conv2d_transpose_f32", &[f]);
             }
             Hint::Softmax { data, log } => {
                 let (x, _) = self.of(data);
@@ -372,6 +453,9 @@ impl Kernel<'_, '_, '_> {
                 let last = self.program.bufs[data].shape.len() - 1;
                 self.require_same((data, last), (gamma, 0), 1, false);
                 self.require_same((data, last), (beta, 0), 1, false);
+            }
+            Hint::Conv2dTranspose { data, weight, .. } => {
+                self.require_same((data, 1), (weight, 0), 1, false);
             }
             Hint::Softmax { .. } | Hint::Pool2d { .. } => {}
         }

@@ -1,6 +1,6 @@
 //! Transposed convolutions: each input element spreads over a window of the output.
 
-use relax_loops::{Combiner, Ex, TensorRef};
+use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
 
 use super::conv_attrs;
@@ -9,8 +9,8 @@ use super::nn_conv::{
     pairs, reach, require_weight, steps, taps_of_weight, weight_of,
 };
 use crate::{
-    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
-    Te, attr, input,
+    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Layout, OpDef, RelCx, RelResult, Stop,
+    Subject, Te, attr, input,
 };
 
 macro_rules! transpose_attrs {
@@ -245,5 +245,17 @@ pub(super) fn transpose_stage(
         let we = at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype);
         Ex::where_(&hits, &(&xe * &we), &xe.same(0.0))
     });
+    let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
+    if n == 2 && plain(&l.data, "NCHW") && plain(&l.kernel, "IOHW") && l.out == l.data {
+        let hint = Hint::Conv2dTranspose {
+            data: x.buf,
+            weight: w.buf,
+            strides: [strides[0], strides[1]],
+            padding: [padding[0].0, padding[1].0],
+            dilation: [dilation[0], dilation[1]],
+            groups,
+        };
+        te.program.hints.push((y.buf, hint));
+    }
     Ok(y)
 }

@@ -3,6 +3,7 @@
 pub mod conv;
 pub mod convert;
 pub mod gemm;
+pub mod integer;
 pub mod math;
 mod padded;
 pub mod pool2d;

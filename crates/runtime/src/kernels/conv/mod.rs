@@ -6,6 +6,7 @@
 //! window, is limited by memory and goes its own way.
 
 mod depthwise;
+pub mod transpose;
 mod unfold;
 mod winograd;
 
@@ -81,30 +82,30 @@ pub struct RxConv2dF32 {
 
 /// The sizes of a convolution as indices.
 #[derive(Clone, Copy)]
-struct Sizes {
-    n: usize,
-    c: usize,
-    h: usize,
-    w: usize,
-    o: usize,
-    kh: usize,
-    kw: usize,
-    oh: usize,
-    ow: usize,
-    sh: usize,
-    sw: usize,
-    pt: isize,
-    pl: isize,
-    dh: usize,
-    dw: usize,
-    groups: usize,
+pub(crate) struct Sizes {
+    pub n: usize,
+    pub c: usize,
+    pub h: usize,
+    pub w: usize,
+    pub o: usize,
+    pub kh: usize,
+    pub kw: usize,
+    pub oh: usize,
+    pub ow: usize,
+    pub sh: usize,
+    pub sw: usize,
+    pub pt: isize,
+    pub pl: isize,
+    pub dh: usize,
+    pub dw: usize,
+    pub groups: usize,
     /// Input channels of a group.
-    cg: usize,
+    pub cg: usize,
     /// Output channels of a group.
-    og: usize,
+    pub og: usize,
     /// The common axis: `cg * kh * kw`.
-    k: usize,
-    nhwc: bool,
+    pub k: usize,
+    pub nhwc: bool,
 }
 
 /// Which way a convolution goes; a function of its sizes alone, so that packing knows it too.
@@ -119,7 +120,8 @@ enum Way {
 }
 
 impl Sizes {
-    fn of(v: &RxConv2dF32) -> Option<Self> {
+    /// `None` where the numbers are no convolution.
+    pub fn of(v: &RxConv2dF32) -> Option<Self> {
         let size = |x: i64| usize::try_from(x).ok();
         let positive = |x: i64| size(x).filter(|&x| x > 0);
         let groups = positive(v.groups)?;

@@ -1,7 +1,9 @@
 //! Matrix products of the other element types, by one simple scheme: rows of B are added, scaled,
-//! to rows of a block of sums, which compilers turn into vector code for each instruction set.
+//! to rows of a block of sums, which compilers turn into vector code for each instruction set. Products
+//! of small integers go their own way (`kernels::integer`) where their operands fit 16 bits.
 
 use crate::context::{RxContext, guard};
+use crate::kernels::integer::{Element, Matrices};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use std::ffi::c_void;
@@ -36,6 +38,25 @@ pub struct RxGemm {
     pub accumulate: i32,
     /// 0.
     pub reserved: i32,
+}
+
+impl RxGemm {
+    /// The product with sizes and strides as indices, where none is negative.
+    fn matrices(&self) -> Option<Matrices> {
+        let size = |x: i64| usize::try_from(x).ok();
+        Some(Matrices {
+            m: size(self.m)?,
+            n: size(self.n)?,
+            k: size(self.k)?,
+            a: self.a,
+            a_strides: (size(self.a_rs)?, size(self.a_cs)?),
+            b: self.b,
+            b_strides: (size(self.b_rs)?, size(self.b_cs)?),
+            c: self.c.cast(),
+            ld: size(self.c_ld)?,
+            accumulate: self.accumulate != 0,
+        })
+    }
 }
 
 /// Columns that are summed together.
@@ -131,7 +152,7 @@ unsafe fn rows<A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(g: &RxGemm, begin: 
 }
 
 macro_rules! products {
-    ($($(#[$doc:meta])* $name:ident: $a:ty, $b:ty => $c:ty;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident: $a:ty, $b:ty => $c:ty, $short:expr;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
@@ -150,6 +171,14 @@ macro_rules! products {
                     if (*g).m <= 0 || (*g).n <= 0 {
                         return 0;
                     }
+                    let short: Option<(Element, Element)> = $short;
+                    if let Some((a, b)) = short {
+                        match (*g).matrices().map(|p| p.run(context, a, b)) {
+                            Some(Ok(true)) => return 0,
+                            Some(Err(status)) => return status,
+                            Some(Ok(false)) | None => {}
+                        }
+                    }
                     let shared = Share::new(*g);
                     let work = ((*g).n as usize).saturating_mul((*g).k.max(1) as usize);
                     let grain = ((1 << 17) / work).max(HIGH);
@@ -166,17 +195,17 @@ macro_rules! products {
 
 products! {
     /// float64.
-    rx_gemm_f64: f64, f64 => f64;
+    rx_gemm_f64: f64, f64 => f64, None;
     /// int8 by int8.
-    rx_gemm_i8_i8_i32: i8, i8 => i32;
+    rx_gemm_i8_i8_i32: i8, i8 => i32, Some((Element::I8, Element::I8));
     /// uint8 by int8.
-    rx_gemm_u8_i8_i32: u8, i8 => i32;
+    rx_gemm_u8_i8_i32: u8, i8 => i32, Some((Element::U8, Element::I8));
     /// uint8 by uint8.
-    rx_gemm_u8_u8_i32: u8, u8 => i32;
+    rx_gemm_u8_u8_i32: u8, u8 => i32, Some((Element::U8, Element::U8));
     /// int16.
-    rx_gemm_i16_i16_i32: i16, i16 => i32;
+    rx_gemm_i16_i16_i32: i16, i16 => i32, Some((Element::I16, Element::I16));
     /// int32.
-    rx_gemm_i32_i32_i32: i32, i32 => i32;
+    rx_gemm_i32_i32_i32: i32, i32 => i32, Some((Element::I32, Element::I32));
     /// int64.
-    rx_gemm_i64_i64_i64: i64, i64 => i64;
+    rx_gemm_i64_i64_i64: i64, i64 => i64, None;
 }

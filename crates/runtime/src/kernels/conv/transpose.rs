@@ -1,0 +1,190 @@
+//! Transposed convolution: each input pixel spreads over a window of the output.
+//!
+//! What all pixels of some rows spread is a product of matrices, (pixels, channels) by (channels, filters × window),
+//! whose right operand is the weight as it lies (or packed); it is then added up in the output. The rows are as many as
+//! keep the product in the second cache.
+
+use super::{RxConv2dF32, Sizes};
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::gemm::{RxGemmF32, gemm};
+use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+
+/// Floats that are spread at a time, about.
+const ROOM: usize = 1 << 18;
+
+/// A piece of the input: rows `[from, to)` of a group of an image.
+#[derive(Clone, Copy)]
+struct Piece {
+    from: usize,
+    to: usize,
+    /// What its pixels spread: pixel after pixel, filter after filter, the window.
+    spread: *const f32,
+    /// The first of the group's planes in the output.
+    y: *mut f32,
+}
+
+impl Sizes {
+    /// Adds what a piece spreads to plane `o` of the output.
+    unsafe fn gather(&self, piece: &Piece, o: usize) {
+        let taps = self.kh * self.kw;
+        let (oh, ow) = (self.oh as isize, self.ow as isize);
+        for iy in piece.from..piece.to {
+            for ix in 0..self.w {
+                let pixel = (iy - piece.from) * self.w + ix;
+                let left = (ix * self.sw) as isize - self.pl;
+                let whole = left >= 0 && left + ((self.kw - 1) * self.dw) as isize <= ow - 1;
+                for ky in 0..self.kh {
+                    let oy = (iy * self.sh + ky * self.dh) as isize - self.pt;
+                    if oy < 0 || oy >= oh {
+                        continue;
+                    }
+                    // SAFETY: the callers' promise; places outside of the output are left out.
+                    unsafe {
+                        let from = piece
+                            .spread
+                            .add((pixel * self.og + o) * taps + ky * self.kw);
+                        let to = piece.y.offset((o as isize * oh + oy) * ow);
+                        for kx in 0..self.kw {
+                            let ox = left + (kx * self.dw) as isize;
+                            if whole || (ox >= 0 && ox < ow) {
+                                *to.offset(ox) += *from.add(kx);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Scales, adds and bounds a plane of the output.
+unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
+    let e = &v.epilogue;
+    let (lo, hi) = e.bounds();
+    // SAFETY: the callers' promise: scale and bias have a number for each channel, the residual the output's form.
+    unsafe {
+        let scale = if e.scale.is_null() {
+            1.0
+        } else {
+            *e.scale.add(channel)
+        };
+        let bias = if e.bias.is_null() {
+            0.0
+        } else {
+            *e.bias.add(channel)
+        };
+        for i in 0..pixels {
+            let y = v.y.add(plane * pixels + i);
+            let mut x = *y;
+            if !e.scale.is_null() {
+                x *= scale;
+            }
+            if !e.bias.is_null() {
+                x += bias;
+            }
+            if !e.residual.is_null() {
+                x += *e.residual.add(plane * pixels + i);
+            }
+            if e.activation != 0 {
+                // As `a > b ? a : b`: a NaN becomes the bound.
+                x = if x > lo { x } else { lo };
+                x = if x < hi { x } else { hi };
+            }
+            *y = x;
+        }
+    }
+}
+
+unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
+    let (taps, pixels) = (s.kh * s.kw, s.oh * s.ow);
+    let columns = s.og * taps;
+    let rows = (ROOM / (s.w * columns).max(1)).clamp(1, s.h.max(1));
+    // SAFETY: the caller's promise; planes of the output are disjoint.
+    unsafe {
+        std::ptr::write_bytes(v.y, 0, s.n * s.o * pixels);
+        let bytes = (rows * s.w * columns * 4).max(1);
+        let spread = rx_scratch_alloc(context, bytes as u64).cast::<f32>();
+        if spread.is_null() {
+            return context.status;
+        }
+        for (image, group) in (0..s.n * s.groups).map(|i| (i / s.groups, i % s.groups)) {
+            let mut from = 0;
+            while from < s.h && s.w > 0 && s.cg > 0 {
+                let to = (from + rows).min(s.h);
+                let first = (image * s.c + group * s.cg) * s.h * s.w + from * s.w;
+                let g = RxGemmF32 {
+                    m: ((to - from) * s.w) as i64,
+                    n: columns as i64,
+                    k: s.cg as i64,
+                    a: v.x.add(first),
+                    a_rs: 1,
+                    a_cs: (s.h * s.w) as i64,
+                    b: v.weight.wrapping_add(group * s.cg * columns),
+                    b_rs: columns as i64,
+                    b_cs: 1,
+                    b_packed: v.weight_packed,
+                    c: spread,
+                    c_ld: columns as i64,
+                    ..Default::default()
+                };
+                let status = gemm(context, &g);
+                if status != 0 {
+                    rx_scratch_free(context, spread.cast());
+                    return status;
+                }
+                let y = v.y.add((image * s.o + group * s.og) * pixels);
+                let piece = Piece {
+                    from,
+                    to,
+                    spread,
+                    y,
+                };
+                let shared = Share::new((s, piece));
+                let grain = ((1 << 15) / ((to - from) * s.w * taps).max(1)).max(1);
+                context.pool.each(s.og, grain, |begin, end, _| {
+                    let (s, piece) = shared.get();
+                    (begin..end).for_each(|o| s.gather(piece, o));
+                });
+                from = to;
+            }
+        }
+        rx_scratch_free(context, spread.cast());
+        if !v.epilogue.none() {
+            let shared = Share::new((v, s));
+            let grain = ((1 << 15) / pixels).max(1);
+            context.pool.each(s.n * s.o, grain, |begin, end, _| {
+                let &(v, s) = shared.get();
+                (begin..end).for_each(|plane| finish(v, pixels, plane % s.o, plane));
+            });
+        }
+    }
+    0
+}
+
+/// A transposed convolution: the descriptor of a convolution with the weight as (c, o / groups, kh, kw), channels first.
+/// `weight_packed`, with one group, is from `rx_pack_b_f32` with k = c and n = o × kh × kw.
+///
+/// # Safety
+/// The arrays are as large as the sizes say, and the output overlaps only the residual.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_transpose_f32(
+    ctx: *mut RxContext,
+    conv: *const RxConv2dF32,
+) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = &*conv;
+            let fits = |s: &Sizes| !s.nhwc && (s.groups == 1 || v.weight_packed.is_null());
+            let Some(s) = Sizes::of(v).filter(fits) else {
+                let text = "rx_conv2d_transpose_f32: sizes that are no transposed convolution";
+                return context.fail(Status::Argument, text);
+            };
+            if s.n * s.o * s.oh * s.ow == 0 {
+                return 0;
+            }
+            run(context, v, &s)
+        }
+    })
+}

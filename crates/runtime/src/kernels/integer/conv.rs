@@ -1,0 +1,395 @@
+//! Two-dimensional convolution of small integers with sums of 32 bits.
+
+use std::ffi::c_void;
+use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Element, Operand, Product, Scratch};
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::conv::{RxConv2dF32, Sizes};
+use crate::kernels::gemm::epilogue::RxEpilogue;
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxConv2dI32 {
+    /// Images.
+    pub n: i64,
+    /// Input channels.
+    pub c: i64,
+    /// Input height.
+    pub h: i64,
+    /// Input width.
+    pub w: i64,
+    /// Output channels.
+    pub o: i64,
+    /// Window height.
+    pub kh: i64,
+    /// Window width.
+    pub kw: i64,
+    /// Output height.
+    pub oh: i64,
+    /// Output width.
+    pub ow: i64,
+    /// Step of the window, down.
+    pub stride_h: i64,
+    /// Step of the window, right.
+    pub stride_w: i64,
+    /// Zeros above the image.
+    pub pad_t: i64,
+    /// Zeros left of the image.
+    pub pad_l: i64,
+    /// Distance of the window's rows.
+    pub dilation_h: i64,
+    /// Distance of the window's columns.
+    pub dilation_w: i64,
+    /// Groups of channels.
+    pub groups: i64,
+    /// 0 NCHW with OIHW, 1 NHWC with HWIO.
+    pub layout: i32,
+    /// The input's elements: 0 int8, 1 uint8, 2 int16, 3 int32.
+    pub x_type: i32,
+    /// The weight's elements.
+    pub weight_type: i32,
+    /// 0.
+    pub reserved: i32,
+    /// Input.
+    pub x: *const c_void,
+    /// Weight.
+    pub weight: *const c_void,
+    /// Output.
+    pub y: *mut i32,
+}
+
+/// A convolution whose sizes were looked at.
+struct Conv<'v> {
+    v: &'v RxConv2dI32,
+    s: Sizes,
+    x: Element,
+    weight: Element,
+}
+
+impl<'v> Conv<'v> {
+    fn of(v: &'v RxConv2dI32) -> Option<Conv<'v>> {
+        let sizes = RxConv2dF32 {
+            n: v.n,
+            c: v.c,
+            h: v.h,
+            w: v.w,
+            o: v.o,
+            kh: v.kh,
+            kw: v.kw,
+            oh: v.oh,
+            ow: v.ow,
+            stride_h: v.stride_h,
+            stride_w: v.stride_w,
+            pad_t: v.pad_t,
+            pad_l: v.pad_l,
+            dilation_h: v.dilation_h,
+            dilation_w: v.dilation_w,
+            groups: v.groups,
+            layout: v.layout,
+            reserved: 0,
+            x: null(),
+            weight: null(),
+            weight_packed: null(),
+            y: null_mut(),
+            epilogue: RxEpilogue::default(),
+        };
+        Some(Conv {
+            v,
+            s: Sizes::of(&sizes)?,
+            x: Element::of(v.x_type)?,
+            weight: Element::of(v.weight_type)?,
+        })
+    }
+
+    /// Height and width of what the window reads.
+    fn read(&self) -> (usize, usize) {
+        let s = &self.s;
+        let reach = |out: usize, step: usize, window: usize, apart: usize| {
+            (out - 1) * step + window.saturating_sub(1) * apart + 1
+        };
+        (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw))
+    }
+
+    /// Writes a padded copy of one image's channel (its rows with all channels, where they come last) in 16 bits.
+    /// `false` where an element does not fit.
+    unsafe fn pad(&self, from: *const c_void, to: *mut i16) -> bool {
+        let (s, (high, wide)) = (&self.s, self.read());
+        let each = if s.nhwc { s.c } else { 1 };
+        let left = s.pl.max(0) as usize;
+        let cut = (-s.pl).max(0) as usize;
+        let count = s.w.saturating_sub(cut).min(wide.saturating_sub(left));
+        let mut fits = true;
+        for y in 0..high {
+            // SAFETY: the callers' promise; rows outside of the image stay zeros.
+            unsafe {
+                let line = to.add(y * wide * each);
+                std::ptr::write_bytes(line, 0, wide * each);
+                let row = y as isize - s.pt;
+                if row >= 0 && (row as usize) < s.h && count > 0 {
+                    let at = (row as usize * s.w + cut) * each * self.x.size();
+                    fits &= self
+                        .x
+                        .narrow(from.byte_add(at), count * each, line.add(left * each));
+                }
+            }
+        }
+        fits
+    }
+
+    /// Padded copies of all images. `None` where an element does not fit 16 bits.
+    unsafe fn pad_all(&self, context: &mut RxContext, to: *mut i16) -> bool {
+        let (s, (high, wide)) = (&self.s, self.read());
+        let (parts, each) = if s.nhwc { (s.n, s.c) } else { (s.n * s.c, 1) };
+        let fits = AtomicBool::new(true);
+        let grain = ((1 << 16) / (high * wide * each)).max(1);
+        // SAFETY: the callers' promise; the copies are disjoint.
+        let shared = unsafe { Share::new((self, to, &fits)) };
+        context.pool.each(parts, grain, |begin, end, _| {
+            let &(conv, to, fits) = shared.get();
+            for i in begin..end {
+                // SAFETY: as above.
+                let fine = unsafe {
+                    let from = conv.v.x.byte_add(i * s.h * s.w * each * conv.x.size());
+                    conv.pad(from, to.add(i * high * wide * each))
+                };
+                if !fine {
+                    fits.store(false, Ordering::Relaxed);
+                }
+            }
+        });
+        fits.into_inner()
+    }
+
+    /// All of it as products of 16 bits; `Ok(false)` where an element does not fit.
+    unsafe fn products(&self, context: &mut RxContext) -> Result<bool, i32> {
+        let (s, (high, wide)) = (&self.s, self.read());
+        let (image, pixels) = (s.c * high * wide, s.oh * s.ow);
+        let weights = s.o * s.k;
+        let tables = (pixels + s.og + 2 * s.k) * size_of::<usize>();
+        let Some(scratch) = Scratch::new(context, tables + (s.n * image + weights) * 2) else {
+            return Err(context.status);
+        };
+        // SAFETY: the scratch has room for tables and copies; the caller's promise about the arrays.
+        unsafe {
+            let at_pixel = scratch.memory.cast::<usize>();
+            let (at_filter, along_x) = (at_pixel.add(pixels), at_pixel.add(pixels + s.og));
+            let along_w = along_x.add(s.k);
+            let data = along_w.add(s.k).cast::<i16>();
+            let weight = data.add(s.n * image);
+            let fits = self.weight.narrow(self.v.weight, weights, weight);
+            if !fits || !self.pad_all(context, data) {
+                return Ok(false);
+            }
+            if s.cg == 1 && s.groups > 1 && !s.nhwc {
+                self.depthwise(context, data, weight);
+                return Ok(true);
+            }
+            let each = if s.nhwc { s.c } else { 1 };
+            for p in 0..pixels {
+                *at_pixel.add(p) = (p / s.ow * s.sh * wide + p % s.ow * s.sw) * each;
+            }
+            for f in 0..s.og {
+                *at_filter.add(f) = if s.nhwc { f } else { f * s.k };
+            }
+            let taps = s.kh * s.kw;
+            for p in 0..s.k {
+                let (channel, tap) = if s.nhwc {
+                    (p % s.cg, p / s.cg)
+                } else {
+                    (p / taps, p % taps)
+                };
+                let place = tap / s.kw * s.dh * wide + tap % s.kw * s.dw;
+                *along_x.add(p) = if s.nhwc {
+                    place * each + channel
+                } else {
+                    channel * high * wide + place
+                };
+                *along_w.add(p) = if s.nhwc { p * s.o } else { p };
+            }
+            for task in 0..s.n * s.groups {
+                let (n, g) = (task / s.groups, task % s.groups);
+                let (first, filters) = if s.nhwc {
+                    (n * image + g * s.cg, g * s.og)
+                } else {
+                    (n * image + g * s.cg * high * wide, g * s.og * s.k)
+                };
+                let operand = |data: *const i16, at: *const usize, along: *const usize| Operand {
+                    data,
+                    at,
+                    along,
+                };
+                let x = operand(data.add(first), at_pixel, along_x);
+                let w = operand(weight.add(filters), at_filter, along_w);
+                let ((m, a), (columns, b)) = if s.nhwc {
+                    ((pixels, x), (s.og, w))
+                } else {
+                    ((s.og, w), (pixels, x))
+                };
+                let (to, ld) = if s.nhwc {
+                    (n * pixels * s.o + g * s.og, s.o)
+                } else {
+                    ((n * s.o + g * s.og) * pixels, pixels)
+                };
+                let product = Product {
+                    m,
+                    n: columns,
+                    k: s.k,
+                    a,
+                    b,
+                    c: self.v.y.add(to),
+                    ld,
+                    accumulate: false,
+                };
+                match product.run(context) {
+                    0 => {}
+                    status => return Err(status),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// One input channel per group, channels first: rows of sums, tap after tap.
+    unsafe fn depthwise(&self, context: &mut RxContext, data: *const i16, weight: *const i16) {
+        #[inline(always)]
+        #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
+        unsafe fn row<S: Simd>(to: *mut i32, from: *const i16, n: usize, step: usize, w: i16) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let w = i32::from(w);
+                if step == 1 {
+                    for x in 0..n {
+                        *to.add(x) = (*to.add(x)).wrapping_add(i32::from(*from.add(x)) * w);
+                    }
+                } else {
+                    for x in 0..n {
+                        let product = i32::from(*from.add(x * step)) * w;
+                        *to.add(x) = (*to.add(x)).wrapping_add(product);
+                    }
+                }
+            }
+        }
+        let (s, (high, wide)) = (&self.s, self.read());
+        let (pixels, taps) = (s.oh * s.ow, s.kh * s.kw);
+        let grain = ((1 << 16) / (pixels * taps.max(1))).max(1);
+        // SAFETY: the callers' promise; output channels are disjoint.
+        let shared = unsafe { Share::new((self, data, weight)) };
+        context.pool.each(s.n * s.o, grain, |begin, end, _| {
+            let &(conv, data, weight) = shared.get();
+            for i in begin..end {
+                // SAFETY: as above; the copies have all places that the window reads.
+                unsafe {
+                    let (n, o) = (i / s.o, i % s.o);
+                    let from = data.add((n * s.c + o / s.og) * high * wide);
+                    let to = conv.v.y.add(i * pixels);
+                    std::ptr::write_bytes(to, 0, pixels);
+                    for y in 0..s.oh {
+                        let to = to.add(y * s.ow);
+                        for tap in 0..taps {
+                            let w = *weight.add(o * taps + tap);
+                            let line = (y * s.sh + tap / s.kw * s.dh) * wide + tap % s.kw * s.dw;
+                            let (from, n, step) = (from.add(line), s.ow, s.sw);
+                            dispatch!(row(
+                                to: *mut i32,
+                                from: *const i16,
+                                n: usize,
+                                step: usize,
+                                w: i16,
+                            ));
+                        }
+                    }
+                }
+            }
+        });
+    }
+
+    /// The sums one by one, for elements beyond 16 bits.
+    unsafe fn plain(&self, context: &mut RxContext) {
+        let s = &self.s;
+        // SAFETY: the callers' promise; elements of the output are disjoint.
+        let shared = unsafe { Share::new(self) };
+        context.pool.each(s.n * s.oh * s.ow, 16, |begin, end, _| {
+            let &conv = shared.get();
+            for p in begin..end {
+                for o in 0..s.o {
+                    // SAFETY: as above.
+                    unsafe { conv.element(p, o) };
+                }
+            }
+        });
+    }
+
+    /// One element of the output.
+    unsafe fn element(&self, p: usize, o: usize) {
+        let (s, v) = (&self.s, self.v);
+        let (n, oy, ox) = (p / (s.oh * s.ow), p / s.ow % s.oh, p % s.ow);
+        let group = o / s.og;
+        let mut sum = 0i32;
+        for (ky, kx) in (0..s.kh * s.kw).map(|t| (t / s.kw, t % s.kw)) {
+            let y = (oy * s.sh + ky * s.dh) as isize - s.pt;
+            let x = (ox * s.sw + kx * s.dw) as isize - s.pl;
+            if y < 0 || x < 0 || y as usize >= s.h || x as usize >= s.w {
+                continue;
+            }
+            let (y, x) = (y as usize, x as usize);
+            for channel in 0..s.cg {
+                let c = group * s.cg + channel;
+                let (from, at) = if s.nhwc {
+                    (
+                        ((n * s.h + y) * s.w + x) * s.c + c,
+                        ((ky * s.kw + kx) * s.cg + channel) * s.o + o,
+                    )
+                } else {
+                    (
+                        ((n * s.c + c) * s.h + y) * s.w + x,
+                        ((o * s.cg + channel) * s.kh + ky) * s.kw + kx,
+                    )
+                };
+                // SAFETY: the callers' promise: both places are in the arrays.
+                let (a, b) = unsafe { (self.x.read(v.x, from), self.weight.read(v.weight, at)) };
+                sum = sum.wrapping_add(a.wrapping_mul(b));
+            }
+        }
+        let to = if s.nhwc {
+            p * s.o + o
+        } else {
+            (n * s.o + o) * s.oh * s.ow + oy * s.ow + ox
+        };
+        // SAFETY: as above.
+        unsafe { *v.y.add(to) = sum };
+    }
+}
+
+/// A convolution of integers. Sums wrap.
+///
+/// # Safety
+/// The arrays are as large as the sizes say, and do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_i32(ctx: *mut RxContext, conv: *const RxConv2dI32) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let Some(conv) = Conv::of(&*conv) else {
+                let text = "rx_conv2d_i32: sizes that are no convolution";
+                return context.fail(Status::Argument, text);
+            };
+            let s = &conv.s;
+            if s.n * s.o * s.oh * s.ow == 0 {
+                return 0;
+            }
+            match conv.products(context) {
+                Ok(true) => 0,
+                Ok(false) => {
+                    conv.plain(context);
+                    0
+                }
+                Err(status) => status,
+            }
+        }
+    })
+}

@@ -1,0 +1,385 @@
+//! Products and convolutions of small integers, to the bit, and transposed convolutions, against plain loops.
+
+mod common;
+
+use common::{Random, close, everywhere};
+use relax_runtime::context::RxContext;
+use relax_runtime::kernels::conv::RxConv2dF32;
+use relax_runtime::kernels::conv::transpose::rx_conv2d_transpose_f32;
+use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::gemm::other::*;
+use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
+use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
+use std::ptr::{null, null_mut};
+
+/// Numbers of an element type as bytes, and as what they mean.
+fn numbers(random: &mut Random, code: i32, n: usize, large: bool) -> (Vec<u8>, Vec<i32>) {
+    let (mut bytes, mut values) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let bits = random.bits();
+        let (value, width) = match code {
+            0 => (i32::from(bits as i8), 1),
+            1 => (i32::from(bits as u8), 1),
+            2 => (i32::from(bits as i16), 2),
+            _ if large => (bits as i32, 4),
+            _ => (i32::from(bits as i16) / 64, 4),
+        };
+        bytes.extend_from_slice(&value.to_le_bytes()[..width]);
+        values.push(value);
+    }
+    (bytes, values)
+}
+
+/// A convolution without arrays: sizes in the order of the descriptor up to the window, then steps, padding,
+/// distances, groups.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    image: [i64; 4],
+    filters: [i64; 3],
+    step: [i64; 2],
+    pad: [i64; 2],
+    apart: [i64; 2],
+    groups: i64,
+    layout: i32,
+}
+
+fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), large: bool) {
+    let ([n, c, h, w], [o, kh, kw]) = (case.image, case.filters);
+    let extent = |size: i64, window: i64, k: usize| {
+        (size + 2 * case.pad[k] - (window - 1) * case.apart[k] - 1) / case.step[k] + 1
+    };
+    let (oh, ow) = (extent(h, kh, 0), extent(w, kw, 1));
+    let cg = c / case.groups;
+    let mut random = Random(11);
+    let (x, xs) = numbers(&mut random, types.0, (n * c * h * w) as usize, large);
+    let (weight, ws) = numbers(&mut random, types.1, (o * cg * kh * kw) as usize, large);
+    let mut y = vec![77i32; (n * o * oh * ow) as usize];
+    let v = RxConv2dI32 {
+        n,
+        c,
+        h,
+        w,
+        o,
+        kh,
+        kw,
+        oh,
+        ow,
+        stride_h: case.step[0],
+        stride_w: case.step[1],
+        pad_t: case.pad[0],
+        pad_l: case.pad[1],
+        dilation_h: case.apart[0],
+        dilation_w: case.apart[1],
+        groups: case.groups,
+        layout: case.layout,
+        x_type: types.0,
+        weight_type: types.1,
+        reserved: 0,
+        x: x.as_ptr().cast(),
+        weight: weight.as_ptr().cast(),
+        y: y.as_mut_ptr(),
+    };
+    // SAFETY: all arrays have the sizes that the descriptor states.
+    assert_eq!(unsafe { rx_conv2d_i32(ctx, &v) }, 0);
+    let nhwc = case.layout == 1;
+    let places = |a: i64, b: i64| (0..a).flat_map(move |y| (0..b).map(move |x| (y, x)));
+    for ((image, filter), (oy, ox)) in
+        places(n, o).flat_map(|a| places(oh, ow).map(move |b| (a, b)))
+    {
+        let mut sum = 0i32;
+        for (channel, (ky, kx)) in (0..cg).flat_map(|c| places(kh, kw).map(move |t| (c, t))) {
+            let iy = oy * case.step[0] + ky * case.apart[0] - case.pad[0];
+            let ix = ox * case.step[1] + kx * case.apart[1] - case.pad[1];
+            if iy < 0 || ix < 0 || iy >= h || ix >= w {
+                continue;
+            }
+            let from = filter / (o / case.groups) * cg + channel;
+            let (at, tap) = if nhwc {
+                (
+                    ((image * h + iy) * w + ix) * c + from,
+                    ((ky * kw + kx) * cg + channel) * o + filter,
+                )
+            } else {
+                (
+                    ((image * c + from) * h + iy) * w + ix,
+                    ((filter * cg + channel) * kh + ky) * kw + kx,
+                )
+            };
+            sum = sum.wrapping_add(xs[at as usize].wrapping_mul(ws[tap as usize]));
+        }
+        let at = if nhwc {
+            ((image * oh + oy) * ow + ox) * o + filter
+        } else {
+            ((image * o + filter) * oh + oy) * ow + ox
+        };
+        assert_eq!(
+            y[at as usize], sum,
+            "{case:?} {types:?} at {image} {filter} {oy} {ox}"
+        );
+    }
+}
+
+fn case(image: [i64; 4], filters: [i64; 3]) -> Case {
+    Case {
+        image,
+        filters,
+        step: [1, 1],
+        pad: [1, 1],
+        apart: [1, 1],
+        groups: 1,
+        layout: 0,
+    }
+}
+
+#[test]
+fn convolutions_of_integers_are_exact() {
+    everywhere(|ctx, _| {
+        let plain = case([2, 5, 9, 11], [7, 3, 3]);
+        let cases = [
+            plain,
+            case([1, 16, 14, 14], [33, 3, 3]),
+            Case {
+                pad: [0, 0],
+                ..case([1, 20, 7, 7], [18, 1, 1])
+            },
+            Case {
+                step: [2, 3],
+                pad: [2, 0],
+                ..plain
+            },
+            Case {
+                apart: [2, 2],
+                pad: [2, 2],
+                ..plain
+            },
+            Case {
+                groups: 2,
+                ..case([2, 6, 8, 7], [4, 3, 2])
+            },
+            // Depthwise, with one and with two filters for each channel.
+            Case {
+                groups: 6,
+                ..case([2, 6, 9, 10], [6, 3, 3])
+            },
+            Case {
+                groups: 6,
+                step: [2, 2],
+                ..case([1, 6, 9, 10], [12, 3, 3])
+            },
+            // More than one piece of the common axis.
+            Case {
+                pad: [0, 0],
+                ..case([1, 130, 5, 6], [9, 3, 3])
+            },
+        ];
+        for types in [(0, 0), (1, 0), (2, 2), (3, 3), (3, 0), (1, 1)] {
+            for layout in [0, 1] {
+                for case in cases
+                    .iter()
+                    .filter(|c| layout == 0 || c.groups < c.image[1])
+                {
+                    check_conv(ctx, Case { layout, ..*case }, types, false);
+                }
+            }
+        }
+        // Elements beyond 16 bits.
+        for layout in [0, 1] {
+            check_conv(ctx, Case { layout, ..plain }, (3, 3), true);
+            check_conv(ctx, Case { layout, ..plain }, (0, 3), true);
+        }
+    });
+}
+
+#[test]
+fn products_of_integers_are_exact() {
+    everywhere(|ctx, _| {
+        let mut random = Random(3);
+        for (m, n, k) in [
+            (1, 200, 37),
+            (5, 33, 64),
+            (64, 96, 600),
+            (130, 40, 1030),
+            (2, 7, 5),
+        ] {
+            for (transposed, large) in [(false, false), (true, false), (true, true)] {
+                let (_, a) = numbers(&mut random, 3, m * k, large);
+                let (_, b) = numbers(&mut random, 3, k * n, false);
+                let mut c: Vec<i32> = (0..m * n).map(|i| i as i32).collect();
+                let g = RxGemm {
+                    m: m as i64,
+                    n: n as i64,
+                    k: k as i64,
+                    a: a.as_ptr().cast(),
+                    a_rs: k as i64,
+                    a_cs: 1,
+                    b: b.as_ptr().cast(),
+                    b_rs: if transposed { 1 } else { n as i64 },
+                    b_cs: if transposed { k as i64 } else { 1 },
+                    c: c.as_mut_ptr().cast(),
+                    c_ld: n as i64,
+                    accumulate: i32::from(large),
+                    reserved: 0,
+                };
+                // SAFETY: all arrays have the sizes that the product states.
+                assert_eq!(unsafe { rx_gemm_i32_i32_i32(ctx, &g) }, 0);
+                for (at, &found) in c.iter().enumerate() {
+                    let (i, j) = (at / n, at % n);
+                    let mut want = if large { at as i32 } else { 0 };
+                    for p in 0..k {
+                        let y = b[if transposed { j * k + p } else { p * n + j }];
+                        want = want.wrapping_add(a[i * k + p].wrapping_mul(y));
+                    }
+                    assert_eq!(found, want, "{m} {n} {k} at {i}, {j}");
+                }
+            }
+        }
+    });
+}
+
+/// Output extents of a transposed convolution, with `more` rows and columns of output padding.
+fn check_transposed(ctx: *mut RxContext, case: Case, more: i64, epilogue: bool, pack: bool) {
+    let ([n, c, h, w], [o, kh, kw]) = (case.image, case.filters);
+    let extent = |size: i64, window: i64, k: usize| {
+        (size - 1) * case.step[k] + (window - 1) * case.apart[k] + 1 - 2 * case.pad[k] + more
+    };
+    let (oh, ow) = (extent(h, kh, 0), extent(w, kw, 1));
+    let (cg, og) = (c / case.groups, o / case.groups);
+    let mut random = Random(4);
+    let x = random.floats((n * c * h * w) as usize);
+    let weight = random.floats((c * og * kh * kw) as usize);
+    let (scale, bias) = (random.floats(o as usize), random.floats(o as usize));
+    let mut y = vec![9.0f32; (n * o * oh * ow) as usize];
+    let mut packed = vec![0.0; rx_pack_b_f32_size(c, o * kh * kw) as usize];
+    if pack {
+        let columns = o * kh * kw;
+        // SAFETY: with one group the weight is c rows of so many columns.
+        unsafe { rx_pack_b_f32(c, columns, weight.as_ptr(), columns, 1, packed.as_mut_ptr()) };
+    }
+    let v = RxConv2dF32 {
+        n,
+        c,
+        h,
+        w,
+        o,
+        kh,
+        kw,
+        oh,
+        ow,
+        stride_h: case.step[0],
+        stride_w: case.step[1],
+        pad_t: case.pad[0],
+        pad_l: case.pad[1],
+        dilation_h: case.apart[0],
+        dilation_w: case.apart[1],
+        groups: case.groups,
+        layout: 0,
+        reserved: 0,
+        x: x.as_ptr(),
+        weight: if pack { null() } else { weight.as_ptr() },
+        weight_packed: if pack { packed.as_ptr() } else { null() },
+        y: y.as_mut_ptr(),
+        epilogue: RxEpilogue {
+            scale: if epilogue { scale.as_ptr() } else { null() },
+            bias: if epilogue { bias.as_ptr() } else { null() },
+            activation: i32::from(epilogue),
+            ..RxEpilogue::default()
+        },
+    };
+    // SAFETY: all arrays have the sizes that the descriptor states.
+    assert_eq!(unsafe { rx_conv2d_transpose_f32(ctx, &v) }, 0);
+    let mut wanted = vec![0.0f64; y.len()];
+    let places = |a: i64, b: i64| (0..a).flat_map(move |y| (0..b).map(move |x| (y, x)));
+    for ((image, channel), (iy, ix)) in places(n, c).flat_map(|a| places(h, w).map(move |b| (a, b)))
+    {
+        let from = f64::from(x[(((image * c + channel) * h + iy) * w + ix) as usize]);
+        for (filter, (ky, kx)) in (0..og).flat_map(|f| places(kh, kw).map(move |t| (f, t))) {
+            let oy = iy * case.step[0] + ky * case.apart[0] - case.pad[0];
+            let ox = ix * case.step[1] + kx * case.apart[1] - case.pad[1];
+            if oy < 0 || ox < 0 || oy >= oh || ox >= ow {
+                continue;
+            }
+            let at = ((image * o + channel / cg * og + filter) * oh + oy) * ow + ox;
+            let tap = ((channel * og + filter) * kh + ky) * kw + kx;
+            wanted[at as usize] += from * f64::from(weight[tap as usize]);
+        }
+    }
+    let finish = |(i, sum): (usize, &f64)| {
+        let channel = i / (oh * ow) as usize % o as usize;
+        let sum = *sum as f32;
+        if epilogue {
+            (sum * scale[channel] + bias[channel]).max(0.0)
+        } else {
+            sum
+        }
+    };
+    let wanted: Vec<f32> = wanted.iter().enumerate().map(finish).collect();
+    close(&format!("{case:?}"), &y, &wanted, 2e-5);
+}
+
+#[test]
+fn transposed_convolutions_are_right() {
+    everywhere(|ctx, _| {
+        let layer = Case {
+            step: [2, 2],
+            ..case([2, 9, 5, 6], [7, 4, 4])
+        };
+        for epilogue in [false, true] {
+            for case in [
+                layer,
+                case([1, 3, 4, 4], [5, 3, 3]),
+                Case {
+                    pad: [0, 0],
+                    ..case([1, 40, 1, 1], [20, 4, 4])
+                },
+                Case {
+                    apart: [2, 1],
+                    step: [1, 3],
+                    pad: [0, 2],
+                    ..layer
+                },
+                Case {
+                    groups: 3,
+                    ..case([2, 9, 5, 6], [6, 3, 2])
+                },
+                // Several pieces of rows.
+                Case {
+                    step: [2, 2],
+                    ..case([1, 4, 40, 50], [16, 4, 4])
+                },
+            ] {
+                check_transposed(ctx, case, 0, epilogue, false);
+                if case.groups == 1 {
+                    check_transposed(ctx, case, 0, epilogue, true);
+                }
+            }
+            check_transposed(ctx, layer, 1, epilogue, false);
+        }
+        let bad = RxConv2dF32 {
+            n: 1,
+            c: 3,
+            h: 1,
+            w: 1,
+            o: 2,
+            kh: 1,
+            kw: 1,
+            oh: 1,
+            ow: 1,
+            stride_h: 1,
+            stride_w: 1,
+            pad_t: 0,
+            pad_l: 0,
+            dilation_h: 1,
+            dilation_w: 1,
+            groups: 2,
+            layout: 0,
+            reserved: 0,
+            x: null(),
+            weight: null(),
+            weight_packed: null(),
+            y: null_mut(),
+            epilogue: RxEpilogue::default(),
+        };
+        // SAFETY: sizes that do not fit are found before anything is read.
+        assert_eq!(unsafe { rx_conv2d_transpose_f32(ctx, &bad) }, 7);
+    });
+}
