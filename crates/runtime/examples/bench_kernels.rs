@@ -1,6 +1,6 @@
 //! Prints times and rates of convolution, rows, reductions and vector functions.
 //!
-//! `cargo run --release -p relax-runtime --example bench_kernels [THREADS]`
+//! `cargo run --release -p relax-runtime --example bench_kernels [THREADS] [PART-OF-A-NAME]`
 
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
 use relax_runtime::kernels::conv::*;
@@ -9,6 +9,7 @@ use relax_runtime::kernels::pool2d::*;
 use relax_runtime::kernels::reduce::rx_reduce_f32;
 use relax_runtime::kernels::rows::*;
 use relax_runtime::kernels::strided::{rx_copy, rx_transpose};
+use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
 use relax_runtime::kernels::vmath::*;
 use std::ptr::null;
 use std::time::Instant;
@@ -38,7 +39,17 @@ struct Conv {
     layout: i32,
 }
 
+/// Whether the command line asks for this one.
+fn wanted(name: &str) -> bool {
+    std::env::args()
+        .nth(2)
+        .is_none_or(|part| name.contains(&part))
+}
+
 fn conv(ctx: *mut RxContext, p: &Conv) {
+    if !wanted(p.name) {
+        return;
+    }
     let pad = p.window / 2;
     let out = (p.size + 2 * pad - p.window) / p.stride + 1;
     let x = vec![0.5f32; (p.c * p.size * p.size) as usize];
@@ -96,6 +107,9 @@ fn conv(ctx: *mut RxContext, p: &Conv) {
 }
 
 fn show(name: &str, elements: usize, bytes: usize, body: impl FnMut()) {
+    if !wanted(name) {
+        return;
+    }
     let seconds = best(body);
     println!(
         "{name:34} {:9.1} us {:6.2} Gelem/s {:6.1} GB/s",
@@ -138,6 +152,56 @@ fn convolutions(ctx: *mut RxContext) {
     of("depthwise 3x3 128 at 56 NHWC", 128, 128, 56, 3, 1, 128, 1);
 }
 
+/// `max(1.5 x * x + 0.25 x, 0)` and a chain with a vector function, over few and over many elements.
+fn chains(ctx: *mut RxContext) {
+    let op = |code: Op, dst, a, b| RxStripOp {
+        code: code as i32,
+        dst,
+        args: [a, b, a, a],
+    };
+    // Operand 0 is the input, 1 to 3 are the constants, temporaries follow.
+    let arithmetic = vec![
+        op(Op::Mul, 0, 0, 1),
+        op(Op::Mul, 0, 4, 0),
+        op(Op::Mul, 1, 0, 2),
+        op(Op::Add, 0, 4, 5),
+        op(Op::Max, 0, 4, 3),
+    ];
+    let function = vec![
+        op(Op::Sigmoid, 0, 0, 0),
+        op(Op::Mul, 0, 4, 0),
+        op(Op::Add, 0, 4, 1),
+    ];
+    for n in [4096usize, 1 << 24] {
+        let x: Vec<f32> = (0..n).map(|i| (i % 1000) as f32 * 0.01 - 5.0).collect();
+        let mut room = vec![0.0f32; n + 16];
+        let aligned = room.as_ptr().align_offset(64);
+        for (name, ops) in [("arithmetic", &arithmetic), ("x sigmoid x + c", &function)] {
+            let (extents, data) = ([n as i64], [x.as_ptr()]);
+            let strips = RxStrips {
+                axes: 1,
+                reduced: 0,
+                inputs: 1,
+                constants: 3,
+                ops: ops.len() as i32,
+                temps: 2,
+                combiner: 0,
+                reserved: 0,
+                extents: extents.as_ptr(),
+                data: data.as_ptr(),
+                strides: [1i64].as_ptr(),
+                values: [1.5f32, 0.25, 0.0].as_ptr(),
+                program: ops.as_ptr(),
+                out: room[aligned..].as_mut_ptr(),
+            };
+            show(&format!("chain, {name}, {n}"), n, 8 * n, || {
+                // SAFETY: input and result have n elements.
+                unsafe { rx_strips_f32(ctx, &strips) };
+            });
+        }
+    }
+}
+
 fn main() {
     let threads = std::env::args()
         .nth(1)
@@ -146,6 +210,7 @@ fn main() {
     let ctx = rx_context_create();
     rx_set_threads(ctx, threads);
     convolutions(ctx);
+    chains(ctx);
     let n = 4096 * 1024;
     let x: Vec<f32> = (0..n).map(|i| (i % 1000) as f32 * 0.01 - 5.0).collect();
     let mut y = vec![0.0f32; n];

@@ -102,7 +102,7 @@ typedef struct RxObject {
   uint32_t refs;   /*  0: reference count, plain; immortal when >= 0x80000000 */
   uint8_t kind;    /*  4: RxKind */
   uint8_t flags;   /*  5: zero for now */
-  uint16_t cls;    /*  6: the heap's size class; 0 in read-only data */
+  uint16_t cls;    /*  6: the heap's size class, 65535: a large block; 0 in read-only data */
   uint32_t tag;    /*  8: Adt: constructor number; Closure: arity; Tensor: RxStorage; else 0 */
   uint32_t count;  /* 12: Tuple, Adt: fields; Closure: captures; Shape: dimensions;
                           String: bytes; Tensor: 0 */

@@ -461,8 +461,9 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
             wanted[at] = finish(&v.epilogue, sum as f32, o as usize, at);
         }
     }
-    let minimal = !nhwc && v.c.min(v.o) >= 32 && v.kh == 3 && v.groups == 1;
-    let tolerance = if minimal { 2e-4 } else { 2e-5 };
+    let minimal = !nhwc && v.c.min(v.o) >= 16 && v.kh == 3 && v.groups == 1;
+    // Terms are as large as 1, and errors grow with their number.
+    let tolerance = if minimal { 2e-4 } else { 2e-5 } * (v.c as f32 / 64.0).max(1.0);
     close(&format!("{v:?}"), &y, &wanted, tolerance);
 }
 
@@ -515,6 +516,12 @@ fn convolutions_of_all_kinds() {
             [32, 40, 1, 17, 15, 3, 3, 1, 1, 1],
             [35, 33, 1, 31, 30, 3, 3, 1, 0, 1],
             [32, 32, 1, 13, 70, 3, 3, 1, 2, 1],
+            [17, 21, 1, 40, 40, 3, 3, 1, 1, 1],
+            [300, 20, 1, 16, 15, 3, 3, 1, 1, 1],
+            // The same with few tiles.
+            [17, 40, 1, 7, 7, 3, 3, 1, 1, 1],
+            [150, 20, 1, 10, 12, 3, 3, 1, 1, 1],
+            [64, 16, 1, 5, 6, 3, 3, 1, 2, 1],
         ];
         for (i, case) in cases.into_iter().enumerate() {
             let [c, o, groups, h, w, kh, kw, stride, pad, dilation] = case;

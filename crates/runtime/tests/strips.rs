@@ -164,3 +164,138 @@ fn strips_are_the_loops_they_stand_for() {
         }
     });
 }
+
+/// What an operation gives for numbers; those that are rounded alike everywhere.
+fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
+    let is = |op: Op| op as i32 == code;
+    match code {
+        _ if is(Op::Add) => a + b,
+        _ if is(Op::Sub) => a - b,
+        _ if is(Op::Mul) => a * b,
+        _ if is(Op::Div) => a / b,
+        _ if is(Op::Min) => {
+            if a < b {
+                a
+            } else {
+                b
+            }
+        }
+        _ if is(Op::Max) => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
+        _ if is(Op::Neg) => -0.0 - a,
+        _ if is(Op::Abs) => a.abs(),
+        _ if is(Op::Sqrt) => a.sqrt(),
+        _ if is(Op::Floor) => a.floor(),
+        _ if is(Op::Copy) => a,
+        _ => {
+            if a < b {
+                c
+            } else {
+                d
+            }
+        }
+    }
+}
+
+/// Programs of any form over a row, a number, another row and two constants: values that are read late, twice, by
+/// operations in registers and by others. Every element is the loop's, to the bit.
+#[test]
+fn random_programs_are_their_loops() {
+    const CODES: [Op; 12] = [
+        Op::Add,
+        Op::Sub,
+        Op::Mul,
+        Op::Div,
+        Op::Min,
+        Op::Max,
+        Op::Neg,
+        Op::Abs,
+        Op::Sqrt,
+        Op::Floor,
+        Op::Copy,
+        Op::SelectLt,
+    ];
+    const SLOTS: usize = 4;
+    // Many elements are written past the caches.
+    let sizes = [64, 100, 512, 700, 1300, (4 << 20) + 16];
+    let mut random = Random(77);
+    for round in 0..241 {
+        let n: usize = if round == 240 {
+            sizes[5]
+        } else {
+            sizes[round % 5]
+        };
+        let mut below = |n: usize| ((random.floats(1)[0].abs() * n as f32) as usize).min(n - 1);
+        let mut written = Vec::new();
+        let mut ops = Vec::new();
+        for _ in 0..2 + below(20) {
+            let mut arg = || {
+                let k = below(5 + 2 * written.len());
+                if k < 5 {
+                    k as i32
+                } else {
+                    written[(k - 5) / 2]
+                }
+            };
+            let args = [arg(), arg(), arg(), arg()];
+            // Mostly arithmetic.
+            let all = below(4) == 0;
+            let code = CODES[below(if all { 12 } else { 6 })] as i32;
+            let dst = below(SLOTS) as i32;
+            ops.push(RxStripOp { code, dst, args });
+            if !written.contains(&(5 + dst)) {
+                written.push(5 + dst);
+            }
+        }
+        let (a, b) = (random.floats(n), random.floats(n));
+        let (number, values) = ([0.75f32], [0.5f32, -1.25]);
+        let (extents, strides) = ([n as i64], [1i64, 0, 1]);
+        let data = [a.as_ptr(), number.as_ptr(), b.as_ptr()];
+        let mut wanted = vec![0.0f32; n];
+        for (i, wanted) in wanted.iter_mut().enumerate() {
+            let mut all = [
+                a[i], number[0], b[i], values[0], values[1], 0.0, 0.0, 0.0, 0.0,
+            ];
+            for op in &ops {
+                *wanted = scalar(op.code, op.args.map(|k| all[k as usize]));
+                all[5 + op.dst as usize] = *wanted;
+            }
+        }
+        everywhere(|ctx, _| {
+            let mut room = vec![7.0f32; n + 16];
+            let aligned = room.as_ptr().align_offset(64);
+            let out = &mut room[aligned..aligned + n];
+            let strips = RxStrips {
+                axes: 1,
+                reduced: 0,
+                inputs: 3,
+                constants: 2,
+                ops: ops.len() as i32,
+                temps: SLOTS as i32,
+                combiner: 0,
+                reserved: 0,
+                extents: extents.as_ptr(),
+                data: data.as_ptr(),
+                strides: strides.as_ptr(),
+                values: values.as_ptr(),
+                program: ops.as_ptr(),
+                out: out.as_mut_ptr(),
+            };
+            // SAFETY: the inputs have n elements or one, the operations name operands that exist.
+            assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
+            for i in 0..n {
+                let same = out[i] == wanted[i] || (out[i].is_nan() && wanted[i].is_nan());
+                assert!(
+                    same,
+                    "{ops:?}, element {i} of {n}: {} is not {}",
+                    out[i], wanted[i]
+                );
+            }
+        });
+    }
+}

@@ -81,6 +81,21 @@ impl Padded {
         ky * self.window.dilation.0 * self.row + column % sw * self.phase + column / sw
     }
 
+    /// Copies some columns of a row to their places.
+    #[inline(always)]
+    unsafe fn spread(&self, from: *const f32, to: *mut f32, columns: std::ops::Range<usize>) {
+        let (sw, column) = (self.window.stride.1, self.first + columns.start);
+        let (mut phase, mut at) = (column % sw, column / sw);
+        for j in columns {
+            // SAFETY: the callers' promise.
+            unsafe { *to.add(phase * self.phase + at) = *from.add(j) };
+            phase += 1;
+            if phase == sw {
+                (phase, at) = (0, at + 1);
+            }
+        }
+    }
+
     /// Copies a channel; the padding around it must be there already, and stays.
     ///
     /// # Safety
@@ -115,12 +130,29 @@ impl Padded {
                             *a.add(count / 2) = *from.add(count - 1);
                         }
                     }
-                    _ => {
-                        for j in 0..count {
-                            let column = first + j;
-                            *to.add(column % sw * self.phase + column / sw) = *from.add(j);
+                    4 => {
+                        // Up to a column of remainder 0, then groups of four vectors, then the rest.
+                        let before = ((4 - first % 4) % 4).min(count);
+                        let wide = 4 * S::LANES;
+                        let groups = (count - before) / wide;
+                        self.spread(from, to, 0..before);
+                        for group in 0..groups {
+                            let from = from.add(before + group * wide);
+                            let column = (first + before) / 4 + group * S::LANES;
+                            let parts = S::unweave([
+                                S::load(from),
+                                S::load(from.add(S::LANES)),
+                                S::load(from.add(2 * S::LANES)),
+                                S::load(from.add(3 * S::LANES)),
+                            ]);
+                            parts[0].store(to.add(column));
+                            parts[1].store(to.add(self.phase + column));
+                            parts[2].store(to.add(2 * self.phase + column));
+                            parts[3].store(to.add(3 * self.phase + column));
                         }
+                        self.spread(from, to, before + groups * wide..count);
                     }
+                    _ => self.spread(from, to, 0..count),
                 }
             }
         }

@@ -84,9 +84,17 @@ unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
     }
 }
 
-/// One row: the largest element is taken away first, so that nothing overflows.
+/// One row: the largest element is taken away first, so that nothing overflows. `between` has the row's exponentials:
+/// the result itself, or room in the first cache for a result that is written past the caches (`stream`).
 #[inline(always)]
-unsafe fn softmax_row<S: Simd>(n: usize, x: *const f32, y: *mut f32, log: bool) {
+unsafe fn softmax_row<S: Simd>(
+    n: usize,
+    x: *const f32,
+    between: *mut f32,
+    y: *mut f32,
+    log: bool,
+    stream: bool,
+) {
     // SAFETY: the callers' promise.
     unsafe {
         let max = S::splat(largest::<S>(n, x));
@@ -98,9 +106,15 @@ unsafe fn softmax_row<S: Simd>(n: usize, x: *const f32, y: *mut f32, log: bool) 
                 let at = i + v * S::LANES;
                 let e = exp(S::load(x.add(at)).sub(max));
                 if !log {
-                    e.store(y.add(at));
+                    e.store(between.add(at));
                 }
                 acc[v] = acc[v].add(e);
+                if stream {
+                    // The next row comes from memory while this one is computed.
+                    for line in (0..S::LANES).step_by(16) {
+                        S::prefetch(x.wrapping_add(n + at + line));
+                    }
+                }
             }
             i += 4 * S::LANES;
         }
@@ -108,7 +122,7 @@ unsafe fn softmax_row<S: Simd>(n: usize, x: *const f32, y: *mut f32, log: bool) 
             let part = (n - i).min(S::LANES);
             let e = only(exp(load::<S>(x, i, part).sub(max)), part);
             if !log {
-                store(e, y, i, part);
+                store(e, between, i, part);
             }
             acc[0] = acc[0].add(e);
             i += part;
@@ -119,15 +133,27 @@ unsafe fn softmax_row<S: Simd>(n: usize, x: *const f32, y: *mut f32, log: bool) 
         } else {
             (S::splat(1.0 / sum), zero)
         };
-        let from = if log { x } else { y.cast_const() };
+        let from = if log { x } else { between.cast_const() };
         let mut i = 0;
         while i < n {
             let part = (n - i).min(S::LANES);
-            store(load::<S>(from, i, part).sub(shift).mul(scale), y, i, part);
+            let result = load::<S>(from, i, part).sub(shift).mul(scale);
+            if stream {
+                result.stream(y.add(i));
+            } else {
+                store(result, y, i, part);
+            }
             i += part;
         }
     }
 }
+
+/// Longest row whose exponentials stay apart from the result.
+const ROW: usize = 2048;
+
+/// A row of exponentials, aligned for vectors.
+#[repr(C, align(64))]
+struct Row([f32; ROW]);
 
 #[inline(always)]
 unsafe fn softmax_rows<S: Simd>(
@@ -136,11 +162,29 @@ unsafe fn softmax_rows<S: Simd>(
     x: *const f32,
     y: *mut f32,
     log: bool,
+    stream: bool,
 ) {
-    for row in rows {
-        // SAFETY: the callers' promise.
-        unsafe { softmax_row::<S>(n, x.add(row * n), y.add(row * n), log) };
+    let mut apart = std::mem::MaybeUninit::<Row>::uninit();
+    let apart = apart.as_mut_ptr().cast::<f32>();
+    // SAFETY: the callers' promise; with `stream` a row has at most `ROW` elements.
+    unsafe {
+        for row in rows {
+            let (x, y) = (x.add(row * n), y.add(row * n));
+            if stream {
+                softmax_row::<S>(n, x, apart, y, log, true);
+            } else {
+                softmax_row::<S>(n, x, y, y, log, false);
+            }
+        }
+        if stream {
+            S::fence();
+        }
     }
+}
+
+/// Whether a result is written past the caches: it is large, and every row is aligned for vectors.
+fn past_caches(rows: usize, n: usize, y: *const f32) -> bool {
+    (y as usize).is_multiple_of(64) && n.is_multiple_of(16) && rows * n * 4 >= STREAM
 }
 
 unsafe fn softmax(
@@ -156,6 +200,7 @@ unsafe fn softmax(
         if rows == 0 || n == 0 {
             return 0;
         }
+        let stream = past_caches(rows, n, y) && n <= ROW;
         // SAFETY: the callers' promise; rows are disjoint.
         let shared = unsafe { Share::new((x, y)) };
         context
@@ -171,6 +216,7 @@ unsafe fn softmax(
                         x: *const f32,
                         y: *mut f32,
                         log: bool,
+                        stream: bool,
                     ));
                 }
             });
@@ -314,9 +360,7 @@ pub unsafe extern "C" fn rx_layer_norm_f32(
                     gamma,
                     beta,
                     epsilon,
-                    stream: (y as usize).is_multiple_of(64)
-                        && n.is_multiple_of(16)
-                        && rows * n * 4 >= STREAM,
+                    stream: past_caches(rows, n, y),
                 },
             ))
         };

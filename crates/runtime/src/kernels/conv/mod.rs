@@ -25,8 +25,6 @@ const KC: usize = 640;
 const PIXELS: usize = 192;
 /// Below this many multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
-/// From this many pixels on, a weight that is not packed is transformed for the one call.
-const LARGE: usize = 784;
 
 /// As in the C header.
 #[repr(C)]
@@ -181,10 +179,17 @@ impl Sizes {
     }
 
     /// With channels first and steps to the right of more than one, unfolding reads a padded
-    /// copy, in which neighbouring outputs have neighbouring inputs.
-    fn padded(&self) -> Option<Padded> {
+    /// copy, in which neighbouring outputs have neighbouring inputs: for some output rows, the copy's form.
+    fn padded(&self, rows: std::ops::Range<usize>) -> Option<Padded> {
         let worth = !self.nhwc && self.sw > 1 && self.kh * self.kw > 1;
-        worth.then(|| Padded::of(self.window()))
+        let window = self.window();
+        worth.then(|| {
+            Padded::of(Window {
+                output: (rows.len(), self.ow),
+                pad: (self.pt - (rows.start * self.sh) as isize, self.pl),
+                ..window
+            })
+        })
     }
 
     /// Floats of one group's packed weight.
@@ -265,9 +270,8 @@ unsafe fn unfolded<S: Simd>(
     weight: *const f32,
     task: Task,
     scratch: *mut f32,
+    room: (usize, usize),
 ) {
-    let padded = s.padded();
-    let plane = padded.as_ref().map_or(s.h * s.w, Padded::floats);
     let Task {
         image,
         group,
@@ -275,11 +279,18 @@ unsafe fn unfolded<S: Simd>(
         end,
     } = task;
     let pixels = end - begin;
+    let top = begin / s.ow;
+    let padded = s.padded(top..(end - 1) / s.ow + 1);
+    let plane = padded.as_ref().map_or(s.h * s.w, Padded::floats);
     // SAFETY: the callers' promise.
     unsafe {
         let weight = weight.add(group * s.packed_group());
         let full = s.target(v, image, group, begin);
         let taps = s.kh * s.kw;
+        let (scratch, copies) = (scratch, scratch.add(room.0));
+        if padded.is_some() {
+            std::ptr::write_bytes(copies, 0, room.1);
+        }
         let mut p0 = 0;
         loop {
             let unit = if s.nhwc { 1 } else { taps.max(1) };
@@ -298,13 +309,21 @@ unsafe fn unfolded<S: Simd>(
                     group: s.k * COLS,
                     row: COLS,
                 };
-                block::<S>(pixels, s.og, kc, scratch, kc * ROWS, b, &target);
+                block(pixels, s.og, kc, scratch, kc * ROWS, b, &target);
             } else {
-                let x = x.add((image * s.c + group * s.cg) * plane);
+                let mut x = x.add((image * s.c + group * s.cg) * s.h * s.w);
+                if let Some(padded) = &padded {
+                    // Only this piece's channels are there.
+                    let c0 = p0 / taps;
+                    for c in c0..(p0 + kc) / taps {
+                        padded.fill::<S>(x.add(c * s.h * s.w), copies.add((c - c0) * plane));
+                    }
+                    x = copies.wrapping_sub(c0 * plane);
+                }
                 let from = unfold::Source {
                     x,
                     plane,
-                    padded: padded.as_ref(),
+                    padded: padded.as_ref().map(|p| (p, top)),
                 };
                 unfold::columns::<S>(s, from, begin..end, p0..p0 + kc, scratch);
                 let b = Columns {
@@ -313,7 +332,7 @@ unsafe fn unfolded<S: Simd>(
                     group: kc * COLS,
                     row: COLS,
                 };
-                block::<S>(
+                block(
                     s.og,
                     pixels,
                     kc,
@@ -354,25 +373,23 @@ unsafe fn unfold_all(
     let each = pixels.div_ceil(blocks).next_multiple_of(COLS);
     let taps = s.kh * s.kw;
     let deep = s.k.min(KC.max(taps) + taps);
-    let room = each.next_multiple_of(COLS) * deep;
+    // The unfolded block, and the padded channels that it comes from.
+    let rows = s.oh.min((each + s.ow - 2) / s.ow + 1);
+    let copies = s
+        .padded(0..rows)
+        .map_or(0, |p| p.floats() * deep.div_ceil(taps.max(1)));
+    let room = (
+        each.next_multiple_of(COLS) * deep,
+        copies.next_multiple_of(COLS),
+    );
+    let all = room.0 + room.1;
     // SAFETY: the callers' promise; tasks write disjoint pixels.
     unsafe {
-        let scratch = rx_scratch_alloc(context, (room * threads * 4) as u64).cast::<f32>();
+        let scratch = rx_scratch_alloc(context, (all * threads * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }
-        let mut copies = std::ptr::null_mut();
-        let mut x = v.x;
-        if let Some(padded) = s.padded() {
-            let floats = s.n * s.c * padded.floats();
-            copies = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
-            if copies.is_null() {
-                rx_scratch_free(context, scratch.cast());
-                return context.status;
-            }
-            pad_all(context, v, s, copies);
-            x = copies;
-        }
+        let x = v.x;
         let shared = Share::new((v, s, x, weight, scratch));
         let tasks = s.n * s.groups * blocks;
         let grain = (SMALL * tasks / work.max(1)).max(1);
@@ -390,7 +407,7 @@ unsafe fn unfold_all(
                     begin,
                     end,
                 };
-                let scratch = scratch.add(worker * room);
+                let scratch = scratch.add(worker * all);
                 dispatch!(unfolded(
                     v: &RxConv2dF32,
                     s: &Sizes,
@@ -398,39 +415,13 @@ unsafe fn unfold_all(
                     weight: *const f32,
                     task: Task,
                     scratch: *mut f32,
+                    room: (usize, usize),
                 ));
             }
         });
-        rx_scratch_free(context, copies.cast());
         rx_scratch_free(context, scratch.cast());
     }
     0
-}
-
-/// Padded copies of all channels of all images.
-unsafe fn pad_all(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, out: *mut f32) {
-    #[inline(always)]
-    unsafe fn pad<S: Simd>(s: &Sizes, x: *const f32, out: *mut f32) {
-        let padded = Padded::of(s.window());
-        // SAFETY: the caller's promise.
-        unsafe {
-            std::ptr::write_bytes(out, 0, padded.floats());
-            padded.fill::<S>(x, out);
-        }
-    }
-    // SAFETY: the callers' promise; channels are disjoint.
-    unsafe {
-        let floats = Padded::of(s.window()).floats();
-        let shared = Share::new((v.x, s, out));
-        let grain = ((1 << 16) / floats).max(1);
-        context.pool.each(s.n * s.c, grain, |begin, end, _| {
-            let &(x, s, out) = shared.get();
-            for i in begin..end {
-                let (x, out) = (x.add(i * s.h * s.w), out.add(i * floats));
-                dispatch!(pad(s: &Sizes, x: *const f32, out: *mut f32));
-            }
-        });
-    }
 }
 
 /// A window of one pixel: `y = W x` for each image, or `y = x W` with channels last.
@@ -488,11 +479,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             if s.n * s.o * s.oh * s.ow == 0 {
                 return 0;
             }
-            let mut way = s.way();
-            // Transforming a weight for one call pays for large images only.
-            if way == Way::Winograd && v.weight_packed.is_null() && s.oh * s.ow < LARGE {
-                way = Way::Unfold;
-            }
+            let way = s.way();
             if way == Way::Depthwise {
                 return depthwise::run(context, v, &s);
             }

@@ -21,15 +21,15 @@ pub struct Source<'a> {
     pub x: *const f32,
     /// Floats from one channel to the next.
     pub plane: usize,
-    /// How channels lie, when padded.
-    pub padded: Option<&'a Padded>,
+    /// How channels lie, when padded: from the inputs of an output row on.
+    pub padded: Option<(&'a Padded, usize)>,
 }
 
 /// The runs of 16 output pixels from `first` on for one place of the window; pixels whose input
 /// lies outside the image are in none.
 fn runs(
     s: &Sizes,
-    padded: Option<&Padded>,
+    padded: Option<(&Padded, usize)>,
     first: usize,
     count: usize,
     (ky, kx): (usize, usize),
@@ -37,7 +37,7 @@ fn runs(
     let mut runs = [Run::default(); COLS];
     let mut n = 0;
     let (mut oy, mut ox) = (first / s.ow, first % s.ow);
-    if let Some(padded) = padded {
+    if let Some((padded, top)) = padded {
         // A run for each output row.
         let tap = padded.tap(ky, kx);
         let mut to = 0;
@@ -45,7 +45,7 @@ fn runs(
             let len = (s.ow - ox).min(count - to);
             runs[n] = Run {
                 to,
-                from: oy * s.sh * padded.row + tap + ox,
+                from: (oy - top) * s.sh * padded.row + tap + ox,
                 len,
             };
             n += 1;
@@ -82,7 +82,7 @@ fn runs(
 #[inline(always)]
 fn whole(
     s: &Sizes,
-    padded: Option<&Padded>,
+    padded: Option<(&Padded, usize)>,
     first: usize,
     (ky, kx): (usize, usize),
 ) -> Option<usize> {
@@ -90,8 +90,8 @@ fn whole(
     if ox + COLS > s.ow {
         return None;
     }
-    if let Some(padded) = padded {
-        return Some(oy * s.sh * padded.row + padded.tap(ky, kx) + ox);
+    if let Some((padded, top)) = padded {
+        return Some((oy - top) * s.sh * padded.row + padded.tap(ky, kx) + ox);
     }
     let y = (oy * s.sh + ky * s.dh) as isize - s.pt;
     let x = (ox + kx * s.dw) as isize - s.pl;
@@ -125,7 +125,7 @@ pub unsafe fn columns<S: Simd>(
             let out = out.add(panel * COLS * deep);
             for tap in 0..taps {
                 let place = (tap / s.kw, tap % s.kw);
-                let mut x = source.x.add(c0 * plane);
+                let mut x = source.x.wrapping_add(c0 * plane);
                 let mut out = out.add(tap * COLS);
                 if count == COLS
                     && let Some(from) = whole(s, source.padded, first, place)

@@ -3,18 +3,26 @@
 //!
 //! Tiles of 4 by 4 outputs, each from 6 by 6 inputs. Input and weight are transformed so that one tile
 //! takes 36 multiplications for each pair of channels instead of 144; over channels these are 36
-//! products of matrices. Tile rows are worked on in blocks whose transforms stay in the second cache.
-//! The transforms' sums cost a few bits: errors are some ten times those of a plain sum of products.
+//! products of matrices. The transforms' sums cost a few bits: errors are some ten times those of a
+//! plain sum of products.
+//!
+//! A transformed weight is four times as large as the weight. It is never kept: the weight lies packed in the
+//! order in which vectors transform it, and the few output channels that are worked on are transformed into the
+//! second cache, where all tiles of a block meet them. Reading a quarter of the memory pays for that.
+//! With many tiles, tiles are the columns of the products and output channels their rows; with few tiles it is
+//! the other way around, so that vectors are full.
+#![allow(clippy::needless_range_loop)] // Indices keep vectors out of memory; closures would not be inlined.
 
 use super::{RxConv2dF32, Sizes};
 use crate::context::RxContext;
-use crate::kernels::gemm::block;
 use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
+use crate::kernels::gemm::{block, even_piece};
 use crate::kernels::padded::{Padded, Window};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use std::ops::Range;
 
 /// Outputs of a tile along an axis.
 const OUT: usize = 4;
@@ -22,64 +30,106 @@ const OUT: usize = 4;
 const IN: usize = 6;
 /// Matrices in the transformed form.
 const PARTS: usize = IN * IN;
-/// Tiles of a block, about.
-const TILES: usize = 56;
+/// Places of the window.
+const TAPS: usize = 9;
+/// Floats of the weight that lie together: of one place of the window, some channels.
+const LINE: usize = 16;
+/// Up to this many tiles of an image, tiles are the rows of the products.
+const FEW: usize = 12;
+/// Floats of transformed inputs of a block, about: they stay in the second cache beside the rest.
+const INPUTS: usize = 160 << 10;
+/// Floats of transformed weight at a time, about.
+const WEIGHTS: usize = 80 << 10;
 
 /// Rows and columns of tiles.
 fn tiles(s: &Sizes) -> (usize, usize) {
     (s.oh.div_ceil(OUT), s.ow.div_ceil(OUT))
 }
 
-/// Whether this way is the faster one. It saves three quarters of the multiplications but reads four
-/// times as much weight and transforms what it reads and writes, so both numbers of channels must be
-/// large enough to pay for the transforms, and there must be enough tiles for the products.
+/// Whether tiles are the rows of the products.
+fn few(s: &Sizes) -> bool {
+    let (rows, columns) = tiles(s);
+    rows * columns <= FEW
+}
+
+/// Output channels whose weights lie together.
+fn panel(s: &Sizes) -> usize {
+    if few(s) { COLS } else { ROWS }
+}
+
+/// Whether this way is the faster one, by what both cost for a pair of channels, in multiplications of one lane:
+/// 36 for each tile, with lanes that stay empty, and the transforms of weight, inputs and outputs, which were
+/// measured beside the nine for each output of a plain sum.
 pub(super) fn pays(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
+    if !plain || s.nhwc || s.c < 16 || s.o < 16 {
+        return false;
+    }
     let (rows, columns) = tiles(s);
-    plain && !s.nhwc && s.c >= 32 && s.o >= 32 && rows * columns >= 16
+    let count = (rows * columns) as f64;
+    let lanes = if few(s) {
+        count
+    } else {
+        (count / 16.0).ceil() * 16.0
+    };
+    let blocks = rows.div_ceil(Plan::high(s)) as f64;
+    let minimal =
+        PARTS as f64 * lanes + 90.0 * blocks + count * (200.0 / s.o as f64 + 150.0 / s.c as f64);
+    1.3 * minimal < (TAPS * s.oh * s.ow) as f64
 }
 
-/// Floats of one matrix of the transformed weight.
-fn part(s: &Sizes) -> usize {
-    s.o.next_multiple_of(ROWS) * s.c
-}
-
-/// Floats of the transformed weight.
+/// Floats of the packed weight.
 pub(super) fn packed(s: &Sizes) -> usize {
-    PARTS * part(s)
+    let together = LINE / panel(s);
+    s.o.next_multiple_of(panel(s)) * s.c.next_multiple_of(together) * TAPS
 }
 
-/// The weight, transformed: 36 matrices in panels of 8 rows.
+/// The weight in panels of output channels: for each channel (or pair of channels, where a panel has
+/// 8) the nine places of the window, a line of 16 floats each. What is missing is 0.
 pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
-    const G: [[f32; 3]; IN] = [
-        [0.25, 0.0, 0.0],
-        [-1.0 / 6.0, -1.0 / 6.0, -1.0 / 6.0],
-        [-1.0 / 6.0, 1.0 / 6.0, -1.0 / 6.0],
-        [1.0 / 24.0, 1.0 / 12.0, 1.0 / 6.0],
-        [1.0 / 24.0, -1.0 / 12.0, 1.0 / 6.0],
-        [0.0, 0.0, 1.0],
-    ];
+    let panel = panel(s);
+    let together = LINE / panel;
+    let deep = s.c.next_multiple_of(together);
     // SAFETY: the callers' promise.
     unsafe {
-        std::ptr::write_bytes(out, 0, packed(s));
-        for o in 0..s.o {
-            for c in 0..s.c {
-                let w = weight.add((o * s.c + c) * 9);
-                let mut half = [[0.0f32; 3]; IN];
-                for (row, g) in half.iter_mut().zip(&G) {
-                    for (k, x) in row.iter_mut().enumerate() {
-                        *x = g[0] * *w.add(k) + g[1] * *w.add(3 + k) + g[2] * *w.add(6 + k);
-                    }
-                }
-                let at = out.add(o / ROWS * s.c * ROWS + c * ROWS + o % ROWS);
-                for (i, row) in half.iter().enumerate() {
-                    for (j, g) in G.iter().enumerate() {
-                        let x = row[0] * g[0] + row[1] * g[1] + row[2] * g[2];
-                        *at.add((i * IN + j) * part(s)) = x;
-                    }
+        for at in 0..packed(s) / (LINE * TAPS) {
+            let (o0, c0) = (
+                at / (deep / together) * panel,
+                at % (deep / together) * together,
+            );
+            let out = out.add(at * LINE * TAPS);
+            for lane in 0..LINE {
+                let (o, c) = (o0 + lane % panel, c0 + lane / panel);
+                for tap in 0..TAPS {
+                    let inside = o < s.o && c < s.c;
+                    *out.add(tap * LINE + lane) = if inside {
+                        *weight.add((o * s.c + c) * TAPS + tap)
+                    } else {
+                        0.0
+                    };
                 }
             }
         }
+    }
+}
+
+/// The transform of three weights.
+#[inline(always)]
+unsafe fn weights<S: Simd>(g: [S; 3]) -> [S; IN] {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let sixth = S::splat(1.0 / 6.0);
+        let near = g[0].add(g[2]).mul(S::splat(-1.0 / 6.0));
+        let far = g[2].fma(sixth, g[0].mul(S::splat(1.0 / 24.0)));
+        let (one, two) = (g[1].mul(sixth), g[1].mul(S::splat(1.0 / 12.0)));
+        [
+            g[0].mul(S::splat(0.25)),
+            near.sub(one),
+            near.add(one),
+            far.add(two),
+            far.sub(two),
+            g[2],
+        ]
     }
 }
 
@@ -121,93 +171,159 @@ unsafe fn output<S: Simd>(m: [S; IN]) -> [S; OUT] {
     }
 }
 
-/// How an image is cut up.
+/// Matrices of so many floats are written side by side: a line further apart, they do not fall on the same
+/// few places of the first cache.
+fn apart(floats: usize) -> usize {
+    floats.next_multiple_of(COLS) + COLS
+}
+
+/// How a convolution is cut up.
 #[derive(Clone, Copy)]
 struct Plan {
+    /// Tile rows of an image.
     rows: usize,
+    /// Tiles in a row.
     columns: usize,
     /// Tile rows of a block.
     high: usize,
-    /// Floats of a row of transformed tiles of a block, a multiple of 16.
+    /// Whether tiles are the rows of the products.
+    few: bool,
+    /// Tiles of a block, up to whole panels.
     wide: usize,
+    /// Output channels of a panel.
+    panel: usize,
+    /// Output channels whose weights are transformed together.
+    group: usize,
+    /// Input channels whose weights are transformed together; a function of the sizes alone, so that threads do
+    /// not change sums.
+    deep: usize,
     padded: Padded,
 }
 
 impl Plan {
-    fn of(s: &Sizes, threads: usize) -> Self {
+    /// Tile rows of a block.
+    fn high(s: &Sizes) -> usize {
         let (rows, columns) = tiles(s);
-        let share = rows.div_ceil(threads.max(1));
-        let high = (TILES / columns).clamp(1, share.max(1));
+        let high = (INPUTS / (PARTS * s.c * columns)).clamp(1, rows);
         // Blocks of even height.
-        let high = rows.div_ceil(rows.div_ceil(high));
-        let padded = Padded::of(Window {
-            image: (s.h, s.w),
-            output: (high, columns),
-            window: (IN, IN),
-            stride: (OUT, OUT),
-            dilation: (1, 1),
-            pad: (s.pt, s.pl),
-        });
+        rows.div_ceil(rows.div_ceil(high))
+    }
+
+    /// `share`: how many threads work on the output channels of a block.
+    fn of(s: &Sizes, share: usize) -> Self {
+        let (rows, columns) = tiles(s);
+        let (few, panel, high) = (few(s), panel(s), Self::high(s));
+        let together = LINE / panel;
+        let deep = even_piece(s.c, WEIGHTS / PARTS / panel, together).next_multiple_of(together);
+        let panels = s.o.div_ceil(panel);
+        let group = (WEIGHTS / PARTS / panel / deep)
+            .min(panels.div_ceil(share))
+            .max(1)
+            * panel;
         Self {
             rows,
             columns,
             high,
-            wide: (high * columns).next_multiple_of(COLS),
-            padded,
+            few,
+            wide: (high * columns).next_multiple_of(if few { ROWS } else { COLS }),
+            panel,
+            group,
+            deep,
+            padded: Padded::of(window(s, 0, high)),
         }
     }
 
-    /// Floats of the transformed inputs, the products, and the padded channel.
-    fn room(&self, s: &Sizes) -> [usize; 3] {
-        let inputs = PARTS * s.c * self.wide;
-        let sums = PARTS * s.o * self.wide;
-        [inputs, sums, self.padded.floats().next_multiple_of(COLS)]
+    /// Groups of output channels.
+    fn groups(&self, s: &Sizes) -> usize {
+        s.o.div_ceil(self.group)
+    }
+
+    /// Floats from one matrix of the transformed inputs of a block to the next.
+    fn matrix(&self, s: &Sizes) -> usize {
+        apart(s.c * self.wide)
+    }
+
+    /// Floats of the transformed inputs of a block.
+    fn inputs(&self, s: &Sizes) -> usize {
+        PARTS * self.matrix(s)
+    }
+
+    /// Floats of a padded channel.
+    fn channel(&self) -> usize {
+        self.padded.floats().next_multiple_of(COLS)
+    }
+
+    /// Floats from one matrix of the transformed weight to the next.
+    fn part(&self) -> usize {
+        apart(self.group * self.deep)
+    }
+
+    /// Floats from one matrix of the products, of `group` output channels, to the next.
+    fn sums(&self) -> usize {
+        apart(self.group * self.wide)
+    }
+
+    /// Floats of a thread: transformed weights and sums (with what vectors read past the end), or a padded
+    /// channel.
+    fn room(&self) -> usize {
+        (PARTS * (self.part() + self.sums()) + COLS).max(self.channel())
     }
 }
 
-/// Four output rows of some tiles, aligned for vectors.
-#[repr(C, align(64))]
-struct Lines([f32; OUT * COLS]);
+/// What tile rows from `first` on read of the image: the padding above moves with them.
+fn window(s: &Sizes, first: usize, rows: usize) -> Window {
+    Window {
+        image: (s.h, s.w),
+        output: (rows, tiles(s).1),
+        window: (IN, IN),
+        stride: (OUT, OUT),
+        dilation: (1, 1),
+        pad: (s.pt - (first * OUT) as isize, s.pl),
+    }
+}
 
-/// Tile rows `first..last` of one image.
+/// Some tile rows of one image.
+#[derive(Clone, Copy)]
+struct Block {
+    image: usize,
+    first: usize,
+    rows: usize,
+}
+
+/// The transformed inputs of some channels. A matrix of them has, for each panel of tiles, a row for each
+/// channel.
 #[inline(always)]
-unsafe fn rows<S: Simd>(
+unsafe fn inputs<S: Simd>(
     v: &RxConv2dF32,
     s: &Sizes,
     plan: &Plan,
-    weight: *const f32,
-    image: usize,
-    first: usize,
-    room: *mut f32,
+    at: Block,
+    channels: Range<usize>,
+    out: *mut f32,
+    channel: *mut f32,
 ) {
-    let last = (first + plan.high).min(plan.rows);
-    let count = (last - first) * plan.columns;
-    let [inputs, sums, _] = plan.room(s);
+    let padded = Padded::of(window(s, at.first, at.rows));
+    let matrix = plan.matrix(s);
+    let unit = if plan.few { ROWS } else { COLS };
     // SAFETY: the callers' promise.
     unsafe {
-        let (v_room, m_room, channel) = (room, room.add(inputs), room.add(inputs + sums));
-        // What this block reads of the image: the padding above moves with it.
-        let padded = Padded::of(Window {
-            image: (s.h, s.w),
-            output: (last - first, plan.columns),
-            window: (IN, IN),
-            stride: (OUT, OUT),
-            dilation: (1, 1),
-            pad: (s.pt - (first * OUT) as isize, s.pl),
-        });
         std::ptr::write_bytes(channel, 0, padded.floats());
-        // One matrix of the inputs: for each group of 16 tiles, a row of 16 for each channel.
-        let matrix = s.c * plan.wide;
-        for c in 0..s.c {
-            padded.fill::<S>(v.x.add((image * s.c + c) * s.h * s.w), channel);
-            for row in 0..last - first {
+        let mut taps = [[0; IN]; IN];
+        for (i, taps) in taps.iter_mut().enumerate() {
+            for (j, tap) in taps.iter_mut().enumerate() {
+                *tap = padded.tap(i, j);
+            }
+        }
+        for c in channels {
+            padded.fill::<S>(v.x.add((at.image * s.c + c) * s.h * s.w), channel);
+            for row in 0..at.rows {
                 let from = channel.add(row * OUT * padded.row);
                 for x in (0..plan.columns).step_by(S::LANES) {
                     let lanes = (plan.columns - x).min(S::LANES);
                     let mut d = [[S::splat(0.0); IN]; IN];
-                    for (i, d) in d.iter_mut().enumerate() {
-                        for (j, d) in d.iter_mut().enumerate() {
-                            *d = S::load(from.add(padded.tap(i, j) + x));
+                    for i in 0..IN {
+                        for j in 0..IN {
+                            d[i][j] = S::load(from.add(taps[i][j] + x));
                         }
                     }
                     let mut half = [[S::splat(0.0); IN]; IN];
@@ -218,77 +334,37 @@ unsafe fn rows<S: Simd>(
                         }
                     }
                     let tile = row * plan.columns + x;
-                    let (lane, fits) = (tile % COLS, lanes.min(COLS - tile % COLS));
-                    let to = v_room.add(tile / COLS * s.c * COLS + c * COLS + lane);
-                    for (i, half) in half.into_iter().enumerate() {
-                        for (j, x) in input(half).into_iter().enumerate() {
-                            let to = to.add((i * IN + j) * matrix);
-                            if fits == S::LANES {
-                                x.store(to);
-                                continue;
-                            }
-                            x.store_part(to, fits);
-                            if fits < lanes {
-                                // The rest goes to the next group of tiles.
-                                let mut all = [0.0f32; COLS];
-                                x.store(all.as_mut_ptr());
-                                let rest = S::load_part(all.as_ptr().add(fits), lanes - fits);
-                                rest.store_part(to.sub(lane).add(s.c * COLS), lanes - fits);
-                            }
-                        }
+                    let (lane, fits) = (tile % unit, lanes.min(unit - tile % unit));
+                    let to = out.add(tile / unit * s.c * unit + c * unit + lane);
+                    let mut parts = [[S::splat(0.0); IN]; IN];
+                    for i in 0..IN {
+                        parts[i] = input(half[i]);
                     }
-                }
-            }
-        }
-        for p in 0..PARTS {
-            let b = Columns {
-                ptr: v_room.add(p * matrix),
-                lane: 0,
-                group: s.c * COLS,
-                row: COLS,
-            };
-            let target = Target {
-                c: m_room.add(p * s.o * plan.wide),
-                ld: plan.wide,
-                accumulate: false,
-                epilogue: None,
-            };
-            let a = weight.add(p * part(s));
-            block::<S>(s.o, count, s.c, a, s.c * ROWS, b, &target);
-        }
-        let full = s.target(v, image, 0, 0);
-        for o in 0..s.o {
-            for row in 0..last - first {
-                let y = (first + row) * OUT;
-                for x in (0..plan.columns).step_by(S::LANES) {
-                    let lanes = (plan.columns - x).min(S::LANES);
-                    let from = m_room.add(o * plan.wide + row * plan.columns + x);
-                    let mut half = [[S::splat(0.0); IN]; OUT];
-                    for j in 0..IN {
-                        let mut column = [S::splat(0.0); IN];
-                        for (i, m) in column.iter_mut().enumerate() {
-                            let at = from.add((i * IN + j) * s.o * plan.wide);
-                            *m = S::load_part(at, lanes);
-                        }
-                        for (half, m) in half.iter_mut().zip(output(column)) {
-                            half[j] = m;
-                        }
-                    }
-                    for (i, half) in half.into_iter().enumerate().take(s.oh - y) {
-                        let mut apart = [[0.0f32; COLS]; OUT];
-                        for (apart, m) in apart.iter_mut().zip(output(half)) {
-                            m.store(apart.as_mut_ptr());
-                        }
-                        let mut line = Lines([0.0; OUT * COLS]);
-                        for lane in 0..lanes {
-                            for (j, apart) in apart.iter().enumerate() {
-                                line.0[lane * OUT + j] = apart[lane];
+                    if fits == S::LANES {
+                        for i in 0..IN {
+                            for j in 0..IN {
+                                parts[i][j].store(to.add((i * IN + j) * matrix));
                             }
                         }
-                        let columns = (lanes * OUT).min(s.ow - x * OUT);
-                        let target = full.shift(o, (y + i) * s.ow + x * OUT);
-                        let vectors = columns.div_ceil(S::LANES);
-                        target.finish::<S>(line.0.as_ptr().cast(), 1, vectors, columns);
+                        continue;
+                    }
+                    // What does not fit goes to the next panels of tiles.
+                    let (mut begin, mut end, mut to) = (0, fits, to);
+                    while begin < lanes {
+                        for i in 0..IN {
+                            for j in 0..IN {
+                                let to = to.wrapping_add((i * IN + j) * matrix);
+                                parts[i][j].store_between(to, begin, end);
+                            }
+                        }
+                        // Where lane 0 would be if lane `end` began the next panel.
+                        let next = if begin == 0 {
+                            s.c * unit - lane
+                        } else {
+                            s.c * unit
+                        };
+                        to = to.wrapping_add(next).wrapping_sub(end - begin);
+                        (begin, end) = (end, (end + unit).min(lanes));
                     }
                 }
             }
@@ -296,7 +372,177 @@ unsafe fn rows<S: Simd>(
     }
 }
 
-/// A convolution whose weight was packed by [`pack`].
+/// The transformed weights of a group of output channels from `first` on, for some input channels: matrices of
+/// panels, with a row for each channel.
+#[inline(always)]
+unsafe fn transform<S: Simd>(
+    s: &Sizes,
+    plan: &Plan,
+    weight: *const f32,
+    outputs: Range<usize>,
+    channels: Range<usize>,
+    out: *mut f32,
+) {
+    let (together, part) = (LINE / plan.panel, plan.part());
+    let all = s.c.div_ceil(together);
+    let lines = channels.start / together..channels.end.div_ceil(together);
+    // SAFETY: the callers' promise.
+    unsafe {
+        for (k, panel) in (outputs.start / plan.panel..outputs.end.div_ceil(plan.panel)).enumerate()
+        {
+            for (l, line) in lines.clone().enumerate() {
+                let from = weight.add((panel * all + line) * TAPS * LINE);
+                let to = out.add(k * plan.panel * plan.deep + l * LINE);
+                for lane in (0..LINE).step_by(S::LANES) {
+                    let (from, to) = (from.add(lane), to.add(lane));
+                    let mut half = [[S::splat(0.0); 3]; IN];
+                    for x in 0..3 {
+                        let mut g = [S::splat(0.0); 3];
+                        for y in 0..3 {
+                            g[y] = S::load(from.add((3 * y + x) * LINE));
+                        }
+                        let column = weights(g);
+                        for i in 0..IN {
+                            half[i][x] = column[i];
+                        }
+                    }
+                    for i in 0..IN {
+                        let row = weights(half[i]);
+                        for j in 0..IN {
+                            row[j].store(to.add((i * IN + j) * part));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A group of output channels of a block, from its transformed inputs.
+#[inline(always)]
+unsafe fn outputs<S: Simd>(
+    v: &RxConv2dF32,
+    s: &Sizes,
+    plan: &Plan,
+    weight: *const f32,
+    at: Block,
+    group: usize,
+    inputs: *const f32,
+    room: *mut f32,
+) {
+    let first = group * plan.group;
+    let channels = first..(first + plan.group).min(s.o);
+    let count = at.rows * plan.columns;
+    let matrix = plan.matrix(s);
+    // SAFETY: the callers' promise.
+    unsafe {
+        let sums = room.add(PARTS * plan.part());
+        for c0 in (0..s.c).step_by(plan.deep) {
+            let c1 = (c0 + plan.deep).min(s.c);
+            transform::<S>(s, plan, weight, channels.clone(), c0..c1, room);
+            for p in 0..PARTS {
+                let (u, x) = (room.add(p * plan.part()), inputs.add(p * matrix));
+                let target = |ld| Target {
+                    c: sums.add(p * plan.sums()),
+                    ld,
+                    accumulate: c0 > 0,
+                    epilogue: None,
+                };
+                let columns = |ptr, group| Columns {
+                    ptr,
+                    lane: 0,
+                    group,
+                    row: COLS,
+                };
+                if plan.few {
+                    let (x, b) = (x.add(c0 * ROWS), columns(u, plan.deep * COLS));
+                    let n = channels.len().next_multiple_of(COLS);
+                    block(count, n, c1 - c0, x, s.c * ROWS, b, &target(plan.group));
+                } else {
+                    let (x, n) = (columns(x.add(c0 * COLS), s.c * COLS), channels.len());
+                    block(
+                        n,
+                        count,
+                        c1 - c0,
+                        u,
+                        plan.deep * ROWS,
+                        x,
+                        &target(plan.wide),
+                    );
+                }
+            }
+        }
+        let full = s.target(v, at.image, 0, 0).shift(first, 0);
+        for row in 0..at.rows {
+            let y = (at.first + row) * OUT;
+            if plan.few {
+                for x in 0..plan.columns {
+                    let sums = sums.add((row * plan.columns + x) * plan.group);
+                    let wide = (s.ow - x * OUT).min(OUT);
+                    for o in (0..channels.len()).step_by(S::LANES) {
+                        let lines = lines::<S>(sums.add(o), plan.sums());
+                        for i in 0..OUT.min(s.oh - y) {
+                            let line = lines[i];
+                            // Lanes are output channels: the four outputs of each come together.
+                            let mut apart = [0.0f32; OUT * COLS + COLS];
+                            let whole = S::weave(line);
+                            for k in 0..OUT {
+                                whole[k].store(apart.as_mut_ptr().add(k * S::LANES));
+                            }
+                            for lane in 0..(channels.len() - o).min(S::LANES) {
+                                let part = S::load(apart.as_ptr().add(lane * OUT));
+                                let target = full.shift(o + lane, (y + i) * s.ow + x * OUT);
+                                target.finish::<S>(&part, 1, 1, wide);
+                            }
+                        }
+                    }
+                }
+                continue;
+            }
+            for o in 0..channels.len() {
+                for x in (0..plan.columns).step_by(S::LANES) {
+                    let lanes = (plan.columns - x).min(S::LANES);
+                    let from = sums.add(o * plan.wide + row * plan.columns + x);
+                    let lines = lines::<S>(from, plan.sums());
+                    for i in 0..OUT.min(s.oh - y) {
+                        let line = lines[i];
+                        let columns = (lanes * OUT).min(s.ow - x * OUT);
+                        let target = full.shift(o, (y + i) * s.ow + x * OUT);
+                        let whole = S::weave(line);
+                        target.finish::<S>(whole.as_ptr(), 1, columns.div_ceil(S::LANES), columns);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The four rows of four outputs of a vector's tiles, from their sums in matrices that lie `step` apart.
+#[inline(always)]
+unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut half = [[S::splat(0.0); IN]; OUT];
+        for j in 0..IN {
+            let mut column = [S::splat(0.0); IN];
+            for i in 0..IN {
+                column[i] = S::load(from.add((i * IN + j) * step));
+            }
+            let column = output(column);
+            for i in 0..OUT {
+                half[i][j] = column[i];
+            }
+        }
+        let mut lines = [[S::splat(0.0); OUT]; OUT];
+        for i in 0..OUT {
+            lines[i] = output(half[i]);
+        }
+        lines
+    }
+}
+
+/// A convolution whose weight was packed by [`pack`]. With many blocks each thread takes whole ones; with few,
+/// all threads transform a block's inputs, and then each takes output channels.
 pub(super) unsafe fn run(
     context: &mut RxContext,
     v: &RxConv2dF32,
@@ -304,32 +550,80 @@ pub(super) unsafe fn run(
     weight: *const f32,
 ) -> i32 {
     let threads = context.pool.threads();
-    let plan = Plan::of(s, threads);
-    let room: usize = plan.room(s).iter().sum();
-    let blocks = plan.rows.div_ceil(plan.high);
-    // SAFETY: the callers' promise; blocks write disjoint rows.
+    let high = Plan::high(s);
+    let blocks = tiles(s).0.div_ceil(high);
+    let whole = s.n * blocks >= 2 * threads;
+    let plan = Plan::of(s, if whole { 1 } else { threads });
+    let kept = plan.inputs(s);
+    let copies = if whole { threads } else { 1 };
+    let room = plan.room().next_multiple_of(COLS);
+    let of = |task: usize| {
+        let first = task % blocks * plan.high;
+        Block {
+            image: task / blocks,
+            first,
+            rows: plan.high.min(plan.rows - first),
+        }
+    };
+    // SAFETY: the callers' promise; tasks write disjoint places.
     unsafe {
-        let scratch = rx_scratch_alloc(context, (room * threads * 4) as u64).cast::<f32>();
+        let floats = kept * copies + room * threads;
+        let scratch = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }
         let shared = Share::new((v, s, &plan, weight, scratch));
-        context.pool.each(s.n * blocks, 1, |begin, end, worker| {
+        let transformed = |at: Block, channels: Range<usize>, copy: usize, worker: usize| {
+            let &(v, s, plan, _, scratch) = shared.get();
+            let out = scratch.add(copy * kept);
+            let room = scratch.add(copies * kept + worker * room);
+            dispatch!(inputs(
+                v: &RxConv2dF32,
+                s: &Sizes,
+                plan: &Plan,
+                at: Block,
+                channels: Range<usize>,
+                out: *mut f32,
+                room: *mut f32,
+            ));
+        };
+        let summed = |at: Block, groups: Range<usize>, copy: usize, worker: usize| {
             let &(v, s, plan, weight, scratch) = shared.get();
-            let room = scratch.add(worker * room);
-            for task in begin..end {
-                let (image, first) = (task / blocks, task % blocks * plan.high);
-                dispatch!(rows(
+            let inputs = scratch.add(copy * kept).cast_const();
+            let room = scratch.add(copies * kept + worker * room);
+            for group in groups {
+                dispatch!(outputs(
                     v: &RxConv2dF32,
                     s: &Sizes,
                     plan: &Plan,
                     weight: *const f32,
-                    image: usize,
-                    first: usize,
+                    at: Block,
+                    group: usize,
+                    inputs: *const f32,
                     room: *mut f32,
                 ));
             }
-        });
+        };
+        if whole {
+            context.pool.each(s.n * blocks, 1, |begin, end, worker| {
+                for task in begin..end {
+                    transformed(of(task), 0..s.c, worker, worker);
+                    summed(of(task), 0..plan.groups(s), worker, worker);
+                }
+            });
+        } else {
+            for task in 0..s.n * blocks {
+                let at = of(task);
+                context
+                    .pool
+                    .each(s.c, s.c.div_ceil(4 * threads), |begin, end, worker| {
+                        transformed(at, begin..end, 0, worker);
+                    });
+                context.pool.each(plan.groups(s), 1, |begin, end, worker| {
+                    summed(at, begin..end, 0, worker);
+                });
+            }
+        }
         rx_scratch_free(context, scratch.cast());
     }
     0

@@ -270,7 +270,7 @@ unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                             },
                         )
                     };
-                    block::<S>(mc, nc, kc, a, panel, b, &target.shift(i0, j0));
+                    block(mc, nc, kc, a, panel, b, &target.shift(i0, j0));
                     j0 += nc;
                 }
             }
@@ -290,9 +290,34 @@ pub(crate) fn even_piece(rest: usize, limit: usize, unit: usize) -> usize {
     rest.div_ceil(rest.div_ceil(limit)).next_multiple_of(unit)
 }
 
-/// All tiles of a block.
+/// All tiles of a block. Tiles are most of the kernels' code: they are there once for each instruction set,
+/// not once for each kernel that multiplies matrices.
+#[inline(never)]
+pub(crate) unsafe fn block(
+    m: usize,
+    n: usize,
+    k: usize,
+    a: *const f32,
+    panel: usize,
+    b: Columns,
+    target: &Target,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        dispatch!(tiles(
+            m: usize,
+            n: usize,
+            k: usize,
+            a: *const f32,
+            panel: usize,
+            b: Columns,
+            target: &Target,
+        ));
+    }
+}
+
 #[inline(always)]
-pub(crate) unsafe fn block<S: Simd>(
+unsafe fn tiles<S: Simd>(
     m: usize,
     n: usize,
     k: usize,

@@ -59,6 +59,11 @@ unsafe impl Simd for Avx2 {
         _mm256_maskstore_ps(to, mask(n), self.0);
     }
     #[inline(always)]
+    unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
+        let lanes = _mm256_andnot_si256(mask(first), mask(end));
+        _mm256_maskstore_ps(to, lanes, self.0);
+    }
+    #[inline(always)]
     unsafe fn add(self, b: Self) -> Self {
         Self(_mm256_add_ps(self.0, b.0))
     }
@@ -152,5 +157,43 @@ unsafe impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn all_lt(self, b: Self) -> bool {
         _mm256_movemask_ps(self.lt(b)) == 0xff
+    }
+    #[inline(always)]
+    unsafe fn weave(parts: [Self; 4]) -> [Self; 4] {
+        let v = turned(parts);
+        let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
+        [
+            Self(_mm256_permute2f128_ps::<0x20>(a, b)),
+            Self(_mm256_permute2f128_ps::<0x20>(c, d)),
+            Self(_mm256_permute2f128_ps::<0x31>(a, b)),
+            Self(_mm256_permute2f128_ps::<0x31>(c, d)),
+        ]
+    }
+    #[inline(always)]
+    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
+        let [a, b, c, d] = [whole[0].0, whole[1].0, whole[2].0, whole[3].0];
+        turned([
+            Self(_mm256_permute2f128_ps::<0x20>(a, c)),
+            Self(_mm256_permute2f128_ps::<0x31>(a, c)),
+            Self(_mm256_permute2f128_ps::<0x20>(b, d)),
+            Self(_mm256_permute2f128_ps::<0x31>(b, d)),
+        ])
+    }
+}
+
+/// Turns the square of four lanes by four vectors in either half.
+#[inline(always)]
+unsafe fn turned(v: [Avx2; 4]) -> [Avx2; 4] {
+    // SAFETY: the callers' promise: the instruction set is enabled.
+    unsafe {
+        let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
+        let (ac, bd) = (_mm256_unpacklo_ps(a, c), _mm256_unpacklo_ps(b, d));
+        let (ac2, bd2) = (_mm256_unpackhi_ps(a, c), _mm256_unpackhi_ps(b, d));
+        [
+            Avx2(_mm256_unpacklo_ps(ac, bd)),
+            Avx2(_mm256_unpackhi_ps(ac, bd)),
+            Avx2(_mm256_unpacklo_ps(ac2, bd2)),
+            Avx2(_mm256_unpackhi_ps(ac2, bd2)),
+        ]
     }
 }

@@ -55,6 +55,10 @@ unsafe impl Simd for Avx512 {
         _mm512_mask_storeu_ps(to, mask(n), self.0);
     }
     #[inline(always)]
+    unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
+        _mm512_mask_storeu_ps(to, mask(end) & !mask(first), self.0);
+    }
+    #[inline(always)]
     unsafe fn add(self, b: Self) -> Self {
         Self(_mm512_add_ps(self.0, b.0))
     }
@@ -135,5 +139,53 @@ unsafe impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn all_lt(self, b: Self) -> bool {
         self.lt(b) == 0xffff
+    }
+    #[inline(always)]
+    unsafe fn weave(parts: [Self; 4]) -> [Self; 4] {
+        quarters(turned(parts))
+    }
+    #[inline(always)]
+    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
+        turned(quarters(whole))
+    }
+}
+
+/// Turns the square of four lanes by four vectors in every quarter.
+#[inline(always)]
+unsafe fn turned(v: [Avx512; 4]) -> [Avx512; 4] {
+    // SAFETY: the callers' promise: the instruction set is enabled.
+    unsafe {
+        let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
+        let (ac, bd) = (_mm512_unpacklo_ps(a, c), _mm512_unpacklo_ps(b, d));
+        let (ac2, bd2) = (_mm512_unpackhi_ps(a, c), _mm512_unpackhi_ps(b, d));
+        [
+            Avx512(_mm512_unpacklo_ps(ac, bd)),
+            Avx512(_mm512_unpackhi_ps(ac, bd)),
+            Avx512(_mm512_unpacklo_ps(ac2, bd2)),
+            Avx512(_mm512_unpackhi_ps(ac2, bd2)),
+        ]
+    }
+}
+
+/// Turns the square of four quarters by four vectors.
+#[inline(always)]
+unsafe fn quarters(v: [Avx512; 4]) -> [Avx512; 4] {
+    // SAFETY: the callers' promise: the instruction set is enabled.
+    unsafe {
+        let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
+        let (ab, cd) = (
+            _mm512_shuffle_f32x4::<0x44>(a, b),
+            _mm512_shuffle_f32x4::<0x44>(c, d),
+        );
+        let (ab2, cd2) = (
+            _mm512_shuffle_f32x4::<0xee>(a, b),
+            _mm512_shuffle_f32x4::<0xee>(c, d),
+        );
+        [
+            Avx512(_mm512_shuffle_f32x4::<0x88>(ab, cd)),
+            Avx512(_mm512_shuffle_f32x4::<0xdd>(ab, cd)),
+            Avx512(_mm512_shuffle_f32x4::<0x88>(ab2, cd2)),
+            Avx512(_mm512_shuffle_f32x4::<0xdd>(ab2, cd2)),
+        ]
     }
 }

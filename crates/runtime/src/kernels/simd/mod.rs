@@ -1,5 +1,8 @@
 //! Vectors of float32 as a trait, so that every kernel is written once for all processors.
 //!
+//! Invariant: no closure touches a vector. Closures and the functions of `core` that take them (`map`, `for_each`) are
+//! functions of their own, for which the instruction set is not enabled: intrinsics in them become calls.
+//!
 //! A kernel is a generic `#[inline(always)]` function over [`Simd`]; [`dispatch`] makes the
 //! variants, each inside a function that enables its instruction set, and calls the one that
 //! [`isa`] names.
@@ -120,6 +123,8 @@ pub unsafe trait Simd: Copy {
     unsafe fn load_part(from: *const f32, n: usize) -> Self;
     /// Writes the first `n` lanes, at most `LANES`.
     unsafe fn store_part(self, to: *mut f32, n: usize);
+    /// Writes the lanes from `first` up to `end` where they would go in a whole vector; nothing else is touched.
+    unsafe fn store_between(self, to: *mut f32, first: usize, end: usize);
     /// `self + b`.
     unsafe fn add(self, b: Self) -> Self;
     /// `self - b`.
@@ -156,6 +161,10 @@ pub unsafe trait Simd: Copy {
     unsafe fn sum(self) -> f32;
     /// All lanes are below `b`.
     unsafe fn all_lt(self, b: Self) -> bool;
+    /// The lanes of four vectors in turns: the first lanes of all four, the second ones, and so on.
+    unsafe fn weave(parts: [Self; 4]) -> [Self; 4];
+    /// The other way: lanes whose places have the same remainder modulo four come together.
+    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4];
 }
 
 /// Calls a generic kernel for the instruction set in use.
@@ -190,3 +199,51 @@ macro_rules! dispatch {
     }};
 }
 pub(crate) use dispatch;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[inline(always)]
+    unsafe fn woven<S: Simd>(from: *const f32, to: *mut f32, back: *mut f32) {
+        // SAFETY: the arrays have 64 floats.
+        unsafe {
+            let n = S::LANES;
+            let mut parts = [S::splat(0.0); 4];
+            for (k, part) in parts.iter_mut().enumerate() {
+                *part = S::load(from.add(k * n));
+            }
+            let whole = S::weave(parts);
+            let parts = S::unweave(whole);
+            for k in 0..4 {
+                whole[k].store(to.add(k * n));
+                parts[k].store(back.add(k * n));
+            }
+        }
+    }
+
+    #[test]
+    fn weaving_takes_turns() {
+        for limit in [Isa::Portable, Isa::Avx2, Isa::Avx512] {
+            let lanes = match best().min(limit) {
+                Isa::Portable => Portable::LANES,
+                Isa::Avx2 => 8,
+                Isa::Avx512 => 16,
+            };
+            let numbers: Vec<f32> = (0..64).map(|i| i as f32).collect();
+            let (mut whole, mut back) = (vec![0.0f32; 64], vec![0.0f32; 64]);
+            let (from, to, again) = (numbers.as_ptr(), whole.as_mut_ptr(), back.as_mut_ptr());
+            let chosen = isa();
+            set(limit);
+            // SAFETY: the arrays are long enough for four vectors.
+            unsafe {
+                dispatch!(woven(from: *const f32, to: *mut f32, again: *mut f32));
+            }
+            set(chosen);
+            for i in 0..4 * lanes {
+                assert_eq!(whole[i], (i % 4 * lanes + i / 4) as f32, "{limit:?}, {i}");
+                assert_eq!(back[i], i as f32, "{limit:?}, {i}");
+            }
+        }
+    }
+}

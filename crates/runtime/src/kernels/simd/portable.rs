@@ -69,6 +69,13 @@ unsafe impl Simd for Portable {
         }
     }
     #[inline(always)]
+    unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
+        for (i, lane) in self.0.iter().enumerate().take(end).skip(first) {
+            // SAFETY: the caller's promise.
+            unsafe { *to.wrapping_add(i) = *lane };
+        }
+    }
+    #[inline(always)]
     unsafe fn add(self, b: Self) -> Self {
         zip(self, b, |a, b| a + b)
     }
@@ -173,5 +180,15 @@ unsafe impl Simd for Portable {
     unsafe fn all_lt(self, b: Self) -> bool {
         let (a, b) = (self.0, b.0);
         a[0] < b[0] && a[1] < b[1] && a[2] < b[2] && a[3] < b[3]
+    }
+    #[inline(always)]
+    unsafe fn weave(parts: [Self; 4]) -> [Self; 4] {
+        [0, 1, 2, 3].map(|k| Self(parts.map(|p| p.0[k])))
+    }
+    #[inline(always)]
+    unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
+        // A square turned over twice is itself.
+        // SAFETY: the caller's promise.
+        unsafe { Self::weave(whole) }
     }
 }

@@ -1,11 +1,14 @@
 //! The heap of a context: size classes over the allocator's blocks.
 //!
-//! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, larger ones come one by one in
-//! eight steps per doubling. Freed blocks wait in their class's list, so a program that repeats
-//! its sizes asks the allocator for nothing.
+//! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, those up to 64 KiB come one by one in
+//! eight steps per doubling; freed blocks wait in their class's list. Larger ones are pieces of regions
+//! ([`large`]). A program that repeats its sizes asks the allocator for nothing.
 //!
 //! Invariant: blocks of a size divisible by 64 start at a multiple of 64, all others at one of 16.
 
+mod large;
+
+use large::Large;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
@@ -39,7 +42,11 @@ pub struct RxHeapStats {
 
 const SMALL_MAX: u64 = 1024;
 const SMALL_CLASSES: usize = 65;
-const CLASSES: usize = SMALL_CLASSES + 37 * 8;
+/// The largest block of a class.
+const CLASSED: u64 = 64 << 10;
+const CLASSES: usize = SMALL_CLASSES + 6 * 8;
+/// Stands for the class of larger blocks.
+const LARGE: u16 = u16::MAX;
 const LARGEST: u64 = 1 << 46;
 const SLAB_MIN: usize = 16 << 10;
 const SLAB_MAX: usize = 1 << 20;
@@ -59,6 +66,7 @@ pub struct Heap {
     slab_left: usize,
     next_slab: usize,
     slabs: Vec<(*mut u8, usize)>,
+    large: Large,
     /// Counters.
     pub stats: RxHeapStats,
 }
@@ -88,12 +96,12 @@ unsafe extern "C" fn system_free(_: *mut c_void, block: *mut c_void, size: usize
     }
 }
 
-/// The class of a size, or `None` when no machine has so much.
+/// The class of a size, or `None` when it is larger than those of classes.
 fn class_of(size: u64) -> Option<usize> {
     if size <= SMALL_MAX {
         return Some((size.div_ceil(16) as usize).max(1));
     }
-    if size > LARGEST {
+    if size > CLASSED {
         return None;
     }
     // 2^e <= size - 1 < 2^(e+1), cut in eight.
@@ -112,12 +120,9 @@ fn class_size(class: usize) -> u64 {
     (9 + step) << (e - 3)
 }
 
-fn class_align(class: usize) -> usize {
-    if class_size(class) >= HUGE {
-        HUGE_ALIGN
-    } else {
-        64
-    }
+/// The alignment of a region of large blocks.
+fn region_align(size: usize) -> usize {
+    if size as u64 >= HUGE { HUGE_ALIGN } else { 64 }
 }
 
 impl Heap {
@@ -135,6 +140,7 @@ impl Heap {
             slab_left: 0,
             next_slab: SLAB_MIN,
             slabs: Vec::new(),
+            large: Large::default(),
             stats: RxHeapStats::default(),
         }
     }
@@ -174,7 +180,7 @@ impl Heap {
     #[inline]
     pub fn alloc(&mut self, size: u64) -> (*mut u8, u16) {
         let Some(class) = class_of(size) else {
-            return (null_mut(), 0);
+            return (self.alloc_large(size), LARGE);
         };
         let head = self.free[class];
         if !head.is_null() {
@@ -197,20 +203,43 @@ impl Heap {
             self.free[larger] = unsafe { (*head).next };
             (head.cast(), larger)
         } else {
-            let (size, align) = (class_size(class) as usize, class_align(class));
-            let mut block = self.system(size, align);
-            if block.is_null() {
-                // Cached blocks of other sizes may be what is missing.
-                self.trim();
-                block = self.system(size, align);
-            }
-            (block, class)
+            (self.system_or_trim(class_size(class) as usize, 64), class)
         };
         if !block.is_null() {
             self.stats.live_objects += 1;
             self.stats.live_bytes += class_size(class);
         }
         (block, class as u16)
+    }
+
+    /// Memory of the allocator; cached blocks of other sizes may be what is missing.
+    fn system_or_trim(&mut self, size: usize, align: usize) -> *mut u8 {
+        let block = self.system(size, align);
+        if !block.is_null() {
+            return block;
+        }
+        self.trim();
+        self.system(size, align)
+    }
+
+    #[cold]
+    fn alloc_large(&mut self, size: u64) -> *mut u8 {
+        if size > LARGEST || !self.large.reserve() {
+            return null_mut();
+        }
+        let size = large::rounded(size as usize);
+        let block = self.large.take(size).unwrap_or_else(|| {
+            let region = self.system_or_trim(size, region_align(size));
+            if !region.is_null() {
+                self.large.add(region, size);
+            }
+            region
+        });
+        if !block.is_null() {
+            self.stats.live_objects += 1;
+            self.stats.live_bytes += size as u64;
+        }
+        block
     }
 
     /// A class up to half as large again with a free block.
@@ -251,6 +280,11 @@ impl Heap {
     /// `block` and `class` came from one call of [`Heap::alloc`], and the block is no longer used.
     #[inline]
     pub unsafe fn release(&mut self, block: *mut u8, class: u16) {
+        if class == LARGE {
+            self.stats.live_objects -= 1;
+            self.stats.live_bytes -= self.large.release(block) as u64;
+            return;
+        }
         let class = usize::from(class);
         let block = block.cast::<FreeBlock>();
         // SAFETY: the block is ours and large enough for a pointer.
@@ -267,9 +301,12 @@ impl Heap {
             while !head.is_null() {
                 // SAFETY: as in `alloc`.
                 let next = unsafe { (*head).next };
-                self.give_back(head.cast(), class_size(class) as usize, class_align(class));
+                self.give_back(head.cast(), class_size(class) as usize, 64);
                 head = next;
             }
+        }
+        while let Some((region, size)) = self.large.unused() {
+            self.give_back(region, size, region_align(size));
         }
     }
 }
@@ -295,13 +332,14 @@ mod tests {
 
     #[test]
     fn classes_cover_sizes_closely() {
-        for size in (1..5000).chain([1 << 20, (1 << 20) + 1, 3 << 30, LARGEST]) {
+        for size in (1..5000).chain([CLASSED - 1, CLASSED]) {
             let class = class_of(size).unwrap();
             assert!(class < CLASSES && class_size(class) >= size, "{size}");
             assert!(class_size(class) <= size + (size / 8).max(15), "{size}");
             assert!(class == 1 || class_size(class - 1) < size, "{size}");
         }
-        assert_eq!(class_of(LARGEST + 1), None);
+        assert_eq!(class_of(CLASSED + 1), None);
+        assert!(Heap::new().alloc(LARGEST + 1).0.is_null());
     }
 
     #[test]
@@ -309,7 +347,7 @@ mod tests {
         let mut heap = Heap::new();
         for size in [16, 64, 1024, 1025, 100_000, 9 << 20] {
             let (first, class) = heap.alloc(size);
-            let align = if class_size(class.into()).is_multiple_of(64) {
+            let align = if class == LARGE || class_size(class.into()).is_multiple_of(64) {
                 64
             } else {
                 16

@@ -4,6 +4,8 @@
 //! strips that stay in the first cache, each operation with the widest vectors of the processor;
 //! operands with contiguous elements are read where they lie. Rows are split among threads.
 
+mod chain;
+
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath;
@@ -224,6 +226,8 @@ struct Plan<'a> {
     along_reduced: bool,
     /// Whether the result is written past the caches.
     stream: bool,
+    /// The operations in registers, where that helps.
+    chain: Option<chain::Chain>,
 }
 
 /// The operands of one strip, and where temporaries and copies lie.
@@ -285,6 +289,38 @@ impl Plan<'_> {
                         to
                     }
                 };
+            }
+        }
+    }
+
+    /// As [`Plan::run`], in registers where that is possible; with `stream`, `out` is aligned and written past the
+    /// caches.
+    #[inline(always)]
+    unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
+        let first = (self.v.inputs + self.v.constants) as usize;
+        // SAFETY: the caller's promise; what is left after whole blocks has its inputs moved by as much.
+        unsafe {
+            let mut done = 0;
+            if let Some(chain) = &self.chain {
+                let (operands, stream) = (&s.operands[..], self.stream);
+                done = if S::LANES == 16 {
+                    chain::run::<S, 8>(chain, self.ops, operands, first, n, out, stream)
+                } else {
+                    chain::run::<S, 4>(chain, self.ops, operands, first, n, out, stream)
+                };
+                if done == n {
+                    return;
+                }
+                for at in &mut s.operands[..self.v.inputs as usize] {
+                    *at = at.add(done);
+                }
+            }
+            if self.stream {
+                let result = s.room.add(self.room() - STRIP);
+                self.run::<S>(s, n - done, result);
+                stream::<S>(result, out.add(done), n - done);
+            } else {
+                self.run::<S>(s, n - done, out.add(done));
             }
         }
     }
@@ -421,12 +457,8 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                         S::prefetch(next.wrapping_add(line));
                     }
                 }
-                let result = room.add(p.room() - STRIP);
-                p.run::<S>(&mut s, len, result);
-                stream::<S>(result, out, len);
-            } else {
-                p.run::<S>(&mut s, len, out);
             }
+            p.run_whole::<S>(&mut s, len, out);
         }
         if p.stream {
             S::fence();
@@ -634,9 +666,18 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             let aligned = (v.out as usize).is_multiple_of(64)
                 && (out.rows() == 1 || out.inner().is_multiple_of(16));
             let stream = reduced == 0 && aligned && out.count() * 4 >= STREAM;
+            let ops = std::slice::from_raw_parts(v.program, v.ops as usize);
+            let steps = out.inner_steps(&out_steps);
+            let number = |k: usize| {
+                let constant = (inputs..inputs + v.constants as usize).contains(&k);
+                constant || (k < inputs && steps[k] == 0)
+            };
+            let chain = (reduced == 0 && out.inner() >= 64)
+                .then(|| chain::Chain::of(ops, inputs + v.constants as usize, &number))
+                .flatten();
             let plan = Plan {
                 v,
-                ops: std::slice::from_raw_parts(v.program, v.ops as usize),
+                ops,
                 data,
                 out,
                 out_steps,
@@ -644,6 +685,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 over_steps,
                 along_reduced,
                 stream,
+                chain,
             };
             let threads = context.pool.threads();
             let room = rx_scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();

@@ -1,0 +1,491 @@
+//! Element-wise expressions in registers.
+//!
+//! A chain of operations over strips reads and writes every value in between. Here most of them stay in two banks of
+//! vector registers, which work as a stack of two places: a block of elements runs through all steps at once,
+//! and only its inputs are read and its result is written. What is needed later than that allows, and operations
+//! that are not arithmetic, use the strips of temporaries.
+
+use super::{Op, RxStripOp, apply};
+use crate::kernels::simd::Simd;
+use std::ptr::{null, null_mut};
+
+/// Most operations.
+const OPS: usize = 64;
+/// Most steps: an operation may load and store beside what it does.
+const STEPS: usize = 3 * OPS;
+/// What wrote an input or a constant.
+const NOBODY: u8 = u8::MAX;
+
+/// What a step does. `a` is the upper bank, `b` the lower one, `x` and `y` are operands: strips, or (with
+/// `s`) one number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+enum Form {
+    /// `a = x`.
+    Load,
+    /// `a = s`.
+    LoadNumber,
+    /// `b = a`.
+    Push,
+    /// `a = b`.
+    Pop,
+    /// `x = a`.
+    Store,
+    /// `a = op a`.
+    Unary,
+    /// `a = a op x`.
+    Right,
+    /// `a = a op s`.
+    RightNumber,
+    /// `a = x op a`.
+    Left,
+    /// `a = s op a`.
+    LeftNumber,
+    /// `a = b op a`.
+    Both,
+    /// `a = a op b`.
+    Turned,
+    /// `a = x op y`.
+    Two,
+    /// `a = x op s`.
+    TwoNumber,
+    /// Any operation of the program (`x`: which one), through memory; the banks are empty before and after.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    form: Form,
+    code: u8,
+    x: u8,
+    y: u8,
+}
+
+/// A program as steps.
+pub(super) struct Chain {
+    steps: [Step; STEPS],
+    count: usize,
+}
+
+/// Where an operand is when an operation needs it.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Upper,
+    Lower,
+    Strip,
+    Number,
+}
+
+/// Whether the operation is done in registers, and of how many operands.
+fn quick(code: i32) -> Option<usize> {
+    const UNARY: [Op; 3] = [Op::Neg, Op::Abs, Op::Sqrt];
+    const BINARY: [Op; 6] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max];
+    if BINARY.iter().any(|&op| op as i32 == code) {
+        return Some(2);
+    }
+    UNARY.iter().any(|&op| op as i32 == code).then_some(1)
+}
+
+/// What is known while steps are made.
+struct Maker<'a> {
+    ops: &'a [RxStripOp],
+    /// The first operand that is a temporary.
+    first: usize,
+    /// Whether an operand is one number.
+    number: &'a dyn Fn(usize) -> bool,
+    /// Which operation wrote each operand of each operation, or [`NOBODY`].
+    from: &'a [[u8; 4]; OPS],
+    /// How often each operation's value is still read.
+    left: [u8; OPS],
+    /// A bit for each operation: its value is kept in its strip.
+    kept: u64,
+    upper: Option<usize>,
+    lower: Option<usize>,
+    out: Chain,
+}
+
+/// The number of arguments that an operation reads.
+fn arity(code: i32) -> usize {
+    match code {
+        c if c == Op::MulAdd as i32 => 3,
+        c if [Op::SelectLt, Op::SelectLe, Op::SelectEq]
+            .iter()
+            .any(|&op| op as i32 == c) =>
+        {
+            4
+        }
+        c if c == Op::Pow as i32 => 2,
+        _ => quick(code).unwrap_or(1),
+    }
+}
+
+impl Chain {
+    /// The steps of a program, for operands of which `number` says whether they are one number; `None`
+    /// where registers would not help.
+    pub(super) fn of(
+        ops: &[RxStripOp],
+        first: usize,
+        number: &dyn Fn(usize) -> bool,
+    ) -> Option<Self> {
+        if ops.len() > OPS || ops.iter().filter(|op| quick(op.code).is_some()).count() < 2 {
+            return None;
+        }
+        let mut writer = [NOBODY; super::OPERANDS];
+        let (mut from, mut uses) = ([[NOBODY; 4]; OPS], [0u8; OPS]);
+        for (k, op) in ops.iter().enumerate() {
+            for (of, arg) in from[k].iter_mut().zip(op.args).take(arity(op.code)) {
+                *of = writer[arg as usize];
+                if *of != NOBODY {
+                    uses[usize::from(*of)] += 1;
+                }
+            }
+            writer[first + op.dst as usize] = k as u8;
+        }
+        let mut kept = 0;
+        // Each round keeps one more value in memory.
+        loop {
+            let none = Step {
+                form: Form::Pop,
+                code: 0,
+                x: 0,
+                y: 0,
+            };
+            let mut maker = Maker {
+                ops,
+                first,
+                number,
+                from: &from,
+                left: uses,
+                kept,
+                upper: None,
+                lower: None,
+                out: Self {
+                    steps: [none; STEPS],
+                    count: 0,
+                },
+            };
+            match (0..ops.len()).try_for_each(|k| maker.operation(k)) {
+                Ok(()) => return Some(maker.out),
+                Err(value) if value < OPS && kept & 1 << value == 0 => kept |= 1 << value,
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Maker<'_> {
+    fn step(&mut self, form: Form, code: i32, x: usize, y: usize) {
+        let (code, x, y) = (code as u8, x as u8, y as u8);
+        self.out.steps[self.out.count] = Step { form, code, x, y };
+        self.out.count += 1;
+    }
+
+    fn is_kept(&self, value: usize) -> bool {
+        self.kept & 1 << value != 0
+    }
+
+    /// Which operation wrote an argument of an operation.
+    fn writer(&self, k: usize, arg: usize) -> Option<usize> {
+        let value = self.from[k][arg];
+        (value != NOBODY).then_some(usize::from(value))
+    }
+
+    /// Whether a bank's value is read again and is nowhere else.
+    fn live(&self, bank: Option<usize>) -> bool {
+        bank.is_some_and(|v| self.left[v] > 0 && !self.is_kept(v))
+    }
+
+    /// Frees the upper bank. The error is a value that must be kept in memory instead.
+    fn free(&mut self) -> Result<(), usize> {
+        if self.live(self.upper) {
+            if self.live(self.lower) {
+                return Err(self.lower.unwrap_or_default());
+            }
+            self.step(Form::Push, 0, 0, 0);
+            self.lower = self.upper;
+        }
+        Ok(())
+    }
+
+    /// Where an argument of an operation is.
+    fn place(&self, k: usize, arg: usize) -> Result<Place, usize> {
+        let Some(value) = self.writer(k, arg) else {
+            let number = (self.number)(self.ops[k].args[arg] as usize);
+            return Ok(if number { Place::Number } else { Place::Strip });
+        };
+        if self.upper == Some(value) {
+            return Ok(Place::Upper);
+        }
+        if self.is_kept(value) {
+            return Ok(Place::Strip);
+        }
+        if self.lower == Some(value) {
+            Ok(Place::Lower)
+        } else {
+            Err(value)
+        }
+    }
+
+    /// Takes note that the arguments of an operation were read.
+    fn read(&mut self, k: usize, count: usize) {
+        for arg in 0..count {
+            if let Some(value) = self.writer(k, arg) {
+                self.left[value] -= 1;
+            }
+        }
+    }
+
+    fn operation(&mut self, k: usize) -> Result<(), usize> {
+        let op = self.ops[k];
+        let Some(count) = quick(op.code) else {
+            for arg in 0..arity(op.code) {
+                if let Some(value) = self.writer(k, arg).filter(|&v| !self.is_kept(v)) {
+                    return Err(value);
+                }
+            }
+            if !self.is_kept(k) && k + 1 < self.ops.len() {
+                return Err(k);
+            }
+            self.read(k, arity(op.code));
+            // Its vectors need the registers.
+            for bank in [self.upper, self.lower] {
+                if self.live(bank) {
+                    return Err(bank.unwrap_or_default());
+                }
+            }
+            (self.upper, self.lower) = (None, None);
+            self.step(Form::Other, op.code, k, 0);
+            if k + 1 == self.ops.len() {
+                // The result was written to the last strip; the last step stores it from the bank.
+                self.step(Form::Load, 0, self.first + op.dst as usize, 0);
+            }
+            return Ok(());
+        };
+        use Place::{Lower, Number, Strip, Upper};
+        let (x, y) = (op.args[0] as usize, op.args[1] as usize);
+        let mut at = [
+            self.place(k, 0)?,
+            if count == 2 { self.place(k, 1)? } else { Strip },
+        ];
+        // The same value twice: the second one comes from memory.
+        if let Some(value) = self.writer(k, 0)
+            && count == 2
+            && self.writer(k, 1) == Some(value)
+        {
+            if !self.is_kept(value) {
+                return Err(value);
+            }
+            at[1] = Strip;
+        }
+        let inside = |p: Place| matches!(p, Upper | Lower);
+        // What is in the lower bank alone comes up.
+        if inside(at[0]) != (count == 2 && inside(at[1])) {
+            let one = usize::from(!inside(at[0]));
+            if at[one] == Lower {
+                if self.live(self.upper) {
+                    return Err(usize::from(self.from[k][one]));
+                }
+                self.step(Form::Pop, 0, 0, 0);
+                (self.upper, self.lower) = (self.lower, None);
+                at[one] = Upper;
+            }
+        }
+        self.read(k, count);
+        let fresh = !at.iter().take(count).any(|&p| inside(p));
+        if fresh {
+            self.free()?;
+        } else if self.live(self.upper) {
+            // The operand in the upper bank is read again later.
+            let value = self.upper.unwrap_or_default();
+            if self.live(self.lower) || at.contains(&Lower) {
+                return Err(value);
+            }
+            self.step(Form::Push, 0, 0, 0);
+            self.lower = self.upper;
+        }
+        if count == 1 {
+            if fresh {
+                let form = if at[0] == Number {
+                    Form::LoadNumber
+                } else {
+                    Form::Load
+                };
+                self.step(form, 0, x, 0);
+            }
+            self.step(Form::Unary, op.code, 0, 0);
+        } else {
+            match (at[0], at[1]) {
+                (Upper, Strip) => self.step(Form::Right, op.code, y, 0),
+                (Upper, Number) => self.step(Form::RightNumber, op.code, y, 0),
+                (Strip, Upper) => self.step(Form::Left, op.code, x, 0),
+                (Number, Upper) => self.step(Form::LeftNumber, op.code, x, 0),
+                (Lower, Upper) => self.step(Form::Both, op.code, 0, 0),
+                (Upper, Lower) => self.step(Form::Turned, op.code, 0, 0),
+                (Strip, Strip) => self.step(Form::Two, op.code, x, y),
+                (Strip, Number) => self.step(Form::TwoNumber, op.code, x, y),
+                (Number, Strip) => {
+                    self.step(Form::Load, 0, y, 0);
+                    self.step(Form::LeftNumber, op.code, x, 0);
+                }
+                (Number, Number) => {
+                    self.step(Form::LoadNumber, 0, x, 0);
+                    self.step(Form::RightNumber, op.code, y, 0);
+                }
+                (Lower, _) | (_, Lower) | (Upper, Upper) => return Err(usize::MAX),
+            }
+        }
+        self.upper = Some(k);
+        if self.is_kept(k) {
+            self.step(Form::Store, 0, self.first + op.dst as usize, 0);
+        }
+        Ok(())
+    }
+}
+
+/// Does something for every vector of a block: the index is a constant, so that banks stay in registers.
+macro_rules! unrolled {
+    ($u:ident, $i:ident => $body:expr) => {
+        unrolled!(@ $u, $i => $body; 0 1 2 3 4 5 6 7)
+    };
+    (@ $u:ident, $i:ident => $body:expr; $($n:literal)*) => {{
+        $(
+            if $n < $u {
+                #[allow(non_upper_case_globals)]
+                const $i: usize = $n;
+                $body;
+            }
+        )*
+    }};
+}
+
+/// Runs the steps over blocks of `U` vectors (at most 8) of a strip of `n` elements and stores the result, past the
+/// caches with `stream`; the number of elements that are done: whole blocks.
+///
+/// # Safety
+/// Operands are strips of at least `n` elements, what a number's operand points to is one; temporaries are
+/// strips of `room` from operand `first` on, and `out` has `n` elements.
+#[inline(always)]
+pub(super) unsafe fn run<S: Simd, const U: usize>(
+    chain: &Chain,
+    ops: &[RxStripOp],
+    operands: &[*const f32],
+    first: usize,
+    n: usize,
+    out: *mut f32,
+    stream: bool,
+) -> usize {
+    let whole = n / (U * S::LANES) * (U * S::LANES);
+    let mut steps = &chain.steps[..chain.count];
+    // SAFETY: the caller's promise.
+    unsafe {
+        while let Some((step, rest)) = steps.split_first() {
+            if step.form == Form::Other {
+                let op = ops.get_unchecked(step.x as usize);
+                let mut args = [null(); 4];
+                for (to, arg) in args.iter_mut().zip(op.args) {
+                    *to = *operands.get_unchecked(arg as usize);
+                }
+                let to = *operands.get_unchecked(first + op.dst as usize);
+                apply::<S>(op.code, args, to.cast_mut(), whole);
+                steps = rest;
+                continue;
+            }
+            let other = steps.iter().position(|s| s.form == Form::Other);
+            let (now, later) = steps.split_at(other.unwrap_or(steps.len()));
+            let out = if later.is_empty() { out } else { null_mut() };
+            blocks::<S, U>(now, operands, whole, out, stream);
+            steps = later;
+        }
+    }
+    whole
+}
+
+/// Runs steps in registers over `n` elements, whole blocks; what is in the upper bank at the end goes to `out`, unless
+/// that is null.
+#[inline(always)]
+unsafe fn blocks<S: Simd, const U: usize>(
+    steps: &[Step],
+    operands: &[*const f32],
+    n: usize,
+    out: *mut f32,
+    stream: bool,
+) {
+    let block = U * S::LANES;
+    let mut at = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while at < n {
+            let mut a = [S::splat(0.0); 8];
+            let mut b = [S::splat(0.0); 8];
+            for step in steps {
+                let x = operands.get_unchecked(step.x as usize).add(at);
+                let y = operands.get_unchecked(step.y as usize).add(at);
+                // Closures would not be inlined into code for the instruction set.
+                macro_rules! number {
+                    ($p:expr) => {
+                        S::splat(*$p.sub(at))
+                    };
+                }
+                macro_rules! strip {
+                    ($p:ident, $i:ident) => {
+                        S::load($p.add($i * S::LANES))
+                    };
+                }
+                macro_rules! binary {
+                    ($op:ident) => {
+                        match step.form {
+                            Form::Right => unrolled!(U, I => a[I] = a[I].$op(strip!(x, I))),
+                            Form::RightNumber => {
+                                let s = number!(x);
+                                unrolled!(U, I => a[I] = a[I].$op(s));
+                            }
+                            Form::Left => unrolled!(U, I => a[I] = strip!(x, I).$op(a[I])),
+                            Form::LeftNumber => {
+                                let s = number!(x);
+                                unrolled!(U, I => a[I] = s.$op(a[I]));
+                            }
+                            Form::Both => unrolled!(U, I => a[I] = b[I].$op(a[I])),
+                            Form::Turned => unrolled!(U, I => a[I] = a[I].$op(b[I])),
+                            Form::Two => unrolled!(U, I => a[I] = strip!(x, I).$op(strip!(y, I))),
+                            _ => {
+                                let s = number!(y);
+                                unrolled!(U, I => a[I] = strip!(x, I).$op(s));
+                            }
+                        }
+                    };
+                }
+                match step.form {
+                    Form::Load => unrolled!(U, I => a[I] = strip!(x, I)),
+                    Form::LoadNumber => {
+                        let s = number!(x);
+                        unrolled!(U, I => a[I] = s);
+                    }
+                    Form::Push => unrolled!(U, I => b[I] = a[I]),
+                    Form::Pop => unrolled!(U, I => a[I] = b[I]),
+                    Form::Store => unrolled!(U, I => a[I].store(x.cast_mut().add(I * S::LANES))),
+                    Form::Unary => match step.code {
+                        c if c == Op::Neg as u8 => {
+                            unrolled!(U, I => a[I] = S::splat(-0.0).sub(a[I]))
+                        }
+                        c if c == Op::Abs as u8 => unrolled!(U, I => a[I] = a[I].abs()),
+                        _ => unrolled!(U, I => a[I] = a[I].sqrt()),
+                    },
+                    _ => match step.code {
+                        c if c == Op::Add as u8 => binary!(add),
+                        c if c == Op::Sub as u8 => binary!(sub),
+                        c if c == Op::Mul as u8 => binary!(mul),
+                        c if c == Op::Div as u8 => binary!(div),
+                        c if c == Op::Min as u8 => binary!(min),
+                        _ => binary!(max),
+                    },
+                }
+            }
+            if stream && !out.is_null() {
+                unrolled!(U, I => a[I].stream(out.add(at + I * S::LANES)));
+            } else if !out.is_null() {
+                unrolled!(U, I => a[I].store(out.add(at + I * S::LANES)));
+            }
+            at += block;
+        }
+    }
+}
