@@ -64,6 +64,24 @@ impl Mapped {
     }
 }
 
+/// Tensors as a host would hand them over: large ones in memory of the process, with large pages where the system
+/// has them, not in pages of a file.
+#[cfg(feature = "native")]
+pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
+    const LARGE: usize = 4 << 20;
+    let moved = |t: &Tensor| {
+        let mut map = memmap2::MmapMut::map_anon(t.bytes().len()).ok()?;
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        map.copy_from_slice(t.bytes());
+        Mapped(Arc::new(map.make_read_only().ok()?)).tensor(t.dtype(), t.shape(), 0)
+    };
+    let large = |t: &Tensor| t.bytes().len() >= LARGE;
+    (tensors.into_iter())
+        .map(|t| large(&t).then(|| moved(&t)).flatten().unwrap_or(t))
+        .collect()
+}
+
 /// Gives constants whose metadata section the text lacks the arrays `meta[relay.Constant][k]`, which are taken out of
 /// `arrays`. The result lists those that do not fit, and those that no array is for unless zeros will do (`stubs`).
 #[cfg(feature = "native")]

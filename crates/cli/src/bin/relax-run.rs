@@ -166,6 +166,10 @@ fn arguments(args: &Args, program: &Program, entry: GlobalId) -> Result<Vec<Valu
     };
     let tensors = bound
         .map_err(|problems| Stop::Unfit(format!("the arguments do not fit @{name}"), problems))?;
+    let tensors = match args.bench {
+        Some(_) => weights::resident(tensors),
+        None => tensors,
+    };
     let mut tensors = tensors.into_iter().map(Value::Tensor);
     let value = |p: &inputs::Param| inputs::assemble(module, p.ty, &mut tensors, Value::Tuple);
     Ok(params.iter().filter_map(value).collect())

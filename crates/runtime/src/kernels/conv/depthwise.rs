@@ -27,14 +27,6 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
                 let several = s.oh - oy >= 4 && (shared || s.ow <= 2 * S::LANES);
                 let high = if several { 4 } else { 1 };
                 let target = s.target(v, image, channel, oy * s.ow).shift(m, 0);
-                if m == 0 {
-                    // The next channel comes from memory while this one is summed.
-                    let x = v.x.add((image * s.c + channel) * s.h * s.w);
-                    let next = x.wrapping_add(s.h * s.w + oy * s.sh * s.w);
-                    for line in (0..high * s.sh * s.w).step_by(16) {
-                        S::prefetch(next.wrapping_add(line));
-                    }
-                }
                 let from = room.add(oy * s.sh * padded.row);
                 let mut ox = 0;
                 while ox < s.ow {
