@@ -26,6 +26,39 @@ pub(crate) fn site(edit: &Edit<'_>, call: ExprId) -> Option<Site> {
     })
 }
 
+/// The gradients of a call's arguments, where `grad` is that of its result; `None` where the operator has none, or
+/// none in this form.
+///
+/// What is summed in a wider type than that of the operands (`out_dtype`) has the gradient of the same call on
+/// operands of that type, brought back to theirs.
+pub(crate) fn gradients(
+    edit: &mut Edit<'_>,
+    call: ExprId,
+    grad: ExprId,
+    span: Span,
+) -> Option<Vec<ExprId>> {
+    let parts = edit.op_call(call)?;
+    let gradient = parts.def.hooks.gradient?;
+    let mut site = site(edit, call)?;
+    let wide = edit
+        .dtype(call)
+        .filter(|_| parts.def.hooks.result_dtype.is_some());
+    if let Some(wide) = wide {
+        for arg in &mut site.args {
+            if edit.dtype(*arg).is_some() {
+                *arg = edit.cast(*arg, wide, span);
+            }
+        }
+    }
+    let grads = gradient(&mut At { edit, span }, &site, grad)?;
+    let back = |(grad, &arg): (ExprId, &ExprId)| match edit.dtype(arg).filter(|_| wide.is_some()) {
+        Some(own) => edit.cast(grad, own, span),
+        None => grad,
+    };
+    let grads: Vec<ExprId> = grads.into_iter().zip(&parts.args).map(back).collect();
+    (grads.len() == parts.args.len()).then_some(grads)
+}
+
 impl Build for At<'_, '_> {
     fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId {
         self.edit.call(op, args, attrs, self.span)

@@ -42,6 +42,21 @@ impl fmt::Display for Form {
     }
 }
 
+/// What a pass does to the floats that a program computes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Floats {
+    /// They are the same to the bit: NaN, infinities and the signs of zeros included (all NaNs are one).
+    Exact,
+    /// What is taken together (a sum, a minimum) may be taken in another order: sums round differently, and
+    /// a minimum or maximum over NaN and numbers may be either.
+    Order,
+    /// It uses these laws of real numbers, which hold for floats up to rounding. NaN stays where it was; an
+    /// infinity may become NaN, and zeros may change their sign.
+    Laws(&'static str),
+    /// It computes less precisely, on purpose.
+    Coarser,
+}
+
 /// What a pass promises, beside keeping the module verified, typed and its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contract {
@@ -54,6 +69,8 @@ pub struct Contract {
     pub keeps: &'static [Form],
     /// Whether running it again at once changes nothing.
     pub idempotent: bool,
+    /// What it does to floats.
+    pub floats: Floats,
 }
 
 impl Contract {
@@ -63,6 +80,7 @@ impl Contract {
         gives: &[],
         keeps: &[],
         idempotent: false,
+        floats: Floats::Exact,
     };
     /// Looks at the program as it is written: needs nothing.
     pub const PLAIN: Contract = Contract {
@@ -82,6 +100,21 @@ impl Contract {
     /// Brings programs to these forms.
     pub const fn gives(mut self, forms: &'static [Form]) -> Contract {
         self.gives = forms;
+        self
+    }
+    /// Takes sums, minima and maxima in another order.
+    pub const fn reorders(mut self) -> Contract {
+        self.floats = Floats::Order;
+        self
+    }
+    /// Uses these laws of real numbers.
+    pub const fn laws(mut self, laws: &'static str) -> Contract {
+        self.floats = Floats::Laws(laws);
+        self
+    }
+    /// Computes less precisely, on purpose.
+    pub const fn coarser(mut self) -> Contract {
+        self.floats = Floats::Coarser;
         self
     }
     /// Keeps these forms.
@@ -114,6 +147,12 @@ impl fmt::Display for Contract {
         if parts.is_empty() {
             parts.push("Needs nothing.".into());
         }
+        parts.push(match self.floats {
+            Floats::Exact => "Floats stay the same to the bit.".into(),
+            Floats::Order => "Sums may be taken in another order, and round differently.".into(),
+            Floats::Laws(laws) => format!("Uses laws that hold for floats up to rounding: {laws}."),
+            Floats::Coarser => "Computes less precisely, on purpose.".into(),
+        });
         f.write_str(&parts.join(" "))
     }
 }

@@ -7,21 +7,57 @@ use rayon::prelude::*;
 use relax_base::{Diagnostic, Diagnostics, Span, Symbol};
 use relax_infer::{InferOptions, Typing};
 use relax_ir::{ExprId, FuncId, GlobalId, GlobalKind, Module};
+use relax_loops::Program;
+use rustc_hash::FxHashSet;
 
 use crate::{Options, codes};
 
 /// Which functions a module's globals stand for. Nodes are immutable and a changed function is a new
 /// one, so two equal states mean an unchanged program.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct State(Vec<(Symbol, Option<FuncId>)>);
+pub(crate) struct State(Vec<(Symbol, Item)>);
+
+/// What a global stands for.
+#[derive(Clone, Debug)]
+enum Item {
+    Func(FuncId),
+    /// Held, so that no other program can come to lie at its place.
+    Prim(Arc<Program>),
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Item) -> bool {
+        match (self, other) {
+            (Item::Func(a), Item::Func(b)) => a == b,
+            (Item::Prim(a), Item::Prim(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Item {}
 
 impl State {
     pub fn of(m: &Module) -> State {
-        let globals = m.globals.values().map(|g| match g.kind {
-            GlobalKind::Func(f) => (g.name, Some(f)),
-            GlobalKind::Prim(_) => (g.name, None),
+        let globals = m.globals.values().map(|g| match &g.kind {
+            GlobalKind::Func(f) => (g.name, Item::Func(*f)),
+            GlobalKind::Prim(p) => (g.name, Item::Prim(p.clone())),
         });
         State(globals.collect())
+    }
+
+    /// The tensor programs that are not those of an earlier state.
+    pub fn programs_since(&self, before: &State) -> Vec<Arc<Program>> {
+        let place = |(_, item): &(Symbol, Item)| match item {
+            Item::Prim(p) => Some(Arc::as_ptr(p)),
+            Item::Func(_) => None,
+        };
+        let old: FxHashSet<*const Program> = before.0.iter().filter_map(place).collect();
+        let new = self.0.iter().filter_map(|(_, item)| match item {
+            Item::Prim(p) => Some(p.clone()),
+            Item::Func(_) => None,
+        });
+        new.filter(|p| !old.contains(&Arc::as_ptr(p))).collect()
     }
 }
 

@@ -9,6 +9,7 @@
 //! Invariant: nothing here names an operator; what passes ask of operators stands in
 //! [`relax_ops::Hooks`].
 
+mod annotate;
 mod bind;
 mod build;
 pub mod codes;
@@ -31,7 +32,7 @@ mod scope;
 mod util;
 
 pub use bind::{Bound, bind_params};
-pub use contract::{Contract, Form};
+pub use contract::{Contract, Floats, Form};
 pub use cx::PassCx;
 pub use manager::{Config, Event, Observer, Outcome, Silent, run};
 pub use pass::{OptionDef, OptionType, OptionValue, Options, PassDef};

@@ -10,7 +10,7 @@ use relax_ir::Module;
 use rustc_hash::FxHashMap;
 
 use crate::cx::{Analyses, State};
-use crate::{Form, PassCx, PassRun, Pipeline, Step, codes};
+use crate::{Form, PassCx, PassRun, Pipeline, Step, annotate, codes};
 
 /// How a pipeline is run.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +169,10 @@ impl Manager<'_> {
         }
         self.prepare(run)?;
         let mut counts = BTreeMap::new();
+        if annotate::missing(self.module) {
+            // Found before a pass drops what it was found by. Mistakes are the verifier's to report.
+            let _ = self.analyses.typing(self.module, &self.config.infer);
+        }
         let typing = self.analyses.known(self.module);
         self.observer.before(&Event {
             run,
@@ -179,7 +183,6 @@ impl Manager<'_> {
             time: Duration::ZERO,
             counts: &counts,
         });
-        drop(typing);
         let (before, begin) = (State::of(self.module), Instant::now());
         (run.pass.run)(&mut PassCx {
             module: self.module,
@@ -193,10 +196,14 @@ impl Manager<'_> {
         let changed = before != State::of(self.module);
         if changed {
             self.forms.retain(|f| contract.keeps.contains(f));
+            if let Some(typing) = &typing {
+                annotate::annotate(self.module, typing);
+            }
         }
+        drop(typing);
         self.forms.extend(contract.gives);
         if changed && self.config.verify_each {
-            self.verify(run)?;
+            self.verify(run, &before)?;
         }
         self.collect();
         if contract.idempotent {
@@ -216,12 +223,22 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    fn verify(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
+    fn verify(&mut self, run: &PassRun, before: &State) -> Result<(), Diagnostics> {
         let bug = "this is a mistake of the pass, not of the program: please report it";
         if let Err(breach) = self.module.verify() {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);
             let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug);
             return Err(d.into());
+        }
+        for program in State::of(self.module).programs_since(before) {
+            let problems = relax_loops::verify(&program).diagnostics(&program);
+            if !problems.is_empty() {
+                let message = format!("`{}` left a broken tensor program", run.pass.name);
+                let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug);
+                let mut all = Diagnostics::from(d);
+                all.extend(problems);
+                return Err(all);
+            }
         }
         if let Err(errors) = self.analyses.typing(self.module, &self.config.infer) {
             let message = format!("`{}` left a module whose types do not fit", run.pass.name);

@@ -198,10 +198,11 @@ pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 }
 /// Of `nn.conv2d` in layout `NCHW`.
 pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [data, weight] = site.args[..] else {
+    let [data, given] = site.args[..] else {
         return None;
     };
-    let (d, w, o) = (b.extents(data)?, b.extents(weight)?, b.extents(site.call)?);
+    let (d, mut w) = (b.extents(data)?, b.extents(given)?);
+    let o = b.extents(site.call)?;
     let plain = |name: &str, layout: &str| {
         site.attrs
             .get(name)
@@ -214,6 +215,14 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         || !plain("out_layout", "NCHW")
     {
         return None;
+    }
+    // A depthwise weight may be written by input channels, (C, multiplier, …): the same numbers in the same order
+    // as by output channels, (C * multiplier, 1, …).
+    let by_input = w[0] != o[1];
+    let mut weight = given;
+    if by_input {
+        w[..2].copy_from_slice(&[o[1], 1]);
+        weight = b.call("reshape", &[given], &[("newshape", AttrValue::ints(&w))]);
     }
     let pads = site.attrs.get("padding")?.as_ints()?;
     let (top, left, bottom, right) = match pads[..] {
@@ -249,7 +258,7 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         .get("out_layout")
         .and_then(AttrValue::as_str)
         .filter(|s| !s.is_empty());
-    let backward_weight = b.call(
+    let mut backward_weight = b.call(
         "nn.conv2d_backward_weight",
         &[g, data],
         &[
@@ -269,6 +278,9 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
             ("out_dtype", dtype),
         ],
     );
+    if by_input {
+        backward_weight = bi(b, "reshape_like", backward_weight, given);
+    }
     Some(vec![backward_data, backward_weight])
 }
 
@@ -355,6 +367,7 @@ pub fn max(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let axes = axes(b, site)?;
     let mut repeated = site.call;
     match &axes {
+        None if site.flag("keepdims") => repeated = bi(b, "broadcast_to_like", repeated, x),
         None => repeated = bi(b, "full_like", x, repeated),
         Some(axes) => {
             if !site.flag("keepdims") {

@@ -123,6 +123,7 @@ pub static OPS: &[OpDef] = &[
         |cx| norm_rel(cx, 3),
     )
     .inference(super::inference_forms::instance_norm)
+    .full_precision()
     .layout(super::layout_rules::along_axis_of_samples)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(1))
@@ -133,6 +134,7 @@ pub static OPS: &[OpDef] = &[
         |cx| norm_rel(cx, 0),
     )
     .inference(super::inference_forms::group_norm)
+    .full_precision()
     .layout(super::layout_rules::along_axis_of_samples)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use relax_base::{Diagnostics, SideTable};
 use relax_ir::{
-    BlockId, Clause, Expr, ExprId, Function, Memo, Module, ScopeId, Scopes, VarId, VarStyle,
+    BlockId, Clause, Expr, ExprId, Function, IdSet, Memo, Module, ScopeId, Scopes, VarId, VarStyle,
 };
 
 use rustc_hash::FxHashMap;
@@ -72,6 +72,9 @@ struct Walk<'m, F> {
     memo: Memo,
     /// What variables became: a `let` whose value is a variable gives it a new name.
     vars: FxHashMap<VarId, ExprId>,
+    /// The values of `let`s that stay where they are: nothing else uses the value, which is bound in the scope
+    /// that the `let` opens. What stands before the `let` is evaluated before it.
+    in_place: FxHashMap<ExprId, ScopeId>,
     literals: Order,
     named: F,
 }
@@ -104,9 +107,11 @@ pub(super) fn normal_form(
         bindings,
         memo,
         vars,
+        in_place: FxHashMap::default(),
         literals,
         named,
     };
+    walk.find_in_place(body);
     walk.run(body);
     let value = walk.memo[&body];
     walk.close(Scopes::ROOT, value)
@@ -135,6 +140,42 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
                     let value = self.leave(e, var);
                     self.memo.insert(e, value);
                 }
+            }
+        }
+    }
+
+    /// Finds out which values of `let`s are bound in place: those of `let`s that are to stay where they are used,
+    /// beside other parts of an operation.
+    fn find_in_place(&mut self, body: ExprId) {
+        let order = self.m.post_order([body]);
+        let (mut once, mut often) = (IdSet::new(), IdSet::new());
+        // A `let` that is what a `let` or a branch comes to stands at the end of a chain anyhow.
+        let mut part = IdSet::new();
+        for &e in &order {
+            let mut operands = match self.m.exprs[e] {
+                Expr::Let { .. } | Expr::Func(_) | Expr::Dataflow { .. } => 0,
+                // The condition, the value that is taken apart.
+                Expr::If { .. } | Expr::Match { .. } => 1,
+                _ => usize::MAX,
+            };
+            self.m.for_each_child(e, |c| {
+                if !once.insert(c) {
+                    often.insert(c);
+                }
+                if operands > 0 {
+                    operands -= 1;
+                    part.insert(c);
+                }
+            });
+        }
+        for &e in &order {
+            if let Expr::Let { value, .. } = self.m.exprs[e]
+                && part.contains(e)
+                && !often.contains(e)
+                && !often.contains(value)
+                && !(self.named)(self.m, e)
+            {
+                self.in_place.insert(value, self.inner[e][0]);
             }
         }
     }
@@ -184,7 +225,10 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
     }
 
     fn item(&mut self, at: ExprId, item: Item) {
-        let scope = self.scopes.of(at).expect("the walk stays below its root");
+        let scope = match self.in_place.get(&at) {
+            Some(&scope) => scope,
+            None => self.scopes.of(at).expect("the walk stays below its root"),
+        };
         self.bindings.entry(scope).push_back(item);
     }
 

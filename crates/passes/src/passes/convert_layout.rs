@@ -29,7 +29,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         doc: "operators with the layouts of data and weight: `nn.conv2d: NHWC HWIO, nn.max_pool2d: NHWC`; \
               without that of the weight, the usual one",
     }],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED.idempotent().reorders(),
     run,
 }];
 

@@ -9,7 +9,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "defuse-ops",
     doc: "Puts bodies of called function literals in place of the calls.",
     options: &[],
-    contract: Contract::PLAIN.idempotent(),
+    contract: Contract::PLAIN,
     run,
 }];
 

@@ -13,7 +13,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fast-math",
     doc: "Replaces operators by faster, less precise forms.",
     options: &[],
-    contract: Contract::PLAIN.idempotent(),
+    contract: Contract::PLAIN.idempotent().coarser(),
     run,
 }];
 

@@ -16,7 +16,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "flatten-atrous-conv",
     doc: "Replaces space-to-batch, convolution, batch-to-space by one dilated convolution.",
     options: &[],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED.idempotent().reorders(),
     run,
 }];
 

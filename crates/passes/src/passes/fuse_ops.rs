@@ -12,10 +12,12 @@ use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, Function, Memo, Module, Shape, Type, TypeId, VarId, VarStyle,
 };
 use relax_ops::{Fusion, Treatment};
+use relax_tensor::Tensor;
 
 use self::groups::{Graph, Groups};
+use crate::local::{Arg, call_type};
 use crate::scope::Nameable;
-use crate::util::{called_op, is_external, is_primitive, outside_primitives, share_constants};
+use crate::util::{called_op, is_external, share_constants};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -45,10 +47,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let found = cx.functions(|m, func, body| {
         let function = &m.funcs[func];
-        if is_primitive(function) || is_external(function) {
+        if grouped(function) || is_external(function) {
             return None;
         }
-        let order = outside_primitives(m, body);
+        let order = m.post_order_within([body], |e| match m.exprs[e] {
+            Expr::Func(f) => !grouped(&m.funcs[f]),
+            _ => true,
+        });
         let graph = graph(m, &typing, &order, body);
         let groups = Groups::new(&graph, level > 0, most as usize);
         let nameable = Nameable::new(m, func, &order);
@@ -81,6 +86,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     }
     cx.count("kernels made", made);
     Ok(())
+}
+
+/// Whether a function is a group already: a kernel, or one that only takes tuples apart (`Primitive=0`).
+fn grouped(f: &Function) -> bool {
+    f.attrs.get("Primitive").is_some()
 }
 
 fn is_tensor(m: &Module, ty: TypeId) -> bool {
@@ -137,7 +147,7 @@ fn graph(m: &Module, typing: &Typing, order: &[ExprId], body: ExprId) -> Graph {
                 }
                 _ => graph.leave(*tuple),
             },
-            Expr::Func(f) if is_primitive(&m.funcs[*f]) => {}
+            Expr::Func(f) if grouped(&m.funcs[*f]) => {}
             _ => m.for_each_child(e, |c| graph.leave(c)),
         }
     }
@@ -216,7 +226,7 @@ impl Fuser<'_> {
                 let info = &mut self.infos[group];
                 info.has_call = true;
                 info.more_than_reshapes |= !def.hooks.reshape;
-                let parts = self.parts(&args, group);
+                let parts = self.parts(&args, group, Some(e));
                 let mut parts = parts.into_iter();
                 let mut callee = true;
                 let new = self.m.map_children(e, |c| {
@@ -234,7 +244,7 @@ impl Fuser<'_> {
                     return self.plain(e);
                 }
                 let fields = self.m.list(fields).to_vec();
-                let parts = self.parts(&fields, group);
+                let parts = self.parts(&fields, group, None);
                 self.m.tuple(&parts, self.m.span(e))
             }
             Expr::Proj { tuple, index } => {
@@ -242,21 +252,22 @@ impl Fuser<'_> {
                 if group == self.graph.of(e) && self.group(tuple) != group {
                     return self.plain(e);
                 }
-                let tuple = self.parts(&[tuple], group)[0];
+                let tuple = self.parts(&[tuple], group, None)[0];
                 let new = self.m.add(Expr::Proj { tuple, index }, self.m.span(e));
                 self.root_of(group, e, new)
             }
-            Expr::Func(f) if is_primitive(&self.m.funcs[f]) => e,
+            Expr::Func(f) if grouped(&self.m.funcs[f]) => e,
             _ => self.plain(e),
         }
     }
 
-    /// The operands of a node of a group: parameters stand for what other groups compute.
-    fn parts(&mut self, args: &[ExprId], group: usize) -> Vec<ExprId> {
+    /// The operands of a node of a group: parameters stand for what other groups compute. `call` is the node, if
+    /// it is a call of an operator.
+    fn parts(&mut self, args: &[ExprId], group: usize, call: Option<ExprId>) -> Vec<ExprId> {
         let mut out = Vec::with_capacity(args.len());
-        for &arg in args {
+        for (i, &arg) in args.iter().enumerate() {
             let new = self.memo[&arg];
-            if self.group(arg) == group {
+            if self.group(arg) == group || call.is_some_and(|c| self.by_value(c, args, i)) {
                 out.push(new);
                 continue;
             }
@@ -279,6 +290,35 @@ impl Fuser<'_> {
             out.push(reference);
         }
         out
+    }
+
+    /// Whether the type of a call is known by the value of its `i`-th argument, a constant: as a parameter it
+    /// would say less (`arange(0f, 10f, 1f)` has ten elements).
+    fn by_value(&mut self, call: ExprId, args: &[ExprId], i: usize) -> bool {
+        let constant = |m: &Module, e: ExprId| match m.exprs[e] {
+            // What relations look at are extents, axes and bounds.
+            Expr::Const(c) => Some(m.consts[c].clone()).filter(|t| t.len() <= 16),
+            _ => None,
+        };
+        if constant(self.m, args[i]).is_none() {
+            return false;
+        }
+        let values: Vec<Option<Tensor>> = args.iter().map(|&a| constant(self.m, a)).collect();
+        let Expr::Call { callee, attrs, .. } = self.m.exprs[call] else {
+            return false;
+        };
+        let Expr::Op(op) = self.m.exprs[callee] else {
+            return false;
+        };
+        let attrs = self.m.attrs(attrs).clone();
+        let args: Vec<Arg<'_>> = (args.iter().zip(&values).enumerate())
+            .map(|(k, (&a, value))| Arg {
+                ty: self.typing.exprs[a],
+                value: value.as_ref().filter(|_| k != i),
+            })
+            .collect();
+        let ty = self.typing.exprs[call];
+        call_type(self.m, op, &attrs, &args).is_some_and(|without| without != ty)
     }
 
     /// The last node of a group becomes a call of the group's function.

@@ -118,7 +118,15 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity, kept: &FxHashSet<VarId>)
     // a variable, and nothing says that the two uses are two nodes.
     let resolve =
         |m: &Module, memo: &Memo, values: &FxHashMap<VarId, ExprId>, e: ExprId| match m.exprs[e] {
-            Expr::Var(v) => values.get(&v).copied().unwrap_or(e),
+            Expr::Var(mut v) => loop {
+                match values.get(&v) {
+                    Some(&new) => match m.exprs[new] {
+                        Expr::Var(next) if values.contains_key(&next) => v = next,
+                        _ => break new,
+                    },
+                    None => break e,
+                }
+            },
             _ => memo[&e],
         };
     for e in order {
@@ -138,6 +146,8 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity, kept: &FxHashSet<VarId>)
         };
         memo.insert(e, new);
         for &var in bound_to.get(&e).into_iter().flatten() {
+            // Inside a recursive function's own value its variable has no value yet, and may be one node with a
+            // use behind it: then the name is looked up where it is used.
             let new = resolve(m, &memo, &values, e);
             let value = if recursive.contains(&var) {
                 let span = m.span(e);

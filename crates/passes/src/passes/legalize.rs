@@ -36,7 +36,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "4096",
         doc: "constants of at most so many elements may be looked at by computations",
     }],
-    contract: Contract::TYPED,
+    contract: Contract::TYPED.reorders(),
     run,
 }];
 
@@ -231,7 +231,8 @@ impl Legalizer<'_> {
     /// A new tensor program of the module.
     fn define(&mut self, m: &mut Module, wish: String, mut program: Program) -> Option<GlobalId> {
         open_outputs(&mut program);
-        if !printable(&program) {
+        // A computation may not be made for the call's element types (the logarithm of an integer, say).
+        if !printable(&program) || !relax_loops::verify(&program).problems.is_empty() {
             return None;
         }
         let clean: String = wish

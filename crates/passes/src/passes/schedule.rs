@@ -36,7 +36,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "the automatic schedule runs loops in parallel from so many iterations on",
         },
     ],
-    contract: Contract::PLAIN,
+    contract: Contract::PLAIN.reorders(),
     run,
 }];
 

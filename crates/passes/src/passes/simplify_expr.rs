@@ -15,12 +15,15 @@ use crate::evaluate::call_value;
 use crate::pattern::{Found, Pat, Rewrite, Rules, any_order, broadcast, c, op, or, x};
 use crate::{Contract, PassCx, PassDef};
 
+const LAWS: &str = "`x + 0 = x` (also for `-0`), constants of neighbouring sums and products are \
+    combined, `(x + a) * b = x * b + a * b`, `x / sqrt(y) = x * rsqrt(y)`";
+
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "simplify-expr",
     doc: "Applies algebraic rules to neighbouring operators until none applies.",
     options: &[],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED.idempotent().laws(LAWS),
     run,
 }];
 

@@ -10,6 +10,9 @@ use crate::build::{At, site};
 use crate::edit::Edit;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
+const LAWS: &str =
+    "a normalisation is a factor and a summand: `(x - m) * s + b = x * s + (b - m * s)`";
+
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "simplify-inference",
     doc: "Replaces layers of training by what they compute outside of training.",
@@ -19,7 +22,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "false",
         doc: "leaves layers whole that native code has a kernel for",
     }],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED.idempotent().laws(LAWS),
     run,
 }];
 

@@ -32,7 +32,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
             doc: "whether functions give their results in the element types they had",
         },
     ],
-    contract: Contract::TYPED,
+    contract: Contract::TYPED.coarser(),
     run,
 }];
 
@@ -157,10 +157,7 @@ impl<'a> Converter<'a> {
     fn bind(&mut self, var: VarId, value: ExprId) {
         let ty = self.edit.ty(value);
         let recursive = matches!(self.edit.m.exprs[value], Expr::Func(_));
-        if !self.edit.typed(value)
-            || recursive
-            || self.edit.var_ty(var) == ty && self.edit.m.vars[var].ty.is_some()
-        {
+        if !self.edit.typed(value) || recursive || self.edit.var_ty(var) == ty {
             return;
         }
         let (name, style) = (self.edit.m.vars[var].name, self.edit.m.vars[var].style);
@@ -273,7 +270,10 @@ impl<'a> Converter<'a> {
         let new: Vec<ExprId> = args.iter().map(|&a| self.cast_floats(a, wanted)).collect();
         let mut attrs = self.edit.m.attrs(call.attrs).clone();
         let mut changed = new != call.args;
+        // Of integers and truth values the result type is none of ours, also where it is that of the operand.
+        let floats = self.edit.dtype(old).is_none_or(DType::is_float);
         if narrow
+            && floats
             && let Some(name) = call.def.hooks.result_dtype
             && let Some(AttrValue::DType(d)) = attrs.get(name)
             && (d.is_float() || d.is_void())

@@ -34,7 +34,7 @@ pub(crate) static PASSES: &[PassDef] = &[
         name: "combine-parallel-conv2d",
         doc: "Combines 2-D convolutions of the same data into one.",
         options: &[MIN_BRANCHES],
-        contract: Contract::TYPED,
+        contract: Contract::TYPED.reorders(),
         run: |cx| run(cx, &conv2d::Conv2d),
     },
     PassDef {
@@ -49,7 +49,7 @@ pub(crate) static PASSES: &[PassDef] = &[
                 doc: "whether into a batch_matmul of equally large weights rather than a wider dense",
             },
         ],
-        contract: Contract::TYPED,
+        contract: Contract::TYPED.reorders(),
         run: |cx| match cx.options.flag("batch") {
             true => run(cx, &dense::ToBatch),
             false => run(cx, &dense::ToDense),
@@ -59,7 +59,7 @@ pub(crate) static PASSES: &[PassDef] = &[
         name: "combine-parallel-batch-matmul",
         doc: "Combines batched matrix products of the same data into one.",
         options: &[MIN_BRANCHES],
-        contract: Contract::TYPED,
+        contract: Contract::TYPED.reorders(),
         run: |cx| run(cx, &batch_matmul::BatchMatmul),
     },
 ];

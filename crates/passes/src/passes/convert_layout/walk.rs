@@ -141,18 +141,19 @@ impl<'w, 'm> Walk<'w, 'm> {
         match self.edit.m.exprs[old].clone() {
             Expr::Var(v) => self.variable(old, v),
             Expr::Let { var, value, body } => {
-                let (value, body) = (self.done[&value].expr, self.as_written(body));
-                let var = self.vars.get(&var).map_or(var, |v| v.0);
+                let body = self.as_written(body);
+                let var = self.moved(var).map_or(var, |v| v.0);
+                let value = self.done[&value].expr;
                 self.rebuilt(old, Expr::Let { var, value, body })
             }
             Expr::Dataflow { block, body } => {
                 let mut new = self.edit.m.blocks[block].clone();
                 for b in &mut new.bindings {
                     b.value = self.done[&b.value].expr;
-                    b.var = self.vars.get(&b.var).map_or(b.var, |v| v.0);
+                    b.var = self.moved(b.var).map_or(b.var, |v| v.0);
                 }
                 for out in &mut new.outputs {
-                    *out = self.vars.get(out).map_or(*out, |v| v.0);
+                    *out = self.moved(*out).map_or(*out, |v| v.0);
                 }
                 let body = self.as_written(body);
                 let expr = self.block(block, new, body);
@@ -219,14 +220,12 @@ impl<'w, 'm> Walk<'w, 'm> {
         Expr::Dataflow { block, body }
     }
 
-    /// A use of a variable, which stands as its value does.
-    fn variable(&mut self, old: ExprId, var: VarId) -> New {
+    /// The variable that takes the place of one whose value is moved, with the orders of that value.
+    fn moved(&mut self, var: VarId) -> Option<(VarId, Vec<Option<Order>>)> {
         if !self.vars.contains_key(&var) {
             // A closure that refers to itself is not done yet, and never moved.
             let value = self.values.get(&var).and_then(|v| self.done.get(v));
-            let Some(value) = value.filter(|v| !v.orders.is_empty()).cloned() else {
-                return New::plain(old);
-            };
+            let value = value.filter(|v| !v.orders.is_empty())?.clone();
             let name = self.edit.m.vars[var].name;
             let style = self.edit.m.vars[var].style;
             let ty = self.edit.ty(value.expr);
@@ -238,7 +237,14 @@ impl<'w, 'm> Walk<'w, 'm> {
             }
             self.vars.insert(var, (new, value.orders));
         }
-        let (new, orders) = self.vars[&var].clone();
+        self.vars.get(&var).cloned()
+    }
+
+    /// A use of a variable, which stands as its value does.
+    fn variable(&mut self, old: ExprId, var: VarId) -> New {
+        let Some((new, orders)) = self.moved(var) else {
+            return New::plain(old);
+        };
         let span = self.edit.m.span(old);
         let expr = self.edit.m.add(Expr::Var(new), span);
         self.edit.retype(expr);

@@ -17,6 +17,8 @@ use relax_sym::Dim;
 use crate::edit::{Edit, OpCall};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
+const LAWS: &str = "a factor of a sum is one of its terms: `s * (x + y) = s * x + s * y`";
+
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "fold-scale-axis",
@@ -27,7 +29,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         default: "backward",
         doc: "whether scales move to the product behind them or to the one before",
     }],
-    contract: Contract::TYPED,
+    contract: Contract::TYPED.laws(LAWS),
     run,
 }];
 

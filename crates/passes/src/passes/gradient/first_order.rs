@@ -9,7 +9,7 @@ use relax_ir::{
 use rustc_hash::FxHashMap;
 
 use crate::PassCx;
-use crate::build::{At, site};
+use crate::build::gradients;
 use crate::edit::Edit;
 use crate::util::share_constants;
 
@@ -317,17 +317,11 @@ impl Tape<'_, '_> {
             Action::Call { value, args, call } => {
                 let def = self.edit.op_call(call).map(|c| c.def);
                 let name = def.map_or("it", |d| d.name);
-                let Some(gradient) = def.and_then(|d| d.hooks.gradient) else {
+                if def.and_then(|d| d.hooks.gradient).is_none() {
                     return Err(self.refuse(call, &format!("`{name}` has none")));
-                };
-                let site = site(self.edit, call).expect("a call of an operator");
+                }
                 let grad = self.values[value].reverse;
-                let mut at = At {
-                    edit: self.edit,
-                    span: Span::NONE,
-                };
-                let grads = gradient(&mut at, &site, grad);
-                let Some(grads) = grads.filter(|g| g.len() == args.len()) else {
+                let Some(grads) = gradients(self.edit, call, grad, Span::NONE) else {
                     return Err(self.refuse(call, &format!("`{name}` has none in this form")));
                 };
                 for (&arg, grad) in args.iter().zip(grads) {

@@ -15,7 +15,7 @@ use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
 use crate::PassCx;
-use crate::build::{At, site};
+use crate::build::gradients;
 use crate::edit::Edit;
 use crate::passes::a_normal_form::{Order, normal_form};
 use crate::util::{copied_clauses, dissolve_blocks, is_external, is_primitive};
@@ -71,6 +71,8 @@ struct Reverse<'m, 't> {
     memo: FxHashMap<ExprId, ExprId>,
     /// The cell with the way back, by the expression that is evaluated with it at hand.
     back: FxHashMap<ExprId, ExprId>,
+    /// The parameter of each function literal for that cell. Literals may have one body: `%x`, say.
+    params: FxHashMap<ExprId, ExprId>,
     unit: TypeId,
     /// The type of a way back, and of a cell with one.
     step: TypeId,
@@ -98,6 +100,7 @@ impl<'m, 't> Reverse<'m, 't> {
             work: Vec::new(),
             memo: FxHashMap::default(),
             back: FxHashMap::default(),
+            params: FxHashMap::default(),
             unit,
             step,
             cell,
@@ -510,7 +513,11 @@ impl<'m, 't> Reverse<'m, 't> {
                 continue;
             };
             let inner = match self.edit.m.exprs[e] {
-                Expr::Func(_) => self.new_back(),
+                Expr::Func(_) => {
+                    let param = self.new_back();
+                    self.params.insert(e, param);
+                    param
+                }
                 _ => here,
             };
             let table = &mut self.back;
@@ -655,7 +662,7 @@ impl<'m, 't> Reverse<'m, 't> {
             }
             Expr::Func(f) => {
                 let body = self.edit.m.funcs[f].body;
-                let back = self.back[&body];
+                let back = self.params[&e];
                 let new = self.part(body)?;
                 let function = self.literal(f, new, back)?;
                 let func = self.edit.m.funcs.push(function);
@@ -773,9 +780,9 @@ impl<'m, 't> Reverse<'m, 't> {
             return Ok(self.close(list, carried));
         }
         let name = call.def.name;
-        let Some(gradient) = call.def.hooks.gradient else {
+        if call.def.hooks.gradient.is_none() {
             return Err(self.refuse(e, &format!("`{name}` has none")));
-        };
+        }
         let back = self.back[&e];
         let before = self.add(Expr::RefRead(back));
         let before = self.bind(&mut list, before);
@@ -783,13 +790,7 @@ impl<'m, 't> Reverse<'m, 't> {
         let grad = self
             .grad(ty, carried, &mut inner)
             .ok_or_else(|| self.refuse(e, only))?;
-        let site = site(&self.edit, node).expect("a call of an operator");
-        let mut at = At {
-            edit: &mut self.edit,
-            span: Span::NONE,
-        };
-        let grads = gradient(&mut at, &site, grad).filter(|g| g.len() == args.len());
-        let Some(grads) = grads else {
+        let Some(grads) = gradients(&mut self.edit, node, grad, Span::NONE) else {
             return Err(self.refuse(e, &format!("`{name}` has none in this form")));
         };
         for ((&arg, &ty), grad) in args.iter().zip(&types).zip(grads) {

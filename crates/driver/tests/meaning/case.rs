@@ -1,0 +1,160 @@
+//! A program, what it computes, and what a pipeline makes of both.
+
+use relax_driver::{InferOptions, PassConfig, ReadOptions, Session, Silent, check, run_pipeline};
+use relax_interp::{Interp, Value};
+use relax_ir::Module;
+use relax_tensor::Tensor;
+
+use crate::kept::{Among, Kept};
+
+/// A module that checks.
+pub struct Case {
+    pub name: String,
+    pub session: Session,
+    pub module: Module,
+    main: Option<String>,
+}
+
+/// Inputs with what the program gives for them; nothing where it fails, which is an outcome that a pass need
+/// not keep.
+pub struct Runs(Vec<Run>);
+
+struct Run {
+    among: Among,
+    inputs: Vec<Tensor>,
+    outputs: Vec<Tensor>,
+}
+
+impl Runs {
+    pub fn new(case: &Case, inputs: Vec<(Among, Vec<Tensor>)>) -> Runs {
+        let run = |(among, inputs): (Among, Vec<Tensor>)| {
+            let outputs = outcome(&case.module, &inputs).ok()?;
+            Some(Run {
+                among,
+                inputs,
+                outputs,
+            })
+        };
+        Runs(inputs.into_iter().filter_map(run).collect())
+    }
+}
+
+impl Case {
+    /// Reads and checks a text; `None` when it has errors.
+    pub fn read(name: &str, text: &str) -> Option<Case> {
+        let mut session = Session::new(ReadOptions::default());
+        let (mut module, diagnostics) = session.read(name, text.as_bytes().to_vec());
+        if diagnostics.has_errors() {
+            return None;
+        }
+        let (_, diagnostics) = check(&mut module, &InferOptions::default());
+        (!diagnostics.has_errors()).then(|| Case {
+            name: name.to_owned(),
+            session,
+            main: main_type(&module),
+            module,
+        })
+    }
+
+    /// After a pipeline.
+    fn after(&mut self, pipeline: &str) -> Result<Module, String> {
+        let steps = self
+            .session
+            .pipeline(pipeline)
+            .map_err(|d| format!("{d:?}"))?;
+        let mut m = self.module.clone();
+        let outcome = run_pipeline(&steps, &mut m, &PassConfig::default(), &mut Silent);
+        match outcome.failure {
+            // A refusal with a reason is an answer; a broken module is not.
+            Some((_, errors))
+                if errors
+                    .iter()
+                    .all(|d| d.code == relax_passes::codes::UNSUPPORTED) =>
+            {
+                Err(String::new())
+            }
+            Some((_, errors)) => Err(errors.iter().map(|d| format!("{}\n", d.message)).collect()),
+            None => Ok(m),
+        }
+    }
+
+    /// What is wrong with a pipeline on this program.
+    pub fn mistake(&mut self, pipeline: &str, kept: Kept, runs: &Runs) -> Option<String> {
+        let after = match self.after(pipeline) {
+            Ok(after) => after,
+            Err(reason) if reason.is_empty() => return None,
+            Err(reason) => return Some(reason),
+        };
+        let (old, new) = (
+            self.main.as_deref().unwrap_or(""),
+            main_type(&after).unwrap_or_default(),
+        );
+        if !kept.types(old, &new, says) {
+            return Some(format!("the type was {old} and is {new}"));
+        }
+        for run in runs.0.iter().filter(|r| kept.for_inputs(r.among)) {
+            let difference = match outcome(&after, &run.inputs) {
+                Ok(new) => kept.difference(&run.outputs, &new),
+                Err(message) if kept.may_refuse() && message.contains("must be equal") => None,
+                Err(message) => Some(format!("the program fails: {message}")),
+            };
+            if let Some(difference) = difference {
+                return Some(format!("{:?}: {difference}", run.among));
+            }
+        }
+        if !kept.idempotent {
+            return None;
+        }
+        let mut again = Case {
+            name: self.name.clone(),
+            session: Session::new(ReadOptions::default()),
+            module: after.clone(),
+            main: None,
+        };
+        match again.after(pipeline) {
+            Ok(second) => relax_driver::difference(&after, &second, Default::default())
+                .map(|d| format!("a second run changes it: {}", d.text)),
+            Err(reason) if reason.is_empty() => None,
+            Err(reason) => Some(format!("second run: {reason}")),
+        }
+    }
+}
+
+/// What `@main` gives; errors of the program at run time are outcomes too.
+fn outcome(m: &Module, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+    let mut m = m.clone();
+    let (typing, diagnostics) = check(&mut m, &InferOptions::default());
+    if let Some(d) = diagnostics.iter().find(|d| d.is_error()) {
+        return Err(format!("not typed: {}", d.message));
+    }
+    let entry = m.global("main").ok_or("no @main")?;
+    let inputs = inputs.iter().map(|t| Value::from(t.clone())).collect();
+    let value = Interp::new(&m, &typing)
+        .run(entry, inputs)
+        .map_err(|d| d.message.to_string())?;
+    value.flatten().ok_or_else(|| "no tensors".to_owned())
+}
+
+/// Whether a type says all that another one says: it is the same, or has extents where that has `?`.
+fn says(new: &str, old: &str) -> bool {
+    let mut rest = new;
+    for (i, part) in old.split('?').enumerate() {
+        if i > 0 {
+            // Extents end at a comma or a parenthesis; their own parentheses hold neither.
+            let end = rest.find([',', ')']).unwrap_or(rest.len());
+            rest = &rest[end..];
+        }
+        match rest.strip_prefix(part) {
+            Some(after) => rest = after,
+            None => return false,
+        }
+    }
+    rest.is_empty()
+}
+
+fn main_type(m: &Module) -> Option<String> {
+    let mut m = m.clone();
+    let (typing, _) = check(&mut m, &InferOptions::default());
+    let main = m.global("main")?;
+    Some(m.show_type(typing.globals[main]).to_string())
+}

@@ -1,0 +1,191 @@
+//! What a pipeline keeps, and when two results are the same under that.
+
+use relax_passes::Floats;
+use relax_tensor::Tensor;
+use relax_testkit::{agree, same};
+
+use crate::case::Case;
+
+/// What stands among the inputs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Among {
+    /// Numbers.
+    Finite,
+    /// NaN and zeros of both signs too. Laws of real numbers keep a NaN where it was; they may make one of
+    /// an infinity, which then is no number where it was one (`nn.relu` of NaN is 0).
+    Nan,
+    /// Infinities too.
+    All,
+}
+
+/// Of the type of `@main` and what it gives.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Results {
+    /// The same.
+    Same,
+    /// The same, and types may say more.
+    Finer,
+    /// The same, and types may say less.
+    Coarser,
+    /// They are followed by others.
+    More,
+    /// In another element type.
+    Other,
+}
+
+/// Passes that change types, on purpose.
+const RESULTS: [(&str, Results); 5] = [
+    // A constant that has a name says less of the extents of `arange(%x, %y, %z)`, in TVM too.
+    ("to-a-normal-form", Results::Coarser),
+    ("dynamic-to-static", Results::Finer),
+    ("relay-to-relax", Results::Finer),
+    ("gradient", Results::More),
+    ("to-mixed-precision", Results::Other),
+];
+
+/// What a pipeline keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Kept {
+    results: Results,
+    floats: Floats,
+    /// Whether a second run changes nothing, as it claims.
+    pub idempotent: bool,
+}
+
+/// Pipelines that are held like passes: what the last pass treats, the others make; other options; and what
+/// the tools run.
+const TOGETHER: [&str; 14] = [
+    "legalize,lower-shapes,plan-memory",
+    "legalize,schedule",
+    "fold-scale-axis{direction=forward}",
+    "combine-parallel-dense{batch=false}",
+    "fuse-ops{level=0}",
+    "gradient{mode=higher-order}",
+    "to-mixed-precision{dtype=bfloat16,keep-output-dtype=true}",
+    "to-a-normal-form,to-graph-normal-form",
+    "O0",
+    "O1",
+    "O2",
+    "O3",
+    "native2",
+    "native3",
+];
+
+/// All passes alone and the pipelines; `RELAX_PASS` picks one.
+pub fn pipelines() -> Vec<String> {
+    if let Ok(only) = std::env::var("RELAX_PASS") {
+        return vec![only];
+    }
+    let all = relax_passes::all().into_iter().map(|p| p.name);
+    all.chain(TOGETHER).map(str::to_owned).collect()
+}
+
+impl Kept {
+    /// What all passes of a pipeline keep.
+    pub fn of(case: &mut Case, pipeline: &str) -> Kept {
+        let pipeline = case.session.pipeline(pipeline).expect("a pipeline");
+        let passes = pipeline.passes();
+        let mut kept = Kept {
+            results: Results::Same,
+            floats: Floats::Exact,
+            idempotent: passes.len() == 1 && passes[0].pass.contract.idempotent,
+        };
+        for run in passes {
+            if let Some((_, results)) = RESULTS.iter().find(|r| r.0 == run.pass.name) {
+                kept.results = *results;
+            }
+            kept.floats = match (kept.floats, run.pass.contract.floats) {
+                (Floats::Coarser, _) | (_, Floats::Coarser) => Floats::Coarser,
+                (Floats::Exact, other) => other,
+                (Floats::Laws(laws), _) | (_, Floats::Laws(laws)) => Floats::Laws(laws),
+                (order, _) => order,
+            };
+        }
+        kept
+    }
+
+    /// Whether results are kept for such inputs.
+    pub fn for_inputs(self, among: Among) -> bool {
+        match self.floats {
+            Floats::Exact => true,
+            Floats::Laws(_) => among <= Among::Nan,
+            Floats::Order | Floats::Coarser => among == Among::Finite,
+        }
+    }
+
+    /// Whether the type of `@main` may take the place of an old one, `says(a, b)` being whether `a` says all that
+    /// `b` does.
+    pub fn types(self, old: &str, new: &str, says: impl Fn(&str, &str) -> bool) -> bool {
+        match self.results {
+            Results::Same => says(new, old),
+            Results::Coarser => says(new, old) || says(old, new),
+            Results::Finer | Results::More | Results::Other => true,
+        }
+    }
+
+    /// Whether the program may find that extents do not fit where the old one did not look.
+    pub fn may_refuse(self) -> bool {
+        self.results == Results::Finer
+    }
+
+    /// Why `new` may not take the place of `old`.
+    pub fn difference(self, old: &[Tensor], new: &[Tensor]) -> Option<String> {
+        let fits = match self.results {
+            Results::More => new.len() >= old.len(),
+            _ => new.len() == old.len(),
+        };
+        if !fits {
+            return Some(format!("{} results, now {}", old.len(), new.len()));
+        }
+        let holds = match self.floats {
+            Floats::Exact => same,
+            Floats::Order | Floats::Laws(_) => rounded,
+            Floats::Coarser => near,
+        };
+        let at = (old.iter().zip(new)).position(|(a, b)| !holds(a, b))?;
+        Some(format!("result {at}: {}", first(&old[at], &new[at])))
+    }
+}
+
+/// The first element that is another one.
+fn first(a: &Tensor, b: &Tensor) -> String {
+    if a.dtype() != b.dtype() || a.shape() != b.shape() {
+        return format!("{a:?} and {b:?}");
+    }
+    let differ = |&i: &usize| a.get_f64(i).to_bits() != b.get_f64(i).to_bits();
+    let all: Vec<usize> = (0..a.len()).filter(differ).collect();
+    let shown = all.iter().take(4);
+    let shown: Vec<String> = shown
+        .map(|&i| format!("[{i}] {:?} and {:?}", a.get_f64(i), b.get_f64(i)))
+        .collect();
+    format!("{} of {} differ: {}", all.len(), a.len(), shown.join(", "))
+}
+
+/// Up to the rounding of the element type, where sums are of numbers near the largest.
+fn rounded(a: &Tensor, b: &Tensor) -> bool {
+    let unit = match (a.dtype().is_float(), a.dtype().bits) {
+        (true, 16) => 0.05,
+        _ => 1e-3,
+    };
+    let sizes = (0..a.len()).map(|i| a.get_f64(i).abs());
+    let largest = sizes.filter(|x| x.is_finite()).fold(1.0, f64::max);
+    agree(a, b, unit, if unit > 1e-3 { unit * largest } else { unit })
+}
+
+/// The largest finite float16: from there on narrow results are infinite.
+const F16_MAX: f64 = 65504.0;
+
+/// Within a tenth of the largest number, in whatever float type, as long as nothing overflows. Integers may
+/// depend on which of two near numbers is larger: only their number is held.
+fn near(a: &Tensor, b: &Tensor) -> bool {
+    if a.shape() != b.shape() || !a.dtype().is_float() || !b.dtype().is_float() {
+        return a.shape() == b.shape();
+    }
+    let finite = (0..a.len()).map(|i| a.get_f64(i).abs());
+    let largest = finite.filter(|&x| x < F16_MAX).fold(1.0, f64::max);
+    (0..a.len()).all(|i| {
+        let (x, y) = (a.get_f64(i), b.get_f64(i));
+        let held = x.abs() < F16_MAX && y.abs() < F16_MAX;
+        !held || (x - y).abs() <= 0.1 * largest
+    })
+}

@@ -1,0 +1,87 @@
+//! What every pass has to hold, on programs that nobody wrote and on the modules of `tests/`: the
+//! result verifies and types, `@main` keeps its type, the evaluator computes what it computed (as far as
+//! the pass's contract says, with NaN, infinities and zeros of both signs among the inputs), and a second run
+//! changes nothing where the pass claims so.
+//!
+//! `RELAX_SEEDS=N` tries more programs, `RELAX_PASS=PIPELINE` one pass or pipeline only, and `RELAX_MODULES=DIR`
+//! runs over the modules under a folder too (`RELAX_SAMPLE=K`: every K-th, `K:R` from the R-th on).
+
+mod case;
+mod kept;
+mod modules;
+
+use std::path::Path;
+
+use relax_tensor::Tensor;
+use relax_testkit::{Features, program};
+
+use case::{Case, Runs};
+use kept::{Among, Kept, pipelines};
+
+/// How many seeds are tried: `RELAX_SEEDS` overrules.
+fn seeds(default: u64) -> u64 {
+    let set = std::env::var("RELAX_SEEDS").ok();
+    set.and_then(|s| s.parse().ok()).unwrap_or(default)
+}
+
+fn hold(features: &Features, count: u64) {
+    let mut wrong = Vec::new();
+    for seed in 0..count {
+        let p = program(seed, features);
+        let mut case = Case::read(&format!("seed {seed}"), &p.text).expect("programs check");
+        let inputs: Vec<Tensor> = p.inputs.into_iter().map(|i| i.1).collect();
+        let among = match features.special {
+            true => Among::All,
+            false => Among::Finite,
+        };
+        let runs = Runs::new(&case, vec![(among, inputs)]);
+        for pass in pipelines() {
+            let kept = Kept::of(&mut case, &pass);
+            if let Some(reason) = case.mistake(&pass, kept, &runs) {
+                wrong.push(format!("{pass} on {}: {reason}\n{}", case.name, p.text));
+            }
+        }
+    }
+    let shown: Vec<&str> = wrong.iter().take(3).map(String::as_str).collect();
+    let head = |w: &String| -> String {
+        let line = w.lines().next().unwrap_or_default();
+        line.chars().take(160).collect()
+    };
+    let heads: Vec<String> = wrong.iter().map(head).collect();
+    assert!(
+        wrong.is_empty(),
+        "{} mistakes:\n{}\n\n{}",
+        wrong.len(),
+        heads.join("\n"),
+        shown.join("\n\n")
+    );
+}
+
+#[test]
+fn passes_hold_on_random_programs() {
+    hold(&Features::ALL, seeds(12));
+}
+
+#[test]
+fn passes_hold_on_random_tensor_programs() {
+    hold(&Features::TENSORS, seeds(12));
+}
+
+#[test]
+fn passes_hold_on_smooth_random_programs() {
+    hold(&Features::SMOOTH, seeds(12));
+}
+
+#[test]
+fn passes_hold_on_the_modules_of_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    modules::hold(&root.join("tests"));
+    modules::hold(&root.join("examples"));
+}
+
+#[test]
+fn passes_hold_on_other_modules() {
+    if let Some(dir) = std::env::var_os("RELAX_MODULES") {
+        modules::hold(Path::new(&dir));
+    }
+}

@@ -1,0 +1,174 @@
+//! Modules of files, as far as they check; those whose `@main` takes tensors are evaluated.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use relax_driver::{InferOptions, check};
+use relax_ir::{DTy, Module, Type};
+use relax_sym::Dim;
+use relax_tensor::Tensor;
+use relax_testkit::Rng;
+
+use crate::case::{Case, Runs};
+use crate::kept::{Among, Kept, pipelines};
+
+/// Programs made to be long: lists of millions of cells, recursion to great depths.
+const LONG: [&str; 3] = [
+    "long_list.relay",
+    "deep_recursion.relay",
+    "tree_lstm_large.relay",
+];
+
+/// Faults that are known and not mended yet: the pipeline, the file, and what goes wrong.
+const KNOWN: [(&str, &str, &str); 1] = [(
+    "gradient{mode=higher-order}",
+    "symbolic_attention.relay",
+    "a step back gives a tensor of unknown shape, which the evaluator cannot compute",
+)];
+
+/// Inputs for a `@main` of tensors; `None` where it takes others. Dimension variables are 2, and unknown extents
+/// what another parameter has at that place from the end, as far as one does: operands broadcast. Every third float
+/// is one of those that may be among them, beside finite ones.
+fn inputs(m: &Module, seed: u64, among: Among) -> Option<Vec<Tensor>> {
+    let specials: &[f64] = match among {
+        Among::Finite => &[],
+        Among::Nan => &[f64::NAN, 0.0, -0.0],
+        Among::All => &[f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0],
+    };
+    let mut typed = m.clone();
+    let (typing, _) = check(&mut typed, &InferOptions::default());
+    let func = typed.global_func(typed.global("main")?)?;
+    let mut rng = Rng::new(seed);
+    let mut all = Vec::new();
+    let mut bytes = 0;
+    let mut from_end: Vec<i64> = Vec::new();
+    for &p in &typed.funcs[func].params {
+        if let Type::Tensor(t) = &typed.types[typing.vars[p]] {
+            let dims = t.shape.dims().unwrap_or_default().iter().rev();
+            for (i, d) in dims.enumerate() {
+                from_end.resize(from_end.len().max(i + 1), 1);
+                from_end[i] = from_end[i].max(d.as_const().unwrap_or(1));
+            }
+        }
+    }
+    for &p in &typed.funcs[func].params {
+        let Type::Tensor(t) = &typed.types[typing.vars[p]] else {
+            return None;
+        };
+        let DTy::Known(dtype) = t.dtype else {
+            return None;
+        };
+        let dims = t.shape.dims()?;
+        let extent = |(i, d): (usize, &Dim)| match d.as_const() {
+            Some(n) => n,
+            None if d.is_any() => from_end[dims.len() - 1 - i].max(2),
+            None => 2,
+        };
+        let shape: Vec<i64> = dims.iter().enumerate().map(extent).collect();
+        bytes += Tensor::byte_len(dtype, &shape)?;
+        // The reference evaluator is slow on real models.
+        if bytes > 1 << 14 {
+            return None;
+        }
+        let mut value = Tensor::zeros(dtype, &shape);
+        for i in 0..value.len() {
+            if !specials.is_empty() && dtype.is_float() && rng.below(3) == 0 {
+                value.set_f64(i, *rng.pick(specials));
+            } else if dtype.is_float() {
+                value.set_f64(i, (rng.below(65) as f64 - 32.0) / 16.0);
+            } else {
+                value.set_i64(i, rng.below(2) as i64);
+            }
+        }
+        all.push(value);
+    }
+    Some(all)
+}
+
+fn texts(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            texts(&path, out);
+        } else if path.extension().is_some_and(|e| e == "relay") {
+            out.push(path);
+        }
+    }
+}
+
+/// The files that `RELAX_SAMPLE` asks for.
+fn sample(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    texts(dir, &mut files);
+    files.sort();
+    let asked = std::env::var("RELAX_SAMPLE").unwrap_or_default();
+    let (step, from) = asked.split_once(':').unwrap_or((&asked, "0"));
+    let step = step.parse().unwrap_or(1).max(1);
+    let from = from.parse().unwrap_or(0);
+    files.into_iter().skip(from).step_by(step).collect()
+}
+
+/// What is wrong on one file.
+fn mistakes(file: &Path) -> Vec<String> {
+    let Ok(text) = std::fs::read_to_string(file) else {
+        return Vec::new();
+    };
+    let source = text
+        .find("\n// expect:")
+        .map_or(&text[..], |at| &text[..at + 1]);
+    let Some(mut case) = Case::read(&file.display().to_string(), source) else {
+        return Vec::new();
+    };
+    // The evaluator takes seconds for these, once per pass: only their form and types are held.
+    let long = file.components().any(|c| c.as_os_str() == "models")
+        || LONG.iter().any(|name| file.ends_with(name));
+    let mut made = Vec::new();
+    if !long {
+        for (seed, among) in [(1, Among::Finite), (2, Among::Nan), (3, Among::All)] {
+            made.extend(inputs(&case.module, seed, among).map(|i| (among, i)));
+        }
+    }
+    let runs = Runs::new(&case, made);
+    let mut wrong = Vec::new();
+    for pass in pipelines() {
+        let fault = (KNOWN.iter()).find(|(p, name, _)| *p == pass && file.ends_with(name));
+        if let Some((_, name, why)) = fault {
+            println!("left out: {pass} on {name}: {why}");
+            continue;
+        }
+        let kept = Kept::of(&mut case, &pass);
+        if let Some(reason) = case.mistake(&pass, kept, &runs) {
+            let reason: String = reason.chars().take(400).collect();
+            let line = format!("{pass} on {}: {reason}", case.name);
+            eprintln!("{line}");
+            wrong.push(line);
+        }
+    }
+    wrong
+}
+
+/// Holds all passes on the modules under a folder.
+pub fn hold(dir: &Path) {
+    let files = sample(dir);
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let found = mistakes(file);
+                    wrong.lock().expect("no thread panics").extend(found);
+                }
+            });
+        }
+    });
+    let mut wrong = wrong.into_inner().expect("no thread panics");
+    wrong.sort();
+    assert!(
+        wrong.is_empty(),
+        "{} mistakes:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
