@@ -148,6 +148,8 @@ fn convolutions(ctx: *mut RxContext) {
     of("depthwise 3x3 32 at 112", 32, 32, 112, 3, 1, 32, 0);
     of("depthwise 3x3 128 at 56", 128, 128, 56, 3, 1, 128, 0);
     of("depthwise 3x3/2 128 at 56", 128, 128, 56, 3, 2, 128, 0);
+    of("depthwise 3x3 256 at 28", 256, 256, 28, 3, 1, 256, 0);
+    of("depthwise 3x3 1024 at 7", 1024, 1024, 7, 3, 1, 1024, 0);
     of("depthwise 3x3 512 at 14", 512, 512, 14, 3, 1, 512, 0);
     of("depthwise 3x3 128 at 56 NHWC", 128, 128, 56, 3, 1, 128, 1);
 }

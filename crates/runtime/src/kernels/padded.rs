@@ -130,30 +130,49 @@ impl Padded {
                             *a.add(count / 2) = *from.add(count - 1);
                         }
                     }
-                    4 => {
-                        // Up to a column of remainder 0, then groups of four vectors, then the rest.
-                        let before = ((4 - first % 4) % 4).min(count);
-                        let wide = 4 * S::LANES;
-                        let groups = (count - before) / wide;
-                        self.spread(from, to, 0..before);
-                        for group in 0..groups {
-                            let from = from.add(before + group * wide);
-                            let column = (first + before) / 4 + group * S::LANES;
-                            let parts = S::unweave([
-                                S::load(from),
-                                S::load(from.add(S::LANES)),
-                                S::load(from.add(2 * S::LANES)),
-                                S::load(from.add(3 * S::LANES)),
-                            ]);
-                            parts[0].store(to.add(column));
-                            parts[1].store(to.add(self.phase + column));
-                            parts[2].store(to.add(2 * self.phase + column));
-                            parts[3].store(to.add(3 * self.phase + column));
-                        }
-                        self.spread(from, to, before + groups * wide..count);
-                    }
                     _ => self.spread(from, to, 0..count),
                 }
+            }
+        }
+    }
+
+    /// As [`Padded::fill`] for steps of four.
+    ///
+    /// # Safety
+    /// As [`Padded::fill`].
+    #[inline(always)]
+    pub unsafe fn fill_fours<S: Simd>(&self, x: *const f32, out: *mut f32) {
+        let (h, w) = self.window.image;
+        let (first, count) = (self.first, self.count);
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..self.rows {
+                let y = i as isize - self.window.pad.0;
+                if y < 0 || y as usize >= h {
+                    continue;
+                }
+                let from = x.add(y as usize * w + self.left);
+                let to = out.add(i * self.row);
+                // Up to a column of remainder 0, then groups of four vectors, then the rest.
+                let before = ((4 - first % 4) % 4).min(count);
+                let wide = 4 * S::LANES;
+                let groups = (count - before) / wide;
+                self.spread(from, to, 0..before);
+                for group in 0..groups {
+                    let from = from.add(before + group * wide);
+                    let column = (first + before) / 4 + group * S::LANES;
+                    let parts = S::unweave([
+                        S::load(from),
+                        S::load(from.add(S::LANES)),
+                        S::load(from.add(2 * S::LANES)),
+                        S::load(from.add(3 * S::LANES)),
+                    ]);
+                    parts[0].store(to.add(column));
+                    parts[1].store(to.add(self.phase + column));
+                    parts[2].store(to.add(2 * self.phase + column));
+                    parts[3].store(to.add(3 * self.phase + column));
+                }
+                self.spread(from, to, before + groups * wide..count);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::padded::Padded;
-use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::simd::{Isa, Simd, dispatch, isa};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
@@ -57,6 +57,99 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
                 oy += high;
             }
         }
+    }
+}
+
+/// Whether windows are read where the image lies: 3 by 3 with steps of 1 over rows of at most two vectors, for which a
+/// padded copy would take as long as the sums. Wide rows are faster from a copy in the first cache.
+fn as_it_lies(s: &Sizes) -> bool {
+    let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1);
+    plain && !s.nhwc && s.ow <= 32 && isa() == Isa::Avx512
+}
+
+/// As [`plane`], without a copy of the channel.
+#[inline(always)]
+unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let x = v.x.add((image * s.c + channel) * s.h * s.w);
+        for m in 0..s.og {
+            let weight = v.weight.add((channel * s.og + m) * 9);
+            let target = s.target(v, image, channel, 0).shift(m, 0);
+            let vectors = s.ow.div_ceil(S::LANES);
+            let mut oy = 0;
+            while oy < s.oh {
+                let target = shift(&target, oy * s.ow);
+                let high = match s.oh - oy {
+                    // One vector for each of many rows fits the registers.
+                    7.. if vectors == 1 => 7,
+                    4.. => 4,
+                    2.. => 2,
+                    _ => 1,
+                };
+                match (vectors, high) {
+                    (1, 7) => rows3::<S, 1, 7>(s, x, weight, oy, &target),
+                    (1, 4) => rows3::<S, 1, 4>(s, x, weight, oy, &target),
+                    (1, 2) => rows3::<S, 1, 2>(s, x, weight, oy, &target),
+                    (1, _) => rows3::<S, 1, 1>(s, x, weight, oy, &target),
+                    (_, 4) => rows3::<S, 2, 4>(s, x, weight, oy, &target),
+                    (_, 2) => rows3::<S, 2, 2>(s, x, weight, oy, &target),
+                    _ => rows3::<S, 2, 1>(s, x, weight, oy, &target),
+                }
+                oy += high;
+            }
+        }
+    }
+}
+
+/// `R` output rows of `NV` vectors: each row of the image is read once for the three output rows that it serves, with
+/// all nine weights in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn rows3<S: Simd, const NV: usize, const R: usize>(
+    s: &Sizes,
+    x: *const f32,
+    weight: *const f32,
+    oy: usize,
+    target: &Target,
+) {
+    // SAFETY: the callers' promise; lanes beyond the image are not read.
+    unsafe {
+        let mut acc = [[S::splat(bias(target)); NV]; R];
+        let mut w = [[S::splat(0.0); 3]; 3];
+        for ky in 0..3 {
+            for kx in 0..3 {
+                w[ky][kx] = S::splat(*weight.add(ky * 3 + kx));
+            }
+        }
+        // The lanes that lie in the image, for each vector and each column of the window.
+        let mut inside = [[S::lanes(0, 0); 3]; NV];
+        for v in 0..NV {
+            for kx in 0..3 {
+                let column = (v * S::LANES + kx) as isize - s.pl;
+                let end = (s.w as isize - column).clamp(0, S::LANES as isize);
+                inside[v][kx] = S::lanes((-column).clamp(0, end) as usize, end as usize);
+            }
+        }
+        for i in 0..R + 2 {
+            let y = (oy + i) as isize - s.pt;
+            if y < 0 || y as usize >= s.h {
+                continue;
+            }
+            let row = x.wrapping_offset(y * s.w as isize - s.pl);
+            for kx in 0..3 {
+                for v in 0..NV {
+                    let at = row.wrapping_add(kx + v * S::LANES);
+                    let x = S::load_lanes(at, inside[v][kx]);
+                    for r in 0..R {
+                        if i >= r && i < r + 3 {
+                            acc[r][v] = w[i - r][kx].fma(x, acc[r][v]);
+                        }
+                    }
+                }
+            }
+        }
+        put(acc, s, s.ow, target);
     }
 }
 
@@ -259,6 +352,18 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             });
             return 0;
         }
+        let grain = (SMALL / (row_work * s.oh * s.og).max(1)).max(1);
+        if as_it_lies(s) {
+            let shared = Share::new((shared_v, s));
+            context.pool.each(s.n * s.c, grain, |begin, end, _| {
+                let &(v, s) = shared.get();
+                for task in begin..end {
+                    let (image, channel) = (task / s.c, task % s.c);
+                    dispatch!(plane3(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize));
+                }
+            });
+            return 0;
+        }
         let room = Padded::of(s.window()).floats().next_multiple_of(16);
         let threads = context.pool.threads();
         let scratch = rx_scratch_alloc(context, (room * threads * 4) as u64).cast::<f32>();
@@ -268,7 +373,6 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         // The zeros of the padding, which filling leaves alone.
         std::ptr::write_bytes(scratch, 0, room * threads);
         let shared = Share::new((shared_v, s, scratch));
-        let grain = (SMALL / (row_work * s.oh * s.og).max(1)).max(1);
         context.pool.each(s.n * s.c, grain, |begin, end, worker| {
             let &(v, s, scratch) = shared.get();
             let room = scratch.add(worker * room);

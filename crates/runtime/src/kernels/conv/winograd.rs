@@ -315,7 +315,7 @@ unsafe fn inputs<S: Simd>(
             }
         }
         for c in channels {
-            padded.fill::<S>(v.x.add((at.image * s.c + c) * s.h * s.w), channel);
+            padded.fill_fours::<S>(v.x.add((at.image * s.c + c) * s.h * s.w), channel);
             for row in 0..at.rows {
                 let from = channel.add(row * OUT * padded.row);
                 for x in (0..plan.columns).step_by(S::LANES) {

@@ -25,7 +25,18 @@ unsafe impl Simd for Avx2 {
     const NV: usize = 3;
     const FUSED: bool = true;
     type Mask = __m256;
+    type Lanes = __m256i;
 
+    intrinsics! {
+        add(b) = _mm256_add_ps;
+        sub(b) = _mm256_sub_ps;
+        mul(b) = _mm256_mul_ps;
+        div(b) = _mm256_div_ps;
+        max(b) = _mm256_max_ps;
+        min(b) = _mm256_min_ps;
+        sqrt() = _mm256_sqrt_ps;
+        fma(b, c) = _mm256_fmadd_ps;
+    }
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
         Self(_mm256_set1_ps(x))
@@ -51,6 +62,14 @@ unsafe impl Simd for Avx2 {
         _mm_sfence();
     }
     #[inline(always)]
+    unsafe fn lanes(first: usize, end: usize) -> __m256i {
+        _mm256_andnot_si256(mask(first), mask(end))
+    }
+    #[inline(always)]
+    unsafe fn load_lanes(from: *const f32, lanes: __m256i) -> Self {
+        Self(_mm256_maskload_ps(from, lanes))
+    }
+    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         Self(_mm256_maskload_ps(from, mask(n)))
     }
@@ -62,38 +81,6 @@ unsafe impl Simd for Avx2 {
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
         let lanes = _mm256_andnot_si256(mask(first), mask(end));
         _mm256_maskstore_ps(to, lanes, self.0);
-    }
-    #[inline(always)]
-    unsafe fn add(self, b: Self) -> Self {
-        Self(_mm256_add_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn sub(self, b: Self) -> Self {
-        Self(_mm256_sub_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn mul(self, b: Self) -> Self {
-        Self(_mm256_mul_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn div(self, b: Self) -> Self {
-        Self(_mm256_div_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn fma(self, b: Self, c: Self) -> Self {
-        Self(_mm256_fmadd_ps(self.0, b.0, c.0))
-    }
-    #[inline(always)]
-    unsafe fn max(self, b: Self) -> Self {
-        Self(_mm256_max_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn min(self, b: Self) -> Self {
-        Self(_mm256_min_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn sqrt(self) -> Self {
-        Self(_mm256_sqrt_ps(self.0))
     }
     #[inline(always)]
     unsafe fn round(self) -> Self {

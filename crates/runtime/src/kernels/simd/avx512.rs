@@ -21,7 +21,18 @@ unsafe impl Simd for Avx512 {
     const NV: usize = 3;
     const FUSED: bool = true;
     type Mask = __mmask16;
+    type Lanes = __mmask16;
 
+    intrinsics! {
+        add(b) = _mm512_add_ps;
+        sub(b) = _mm512_sub_ps;
+        mul(b) = _mm512_mul_ps;
+        div(b) = _mm512_div_ps;
+        max(b) = _mm512_max_ps;
+        min(b) = _mm512_min_ps;
+        sqrt() = _mm512_sqrt_ps;
+        fma(b, c) = _mm512_fmadd_ps;
+    }
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
         Self(_mm512_set1_ps(x))
@@ -47,6 +58,14 @@ unsafe impl Simd for Avx512 {
         _mm_sfence();
     }
     #[inline(always)]
+    unsafe fn lanes(first: usize, end: usize) -> __mmask16 {
+        mask(end) & !mask(first)
+    }
+    #[inline(always)]
+    unsafe fn load_lanes(from: *const f32, lanes: __mmask16) -> Self {
+        Self(_mm512_maskz_loadu_ps(lanes, from))
+    }
+    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         Self(_mm512_maskz_loadu_ps(mask(n), from))
     }
@@ -57,38 +76,6 @@ unsafe impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
         _mm512_mask_storeu_ps(to, mask(end) & !mask(first), self.0);
-    }
-    #[inline(always)]
-    unsafe fn add(self, b: Self) -> Self {
-        Self(_mm512_add_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn sub(self, b: Self) -> Self {
-        Self(_mm512_sub_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn mul(self, b: Self) -> Self {
-        Self(_mm512_mul_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn div(self, b: Self) -> Self {
-        Self(_mm512_div_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn fma(self, b: Self, c: Self) -> Self {
-        Self(_mm512_fmadd_ps(self.0, b.0, c.0))
-    }
-    #[inline(always)]
-    unsafe fn max(self, b: Self) -> Self {
-        Self(_mm512_max_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn min(self, b: Self) -> Self {
-        Self(_mm512_min_ps(self.0, b.0))
-    }
-    #[inline(always)]
-    unsafe fn sqrt(self) -> Self {
-        Self(_mm512_sqrt_ps(self.0))
     }
     #[inline(always)]
     unsafe fn round(self) -> Self {

@@ -7,6 +7,17 @@
 //! variants, each inside a function that enables its instruction set, and calls the one that
 //! [`isa`] names.
 
+/// Methods that are one intrinsic over whole vectors.
+#[cfg(target_arch = "x86_64")]
+macro_rules! intrinsics {
+    ($($name:ident($($arg:ident),*) = $intrinsic:ident;)*) => {$(
+        #[inline(always)]
+        unsafe fn $name(self $(, $arg: Self)*) -> Self {
+            Self($intrinsic(self.0 $(, $arg.0)*))
+        }
+    )*};
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -105,6 +116,8 @@ pub unsafe trait Simd: Copy {
     const FUSED: bool;
     /// The result of a comparison.
     type Mask: Copy;
+    /// Some lanes of a vector.
+    type Lanes: Copy;
 
     /// All lanes `x`.
     unsafe fn splat(x: f32) -> Self;
@@ -119,6 +132,10 @@ pub unsafe trait Simd: Copy {
     unsafe fn prefetch(from: *const f32);
     /// Makes what [`Simd::stream`] wrote visible.
     unsafe fn fence();
+    /// The lanes from `first` up to `end`.
+    unsafe fn lanes(first: usize, end: usize) -> Self::Lanes;
+    /// Reads some lanes where they would be in a whole vector, the others are 0; nothing else is touched.
+    unsafe fn load_lanes(from: *const f32, lanes: Self::Lanes) -> Self;
     /// Reads the first `n` lanes, at most `LANES`; the others are 0.
     unsafe fn load_part(from: *const f32, n: usize) -> Self;
     /// Writes the first `n` lanes, at most `LANES`.

@@ -28,6 +28,7 @@ unsafe impl Simd for Portable {
     const NV: usize = 2;
     const FUSED: bool = cfg!(target_arch = "aarch64");
     type Mask = [bool; 4];
+    type Lanes = (usize, usize);
 
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
@@ -52,6 +53,19 @@ unsafe impl Simd for Portable {
     unsafe fn prefetch(_: *const f32) {}
     #[inline(always)]
     unsafe fn fence() {}
+    #[inline(always)]
+    unsafe fn lanes(first: usize, end: usize) -> (usize, usize) {
+        (first, end)
+    }
+    #[inline(always)]
+    unsafe fn load_lanes(from: *const f32, (first, end): (usize, usize)) -> Self {
+        let mut all = [0.0; 4];
+        for (i, lane) in all.iter_mut().enumerate().take(end).skip(first) {
+            // SAFETY: the caller's promise.
+            *lane = unsafe { *from.wrapping_add(i) };
+        }
+        Self(all)
+    }
     #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         let mut all = [0.0; 4];

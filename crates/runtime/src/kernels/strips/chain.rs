@@ -67,6 +67,16 @@ pub(super) struct Chain {
     count: usize,
 }
 
+impl Chain {
+    /// Whether strips of `n` elements for `lanes` go through registers alone: of a constant, one number is read.
+    pub(super) fn alone(&self, n: usize, lanes: usize) -> bool {
+        let other = self.steps[..self.count]
+            .iter()
+            .any(|s| s.form == Form::Other);
+        !other && n.is_multiple_of(lanes * if lanes == 16 { 8 } else { 4 })
+    }
+}
+
 /// Where an operand is when an operation needs it.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {

@@ -243,7 +243,8 @@ impl Plan<'_> {
         (self.v.inputs + self.v.constants + self.v.temps + 2) as usize * STRIP
     }
 
-    unsafe fn strip(&self, room: *mut f32) -> Strip {
+    /// `fill`: the elements of a constant's strip that are read.
+    unsafe fn strip(&self, room: *mut f32, fill: usize) -> Strip {
         let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
         let n = inputs + constants + self.v.temps as usize;
         // SAFETY: `room` has as many strips.
@@ -251,7 +252,7 @@ impl Plan<'_> {
             for k in 0..constants {
                 let value = *self.v.values.add(k);
                 let at = room.add((inputs + k) * STRIP);
-                for i in 0..STRIP {
+                for i in 0..fill {
                     *at.add(i) = value;
                 }
             }
@@ -429,8 +430,9 @@ unsafe fn floor<S: Simd>(x: S) -> S {
 unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
     // SAFETY: the callers' promise.
     unsafe {
-        let mut s = p.strip(room);
         let n = p.out.inner();
+        let alone = p.chain.as_ref().is_some_and(|c| c.alone(n, S::LANES));
+        let mut s = p.strip(room, if alone { 1 } else { STRIP });
         let strips = n.div_ceil(STRIP).max(1);
         let steps = p.out.inner_steps(&p.out_steps);
         let zero: Offsets = [0; INPUTS];
@@ -516,7 +518,7 @@ fn combine_f64(combiner: i32, a: f64, b: f64) -> f64 {
 unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
     // SAFETY: the callers' promise.
     unsafe {
-        let mut s = p.strip(room);
+        let mut s = p.strip(room, STRIP);
         let result = room.add(p.room() - STRIP);
         let start = neutral(p.v.combiner);
         let steps = p.over.inner_steps(&p.over_steps);
@@ -581,7 +583,7 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
 unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
     // SAFETY: the callers' promise.
     unsafe {
-        let mut s = p.strip(room);
+        let mut s = p.strip(room, STRIP);
         let result = room.add(p.room() - STRIP);
         let start = neutral(p.v.combiner);
         let n = p.out.inner();
