@@ -5,13 +5,16 @@ usage: run.py [--bin DIR] [--runs N] [--venv DIR] [--sizes 10000,100000,1000000]
 
 Models: ResNet-50 and a transformer of 24 layers, as text and as the same graph given to TVM. Relax's time
 is that of the whole process (reading, typing, passes, printing), TVM's that of the pipeline alone on a
-module in memory; both are the least of N runs, in turns. Then chains of so many operators: the time for
-each operator has to stay the same.
+module in memory; both are the least of N runs, in turns. Then chains of so many operators, in one function and
+in functions of 100 each: processor time (all threads) and memory for each operator, and how many times the
+cost of the smallest size the largest has. Processor time is what is compared, because it depends least on what
+else the machine does.
 
 TVM comes from the virtual environment of benches/peers (`--venv`), whose graphs are used here too.
 Without it only Relax is timed.
 """
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -70,10 +73,28 @@ def chain(n):
     return "\n".join([*lines, f"  %x{n}", "}", ""])
 
 
+def functions(n, each=100):
+    """So many operators in functions of `each`, all called by one more."""
+    parts = [chain(each).replace("@main", f"@f{k}") for k in range(n // each)]
+    calls = "\n".join(f"  let %y{k + 1} = @f{k}(%y{k}, %w);" for k in range(n // each))
+    ty = "Tensor[(8, 8), float32]"
+    main = f"def @main(%y0: {ty}, %w: {ty}) -> {ty} {{\n{calls}\n  %y{n // each}\n}}\n"
+    return "".join([*parts, main])
+
+
 def opt(relax_opt, file):
     begin = time.perf_counter()
     subprocess.run([relax_opt, file, "-O2", "-o", "/dev/null"], check=True)
     return time.perf_counter() - begin
+
+
+def cost(relax_opt, file):
+    """Processor time and the most memory of a run."""
+    process = subprocess.Popen([relax_opt, file, "-O2", "-o", "/dev/null"])
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"relax-opt failed on {file}")
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def tvm_pipeline(graph):
@@ -132,11 +153,22 @@ def main():
         if theirs:
             line += f", TVM {min(theirs):.3f} s, ratio {min(theirs) / min(ours):.1f}"
         print(line, flush=True)
-    for n in [int(n) for n in args.sizes.split(",") if n]:
-        file = room / f"chain-{n}.relay"
-        file.write_text(chain(n))
-        took = min(opt(relax_opt, file) for _ in range(2))
-        print(f"{n} operators: {took:.3f} s, {took / n * 1e6:.2f} us for each", flush=True)
+    sizes = [int(n) for n in args.sizes.split(",") if n]
+    for name, make in (("one function", chain), ("functions of 100", functions)):
+        if only and name not in only:
+            continue
+        each = []
+        for n in sizes:
+            file = room / f"chain-{n}.relay"
+            file.write_text(make(n))
+            # Small runs are repeated until they are worth measuring.
+            runs = max(args.runs, min(50, 200_000 // n))
+            took, memory = map(min, zip(*(cost(relax_opt, file) for _ in range(runs))))
+            each.append(took / n)
+            print(f"{name}, {n} operators: {took:.3f} s, {took / n * 1e6:.2f} us and "
+                  f"{memory / n / 1024:.2f} KiB for each", flush=True)
+        if len(each) > 1:
+            print(f"{name}: an operator among {sizes[-1]} costs {each[-1] / each[0]:.2f} times one among {sizes[0]}")
     return 0
 
 

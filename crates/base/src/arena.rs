@@ -5,6 +5,7 @@
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
 /// A newtype over `u32` that indexes an [`Arena`]. Implemented by [`define_id!`](crate::define_id).
 pub trait Id: Copy + Eq + std::hash::Hash + Ord {
@@ -54,16 +55,31 @@ fn grow<T>(items: &mut Vec<T>) {
 }
 
 /// A growing vector of nodes, addressed by `I`.
+///
+/// It may be [lent](Self::lend): its nodes then stand still, and each copy adds its own behind them. That is how
+/// several threads add to one arena.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arena<I, T> {
+    /// The nodes from `start` on.
     items: Vec<T>,
+    start: usize,
+    /// The nodes before `start`, while they are lent.
+    lent: Option<Arc<Vec<T>>>,
     id: PhantomData<fn() -> I>,
 }
 
 impl<I: Id, T> Default for Arena<I, T> {
     fn default() -> Self {
+        Self::from(Vec::new())
+    }
+}
+
+impl<I: Id, T> From<Vec<T>> for Arena<I, T> {
+    fn from(items: Vec<T>) -> Self {
         Arena {
-            items: Vec::new(),
+            items,
+            start: 0,
+            lent: None,
             id: PhantomData,
         }
     }
@@ -76,50 +92,51 @@ impl<I: Id, T> Arena<I, T> {
     }
     /// An empty arena with room for `n` nodes.
     pub fn with_capacity(n: usize) -> Self {
-        Arena {
-            items: Vec::with_capacity(n),
-            id: PhantomData,
-        }
+        Self::from(Vec::with_capacity(n))
     }
     /// Adds a node and returns its id.
     pub fn push(&mut self, item: T) -> I {
-        let id = I::from_index(self.items.len());
+        let id = self.next_id();
         make_room(&mut self.items);
         self.items.push(item);
         id
     }
     /// The id that the next [`push`](Self::push) will return.
     pub fn next_id(&self) -> I {
-        I::from_index(self.items.len())
+        I::from_index(self.len())
     }
     /// Number of nodes.
     pub fn len(&self) -> usize {
-        self.items.len()
+        self.start + self.items.len()
     }
     /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.len() == 0
     }
     /// The node, if the id belongs to this arena.
     pub fn get(&self, id: I) -> Option<&T> {
-        self.items.get(id.index())
+        match self.items.get(id.index().wrapping_sub(self.start)) {
+            None => self.lent.as_ref()?.get(id.index()),
+            item => item,
+        }
     }
     /// All ids, in order of creation.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + use<I, T> {
-        (0..self.items.len()).map(I::from_index)
+        (0..self.len()).map(I::from_index)
     }
     /// All ids with their nodes, in order of creation.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
-        self.items
-            .iter()
-            .enumerate()
-            .map(|(i, t)| (I::from_index(i), t))
+        self.ids().map(|id| (id, &self[id]))
     }
     /// All nodes, in order of creation.
-    pub fn values(&self) -> std::slice::Iter<'_, T> {
-        self.items.iter()
+    pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.ids().map(|id| &self[id])
     }
-    /// All nodes, mutably.
+    /// The nodes from `id` on.
+    pub fn values_from(&self, id: I) -> impl DoubleEndedIterator<Item = &T> {
+        (id.index()..self.len()).map(|i| &self[I::from_index(i)])
+    }
+    /// All nodes that are not lent, mutably.
     pub fn values_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.items.iter_mut()
     }
@@ -127,22 +144,57 @@ impl<I: Id, T> Arena<I, T> {
     pub fn shrink(&mut self) {
         self.items.shrink_to_fit();
     }
-    /// Drops all nodes from `len` on.
+    /// Drops all nodes from `len` on, none of which is lent.
     pub fn truncate(&mut self, len: usize) {
-        self.items.truncate(len);
+        self.items.truncate(len - self.start);
+    }
+
+    /// Lends all nodes: copies of the arena share them until each is dropped, none can change them, and nodes that
+    /// are pushed are a copy's own. [`take_back`](Self::take_back) ends it.
+    pub fn lend(&mut self) {
+        assert!(self.lent.is_none(), "the nodes are lent already");
+        self.start = self.items.len();
+        self.lent = Some(Arc::new(std::mem::take(&mut self.items)));
+    }
+    /// The copy's own nodes, from the first id that was not lent on.
+    pub fn into_own(self) -> Vec<T> {
+        self.items
+    }
+    /// Ends [`lend`](Self::lend), when all copies are gone.
+    pub fn take_back(&mut self) {
+        let lent = self.lent.take().and_then(Arc::into_inner);
+        let mut items = lent.expect("the nodes were lent and no copy holds them");
+        items.append(&mut self.items);
+        (self.items, self.start) = (items, 0);
+    }
+
+    #[inline(never)]
+    fn lent(&self, id: I) -> &T {
+        match &self.lent {
+            Some(lent) => &lent[id.index()],
+            None => panic!(
+                "the arena has {} nodes, and none {}",
+                self.len(),
+                id.index()
+            ),
+        }
     }
 }
 
 impl<I: Id, T> Index<I> for Arena<I, T> {
     type Output = T;
     fn index(&self, id: I) -> &T {
-        &self.items[id.index()]
+        match self.items.get(id.index().wrapping_sub(self.start)) {
+            Some(item) => item,
+            None => self.lent(id),
+        }
     }
 }
 
 impl<I: Id, T> IndexMut<I> for Arena<I, T> {
     fn index_mut(&mut self, id: I) -> &mut T {
-        &mut self.items[id.index()]
+        let i = id.index().checked_sub(self.start);
+        &mut self.items[i.expect("a node that is lent does not change")]
     }
 }
 
@@ -150,34 +202,32 @@ impl<I: Id, T> IndexMut<I> for Arena<I, T> {
 /// Ids never written read as the default value.
 #[derive(Clone, Debug)]
 pub struct SideTable<I, T> {
+    /// The facts from `start` on.
     items: Vec<T>,
+    start: usize,
+    /// The facts before `start`, while they are lent.
+    lent: Option<Arc<Vec<T>>>,
     default: T,
     id: PhantomData<fn() -> I>,
 }
 
 impl<I: Id, T: Clone + Default> Default for SideTable<I, T> {
     fn default() -> Self {
-        SideTable {
-            items: Vec::new(),
-            default: T::default(),
-            id: PhantomData,
-        }
+        Self::with_default(T::default())
     }
 }
 
 impl<I: Id, T: Clone> SideTable<I, T> {
     /// An empty table in which every id reads as `default`.
     pub fn with_default(default: T) -> Self {
-        SideTable {
-            items: Vec::new(),
-            default,
-            id: PhantomData,
-        }
+        Self::from_list(default, Vec::new())
     }
     /// A table of the facts for the ids from 0 on; further ids read as `default`.
     pub fn from_list(default: T, items: Vec<T>) -> Self {
         SideTable {
             items,
+            start: 0,
+            lent: None,
             default,
             id: PhantomData,
         }
@@ -186,13 +236,49 @@ impl<I: Id, T: Clone> SideTable<I, T> {
     pub fn set(&mut self, id: I, value: T) {
         *self.entry(id) = value;
     }
-    /// The fact for `id`, for writing; grows the table.
+    /// The fact for `id`, for writing; grows the table. For one that is lent the table becomes one of its own.
     pub fn entry(&mut self, id: I) -> &mut T {
-        if id.index() >= self.items.len() {
-            make_room(&mut self.items);
-            self.items.resize(id.index() + 1, self.default.clone());
+        if id.index() < self.start {
+            self.own();
         }
-        &mut self.items[id.index()]
+        let i = id.index() - self.start;
+        if i >= self.items.len() {
+            make_room(&mut self.items);
+            self.items.resize(i + 1, self.default.clone());
+        }
+        &mut self.items[i]
+    }
+    #[cold]
+    fn own(&mut self) {
+        if let Some(lent) = self.lent.take() {
+            let mut items = Vec::with_capacity(lent.len() + self.items.len());
+            items.extend_from_slice(&lent);
+            items.append(&mut self.items);
+            (self.items, self.start) = (items, 0);
+        }
+    }
+    /// Copies share all facts from now on, until they write one of them.
+    pub fn lend_all(&mut self) {
+        self.own();
+        self.lend(self.items.len());
+    }
+    /// The copy's own facts, from the first id whose fact was not lent on.
+    pub fn into_own(self) -> Vec<T> {
+        self.items
+    }
+    /// Lends the facts of the first `n` ids, see [`Arena::lend`].
+    pub fn lend(&mut self, n: usize) {
+        assert!(self.lent.is_none(), "the facts are lent already");
+        self.items.resize(n, self.default.clone());
+        self.start = n;
+        self.lent = Some(Arc::new(std::mem::take(&mut self.items)));
+    }
+    /// Ends [`lend`](Self::lend), when all copies are gone.
+    pub fn take_back(&mut self) {
+        let lent = self.lent.take().and_then(Arc::into_inner);
+        let mut items = lent.expect("the facts were lent and no copy holds them");
+        items.append(&mut self.items);
+        (self.items, self.start) = (items, 0);
     }
     /// Gives back the room that is reserved for more facts.
     pub fn shrink(&mut self) {
@@ -207,6 +293,12 @@ impl<I: Id, T: Clone> SideTable<I, T> {
 impl<I: Id, T> Index<I> for SideTable<I, T> {
     type Output = T;
     fn index(&self, id: I) -> &T {
-        self.items.get(id.index()).unwrap_or(&self.default)
+        match self.items.get(id.index().wrapping_sub(self.start)) {
+            Some(fact) => fact,
+            None => match &self.lent {
+                Some(lent) => lent.get(id.index()).unwrap_or(&self.default),
+                None => &self.default,
+            },
+        }
     }
 }

@@ -75,6 +75,20 @@ pub fn assemble<T>(
     done.pop()
 }
 
+/// The parameters of a function that has not been typed: of the types that they are annotated with, others of any
+/// tensor type.
+pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
+    let any = m.types.intern(Type::Tensor(relax_ir::TensorType {
+        shape: Shape::Unknown,
+        dtype: DTy::Unknown,
+    }));
+    let param = |&v: &relax_ir::VarId| Param {
+        name: m.vars[v].name.to_string(),
+        ty: m.vars[v].ty.unwrap_or(any),
+    };
+    m.funcs[f].params.iter().map(param).collect()
+}
+
 /// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, … (`arr_0`, … as NumPy
 /// calls arrays without a name) by position. Every missing, superfluous or misshapen one is listed in the error.
 pub fn bind(

@@ -127,10 +127,16 @@ pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
 
 /// As [`read`], of a file that is mapped already.
 pub(crate) fn read_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
-    if path.extension().is_some_and(|e| e == "safetensors") {
+    let ends = |with: &str| path.extension().is_some_and(|e| e == with);
+    if ends("safetensors") {
         safe(path, file)
-    } else {
+    } else if ends("npz") || file.bytes().starts_with(b"PK") {
         crate::npz::mapped_in(path, file)
+    } else {
+        let path = path.display();
+        Err(format!(
+            "cannot read {path}: arrays come from .npz and .safetensors files"
+        ))
     }
 }
 

@@ -133,10 +133,16 @@ fn what_passes_did_and_how_long_they_took_is_said_for_each() {
     assert!(second.contains(": changed nothing\n"), "{stats}");
     let timing = said(&dir, &[&["--timing"], &pipeline[..]].concat());
     let lines: Vec<&str> = timing.lines().collect();
-    assert_eq!(lines.len(), 4, "{timing}");
+    assert_eq!(lines.len(), 7, "{timing}");
     assert!(lines[1..].iter().all(|l| l.contains(" ms ")), "{timing}");
-    assert!(lines[3].ends_with("total"), "{timing}");
-    for pass in ["fold-constant", "dead-code-elimination"] {
+    assert!(lines[6].ends_with("total"), "{timing}");
+    for pass in [
+        "fold-constant",
+        "dead-code-elimination",
+        "(reading)",
+        "(verifying, finding types)",
+        "(printing)",
+    ] {
         assert_eq!(
             lines.iter().filter(|l| l.contains(pass)).count(),
             1,
@@ -269,6 +275,138 @@ fn reproducers_run_again() {
     assert_eq!(
         dir.opt(&["a.relay", "--run-reproducer"]).status.code(),
         Some(2)
+    );
+}
+
+impl Folder {
+    /// With the passes that are wrong on purpose.
+    fn wrong(&self, tool: &str, args: &[&str]) -> Output {
+        let mut command = Command::new(tool);
+        let command = command.args(args).current_dir(&self.0);
+        let command = command.env("NO_COLOR", "1").env("RELAX_TEST_PASSES", "1");
+        command.output().expect("the tool starts")
+    }
+}
+
+#[test]
+fn failures_write_reproducers_that_fail_again() {
+    let dir = Folder::new("failures");
+    let program = "def @main(%x: Tensor[(2,), float32]) {\n  add(%x, add(1f, 2f))\n}\n";
+    for (pass, exit, says) in [
+        ("test-crash", 2, "`test-crash` does what it says"),
+        ("test-break", 1, "RX0905"),
+        ("test-ill-type", 1, "RX0906"),
+    ] {
+        dir.write("a.relay", program);
+        let pipeline = format!("infer-type,fold-constant,{pass},dead-code-elimination");
+        let run = [
+            "a.relay",
+            "--pipeline",
+            &pipeline,
+            "--reproducer",
+            "r.relay",
+        ];
+        let o = dir.wrong(OPT, &run);
+        let err = text(&o.stderr);
+        assert_eq!(o.status.code(), Some(exit), "{err}");
+        assert!(o.stdout.is_empty(), "a broken module is not printed");
+        assert!(err.contains(says) && err.contains(pass), "{err}");
+        assert!(
+            err.contains("`relax-opt --run-reproducer r.relay` repeats this"),
+            "{err}"
+        );
+        // The pipeline with all options, and the text as it was.
+        let (first, rest) = dir
+            .read("r.relay")
+            .split_once('\n')
+            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+            .expect("lines");
+        let full = "infer-type,fold-constant{max-bytes=1073741824},";
+        assert_eq!(
+            first,
+            format!("// relax-opt pipeline: {full}{pass},dead-code-elimination")
+        );
+        assert_eq!(rest, program);
+        let again = dir.wrong(OPT, &["r.relay", "--run-reproducer"]);
+        assert_eq!(again.status.code(), Some(exit));
+        assert!(
+            text(&again.stderr).contains(says),
+            "{}",
+            text(&again.stderr)
+        );
+        // The bisector takes it too, names the pass and makes it smaller.
+        let bisect = env!("CARGO_BIN_EXE_relax-bisect");
+        let o = dir.wrong(bisect, &["r.relay", "--reduce", "-o", "small.relay"]);
+        let out = text(&o.stdout) + &text(&o.stderr);
+        assert_eq!(o.status.code(), Some(1), "{out}");
+        assert!(out.contains(pass), "{out}");
+        let small = dir.read("small.relay");
+        assert!(
+            small.starts_with(&format!("// relax-opt pipeline: {pass}\n")),
+            "{small}"
+        );
+        assert!(!small.contains("add("), "{small}");
+        std::fs::remove_file(dir.0.join("r.relay")).expect("it was written");
+    }
+    // Without the variable they do not exist.
+    let o = dir.opt(&["a.relay", "--pipeline", "test-crash"]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(text(&o.stderr).contains("RX0902"));
+}
+
+#[test]
+fn no_reproducer_of_errors_of_the_program() {
+    let dir = Folder::new("no-reproducer");
+    dir.write(
+        "a.relay",
+        "def @main(%x: Tensor[(2,), float32]) { nn.dense(%x, %x, units=2) }",
+    );
+    let o = dir.opt(&["a.relay", "-O2", "--reproducer", "r.relay"]);
+    assert_eq!(o.status.code(), Some(1));
+    assert_eq!(dir.names("."), ["a.relay"]);
+}
+
+#[test]
+fn arrays_that_do_not_fit_are_listed() {
+    let dir = Folder::new("misfits");
+    dir.write(
+        "a.relay",
+        "def @main(%x: Tensor[(2, 3), float32], %weight: Tensor[(4, 3), float32], %u) { 1 }",
+    );
+    let zeros = |shape: &[i64]| relax_tensor::Tensor::zeros(relax_tensor::DType::F32, shape);
+    let all = vec![
+        ("x".to_owned(), zeros(&[3, 2])),
+        ("wieght".to_owned(), zeros(&[4, 3])),
+        ("u".to_owned(), zeros(&[7])),
+    ];
+    relax_cli::npz::write(&dir.0.join("w.npz"), &all).expect("a file");
+    let o = dir.opt(&["a.relay", "--params", "w.npz"]);
+    assert_eq!((o.status.code(), o.stdout.len()), (Some(2), 0));
+    assert_eq!(
+        text(&o.stderr),
+        "relax-opt: w.npz does not fit @main:\n  %x must be Tensor[(2, 3), float32], but the array is \
+         Tensor[(3, 2), float32]\n  the array `wieght` belongs to no parameter (did you mean `weight`?)\n"
+    );
+    dir.write("w.bin", "no arrays");
+    let o = dir.opt(&["a.relay", "--params", "w.bin"]);
+    assert!(
+        text(&o.stderr).contains(".npz and .safetensors"),
+        "{}",
+        text(&o.stderr)
+    );
+}
+
+#[test]
+fn printing_around_a_pass_that_is_not_run_is_said() {
+    let dir = Folder::new("not-run");
+    dir.write("a.relay", "def @main() { 1 }");
+    let err = said(
+        &dir,
+        &["--pipeline", "infer-type", "--print-ir-after=fuse-ops"],
+    );
+    assert!(
+        err.contains("--print-ir-after=fuse-ops") && err.contains("does not run"),
+        "{err}"
     );
 }
 

@@ -9,7 +9,8 @@ mod session;
 mod typed;
 
 pub use optimise::{
-    PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent, run_pipeline,
+    Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
+    run_pipeline,
 };
 pub use print::{Mismatch, Style, TypeSource, difference, print};
 pub use session::{Read, ReadOptions, Session};

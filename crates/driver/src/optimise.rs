@@ -3,8 +3,8 @@
 use relax_base::{Diagnostic, Diagnostics, Span};
 
 pub use relax_passes::{
-    Config as PassConfig, Event as PassEvent, Observer as PassObserver, Outcome as PassOutcome,
-    PassRun, Pipeline, Silent, run as run_pipeline,
+    Config as PassConfig, Event as PassEvent, Found, Observer as PassObserver,
+    Outcome as PassOutcome, PassRun, Pipeline, Silent, run as run_pipeline,
 };
 
 use crate::Session;

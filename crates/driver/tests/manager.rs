@@ -19,7 +19,7 @@ fn inferred(text: &str, pipeline: &str) -> usize {
     let pipeline = session.pipeline(pipeline).expect("a pipeline");
     let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
     assert!(outcome.failure.is_none());
-    outcome.inferred
+    outcome.found.types
 }
 
 const NOTHING_TO_DO: &str = "def @main(%x: Tensor[(2,), float32]) { tanh(%x) }";
@@ -39,15 +39,33 @@ fn types_are_found_again_after_a_change() {
     assert_eq!(inferred(text, "fold-constant,fuse-ops,infer-type"), 3);
 }
 
-/// The result of a pipeline with so many threads.
-fn with_threads(n: usize, text: &str, pipeline: &str) -> String {
+/// The result of a pipeline with so many threads, each function on its own where a pass allows it, or all
+/// functions at once.
+fn with_threads(n: usize, shares: bool, text: &str, pipeline: &str) -> String {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(n).build();
     pool.expect("threads").install(|| {
         let (mut session, mut module) = read(text);
         let pipeline = session.pipeline(pipeline).expect("a pipeline");
-        let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
+        let config = PassConfig {
+            parallel_from: if shares { 0 } else { usize::MAX },
+            check_preserved: true,
+            ..PassConfig::default()
+        };
+        let outcome = run_pipeline(&pipeline, &mut module, &config, &mut Silent);
         assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-        relax_driver::print(&module, Style::Pretty, None)
+        relax_driver::print(
+            &module,
+            Style::Pretty,
+            outcome
+                .typing
+                .as_deref()
+                .map(|typing| relax_driver::TypedModule {
+                    module: &module,
+                    typing,
+                })
+                .as_ref()
+                .map(|t| t as &dyn relax_driver::TypeSource),
+        )
     })
 }
 
@@ -63,12 +81,104 @@ fn the_number_of_threads_changes_nothing() {
     texts.push((0..64).map(one).collect());
     for text in texts {
         for pipeline in ["O3", "fuse-ops,legalize,plan-memory"] {
-            let alone = with_threads(1, &text, pipeline);
-            for n in [2, 7] {
-                assert_eq!(alone, with_threads(n, &text, pipeline), "{n} threads");
+            let alone = with_threads(1, false, &text, pipeline);
+            for n in [1, 2, 7] {
+                assert_eq!(alone, with_threads(n, true, &text, pipeline), "{n} threads");
             }
         }
     }
+}
+
+#[test]
+fn passes_over_each_function_make_the_same_of_it_among_others_and_alone() {
+    let mut texts: Vec<String> = (20..32).map(|s| program(s, &Features::ALL).text).collect();
+    texts.push(
+        "def @f(%x: Tensor[(2, 2), float32], %c: bool) {
+           let %r = ref(%x);
+           let %y = if (%c) { nn.relu(%x) } else { add(%x, add(1f, 2f)) };
+           ref_write(%r, %y);
+           add(ref_read(%r), nn.bias_add(%y, ones(shape=[2], dtype=\"float32\")))
+         }
+         def @g(%x: Tensor[(2, 2), float32]) { let %u = @f(%x, True); let %v = exp(%x); (%v, exp(%x)) }
+         def @h(%x: Tensor[(2, 2), float32]) { let %u = @g(%x); tanh(cast(cast(%x, dtype=\"float64\"), dtype=\"float32\")) }
+         def @k(%x: Tensor[(2, 2), float32]) { let %unused = @g(%x); let %gone = exp(%x); divide(%x, 4f) }
+        "
+        .into(),
+    );
+    let each: Vec<&str> = (relax_passes::all().iter())
+        .filter(|p| p.contract.each_function)
+        .map(|p| p.name)
+        .collect();
+    assert!(each.len() > 15, "{each:?}");
+    for text in &texts {
+        for pass in &each {
+            let at_once = with_threads(1, false, text, pass);
+            assert_eq!(
+                at_once,
+                with_threads(3, true, text, pass),
+                "{pass} on\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_known_of_functions_that_stay_is_kept() {
+    // Dead code is in @f alone; @g and @h stay what they are.
+    let text = "def @f(%x: float32) { let %y = exp(%x); %x }
+                def @g(%x: float32) { let %y = exp(%x); %y }
+                def @h(%x: float32) { let %y = @g(%x); tanh(%y) }";
+    let (mut session, mut module) = read(text);
+    let passes = "dead-code-elimination,infer-type,dead-code-elimination,eliminate-common-subexpr";
+    let pipeline = session.pipeline(passes).expect("a pipeline");
+    let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
+    assert!(outcome.failure.is_none());
+    // Effects once: the pass declares that it preserves them. The second run of the pass has nothing to do.
+    assert_eq!((outcome.found.types, outcome.found.effects), (2, 1));
+    assert_eq!(outcome.found.of_functions, 3);
+    let (mut session, mut module) = read(text);
+    let pipeline = session.pipeline("dead-code-elimination,to-graph-normal-form");
+    let pipeline = pipeline.expect("a pipeline");
+    let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
+    // Three functions, and @f again.
+    assert_eq!(outcome.found.of_functions, 4);
+    assert_eq!(outcome.found.effects, 1);
+}
+
+/// A pass that says it preserves effects, and adds one.
+static LIES: PassDef = PassDef {
+    name: "lies",
+    doc: "Puts a write to memory into functions.",
+    options: &[],
+    contract: Contract::TYPED.preserves(&[relax_passes::Analysis::Effects]),
+    run: |cx| {
+        for (global, body) in cx.module.global_bodies() {
+            let m = &mut *cx.module;
+            let span = m.span(body);
+            let cell = m.add(relax_ir::Expr::RefNew(body), span);
+            let read = m.add(relax_ir::Expr::RefRead(cell), span);
+            m.set_global_body(global, read);
+        }
+        Ok(())
+    },
+};
+
+#[test]
+#[should_panic(expected = "`lies` does not preserve [Effects]")]
+fn what_a_pass_declares_to_preserve_is_checked() {
+    let (mut session, mut module) = read("def @main(%x: float32) { let %y = exp(%x); tanh(%y) }");
+    let mut pipeline = session
+        .pipeline("dead-code-elimination")
+        .expect("a pipeline");
+    pipeline.steps.push(Step::Pass(PassRun {
+        pass: &LIES,
+        options: Options::defaults(&LIES),
+    }));
+    let config = PassConfig {
+        check_preserved: true,
+        ..PassConfig::default()
+    };
+    run_pipeline(&pipeline, &mut module, &config, &mut Silent);
 }
 
 /// A pass that needs a form.

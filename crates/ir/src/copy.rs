@@ -3,9 +3,8 @@
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
 
-use crate::rewrite::Memo;
 use crate::{
-    Block, Clause, Constraint, DTy, Expr, ExprId, FuncId, FuncType, Function, Module, PatId,
+    Block, Clause, Constraint, DTy, Expr, ExprId, FuncId, FuncType, Function, Memo, Module, PatId,
     Pattern, Shape, TensorType, Type, TypeArena, TypeId, TypeParamId, VarId,
 };
 

@@ -14,11 +14,14 @@ mod copy;
 mod dim_ex;
 mod equal;
 mod expr;
+mod ids;
+mod lists;
 mod module;
 mod rel;
 mod remove;
 mod rewrite;
 mod scope;
+mod share;
 mod show;
 mod types;
 mod user_op;
@@ -36,16 +39,17 @@ pub use expr::{
     Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
     VarId, VarStyle,
 };
+pub use ids::{IdMap, IdSet, IdTable, Memo};
 pub use module::{
     Adt, AdtId, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata, Module,
     OpId, UserOp,
 };
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
-pub use rewrite::{Memo, inline_call};
+pub use rewrite::inline_call;
 pub use scope::{ScopeId, ScopeKind, Scopes};
+pub use share::Own;
 pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,
     TypeArena, TypeId, TypeInfer, TypeParam, TypeParamId,
 };
 pub use verify::Breach;
-pub use visit::IdSet;

@@ -8,6 +8,7 @@ use relax_sym::{Dim, DimVar};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
+use crate::lists::Lists;
 use crate::{
     AttrValue, Attrs, AttrsId, Block, BlockId, Expr, ExprId, ExprList, FuncId, Function, PatId,
     Pattern, RelId, RelationDef, TypeArena, TypeId, TypeParamId, Var, VarId, VarStyle,
@@ -192,17 +193,24 @@ pub struct Module {
     /// References into the metadata section that stand for a `?`, `meta[tir.Mul][0]`: the dimension
     /// with mark `i` ([`Dim::mark`]) is spelled as entry `i - 1`.
     pub meta_dims: Vec<(Symbol, u32)>,
-    attrs: Vec<Attrs>,
-    lists: Vec<ExprId>,
-    type_args: Vec<Box<[TypeId]>>,
+    pub(crate) attrs: Arena<AttrsId, Attrs>,
+    pub(crate) lists: Lists,
+    pub(crate) type_args: Arena<TypeArgsId, Box<[TypeId]>>,
+    /// The functions that a share of a module is about; `None` for a module of its own.
+    pub(crate) share: Option<Arc<[GlobalId]>>,
+}
+
+relax_base::define_id! {
+    /// Explicit type arguments of a call; `TypeArgsId(0)` is the empty list.
+    pub(crate) struct TypeArgsId("ta");
 }
 
 impl Module {
     /// An empty module.
     pub fn new() -> Module {
         Module {
-            attrs: vec![Attrs::new()],
-            type_args: vec![Box::default()],
+            attrs: vec![Attrs::new()].into(),
+            type_args: vec![Box::default()].into(),
             ..Module::default()
         }
     }
@@ -214,9 +222,9 @@ impl Module {
         self.vars.shrink();
         self.patterns.shrink();
         self.consts.shrink();
-        self.lists.shrink_to_fit();
+        self.lists.shrink();
         self.types.shrink();
-        self.attrs.shrink_to_fit();
+        self.attrs.shrink();
         self.attr_spans.shrink_to_fit();
     }
 
@@ -230,16 +238,19 @@ impl Module {
     }
     /// Stores a list of expressions.
     pub fn make_list(&mut self, items: &[ExprId]) -> ExprList {
-        let start = u32::try_from(self.lists.len()).expect("fewer than 2^32 list items");
-        self.lists.extend_from_slice(items);
-        ExprList {
-            start,
-            len: items.len() as u32,
-        }
+        self.lists.add(items)
+    }
+    /// The same list over other expressions: the list itself where `f` changes none.
+    pub(crate) fn map_list(
+        &mut self,
+        list: ExprList,
+        f: &mut impl FnMut(ExprId) -> ExprId,
+    ) -> ExprList {
+        self.lists.map(list, f)
     }
     /// The expressions of a list.
     pub fn list(&self, list: ExprList) -> &[ExprId] {
-        &self.lists[list.start as usize..(list.start + list.len) as usize]
+        self.lists.get(list)
     }
     /// Where the text gives the attribute `name` of a call.
     pub fn attr_span(&self, call: ExprId, name: &str) -> Option<Span> {
@@ -252,24 +263,22 @@ impl Module {
         if attrs.is_empty() {
             return AttrsId::NONE;
         }
-        self.attrs.push(attrs);
-        AttrsId(self.attrs.len() as u32 - 1)
+        self.attrs.push(attrs)
     }
     /// The attributes behind an id.
     pub fn attrs(&self, id: AttrsId) -> &Attrs {
-        &self.attrs[id.0 as usize]
+        &self.attrs[id]
     }
     /// Stores explicit type arguments.
     pub fn make_type_args(&mut self, args: &[TypeId]) -> u32 {
         if args.is_empty() {
             return 0;
         }
-        self.type_args.push(args.into());
-        self.type_args.len() as u32 - 1
+        self.type_args.push(args.into()).0
     }
     /// The type arguments behind a call's index.
     pub fn type_args(&self, index: u32) -> &[TypeId] {
-        &self.type_args[index as usize]
+        &self.type_args[TypeArgsId(index)]
     }
 
     /// A call without attributes.

@@ -8,10 +8,7 @@
 use relax_base::Span;
 use rustc_hash::FxHashMap;
 
-use crate::{Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, VarId};
-
-/// What became of expressions that a rewriter has seen.
-pub type Memo = FxHashMap<ExprId, ExprId>;
+use crate::{Binding, Block, Clause, Expr, ExprId, FuncId, Function, Memo, Module, VarId};
 
 impl Module {
     /// The span of an expression, to be given to what replaces it.
@@ -39,12 +36,12 @@ impl Module {
             | Expr::Const(_)
             | Expr::Shape(_)
             | Expr::Error => return id,
-            Expr::Tuple(fields) => {
-                let fields: Vec<_> = self.list(*fields).iter().map(|&e| g(e)).collect();
+            &Expr::Tuple(fields) => {
+                let new = self.map_list(fields, &mut g);
                 if !changed {
                     return id;
                 }
-                Expr::Tuple(self.make_list(&fields))
+                Expr::Tuple(new)
             }
             Expr::Proj { tuple, index } => Expr::Proj {
                 tuple: g(*tuple),
@@ -69,13 +66,13 @@ impl Module {
                 type_args,
             } => {
                 let callee = g(callee);
-                let items: Vec<_> = self.list(args).iter().map(|&e| g(e)).collect();
+                let args = self.map_list(args, &mut g);
                 if !changed {
                     return id;
                 }
                 Expr::Call {
                     callee,
-                    args: self.make_list(&items),
+                    args,
                     attrs,
                     type_args,
                 }

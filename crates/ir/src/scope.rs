@@ -6,7 +6,7 @@
 
 use relax_base::Id;
 
-use crate::{Expr, ExprId, Module, VarId};
+use crate::{Expr, ExprId, IdTable, Module, VarId};
 
 relax_base::define_id! {
     /// A scope of a [`Scopes`] tree; the root is `ScopeId(0)`.
@@ -44,8 +44,8 @@ struct Scope {
 #[derive(Clone, Debug)]
 pub struct Scopes {
     scopes: relax_base::Arena<ScopeId, Scope>,
-    of: relax_base::SideTable<ExprId, Option<ScopeId>>,
-    binder: relax_base::SideTable<VarId, Option<ScopeId>>,
+    of: IdTable<ExprId, Option<ScopeId>>,
+    binder: IdTable<VarId, Option<ScopeId>>,
     /// The nodes, users before what they use.
     order: Vec<ExprId>,
 }
@@ -60,8 +60,8 @@ impl Scopes {
         order.reverse();
         let mut this = Scopes {
             scopes: relax_base::Arena::new(),
-            of: relax_base::SideTable::default(),
-            binder: relax_base::SideTable::default(),
+            of: IdTable::default(),
+            binder: IdTable::default(),
             order: Vec::new(),
         };
         this.scopes.push(Scope {

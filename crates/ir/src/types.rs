@@ -3,6 +3,7 @@
 //! look at the types and do not see the difference.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 use relax_base::{Arena, Symbol};
@@ -188,8 +189,10 @@ pub enum Type {
 #[derive(Clone, Default, Debug)]
 pub struct TypeArena {
     types: Arena<TypeId, Type>,
-    /// All ids, found by the hash of their types.
+    /// All ids, found by the hash of their types; of an arena that is lent, those that are not.
     ids: HashTable<TypeId>,
+    /// The others.
+    lent: Option<Arc<HashTable<TypeId>>>,
     /// All type parameters.
     pub params: Arena<TypeParamId, TypeParam>,
 }
@@ -205,7 +208,8 @@ impl TypeArena {
         let hash = |ty: &Type| BuildHasherDefault::<FxHasher>::default().hash_one(ty);
         let own = hash(&ty);
         let same = |id: &TypeId| types[*id] == ty && spelling(&types[*id]) == spelling(&ty);
-        if let Some(id) = self.ids.find(own, same) {
+        let lent = self.lent.as_ref().and_then(|ids| ids.find(own, same));
+        if let Some(id) = lent.or_else(|| self.ids.find(own, same)) {
             return *id;
         }
         let id = self.types.push(ty);
@@ -237,6 +241,23 @@ impl TypeArena {
     /// A new type parameter.
     pub fn param(&mut self, name: Symbol, kind: Kind) -> TypeParamId {
         self.params.push(TypeParam { name, kind })
+    }
+    /// Lends all types, see [`Arena::lend`].
+    pub(crate) fn lend(&mut self) {
+        self.types.lend();
+        self.params.lend();
+        self.lent = Some(Arc::new(std::mem::take(&mut self.ids)));
+    }
+    /// Ends [`lend`](Self::lend); nothing was added since.
+    pub(crate) fn take_back(&mut self) {
+        self.types.take_back();
+        self.params.take_back();
+        let lent = self.lent.take().and_then(Arc::into_inner);
+        self.ids = lent.expect("the types were lent and no copy holds them");
+    }
+    /// The types that a copy of a lent arena has made.
+    pub(crate) fn into_own(self) -> Vec<Type> {
+        self.types.into_own()
     }
     /// Gives back the room that is reserved for more types.
     pub fn shrink(&mut self) {

@@ -20,7 +20,7 @@
 
 use std::fmt;
 
-use relax_base::{Arena, Id, Symbol};
+use relax_base::{Arena, Id, SideTable, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
@@ -64,16 +64,32 @@ impl Module {
     pub fn verify(&self) -> Result<(), Breach> {
         let mut verifier = Verifier {
             m: self,
-            binders: FxHashMap::default(),
+            binders: SideTable::default(),
         };
         verifier.module()
+    }
+}
+
+/// What binds a variable.
+#[derive(Clone, Copy)]
+enum Place {
+    Params(Symbol),
+    Expr(ExprId),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Params(name) => write!(f, "a parameter of @{name}"),
+            Place::Expr(e) => write!(f, "{e:?}"),
+        }
     }
 }
 
 struct Verifier<'m> {
     m: &'m Module,
     /// Where each variable is bound.
-    binders: FxHashMap<VarId, String>,
+    binders: SideTable<VarId, Option<Place>>,
 }
 
 impl Verifier<'_> {
@@ -149,23 +165,26 @@ impl Verifier<'_> {
         } = &m.funcs[func];
         for &param in params {
             within(&m.vars, param)?;
-            self.bound(param, format!("a parameter of @{name}"))?;
+            self.bound(param, Place::Params(name))?;
         }
         let visible: FxHashSet<VarId> = params.iter().copied().collect();
         let scopes = Scopes::new(m, *body);
         for &id in scopes.order() {
-            for var in m.bound_vars(id) {
-                within(&m.vars, var)?;
-                self.bound(var, format!("{id:?}"))?;
-            }
+            let mut fine = Ok(());
+            m.for_each_bound(id, |var| {
+                if fine.is_ok() {
+                    fine = within(&m.vars, var).and_then(|()| self.bound(var, Place::Expr(id)));
+                }
+            });
+            fine?;
             self.node(id, &visible, &scopes)?;
         }
         self.outputs(&scopes)
     }
 
-    fn bound(&mut self, var: VarId, place: String) -> Check {
-        let name = self.m.vars[var].name;
-        if let Some(other) = self.binders.insert(var, place.clone()) {
+    fn bound(&mut self, var: VarId, place: Place) -> Check {
+        if let Some(other) = self.binders.entry(var).replace(place) {
+            let name = self.m.vars[var].name;
             let message = format!("%{name} ({var:?}) is bound at {other} and at {place}");
             return breach(3, message);
         }
@@ -314,13 +333,18 @@ impl Verifier<'_> {
             let block = &m.blocks[block];
             let last = block.bindings.last().and_then(|b| scopes.of_var(b.var));
             let after = last.unwrap_or(Scopes::ROOT);
+            let (mut outputs, mut bound) = (crate::IdSet::new(), crate::IdSet::new());
+            for &output in &block.outputs {
+                outputs.insert(output);
+            }
             for binding in &block.bindings {
-                if !block.outputs.contains(&binding.var) {
+                bound.insert(binding.var);
+                if !outputs.contains(binding.var) {
                     hidden.insert(binding.var, after);
                 }
             }
             for output in &block.outputs {
-                if !block.bindings.iter().any(|b| b.var == *output) {
+                if !bound.contains(*output) {
                     let name = m.vars[*output].name;
                     return breach(5, format!("the output %{name} is not bound in its block"));
                 }

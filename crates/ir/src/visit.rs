@@ -2,48 +2,13 @@
 //!
 //! Invariant: every walk keeps its own stack; none recurses.
 
-use relax_base::Id;
 use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    Expr, ExprId, GlobalId, GlobalKind, Module, PatId, Pattern, TensorType, Type, TypeId, VarId,
+    Expr, ExprId, GlobalId, GlobalKind, IdSet, IdTable, Module, PatId, Pattern, TensorType, Type,
+    TypeId, VarId,
 };
-
-/// A set of ids of one arena, one bit each.
-#[derive(Clone, Default, Debug)]
-pub struct IdSet {
-    words: Vec<u64>,
-}
-
-impl IdSet {
-    /// The empty set.
-    pub fn new() -> IdSet {
-        IdSet::default()
-    }
-    /// Adds an id; whether it was new.
-    pub fn insert(&mut self, id: impl Id) -> bool {
-        let (word, bit) = (id.index() / 64, 1u64 << (id.index() % 64));
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
-        let new = self.words[word] & bit == 0;
-        self.words[word] |= bit;
-        new
-    }
-    /// Takes an id out.
-    pub fn remove(&mut self, id: impl Id) {
-        if let Some(word) = self.words.get_mut(id.index() / 64) {
-            *word &= !(1 << (id.index() % 64));
-        }
-    }
-    /// Whether the id is in the set.
-    pub fn contains(&self, id: impl Id) -> bool {
-        self.words
-            .get(id.index() / 64)
-            .is_some_and(|w| w & (1 << (id.index() % 64)) != 0)
-    }
-}
 
 impl Module {
     /// Calls `f` with each direct sub-expression, in order of evaluation. The body of a closure and
@@ -182,11 +147,8 @@ impl Module {
 
     /// How many places under `roots` use each expression: the number of edges that lead to it from
     /// different nodes or different positions of one node. Roots count only their other uses.
-    pub fn use_counts(
-        &self,
-        roots: impl IntoIterator<Item = ExprId>,
-    ) -> relax_base::SideTable<ExprId, u32> {
-        let mut uses = relax_base::SideTable::default();
+    pub fn use_counts(&self, roots: impl IntoIterator<Item = ExprId>) -> IdTable<ExprId, u32> {
+        let mut uses = IdTable::default();
         for id in self.post_order(roots) {
             self.for_each_child(id, |c| *uses.entry(c) += 1);
         }
@@ -196,20 +158,25 @@ impl Module {
     /// The variables that an expression itself binds, in order: of a `let`, of a function's
     /// parameters, of patterns, of a dataflow block.
     pub fn bound_vars(&self, id: ExprId) -> Vec<VarId> {
+        let mut vars = Vec::new();
+        self.for_each_bound(id, |v| vars.push(v));
+        vars
+    }
+
+    /// Calls `f` with each of [`Module::bound_vars`].
+    pub fn for_each_bound(&self, id: ExprId, f: impl FnMut(VarId)) {
         match &self.exprs[id] {
-            Expr::Let { var, .. } => vec![*var],
-            Expr::Func(f) => self.funcs[*f].params.clone(),
-            Expr::Match { clauses, .. } => {
-                let mut vars = Vec::new();
-                for clause in clauses {
-                    vars.extend(self.pattern_vars(clause.pattern));
-                }
-                vars
-            }
+            Expr::Let { var, .. } => std::iter::once(*var).for_each(f),
+            Expr::Func(func) => self.funcs[*func].params.iter().copied().for_each(f),
+            Expr::Match { clauses, .. } => clauses
+                .iter()
+                .flat_map(|c| self.pattern_vars(c.pattern))
+                .for_each(f),
             Expr::Dataflow { block, .. } => {
-                self.blocks[*block].bindings.iter().map(|b| b.var).collect()
+                let bindings = &self.blocks[*block].bindings;
+                bindings.iter().map(|b| b.var).for_each(f);
             }
-            _ => Vec::new(),
+            _ => {}
         }
     }
 
@@ -242,9 +209,11 @@ impl Module {
     /// The variables that stand under `root` without being bound there, in order of first use.
     pub fn free_vars(&self, root: ExprId) -> Vec<VarId> {
         let order = self.post_order([root]);
-        let mut bound: FxHashSet<VarId> = FxHashSet::default();
+        let mut bound = IdSet::new();
         for &id in &order {
-            bound.extend(self.bound_vars(id));
+            self.for_each_bound(id, |v| {
+                bound.insert(v);
+            });
         }
         // One of a kind: every variable has one binding place, so being bound anywhere under the
         // root and being bound where it is used are the same.
@@ -276,13 +245,19 @@ impl Module {
         found
     }
 
-    /// The bodies of all functions, in order of the text.
+    /// The bodies of all functions, in order of the text; in a [share](Module::share) of a module, of its functions.
     pub fn global_bodies(&self) -> Vec<(GlobalId, ExprId)> {
         let body = |(id, g): (GlobalId, &crate::Global)| match g.kind {
             GlobalKind::Func(f) => Some((id, self.funcs[f].body)),
             GlobalKind::Prim(_) => None,
         };
-        self.globals.iter().filter_map(body).collect()
+        match &self.share {
+            Some(own) => own
+                .iter()
+                .filter_map(|&g| body((g, &self.globals[g])))
+                .collect(),
+            None => self.globals.iter().filter_map(body).collect(),
+        }
     }
 
     /// The globals that each function mentions, in order of first mention.

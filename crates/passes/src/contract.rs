@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::Analysis;
+
 /// A form that a program can be in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Form {
@@ -71,6 +73,17 @@ pub struct Contract {
     pub idempotent: bool,
     /// What it does to floats.
     pub floats: Floats,
+    /// What is known of the module and stays true when the pass changes it. Of functions that a pass leaves as they
+    /// are, everything stays known.
+    pub preserves: &'static [Analysis],
+    /// What the pass asks for, beside types: for passes over each function, which cannot find it out themselves.
+    pub asks: &'static [Analysis],
+    /// Whether it is a pass over each function on its own: it looks at [`Module::global_bodies`] and what it was told
+    /// of the module before it, and changes nothing but these bodies. The manager then gives it some functions at a
+    /// time, on several threads.
+    ///
+    /// [`Module::global_bodies`]: relax_ir::Module::global_bodies
+    pub each_function: bool,
 }
 
 impl Contract {
@@ -81,6 +94,9 @@ impl Contract {
         keeps: &[],
         idempotent: false,
         floats: Floats::Exact,
+        preserves: &[],
+        asks: &[],
+        each_function: false,
     };
     /// Looks at the program as it is written: needs nothing.
     pub const PLAIN: Contract = Contract {
@@ -117,6 +133,21 @@ impl Contract {
         self.floats = Floats::Coarser;
         self
     }
+    /// What is known of these stays true.
+    pub const fn preserves(mut self, known: &'static [Analysis]) -> Contract {
+        self.preserves = known;
+        self
+    }
+    /// Asks for these.
+    pub const fn asks(mut self, analyses: &'static [Analysis]) -> Contract {
+        self.asks = analyses;
+        self
+    }
+    /// A pass over each function on its own.
+    pub const fn each_function(mut self) -> Contract {
+        self.each_function = true;
+        self
+    }
     /// Keeps these forms.
     pub const fn keeps(mut self, forms: &'static [Form]) -> Contract {
         self.keeps = forms;
@@ -143,6 +174,16 @@ impl fmt::Display for Contract {
         }
         if self.idempotent {
             parts.push("Running it again at once changes nothing.".into());
+        }
+        if !self.preserves.is_empty() {
+            let words: Vec<String> = self.preserves.iter().map(Analysis::to_string).collect();
+            parts.push(format!(
+                "What is known of {} stays true.",
+                words.join(" and ")
+            ));
+        }
+        if self.each_function {
+            parts.push("Functions are rewritten in parallel.".into());
         }
         if parts.is_empty() {
             parts.push("Needs nothing.".into());

@@ -4,106 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use relax_base::{Diagnostic, Diagnostics, Span, Symbol};
+use relax_base::{Diagnostic, Diagnostics, Span};
 use relax_infer::{InferOptions, Typing};
-use relax_ir::{ExprId, FuncId, GlobalId, GlobalKind, Module};
-use relax_loops::Program;
-use rustc_hash::FxHashSet;
+use relax_ir::{ExprId, FuncId, GlobalId, Module, Scopes};
 
+use crate::analysis::Analyses;
+use crate::purity::Purity;
 use crate::{Options, codes};
-
-/// Which functions a module's globals stand for. Nodes are immutable and a changed function is a new
-/// one, so two equal states mean an unchanged program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct State(Vec<(Symbol, Item)>);
-
-/// What a global stands for.
-#[derive(Clone, Debug)]
-enum Item {
-    Func(FuncId),
-    /// Held, so that no other program can come to lie at its place.
-    Prim(Arc<Program>),
-}
-
-impl PartialEq for Item {
-    fn eq(&self, other: &Item) -> bool {
-        match (self, other) {
-            (Item::Func(a), Item::Func(b)) => a == b,
-            (Item::Prim(a), Item::Prim(b)) => Arc::ptr_eq(a, b),
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Item {}
-
-impl State {
-    pub fn of(m: &Module) -> State {
-        let globals = m.globals.values().map(|g| match &g.kind {
-            GlobalKind::Func(f) => (g.name, Item::Func(*f)),
-            GlobalKind::Prim(p) => (g.name, Item::Prim(p.clone())),
-        });
-        State(globals.collect())
-    }
-
-    /// The tensor programs that are not those of an earlier state.
-    pub fn programs_since(&self, before: &State) -> Vec<Arc<Program>> {
-        let place = |(_, item): &(Symbol, Item)| match item {
-            Item::Prim(p) => Some(Arc::as_ptr(p)),
-            Item::Func(_) => None,
-        };
-        let old: FxHashSet<*const Program> = before.0.iter().filter_map(place).collect();
-        let new = self.0.iter().filter_map(|(_, item)| match item {
-            Item::Prim(p) => Some(p.clone()),
-            Item::Func(_) => None,
-        });
-        new.filter(|p| !old.contains(&Arc::as_ptr(p))).collect()
-    }
-}
-
-/// The module's types, as long as they are those of the module.
-#[derive(Debug, Default)]
-pub(crate) struct Analyses {
-    typing: Option<(State, Arc<Typing>)>,
-    /// How often types were found.
-    pub inferred: usize,
-}
-
-impl Analyses {
-    /// The types, if they were found for the module as it is now.
-    pub fn known(&self, m: &Module) -> Option<Arc<Typing>> {
-        let (state, typing) = self.typing.as_ref()?;
-        (*state == State::of(m)).then(|| typing.clone())
-    }
-
-    /// The types; finds them when the module changed since. Warnings are dropped: they were said
-    /// when the text was checked.
-    pub fn typing(
-        &mut self,
-        m: &mut Module,
-        options: &InferOptions,
-    ) -> Result<Arc<Typing>, Diagnostics> {
-        if let Some(typing) = self.known(m) {
-            return Ok(typing);
-        }
-        self.inferred += 1;
-        let (typing, diagnostics) = relax_infer::infer(m, options);
-        if diagnostics.has_errors() {
-            return Err(diagnostics);
-        }
-        let typing = Arc::new(typing);
-        self.typing = Some((State::of(m), typing.clone()));
-        Ok(typing)
-    }
-
-    pub fn set(&mut self, m: &Module, typing: Arc<Typing>) {
-        self.typing = Some((State::of(m), typing));
-    }
-
-    pub fn forget(&mut self) {
-        self.typing = None;
-    }
-}
 
 /// One run of a pass over a module.
 pub struct PassCx<'a> {
@@ -122,9 +29,29 @@ pub struct PassCx<'a> {
 
 impl PassCx<'_> {
     /// The types of the module as it is now: found on demand, kept until the module changes. Ids of
-    /// nodes that were made since have the error type; ask again after changing functions.
+    /// nodes that were made since have the error type; ask again after changing functions. A pass over
+    /// [each function](crate::Contract::each_function) gets the types that the module had before it.
     pub fn typing(&mut self) -> Result<Arc<Typing>, Diagnostics> {
-        self.analyses.typing(self.module, self.infer)
+        self.analyses.types(self.module, self.infer)
+    }
+
+    /// The bodies of all functions with what can be dropped or moved in them, as the module is now: found on
+    /// demand, for each function kept as long as neither it nor what the functions that it calls do changes.
+    pub(crate) fn bodies_with_purity(
+        &mut self,
+    ) -> Result<Vec<(GlobalId, ExprId, Arc<Purity>)>, Diagnostics> {
+        let mut all = Vec::new();
+        for (global, body) in self.module.global_bodies() {
+            let func = self.module.global_func(global).expect("it has a body");
+            let purity = self.analyses.purity(self.module, func, self.infer)?;
+            all.push((global, body, purity));
+        }
+        Ok(all)
+    }
+
+    /// The scopes of a function: found on demand, kept as long as the function stays.
+    pub fn scopes(&mut self, func: FuncId) -> Arc<Scopes> {
+        self.analyses.scopes(self.module, func)
     }
 
     /// How strictly types are found.
@@ -134,7 +61,7 @@ impl PassCx<'_> {
 
     /// The types for printing become `typing`: for `infer-type`.
     pub(crate) fn set_typing(&mut self, typing: Arc<Typing>) {
-        self.analyses.set(self.module, typing);
+        self.analyses.set_types(self.module, typing);
     }
 
     /// What a pass finds out about each function before it changes any: `find` runs on functions in parallel, on

@@ -128,6 +128,16 @@ impl<'a> Edit<'a> {
             attrs,
         })
     }
+    /// The built-in operator that a call calls, and the arguments.
+    pub fn callee(&self, e: ExprId) -> Option<(OpId, &'static OpDef, &[ExprId])> {
+        let Expr::Call { callee, args, .. } = self.m.exprs[e] else {
+            return None;
+        };
+        let Expr::Op(op) = self.m.exprs[callee] else {
+            return None;
+        };
+        Some((op, registry().get(op)?, self.m.list(args)))
+    }
     /// A call to the operator of that name.
     pub fn call_of(&self, e: ExprId, name: &str) -> Option<OpCall> {
         self.op_call(e).filter(|c| c.def.name == name)

@@ -9,6 +9,7 @@
 //! Invariant: nothing here names an operator; what passes ask of operators stands in
 //! [`relax_ops::Hooks`].
 
+mod analysis;
 mod annotate;
 mod bind;
 mod build;
@@ -29,8 +30,11 @@ pub mod programs;
 mod purity;
 mod registry;
 mod scope;
+mod shares;
+mod testing;
 mod util;
 
+pub use analysis::{Analysis, Found};
 pub use bind::{Bound, bind_params};
 pub use contract::{Contract, Floats, Form};
 pub use cx::PassCx;

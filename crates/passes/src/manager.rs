@@ -9,8 +9,8 @@ use relax_infer::{InferOptions, Typing};
 use relax_ir::Module;
 use rustc_hash::FxHashMap;
 
-use crate::cx::{Analyses, State};
-use crate::{Form, PassCx, PassRun, Pipeline, Step, annotate, codes};
+use crate::analysis::{Analyses, State};
+use crate::{Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, codes, shares};
 
 /// How a pipeline is run.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,11 @@ pub struct Config {
     pub verify_each: bool,
     /// How types are found.
     pub infer: InferOptions,
+    /// From how many nodes on functions are rewritten in parallel. It decides nothing else: what a pass makes of a
+    /// function depends on that function alone.
+    pub parallel_from: usize,
+    /// Finds out again what passes declare to preserve, and panics where it is not so. For tests of passes.
+    pub check_preserved: bool,
 }
 
 impl Default for Config {
@@ -26,6 +31,8 @@ impl Default for Config {
         Config {
             verify_each: true,
             infer: InferOptions::default(),
+            parallel_from: 1 << 13,
+            check_preserved: false,
         }
     }
 }
@@ -44,6 +51,8 @@ pub struct Event<'a> {
     pub changed: bool,
     /// How long the pass took, what it asked for included; zero before it.
     pub time: Duration,
+    /// How long it took to verify the module and to find its types around the pass.
+    pub checking: Duration,
     /// What the pass counted.
     pub counts: &'a BTreeMap<&'static str, u64>,
 }
@@ -71,9 +80,9 @@ pub struct Outcome {
     pub diagnostics: Diagnostics,
     /// What went wrong, and in which pass; the module is then what that pass left.
     pub failure: Option<(PassRun, Diagnostics)>,
-    /// How often the types of the module were found: once for each state of the module that something asked
-    /// for them.
-    pub inferred: usize,
+    /// How often something was found out about the module and its functions: at most once for each state that
+    /// something asked about.
+    pub found: Found,
 }
 
 /// Runs a pipeline over a module.
@@ -92,14 +101,15 @@ pub fn run(
         index: 0,
         forms: Vec::new(),
         settled: FxHashMap::default(),
+        counted: 0,
     };
     let failure = manager.steps(&pipeline.steps).err().map(|f| *f);
-    let typing = manager.analyses.known(manager.module);
+    let typing = manager.analyses.known_types(manager.module);
     Outcome {
         typing,
         diagnostics: manager.diagnostics,
         failure,
-        inferred: manager.analyses.inferred,
+        found: manager.analyses.found,
     }
 }
 
@@ -116,6 +126,8 @@ struct Manager<'a> {
     forms: Vec<Form>,
     /// The module as idempotent passes (with their options) left it last.
     settled: FxHashMap<String, State>,
+    /// How many nodes the module had when those that are alive were counted last.
+    counted: usize,
 }
 
 impl Manager<'_> {
@@ -145,7 +157,7 @@ impl Manager<'_> {
     fn prepare(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
         for &form in run.pass.contract.needs {
             if form == Form::Typed {
-                self.analyses.typing(self.module, &self.config.infer)?;
+                self.analyses.types(self.module, &self.config.infer)?;
             } else if !self.forms.contains(&form) {
                 let (name, pass) = (run.pass.name, form.pass());
                 let message = format!("`{name}` needs {form}, and no pass before it gives that");
@@ -163,17 +175,19 @@ impl Manager<'_> {
         if contract.idempotent && self.settled.get(&key) == Some(&State::of(self.module)) {
             return Ok(false);
         }
+        let begin = Instant::now();
         if self.config.verify_each && self.index == 0 {
             // What was wrong before is no mistake of the passes.
-            self.analyses.typing(self.module, &self.config.infer)?;
+            self.analyses.types(self.module, &self.config.infer)?;
         }
         self.prepare(run)?;
+        let mut checking = begin.elapsed();
         let mut counts = BTreeMap::new();
         if annotate::missing(self.module) {
             // Found before a pass drops what it was found by. Mistakes are the verifier's to report.
-            let _ = self.analyses.typing(self.module, &self.config.infer);
+            let _ = self.analyses.types(self.module, &self.config.infer);
         }
-        let typing = self.analyses.known(self.module);
+        let typing = self.analyses.known_types(self.module);
         self.observer.before(&Event {
             run,
             index: self.index,
@@ -181,17 +195,33 @@ impl Manager<'_> {
             typing: typing.as_deref(),
             changed: false,
             time: Duration::ZERO,
+            checking: Duration::ZERO,
             counts: &counts,
         });
         let (before, begin) = (State::of(self.module), Instant::now());
-        (run.pass.run)(&mut PassCx {
+        for analysis in contract.asks {
+            match analysis {
+                Analysis::Types => drop(self.analyses.types(self.module, &self.config.infer)?),
+                Analysis::Effects => drop(self.analyses.effects(self.module, &self.config.infer)?),
+            }
+        }
+        if self.config.check_preserved {
+            // So that there is something to preserve.
+            drop(self.analyses.effects(self.module, &self.config.infer));
+        }
+        let mut cx = PassCx {
             module: self.module,
             options: &run.options,
             diagnostics: &mut self.diagnostics,
             analyses: &mut self.analyses,
             infer: &self.config.infer,
             counts: &mut counts,
-        })?;
+        };
+        if contract.each_function && cx.module.exprs.len() >= self.config.parallel_from {
+            shares::run(run.pass, &mut cx)?;
+        } else {
+            (run.pass.run)(&mut cx)?;
+        }
         let time = begin.elapsed();
         let changed = before != State::of(self.module);
         if changed {
@@ -199,17 +229,24 @@ impl Manager<'_> {
             if let Some(typing) = &typing {
                 annotate::annotate(self.module, typing);
             }
+            self.analyses.changed(self.module, contract.preserves);
+            if self.config.check_preserved {
+                let untrue = self.analyses.untrue(self.module, &self.config.infer);
+                assert!(untrue.is_empty(), "`{run}` does not preserve {untrue:?}");
+            }
         }
         drop(typing);
         self.forms.extend(contract.gives);
+        let begin = Instant::now();
         if changed && self.config.verify_each {
             self.verify(run, &before)?;
         }
+        checking += begin.elapsed();
         self.collect();
         if contract.idempotent {
             self.settled.insert(key, State::of(self.module));
         }
-        let typing = self.analyses.known(self.module);
+        let typing = self.analyses.known_types(self.module);
         self.observer.after(&Event {
             run,
             index: self.index,
@@ -217,6 +254,7 @@ impl Manager<'_> {
             typing: typing.as_deref(),
             changed,
             time,
+            checking,
             counts: &counts,
         });
         self.index += 1;
@@ -240,7 +278,7 @@ impl Manager<'_> {
                 return Err(all);
             }
         }
-        if let Err(errors) = self.analyses.typing(self.module, &self.config.infer) {
+        if let Err(errors) = self.analyses.types(self.module, &self.config.infer) {
             let message = format!("`{}` left a module whose types do not fit", run.pass.name);
             let d = Diagnostic::error(codes::ILL_TYPED, Span::NONE, message).note(bug);
             let mut all = Diagnostics::from(d);
@@ -253,7 +291,8 @@ impl Manager<'_> {
     /// Drops nodes that nothing reaches any more, once they are most of the module.
     fn collect(&mut self) {
         const SMALL: usize = 1 << 12;
-        if self.module.exprs.len() < SMALL {
+        // So few nodes cannot be most of it since they were counted last.
+        if self.module.exprs.len() < SMALL.max(self.counted * 2) {
             return;
         }
         let live = self
@@ -266,5 +305,6 @@ impl Manager<'_> {
             // Functions have other numbers now.
             self.settled.clear();
         }
+        self.counted = self.module.exprs.len();
     }
 }

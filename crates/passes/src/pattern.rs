@@ -113,22 +113,22 @@ impl Pat {
                 args,
                 any_order,
             } => {
-                let Some(call) = edit.op_call(e).filter(|c| ops.contains(&c.op)) else {
+                let Some((op, _, given)) = edit.callee(e) else {
                     return false;
                 };
-                if call.args.len() != args.len() {
+                if !ops.contains(&op) || given.len() != args.len() {
                     return false;
                 }
-                all(edit, args, &call.args, found)
-                    || *any_order && all(edit, args, &[call.args[1], call.args[0]], found)
+                all(edit, args, given, found)
+                    || *any_order && all(edit, args, &[given[1], given[0]], found)
             }
             Pat::Broadcast(args) => {
-                let Some(call) = edit.op_call(e) else {
+                let Some((_, def, given)) = edit.callee(e) else {
                     return false;
                 };
-                call.def.fusion == Fusion::Broadcast
-                    && call.args.len() == 2
-                    && all(edit, &args[..], &call.args, found)
+                def.fusion == Fusion::Broadcast
+                    && given.len() == 2
+                    && all(edit, &args[..], given, found)
             }
         }
     }
@@ -182,7 +182,9 @@ pub type Rewrite = fn(&mut Edit<'_>, &Found) -> Option<ExprId>;
 
 /// Rules, in order of preference.
 pub struct Rules {
+    /// The rules that may apply to a call of an operator.
     by_op: FxHashMap<OpId, Vec<usize>>,
+    /// Those that may apply to calls of every other.
     any: Vec<usize>,
     rules: Vec<(Pat, Rewrite)>,
 }
@@ -211,16 +213,17 @@ impl Rules {
                 }
             }
         }
+        for mine in this.by_op.values_mut() {
+            mine.extend(&this.any);
+            mine.sort_unstable();
+            mine.dedup();
+        }
         this
     }
 
     fn apply(&self, edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
-        let op = edit.op_call(e)?.op;
-        let own = self.by_op.get(&op).map_or(&[][..], Vec::as_slice);
-        let mut mine: Vec<usize> = own.iter().chain(&self.any).copied().collect();
-        mine.sort_unstable();
-        mine.dedup();
-        for i in mine {
+        let (op, ..) = edit.callee(e)?;
+        for &i in self.by_op.get(&op).unwrap_or(&self.any) {
             let (pat, rewrite) = &self.rules[i];
             if let Some(found) = pat.find(edit, e)
                 && let Some(new) = rewrite(edit, &found)

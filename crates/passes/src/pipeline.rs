@@ -42,6 +42,8 @@ pub struct Pipeline {
 /// How deep `fixpoint` may nest.
 const DEEPEST: usize = 8;
 const FIXPOINT: &str = "fixpoint";
+/// Its option.
+const MAX: &str = "max";
 const ROUNDS: u64 = 8;
 
 impl fmt::Display for PassRun {
@@ -163,6 +165,12 @@ struct Parser<'t> {
     diagnostics: Diagnostics,
 }
 
+/// An option as it is given.
+struct Given<'t> {
+    name: Word<'t>,
+    value: Word<'t>,
+}
+
 /// A word and where it stands.
 struct Word<'t> {
     text: &'t str,
@@ -266,7 +274,7 @@ impl<'t> Parser<'t> {
                 break;
             };
             if name.text == FIXPOINT {
-                let max = self.rounds();
+                let Some(max) = self.rounds() else { break };
                 if !self.eat('(') {
                     self.expected("`(` and the passes to repeat");
                     break;
@@ -292,7 +300,13 @@ impl<'t> Parser<'t> {
             if self.eat(',') {
                 continue;
             }
-            if open.len() > 1 {
+            if self.peek() == Some('(') {
+                let place = self.span(self.at, self.at + 1);
+                let message = format!("`{}` takes no passes", name.text);
+                let d = Diagnostic::error(codes::PIPELINE_SYNTAX, place, message);
+                let d = d.note("only `fixpoint(…)` has passes in parentheses: it repeats them");
+                self.diagnostics.push(d);
+            } else if open.len() > 1 {
                 self.expected("`,` or `)`");
             } else if self.peek().is_some() {
                 self.expected("`,` or the end");
@@ -321,8 +335,9 @@ impl<'t> Parser<'t> {
         if let Some(near) = did_you_mean(name.text, names) {
             d = d.suggest(format!("did you mean `{near}`?"), name.span, near);
         }
-        self.diagnostics
-            .push(d.note("`relax-opt --list-passes` lists them"));
+        self.diagnostics.push(d.note(
+            "`relax-opt --list-passes` lists all passes, and the pipelines that have a name (`O2`)",
+        ));
         // What stands in braces belongs to the unknown pass.
         if self.peek() == Some('{') {
             let rest = &self.text[self.at..];
@@ -331,17 +346,77 @@ impl<'t> Parser<'t> {
         Vec::new()
     }
 
-    fn rounds(&mut self) -> u64 {
-        let mut max = ROUNDS;
-        if self.eat('{') {
-            let (name, eq) = (self.word(), self.eat('='));
-            let value = self.value().and_then(|v| v.text.parse().ok());
-            match (name, eq, value) {
-                (Some(Word { text: "max", .. }), true, Some(n)) if self.eat('}') => max = n,
-                _ => self.expected("`max=N}`: how often to repeat at most"),
+    /// How often a `fixpoint` repeats at most; `None` where its options cannot be read to their end.
+    fn rounds(&mut self) -> Option<u64> {
+        let mut given: Option<(u64, Span)> = None;
+        if !self.eat('{') || self.eat('}') {
+            return Some(ROUNDS);
+        }
+        loop {
+            let option = self.option()?;
+            if option.name.text != MAX {
+                self.unknown_option(FIXPOINT, &[MAX], &option.name);
+            } else if let Some((_, first)) = given {
+                self.given_twice(&option.name, first);
+            } else {
+                let value = &option.value;
+                let max = value.text.parse().ok().filter(|max| *max > 0);
+                if max.is_none() {
+                    let message = format!("`{}` does not fit the option `{MAX}`", value.text);
+                    let d = Diagnostic::error(codes::OPTION_VALUE, value.span, message);
+                    self.diagnostics.push(d.note(format!(
+                        "it takes an integer, 1 or more: how often to repeat at most; the default is {ROUNDS}"
+                    )));
+                }
+                given = Some((max.unwrap_or(ROUNDS), option.name.span));
+            }
+            if !self.another_option()? {
+                return Some(given.map_or(ROUNDS, |g| g.0));
             }
         }
-        max
+    }
+
+    /// An option and its value; a flag may stand without.
+    fn option(&mut self) -> Option<Given<'t>> {
+        let Some(name) = self.word() else {
+            self.expected("the name of an option");
+            return None;
+        };
+        let value = if self.eat('=') {
+            match self.value() {
+                Some(value) => value,
+                None => {
+                    self.expected("a value");
+                    return None;
+                }
+            }
+        } else {
+            Word {
+                text: "true",
+                span: name.span,
+            }
+        };
+        Some(Given { name, value })
+    }
+
+    /// After an option: whether another one follows. `None` where the list breaks off.
+    fn another_option(&mut self) -> Option<bool> {
+        if self.eat('}') {
+            Some(false)
+        } else if self.eat(',') {
+            Some(true)
+        } else {
+            self.expected("`,` or `}`");
+            None
+        }
+    }
+
+    fn given_twice(&mut self, name: &Word<'_>, first: Span) {
+        let message = format!("the option `{}` is given twice", name.text);
+        let d = Diagnostic::error(codes::OPTION_VALUE, name.span, message);
+        let d = d.primary("here again");
+        self.diagnostics
+            .push(d.label(first, "here for the first time"));
     }
 
     fn options(&mut self, pass: &'static PassDef) -> Options {
@@ -349,53 +424,36 @@ impl<'t> Parser<'t> {
         if !self.eat('{') || self.eat('}') {
             return options;
         }
+        // Where each option's name stands.
+        let mut names: Vec<Option<Span>> = vec![None; pass.options.len()];
         loop {
-            let Some(name) = self.word() else {
-                self.expected("the name of an option");
+            let Some(Given { name, value }) = self.option() else {
                 return options;
             };
-            let def = pass.options.iter().position(|o| o.name == name.text);
-            if def.is_none() {
-                self.unknown_option(pass, &name);
-            }
-            // A flag may stand without its value.
-            let value = if self.eat('=') {
-                match self.value() {
-                    Some(value) => value,
-                    None => {
-                        self.expected("a value");
-                        return options;
-                    }
+            match pass.options.iter().position(|o| o.name == name.text) {
+                None => {
+                    let all: Vec<&str> = pass.options.iter().map(|o| o.name).collect();
+                    self.unknown_option(pass.name, &all, &name);
                 }
-            } else {
-                Word {
-                    text: "true",
-                    span: name.span,
-                }
-            };
-            if let Some(i) = def {
-                match OptionValue::parse(pass.options[i].ty, value.text) {
-                    Some(given) => {
+                Some(i) => match (names[i], OptionValue::parse(pass.options[i].ty, value.text)) {
+                    (Some(first), _) => self.given_twice(&name, first),
+                    (None, None) => self.bad_value(pass, i, &value),
+                    (None, Some(given)) => {
                         options.values[i].1 = given;
                         options.places[i] = value.span;
+                        names[i] = Some(name.span);
                     }
-                    None => self.bad_value(pass, i, &value),
-                }
+                },
             }
-            if self.eat('}') {
-                return options;
-            }
-            if !self.eat(',') {
-                self.expected("`,` or `}`");
+            if self.another_option() != Some(true) {
                 return options;
             }
         }
     }
 
-    fn unknown_option(&mut self, pass: &PassDef, name: &Word<'_>) {
-        let message = format!("`{}` has no option `{}`", pass.name, name.text);
+    fn unknown_option(&mut self, of: &str, names: &[&str], name: &Word<'_>) {
+        let message = format!("`{of}` has no option `{}`", name.text);
         let mut d = Diagnostic::error(codes::UNKNOWN_OPTION, name.span, message);
-        let names: Vec<&str> = pass.options.iter().map(|o| o.name).collect();
         if let Some(near) = did_you_mean(name.text, names.iter().copied()) {
             d = d.suggest(format!("did you mean `{near}`?"), name.span, near);
         }
@@ -459,6 +517,16 @@ mod tests {
         assert!(bad("fixpoint(infer-type").contains("RX0901"));
         assert!(bad("infer-type)").contains("RX0901"));
         assert!(bad(&"fixpoint(".repeat(100)).contains("nested"));
+        // One error for one mistake.
+        assert_eq!(
+            bad("fixpoint{maks=3}(infer-type)").matches("RX09").count(),
+            1
+        );
+        assert!(bad("fixpoint{maks=3}(infer-type)").contains("RX0903"));
+        assert!(bad("fixpoint{max=0}(infer-type)").contains("RX0904"));
+        assert!(bad("fixpoint{max=1,max=2}(infer-type)").contains("twice"));
+        assert!(bad("fuse-ops{level=1,level=1}").contains("twice"));
+        assert!(bad("infer-type(infer-type)").contains("takes no passes"));
     }
 
     #[test]

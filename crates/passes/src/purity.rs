@@ -3,10 +3,11 @@
 //! Follows TVM's rules: functions that are passed around (parameters, fields, cells) may do anything
 //! when called; what operators do stands in their definitions.
 
+use rayon::prelude::*;
 use relax_base::SideTable;
 use relax_infer::Typing;
-use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, Module, Type, TypeId, VarId};
-use relax_ops::{Effects, Treatment};
+use relax_ir::{Expr, ExprId, GlobalId, IdTable, Module, Type, TypeId, VarId};
+use relax_ops::Treatment;
 
 /// Of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,50 +27,70 @@ impl Default for Pure {
     }
 }
 
-/// Which expressions of a module are pure.
+/// Which functions of a module are pure: evaluating a call of one does nothing but give a value. Programs (`prim_func`)
+/// write to memory, and of globals that were not there nothing is known: these are not.
+#[derive(Clone, Debug)]
+pub(crate) struct Effects(SideTable<GlobalId, bool>);
+
+impl Effects {
+    /// Functions are taken to be pure until something in them is not; each round can only find more that is not, so
+    /// this ends. Functions are looked at in parallel, on what the round before found.
+    pub fn of(m: &Module, typing: &Typing) -> Effects {
+        let mut pure = SideTable::with_default(false);
+        let bodies = m.global_bodies();
+        for &(global, _) in &bodies {
+            pure.set(global, true);
+        }
+        let mut this = Effects(pure);
+        loop {
+            let impure = |&(global, body): &(GlobalId, ExprId)| {
+                let found = this.0[global].then(|| Purity::of(m, typing, &this, body))?;
+                (!(found.exprs[body].eval && found.exprs[body].call)).then_some(global)
+            };
+            let found: Vec<GlobalId> = bodies.par_iter().filter_map(impure).collect();
+            if found.is_empty() {
+                return this;
+            }
+            for global in found {
+                this.0.set(global, false);
+            }
+        }
+    }
+
+    /// Whether all that this calls pure is pure in `other`: it may be used in its place.
+    pub fn within(&self, other: &Effects, m: &Module) -> bool {
+        m.globals.ids().all(|g| !self.0[g] || other.0[g])
+    }
+}
+
+/// Which expressions of a function are pure.
 #[derive(Debug)]
 pub(crate) struct Purity {
-    exprs: SideTable<ExprId, Pure>,
-    vars: SideTable<VarId, Pure>,
-    globals: SideTable<GlobalId, bool>,
+    exprs: IdTable<ExprId, Pure>,
+    vars: IdTable<VarId, Pure>,
     /// Whether evaluating it makes a reference cell, which has an identity, or reads a tensor whose memory ends.
-    fresh: SideTable<ExprId, bool>,
+    fresh: IdTable<ExprId, bool>,
     /// Variables of tensors that lie in blocks of memory: these have the value up to a certain point only.
-    placed: SideTable<VarId, bool>,
+    placed: IdTable<VarId, bool>,
 }
 
 impl Purity {
-    /// Finds it out for everything that the module's functions reach.
-    pub fn of(m: &Module, typing: &Typing) -> Purity {
+    /// Finds it out for everything under the body of a function.
+    pub fn of(m: &Module, typing: &Typing, effects: &Effects, body: ExprId) -> Purity {
         let mut this = Purity {
-            exprs: SideTable::default(),
-            vars: SideTable::default(),
-            globals: SideTable::with_default(true),
-            fresh: SideTable::default(),
-            placed: SideTable::default(),
+            exprs: IdTable::default(),
+            vars: IdTable::default(),
+            fresh: IdTable::default(),
+            placed: IdTable::default(),
         };
-        for (id, global) in m.globals.iter() {
-            if let GlobalKind::Prim(_) = global.kind {
-                this.globals.set(id, false);
-            }
-        }
-        let bodies = m.global_bodies();
-        let order = m.post_order(bodies.iter().map(|b| b.1));
+        let order = m.post_order([body]);
         this.find_placed(m, &order);
-        // Functions are taken to be pure until something in them is not; each round can only find
-        // more that is not, so this ends.
+        // Closures are taken to be pure at first, as functions are.
         loop {
             for &e in &order {
-                this.expr(m, typing, e);
+                this.expr(m, typing, effects, e);
             }
             let mut changed = false;
-            for &(global, body) in &bodies {
-                let pure = this.exprs[body].eval && this.exprs[body].call;
-                if !pure && this.globals[global] {
-                    this.globals.set(global, false);
-                    changed = true;
-                }
-            }
             for &e in &order {
                 if let Expr::Let { var, value, .. } = m.exprs[e]
                     && this.vars[var].call != this.exprs[value].call
@@ -118,13 +139,13 @@ impl Purity {
         }
     }
 
-    fn expr(&mut self, m: &Module, typing: &Typing, e: ExprId) {
+    fn expr(&mut self, m: &Module, typing: &Typing, effects: &Effects, e: ExprId) {
         let first_order = |t: TypeId| !matches!(m.types[t], Type::Func(_) | Type::Error);
-        for var in m.bound_vars(e) {
-            if !matches!(m.exprs[e], Expr::Let { .. }) {
+        if !matches!(m.exprs[e], Expr::Let { .. }) {
+            m.for_each_bound(e, |var| {
                 let call = first_order(typing.vars[var]);
                 self.vars.set(var, Pure { eval: true, call });
-            }
+            });
         }
         let mut fresh = match m.exprs[e] {
             Expr::RefNew(_) => true,
@@ -144,11 +165,11 @@ impl Purity {
             },
             Expr::Global(g) => Pure {
                 eval: true,
-                call: self.globals[*g],
+                call: effects.0[*g],
             },
             Expr::Op(op) => {
                 let call = match relax_ops::registry().get(*op) {
-                    Some(def) => def.effects == Effects::Pure,
+                    Some(def) => def.effects == relax_ops::Effects::Pure,
                     None => true,
                 };
                 Pure { eval: true, call }

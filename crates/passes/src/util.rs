@@ -1,6 +1,6 @@
 //! What several passes need.
 
-use relax_ir::{AttrValue, Clause, ConstId, Expr, ExprId, Function, Memo, Module, VarId};
+use relax_ir::{AttrValue, Clause, ConstId, Expr, ExprId, Function, IdSet, Memo, Module, VarId};
 use relax_ops::OpDef;
 use rustc_hash::FxHashMap;
 
@@ -63,6 +63,47 @@ pub(crate) fn opened_block(m: &mut Module, node: ExprId) -> ExprId {
 /// results are no dataflow.
 pub(crate) fn dissolve_blocks(m: &mut Module, body: ExprId) -> ExprId {
     m.rewrite(body, &mut Memo::default(), |m, new, _| opened_block(m, new))
+}
+
+/// The bindings of a chain of `let`s, outer ones first, and what follows the last.
+pub(crate) fn let_chain(m: &Module, head: ExprId) -> (Vec<(VarId, ExprId)>, ExprId) {
+    let (mut bindings, mut at) = (Vec::new(), head);
+    while let Expr::Let { var, value, body } = m.exprs[at] {
+        bindings.push((var, value));
+        at = body;
+    }
+    (bindings, at)
+}
+
+/// Rewrites the nodes of `order` (operands first, the last one is the root), each chain of `let`s as a whole: `chain`
+/// gets its first `let`, and what became of the values and of what follows the chain. Other nodes stay over their
+/// new parts; functions whose inside is not among the nodes stay as they are.
+pub(crate) fn rewrite_chains(
+    m: &mut Module,
+    order: &[ExprId],
+    mut chain: impl FnMut(&mut Module, ExprId, &Memo) -> ExprId,
+) -> ExprId {
+    let mut inner = IdSet::new();
+    for &e in order {
+        if let Expr::Let { body, .. } = m.exprs[e]
+            && matches!(m.exprs[body], Expr::Let { .. })
+        {
+            inner.insert(body);
+        }
+    }
+    let mut memo = Memo::default();
+    for &e in order {
+        if inner.contains(e) {
+            continue;
+        }
+        let new = match m.exprs[e] {
+            Expr::Let { .. } => chain(m, e, &memo),
+            Expr::Func(f) if !memo.contains_key(&m.funcs[f].body) => e,
+            _ => m.map_children(e, |c| memo[&c]),
+        };
+        memo.insert(e, new);
+    }
+    memo[order.last().expect("the root is among the nodes")]
 }
 
 /// The nodes under `root` that are evaluated when it is: what stands inside primitive functions is

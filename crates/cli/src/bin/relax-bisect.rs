@@ -8,9 +8,11 @@ use relax_base::Diagnostics;
 use relax_cli::bisect::{Finding, Inputs, Kind, Question, Tolerance, Verdict, reduce, search};
 use relax_cli::load::{self, Loaded};
 use relax_cli::opt::reproducer;
-use relax_cli::{diff, exit, io, render, weights};
-use relax_driver::{PassConfig, ReadOptions, Session, Style};
-use relax_ir::Module;
+use relax_cli::{diff, exit, inputs, io, render, weights};
+use relax_driver::{PassConfig, ReadOptions, Session, Style, Typing};
+use relax_ir::{GlobalId, Module};
+use relax_passes::Bound;
+use relax_tensor::Tensor;
 
 /// Finds the first pass of a pipeline whose output computes something else, does not verify, or
 /// that crashes.
@@ -43,16 +45,16 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// The extent that random arguments take where the type leaves it open.
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
     /// Puts NaN, infinities and zeros of both signs among random numbers.
     #[arg(long)]
     special: bool,
     /// How far numbers may be apart, relative to the larger one.
-    #[arg(long, value_name = "X", default_value_t = 1e-4)]
+    #[arg(long, value_name = "X", default_value_t = 1e-4, value_parser = distance)]
     rtol: f64,
     /// How far numbers may be apart.
-    #[arg(long, value_name = "X", default_value_t = 1e-5)]
+    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = distance)]
     atol: f64,
     /// Zeros differ when their signs do.
     #[arg(long)]
@@ -91,16 +93,21 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     let Loaded {
         mut session,
         module,
-        ..
+        typing,
     } = loaded;
     let written = match (&args.pipeline, &args.level) {
         (Some(p), _) => p.clone(),
         (None, Some(level)) => format!("O{level}"),
         (None, None) => {
-            let text = io::read(&args.file)?;
-            let text = String::from_utf8_lossy(&text);
-            reproducer::pipeline(&text)
-                .ok_or("no --pipeline is given, and the file is no reproducer")?
+            // As it was read: it may have been standard input.
+            let name = io::display_name(&args.file);
+            let source = session.sources.files().iter().find(|f| *f.name == *name);
+            source
+                .and_then(|file| reproducer::pipeline(&file.text))
+                .ok_or_else(|| {
+                    let expected = reproducer::EXPECTED;
+                    format!("no --pipeline is given, and the file is no reproducer: {expected}")
+                })?
                 .to_owned()
         }
     };
@@ -112,15 +119,16 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         }
     };
     let entry = load::entry(&module, args.entry.as_deref())?;
+    let given = match &args.inputs {
+        Some(path) => given(path, &module, &typing, entry)?,
+        None => Vec::new(),
+    };
     let question = Question {
         pipeline,
         config: PassConfig::default(),
         entry: module.globals[entry].name.to_string(),
         inputs: Inputs {
-            given: match &args.inputs {
-                Some(path) => weights::read(path)?,
-                None => Vec::new(),
-            },
+            given,
             seed: args.random,
             runs: args.runs,
             extent: args.extent,
@@ -163,6 +171,39 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             }
             Ok(exit::ERRORS.into())
         }
+    }
+}
+
+/// The arguments in a file, which have to be parameters of the entry.
+fn given(
+    path: &Path,
+    module: &Module,
+    typing: &Typing,
+    entry: GlobalId,
+) -> Result<Vec<(String, Tensor)>, String> {
+    let name = module.globals[entry].name;
+    let func = module.global_func(entry);
+    let func = func.ok_or_else(|| format!("@{name} is no function"))?;
+    let params = inputs::params(module, typing, func);
+    let arrays = weights::read(path)?;
+    let (values, problems) = inputs::weights(module, entry, &params, arrays, false);
+    if !problems.is_empty() {
+        let (path, problems) = (path.display(), problems.join("\n  "));
+        return Err(format!("{path} does not fit @{name}:\n  {problems}"));
+    }
+    let tensors = values.into_iter().filter_map(|(name, value)| match value {
+        Bound::Tensor(tensor) => Some((name, tensor)),
+        // Programs with tuples among their parameters are not bisected.
+        Bound::Tuple(_) => None,
+    });
+    Ok(tensors.collect())
+}
+
+/// A number that is none too small to be a distance.
+fn distance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(x) if x >= 0.0 => Ok(x),
+        _ => Err("it takes a number, 0 or more".into()),
     }
 }
 

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
 use relax_base::{Diagnostics, SourceFile};
 use relax_cli::opt::watch::{Watch, Wishes};
 use relax_cli::opt::{expected, reproducer, split};
-use relax_cli::{exit, io, load, render, weights};
+use relax_cli::{exit, inputs, io, load, render, weights};
 use relax_driver::{
     PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule, run_pipeline,
 };
 use relax_ir::{EqualOptions, Module};
-use relax_passes::Bound;
 
 /// Reads a Relay or Relax text, transforms it and prints it.
 #[derive(Parser, Debug)]
@@ -217,7 +217,10 @@ impl<'a> Run<'a> {
             (Some(p), _) => p.clone(),
             (None, Some(level)) => format!("O{level}"),
             (None, None) if self.args.run_reproducer => reproducer::pipeline(&text)
-                .ok_or("the file does not begin with the pipeline of a reproducer")?
+                .ok_or_else(|| {
+                    let path = self.path.display();
+                    format!("{path} is no reproducer: {}", reproducer::EXPECTED)
+                })?
                 .to_owned(),
             (None, None) => String::new(),
         };
@@ -231,6 +234,7 @@ impl<'a> Run<'a> {
         if self.args.dump_pipeline {
             eprintln!("{pipeline}");
         }
+        self.missing(&pipeline);
         let (mut out, mut code) = (Vec::new(), NO_ERRORS);
         if self.args.split_input_file {
             let mut parts = split::split(&text);
@@ -269,6 +273,22 @@ impl<'a> Run<'a> {
         Ok(code)
     }
 
+    /// Says which passes are to be printed around and are not run.
+    fn missing(&self, pipeline: &Pipeline) {
+        let runs = pipeline.passes();
+        for (flag, names) in [
+            ("before", &self.args.print_ir_before),
+            ("after", &self.args.print_ir_after),
+        ] {
+            let absent = |n: &&String| !n.is_empty() && runs.iter().all(|r| r.pass.name != **n);
+            for name in names.iter().filter(absent) {
+                eprintln!(
+                    "relax-opt: nothing is printed for --print-ir-{flag}={name}: the pipeline does not run it"
+                );
+            }
+        }
+    }
+
     fn module(&mut self, bytes: Vec<u8>, pipeline: &Pipeline) -> Result<Outcome, String> {
         let mut diagnostics = Diagnostics::new();
         let name = io::display_name(self.path);
@@ -299,7 +319,9 @@ impl<'a> Run<'a> {
         pipeline: &Pipeline,
         diagnostics: &mut Diagnostics,
     ) -> Result<Outcome, String> {
+        let begin = Instant::now();
         let mut module = self.session.read_source(file, diagnostics);
+        self.watch.reading += begin.elapsed();
         if diagnostics.has_errors() {
             return Ok(Outcome::Failed);
         }
@@ -317,6 +339,7 @@ impl<'a> Run<'a> {
             self.reproduce(pipeline, &file.text)?;
             return Err("a pass crashed; this is a bug, please report it".into());
         };
+        self.watch.found += outcome.found;
         diagnostics.extend(outcome.diagnostics);
         if let Some((_, errors)) = outcome.failure {
             let broken = errors.iter().any(|d| {
@@ -344,9 +367,14 @@ impl<'a> Run<'a> {
             typing,
         });
         let types = typed.as_ref().map(|t| t as &dyn TypeSource);
-        Ok(Outcome::Done(relax_driver::print(
-            &module, self.style, types,
-        )))
+        let begin = Instant::now();
+        let text = relax_driver::print(&module, self.style, types);
+        self.watch.printing += begin.elapsed();
+        if !self.args.split_input_file {
+            // The process is about to end: taking the module apart node by node would be for nothing.
+            std::mem::forget(module);
+        }
+        Ok(Outcome::Done(text))
     }
 
     fn reproduce(&self, pipeline: &Pipeline, text: &str) -> Result<(), String> {
@@ -406,10 +434,14 @@ fn bind(module: &mut Module, path: &Path) -> Result<(), String> {
     let values = weights::read(path)?;
     let main = module.expression.or_else(|| module.global("main"));
     let main = main.ok_or("--params needs a function @main")?;
-    let values = values.into_iter().map(|(name, t)| (name, Bound::Tensor(t)));
-    let unknown = relax_passes::bind_params(module, main, values.collect());
-    if unknown.is_empty() {
-        return Ok(());
+    let func = module.global_func(main);
+    let func = func.ok_or("--params needs a function, and @main is none")?;
+    let params = inputs::annotated(module, func);
+    let (values, problems) = inputs::weights(module, main, &params, values, false);
+    if !problems.is_empty() {
+        let (path, problems) = (path.display(), problems.join("\n  "));
+        return Err(format!("{path} does not fit @main:\n  {problems}"));
     }
-    Err(format!("@main has no parameters {}", unknown.join(", ")))
+    relax_passes::bind_params(module, main, values);
+    Ok(())
 }

@@ -3,6 +3,9 @@
 /// The first line of a reproducer; the pipeline follows.
 const HEAD: &str = "// relax-opt pipeline: ";
 
+/// What a file that is none lacks.
+pub const EXPECTED: &str = "its first line would be `// relax-opt pipeline: …`";
+
 /// A reproducer of a pipeline over a text.
 pub fn write(pipeline: &str, text: &str) -> String {
     // Patterns from a file may have several lines and comments.

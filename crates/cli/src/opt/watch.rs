@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use relax_driver::{PassEvent, PassObserver, Style, TypeSource, TypedModule};
+use relax_driver::{Found, PassEvent, PassObserver, Style, TypeSource, TypedModule};
 
 /// What is to be shown.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +39,13 @@ pub struct Watch {
     style: Style,
     last: String,
     ran: Vec<Ran>,
+    /// How long reading, the checks between passes, and printing took.
+    pub reading: Duration,
+    checking: Duration,
+    /// See `reading`.
+    pub printing: Duration,
+    /// What was found out while passes ran.
+    pub found: Found,
     /// Which module of the input it is, from 1, when there are several: it has a folder of its own.
     pub part: Option<usize>,
     /// What could not be written.
@@ -97,16 +104,20 @@ impl Watch {
         }
     }
 
-    /// Times of all passes, slowest first, as a table.
+    /// Times of all passes and of what is done around them, slowest first, as a table.
     pub fn timing(&self) -> String {
-        let total: Duration = self.ran.iter().map(|r| r.time).sum();
-        let mut sorted: Vec<&Ran> = self.ran.iter().collect();
-        sorted.sort_by_key(|r| std::cmp::Reverse(r.time));
+        let mut rows: Vec<(Duration, &str)> =
+            (self.ran.iter().map(|r| (r.time, r.name.as_str()))).collect();
+        rows.push((self.reading, "(reading)"));
+        rows.push((self.checking, "(verifying, finding types)"));
+        rows.push((self.printing, "(printing)"));
+        rows.sort_by_key(|r| std::cmp::Reverse(r.0));
+        let total: Duration = rows.iter().map(|r| r.0).sum();
         let mut out = String::from("// ---- time ----\n");
-        for r in sorted {
-            let share = 100.0 * r.time.as_secs_f64() / total.as_secs_f64().max(1e-12);
-            let ms = r.time.as_secs_f64() * 1e3;
-            let _ = writeln!(out, "{ms:10.3} ms {share:5.1} %  {}", r.name);
+        for (time, name) in rows {
+            let share = 100.0 * time.as_secs_f64() / total.as_secs_f64().max(1e-12);
+            let ms = time.as_secs_f64() * 1e3;
+            let _ = writeln!(out, "{ms:10.3} ms {share:5.1} %  {name}");
         }
         let _ = writeln!(out, "{:10.3} ms         total", total.as_secs_f64() * 1e3);
         out
@@ -125,6 +136,14 @@ impl Watch {
             for (what, n) in &r.counts {
                 let _ = writeln!(out, "{n:8} {what}");
             }
+        }
+        out.push_str("found out, and known from then on:\n");
+        for (n, what) in [
+            (self.found.types, "times types"),
+            (self.found.effects, "times effects"),
+            (self.found.of_functions, "times something of one function"),
+        ] {
+            let _ = writeln!(out, "{n:8} {what}");
         }
         out
     }
@@ -157,6 +176,7 @@ impl PassObserver for Watch {
             self.last = new;
         }
         self.file(&format!("{:02}_{name}", event.index + 1), event);
+        self.checking += event.checking;
         self.ran.push(Ran {
             name: event.run.to_string(),
             changed: event.changed,

@@ -63,7 +63,12 @@ impl Case {
             .pipeline(pipeline)
             .map_err(|d| format!("{d:?}"))?;
         let mut m = self.module.clone();
-        let outcome = run_pipeline(&steps, &mut m, &PassConfig::default(), &mut Silent);
+        let config = PassConfig {
+            parallel_from: 0,
+            check_preserved: true,
+            ..PassConfig::default()
+        };
+        let outcome = run_pipeline(&steps, &mut m, &config, &mut Silent);
         match outcome.failure {
             // A refusal with a reason is an answer; a broken module is not.
             Some((_, errors))

@@ -14,13 +14,16 @@ use relax_ir::{
 use rustc_hash::FxHashMap;
 
 use crate::util::{is_primitive, share_constants};
-use crate::{Contract, Form, PassCx, PassDef};
+use crate::{Analysis, Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "to-a-normal-form",
     doc: "Binds every value by a `let`, in order of evaluation.",
     options: &[],
-    contract: Contract::PLAIN.gives(&[Form::ANormal, Form::BasicBlockNormal]),
+    contract: Contract::PLAIN
+        .gives(&[Form::ANormal, Form::BasicBlockNormal])
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -8,13 +8,16 @@ use relax_ir::{Expr, ExprId, IdSet, Module, ScopeId, Scopes};
 
 use super::a_normal_form::{Order, normal_form};
 use crate::util::share_constants;
-use crate::{Contract, Form, PassCx, PassDef};
+use crate::{Analysis, Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "to-basic-block-normal-form",
     doc: "Binds what several branches share before them.",
     options: &[],
-    contract: Contract::PLAIN.gives(&[Form::BasicBlockNormal]),
+    contract: Contract::PLAIN
+        .gives(&[Form::BasicBlockNormal])
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -7,14 +7,17 @@ use relax_ops::Fusion;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::Edit;
-use crate::{Contract, PassCx, PassDef};
+use crate::{Analysis, Contract, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "canonicalize-cast",
     doc: "Gives each element-wise user of a widening cast its own copy of it.",
     options: &[],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED
+        .idempotent()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -5,14 +5,17 @@ use relax_ir::{AttrValue, ExprId};
 
 use crate::edit::Edit;
 use crate::pattern::{Found, Rules, op, x};
-use crate::{Contract, PassCx, PassDef};
+use crate::{Analysis, Contract, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "canonicalize-ops",
     doc: "Replaces operators by simpler ones: `nn.bias_add` by `expand_dims` and `add`.",
     options: &[],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED
+        .idempotent()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

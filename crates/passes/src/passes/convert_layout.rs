@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 
 use self::walk::Walk;
 use crate::edit::Edit;
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, codes};
+use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef, codes};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -29,7 +29,11 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         doc: "operators with the layouts of data and weight: `nn.conv2d: NHWC HWIO, nn.max_pool2d: NHWC`; \
               without that of the weight, the usual one",
     }],
-    contract: Contract::TYPED.idempotent().reorders(),
+    contract: Contract::TYPED
+        .idempotent()
+        .reorders()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -6,27 +6,31 @@ use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId};
 use rustc_hash::FxHashMap;
 
 use crate::purity::Purity;
-use crate::{Contract, Form, PassCx, PassDef};
+use crate::{Analysis, Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "dead-code-elimination",
     doc: "Drops bindings that nothing uses and whose values do nothing else.",
     options: &[],
-    contract: Contract::TYPED.idempotent().keeps(&[
-        Form::ANormal,
-        Form::GraphNormal,
-        Form::BasicBlockNormal,
-        Form::Relax,
-    ]),
+    contract: Contract::TYPED
+        .idempotent()
+        .asks(&[Analysis::Effects])
+        .each_function()
+        .preserves(&[Analysis::Effects])
+        .keeps(&[
+            Form::ANormal,
+            Form::GraphNormal,
+            Form::BasicBlockNormal,
+            Form::Relax,
+        ]),
     run,
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
-    let purity = Purity::of(cx.module, &typing);
-    let m = &mut *cx.module;
     let (mut memo, mut dropped) = (Memo::default(), 0);
-    for (global, body) in m.global_bodies() {
+    let all = cx.bodies_with_purity()?;
+    let m = &mut *cx.module;
+    for (global, body, purity) in all {
         let live = live(m, body, &purity);
         let new = m.rewrite(body, &mut memo, |m, new, _| match m.exprs[new] {
             Expr::Let { var, body, .. } if !live.contains(var) => {

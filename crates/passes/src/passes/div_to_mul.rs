@@ -5,14 +5,17 @@ use relax_ir::ExprId;
 
 use crate::edit::Edit;
 use crate::pattern::{Found, Rules, c, op, x};
-use crate::{Contract, PassCx, PassDef};
+use crate::{Analysis, Contract, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "div-to-mul",
     doc: "Replaces divisions by powers of two by products.",
     options: &[],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED
+        .idempotent()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -7,13 +7,17 @@ use relax_ir::Expr;
 use relax_ops::registry;
 
 use crate::util::called_op;
-use crate::{Contract, PassCx, PassDef};
+use crate::{Analysis, Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fast-math",
     doc: "Replaces operators by faster, less precise forms.",
     options: &[],
-    contract: Contract::PLAIN.idempotent().coarser(),
+    contract: Contract::PLAIN
+        .idempotent()
+        .coarser()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -9,14 +9,18 @@ use relax_ir::{AttrValue, ExprId};
 
 use crate::edit::Edit;
 use crate::pattern::{Found, Pat, Rules, op, x};
-use crate::{Contract, PassCx, PassDef};
+use crate::{Analysis, Contract, PassCx, PassDef};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "flatten-atrous-conv",
     doc: "Replaces space-to-batch, convolution, batch-to-space by one dilated convolution.",
     options: &[],
-    contract: Contract::TYPED.idempotent().reorders(),
+    contract: Contract::TYPED
+        .idempotent()
+        .reorders()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -4,14 +4,13 @@
 //! arguments (`zeros`) stay: their values would only take space.
 
 use relax_base::Diagnostics;
-use relax_ir::{AttrValue, Expr, ExprId, Memo, Shape, Type, VarId};
+use relax_ir::{AttrValue, Expr, ExprId, IdMap, Memo, Shape, Type, VarId};
 use relax_ops::{Effects, Te, TensorInfo, Treatment};
 use relax_tensor::{DType, Tensor};
-use rustc_hash::FxHashMap;
 
 use crate::edit::{Edit, OpCall};
 use crate::util::is_primitive;
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fold-constant",
@@ -22,7 +21,10 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "1073741824",
         doc: "calls whose result takes more bytes stay",
     }],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED
+        .idempotent()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 
@@ -55,13 +57,16 @@ pub(super) fn fold(
         Expr::Func(f) => !is_primitive(&edit.m.funcs[f]),
         _ => true,
     });
-    let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
+    // The last variable that is bound to each value, and the one before a variable.
+    let (mut last, mut before_it) = (IdMap::<ExprId, VarId>::new(), IdMap::<VarId, VarId>::new());
     for &e in &order {
-        if let Expr::Let { var, value, .. } = edit.m.exprs[e] {
-            lets.entry(value).or_default().push(var);
+        if let Expr::Let { var, value, .. } = edit.m.exprs[e]
+            && let Some(other) = last.insert(value, var)
+        {
+            before_it.insert(var, other);
         }
     }
-    let (mut memo, mut values) = (Memo::default(), FxHashMap::<VarId, ExprId>::default());
+    let (mut memo, mut values) = (Memo::default(), IdMap::<VarId, ExprId>::new());
     for e in order {
         let new = match edit.m.exprs[e] {
             Expr::Var(v) => values.get(&v).copied().unwrap_or(e),
@@ -79,8 +84,10 @@ pub(super) fn fold(
         };
         memo.insert(e, new);
         if let Expr::Const(_) = edit.m.exprs[new] {
-            for &var in lets.get(&e).into_iter().flatten() {
-                values.insert(var, new);
+            let mut bound = last.get(&e);
+            while let Some(var) = bound {
+                values.insert(*var, new);
+                bound = before_it.get(var);
             }
         }
     }

@@ -6,19 +6,21 @@
 
 mod groups;
 
-use relax_base::Diagnostics;
+use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, Expr, ExprId, Function, Memo, Module, Shape, Type, TypeId, VarId, VarStyle,
+    AttrValue, Attrs, ConstId, Expr, ExprId, Function, Memo, Module, Shape, Type, TypeId, VarId,
+    VarStyle,
 };
 use relax_ops::{Fusion, Treatment};
 use relax_tensor::Tensor;
+use rustc_hash::FxHashMap;
 
 use self::groups::{Graph, Groups};
 use crate::local::{Arg, call_type};
 use crate::scope::Nameable;
-use crate::util::{called_op, is_external, share_constants};
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+use crate::util::{called_op, is_external};
+use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fuse-ops",
@@ -37,13 +39,15 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "how many operators a group may have",
         },
     ],
-    contract: Contract::TYPED.idempotent(),
+    contract: Contract::TYPED
+        .idempotent()
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let (level, most) = (cx.options.int("level"), cx.options.int("max-depth"));
-    share_constants(cx.module);
     let typing = cx.typing()?;
     let found = cx.functions(|m, func, body| {
         let function = &m.funcs[func];
@@ -71,11 +75,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             graph,
             groups,
             nameable,
-            infos: Vec::new(),
+            infos: FxHashMap::default(),
             memo: Memo::default(),
+            names: Vec::new(),
             made: 0,
         };
-        fuser.infos.resize_with(order.len(), Info::default);
         for &e in &order {
             let new = fuser.node(e);
             fuser.memo.insert(e, new);
@@ -101,10 +105,17 @@ fn is_tensor(m: &Module, ty: TypeId) -> bool {
 fn graph(m: &Module, typing: &Typing, order: &[ExprId], body: ExprId) -> Graph {
     let mut graph = Graph::new(order);
     graph.leave(body);
+    // All nodes of a constant are one value.
+    let mut consts: FxHashMap<ConstId, ExprId> = FxHashMap::default();
     for &e in order {
         let node = graph.of(e);
         match &m.exprs[e] {
             Expr::Const(c) => {
+                let first = *consts.entry(*c).or_insert(e);
+                if first != e {
+                    graph.same(e, first);
+                    continue;
+                }
                 let dtype = m.consts[*c].dtype();
                 let simple = [
                     relax_tensor::DType::I32,
@@ -151,6 +162,7 @@ fn graph(m: &Module, typing: &Typing, order: &[ExprId], body: ExprId) -> Graph {
             _ => m.for_each_child(e, |c| graph.leave(c)),
         }
     }
+    graph.close();
     graph
 }
 
@@ -194,8 +206,11 @@ struct Fuser<'m> {
     graph: Graph,
     groups: Groups,
     nameable: Nameable,
-    infos: Vec<Info>,
+    /// The groups that are begun, by their last nodes.
+    infos: FxHashMap<usize, Info>,
     memo: Memo,
+    /// `p0`, `p1`, …
+    names: Vec<Symbol>,
     made: u64,
 }
 
@@ -223,7 +238,7 @@ impl Fuser<'_> {
                 }
                 let group = self.group(e);
                 let args = self.m.list(args).to_vec();
-                let info = &mut self.infos[group];
+                let info = self.infos.entry(group).or_default();
                 info.has_call = true;
                 info.more_than_reshapes |= !def.hooks.reshape;
                 let parts = self.parts(&args, group, Some(e));
@@ -273,16 +288,20 @@ impl Fuser<'_> {
             }
             let m = &*self.m;
             let same = |a: &ExprId| *a == new || m.is_leaf(new) && m.exprs[*a] == m.exprs[new];
-            if let Some(i) = self.infos[group].args.iter().position(same) {
-                out.push(self.infos[group].refs[i]);
+            let info = self.infos.entry(group).or_default();
+            if let Some(i) = info.args.iter().position(same) {
+                out.push(info.refs[i]);
                 continue;
             }
             let ty = self.typing.exprs[arg];
-            let name = format!("p{}", self.infos[group].params.len());
+            let number = info.params.len();
+            if number == self.names.len() {
+                self.names.push(Symbol::new(&format!("p{number}")));
+            }
             let written = self.nameable.annotation(self.m, ty);
-            let (var, reference) = self.m.fresh_var(name.as_str(), written, VarStyle::Param);
+            let name = self.names[number];
+            let (var, reference) = self.m.fresh_var(name, written, VarStyle::Param);
             let tensor = is_tensor(self.m, ty);
-            let info = &mut self.infos[group];
             info.params.push(var);
             info.args.push(new);
             info.refs.push(reference);
@@ -326,7 +345,7 @@ impl Fuser<'_> {
         if group != self.graph.of(old) {
             return body;
         }
-        let info = std::mem::take(&mut self.infos[group]);
+        let info = self.infos.remove(&group).unwrap_or_default();
         let mut attrs = Attrs::new();
         attrs.set("Primitive", AttrValue::Int(info.has_call.into()));
         if info.has_call && !info.more_than_reshapes {

@@ -10,7 +10,7 @@ use relax_ir::{Expr, ExprId, Memo, Module, ScopeKind, Scopes, Type, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::purity::Purity;
-use crate::{Contract, Form, OptionDef, OptionType, PassCx, PassDef};
+use crate::{Analysis, Contract, Form, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "to-graph-normal-form",
@@ -21,15 +21,20 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "true",
         doc: "also values that only a function inside uses: it then computes them at every call",
     }],
-    contract: Contract::TYPED.idempotent().gives(&[Form::GraphNormal]),
+    contract: Contract::TYPED
+        .idempotent()
+        .gives(&[Form::GraphNormal])
+        .asks(&[Analysis::Effects])
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
-    let purity = Purity::of(cx.module, &typing);
     let into_functions = cx.options.flag("into-functions");
-    for (global, body) in cx.module.global_bodies() {
+    let all = cx.bodies_with_purity()?;
+    for (global, body, purity) in all {
         let mut kept = polymorphic(cx.module, &typing, body);
         if !into_functions {
             kept.extend(captured(cx.module, body));

@@ -16,6 +16,7 @@ mod eta_expand;
 mod fast_math;
 mod flatten_atrous_conv;
 mod fold_constant;
+mod fold_explicit_padding;
 mod fold_scale_axis;
 mod fuse_ops;
 mod gradient;
@@ -61,6 +62,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     remove_unused_functions::PASSES,
     fuse_ops::PASSES,
     fold_constant::PASSES,
+    fold_explicit_padding::PASSES,
     lambda_lift::PASSES,
     legalize::PASSES,
     lower_shapes::PASSES,

@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::a_normal_form::{Order, normal_form};
 use crate::purity::Purity;
-use crate::util::{is_external, opened_block, share_constants};
+use crate::util::{is_external, let_chain, opened_block, rewrite_chains, share_constants};
 use crate::{Contract, Form, PassCx, PassDef};
 
 /// The pass.
@@ -57,10 +57,9 @@ pub(super) fn bind_operations(m: &mut Module) -> VarId {
 /// Brings all functions to Relax's form.
 pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let fresh = bind_operations(cx.module);
-    let typing = cx.typing()?;
-    let purity = Purity::of(cx.module, &typing);
+    let all = cx.bodies_with_purity()?;
     let mut blocks = 0;
-    for (global, body) in cx.module.global_bodies() {
+    for (global, body, purity) in all {
         let mut grouper = Grouper {
             purity: &purity,
             fresh,
@@ -123,31 +122,14 @@ struct Grouper<'p> {
 impl Grouper<'_> {
     fn body(&mut self, m: &mut Module, body: ExprId) -> ExprId {
         let order = m.post_order([body]);
-        let mut inner = IdSet::new();
         for &e in &order {
             m.for_each_child(e, |c| {
                 if let Expr::Var(v) = m.exprs[c] {
                     *self.uses.entry(v).or_default() += 1;
                 }
             });
-            if let Expr::Let { body, .. } = m.exprs[e]
-                && matches!(m.exprs[body], Expr::Let { .. })
-            {
-                inner.insert(body);
-            }
         }
-        let mut memo = Memo::default();
-        for e in order {
-            if inner.contains(e) {
-                continue;
-            }
-            let new = match m.exprs[e] {
-                Expr::Let { .. } => self.chain(m, e, &memo),
-                _ => m.map_children(e, |c| memo[&c]),
-            };
-            memo.insert(e, new);
-        }
-        memo[&body]
+        rewrite_chains(m, &order, |m, head, memo| self.chain(m, head, memo))
     }
 
     /// Whether a binding may stand in a block, given what it binds.
@@ -165,11 +147,7 @@ impl Grouper<'_> {
     }
 
     fn chain(&mut self, m: &mut Module, head: ExprId, memo: &Memo) -> ExprId {
-        let (mut bindings, mut at) = (Vec::new(), head);
-        while let Expr::Let { var, value, body } = m.exprs[at] {
-            bindings.push((var, value));
-            at = body;
-        }
+        let (bindings, at) = let_chain(m, head);
         let mut body = memo[&at];
         let mut end = bindings.len();
         while end > 0 {

@@ -10,7 +10,7 @@ use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_ir::{GlobalId, GlobalKind};
 use relax_loops::schedule::{Step, auto, schedule};
 
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, codes};
+use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef, codes};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "schedule",
@@ -36,7 +36,9 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
             doc: "the automatic schedule runs loops in parallel from so many iterations on",
         },
     ],
-    contract: Contract::PLAIN.reorders(),
+    contract: Contract::PLAIN
+        .reorders()
+        .preserves(&[Analysis::Types, Analysis::Effects]),
     run,
 }];
 

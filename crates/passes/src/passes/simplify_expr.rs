@@ -13,7 +13,7 @@ use relax_tensor::{DType, Tensor, TypeCode};
 use crate::edit::Edit;
 use crate::evaluate::call_value;
 use crate::pattern::{Found, Pat, Rewrite, Rules, any_order, broadcast, c, op, or, x};
-use crate::{Contract, PassCx, PassDef};
+use crate::{Analysis, Contract, PassCx, PassDef};
 
 const LAWS: &str = "`x + 0 = x` (also for `-0`), constants of neighbouring sums and products are \
     combined, `(x + a) * b = x * b + a * b`, `x / sqrt(y) = x * rsqrt(y)`";
@@ -23,7 +23,11 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "simplify-expr",
     doc: "Applies algebraic rules to neighbouring operators until none applies.",
     options: &[],
-    contract: Contract::TYPED.idempotent().laws(LAWS),
+    contract: Contract::TYPED
+        .idempotent()
+        .laws(LAWS)
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

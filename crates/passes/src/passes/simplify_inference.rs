@@ -8,7 +8,7 @@ use relax_ir::{Expr, ExprId, Type};
 
 use crate::build::{At, site};
 use crate::edit::Edit;
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 
 const LAWS: &str =
     "a normalisation is a factor and a summand: `(x - m) * s + b = x * s + (b - m * s)`";
@@ -22,7 +22,11 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "false",
         doc: "leaves layers whole that native code has a kernel for",
     }],
-    contract: Contract::TYPED.idempotent().laws(LAWS),
+    contract: Contract::TYPED
+        .idempotent()
+        .laws(LAWS)
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 
@@ -49,7 +53,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 }
 
 fn form(edit: &mut Edit<'_>, call: ExprId, keep: bool) -> Option<ExprId> {
-    let hooks = &edit.op_call(call)?.def.hooks;
+    let hooks = &edit.callee(call)?.1.hooks;
     if keep && hooks.whole_kernel {
         return None;
     }

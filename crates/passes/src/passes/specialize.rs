@@ -23,7 +23,7 @@ mod values;
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "specialize",
-    doc: "copies functions that are polymorphic in element types or shapes for each use",
+    doc: "Copies functions that are polymorphic in element types or shapes for each use",
     options: &[OptionDef {
         name: "max-copies",
         ty: OptionType::Int,

@@ -75,10 +75,9 @@ impl Resolver<'_> {
         if self.diags.len() > 64 {
             return None;
         }
-        let item = self.module.vars.values().as_slice().get(self.item_vars..)?;
-        let found = item
-            .iter()
-            .rfind(|v| v.name == name && v.span.start < place.start)?;
+        let first: relax_ir::VarId = relax_base::Id::from_index(self.item_vars);
+        let mut item = self.module.vars.values_from(first);
+        let found = item.rfind(|v| v.name == name && v.span.start < place.start)?;
         (!found.span.is_none()).then_some(found.span)
     }
 

@@ -17,8 +17,8 @@ mod names;
 mod prim;
 mod types;
 
-use relax_base::{SideTable, Span, Symbol};
-use relax_ir::{ExprId, FuncId, Module, TypeId, VarId};
+use relax_base::{Span, Symbol};
+use relax_ir::{ExprId, FuncId, IdTable, Module, TypeId, VarId};
 use relax_syntax::Style;
 use relax_syntax::ast::{self, Ast};
 
@@ -63,7 +63,7 @@ struct Printer<'a> {
     meta: MetaWriter<'a>,
     state: State,
     /// How often each expression of the current function is used.
-    uses: SideTable<ExprId, u32>,
+    uses: IdTable<ExprId, u32>,
 }
 
 const NO: Span = Span::NONE;
@@ -78,7 +78,7 @@ impl<'a> Printer<'a> {
             types: TypeTable::default(),
             meta: MetaWriter::new(m.metadata.raw.as_deref()),
             state: State::default(),
-            uses: SideTable::default(),
+            uses: IdTable::default(),
         }
     }
 

@@ -1,9 +1,9 @@
 //! The walk over the tree: a list of work, taken from its end.
 
-use relax_base::{Span, Symbol};
+use relax_base::{SideTable, Span, Symbol};
 
 use super::PrintOptions;
-use super::sink::Sink;
+use super::sink::{Piece, Sink};
 use crate::ast::*;
 
 /// One piece of work.
@@ -26,6 +26,8 @@ pub(super) enum Work {
     Clause(ClauseId),
     /// A `/* ty=… */` comment.
     Note(TypeId),
+    /// The end of a type that is kept: it began at this operation.
+    Kept(TypeId, u32),
     Tok(Word<11>),
     /// The same token several times.
     Times(Word<3>, u32),
@@ -91,6 +93,10 @@ pub(crate) struct Emitter<'a> {
     pub(super) work: Vec<Work>,
     /// For each expression how many nodes it has, or 255 where statements stand in it.
     pub(super) sizes: Vec<u8>,
+    /// What types that were printed before became, and which of these a type is, from 1.
+    pieces: Vec<Piece>,
+    kept: SideTable<TypeId, u32>,
+    keeping: bool,
 }
 
 impl<'a> Emitter<'a> {
@@ -102,6 +108,9 @@ impl<'a> Emitter<'a> {
             sink,
             work: Vec::new(),
             sizes,
+            pieces: Vec::new(),
+            kept: SideTable::default(),
+            keeping: false,
         }
     }
 
@@ -114,7 +123,8 @@ impl<'a> Emitter<'a> {
         while let Some(work) = self.work.pop() {
             match work {
                 Work::Expr(e) => self.expr(e),
-                Work::Type(t) => self.ty(t),
+                Work::Type(t) => self.kept_ty(t),
+                Work::Kept(t, first) => self.keep_ty(t, first),
                 Work::Pat(p) => self.pat(p),
                 Work::Stmt(s) => self.stmt(s),
                 Work::Binder(b) => self.binder(b),
@@ -165,6 +175,40 @@ impl<'a> Emitter<'a> {
         }
     }
 
+    /// A type. The same node is printed over and over, in annotations and comments: what it became the first time
+    /// is written again.
+    fn kept_ty(&mut self, t: TypeId) {
+        if !self.sink.can_repeat() {
+            return self.ty(t);
+        }
+        if let Some(kept) = self.kept[t].checked_sub(1) {
+            if !self.sink.repeat(&self.pieces[kept as usize]) {
+                self.ty(t);
+            }
+            return;
+        }
+        // Types inside of one that is being kept are not: work in progress stays small.
+        if !self.keeping
+            && matches!(
+                self.ast.types[t].kind,
+                TypeExprKind::Apply { .. } | TypeExprKind::Fn { .. } | TypeExprKind::Tuple { .. }
+            )
+        {
+            self.keeping = true;
+            let first = self.sink.begin_piece();
+            self.work.push(Work::Kept(t, first));
+        }
+        self.ty(t);
+    }
+
+    fn keep_ty(&mut self, t: TypeId, first: u32) {
+        self.keeping = false;
+        if let Some(piece) = self.sink.piece(first) {
+            self.pieces.push(piece);
+            self.kept.set(t, self.pieces.len() as u32);
+        }
+    }
+
     /// What comes between a list's last element and its closing bracket.
     fn end_items(&mut self, comma: bool) {
         if comma {
@@ -182,10 +226,7 @@ impl<'a> Emitter<'a> {
     }
 
     pub(super) fn sigil(&mut self, sigil: char, name: Symbol) {
-        let mut text = String::with_capacity(name.as_str().len() + 1);
-        text.push(sigil);
-        text.push_str(name.as_str());
-        self.sink.tok(&text);
+        self.sink.tok_of(sigil, name.as_str());
     }
 
     /// A literal: its original spelling where there is one to keep.

@@ -88,8 +88,11 @@ fn sizes(
 /// Writes a chunk whose first line begins at column `indent`.
 pub(super) fn lay_out(ops: &[Op], buf: &str, indent: usize, width: usize, out: &mut String) {
     let slice = |start: u32, end: u32| &buf[start as usize..end as usize];
+    // Asked once for the chunk, not for each of its texts.
+    let (plain, ascii) = (!buf.contains('\n'), buf.is_ascii());
+    let columns = |text: &str| if ascii { text.len() } else { columns(text) };
     let mut sizes = sizes(ops, &|s, e| columns(slice(s, e)), &|s, e| {
-        slice(s, e).contains('\n')
+        !plain && slice(s, e).contains('\n')
     });
     // Whether each open group is flat.
     let mut flat: Vec<bool> = Vec::new();
@@ -102,7 +105,8 @@ pub(super) fn lay_out(ops: &[Op], buf: &str, indent: usize, width: usize, out: &
             Op::Text { start, end } => {
                 let text = slice(start, end);
                 out.push_str(text);
-                match text.rfind('\n') {
+                let last = if plain { None } else { text.rfind('\n') };
+                match last {
                     Some(at) => column = columns(&text[at + 1..]),
                     None => column += columns(text),
                 }

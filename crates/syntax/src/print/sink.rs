@@ -28,6 +28,18 @@ pub(super) enum Op {
     Blank,
 }
 
+/// A piece of more operations is not kept.
+const LARGEST_PIECE: usize = 256;
+
+/// Operations that were collected before and may be collected again.
+pub(super) struct Piece {
+    ops: Box<[Op]>,
+    text: Box<str>,
+    /// How many groups and deeper lines are open in it at most.
+    groups: usize,
+    nests: usize,
+}
+
 /// How deep indentation grows inside groups; text nested deeper is not moved further right, so
 /// that the size of the output stays linear.
 const DEEPEST_NEST: usize = 24;
@@ -75,6 +87,19 @@ impl<'a> Sink<'a> {
 
     pub(super) fn tvm(&self) -> bool {
         self.style == Style::Tvm
+    }
+
+    /// A token of two parts.
+    pub(super) fn tok_of(&mut self, first: char, rest: &str) {
+        if self.weave.is_some() {
+            let mut text = String::with_capacity(rest.len() + 1);
+            text.push(first);
+            text.push_str(rest);
+            self.woven(&text);
+        } else {
+            self.raw(first.encode_utf8(&mut [0; 4]));
+            self.raw(rest);
+        }
     }
 
     /// A token of the text.
@@ -364,6 +389,78 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// Whether what is collected depends on nothing but what is asked for: no comments are woven in, no break
+    /// is due.
+    pub(super) fn can_repeat(&self) -> bool {
+        self.weave.is_none() && !self.must_break && !self.tvm()
+    }
+
+    /// Begins a piece: its text is an operation of its own.
+    pub(super) fn begin_piece(&mut self) -> u32 {
+        let at = self.buf.len() as u32;
+        self.ops.push(Op::Text { start: at, end: at });
+        self.ops.len() as u32 - 1
+    }
+
+    /// The piece that was begun at this operation; `None` where it cannot be repeated.
+    pub(super) fn piece(&self, first: u32) -> Option<Piece> {
+        let ops = self.ops.get(first as usize..)?;
+        if ops.len() > LARGEST_PIECE {
+            return None;
+        }
+        let &Op::Text { start: from, .. } = ops.first()? else {
+            return None;
+        };
+        let (mut groups, mut nests) = ((0usize, 0usize), (0usize, 0usize));
+        let mut moved = Vec::with_capacity(ops.len());
+        for op in ops {
+            match *op {
+                Op::Text { start, end } => {
+                    let (start, end) = (start - from, end - from);
+                    moved.push(Op::Text { start, end });
+                    continue;
+                }
+                Op::Open => groups.0 += 1,
+                Op::Close => groups.0 = groups.0.checked_sub(1)?,
+                Op::Nest => nests.0 += 1,
+                Op::Unnest => nests.0 = nests.0.checked_sub(1)?,
+                Op::Line | Op::Soft | Op::LastComma => {}
+                Op::Hard | Op::Blank => return None,
+            }
+            moved.push(*op);
+            groups.1 = groups.1.max(groups.0);
+            nests.1 = nests.1.max(nests.0);
+        }
+        let complete = groups.0 == 0 && nests.0 == 0;
+        let deep =
+            self.groups + groups.1 >= DEEPEST_GROUP || self.nests.len() + nests.1 >= DEEPEST_NEST;
+        (complete && !deep).then(|| Piece {
+            ops: moved.into(),
+            text: self.buf[from as usize..].into(),
+            groups: groups.1,
+            nests: nests.1,
+        })
+    }
+
+    /// Collects a piece again; `false` where it would come out differently.
+    pub(super) fn repeat(&mut self, piece: &Piece) -> bool {
+        let deep = self.groups + piece.groups >= DEEPEST_GROUP
+            || self.nests.len() + piece.nests >= DEEPEST_NEST;
+        if deep || !self.can_repeat() {
+            return false;
+        }
+        let base = self.buf.len() as u32;
+        self.buf.push_str(&piece.text);
+        self.ops.extend(piece.ops.iter().map(|op| match *op {
+            Op::Text { start, end } => Op::Text {
+                start: start + base,
+                end: end + base,
+            },
+            op => op,
+        }));
+        true
+    }
+
     pub(super) fn clear_break(&mut self) {
         self.must_break = false;
     }
@@ -393,15 +490,16 @@ impl<'a> Sink<'a> {
     /// Lays the collected line out.
     fn flush(&mut self) {
         self.make_room(self.buf.len() + self.chunk_indent + 1);
-        let has_text = self.ops.iter().any(|op| matches!(op, Op::Text { .. }));
-        if !has_text {
+        if self.buf.is_empty() {
             self.ops.clear();
             self.buf.clear();
             self.broken = false;
             self.chunk_indent = self.indent;
             return;
         }
-        let width: usize = self.ops.iter().map(|op| self.flat_width(*op)).sum();
+        // The buffer holds the texts of the line and nothing else.
+        let lines = self.ops.iter().filter(|op| matches!(op, Op::Line));
+        let width = columns(&self.buf) + lines.count();
         if !self.broken && self.chunk_indent + width <= self.width {
             self.flush_flat();
         } else {
@@ -413,21 +511,14 @@ impl<'a> Sink<'a> {
                 &mut self.out,
             );
         }
-        let kept = self.out.trim_end_matches(' ').len();
-        self.out.truncate(kept);
+        while self.out.ends_with(' ') {
+            self.out.pop();
+        }
         self.out.push('\n');
         self.ops.clear();
         self.buf.clear();
         self.broken = false;
         self.chunk_indent = self.indent;
-    }
-
-    fn flat_width(&self, op: Op) -> usize {
-        match op {
-            Op::Text { start, end } => columns(&self.buf[start as usize..end as usize]),
-            Op::Line => 1,
-            _ => 0,
-        }
     }
 
     fn flush_flat(&mut self) {

@@ -19,7 +19,7 @@ use relax_ops::Fusion;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::edit::{Edit, OpCall};
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 
 const MIN_BRANCHES: OptionDef = OptionDef {
     name: "min-branches",
@@ -34,7 +34,10 @@ pub(crate) static PASSES: &[PassDef] = &[
         name: "combine-parallel-conv2d",
         doc: "Combines 2-D convolutions of the same data into one.",
         options: &[MIN_BRANCHES],
-        contract: Contract::TYPED.reorders(),
+        contract: Contract::TYPED
+            .reorders()
+            .each_function()
+            .preserves(&[Analysis::Effects]),
         run: |cx| run(cx, &conv2d::Conv2d),
     },
     PassDef {
@@ -49,7 +52,10 @@ pub(crate) static PASSES: &[PassDef] = &[
                 doc: "whether into a batch_matmul of equally large weights rather than a wider dense",
             },
         ],
-        contract: Contract::TYPED.reorders(),
+        contract: Contract::TYPED
+            .reorders()
+            .each_function()
+            .preserves(&[Analysis::Effects]),
         run: |cx| match cx.options.flag("batch") {
             true => run(cx, &dense::ToBatch),
             false => run(cx, &dense::ToDense),
@@ -59,7 +65,10 @@ pub(crate) static PASSES: &[PassDef] = &[
         name: "combine-parallel-batch-matmul",
         doc: "Combines batched matrix products of the same data into one.",
         options: &[MIN_BRANCHES],
-        contract: Contract::TYPED.reorders(),
+        contract: Contract::TYPED
+            .reorders()
+            .each_function()
+            .preserves(&[Analysis::Effects]),
         run: |cx| run(cx, &batch_matmul::BatchMatmul),
     },
 ];

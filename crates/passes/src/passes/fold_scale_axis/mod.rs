@@ -15,7 +15,7 @@ use relax_ops::{Layout, ScaleRole};
 use relax_sym::Dim;
 
 use crate::edit::{Edit, OpCall};
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 
 const LAWS: &str = "a factor of a sum is one of its terms: `s * (x + y) = s * x + s * y`";
 
@@ -29,7 +29,10 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         default: "backward",
         doc: "whether scales move to the product behind them or to the one before",
     }],
-    contract: Contract::TYPED.laws(LAWS),
+    contract: Contract::TYPED
+        .laws(LAWS)
+        .each_function()
+        .preserves(&[Analysis::Effects]),
     run,
 }];
 

@@ -1,22 +1,33 @@
 //! Which nodes stand together in one kernel.
 
-use relax_base::SideTable;
-use relax_ir::ExprId;
+use relax_ir::{ExprId, IdTable};
 use relax_ops::Fusion;
+
+/// A node that uses another, and how.
+#[derive(Clone, Copy)]
+struct User {
+    node: u32,
+    kind: Fusion,
+}
 
 /// The nodes of a function, operands first, and their users.
 pub(super) struct Graph {
-    index: SideTable<ExprId, u32>,
+    index: IdTable<ExprId, u32>,
     /// How each node takes part in fusion.
     pub kind: Vec<Fusion>,
-    /// Whether something beside the users in `users` needs the node's value.
+    /// Whether something beside its users needs the node's value.
     left: Vec<bool>,
-    users: Vec<Vec<(usize, Fusion)>>,
+    /// The users of all nodes, those of a node together, in order.
+    users: Vec<User>,
+    /// Where the users of each node begin; one more at the end.
+    first: Vec<u32>,
+    /// The edges until [`Graph::close`]: from, to, how.
+    edges: Vec<(u32, User)>,
 }
 
 impl Graph {
     pub fn new(order: &[ExprId]) -> Graph {
-        let mut index = SideTable::default();
+        let mut index = IdTable::default();
         for (i, &e) in order.iter().enumerate() {
             index.set(e, i as u32);
         }
@@ -24,12 +35,18 @@ impl Graph {
             index,
             kind: vec![Fusion::Opaque; order.len()],
             left: vec![false; order.len()],
-            users: vec![Vec::new(); order.len()],
+            users: Vec::new(),
+            first: Vec::new(),
+            edges: Vec::new(),
         }
     }
     /// The number of a node.
     pub fn of(&self, e: ExprId) -> usize {
         self.index[e] as usize
+    }
+    /// A node has the number of another: it is the same value.
+    pub fn same(&mut self, e: ExprId, as_other: ExprId) {
+        self.index.set(e, self.index[as_other]);
     }
     /// The value of a node leaves the dataflow of operators.
     pub fn leave(&mut self, e: ExprId) {
@@ -38,23 +55,52 @@ impl Graph {
     }
     /// A node uses another.
     pub fn edge(&mut self, from: ExprId, to: ExprId, kind: Fusion) {
-        let (from, to) = (self.of(from), self.of(to));
-        self.users[from].push((to, kind));
+        let node = self.index[to];
+        self.edges.push((self.index[from], User { node, kind }));
+    }
+    /// Ends building: users are found by the node that they use.
+    pub fn close(&mut self) {
+        let mut first = vec![0u32; self.kind.len() + 1];
+        for (from, _) in &self.edges {
+            first[*from as usize + 1] += 1;
+        }
+        for i in 1..first.len() {
+            first[i] += first[i - 1];
+        }
+        let mut next = first.clone();
+        let none = User {
+            node: 0,
+            kind: Fusion::Opaque,
+        };
+        self.users = vec![none; self.edges.len()];
+        for (from, user) in std::mem::take(&mut self.edges) {
+            let at = &mut next[from as usize];
+            self.users[*at as usize] = user;
+            *at += 1;
+        }
+        self.first = first;
+    }
+    /// The users of a node, in order of their edges.
+    fn users(&self, node: usize) -> &[User] {
+        &self.users[self.first[node] as usize..self.first[node + 1] as usize]
     }
 }
 
 /// The immediate post-dominator of each node with the kind of the paths to it.
 struct Dominators {
-    parent: Vec<Option<usize>>,
+    parent: Vec<u32>,
     depth: Vec<u32>,
     kind: Vec<Fusion>,
 }
+
+/// The parent of a node that has none.
+const NONE: u32 = u32::MAX;
 
 impl Dominators {
     fn new(graph: &Graph) -> Dominators {
         let n = graph.kind.len();
         let mut tree = Dominators {
-            parent: vec![None; n],
+            parent: vec![NONE; n],
             depth: vec![1; n],
             kind: vec![Fusion::Opaque; n],
         };
@@ -64,52 +110,60 @@ impl Dominators {
                 continue;
             }
             let mut kind = Fusion::Elementwise;
-            let mut users = graph.users[i].iter();
-            let mut parent = None;
-            if let Some(&(first, edge)) = users.next() {
-                parent = Some(first);
-                kind = kind.max(edge);
-                for &(user, edge) in users {
-                    parent = tree.common(parent, Some(user), &mut kind);
-                    kind = kind.max(edge);
+            let mut users = graph.users(i).iter();
+            let mut parent = NONE;
+            if let Some(first) = users.next() {
+                parent = first.node;
+                kind = kind.max(first.kind);
+                for user in users {
+                    parent = tree.common(parent, user.node, &mut kind);
+                    kind = kind.max(user.kind);
                 }
             }
-            tree.depth[i] = parent.map_or(1, |p| tree.depth[p] + 1);
+            tree.depth[i] = match parent {
+                NONE => 1,
+                p => tree.depth[p as usize] + 1,
+            };
             tree.parent[i] = parent;
             tree.kind[i] = kind;
         }
         tree
     }
 
-    fn common(&self, a: Option<usize>, b: Option<usize>, kind: &mut Fusion) -> Option<usize> {
-        let (mut a, mut b) = (a?, b?);
+    /// The first node that stands behind both, or [`NONE`].
+    fn common(&self, mut a: u32, mut b: u32, kind: &mut Fusion) -> u32 {
         while a != b {
-            let (da, db) = (self.depth[a], self.depth[b]);
+            if a == NONE || b == NONE {
+                return NONE;
+            }
+            let (x, y) = (a as usize, b as usize);
+            let (da, db) = (self.depth[x], self.depth[y]);
             if da <= db {
-                *kind = (*kind).max(self.kind[b]);
+                *kind = (*kind).max(self.kind[y]);
             }
             if db <= da {
-                *kind = (*kind).max(self.kind[a]);
+                *kind = (*kind).max(self.kind[x]);
             }
-            let (x, y) = (a, b);
             if db <= da {
-                a = self.parent[x]?;
+                a = self.parent[x];
             }
             if da <= db {
-                b = self.parent[y]?;
+                b = self.parent[y];
             }
         }
-        Some(a)
+        a
     }
 }
 
 /// The groups, a forest of nodes.
 pub(super) struct Groups {
-    parent: Vec<usize>,
+    parent: Vec<u32>,
     kind: Vec<Fusion>,
-    size: Vec<usize>,
+    size: Vec<u32>,
     stamp: Vec<u32>,
     now: u32,
+    /// Nodes to look at, kept for its room.
+    stack: Vec<u32>,
 }
 
 impl Groups {
@@ -117,11 +171,12 @@ impl Groups {
     pub fn new(graph: &Graph, together: bool, most: usize) -> Groups {
         let n = graph.kind.len();
         let mut groups = Groups {
-            parent: (0..n).collect(),
+            parent: (0..n as u32).collect(),
             kind: graph.kind.clone(),
             size: vec![1; n],
             stamp: vec![0; n],
             now: 0,
+            stack: Vec::new(),
         };
         if together {
             let tree = Dominators::new(graph);
@@ -135,12 +190,12 @@ impl Groups {
     /// The node that stands for the group of a node: its last.
     pub fn root(&mut self, node: usize) -> usize {
         let mut root = node;
-        while self.parent[root] != root {
-            root = self.parent[root];
+        while self.parent[root] as usize != root {
+            root = self.parent[root] as usize;
         }
         let mut at = node;
-        while self.parent[at] != root {
-            at = std::mem::replace(&mut self.parent[at], root);
+        while self.parent[at] as usize != root {
+            at = std::mem::replace(&mut self.parent[at], root as u32) as usize;
         }
         root
     }
@@ -153,7 +208,10 @@ impl Groups {
             if kind == Opaque {
                 continue;
             }
-            let Some(sink) = tree.parent[i] else { continue };
+            if tree.parent[i] == NONE {
+                continue;
+            }
+            let sink = tree.parent[i] as usize;
             if self.size_with(graph, i, sink, most) > most {
                 continue;
             }
@@ -206,20 +264,26 @@ impl Groups {
         mut f: impl FnMut(&mut Self, usize) -> bool,
     ) -> bool {
         self.now += 1;
-        let mut stack = vec![from];
+        let mut stack = std::mem::take(&mut self.stack);
+        stack.push(from as u32);
+        let mut fine = true;
         while let Some(node) = stack.pop() {
+            let node = node as usize;
             if self.stamp[node] == self.now {
                 continue;
             }
             self.stamp[node] = self.now;
             if !f(self, node) {
-                return false;
+                fine = false;
+                break;
             }
             if node != to {
-                stack.extend(graph.users[node].iter().map(|u| u.0));
+                stack.extend(graph.users(node).iter().map(|u| u.node));
             }
         }
-        true
+        stack.clear();
+        self.stack = stack;
+        fine
     }
 
     /// Whether the kinds of all groups on the way allow it; the start itself is asked too.
@@ -240,10 +304,10 @@ impl Groups {
     /// How large the group would be; anything above `most` means too large.
     fn size_with(&mut self, graph: &Graph, from: usize, to: usize, most: usize) -> usize {
         let root = self.root(to);
-        let mut size = self.size[root];
+        let mut size = self.size[root] as usize;
         self.between(graph, from, to, |this, node| {
             if node != to {
-                size += this.size[node];
+                size += this.size[node] as usize;
             }
             size <= most
         });
@@ -255,7 +319,7 @@ impl Groups {
         self.between(graph, from, to, |this, node| {
             let root = this.root(node);
             if node != to && root != target {
-                this.parent[root] = target;
+                this.parent[root] = target as u32;
                 this.size[target] += this.size[root];
                 if this.kind[root] == Fusion::OutElementwise {
                     this.kind[target] = this.kind[target].max(this.kind[root]);

@@ -171,15 +171,13 @@ impl Walk<'_> {
         let (m, scope) = (self.m, self.scopes.len());
         self.scopes.push((head, 0));
         let first = self.steps.len();
-        let (mut at, mut binding) = (head, 0);
-        while let Expr::Let { var, value, body } = m.exprs[at] {
+        let (bindings, at) = crate::util::let_chain(m, head);
+        for (binding, &(var, value)) in bindings.iter().enumerate() {
             self.candidate(scope, binding, var, value);
             self.steps.push(Step::At(scope, binding));
             self.steps.push(Step::Visit(value, How::Bound(var)));
-            at = body;
-            binding += 1;
         }
-        self.steps.push(Step::At(scope, binding));
+        self.steps.push(Step::At(scope, bindings.len()));
         self.steps.push(Step::Visit(at, How::Kept));
         self.steps[first..].reverse();
     }

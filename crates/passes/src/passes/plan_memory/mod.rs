@@ -16,7 +16,7 @@ mod lives;
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
-use relax_ir::{AttrValue, Attrs, Expr, ExprId, IdSet, Memo, Module, OpId, Type, VarId, VarStyle};
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, Memo, Module, OpId, Type, VarId, VarStyle};
 use relax_ops::{Treatment, registry};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
@@ -24,7 +24,7 @@ use rustc_hash::FxHashMap;
 use self::blocks::{Blocks, Plan};
 use self::lives::Lives;
 use super::normalize::bind_operations;
-use crate::util::{is_external, is_primitive};
+use crate::util::{is_external, is_primitive, let_chain, outside_primitives, rewrite_chains};
 use crate::{Contract, PassCx, PassDef};
 
 /// The pass.
@@ -128,40 +128,13 @@ struct Planner<'t> {
 
 impl Planner<'_> {
     fn body(&mut self, m: &mut Module, body: ExprId, lives: &Lives) -> ExprId {
-        let order = m.post_order_within([body], |e| match m.exprs[e] {
-            Expr::Func(f) => !is_primitive(&m.funcs[f]),
-            _ => true,
-        });
-        let mut inner = IdSet::new();
-        for &e in &order {
-            if let Expr::Let { body, .. } = m.exprs[e]
-                && matches!(m.exprs[body], Expr::Let { .. })
-            {
-                inner.insert(body);
-            }
-        }
-        let mut memo = Memo::default();
-        for e in order {
-            if inner.contains(e) {
-                continue;
-            }
-            let new = match m.exprs[e] {
-                Expr::Let { .. } => self.chain(m, e, lives, &memo),
-                Expr::Func(f) if is_primitive(&m.funcs[f]) => e,
-                _ => m.map_children(e, |c| memo[&c]),
-            };
-            memo.insert(e, new);
-        }
-        memo[&body]
+        let order = outside_primitives(m, body);
+        rewrite_chains(m, &order, |m, head, memo| self.chain(m, head, lives, memo))
     }
 
     /// A scope: its bindings, with what the plan says around them.
     fn chain(&mut self, m: &mut Module, head: ExprId, lives: &Lives, memo: &Memo) -> ExprId {
-        let (mut bindings, mut at) = (Vec::new(), head);
-        while let Expr::Let { var, value, body } = m.exprs[at] {
-            bindings.push((var, value));
-            at = body;
-        }
+        let (bindings, at) = let_chain(m, head);
         let plan = Blocks::plan(lives.of_chain(head));
         self.count(&plan);
         let mut out: Vec<(VarId, ExprId)> = Vec::new();

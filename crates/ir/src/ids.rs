@@ -1,0 +1,212 @@
+//! Sets of ids, and facts about some ids of an arena, for walks over a part of a module.
+//!
+//! What a walk touches is dense in a few places: the old nodes of a function stand together, its new ones at
+//! the end of the arena. So these are tables in pages, of which only those that are touched exist: a lookup is
+//! two loads, and what a walk over a small function of a large module takes depends on the function.
+
+use std::marker::PhantomData;
+use std::ops::Index;
+
+use relax_base::Id;
+use rustc_hash::FxHashMap;
+
+use crate::ExprId;
+
+/// A table of `T` in pages of `N`; what was never written reads as the default.
+#[derive(Clone, Debug)]
+struct Pages<T, const N: usize> {
+    /// The number of each page among those that exist, from 1; 0 for none.
+    pages: Vec<u32>,
+    slots: Vec<T>,
+    default: T,
+}
+
+impl<T: Copy, const N: usize> Pages<T, N> {
+    fn new(default: T) -> Self {
+        Pages {
+            pages: Vec::new(),
+            slots: Vec::new(),
+            default,
+        }
+    }
+
+    fn slot(&self, i: usize) -> Option<usize> {
+        let page = *self.pages.get(i / N)? as usize;
+        (page != 0).then(|| (page - 1) * N + i % N)
+    }
+
+    fn get(&self, i: usize) -> &T {
+        match self.slot(i) {
+            Some(slot) => &self.slots[slot],
+            None => &self.default,
+        }
+    }
+
+    fn entry(&mut self, i: usize) -> &mut T {
+        let slot = match self.slot(i) {
+            Some(slot) => slot,
+            None => self.make(i),
+        };
+        &mut self.slots[slot]
+    }
+
+    #[cold]
+    fn make(&mut self, i: usize) -> usize {
+        let (page, first) = (i / N, self.slots.len());
+        if page >= self.pages.len() {
+            self.pages.resize(page + 1, 0);
+        }
+        self.slots.resize(first + N, self.default);
+        self.pages[page] = (first / N + 1) as u32;
+        first + i % N
+    }
+}
+
+/// A set of ids of one arena, one bit each.
+#[derive(Clone, Debug)]
+pub struct IdSet(Pages<u64, 64>);
+
+impl Default for IdSet {
+    fn default() -> Self {
+        IdSet(Pages::new(0))
+    }
+}
+
+impl IdSet {
+    /// The empty set.
+    pub fn new() -> IdSet {
+        IdSet::default()
+    }
+    /// Adds an id; whether it was new.
+    pub fn insert(&mut self, id: impl Id) -> bool {
+        let (word, bit) = (self.0.entry(id.index() / 64), 1u64 << (id.index() % 64));
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+    /// Takes an id out.
+    pub fn remove(&mut self, id: impl Id) {
+        if self.contains(id) {
+            *self.0.entry(id.index() / 64) &= !(1 << (id.index() % 64));
+        }
+    }
+    /// Whether the id is in the set.
+    pub fn contains(&self, id: impl Id) -> bool {
+        self.0.get(id.index() / 64) & (1 << (id.index() % 64)) != 0
+    }
+}
+
+/// Facts about the ids of one arena that a walk touches; others read as the default.
+#[derive(Clone, Debug)]
+pub struct IdTable<K, T>(Pages<T, 1024>, PhantomData<fn() -> K>);
+
+impl<K, T: Copy + Default> Default for IdTable<K, T> {
+    fn default() -> Self {
+        IdTable(Pages::new(T::default()), PhantomData)
+    }
+}
+
+impl<K: Id, T: Copy> IdTable<K, T> {
+    /// The fact for `id`, for writing.
+    pub fn entry(&mut self, id: K) -> &mut T {
+        self.0.entry(id.index())
+    }
+    /// Writes the fact for `id`.
+    pub fn set(&mut self, id: K, fact: T) {
+        *self.entry(id) = fact;
+    }
+}
+
+impl<K: Id, T: Copy> Index<K> for IdTable<K, T> {
+    type Output = T;
+    fn index(&self, id: K) -> &T {
+        self.0.get(id.index())
+    }
+}
+
+/// Up to how many entries a map is a hash table: many maps are made for a few nodes of a large module.
+const FEW: usize = 64;
+
+/// A map from ids of one arena to ids.
+#[derive(Clone, Debug)]
+pub struct IdMap<K, V> {
+    few: FxHashMap<K, V>,
+    /// All entries, once they are more than [`FEW`].
+    many: Option<Pages<V, 1024>>,
+}
+
+/// What became of expressions that a rewriter has seen.
+pub type Memo = IdMap<ExprId, ExprId>;
+
+impl<K, V> Default for IdMap<K, V> {
+    fn default() -> Self {
+        IdMap {
+            few: FxHashMap::default(),
+            many: None,
+        }
+    }
+}
+
+impl<K: Id, V: Id> IdMap<K, V> {
+    /// The empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What stands in slots of no key: arenas hold fewer nodes.
+    fn none() -> V {
+        V::from_index(u32::MAX as usize)
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        match &self.many {
+            None => self.few.get(key),
+            Some(pages) => Some(pages.get(key.index())).filter(|v| **v != Self::none()),
+        }
+    }
+    /// Whether the key has a value.
+    pub fn contains_key(&self, key: &K) -> bool {
+        self.get(key).is_some()
+    }
+    /// Gives a key a value; the one it had before.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        if self.many.is_none() && self.few.len() == FEW {
+            let mut pages = Pages::new(Self::none());
+            for (key, value) in std::mem::take(&mut self.few) {
+                *pages.entry(key.index()) = value;
+            }
+            self.many = Some(pages);
+        }
+        match &mut self.many {
+            None => self.few.insert(key, value),
+            Some(pages) => {
+                let old = std::mem::replace(pages.entry(key.index()), value);
+                (old != Self::none()).then_some(old)
+            }
+        }
+    }
+}
+
+impl<K: Id, V: Id> Index<&K> for IdMap<K, V> {
+    type Output = V;
+    fn index(&self, key: &K) -> &V {
+        self.get(key).expect("the key has a value")
+    }
+}
+
+impl<K: Id, V: Id> Extend<(K, V)> for IdMap<K, V> {
+    fn extend<T: IntoIterator<Item = (K, V)>>(&mut self, entries: T) {
+        for (key, value) in entries {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl<K: Id, V: Id> FromIterator<(K, V)> for IdMap<K, V> {
+    fn from_iter<T: IntoIterator<Item = (K, V)>>(entries: T) -> Self {
+        let mut map = IdMap::default();
+        map.extend(entries);
+        map
+    }
+}

@@ -1,0 +1,338 @@
+//! What is found out about a program, and how long it is known.
+//!
+//! Nodes are immutable and a changed function is a new one. So what is found out about a function from the function
+//! alone stays true of its [`FuncId`], whatever happens to other functions; it is forgotten when no global stands for
+//! that function any more. What is found out about the whole module is true of a [`State`] of it, and of the state
+//! that a pass leaves when the pass declares that it [preserves](crate::Contract::preserves) it.
+
+use std::fmt;
+use std::sync::{Arc, RwLock};
+
+use relax_base::{Diagnostics, Symbol};
+use relax_infer::{InferOptions, Typing};
+use relax_ir::{FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId};
+use relax_loops::Program;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::purity::{Effects, Purity};
+
+/// Something that is found out about a whole module, and kept.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Analysis {
+    /// The types of everything. A pass preserves them that changes no function.
+    Types,
+    /// Which functions do nothing but give a value. A pass preserves them that adds no effects to functions; it may
+    /// take some away.
+    Effects,
+}
+
+impl fmt::Display for Analysis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Analysis::Types => "types",
+            Analysis::Effects => "effects",
+        })
+    }
+}
+
+/// What a module's globals stand for. Two equal states mean an unchanged program.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct State(Vec<(Symbol, Value)>);
+
+#[derive(Clone, Debug)]
+enum Value {
+    Func(FuncId),
+    Prim(Arc<Program>),
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Value) -> bool {
+        match (self, other) {
+            (Value::Func(a), Value::Func(b)) => a == b,
+            // Both are alive, so equal addresses are one program.
+            (Value::Prim(a), Value::Prim(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+impl State {
+    pub fn of(m: &Module) -> State {
+        let globals = m.globals.values().map(|g| match &g.kind {
+            GlobalKind::Func(f) => (g.name, Value::Func(*f)),
+            GlobalKind::Prim(p) => (g.name, Value::Prim(p.clone())),
+        });
+        State(globals.collect())
+    }
+
+    /// The tensor programs that are not those of an earlier state.
+    pub fn programs_since(&self, before: &State) -> Vec<Arc<Program>> {
+        let place = |(_, value): &(Symbol, Value)| match value {
+            Value::Prim(p) => Some(Arc::as_ptr(p)),
+            Value::Func(_) => None,
+        };
+        let old: FxHashSet<*const Program> = before.0.iter().filter_map(place).collect();
+        let new = self.0.iter().filter_map(|(_, value)| match value {
+            Value::Prim(p) => Some(p.clone()),
+            Value::Func(_) => None,
+        });
+        new.filter(|p| !old.contains(&Arc::as_ptr(p))).collect()
+    }
+}
+
+/// What was found for a state of the module.
+#[derive(Clone, Debug)]
+struct Known<T> {
+    state: State,
+    value: Arc<T>,
+}
+
+/// What was found out about one function.
+#[derive(Clone, Default, Debug)]
+struct OfFunction {
+    scopes: Option<Arc<Scopes>>,
+    /// For the effects of other functions that it was found with.
+    purity: Option<(Arc<Effects>, Arc<Purity>)>,
+}
+
+/// How often something was found out, rather than known.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// Types, of the whole module.
+    pub types: usize,
+    /// Effects, of the whole module.
+    pub effects: usize,
+    /// Scopes and purity, of one function each.
+    pub of_functions: usize,
+}
+
+impl std::ops::AddAssign for Found {
+    fn add_assign(&mut self, other: Found) {
+        self.types += other.types;
+        self.effects += other.effects;
+        self.of_functions += other.of_functions;
+    }
+}
+
+/// What is known.
+#[derive(Default, Debug)]
+pub(crate) struct Analyses {
+    types: Option<Known<Typing>>,
+    effects: Option<Known<Effects>>,
+    functions: RwLock<FxHashMap<FuncId, OfFunction>>,
+    pub found: Found,
+    /// Of a share of a module: what holds of the module that it is a share of is what is asked for.
+    share: bool,
+}
+
+impl Analyses {
+    /// For a pass over a share of a module, which may ask for what is known now.
+    pub fn for_share(&self) -> Analyses {
+        Analyses {
+            types: self.types.clone(),
+            effects: self.effects.clone(),
+            functions: RwLock::new(self.of_functions().clone()),
+            found: Found::default(),
+            share: true,
+        }
+    }
+
+    fn of_functions(&self) -> std::sync::RwLockReadGuard<'_, FxHashMap<FuncId, OfFunction>> {
+        let lock = self.functions.read();
+        lock.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn valid<'k, T>(&self, known: &'k Option<Known<T>>, m: &Module) -> Option<&'k Arc<T>> {
+        let known = known.as_ref()?;
+        (self.share || known.state == State::of(m)).then_some(&known.value)
+    }
+
+    /// The types, if they were found for the module as it is now.
+    pub fn known_types(&self, m: &Module) -> Option<Arc<Typing>> {
+        self.valid(&self.types, m).cloned()
+    }
+
+    /// The types; finds them when the module changed since. Warnings are dropped: they were said
+    /// when the text was checked.
+    pub fn types(
+        &mut self,
+        m: &mut Module,
+        options: &InferOptions,
+    ) -> Result<Arc<Typing>, Diagnostics> {
+        if let Some(types) = self.known_types(m) {
+            return Ok(types);
+        }
+        assert!(!self.share, "a pass over each function needs `Form::Typed`");
+        self.found.types += 1;
+        let (mut typing, diagnostics) = relax_infer::infer(m, options);
+        if diagnostics.has_errors() {
+            return Err(diagnostics);
+        }
+        // Whoever rewrites begins with a copy.
+        typing.exprs.lend_all();
+        typing.vars.lend_all();
+        let typing = Arc::new(typing);
+        self.set_types(m, typing.clone());
+        Ok(typing)
+    }
+
+    pub fn set_types(&mut self, m: &Module, typing: Arc<Typing>) {
+        self.types = Some(Known {
+            state: State::of(m),
+            value: typing,
+        });
+    }
+
+    /// Which functions are pure; finds it out when that is not known.
+    pub fn effects(
+        &mut self,
+        m: &mut Module,
+        options: &InferOptions,
+    ) -> Result<Arc<Effects>, Diagnostics> {
+        if let Some(effects) = self.valid(&self.effects, m) {
+            return Ok(effects.clone());
+        }
+        let types = self.types(m, options)?;
+        assert!(
+            !self.share,
+            "a pass over each function asks for `Analysis::Effects`"
+        );
+        self.found.effects += 1;
+        let effects = Arc::new(Effects::of(m, &types));
+        self.effects = Some(Known {
+            state: State::of(m),
+            value: effects.clone(),
+        });
+        Ok(effects)
+    }
+
+    /// What is pure in a function.
+    pub fn purity(
+        &mut self,
+        m: &mut Module,
+        func: FuncId,
+        options: &InferOptions,
+    ) -> Result<Arc<Purity>, Diagnostics> {
+        let effects = self.effects(m, options)?;
+        if let Some(of) = self.of_functions().get(&func)
+            && let Some((with, purity)) = &of.purity
+            && Arc::ptr_eq(with, &effects)
+        {
+            return Ok(purity.clone());
+        }
+        let types = self.types(m, options)?;
+        let purity = Arc::new(Purity::of(m, &types, &effects, m.funcs[func].body));
+        self.found.of_functions += 1;
+        self.keep(func, |of| of.purity = Some((effects, purity.clone())));
+        Ok(purity)
+    }
+
+    /// The scopes of a function.
+    pub fn scopes(&mut self, m: &Module, func: FuncId) -> Arc<Scopes> {
+        let known = self
+            .of_functions()
+            .get(&func)
+            .and_then(|of| of.scopes.clone());
+        known.unwrap_or_else(|| {
+            let scopes = Arc::new(Scopes::new(m, m.funcs[func].body));
+            self.found.of_functions += 1;
+            self.keep(func, |of| of.scopes = Some(scopes.clone()));
+            scopes
+        })
+    }
+
+    fn keep(&mut self, func: FuncId, set: impl FnOnce(&mut OfFunction)) {
+        let all = self.functions.get_mut();
+        let all = all.unwrap_or_else(|poisoned| poisoned.into_inner());
+        set(all.entry(func).or_default());
+    }
+
+    /// After a pass that changed the module: forgets what is no longer true.
+    pub fn changed(&mut self, m: &Module, preserved: &[Analysis]) {
+        let state = State::of(m);
+        fn keep<T>(known: &mut Option<Known<T>>, state: &State, preserved: bool) {
+            match known {
+                Some(known) if known.state == *state => {}
+                Some(known) if preserved => known.state = state.clone(),
+                _ => *known = None,
+            }
+        }
+        keep(
+            &mut self.types,
+            &state,
+            preserved.contains(&Analysis::Types),
+        );
+        keep(
+            &mut self.effects,
+            &state,
+            preserved.contains(&Analysis::Effects),
+        );
+        let alive: FxHashSet<FuncId> = m
+            .globals
+            .ids()
+            .filter_map(|g: GlobalId| m.global_func(g))
+            .collect();
+        let effects = self.effects.as_ref().map(|k| k.value.clone());
+        let all = self.functions.get_mut();
+        let all = all.unwrap_or_else(|poisoned| poisoned.into_inner());
+        all.retain(|f, of| {
+            let current =
+                |with: &Arc<Effects>| effects.as_ref().is_some_and(|e| Arc::ptr_eq(e, with));
+            if of.purity.as_ref().is_some_and(|p| !current(&p.0)) {
+                of.purity = None;
+            }
+            alive.contains(f)
+        });
+    }
+
+    /// What was found for the functions of a share, as far as these stay what they are.
+    /// `lent` is how many functions there were before any share made one.
+    pub fn take_over(&mut self, share: Analyses, lent: usize) {
+        self.found.of_functions += share.found.of_functions;
+        let found = share.functions.into_inner();
+        let found = found.unwrap_or_else(|poisoned| poisoned.into_inner());
+        for (func, of) in found {
+            if (func.0 as usize) < lent {
+                self.keep(func, |mine| *mine = of);
+            }
+        }
+    }
+
+    /// Nodes have other numbers now: nothing is known.
+    pub fn forget(&mut self) {
+        let found = self.found;
+        *self = Analyses {
+            found,
+            ..Analyses::default()
+        };
+    }
+
+    /// What a pass declares to preserve and does not: for tests of passes.
+    pub fn untrue(&mut self, m: &mut Module, options: &InferOptions) -> Vec<Analysis> {
+        let (types, effects) = (self.known_types(m), self.valid(&self.effects, m).cloned());
+        let mut wrong = Vec::new();
+        let Ok(now) = Analyses::default().types(m, options) else {
+            return wrong;
+        };
+        if let Some(types) = types {
+            // What inference makes up for a function without annotations has other names each time.
+            let made_up = |t: TypeId| match &m.types[t] {
+                Type::Func(f) => !f.params.is_empty() || !f.dims.is_empty(),
+                _ => false,
+            };
+            let same = |g: GlobalId| {
+                let (old, new) = (types.globals[g], now.globals[g]);
+                old == new || made_up(old) && made_up(new)
+            };
+            if !m.globals.ids().all(same) {
+                wrong.push(Analysis::Types);
+            }
+        }
+        if let Some(effects) = effects
+            && !effects.within(&Effects::of(m, &now), m)
+        {
+            wrong.push(Analysis::Effects);
+        }
+        wrong
+    }
+}

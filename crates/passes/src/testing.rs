@@ -1,0 +1,54 @@
+//! Passes that are wrong on purpose, for tests of what the tools do about wrong passes. They are found by their names
+//! where the environment has `RELAX_TEST_PASSES`, and stand in no list.
+
+use relax_base::Span;
+use relax_ir::VarStyle;
+
+use crate::{Contract, PassDef};
+
+/// Whether the environment asks for them.
+fn wanted() -> bool {
+    std::env::var_os("RELAX_TEST_PASSES").is_some()
+}
+
+/// The wrong pass of that name.
+pub(crate) fn find(name: &str) -> Option<&'static PassDef> {
+    PASSES.iter().find(|p| p.name == name && wanted())
+}
+
+static PASSES: &[PassDef] = &[
+    PassDef {
+        name: "test-crash",
+        doc: "Panics.",
+        options: &[],
+        contract: Contract::PLAIN,
+        run: |_| panic!("`test-crash` does what it says"),
+    },
+    PassDef {
+        name: "test-break",
+        doc: "Leaves functions whose result is a variable that nothing binds.",
+        options: &[],
+        contract: Contract::PLAIN,
+        run: |cx| {
+            for (global, _) in cx.module.global_bodies() {
+                let (_, lost) = cx.module.fresh_var("lost", None, VarStyle::Let);
+                cx.module.set_global_body(global, lost);
+            }
+            Ok(())
+        },
+    },
+    PassDef {
+        name: "test-ill-type",
+        doc: "Leaves functions that call the empty tuple.",
+        options: &[],
+        contract: Contract::PLAIN,
+        run: |cx| {
+            for (global, _) in cx.module.global_bodies() {
+                let unit = cx.module.tuple(&[], Span::NONE);
+                let call = cx.module.call(unit, &[], Span::NONE);
+                cx.module.set_global_body(global, call);
+            }
+            Ok(())
+        },
+    },
+];
