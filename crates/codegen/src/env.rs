@@ -16,6 +16,8 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_make_string", "ppl>p"),
     ("rx_unit", ">p"),
     ("rx_reuse_tensor", "ppiip>p"),
+    ("rx_grow_tensor", "ppiip>p"),
+    ("rx_tensor_grown", "pp>"),
     ("rx_tensor_view", "ppliip>p"),
     ("rx_profile_begin", "p>l"),
     ("rx_profile_end", "pilpipil>"),

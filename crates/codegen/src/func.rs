@@ -1,8 +1,10 @@
 //! Functions: control flow over values.
 //!
 //! A function of the module is `value (ctx, args…)`, a closure's code `value (ctx, closure, args…)`,
-//! both in Cranelift's tail-call convention. They own their arguments and the closure, and return an
-//! owned value, or null after an error was recorded in the context. See `docs/values.md`.
+//! both in Cranelift's tail-call convention. They own the closure and their arguments, but for those that are
+//! lent, and return an owned value, or null after an error was recorded in the context. Tensors of rank 0 may
+//! be handed over as scalars; a function with such a result returns whether all went well, and the scalar.
+//! See `docs/values.md`.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -13,17 +15,17 @@ use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Switch};
 use cranelift_module::{DataId as ClifData, FuncId as ClifFunc, Module};
 use relax_base::{SideTable, Symbol};
-use relax_loops::{Ex, ExKind};
-use relax_lower::lir::{self, FnId, Inst, LFunc, Reg, Term};
+use relax_loops::{Ex, ExKind, visit_expr};
+use relax_lower::lir::{self, FnId, Hold, Inst, LFunc, Reg, Term};
 use relax_runtime::context::Status;
 use relax_runtime::object::Kind;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use crate::env::Env;
-use crate::kernel::dl_dtype;
+use crate::kernel::{Unsupported, dl_dtype};
 use crate::profile;
-use crate::scalar::Scalars;
+use crate::scalar::{Scalars, register};
 use crate::unwind::{self, Owned};
 
 /// Offsets in runtime objects, as `docs/values.md` gives them.
@@ -71,9 +73,21 @@ pub(crate) fn signature(f: &LFunc) -> Signature {
     let mut sig = Signature::new(CallConv::Tail);
     let hidden = 1 + usize::from(f.captures.is_some());
     sig.params
-        .extend((0..hidden + f.params.len()).map(|_| AbiParam::new(types::I64)));
+        .extend((0..hidden).map(|_| AbiParam::new(types::I64)));
+    let params = f.params.iter().map(|&r| AbiParam::new(held(f.hold(r))));
+    sig.params.extend(params);
     sig.returns.push(AbiParam::new(types::I64));
+    sig.returns
+        .extend(f.result.map(|d| AbiParam::new(register(d))));
     sig
+}
+
+/// The type of a register.
+fn held(hold: Hold) -> cranelift_codegen::ir::Type {
+    match hold {
+        Hold::Value | Hold::Lent | Hold::Dim => types::I64,
+        Hold::Scalar(dtype) => register(dtype),
+    }
 }
 
 /// The signature of a closure's code with `args` arguments.
@@ -108,7 +122,7 @@ pub(crate) fn emit(
     env: &mut Env<'_>,
     program: &Program<'_>,
     f: &LFunc,
-) {
+) -> Result<(), Unsupported> {
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
@@ -124,7 +138,7 @@ pub(crate) fn emit(
     for (id, block) in f.blocks.iter() {
         let clif = b.create_block();
         for &p in &block.params {
-            let v = b.append_block_param(clif, types::I64);
+            let v = b.append_block_param(clif, held(f.hold(p)));
             regs.set(p, Some(v));
         }
         blocks.insert(id, clif);
@@ -157,18 +171,55 @@ pub(crate) fn emit(
         // A block that nothing goes to owns nothing.
         e.owned.restart(starts.get(&id).map_or(&[][..], |s| &s[..]));
         for inst in &f.blocks[id].insts {
-            e.inst(inst);
+            e.inst(inst)?;
             unwind::step(&mut e.owned, inst);
         }
         e.term(&f.blocks[id].term);
     }
     e.emit_cleanups();
     e.b.switch_to_block(e.fail);
-    let null = e.b.ins().iconst(types::I64, 0);
-    e.b.ins().return_(&[null]);
+    let mut nothing = vec![e.b.ins().iconst(types::I64, 0)];
+    if let Some(dtype) = f.result {
+        nothing.push(e.scalars().int(dtype, 0));
+    }
+    e.b.ins().return_(&nothing);
+    Ok(())
 }
 
-impl Emit<'_, '_, '_, '_> {
+impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
+    fn scalars(&mut self) -> Scalars<'_, 'f, 'm> {
+        Scalars {
+            b: self.b,
+            env: self.env,
+        }
+    }
+
+    /// The value of an expression over scalar registers.
+    fn scalar(&mut self, root: &Ex) -> Result<Value, Unsupported> {
+        let mut parts: Vec<&Ex> = Vec::new();
+        visit_expr(root, |e| parts.push(e));
+        let mut known: FxHashMap<usize, Value> = FxHashMap::default();
+        for e in parts {
+            let v = match e.kind() {
+                ExKind::Var(v) => self.reg(Reg(v.0)),
+                _ => self.scalars().node(e, &|part| known[&part.addr()])?,
+            };
+            known.insert(e.addr(), v);
+        }
+        Ok(known[&root.addr()])
+    }
+
+    /// A new tensor of rank 0.
+    fn boxed(&mut self, dtype: DType, v: Value) -> Value {
+        let (code, rank) = (self.int32(dl_dtype(dtype)), self.int32(0));
+        let none = self.b.ins().iconst(types::I64, 0);
+        let t = self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, none]);
+        let t = self.checked(t);
+        let data = self.load(t, at::DATA);
+        self.scalars().store(dtype, v, data);
+        t
+    }
+
     fn reg(&self, r: Reg) -> Value {
         self.regs[r].expect("registers are written before they are read")
     }
@@ -378,11 +429,7 @@ impl Emit<'_, '_, '_, '_> {
             ExKind::Var(v) => self.reg(Reg(v.0)),
             ExKind::Binary(op, a, b) => {
                 let (a, b) = (self.dim(a), self.dim(b));
-                let r = Scalars {
-                    b: self.b,
-                    env: self.env,
-                }
-                .binary(*op, DType::I64, a, b);
+                let r = self.scalars().binary(*op, DType::I64, a, b);
                 r.expect("dimension arithmetic is on integers")
             }
             other => unreachable!("{other:?} in a dimension"),
@@ -404,14 +451,40 @@ impl Emit<'_, '_, '_, '_> {
             None => self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]),
             Some(dead) => {
                 let dead = self.reg(dead);
-                self.value_of("rx_reuse_tensor", &[self.ctx, dead, code, rank, dims])
+                let name = if out.grows {
+                    "rx_grow_tensor"
+                } else {
+                    "rx_reuse_tensor"
+                };
+                self.value_of(name, &[self.ctx, dead, code, rank, dims])
             }
         };
         self.checked(t)
     }
 
-    fn inst(&mut self, inst: &Inst) {
+    fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
         match inst {
+            Inst::Scalar { dst, value } => {
+                let v = self.scalar(value)?;
+                self.set(*dst, v);
+            }
+            Inst::Unbox { dst, src } => {
+                let tensor = self.reg(*src);
+                let data = self.load(tensor, at::DATA);
+                let Hold::Scalar(dtype) = self.f.hold(*dst) else {
+                    unreachable!("an element is a scalar")
+                };
+                let v = self.scalars().load(dtype, data);
+                self.set(*dst, v);
+            }
+            Inst::Box { dst, src } => {
+                let Hold::Scalar(dtype) = self.f.hold(*src) else {
+                    unreachable!("tensors of rank 0 are made of scalars")
+                };
+                let v = self.reg(*src);
+                let t = self.boxed(dtype, v);
+                self.set(*dst, t);
+            }
             Inst::Const { dst, data } => {
                 let v = self.object(self.program.tensors[data]);
                 self.set(*dst, v);
@@ -470,8 +543,16 @@ impl Emit<'_, '_, '_, '_> {
                 let cleanup = self.cleanup();
                 self.b.ins().jump(cleanup, &[]);
                 self.b.switch_to_block(ok);
-                for (i, &dst) in dsts.iter().enumerate() {
+                for (i, (&dst, given)) in dsts.iter().zip(given).enumerate() {
                     let v = self.load(outs, 8 * i as i32);
+                    if let Some(out) = given
+                        && out.grows
+                    {
+                        // The kernel still read the argument's extents.
+                        let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
+                        let dims = self.words(&extents);
+                        self.call("rx_tensor_grown", &[v, dims]);
+                    }
                     self.set(dst, v);
                 }
             }
@@ -500,6 +581,14 @@ impl Emit<'_, '_, '_, '_> {
             Inst::Field { dst, src, index } => {
                 let whole = self.reg(*src);
                 let v = self.load(whole, at::FIELDS + 8 * *index as i32);
+                if self.f.is_counted(*dst) {
+                    self.retain(v);
+                }
+                self.set(*dst, v);
+            }
+            Inst::RefRead { dst, cell } => {
+                let cell = self.reg(*cell);
+                let v = self.load(cell, at::FIELDS);
                 self.retain(v);
                 self.set(*dst, v);
             }
@@ -513,14 +602,16 @@ impl Emit<'_, '_, '_, '_> {
             }
             // Read where the function starts.
             Inst::Capture { .. } | Inst::This { .. } => {}
-            Inst::Call { dst, func, args } => {
+            Inst::Call {
+                dst, func, args, ..
+            } => {
                 let mut all = vec![self.ctx];
                 all.extend(args.iter().map(|&r| self.reg(r)));
                 let f = self.func(self.program.funcs[func]);
                 let call = self.b.ins().call(f, &all);
-                let v = self.b.inst_results(call)[0];
-                let v = self.checked_after(inst, v);
-                self.set(*dst, v);
+                let results = self.b.inst_results(call).to_vec();
+                self.checked_after(inst, results[0]);
+                self.set(*dst, results[results.len() - 1]);
             }
             Inst::CallClosure { dst, callee, args } => {
                 let (sig, code, all) = self.closure_call(*callee, args);
@@ -564,6 +655,7 @@ impl Emit<'_, '_, '_, '_> {
                     dtype: DType::U8,
                     dims: vec![bytes.clone()],
                     reuse: None,
+                    grows: false,
                     place: None,
                 };
                 let v = self.tensor(&block);
@@ -665,7 +757,7 @@ impl Emit<'_, '_, '_, '_> {
                     e.call("rx_fail_dim", &[e.ctx, place, rule, a, b]);
                 });
             }
-            Inst::Retain(r) | Inst::Release(r) if self.owned.is_immortal(*r) => {}
+            Inst::Retain(r) | Inst::Release(r) if self.owned.is_uncounted(*r) => {}
             Inst::Retain(r) => {
                 let v = self.reg(*r);
                 self.retain(v);
@@ -675,6 +767,7 @@ impl Emit<'_, '_, '_, '_> {
                 self.release(v);
             }
         }
+        Ok(())
     }
 
     fn fill(&mut self, object: Value, offset: i32, fields: &[Reg]) {
@@ -783,7 +876,12 @@ impl Emit<'_, '_, '_, '_> {
         match term {
             Term::Return(r) => {
                 let v = self.reg(*r);
-                self.b.ins().return_(&[v]);
+                if self.f.result.is_some() {
+                    let well = self.b.ins().iconst(types::I64, 1);
+                    self.b.ins().return_(&[well, v]);
+                } else {
+                    self.b.ins().return_(&[v]);
+                }
             }
             Term::Jump(to, args) => {
                 let args: Vec<BlockArg> =
@@ -796,12 +894,12 @@ impl Emit<'_, '_, '_, '_> {
                 then,
                 otherwise,
             } => {
-                let scalar = self.reg(*cond);
-                let data = self.load(scalar, at::DATA);
-                let c = self
-                    .b
-                    .ins()
-                    .load(types::I8, MemFlagsData::trusted(), data, 0);
+                let mut c = self.reg(*cond);
+                if !matches!(self.f.hold(*cond), Hold::Scalar(_)) {
+                    let data = self.load(c, at::DATA);
+                    let flags = MemFlagsData::trusted();
+                    c = self.b.ins().load(types::I8, flags, data, 0);
+                }
                 let (then, otherwise) = (self.blocks[then], self.blocks[otherwise]);
                 self.b.ins().brif(c, then, &[], otherwise, &[]);
             }
@@ -819,7 +917,7 @@ impl Emit<'_, '_, '_, '_> {
                 let default = self.blocks[default];
                 switch.emit(self.b, tag, default);
             }
-            Term::TailCall { func, args } => {
+            Term::TailCall { func, args, .. } => {
                 let mut all = vec![self.ctx];
                 all.extend(args.iter().map(|&r| self.reg(r)));
                 let f = self.func(self.program.funcs[func]);

@@ -116,8 +116,10 @@ pub(crate) fn compile(
         let sig = func::signature(f);
         let name = f.name.to_string();
         build.define(program.funcs[&id], sig, &name, |b, env| {
-            func::emit(b, env, &program, f);
-            Ok(())
+            func::emit(b, env, &program, f).map_err(|kernel::Unsupported(text)| {
+                let text = format!("`@{}`: native code does not support {text}", f.name);
+                Box::new(Diagnostic::error(codes::UNSUPPORTED, f.span, text))
+            })
         })?;
         if f.captures.is_some() {
             build.closure_entry(&program, id)?;

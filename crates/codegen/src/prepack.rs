@@ -5,12 +5,12 @@
 //! own that expects it. The packed form is the same on every processor (`docs/kernels.md`).
 
 use relax_loops::{Buf, Hint, Program, Stage};
-use relax_lower::lir::{DataId, Inst, KernelId, Lowered, Reg};
+use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{RxConv2dF32, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
 use relax_tensor::{DType, Tensor};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::kernel::tuned::{conv_axes, hint_of};
 
@@ -118,9 +118,7 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
                         .collect();
                     let which: Vec<usize> = taken.iter().map(|t| t.0).collect();
                     for &(i, _, packed) in &taken {
-                        let registers = &mut out.lowered.funcs[f].is_dim;
-                        let dst = Reg(registers.len() as u32);
-                        registers.push(false);
+                        let dst = out.lowered.funcs[f].reg(Hold::Value);
                         // Constants are immortal: nobody counts the new register's reference.
                         new.push(Inst::Const { dst, data: packed });
                         args[i] = dst;
@@ -142,7 +140,12 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
         }
     }
     if !data.is_empty() {
-        sweep(&mut out);
+        let kernels = out.lowered.sweep();
+        let packed = std::mem::take(&mut out.packed);
+        let packed = packed
+            .into_iter()
+            .filter_map(|(id, bufs)| Some((*kernels.get(&id)?, bufs)));
+        out.packed = packed.collect();
     }
     out
 }
@@ -277,74 +280,6 @@ fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
                 unsafe { rx_conv2d_f32_pack(&conv, to) };
                 out
             })
-        }
-    }
-}
-
-/// Drops kernels and constants that nothing uses any more, and numbers the others anew.
-fn sweep(out: &mut Prepacked) {
-    let lowered = &mut out.lowered;
-    let mut read: FxHashSet<(usize, Reg)> = FxHashSet::default();
-    let (mut kernels, mut data) = (FxHashSet::default(), FxHashSet::default());
-    for (k, f) in lowered.funcs.values().enumerate() {
-        for block in f.blocks.values() {
-            for inst in &block.insts {
-                if let Inst::Kernel { kernel, .. } = inst {
-                    kernels.insert(*kernel);
-                }
-                read.extend(inst.borrows().into_iter().map(|r| (k, r)));
-                read.extend(inst.consumes().into_iter().map(|r| (k, r)));
-            }
-            read.extend(block.term.borrows().into_iter().map(|r| (k, r)));
-            read.extend(block.term.consumes().into_iter().map(|r| (k, r)));
-        }
-    }
-    for (k, f) in lowered.funcs.values_mut().enumerate() {
-        let mut dead = FxHashSet::default();
-        for block in f.blocks.values() {
-            for inst in &block.insts {
-                match inst {
-                    Inst::Const { dst, data: id } if read.contains(&(k, *dst)) => {
-                        data.insert(*id);
-                    }
-                    Inst::Const { dst, .. } => {
-                        dead.insert(*dst);
-                    }
-                    _ => {}
-                }
-            }
-        }
-        for block in f.blocks.values_mut() {
-            block.insts.retain(|inst| match inst {
-                Inst::Const { dst: r, .. } | Inst::Retain(r) | Inst::Release(r) => {
-                    !dead.contains(r)
-                }
-                _ => true,
-            });
-        }
-    }
-    let (mut new_kernels, mut new_data) = (FxHashMap::default(), FxHashMap::default());
-    let old = std::mem::take(&mut lowered.kernels);
-    let mut packed = FxHashMap::default();
-    for (id, def) in old.iter().filter(|(id, _)| kernels.contains(id)) {
-        let new = lowered.kernels.push(def.clone());
-        if let Some(bufs) = out.packed.remove(&id) {
-            packed.insert(new, bufs);
-        }
-        new_kernels.insert(id, new);
-    }
-    out.packed = packed;
-    let old = std::mem::take(&mut lowered.data);
-    for (id, t) in old.iter().filter(|(id, _)| data.contains(id)) {
-        new_data.insert(id, lowered.data.push(t.clone()));
-    }
-    for f in lowered.funcs.values_mut() {
-        for inst in f.blocks.values_mut().flat_map(|b| &mut b.insts) {
-            match inst {
-                Inst::Kernel { kernel, .. } => *kernel = new_kernels[kernel],
-                Inst::Const { data, .. } => *data = new_data[data],
-                _ => {}
-            }
         }
     }
 }

@@ -7,10 +7,11 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use cranelift_frontend::FunctionBuilder;
-use relax_loops::{BinOp, UnOp};
+use relax_loops::{BinOp, Ex, ExKind, UnOp};
 use relax_tensor::{DType, TypeCode};
 
 use crate::env::Env;
+use crate::kernel::Unsupported;
 
 /// The register type of an element type.
 pub(crate) fn register(dtype: DType) -> Type {
@@ -249,6 +250,38 @@ impl Scalars<'_, '_, '_> {
         } else {
             self.b.ins().ireduce(narrow, v)
         }
+    }
+
+    /// One node of an expression, whose parts have the values that `get` says. Variables and elements of buffers
+    /// are the caller's.
+    pub fn node(&mut self, e: &Ex, get: &dyn Fn(&Ex) -> Value) -> Result<Value, Unsupported> {
+        let dtype = e.dtype();
+        Ok(match e.kind() {
+            ExKind::Int(v) => self.int(dtype, *v),
+            ExKind::Float(v) => self.float(dtype, *v),
+            ExKind::Var(_) | ExKind::Load(..) => unreachable!("the caller's"),
+            ExKind::Unary(op, a) => (self.unary(*op, a.dtype(), get(a)))
+                .ok_or_else(|| Unsupported(format!("{op:?} of {}", a.dtype())))?,
+            ExKind::Binary(op, a, b) => (self.binary(*op, a.dtype(), get(a), get(b)))
+                .ok_or_else(|| Unsupported(format!("{op:?} of {}", a.dtype())))?,
+            ExKind::Select(c, a, b) => self.b.ins().select(get(c), get(a), get(b)),
+            ExKind::Cast(a) => self.cast(a.dtype(), dtype, get(a)),
+            ExKind::Reinterpret(a) => self.reinterpret(a, e, get(a))?,
+        })
+    }
+
+    /// The bits of a value as another type.
+    pub fn reinterpret(&mut self, from: &Ex, to: &Ex, v: Value) -> Result<Value, Unsupported> {
+        let (f, t) = (register(from.dtype()), register(to.dtype()));
+        if from.dtype().size() != to.dtype().size() || from.dtype().size() == 2 {
+            let text = format!("the bits of {} as {}", from.dtype(), to.dtype());
+            return Err(Unsupported(text));
+        }
+        Ok(if f == t {
+            v
+        } else {
+            self.b.ins().bitcast(t, MemFlagsData::new(), v)
+        })
     }
 
     /// A unary function; `None` where it has no meaning for the type.

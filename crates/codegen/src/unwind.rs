@@ -12,9 +12,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The closure that runs, before its captured values have been read.
 pub(crate) const CLOSURE: Reg = Reg(u32::MAX);
 
-/// The registers of a function that hold immortal objects: nothing counts their references.
-pub(crate) fn immortal(f: &LFunc) -> FxHashSet<Reg> {
-    let mut found = FxHashSet::default();
+/// The registers of a function whose references nothing counts: those that hold immortal objects, what others
+/// keep alive, or no value.
+fn uncounted(f: &LFunc) -> FxHashSet<Reg> {
+    let all = (0..f.regs.len() as u32).map(Reg);
+    let mut found: FxHashSet<Reg> = all.filter(|&r| !f.is_counted(r)).collect();
     for inst in f.blocks.values().flat_map(|b| &b.insts) {
         match inst {
             Inst::Const { dst, .. } | Inst::Text { dst, .. } => {
@@ -41,7 +43,7 @@ pub(crate) struct Owned {
     chains: Vec<Block>,
     /// Where each register is used last, in order of the blocks.
     death: FxHashMap<Reg, usize>,
-    immortal: FxHashSet<Reg>,
+    uncounted: FxHashSet<Reg>,
     known: FxHashMap<(Block, Reg), Block>,
 }
 
@@ -78,14 +80,14 @@ impl Owned {
         }
         Owned {
             death,
-            immortal: immortal(f),
+            uncounted: uncounted(f),
             ..Owned::default()
         }
     }
 
-    /// Whether the register holds an immortal object.
-    pub fn is_immortal(&self, r: Reg) -> bool {
-        self.immortal.contains(&r)
+    /// Whether nothing counts the register's references.
+    pub fn is_uncounted(&self, r: Reg) -> bool {
+        self.uncounted.contains(&r)
     }
 
     /// All that is owned now, to be taken up again at the start of a block.
@@ -102,7 +104,7 @@ impl Owned {
 
     /// One more reference.
     pub fn take(&mut self, r: Reg) {
-        if self.is_immortal(r) {
+        if self.is_uncounted(r) {
             return;
         }
         let death = if r == CLOSURE {

@@ -9,6 +9,7 @@
 //!
 //! This room knows neither Relay types nor operators.
 
+pub mod attention;
 mod bounds;
 mod build;
 pub mod epilogue;

@@ -1,11 +1,12 @@
 //! Reference counting: where references are taken and given up.
 //!
-//! Every value register owns one reference from its definition to its last use. A use that consumes
+//! Every register that holds a value of its own ([`Hold::Value`]) has one reference from its definition to its
+//! last use. A use that consumes
 //! takes it over; a consuming use that is not the last takes another one first; a value that is
 //! dead without having been consumed is released at once (Ullrich and de Moura, "Counting Immutable
 //! Beans", 2019; Reinking et al., "Perceus", 2021).
 
-use crate::lir::{BlockId, Inst, LFunc, Reg};
+use crate::lir::{BlockId, Hold, Inst, LFunc, Reg, Term};
 
 /// A set of registers.
 #[derive(Clone, PartialEq, Default)]
@@ -45,12 +46,39 @@ impl Set {
     }
 }
 
+/// The counted registers among those of an instruction or the end of a block.
+struct Counted<'a>(&'a [Hold]);
+
+impl Counted<'_> {
+    fn of(&self, mut regs: Vec<Reg>) -> Vec<Reg> {
+        regs.retain(|r| self.0[r.0 as usize] == Hold::Value);
+        regs
+    }
+    fn consumes(&self, inst: &Inst) -> Vec<Reg> {
+        self.of(inst.consumes())
+    }
+    fn borrows(&self, inst: &Inst) -> Vec<Reg> {
+        self.of(inst.borrows())
+    }
+    fn defines(&self, inst: &Inst) -> Vec<Reg> {
+        self.of(inst.defines())
+    }
+    fn taken(&self, term: &Term) -> Vec<Reg> {
+        self.of(term.consumes())
+    }
+    fn seen(&self, term: &Term) -> Vec<Reg> {
+        self.of(term.borrows())
+    }
+}
+
 /// Inserts `Retain` and `Release` into a function that has none.
 ///
 /// Invariant: a block that can be reached from a block with several successors has that block as its
 /// only predecessor, so that values can be released on the way (no critical edges).
 pub(crate) fn insert(f: &mut LFunc) {
-    let n = f.is_dim.len();
+    let n = f.regs.len();
+    let held = std::mem::take(&mut f.regs);
+    let counted = Counted(&held);
     let blocks: Vec<BlockId> = f.blocks.ids().collect();
     let mut live_in = vec![Set::with(n); blocks.len()];
     let mut before: Vec<Vec<BlockId>> = vec![Vec::new(); blocks.len()];
@@ -66,17 +94,13 @@ pub(crate) fn insert(f: &mut LFunc) {
         queued[b.0 as usize] = false;
         let mut live = live_out(f, b, &live_in, n);
         let block = &f.blocks[b];
-        block
-            .term
-            .consumes()
-            .into_iter()
-            .chain(block.term.borrows())
+        (counted.taken(&block.term).into_iter())
+            .chain(counted.seen(&block.term))
             .for_each(|r| live.add(r));
         for inst in block.insts.iter().rev() {
-            inst.defines().into_iter().for_each(|r| live.drop(r));
-            inst.consumes()
-                .into_iter()
-                .chain(inst.borrows())
+            (counted.defines(inst).into_iter()).for_each(|r| live.drop(r));
+            (counted.consumes(inst).into_iter())
+                .chain(counted.borrows(inst))
                 .for_each(|r| live.add(r));
         }
         block.params.iter().for_each(|&r| live.drop(r));
@@ -90,8 +114,9 @@ pub(crate) fn insert(f: &mut LFunc) {
         }
     }
     for &b in &blocks {
-        rewrite(f, b, &live_in, &before, n);
+        rewrite(f, b, &live_in, &before, &counted);
     }
+    f.regs = held;
 }
 
 fn live_out(f: &LFunc, b: BlockId, live_in: &[Set], n: usize) -> Set {
@@ -103,7 +128,14 @@ fn live_out(f: &LFunc, b: BlockId, live_in: &[Set], n: usize) -> Set {
 }
 
 /// Rewrites one block, from its end to its start.
-fn rewrite(f: &mut LFunc, b: BlockId, live_in: &[Set], before: &[Vec<BlockId>], n: usize) {
+fn rewrite(
+    f: &mut LFunc,
+    b: BlockId,
+    live_in: &[Set],
+    before: &[Vec<BlockId>],
+    counted: &Counted<'_>,
+) {
+    let n = counted.0.len();
     let mut live = live_out(f, b, live_in, n);
     let params = if b.0 == 0 {
         f.params.clone()
@@ -113,17 +145,17 @@ fn rewrite(f: &mut LFunc, b: BlockId, live_in: &[Set], before: &[Vec<BlockId>], 
     let insts = std::mem::take(&mut f.blocks[b].insts);
     let term = &f.blocks[b].term;
     let mut new = Vec::with_capacity(insts.len());
-    take(&term.consumes(), &term.borrows(), &live, &mut new);
-    term.consumes()
-        .into_iter()
-        .chain(term.borrows())
-        .for_each(|r| live.add(r));
+    let (taken, seen) = (counted.taken(term), counted.seen(term));
+    take(&taken, &seen, &live, &mut new);
+    taken.into_iter().chain(seen).for_each(|r| live.add(r));
     for inst in insts.into_iter().rev() {
-        let (consumed, borrowed) = (inst.consumes(), inst.borrows());
-        let dead = unique(borrowed.clone()).filter(|r| !live.has(*r) && !consumed.contains(r));
-        let unused = inst.defines().into_iter().filter(|&r| !live.has(r));
+        let (consumed, borrowed) = (counted.consumes(&inst), counted.borrows(&inst));
+        let defined = counted.defines(&inst);
+        // Where the instruction consumes what it borrows as well, `take` keeps a reference for that.
+        let dead = unique(borrowed.clone()).filter(|r| !live.has(*r));
+        let unused = defined.iter().copied().filter(|&r| !live.has(r));
         new.extend(dead.chain(unused).map(Inst::Release));
-        inst.defines().into_iter().for_each(|r| live.drop(r));
+        defined.into_iter().for_each(|r| live.drop(r));
         new.push(inst);
         // What the instruction itself makes dead is not live after it; takes look at that state.
         take(&consumed, &borrowed, &live, &mut new);
@@ -133,7 +165,8 @@ fn rewrite(f: &mut LFunc, b: BlockId, live_in: &[Set], before: &[Vec<BlockId>], 
             .for_each(|r| live.add(r));
     }
     new.extend(
-        params
+        counted
+            .of(params)
             .into_iter()
             .filter(|&r| !live.has(r))
             .map(Inst::Release),
@@ -142,11 +175,7 @@ fn rewrite(f: &mut LFunc, b: BlockId, live_in: &[Set], before: &[Vec<BlockId>], 
     let mut handed = Set::with(n);
     for &p in &before[b.0 as usize] {
         handed.join(&live_out(f, p, live_in, n));
-        f.blocks[p]
-            .term
-            .borrows()
-            .into_iter()
-            .for_each(|r| handed.add(r));
+        (counted.seen(&f.blocks[p].term).into_iter()).for_each(|r| handed.add(r));
     }
     new.extend(
         handed

@@ -4,15 +4,15 @@
 //! entry therefore starts with a function that compares kinds, ranks, element types and extents of
 //! all arguments, and fails with the parameter's place and both values.
 
-use relax_base::{Arena, Symbol};
+use relax_base::Symbol;
 use relax_ir::{GlobalId, GlobalKind, Shape, Type};
 use relax_loops::{Ex, Var};
 use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use crate::lir::{Block, BlockId, FnId, Inst, Kind, LFunc, Reg, Term};
-use crate::{Lowering, counts};
+use crate::Lowering;
+use crate::lir::{Block, BlockId, FnId, Hold, Inst, Kind, LFunc, Reg, Term};
 
 /// The function that checks the arguments of `g` and goes on at `func`.
 pub(crate) fn checked(lw: &mut Lowering<'_>, g: GlobalId, func: FnId) -> FnId {
@@ -24,7 +24,7 @@ pub(crate) fn checked(lw: &mut Lowering<'_>, g: GlobalId, func: FnId) -> FnId {
     let params: Vec<Reg> = (0..function.params.len() as u32).map(Reg).collect();
     let mut e = Entry {
         insts: Vec::new(),
-        is_dim: vec![false; params.len()],
+        regs: vec![Hold::Value; params.len()],
         dims: FxHashMap::default(),
         later: Vec::new(),
     };
@@ -34,27 +34,27 @@ pub(crate) fn checked(lw: &mut Lowering<'_>, g: GlobalId, func: FnId) -> FnId {
         e.value(m, lw.typing.vars[p], r, place);
     }
     e.expressions();
-    let mut f = LFunc {
-        name: Symbol::new(&format!("{}.checked", m.globals[g].name)),
-        params: params.clone(),
-        captures: None,
-        is_dim: e.is_dim,
-        blocks: Arena::new(),
-        span: function.span,
-    };
+    let name = Symbol::new(&format!("{}.checked", m.globals[g].name));
+    let mut f = LFunc::new(name, None, function.span);
+    f.params.clone_from(&params);
+    f.regs = e.regs;
+    f.forms.is_entry = true;
     f.blocks.push(Block {
         params: Vec::new(),
         insts: e.insts,
-        term: Term::TailCall { func, args: params },
+        term: Term::TailCall {
+            func,
+            args: params,
+            lent: Vec::new(),
+        },
     });
     debug_assert_eq!(f.blocks.ids().next(), Some(BlockId(0)));
-    counts::insert(&mut f);
     lw.out.funcs.push(f)
 }
 
 struct Entry {
     insts: Vec<Inst>,
-    is_dim: Vec<bool>,
+    regs: Vec<Hold>,
     /// Dimensions with the register that holds each.
     dims: FxHashMap<DimVar, Ex>,
     /// Extents that are expressions: they wait until all variables are known.
@@ -63,8 +63,8 @@ struct Entry {
 
 impl Entry {
     fn reg(&mut self, dim: bool) -> Reg {
-        self.is_dim.push(dim);
-        Reg(self.is_dim.len() as u32 - 1)
+        self.regs.push(if dim { Hold::Dim } else { Hold::Value });
+        Reg(self.regs.len() as u32 - 1)
     }
 
     /// Checks a value and its parts.

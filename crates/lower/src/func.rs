@@ -16,7 +16,7 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::info::{Captured, Info};
-use crate::lir::{Block, BlockId, FnId, Inst, LFunc, Reg, Term};
+use crate::lir::{Block, BlockId, FnId, Hold, Inst, LFunc, Reg, Term};
 use crate::{Lowering, codes};
 
 mod call;
@@ -91,14 +91,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
             Some((_, _, info)) => info.clone(),
             None => Rc::new(Info::new(m, func.body)),
         };
-        let f = LFunc {
-            name: job.name,
-            params: Vec::new(),
-            captures: job.closure.as_ref().map(|c| c.1.len() as u32),
-            is_dim: Vec::new(),
-            blocks: relax_base::Arena::new(),
-            span: func.span,
-        };
+        let captures = job.closure.as_ref().map(|c| c.1.len() as u32);
+        let f = LFunc::new(job.name, captures, func.span);
         let mut this = FnLower {
             lw,
             info,
@@ -119,6 +113,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
             this.f.params.push(r);
             this.bind(p, r);
         }
+        this.f.forms.result = this.scalar_type(this.type_of(func.body));
         let mut scope = relax_ir::Scopes::ROOT;
         if let Some((node, captured, _)) = &job.closure {
             scope = this.info.opened[node][0];
@@ -152,8 +147,6 @@ impl<'a, 'm> FnLower<'a, 'm> {
             then: Then::Return,
         });
         this.walk()?;
-        crate::counts::insert(&mut this.f);
-        crate::reuse::plan(&mut this.f, &this.lw.out.kernels);
         Ok(this.f)
     }
 
@@ -162,13 +155,11 @@ impl<'a, 'm> FnLower<'a, 'm> {
     }
 
     fn reg(&mut self) -> Reg {
-        self.f.is_dim.push(false);
-        Reg(self.f.is_dim.len() as u32 - 1)
+        self.f.reg(Hold::Value)
     }
 
     fn dim_reg(&mut self) -> Reg {
-        self.f.is_dim.push(true);
-        Reg(self.f.is_dim.len() as u32 - 1)
+        self.f.reg(Hold::Dim)
     }
 
     fn block(&mut self, params: Vec<Reg>) -> BlockId {
@@ -208,6 +199,31 @@ impl<'a, 'm> FnLower<'a, 'm> {
     fn bind(&mut self, v: VarId, r: Reg) {
         self.vars.insert(v, r);
         self.name_dims(self.lw.typing.vars[v], r);
+        self.note_form(self.lw.typing.vars[v], r);
+    }
+
+    fn known_type(&self, ty: TypeId) -> Option<&'m Type> {
+        let types = &self.lw.m.types;
+        (ty.0 as usize).lt(&types.len()).then(|| &types[ty])
+    }
+
+    /// The element type of a tensor of rank 0.
+    fn scalar_type(&self, ty: TypeId) -> Option<DType> {
+        match self.known_type(ty)? {
+            Type::Tensor(t) if t.shape.dims().is_some_and(<[Dim]>::is_empty) => t.dtype.known(),
+            _ => None,
+        }
+    }
+
+    /// Notes what the type of a register says about how it may be handed over.
+    fn note_form(&mut self, ty: TypeId, r: Reg) {
+        if let Some(dtype) = self.scalar_type(ty) {
+            self.f.forms.scalars.insert(r, dtype);
+        } else if let Some(Type::Adt(adt, _)) = self.known_type(ty)
+            && !self.m().adts[*adt].opaque
+        {
+            self.f.forms.data.insert(r);
+        }
     }
 
     fn name_dims(&mut self, ty: TypeId, r: Reg) {
@@ -381,6 +397,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
     ) {
         let join = (!tail).then(|| {
             let r = self.reg();
+            self.note_form(self.type_of(e), r);
             self.block(vec![r])
         });
         self.branching.insert(e, Branching { join, branches });
@@ -477,9 +494,9 @@ impl<'a, 'm> FnLower<'a, 'm> {
                 dst
             }
             Expr::RefRead(cell) => {
-                let src = self.value(*cell)?;
+                let cell = self.value(*cell)?;
                 let dst = self.reg();
-                self.emit(Inst::Field { dst, src, index: 0 });
+                self.emit(Inst::RefRead { dst, cell });
                 dst
             }
             Expr::RefWrite(cell, value) => {

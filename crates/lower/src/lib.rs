@@ -6,7 +6,9 @@
 //!
 //! Invariant: lowering does not recurse over expressions, patterns or types.
 
+mod borrow;
 pub mod codes;
+mod constants;
 mod counts;
 mod entry;
 mod func;
@@ -14,6 +16,8 @@ mod info;
 pub mod lir;
 mod print;
 mod reuse;
+mod scalars;
+mod sweep;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -30,7 +34,7 @@ use rustc_hash::FxHashMap;
 use crate::func::{FnLower, Job};
 use crate::info::{Captured, Info};
 use crate::lir::{
-    Block, DataId, Entry, FnId, Inst, KernelDef, KernelId, LFunc, Lowered, Reg, Term,
+    Block, DataId, Entry, FnId, Hold, Inst, KernelDef, KernelId, LFunc, Lowered, Reg, Term,
 };
 
 /// Constant arguments larger than this many elements are not looked at by computations.
@@ -123,20 +127,22 @@ pub fn lower(
         diagnostics.sort();
         return Err(diagnostics);
     }
-    Ok(lw.out)
+    let mut out = lw.out;
+    constants::propagate(&mut out);
+    scalars::unbox(&mut out);
+    out.sweep();
+    borrow::infer(&mut out);
+    for f in out.funcs.values_mut() {
+        counts::insert(f);
+        reuse::plan(f, &out.kernels);
+    }
+    Ok(out)
 }
 
 impl Lowering<'_> {
     /// A place for a function that is lowered later.
     fn reserve(&mut self, name: Symbol) -> FnId {
-        self.out.funcs.push(LFunc {
-            name,
-            params: Vec::new(),
-            captures: None,
-            is_dim: Vec::new(),
-            blocks: relax_base::Arena::new(),
-            span: Span::NONE,
-        })
+        self.out.funcs.push(LFunc::new(name, None, Span::NONE))
     }
 
     /// The function of a global.
@@ -189,21 +195,15 @@ impl Lowering<'_> {
         body: impl FnOnce(&mut LFunc, &[Reg]),
     ) -> FnId {
         let params: Vec<Reg> = (0..params as u32).map(Reg).collect();
-        let mut f = LFunc {
-            name: Symbol::new(&name),
-            params: params.clone(),
-            captures: Some(0),
-            is_dim: vec![false; params.len()],
-            blocks: relax_base::Arena::new(),
-            span: Span::NONE,
-        };
+        let mut f = LFunc::new(Symbol::new(&name), Some(0), Span::NONE);
+        f.params.clone_from(&params);
+        f.regs = vec![Hold::Value; params.len()];
         f.blocks.push(Block {
             params: Vec::new(),
             insts: Vec::new(),
             term: Term::NoMatch(Symbol::new("")),
         });
         body(&mut f, &params);
-        counts::insert(&mut f);
         self.out.funcs.push(f)
     }
 
@@ -222,6 +222,7 @@ impl Lowering<'_> {
             f.blocks[lir::BlockId(0)].term = Term::TailCall {
                 func,
                 args: params.to_vec(),
+                lent: Vec::new(),
             };
         });
         self.closures.insert(g, id);
@@ -236,8 +237,7 @@ impl Lowering<'_> {
         let ctor = &self.m.ctors[c];
         let (tag, n) = (ctor.tag, ctor.fields.len());
         let id = self.wrapper(format!("{}.value", ctor.name), n, |f, params| {
-            let dst = Reg(params.len() as u32);
-            f.is_dim.push(false);
+            let dst = f.reg(Hold::Value);
             let block = &mut f.blocks[lir::BlockId(0)];
             block.insts.push(Inst::Adt {
                 dst,
@@ -280,8 +280,7 @@ impl Lowering<'_> {
         let kernel = self.add_kernel(program, name);
         let n = f.args.len();
         Ok(self.wrapper(format!("{name}.value"), n, |f, params| {
-            let dst = Reg(params.len() as u32);
-            f.is_dim.push(false);
+            let dst = f.reg(Hold::Value);
             let block = &mut f.blocks[lir::BlockId(0)];
             let args = params.to_vec();
             block.insts.push(Inst::Kernel {

@@ -1,12 +1,13 @@
 //! The lowered program: control flow over registers, kernels, constants.
 //!
-//! A register holds either a value (a counted pointer, see `docs/values.md`) or an `int64`
-//! dimension. Every register is written once; registers written by a jump are parameters of the
-//! block that it goes to.
+//! A register holds a value (a pointer, see `docs/values.md`), the element of a tensor of rank 0, or an
+//! `int64` dimension ([`Hold`]). Every register is written once; registers written by a jump are
+//! parameters of the block that it goes to.
 
 use relax_base::{Arena, Span, Symbol};
 use relax_loops::{Ex, Program};
 use relax_tensor::{DType, Tensor};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 relax_base::define_id! {
     /// A register of one function. As a dimension it stands in expressions as the
@@ -20,6 +21,20 @@ relax_base::define_id! {
     pub struct KernelId("k");
     /// A constant tensor.
     pub struct DataId("data");
+}
+
+/// What a register holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Hold {
+    /// A value; the register owns a reference to it from its definition to its last use.
+    Value,
+    /// A value that somebody else keeps alive as long as the function runs: a parameter that is only looked
+    /// at, or a part of one. Nobody counts it here.
+    Lent,
+    /// An extent.
+    Dim,
+    /// The element of a tensor of rank 0, without the tensor.
+    Scalar(DType),
 }
 
 #[allow(missing_docs)] // fields are the registers that the first line speaks of
@@ -41,8 +56,16 @@ pub enum Inst {
     },
     /// A tuple; consumes the fields.
     Tuple { dst: Reg, fields: Vec<Reg> },
-    /// A field of a tuple, ADT instance, or the value in a reference cell; borrows the whole.
+    /// An expression over scalar registers (as [`relax_loops::Var`]s of the same numbers).
+    Scalar { dst: Reg, value: Ex },
+    /// The element of a tensor of rank 0; borrows it.
+    Unbox { dst: Reg, src: Reg },
+    /// A tensor of rank 0 of a scalar.
+    Box { dst: Reg, src: Reg },
+    /// A field of a tuple or ADT instance; borrows the whole. A lent result lives as long as the whole does.
     Field { dst: Reg, src: Reg, index: u32 },
+    /// The value in a reference cell; borrows the cell.
+    RefRead { dst: Reg, cell: Reg },
     /// An ADT instance; consumes the fields.
     Adt {
         dst: Reg,
@@ -59,11 +82,13 @@ pub enum Inst {
     Capture { dst: Reg, index: u32 },
     /// The running closure itself, as a value.
     This { dst: Reg },
-    /// Calls a function of the module; consumes the arguments.
+    /// Calls a function of the module; consumes the arguments but those that are lent.
     Call {
         dst: Reg,
         func: FnId,
         args: Vec<Reg>,
+        /// Whether each argument is lent; empty where none is.
+        lent: Vec<bool>,
     },
     /// Calls a closure; consumes it and the arguments.
     CallClosure {
@@ -140,6 +165,9 @@ pub struct Alloc {
     /// An argument whose last use this is: the result takes its place when nobody else holds it and
     /// its extents are these.
     pub reuse: Option<Reg>,
+    /// The result goes on where that argument ends along the first axis: it takes its place when the
+    /// memory behind it suffices.
+    pub grows: bool,
     /// A tensor that was placed in a block: the result is written there, and is that tensor.
     pub place: Option<Reg>,
 }
@@ -182,12 +210,15 @@ pub enum Term {
         /// Where the others go.
         default: BlockId,
     },
-    /// Becomes a call of a function; consumes the arguments.
+    /// Becomes a call of a function; consumes the arguments but those that are lent, which this function
+    /// does not own either.
     TailCall {
         /// Which.
         func: FnId,
         /// With what.
         args: Vec<Reg>,
+        /// Whether each argument is lent; empty where none is.
+        lent: Vec<bool>,
     },
     /// Becomes a call of a closure; consumes it and the arguments.
     TailClosure {
@@ -216,17 +247,35 @@ pub struct Block {
 pub struct LFunc {
     /// Its name: of the global, or of the global that a closure stands in with a number.
     pub name: Symbol,
-    /// Parameters, owned.
+    /// Parameters: owned, lent or scalars, as [`LFunc::regs`] says.
     pub params: Vec<Reg>,
+    /// The element type of a result that is handed back as a scalar. Then the code returns two words: whether
+    /// all went well, and the scalar.
+    pub result: Option<DType>,
     /// Number of captured values; `None` for functions of the module, which are called without a
     /// closure.
     pub captures: Option<u32>,
-    /// Whether each register is a dimension (else a value).
-    pub is_dim: Vec<bool>,
+    /// What each register holds.
+    pub regs: Vec<Hold>,
+    /// What inference knows of registers and the result that may be handed over in another form.
+    pub forms: Forms,
     /// The blocks; the first is the entry.
     pub blocks: Arena<BlockId, Block>,
     /// Where it stands.
     pub span: Span,
+}
+
+/// Types that decide how values are handed over.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Forms {
+    /// Registers that hold tensors of rank 0, with their element types.
+    pub scalars: FxHashMap<Reg, DType>,
+    /// Parameters that hold instances of data types.
+    pub data: FxHashSet<Reg>,
+    /// The element type of a result that is a tensor of rank 0.
+    pub result: Option<DType>,
+    /// Whether this function only checks what came from outside and goes on at another.
+    pub is_entry: bool,
 }
 
 /// A kernel.
@@ -268,6 +317,47 @@ pub struct Lowered {
     pub entries: Vec<Entry>,
 }
 
+/// The arguments that are lent, or those that are not.
+fn chosen(args: &[Reg], lent: &[bool], wanted: bool) -> Vec<Reg> {
+    let of = |i: usize| lent.get(i).copied().unwrap_or(false);
+    (args.iter().enumerate())
+        .filter(|&(i, _)| of(i) == wanted)
+        .map(|(_, &r)| r)
+        .collect()
+}
+
+impl LFunc {
+    /// A function without parameters and code.
+    pub fn new(name: Symbol, captures: Option<u32>, span: Span) -> LFunc {
+        LFunc {
+            name,
+            params: Vec::new(),
+            result: None,
+            captures,
+            regs: Vec::new(),
+            forms: Forms::default(),
+            blocks: Arena::new(),
+            span,
+        }
+    }
+
+    /// A new register.
+    pub fn reg(&mut self, hold: Hold) -> Reg {
+        self.regs.push(hold);
+        Reg(self.regs.len() as u32 - 1)
+    }
+
+    /// What a register holds.
+    pub fn hold(&self, r: Reg) -> Hold {
+        self.regs[r.0 as usize]
+    }
+
+    /// Whether references of a register are counted.
+    pub fn is_counted(&self, r: Reg) -> bool {
+        self.hold(r) == Hold::Value
+    }
+}
+
 impl Inst {
     /// Value registers that the instruction reads without taking their reference.
     pub fn borrows(&self) -> Vec<Reg> {
@@ -279,11 +369,14 @@ impl Inst {
             Inst::CallPacked { args, .. } | Inst::CallDps { args, .. } => args.clone(),
             Inst::Place { storage: src, .. }
             | Inst::Kill { src }
+            | Inst::Unbox { src, .. }
+            | Inst::RefRead { cell: src, .. }
             | Inst::Field { src, .. }
             | Inst::Dim { src, .. }
             | Inst::CheckKind { src, .. }
             | Inst::CheckTensor { src, .. } => vec![*src],
             Inst::RefWrite { cell, .. } => vec![*cell],
+            Inst::Call { args, lent, .. } => chosen(args, lent, true),
             _ => Vec::new(),
         }
     }
@@ -292,7 +385,7 @@ impl Inst {
         match self {
             Inst::Tuple { fields, .. } | Inst::Adt { fields, .. } => fields.clone(),
             Inst::Closure { captures, .. } => captures.clone(),
-            Inst::Call { args, .. } => args.clone(),
+            Inst::Call { args, lent, .. } => chosen(args, lent, false),
             Inst::CallClosure { callee, args, .. } => {
                 let mut all = vec![*callee];
                 all.extend(args);
@@ -302,13 +395,61 @@ impl Inst {
             _ => Vec::new(),
         }
     }
+    /// Shows every register that the instruction reads a value from, to be replaced.
+    pub fn values_mut(&mut self, see: &mut dyn FnMut(&mut Reg)) {
+        match self {
+            Inst::Kernel { args, given, .. } => {
+                args.iter_mut().for_each(&mut *see);
+                let given = given.iter_mut().flatten();
+                given
+                    .flat_map(|a| a.place.iter_mut().chain(&mut a.reuse))
+                    .for_each(see);
+            }
+            Inst::Tuple { fields: all, .. }
+            | Inst::Adt { fields: all, .. }
+            | Inst::Closure { captures: all, .. }
+            | Inst::Call { args: all, .. }
+            | Inst::CallPacked { args: all, .. }
+            | Inst::CallDps { args: all, .. } => all.iter_mut().for_each(see),
+            Inst::CallClosure { callee, args, .. } => {
+                see(callee);
+                args.iter_mut().for_each(see);
+            }
+            Inst::RefNew { value: one, .. }
+            | Inst::Field { src: one, .. }
+            | Inst::Unbox { src: one, .. }
+            | Inst::RefRead { cell: one, .. }
+            | Inst::Place { storage: one, .. }
+            | Inst::Kill { src: one }
+            | Inst::Dim { src: one, .. }
+            | Inst::CheckTensor { src: one, .. }
+            | Inst::CheckKind { src: one, .. }
+            | Inst::Retain(one)
+            | Inst::Release(one) => see(one),
+            Inst::RefWrite { cell, value } => {
+                see(cell);
+                see(value);
+            }
+            Inst::Const { .. }
+            | Inst::Scalar { .. }
+            | Inst::Box { .. }
+            | Inst::Capture { .. }
+            | Inst::This { .. }
+            | Inst::Storage { .. }
+            | Inst::Shape { .. }
+            | Inst::Text { .. }
+            | Inst::CheckDims { .. } => {}
+        }
+    }
     /// Value registers that the instruction writes.
     pub fn defines(&self) -> Vec<Reg> {
         match self {
             Inst::Kernel { dsts, .. } | Inst::CallDps { dsts, .. } => dsts.clone(),
             Inst::Const { dst, .. }
             | Inst::Tuple { dst, .. }
+            | Inst::Box { dst, .. }
             | Inst::Field { dst, .. }
+            | Inst::RefRead { dst, .. }
             | Inst::Adt { dst, .. }
             | Inst::Closure { dst, .. }
             | Inst::Capture { dst, .. }
@@ -322,6 +463,8 @@ impl Inst {
             | Inst::Text { dst, .. }
             | Inst::Shape { dst, .. } => vec![*dst],
             Inst::Dim { .. }
+            | Inst::Scalar { .. }
+            | Inst::Unbox { .. }
             | Inst::Kill { .. }
             | Inst::RefWrite { .. }
             | Inst::CheckTensor { .. }
@@ -338,7 +481,8 @@ impl Term {
     pub fn consumes(&self) -> Vec<Reg> {
         match self {
             Term::Return(r) => vec![*r],
-            Term::Jump(_, args) | Term::TailCall { args, .. } => args.clone(),
+            Term::Jump(_, args) => args.clone(),
+            Term::TailCall { args, lent, .. } => chosen(args, lent, false),
             Term::TailClosure { callee, args } => {
                 let mut all = vec![*callee];
                 all.extend(args);
@@ -352,6 +496,7 @@ impl Term {
         match self {
             Term::If { cond, .. } => vec![*cond],
             Term::Switch { src, .. } => vec![*src],
+            Term::TailCall { args, lent, .. } => chosen(args, lent, true),
             _ => Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use relax_loops::{BinOp, Ex, ExKind};
 
-use crate::lir::{Alloc, Inst, LFunc, Lowered, Reg, Term};
+use crate::lir::{Alloc, Hold, Inst, LFunc, Lowered, Reg, Term};
 
 struct Regs<'a>(&'a [Reg]);
 
@@ -20,7 +20,22 @@ impl Display for Regs<'_> {
     }
 }
 
-/// A dimension expression; they nest at most 64 deep.
+/// Arguments, with those that are lent.
+struct Args<'a>(&'a [Reg], &'a [bool]);
+
+impl Display for Args<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        for (i, r) in self.0.iter().enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            let lent = self.1.get(i).copied().unwrap_or(false);
+            let lent = if lent { "lend " } else { "" };
+            write!(f, "{comma}{lent}%r{}", r.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// An expression over dimensions or scalars; they nest at most 64 and 256 deep.
 struct Dim<'a>(&'a Ex);
 
 impl Display for Dim<'_> {
@@ -41,7 +56,12 @@ impl Display for Dim<'_> {
                     op => write!(f, "{op:?}({a}, {b})"),
                 }
             }
-            _ => f.write_str("?"),
+            ExKind::Float(v) => write!(f, "{v:?}"),
+            ExKind::Unary(op, a) => write!(f, "{op:?}({})", Dim(a)),
+            ExKind::Select(c, a, b) => write!(f, "select({}, {}, {})", Dim(c), Dim(a), Dim(b)),
+            ExKind::Cast(a) => write!(f, "{}({})", self.0.dtype(), Dim(a)),
+            ExKind::Reinterpret(a) => write!(f, "bits of {} as {}", Dim(a), self.0.dtype()),
+            ExKind::Load(..) => f.write_str("?"),
         }
     }
 }
@@ -63,6 +83,7 @@ impl Display for Alloc {
         write!(f, "alloc Tensor[{}, {}]", Dims(&self.dims), self.dtype)?;
         match (self.place, self.reuse) {
             (Some(r), _) => write!(f, " place %r{}", r.0),
+            (None, Some(r)) if self.grows => write!(f, " grow %r{}", r.0),
             (None, Some(r)) => write!(f, " reuse %r{}", r.0),
             (None, None) => Ok(()),
         }
@@ -90,6 +111,10 @@ impl Display for Inst {
                 Ok(())
             }
             Inst::Tuple { dst, fields } => write!(f, "%r{} = tuple({})", dst.0, Regs(fields)),
+            Inst::Scalar { dst, value } => write!(f, "%r{} = {}", dst.0, Dim(value)),
+            Inst::Unbox { dst, src } => write!(f, "%r{} = element of %r{}", dst.0, src.0),
+            Inst::Box { dst, src } => write!(f, "%r{} = tensor of %r{}", dst.0, src.0),
+            Inst::RefRead { dst, cell } => write!(f, "%r{} = ref_read(%r{})", dst.0, cell.0),
             Inst::Field { dst, src, index } => write!(f, "%r{} = field %r{}.{index}", dst.0, src.0),
             Inst::Adt { dst, tag, fields } => {
                 write!(f, "%r{} = constructor {tag}({})", dst.0, Regs(fields))
@@ -101,9 +126,12 @@ impl Display for Inst {
             } => write!(f, "%r{} = closure {}[{}]", dst.0, func.0, Regs(captures)),
             Inst::Capture { dst, index } => write!(f, "%r{} = capture {index}", dst.0),
             Inst::This { dst } => write!(f, "%r{} = this closure", dst.0),
-            Inst::Call { dst, func, args } => {
-                write!(f, "%r{} = call {}({})", dst.0, func.0, Regs(args))
-            }
+            Inst::Call {
+                dst,
+                func,
+                args,
+                lent,
+            } => write!(f, "%r{} = call {}({})", dst.0, func.0, Args(args, lent)),
             Inst::CallClosure { dst, callee, args } => {
                 write!(f, "%r{} = call %r{}({})", dst.0, callee.0, Regs(args))
             }
@@ -198,7 +226,9 @@ impl Display for Term {
                 }
                 write!(f, " else bb{}", default.0)
             }
-            Term::TailCall { func, args } => write!(f, "tail call {}({})", func.0, Regs(args)),
+            Term::TailCall { func, args, lent } => {
+                write!(f, "tail call {}({})", func.0, Args(args, lent))
+            }
             Term::TailClosure { callee, args } => {
                 write!(f, "tail call %r{}({})", callee.0, Regs(args))
             }
@@ -209,7 +239,19 @@ impl Display for Term {
 
 impl Display for LFunc {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "@{}({})", self.name, Regs(&self.params))?;
+        write!(f, "@{}(", self.name)?;
+        for (i, &r) in self.params.iter().enumerate() {
+            write!(f, "{}%r{}", if i == 0 { "" } else { ", " }, r.0)?;
+            match self.hold(r) {
+                Hold::Lent => f.write_str(" lent")?,
+                Hold::Scalar(dtype) => write!(f, ": {dtype}")?,
+                Hold::Value | Hold::Dim => {}
+            }
+        }
+        f.write_str(")")?;
+        if let Some(dtype) = self.result {
+            write!(f, " -> {dtype}")?;
+        }
         if let Some(n) = self.captures {
             write!(f, " captures {n}")?;
         }

@@ -1,7 +1,8 @@
 //! Memory planning: results that take the place of an argument.
 //!
 //! A kernel that computes an element of its result from the same element of an argument may write into
-//! that argument's memory when nobody reads it afterwards. Whether it is the last use is known here; whether
+//! that argument's memory when nobody reads it afterwards. So may one whose result begins with the argument and
+//! goes on along the first axis (a cache that grows by a row), where the argument's block has room. Whether it is the last use is known here; whether
 //! somebody else holds the tensor is asked at run time, by its reference count. Everything else is left to
 //! the heap: what is dead is released at once, and its block serves the next tensor of that size.
 
@@ -13,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 /// Finds the places for results in a function whose reference counts are explicit.
 pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
-    let mut known: FxHashMap<KernelId, Vec<Vec<usize>>> = FxHashMap::default();
+    let mut known: FxHashMap<KernelId, Vec<Vec<(usize, bool)>>> = FxHashMap::default();
     for block in f.blocks.values_mut() {
         for k in 0..block.insts.len() {
             let (before, after) = block.insts.split_at_mut(k + 1);
@@ -38,35 +39,48 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
             let mut taken = Vec::new();
             for (out, fit) in given.iter_mut().zip(&*fit) {
                 let Some(out) = out else { continue };
-                let place = fit.iter().map(|&i| args[i]).find(|r| {
-                    // An argument that stands twice must fit at each place.
-                    let fits = args
-                        .iter()
-                        .enumerate()
-                        .all(|(i, a)| a != r || fit.contains(&i));
-                    fits && !taken.contains(r) && dies(*r)
-                });
-                taken.extend(place);
-                out.reuse = place;
+                let place = fit
+                    .iter()
+                    .map(|&(i, grows)| (args[i], grows))
+                    .find(|(r, _)| {
+                        // An argument that stands twice must fit at each place.
+                        let fits = (args.iter().enumerate())
+                            .all(|(i, a)| a != r || fit.iter().any(|f| f.0 == i));
+                        fits && !taken.contains(r) && dies(*r)
+                    });
+                taken.extend(place.map(|p| p.0));
+                out.reuse = place.map(|p| p.0);
+                out.grows = place.is_some_and(|p| p.1);
             }
         }
     }
 }
 
 /// For each output, the inputs that it may take the place of: those of its element type and extents that
-/// only its own stage reads, each element for the same element of the output.
-fn element_wise(p: &Program) -> Vec<Vec<usize>> {
+/// only its own stage reads, each element for the same element of the output; with whether the output is longer.
+fn element_wise(p: &Program) -> Vec<Vec<(usize, bool)>> {
     (p.outputs.iter())
         .map(|&o| {
-            let fits = |i: &usize| may_share(p, o, p.inputs[*i]);
-            (0..p.inputs.len()).filter(fits).collect()
+            let inputs = p.inputs.iter().enumerate();
+            let mut fit: Vec<(usize, bool)> = inputs
+                .filter(|(_, i)| may_share(p, o, **i))
+                .map(|(k, i)| (k, p.bufs[*i].shape != p.bufs[o].shape))
+                .collect();
+            fit.sort_by_key(|f| f.1);
+            fit
         })
         .collect()
 }
 
+/// Whether two shapes are the same but for the first extent.
+fn same_rows(a: &[Ex], b: &[Ex]) -> bool {
+    a.len() == b.len() && !a.is_empty() && a[1..] == b[1..]
+}
+
 fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     let (o, i) = (&p.bufs[out], &p.bufs[input]);
-    if o.dtype != i.dtype || o.shape != i.shape || !p.hints.is_empty() {
+    let fits = o.shape == i.shape || same_rows(&o.shape, &i.shape);
+    if o.dtype != i.dtype || !fits || !p.hints.is_empty() {
         // A tuned kernel may write its result in several rounds.
         return false;
     }

@@ -23,7 +23,7 @@ table! {
         rx_scratch_free rx_kind rx_tag rx_field_count rx_field rx_shape_dims rx_string_bytes
         rx_foreign_pointer rx_ref_set rx_call_closure;
     crate::release => rx_retain rx_release rx_drop rx_is_unique;
-    crate::tensor => rx_alloc_tensor rx_reuse_tensor rx_tensor_copy rx_tensor_borrow rx_tensor_view
+    crate::tensor => rx_alloc_tensor rx_reuse_tensor rx_grow_tensor rx_tensor_grown rx_tensor_copy rx_tensor_borrow rx_tensor_view
         rx_tensor_reshape rx_tensor_unique rx_scalar_i64 rx_scalar_f64 rx_tensor_ndim
         rx_tensor_shape rx_tensor_dtype rx_tensor_data rx_tensor_nbytes rx_tensor_elements
         rx_check_tensor;
@@ -46,6 +46,7 @@ table! {
         rx_vsqrt_f32 rx_vrsqrt_f32 rx_vsin_f32 rx_vcos_f32 rx_vgelu_f32 rx_vpow_f32;
     crate::kernels::math => rx_math_f32 rx_math_f64 rx_vmath_f32 rx_vmath_f64;
     crate::kernels::strips => rx_strips_f32;
+    crate::kernels::attention => rx_attention_f32;
     crate::kernels::rows => rx_softmax_f32 rx_log_softmax_f32 rx_layer_norm_f32;
     crate::kernels::reduce => rx_reduce_f32;
     crate::kernels::strided => rx_copy_strided rx_transpose rx_fill rx_copy;

@@ -1,6 +1,7 @@
 //! Making tensors, and looking into them.
 
 use crate::context::{RxContext, Status, guard, text};
+use crate::heap::class_size;
 use crate::object::{
     DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType, Kind, RxObject, RxTensor, Storage,
 };
@@ -76,13 +77,13 @@ unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
     }
 }
 
-/// A tensor's block. With `inline`, its data lies in the same block.
+/// A tensor's block. With `room`, its data lies in the same block, and so many bytes are left behind it.
 unsafe fn block(
     ctx: *mut RxContext,
     dtype: DLDataType,
     ndim: i32,
     shape: *const i64,
-    inline: bool,
+    room: Option<u64>,
 ) -> *mut RxTensor {
     let dtype = dtype.canonical();
     // SAFETY: the callers' promise.
@@ -99,10 +100,9 @@ unsafe fn block(
             }
         };
         let head = (64 + 8 * dims.len() as u64).next_multiple_of(64);
-        let bytes = if inline {
-            head + nbytes.next_multiple_of(64)
-        } else {
-            head
+        let bytes = match room {
+            Some(room) => head + (nbytes + room).next_multiple_of(64),
+            None => head,
         };
         let object = alloc(ctx, Kind::Tensor, Storage::Own as u32, 0, bytes);
         if object.is_null() {
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn rx_alloc_tensor(
     shape: *const i64,
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
-    unsafe { block(ctx, dtype, ndim, shape, true).cast() }
+    unsafe { block(ctx, dtype, ndim, shape, Some(0)).cast() }
 }
 
 /// A tensor with unset elements for a result that is computed element by element: `dead` itself, with one
@@ -171,6 +171,77 @@ pub unsafe extern "C" fn rx_reuse_tensor(
     }
 }
 
+/// A tensor with unset elements for a result that begins with the elements of `dead` and goes on along the first
+/// axis: `dead` itself, with one reference more, when nobody else holds it and its block has room, and a new one
+/// otherwise. Its extents are still the old ones then, so that what computes the result can read them;
+/// [`rx_tensor_grown`] follows.
+///
+/// What grows by little will grow again: a new block has half as much room again, so that a sequence of appended
+/// rows copies each row a bounded number of times.
+///
+/// # Safety
+/// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_grow_tensor(
+    ctx: *mut RxContext,
+    dead: *mut RxObject,
+    dtype: DLDataType,
+    ndim: i32,
+    shape: *const i64,
+) -> *mut RxObject {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let t = dead.cast::<RxTensor>();
+        let grows = is(dead, Kind::Tensor)
+            && (*dead).refs == 1
+            && (*dead).tag == Storage::Own as u32
+            && (*dead).cls != 0
+            && (*t).dtype == dtype
+            && (*t).ndim == ndim
+            && ndim > 0;
+        let (new, old) = (
+            extents(ndim, shape),
+            if grows {
+                extents(ndim, (*t).shape)
+            } else {
+                &[]
+            },
+        );
+        if !grows || new[1..] != old[1..] || new[0] < old[0] {
+            return rx_alloc_tensor(ctx, dtype, ndim, shape);
+        }
+        let Ok(bytes) = byte_size(dtype, ndim, new) else {
+            return rx_alloc_tensor(ctx, dtype, ndim, shape);
+        };
+        let head = (*t).data as u64 - dead as u64;
+        if head + bytes <= class_size((*dead).cls.into()) {
+            rx_retain(dead);
+            return dead;
+        }
+        let spare = if bytes - (*t).nbytes <= (*t).nbytes / 2 {
+            bytes / 2
+        } else {
+            0
+        };
+        block(ctx, dtype, ndim, shape, Some(spare)).cast()
+    }
+}
+
+/// Gives a tensor the extents that it has grown to.
+///
+/// # Safety
+/// `object` is a tensor that [`rx_grow_tensor`] returned for these extents.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_tensor_grown(object: *mut RxObject, shape: *const i64) {
+    // SAFETY: the caller's promise; the block has room for the elements.
+    unsafe {
+        let t = object.cast::<RxTensor>();
+        let dims = extents((*t).ndim, shape);
+        (*t).nbytes = dims.iter().fold((*t).dtype.size(), |n, &d| n * d as u64);
+        copy_nonoverlapping(dims.as_ptr(), (*t).shape, dims.len());
+    }
+}
+
 /// A tensor with a copy of `data`.
 ///
 /// # Safety
@@ -185,7 +256,7 @@ pub unsafe extern "C" fn rx_tensor_copy(
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
     unsafe {
-        let tensor = block(ctx, dtype, ndim, shape, true);
+        let tensor = block(ctx, dtype, ndim, shape, Some(0));
         if !tensor.is_null() && (*tensor).nbytes > 0 {
             copy_nonoverlapping(
                 data.cast::<u8>(),
@@ -211,7 +282,7 @@ pub unsafe extern "C" fn rx_tensor_borrow(
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
     unsafe {
-        let tensor = block(ctx, dtype, ndim, shape, false);
+        let tensor = block(ctx, dtype, ndim, shape, None);
         if !tensor.is_null() {
             (*tensor).header.tag = Storage::Borrowed as u32;
             (*tensor).data = data;
@@ -239,7 +310,7 @@ pub unsafe extern "C" fn rx_tensor_view(
             (*ctx).fail(Status::Argument, "rx_tensor_view: the base is no tensor");
             return null_mut();
         }
-        let tensor = block(ctx, dtype, ndim, shape, false);
+        let tensor = block(ctx, dtype, ndim, shape, None);
         if tensor.is_null() {
             return null_mut();
         }
@@ -372,7 +443,7 @@ unsafe fn write_number(dtype: DLDataType, to: *mut c_void, int: i64, float: f64)
 unsafe fn scalar(ctx: *mut RxContext, dtype: DLDataType, int: i64, float: f64) -> *mut RxObject {
     // SAFETY: the callers' promise.
     unsafe {
-        let tensor = block(ctx, dtype, 0, null(), true);
+        let tensor = block(ctx, dtype, 0, null(), Some(0));
         if !tensor.is_null() && !write_number((*tensor).dtype, (*tensor).data, int, float) {
             rx_release(ctx, tensor.cast());
             (*ctx).fail(

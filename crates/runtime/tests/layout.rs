@@ -3,6 +3,7 @@
 
 use relax_runtime::context::RxContext;
 use relax_runtime::dlpack::DLManagedTensor;
+use relax_runtime::kernels::attention::RxAttentionF32;
 use relax_runtime::kernels::conv::RxConv2dF32;
 use relax_runtime::kernels::gemm::RxGemmF32;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
@@ -72,6 +73,13 @@ fn offsets_are_as_documented() {
     );
     assert_eq!(size_of::<RxStripOp>(), 24);
     assert_eq!((size_of::<RxStrips>(), offset_of!(RxStrips, out)), (80, 72));
+    assert_eq!(
+        (
+            size_of::<RxAttentionF32>(),
+            offset_of!(RxAttentionF32, scale)
+        ),
+        (168, 160)
+    );
     assert_eq!(size_of::<RxGemm>(), 96);
     assert_eq!(
         (size_of::<RxConv2dF32>(), offset_of!(RxConv2dF32, epilogue)),

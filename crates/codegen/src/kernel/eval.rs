@@ -119,59 +119,29 @@ impl Kernel<'_, '_, '_> {
 
     /// One node; its children are known.
     fn emit(&mut self, e: &Ex) -> Result<Value> {
-        let dtype = e.dtype();
-        let get = |k: &Self, e: &Ex| k.known(e).expect("children first");
-        Ok(match e.kind() {
-            ExKind::Int(v) => self.scalars().int(dtype, *v),
-            ExKind::Float(v) => self.scalars().float(dtype, *v),
-            ExKind::Var(v) => *self.vars.get(v).ok_or_else(|| {
+        match e.kind() {
+            ExKind::Var(v) => self.vars.get(v).copied().ok_or_else(|| {
                 Unsupported(format!(
                     "`{}` has no value here",
                     self.program.vars[*v].name
                 ))
-            })?,
+            }),
             ExKind::Load(buf, index) => {
                 let address = self.address(*buf, index)?;
-                self.scalars().load(dtype, address)
+                Ok(self.scalars().load(e.dtype(), address))
             }
-            ExKind::Unary(op, a) => {
-                let v = get(self, a);
-                let r = self.scalars().unary(*op, a.dtype(), v);
-                r.ok_or_else(|| Unsupported(format!("{op:?} of {}", a.dtype())))?
+            _ => {
+                let parts = e.children().into_iter();
+                let parts: Vec<(usize, Value)> = parts
+                    .map(|p| (key(p), self.known(p).expect("children first")))
+                    .collect();
+                let get = |p: &Ex| {
+                    let found = parts.iter().find(|x| x.0 == key(p));
+                    found.expect("one of the children").1
+                };
+                self.scalars().node(e, &get)
             }
-            ExKind::Binary(op, a, b) => {
-                let (x, y) = (get(self, a), get(self, b));
-                let r = self.scalars().binary(*op, a.dtype(), x, y);
-                r.ok_or_else(|| Unsupported(format!("{op:?} of {}", a.dtype())))?
-            }
-            ExKind::Select(c, a, b) => {
-                let (c, x, y) = (get(self, c), get(self, a), get(self, b));
-                self.b.ins().select(c, x, y)
-            }
-            ExKind::Cast(a) => {
-                let v = get(self, a);
-                self.scalars().cast(a.dtype(), dtype, v)
-            }
-            ExKind::Reinterpret(a) => {
-                let v = get(self, a);
-                self.reinterpret(a, e, v)?
-            }
-        })
-    }
-
-    pub(super) fn reinterpret(&mut self, from: &Ex, to: &Ex, v: Value) -> Result<Value> {
-        let (f, t) = (register(from.dtype()), register(to.dtype()));
-        if from.dtype().size() != to.dtype().size() || from.dtype().size() == 2 {
-            let text = format!("the bits of {} as {}", from.dtype(), to.dtype());
-            return Err(Unsupported(text));
         }
-        Ok(if f == t {
-            v
-        } else {
-            self.b
-                .ins()
-                .bitcast(t, cranelift_codegen::ir::MemFlagsData::new(), v)
-        })
     }
 
     /// The address of an element. Indices that are not proven to be inside are checked.

@@ -238,7 +238,7 @@ impl Kernel<'_, '_, '_> {
                 let v = get(self, a);
                 let mut lanes = self.lane_values(&v, a.dtype());
                 for x in &mut lanes {
-                    *x = self.reinterpret(a, e, *x)?;
+                    *x = self.scalars().reinterpret(a, e, *x)?;
                 }
                 Ok(Vector::Each(lanes))
             }

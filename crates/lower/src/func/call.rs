@@ -38,7 +38,11 @@ impl FnLower<'_, '_> {
                     .map(|a| self.value(a))
                     .collect::<Result<_>>()?;
                 let func = self.lw.global(*g, m.span(e))?;
-                self.end(Term::TailCall { func, args });
+                self.end(Term::TailCall {
+                    func,
+                    args,
+                    lent: Vec::new(),
+                });
                 Ok(true)
             }
             _ => {
@@ -113,7 +117,12 @@ impl FnLower<'_, '_> {
                         .collect::<Result<_>>()?;
                     let func = self.lw.global(*g, m.span(e))?;
                     let dst = self.reg();
-                    self.emit(Inst::Call { dst, func, args });
+                    self.emit(Inst::Call {
+                        dst,
+                        func,
+                        args,
+                        lent: Vec::new(),
+                    });
                     Ok(dst)
                 }
                 GlobalKind::Prim(_) => {
@@ -223,6 +232,7 @@ impl FnLower<'_, '_> {
                         dtype,
                         dims: dims?,
                         reuse: None,
+                        grows: false,
                         place: None,
                     });
                 }
@@ -302,6 +312,7 @@ impl FnLower<'_, '_> {
                 dtype,
                 dims,
                 reuse: None,
+                grows: false,
                 place: None,
             }));
         }
@@ -372,6 +383,7 @@ impl FnLower<'_, '_> {
                 dtype: out.dtype,
                 dims,
                 reuse: None,
+                grows: false,
                 place: None,
             });
         }

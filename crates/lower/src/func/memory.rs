@@ -69,6 +69,7 @@ impl FnLower<'_, '_> {
                 dtype,
                 dims,
                 reuse: None,
+                grows: false,
                 place: None,
             },
         });
@@ -124,6 +125,7 @@ impl FnLower<'_, '_> {
                 dtype: out.dtype,
                 dims,
                 reuse: None,
+                grows: false,
                 place: Some(r),
             });
         }

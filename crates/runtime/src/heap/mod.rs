@@ -111,7 +111,8 @@ fn class_of(size: u64) -> Option<usize> {
     Some(SMALL_CLASSES + (e as usize - 10) * 8 + step as usize)
 }
 
-fn class_size(class: usize) -> u64 {
+/// Bytes of a block of a class.
+pub(crate) fn class_size(class: usize) -> u64 {
     if class < SMALL_CLASSES {
         return class as u64 * 16;
     }

@@ -1,5 +1,6 @@
 //! Computational kernels, chosen at run time by what the processor can do.
 
+pub mod attention;
 pub mod conv;
 pub mod convert;
 pub mod gemm;
@@ -10,6 +11,7 @@ pub mod pool2d;
 pub mod reduce;
 pub mod rows;
 pub mod simd;
+mod small;
 pub mod strided;
 pub mod strips;
 pub mod vmath;

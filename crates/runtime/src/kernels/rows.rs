@@ -11,7 +11,7 @@ use crate::threads::Share;
 const GRAIN: usize = 16 << 10;
 
 #[inline(always)]
-unsafe fn load<S: Simd>(x: *const f32, i: usize, n: usize) -> S {
+pub(crate) unsafe fn load<S: Simd>(x: *const f32, i: usize, n: usize) -> S {
     // SAFETY: the callers' promise.
     unsafe {
         if n == S::LANES {
@@ -23,7 +23,7 @@ unsafe fn load<S: Simd>(x: *const f32, i: usize, n: usize) -> S {
 }
 
 #[inline(always)]
-unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
+pub(crate) unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
     // SAFETY: the callers' promise.
     unsafe {
         if n == S::LANES {
@@ -36,14 +36,14 @@ unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
 
 /// Adds four accumulators.
 #[inline(always)]
-unsafe fn total<S: Simd>(acc: [S; 4]) -> f32 {
+pub(crate) unsafe fn total<S: Simd>(acc: [S; 4]) -> f32 {
     // SAFETY: the callers' promise.
     unsafe { acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum() }
 }
 
 /// The first `n` lanes of a vector, the others 0.
 #[inline(always)]
-unsafe fn only<S: Simd>(v: S, n: usize) -> S {
+pub(crate) unsafe fn only<S: Simd>(v: S, n: usize) -> S {
     // SAFETY: the callers' promise.
     unsafe {
         if n == S::LANES {
@@ -56,7 +56,7 @@ unsafe fn only<S: Simd>(v: S, n: usize) -> S {
 }
 
 #[inline(always)]
-unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
+pub(crate) unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
     // SAFETY: the callers' promise.
     unsafe {
         let mut acc = [S::splat(f32::NEG_INFINITY); 4];

@@ -206,6 +206,18 @@ unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, d
     }
 }
 
+/// Bytes of elements that lie side by side on both sides.
+fn compact(size: usize, shape: &[i64], src: &[i64], dst: &[i64]) -> Option<usize> {
+    let mut step = 1;
+    for ((&n, &s), &d) in shape.iter().zip(src).zip(dst).rev() {
+        if n != 1 && (s != step || d != step) {
+            return None;
+        }
+        step *= n.max(0);
+    }
+    usize::try_from(step).ok()?.checked_mul(size)
+}
+
 /// Copies between two strided layouts.
 ///
 /// # Safety
@@ -233,7 +245,11 @@ pub unsafe extern "C" fn rx_copy_strided(
             if std::ptr::eq(src, dst) && from == to {
                 return 0;
             }
-            if let Some(nest) = Nest::new(shape, from, to) {
+            if let Some(bytes) =
+                compact(elem_size as usize, shape, from, to).filter(|b| *b <= GRAIN)
+            {
+                std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), bytes);
+            } else if let Some(nest) = Nest::new(shape, from, to) {
                 spread(ctx, elem_size as usize, nest, src.cast(), dst.cast());
             }
         }

@@ -29,7 +29,7 @@ const SMALL: usize = 1 << 19;
 /// The same for few rows: memory is the limit then, and every thread's part of B stays in its own cache.
 const SMALL_FEW: usize = 1 << 17;
 /// Up to this many rows, products with a B that is not packed read it as it lies.
-const FEW_ROWS: usize = 4;
+pub(crate) const FEW_ROWS: usize = 4;
 
 /// As in the C header.
 #[repr(C)]
@@ -94,7 +94,7 @@ impl Default for RxGemmF32 {
 
 /// How the operands are read; decided for the whole product, so that threads do not matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+pub(crate) enum Way {
     /// Few rows, columns of B contiguous: sums of products along them.
     Dots,
     /// Few rows, or small: B is read as it lies, row by row.
@@ -104,7 +104,8 @@ enum Way {
 }
 
 impl RxGemmF32 {
-    fn way(&self) -> Way {
+    /// How this product reads its operands.
+    pub(crate) fn way(&self) -> Way {
         if !self.b_packed.is_null() {
             return Way::Packed;
         }
@@ -160,7 +161,7 @@ impl RxGemmF32 {
     }
 
     /// Floats of scratch memory for the packed blocks of A and B.
-    fn scratch(&self, way: Way) -> (usize, usize) {
+    pub(crate) fn scratch(&self, way: Way) -> (usize, usize) {
         let (m, n, k) = (self.m as usize, self.n as usize, self.k as usize);
         let kc = k.min(KC);
         let a = if self.a_packed.is_null() {
@@ -180,7 +181,7 @@ impl RxGemmF32 {
 }
 
 /// One product on one thread.
-unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
+pub(crate) unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     // SAFETY: the callers' promise.
     unsafe {
         if way == Way::Dots {
@@ -333,7 +334,7 @@ unsafe fn tiles<S: Simd>(
             for j in (0..n).step_by(wide) {
                 let columns = (n - j).min(wide);
                 let b = b.from(j);
-                tile::row::<S>(columns, k, a, b, &target.shift(0, j));
+                tile::row::<S>(columns, k, (a, ROWS), b, &target.shift(0, j));
             }
             return;
         }
@@ -350,6 +351,44 @@ unsafe fn tiles<S: Simd>(
                 j += columns;
             }
             i += rows;
+        }
+    }
+}
+
+/// One row: A and B are read as they lie, in the order of sums of [`blocks`].
+#[inline(always)]
+unsafe fn one_row<S: Simd>(g: &RxGemmF32) {
+    let (n, k) = (g.n as usize, g.k as usize);
+    let packed = !g.b_packed.is_null();
+    let b = if packed {
+        Columns {
+            ptr: g.b_packed,
+            lane: 0,
+            group: k * COLS,
+            row: COLS,
+        }
+    } else {
+        Columns {
+            ptr: g.b,
+            lane: 0,
+            group: COLS,
+            row: g.b_rs as usize,
+        }
+    };
+    // Panels are whole, rows that lie side by side end where they end.
+    let whole = if packed { n } else { n / COLS * COLS };
+    let a = (g.a, g.a_cs as usize);
+    let target = g.target(true);
+    // SAFETY: the callers' promise.
+    unsafe {
+        let wide = 8 * S::LANES;
+        for j in (0..whole).step_by(wide) {
+            let columns = (whole - j).min(wide);
+            tile::row::<S>(columns, k, a, b.from(j), &target.shift(0, j));
+        }
+        if whole < n {
+            let rest = target.shift(0, whole);
+            tile::row_rest::<S>(n - whole, k, a, b.from(whole), &rest);
         }
     }
 }
@@ -462,6 +501,16 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     let threads = context.pool.threads();
     let way = g.way();
     let small = if m <= FEW_ROWS { SMALL_FEW } else { SMALL };
+    if m == 1
+        && k <= KC
+        && way != Way::Dots
+        && g.a_packed.is_null()
+        && (threads == 1 || work < small)
+    {
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(one_row(g: &RxGemmF32)) };
+        return 0;
+    }
     let (rows, columns) = if threads == 1 || work < small {
         (1, 1)
     } else {

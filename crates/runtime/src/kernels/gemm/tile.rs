@@ -43,8 +43,8 @@ impl Columns {
 
 /// Sums `k` steps of `MR` rows by `NV` vectors.
 ///
-/// `a` is a place in a panel of A (8 floats for each step). `columns` of the target's columns are
-/// wanted, at most `NV * LANES`; all of the vectors are read.
+/// `a` is a place in a panel of A, `step` floats from one step to the next (8, or a row's own). `columns` of the
+/// target's columns are wanted, at most `NV * LANES`; all of the vectors are read.
 ///
 /// # Safety
 /// The operands have `k` steps of the tile's size, the target its rows and columns, and the
@@ -53,7 +53,7 @@ impl Columns {
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     k: usize,
-    a: *const f32,
+    (a, step): (*const f32, usize),
     b: Columns,
     columns: usize,
     target: &Target,
@@ -79,7 +79,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                     acc[i][v] = x.fma(row[v], acc[i][v]);
                 }
             }
-            a = a.wrapping_add(ROWS);
+            a = a.wrapping_add(step);
         }
         if target.plain() && columns == NV * S::LANES {
             for i in 0..MR {
@@ -129,7 +129,7 @@ pub unsafe fn run<S: Simd>(
         (# $mr:literal [$($nv:literal)*]) => {
             match vectors {
                 // SAFETY: the caller's promise.
-                $($nv if $nv <= S::NV => unsafe { tile::<S, $mr, $nv>(k, a, b, columns, target) },)*
+                $($nv if $nv <= S::NV => unsafe { tile::<S, $mr, $nv>(k, (a, ROWS), b, columns, target) },)*
                 _ => {}
             }
         };
@@ -142,7 +142,13 @@ pub unsafe fn run<S: Simd>(
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-pub unsafe fn row<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns, target: &Target) {
+pub unsafe fn row<S: Simd>(
+    columns: usize,
+    k: usize,
+    a: (*const f32, usize),
+    b: Columns,
+    target: &Target,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match columns.div_ceil(S::LANES) {
@@ -166,7 +172,13 @@ pub unsafe fn row<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns, 
 }
 
 #[inline(always)]
-unsafe fn row_tail<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns, target: &Target) {
+unsafe fn row_tail<S: Simd>(
+    columns: usize,
+    k: usize,
+    a: (*const f32, usize),
+    b: Columns,
+    target: &Target,
+) {
     // SAFETY: the caller's promise.
     unsafe {
         match columns.div_ceil(S::LANES) {
@@ -174,6 +186,34 @@ unsafe fn row_tail<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns,
             2 => tile::<S, 1, 2>(k, a, b, columns, target),
             3 => tile::<S, 1, 3>(k, a, b, columns, target),
             _ => tile::<S, 1, 4>(k, a, b, columns, target),
+        }
+    }
+}
+
+/// The last columns of one row against a B that is read as it lies, fewer than 16: nothing behind them is read.
+///
+/// # Safety
+/// As for [`row`], with a B whose rows have just `columns` columns here.
+#[inline(always)]
+pub unsafe fn row_rest<S: Simd>(
+    columns: usize,
+    k: usize,
+    (a, step): (*const f32, usize),
+    b: Columns,
+    target: &Target,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut j = 0;
+        while j < columns {
+            let part = (columns - j).min(S::LANES);
+            let mut acc = S::splat(0.0);
+            for p in 0..k {
+                let row = S::load_part(b.ptr.add(p * b.row + j), part);
+                acc = S::splat(*a.add(p * step)).fma(row, acc);
+            }
+            target.shift(0, j).finish::<S>(&acc, 1, 1, part);
+            j += part;
         }
     }
 }

@@ -347,7 +347,12 @@ impl Plan<'_> {
 
 /// One operation over `n` elements.
 #[inline(always)]
-unsafe fn apply<S: Simd>(code: i32, [a, b, c, d]: [*const f32; 4], to: *mut f32, n: usize) {
+pub(crate) unsafe fn apply<S: Simd>(
+    code: i32,
+    [a, b, c, d]: [*const f32; 4],
+    to: *mut f32,
+    n: usize,
+) {
     macro_rules! each {
         ($load:ident, $i:ident => $value:expr) => {{
             let mut $i = 0;
@@ -636,6 +641,9 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
         // SAFETY: the caller's promise.
         unsafe {
             let v = &*strips;
+            if super::small::run(v) {
+                return 0;
+            }
             let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
             let operands = (v.inputs + v.constants + v.temps) as usize;
             if axes > AXES || reduced > AXES || inputs > INPUTS || operands > OPERANDS || v.ops < 1

@@ -1,0 +1,196 @@
+//! Attention: two products with a softmax between them.
+//!
+//! `softmax(Q Kᵀ · scale + mask) V` is found by the hints of its stages, however the program came to be. The stages
+//! stay as they are; [`find`] says which one a kernel may write without those before it.
+
+use relax_tensor::DType;
+
+use crate::{BinOp, Buf, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var};
+
+/// Stages that a kernel may do at once.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Attention {
+    /// What is written.
+    pub out: Buf,
+    /// Queries: (batch, rows, depth).
+    pub q: Buf,
+    /// Keys: (batch, keys, depth), or (batch, depth, keys) where not `keys_in_rows`.
+    pub k: Buf,
+    /// See `k`.
+    pub keys_in_rows: bool,
+    /// Values: (batch, keys, width), or (batch, width, keys) where not `values_in_rows`.
+    pub v: Buf,
+    /// See `v`.
+    pub values_in_rows: bool,
+    /// What scores are multiplied by.
+    pub scale: f32,
+    /// What is added to them then.
+    pub mask: Option<Mask>,
+}
+
+/// A summand of scores.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mask {
+    /// The summand.
+    pub buf: Buf,
+    /// Its axis for batch, row and key; `None` where it is the same along them.
+    pub axes: [Option<usize>; 3],
+}
+
+/// All of them in a program.
+pub fn find(program: &Program) -> Vec<Attention> {
+    let outs = program.stages.iter().filter_map(|s| match s {
+        Stage::Compute(c) => Some(c.out),
+        Stage::Nest(_) => None,
+    });
+    outs.filter_map(|out| of(program, out)).collect()
+}
+
+fn hint(program: &Program, buf: Buf) -> Option<&Hint> {
+    Some(&program.hints.iter().find(|h| h.0 == buf)?.1)
+}
+
+fn stage(program: &Program, buf: Buf) -> Option<&Compute> {
+    program.stages.iter().find_map(|s| match s {
+        Stage::Compute(c) if c.out == buf => Some(c),
+        _ => None,
+    })
+}
+
+fn of(program: &Program, out: Buf) -> Option<Attention> {
+    let Hint::BatchGemm {
+        a: weights,
+        b: v,
+        transpose_a: false,
+        transpose_b,
+    } = *hint(program, out)?
+    else {
+        return None;
+    };
+    let Hint::Softmax { data, log: false } = *hint(program, weights)? else {
+        return None;
+    };
+    let (mut scores, mut scale, mut mask) = (data, 1.0f64, None);
+    // Stages between the product and the softmax: at most a factor and a summand.
+    for _ in 0..4 {
+        if hint(program, scores).is_some() {
+            break;
+        }
+        let c = stage(program, scores).filter(|c| c.reduce.is_none())?;
+        let same = program.bufs[c.out].shape == program.bufs[data].shape;
+        scores = Scores {
+            program,
+            c,
+            scale: &mut scale,
+            mask: &mut mask,
+        }
+        .peel()
+        .filter(|_| same)?;
+    }
+    let Hint::BatchGemm {
+        a: q,
+        b: k,
+        transpose_a: false,
+        transpose_b: keys_in_rows,
+    } = *hint(program, scores)?
+    else {
+        return None;
+    };
+    let mask_buf = mask.as_ref().map(|m: &Mask| m.buf);
+    let floats = [out, weights, data, scores, q, k, v]
+        .into_iter()
+        .chain(mask_buf);
+    let mut floats = floats.map(|b| program.bufs[b].dtype == DType::F32);
+    let finite = (scale as f32).is_finite();
+    (floats.all(|f| f) && finite).then_some(Attention {
+        out,
+        q,
+        k,
+        keys_in_rows,
+        v,
+        values_in_rows: !transpose_b,
+        scale: scale as f32,
+        mask,
+    })
+}
+
+/// What a stage does to scores, taken apart from the outside in.
+struct Scores<'a> {
+    program: &'a Program,
+    c: &'a Compute,
+    scale: &'a mut f64,
+    mask: &'a mut Option<Mask>,
+}
+
+impl Scores<'_> {
+    /// The scores that the stage starts from.
+    fn peel(&mut self) -> Option<Buf> {
+        let mut e = &self.c.value;
+        loop {
+            match e.kind() {
+                ExKind::Load(buf, index) if self.own(index) && e.dtype() == DType::F32 => {
+                    return Some(*buf);
+                }
+                // A summand outside of a factor would be scaled too, so it comes first.
+                ExKind::Binary(BinOp::Add, a, b) if self.mask.is_none() && *self.scale == 1.0 => {
+                    (*self.mask, e) = match (self.summand(a), self.summand(b)) {
+                        (_, Some(m)) => (Some(m), a),
+                        (Some(m), _) => (Some(m), b),
+                        _ => return None,
+                    };
+                }
+                ExKind::Binary(BinOp::Mul, a, b) => {
+                    let (x, factor) = match (number(a), number(b)) {
+                        (_, Some(f)) => (a, f),
+                        (Some(f), _) => (b, f),
+                        _ => return None,
+                    };
+                    *self.scale *= factor;
+                    e = x;
+                }
+                ExKind::Binary(BinOp::Div, a, b) => {
+                    *self.scale /= number(b).filter(|f| *f != 0.0)?;
+                    e = a;
+                }
+                _ => return None,
+            }
+        }
+    }
+
+    fn own(&self, index: &[Ex]) -> bool {
+        index.len() == self.c.axes.len() && index.iter().zip(&self.c.axes).all(|(e, v)| is(e, *v))
+    }
+
+    /// An input that is read at some of the own indices, in their order.
+    fn summand(&self, e: &Ex) -> Option<Mask> {
+        let ExKind::Load(buf, index) = e.kind() else {
+            return None;
+        };
+        if self.program.bufs[*buf].role != Role::Input {
+            return None;
+        }
+        let (mut axes, mut next) = ([None; 3], 0);
+        for (k, i) in index.iter().enumerate() {
+            if i.as_int() == Some(0) {
+                continue;
+            }
+            let axis = self.c.axes.iter().position(|v| is(i, *v))?;
+            if axis < next || axis >= 3 {
+                return None;
+            }
+            (axes[axis], next) = (Some(k), axis + 1);
+        }
+        Some(Mask { buf: *buf, axes })
+    }
+}
+
+fn is(e: &Ex, v: Var) -> bool {
+    matches!(e.kind(), ExKind::Var(w) if *w == v)
+}
+
+fn number(e: &Ex) -> Option<f64> {
+    match e.kind() {
+        ExKind::Float(v) => Some(*v),
+        _ => None,
+    }
+}

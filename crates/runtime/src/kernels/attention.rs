@@ -1,0 +1,400 @@
+//! Attention: `softmax(Q Kᵀ · scale + mask) V` without the matrix of scores.
+//!
+//! A block of queries goes over the keys a piece at a time. The scores of a block against a piece stay in
+//! the second cache; what was summed before is scaled down when a later piece has a larger score, so that a
+//! row is never needed whole (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao
+//! et al., "FlashAttention", 2022). Keys and values are packed once for all queries of a batch.
+//!
+//! Each row's result depends on that row, the keys and the values alone, not on the number of threads.
+
+use crate::context::{RxContext, guard};
+use crate::kernels::gemm::{FEW_ROWS, RxGemmF32, pack, serial};
+use crate::kernels::rows::{largest, load, only, store, total};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::vmath::exp;
+use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use std::ptr::{null, null_mut};
+
+/// Queries of a block.
+const ROWS: usize = 64;
+/// Keys of a piece: no longer than what products sum in one go.
+const KEYS: usize = 512;
+/// Multiplications one thread should at least do.
+const GRAIN: usize = 1 << 19;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxAttentionF32 {
+    /// Independent problems.
+    pub batch: i64,
+    /// Queries.
+    pub rows: i64,
+    /// Keys, and values.
+    pub keys: i64,
+    /// Elements of a query and of a key.
+    pub depth: i64,
+    /// Elements of a value.
+    pub width: i64,
+    /// `batch` times `rows` times `depth` elements.
+    pub q: *const f32,
+    /// From one batch to the next; 0 where all read the same.
+    pub q_step: i64,
+    /// The keys as a matrix of `depth` rows and `keys` columns.
+    pub k: *const f32,
+    /// From one batch to the next.
+    pub k_step: i64,
+    /// Its strides.
+    pub k_rs: i64,
+    /// Its strides.
+    pub k_cs: i64,
+    /// The values as a matrix of `keys` rows and `width` columns.
+    pub v: *const f32,
+    /// From one batch to the next.
+    pub v_step: i64,
+    /// Its strides.
+    pub v_rs: i64,
+    /// Its strides.
+    pub v_cs: i64,
+    /// Added to the scaled scores; may be null.
+    pub mask: *const f32,
+    /// From one batch to the next, 0 where all read the same.
+    pub mask_step: i64,
+    /// From one query to the next, 0 where all read the same.
+    pub mask_rs: i64,
+    /// From one key to the next, 0 or 1.
+    pub mask_cs: i64,
+    /// `batch` times `rows` times `width` elements.
+    pub out: *mut f32,
+    /// What scores are multiplied by.
+    pub scale: f32,
+    /// 0.
+    pub reserved: i32,
+}
+
+/// Floats of one thread's scratch memory.
+struct Room {
+    /// Packed keys and values of a batch.
+    keys: usize,
+    values: usize,
+    /// Scores of a block.
+    scores: usize,
+    /// What the products pack.
+    packed: usize,
+}
+
+impl RxAttentionF32 {
+    /// Few queries read keys and values as they lie.
+    fn packs(&self) -> bool {
+        self.rows as usize > FEW_ROWS
+    }
+
+    fn room(&self) -> Room {
+        let (rows, keys) = ((self.rows as usize).min(ROWS), self.keys as usize);
+        let (depth, width) = (self.depth as usize, self.width as usize);
+        let piece = keys.min(KEYS);
+        let (one, two) = self.products(rows, piece, null_mut());
+        let room = |g: &RxGemmF32| {
+            let (a, b) = g.scratch(g.way());
+            a + b
+        };
+        Room {
+            keys: if self.packs() {
+                keys.next_multiple_of(16) * depth
+            } else {
+                0
+            },
+            values: if self.packs() {
+                width.next_multiple_of(16) * keys.next_multiple_of(16)
+            } else {
+                0
+            },
+            scores: rows * piece.next_multiple_of(16),
+            packed: room(&one).max(room(&two)),
+        }
+    }
+
+    /// The two products of `m` queries with `n` keys and values, of which the scores are in between. Operands
+    /// but for the scores are those of the first batch; none is packed.
+    fn products(&self, m: usize, n: usize, scores: *mut f32) -> (RxGemmF32, RxGemmF32) {
+        let ld = (self.keys.min(KEYS as i64) as usize).next_multiple_of(16) as i64;
+        let of_keys = RxGemmF32 {
+            m: m as i64,
+            n: n as i64,
+            k: self.depth,
+            a: self.q,
+            a_rs: self.depth,
+            a_cs: 1,
+            b: self.k,
+            b_rs: self.k_rs,
+            b_cs: self.k_cs,
+            c: scores,
+            c_ld: ld,
+            ..RxGemmF32::default()
+        };
+        let of_values = RxGemmF32 {
+            n: self.width,
+            k: n as i64,
+            a: scores,
+            a_rs: ld,
+            b: self.v,
+            b_rs: self.v_rs,
+            b_cs: self.v_cs,
+            c: self.out,
+            c_ld: self.width,
+            ..of_keys
+        };
+        (of_keys, of_values)
+    }
+}
+
+/// A block of queries against a piece of the keys.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Queries and keys.
+    m: usize,
+    n: usize,
+    scores: *mut f32,
+    /// From one query's scores to the next.
+    ld: usize,
+    /// The mask of the first query and key, or null.
+    mask: *const f32,
+    /// What is summed so far.
+    out: *mut f32,
+    /// Whether nothing is.
+    first: bool,
+}
+
+/// The sums of a block of queries.
+struct Sums {
+    largest: [f32; ROWS],
+    total: [f32; ROWS],
+}
+
+/// Turns the scores of a row into weights, and takes what was summed before down to their scale.
+#[inline(always)]
+unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32, sum: &mut f32) {
+    let Piece {
+        n,
+        scores,
+        mask,
+        out,
+        ..
+    } = *row;
+    let width = g.width as usize;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let factor = S::splat(g.scale);
+        let mut i = 0;
+        while i < n {
+            let part = (n - i).min(S::LANES);
+            let mut x = load::<S>(scores, i, part).mul(factor);
+            if !mask.is_null() {
+                x = x.add(if g.mask_cs == 0 {
+                    S::splat(*mask)
+                } else {
+                    load::<S>(mask, i, part)
+                });
+            }
+            store(x, scores, i, part);
+            i += part;
+        }
+        let before = *largest_yet;
+        let most = before.max(largest::<S>(n, scores));
+        // Where everything so far is masked out, nothing is taken away: all weights are 0.
+        let shift = if most == f32::NEG_INFINITY { 0.0 } else { most };
+        let (down, zero) = (S::splat(shift), S::splat(0.0));
+        let mut acc = [zero; 4];
+        let (mut i, mut lane) = (0, 0);
+        while i < n {
+            let part = (n - i).min(S::LANES);
+            let e = only(exp(load::<S>(scores, i, part).sub(down)), part);
+            store(e, scores, i, part);
+            acc[lane % 4] = acc[lane % 4].add(e);
+            lane += 1;
+            i += part;
+        }
+        *largest_yet = most;
+        if row.first {
+            *sum = total(acc);
+            return;
+        }
+        let mut kept = [0.0f32; 16];
+        exp(S::splat(before - shift)).store(kept.as_mut_ptr());
+        *sum = *sum * kept[0] + total(acc);
+        let kept = S::splat(kept[0]);
+        let mut j = 0;
+        while j < width {
+            let part = (width - j).min(S::LANES);
+            store(load::<S>(out, j, part).mul(kept), out, j, part);
+            j += part;
+        }
+    }
+}
+
+/// All rows of a block: see [`weigh`].
+#[inline(always)]
+unsafe fn weigh_rows<S: Simd>(g: &RxAttentionF32, piece: Piece, sums: &mut Sums) {
+    for i in 0..piece.m {
+        let mut row = piece;
+        // SAFETY: the callers' promise.
+        unsafe {
+            row.scores = piece.scores.add(i * piece.ld);
+            row.out = piece.out.add(i * g.width as usize);
+            if !piece.mask.is_null() {
+                row.mask = piece.mask.add(i * g.mask_rs as usize);
+            }
+            weigh::<S>(g, &row, &mut sums.largest[i], &mut sums.total[i]);
+        }
+    }
+}
+
+/// Divides each row of a block by its sum of weights.
+#[inline(always)]
+unsafe fn divide<S: Simd>(m: usize, width: usize, sums: &Sums, out: *mut f32) {
+    for i in 0..m {
+        // SAFETY: the callers' promise.
+        unsafe {
+            let by = S::splat(1.0 / sums.total[i]);
+            let out = out.add(i * width);
+            let mut j = 0;
+            while j < width {
+                let part = (width - j).min(S::LANES);
+                store(load::<S>(out, j, part).mul(by), out, j, part);
+                j += part;
+            }
+        }
+    }
+}
+
+/// Packs the keys and values of a batch. Each piece of the values is packed by itself.
+unsafe fn pack_batch(g: &RxAttentionF32, batch: usize, to: *mut f32, room: &Room) {
+    let (keys, depth, width) = (g.keys as usize, g.depth as usize, g.width as usize);
+    // SAFETY: the callers' promise.
+    unsafe {
+        let k = g.k.add(batch * g.k_step as usize);
+        pack::columns(depth, keys, k, g.k_rs as isize, g.k_cs as isize, to);
+        let v = g.v.add(batch * g.v_step as usize);
+        let to = to.add(room.keys);
+        for p in (0..keys).step_by(KEYS) {
+            let n = (keys - p).min(KEYS);
+            let from = v.offset(p as isize * g.v_rs as isize);
+            let to = to.add(p * width.next_multiple_of(16));
+            pack::columns(n, width, from, g.v_rs as isize, g.v_cs as isize, to);
+        }
+    }
+}
+
+/// A block of queries of a batch.
+unsafe fn block(g: &RxAttentionF32, batch: usize, row: usize, scratch: *mut f32, room: &Room) {
+    let (keys, depth, width) = (g.keys as usize, g.depth as usize, g.width as usize);
+    let m = (g.rows as usize - row).min(ROWS);
+    let mut sums = Sums {
+        largest: [f32::NEG_INFINITY; ROWS],
+        total: [0.0; ROWS],
+    };
+    // SAFETY: the callers' promise; the scratch memory is as large as `room` says.
+    unsafe {
+        let (packed_k, packed_v) = (scratch, scratch.add(room.keys));
+        let scores = packed_v.add(room.values);
+        let own = scores.add(room.scores);
+        let out = (g.out).add((batch * g.rows as usize + row) * width);
+        for p in (0..keys).step_by(KEYS) {
+            let n = (keys - p).min(KEYS);
+            let (mut of_keys, mut of_values) = g.products(m, n, scores);
+            of_keys.a = (g.q).add(batch * g.q_step as usize + row * depth);
+            (of_values.c, of_values.accumulate) = (out, i32::from(p > 0));
+            if g.packs() {
+                of_keys.b_packed = packed_k.add(p * depth);
+                of_values.b_packed = packed_v.add(p * width.next_multiple_of(16));
+            } else {
+                let (batch, p) = (batch as i64, p as i64);
+                of_keys.b = (g.k).offset((batch * g.k_step + p * g.k_cs) as isize);
+                of_values.b = (g.v).offset((batch * g.v_step + p * g.v_rs) as isize);
+            }
+            run(&of_keys, own);
+            let mask = if g.mask.is_null() {
+                null()
+            } else {
+                let at = batch as i64 * g.mask_step + row as i64 * g.mask_rs + p as i64 * g.mask_cs;
+                g.mask.offset(at as isize)
+            };
+            let piece = Piece {
+                m,
+                n,
+                scores,
+                ld: of_keys.c_ld as usize,
+                mask,
+                out,
+                first: p == 0,
+            };
+            let sums = &mut sums;
+            dispatch!(weigh_rows(g: &RxAttentionF32, piece: Piece, sums: &mut Sums));
+            run(&of_values, own);
+        }
+        let sums = &sums;
+        dispatch!(divide(m: usize, width: usize, sums: &Sums, out: *mut f32));
+    }
+}
+
+unsafe fn run(g: &RxGemmF32, scratch: *mut f32) {
+    // SAFETY: the callers' promise.
+    unsafe { serial(g, g.way(), scratch) };
+}
+
+/// Attention.
+///
+/// # Safety
+/// The operands are as large as the sizes and strides say, and do not overlap the result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAttentionF32) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise; blocks write their own rows of the result.
+        unsafe {
+            let g = &*g;
+            let [batch, rows, keys, width] =
+                [g.batch, g.rows, g.keys, g.width].map(|n| n.max(0) as usize);
+            if batch == 0 || rows == 0 || width == 0 {
+                return 0;
+            }
+            if keys == 0 {
+                // No weight, no value: as the sums of nothing.
+                std::slice::from_raw_parts_mut(g.out, batch * rows * width).fill(0.0);
+                return 0;
+            }
+            let room = g.room();
+            let each = (room.keys + room.values + room.scores + room.packed).next_multiple_of(16);
+            let threads = context.pool.threads();
+            let scratch = rx_scratch_alloc(context, (each * threads * 4) as u64).cast::<f32>();
+            if scratch.is_null() {
+                return context.status;
+            }
+            let blocks = rows.div_ceil(ROWS);
+            let work = rows.min(ROWS) * keys * (g.depth.max(1) as usize + width);
+            // A thread takes whole batches where there are enough, so that keys are packed once.
+            let whole = if batch >= threads {
+                blocks
+            } else {
+                (batch * blocks).div_ceil(threads)
+            };
+            let grain = whole.max(GRAIN / work.max(1));
+            let shared = Share::new((g, scratch, room));
+            (context.pool).each(batch * blocks, grain, |begin, end, worker| {
+                let (g, scratch, room) = shared.get();
+                let scratch = scratch.add(worker * each);
+                for unit in begin..end {
+                    let (batch, row) = (unit / blocks, unit % blocks * ROWS);
+                    if g.packs() && (unit == begin || row == 0) {
+                        pack_batch(g, batch, scratch, room);
+                    }
+                    block(g, batch, row, scratch, room);
+                }
+            });
+            rx_scratch_free(context, scratch.cast());
+            0
+        }
+    })
+}
+
+const _: () = assert!(size_of::<RxAttentionF32>() == 168);

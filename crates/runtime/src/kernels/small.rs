@@ -1,0 +1,106 @@
+//! Element-wise expressions over few elements.
+//!
+//! What [`strips`](super::strips) prepares for long arrays (axes joined, strips cut, work split) takes longer than
+//! a handful of vectors. Arrays that lie side by side, and single numbers, are read as they lie.
+
+use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::strips::{RxStripOp, RxStrips, apply};
+use std::mem::MaybeUninit;
+
+/// Most elements of a result.
+const MOST: usize = 64;
+/// Most inputs, constants and temporaries together.
+const OPERANDS: usize = 16;
+
+/// How an input lies.
+#[derive(Clone, Copy, PartialEq)]
+enum Lies {
+    /// Its elements are the result's, in order.
+    Alike,
+    /// One element stands for all.
+    Once,
+}
+
+/// Runs an expression; `false` when it is for strips to run.
+///
+/// # Safety
+/// As for [`rx_strips_f32`](super::strips::rx_strips_f32).
+pub(crate) unsafe fn run(v: &RxStrips) -> bool {
+    let operands = v.inputs + v.constants + v.temps;
+    if v.reduced != 0 || operands as usize > OPERANDS || v.ops < 1 || v.axes < 0 {
+        return false;
+    }
+    let (axes, inputs) = (v.axes as usize, v.inputs as usize);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut n = 1usize;
+        for axis in 0..axes {
+            n = n.saturating_mul((*v.extents.add(axis)).max(0) as usize);
+        }
+        if n == 0 || n > MOST {
+            return false;
+        }
+        let mut lies = [Lies::Alike; OPERANDS];
+        for (k, to) in lies.iter_mut().enumerate().take(inputs) {
+            let (mut alike, mut once, mut step) = (true, true, 1);
+            for axis in (0..axes).rev() {
+                let extent = *v.extents.add(axis);
+                if extent == 1 {
+                    continue;
+                }
+                let found = *v.strides.add(k * axes + axis);
+                alike &= found == step;
+                once &= found == 0;
+                step *= extent;
+            }
+            *to = match (alike, once) {
+                (true, _) => Lies::Alike,
+                (_, true) => Lies::Once,
+                _ => return false,
+            };
+        }
+        dispatch!(expression(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]));
+    }
+    true
+}
+
+#[inline(always)]
+unsafe fn expression<S: Simd>(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]) {
+    let (inputs, constants) = (v.inputs as usize, v.constants as usize);
+    let mut room = MaybeUninit::<[[f32; MOST]; OPERANDS]>::uninit();
+    let room: *mut f32 = room.as_mut_ptr().cast();
+    // SAFETY: the caller's promise; a vector is stored as long as there are elements, in rows of 64.
+    unsafe {
+        let fill = |k: usize, x: f32| {
+            let (at, x) = (room.add(k * MOST), S::splat(x));
+            for i in (0..n).step_by(S::LANES) {
+                x.store(at.add(i));
+            }
+            at.cast_const()
+        };
+        let mut at = [std::ptr::null::<f32>(); OPERANDS];
+        for (k, at) in at.iter_mut().enumerate() {
+            *at = if k < inputs {
+                let from = *v.data.add(k);
+                match lies[k] {
+                    Lies::Alike => from,
+                    Lies::Once => fill(k, *from),
+                }
+            } else if k < inputs + constants {
+                fill(k, *v.values.add(k - inputs))
+            } else {
+                room.add(k * MOST).cast_const()
+            };
+        }
+        let ops: &[RxStripOp] = std::slice::from_raw_parts(v.program, v.ops as usize);
+        for (k, op) in ops.iter().enumerate() {
+            let to = if k + 1 == ops.len() {
+                v.out
+            } else {
+                room.add((inputs + constants + op.dst as usize) * MOST)
+            };
+            let arg = |i: usize| at[op.args[i] as usize];
+            apply::<S>(op.code, [arg(0), arg(1), arg(2), arg(3)], to, n);
+        }
+    }
+}
