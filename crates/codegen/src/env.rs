@@ -50,6 +50,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_gemm_i16_i16_i32", "pp>i"),
     ("rx_gemm_i32_i32_i32", "pp>i"),
     ("rx_pool2d_f32", "pp>i"),
+    ("rx_attention_f32", "pp>i"),
     ("rx_softmax_f32", "pllpp>i"),
     ("rx_log_softmax_f32", "pllpp>i"),
     ("rx_layer_norm_f32", "pllpppfp>i"),

@@ -20,6 +20,7 @@ use rustc_hash::FxHashMap;
 use crate::env::Env;
 use crate::scalar::Scalars;
 
+mod attention;
 mod copies;
 mod digits;
 mod eval;
@@ -137,11 +138,14 @@ pub(crate) fn emit(
         k.b.ins().stack_store(types::I64, null, frame, 8 * i as i32);
     }
     k.bind(inputs)?;
-    let needed = tuned::needed(program);
+    let attention = relax_loops::attention::find(program);
+    let needed = tuned::needed(program, &attention);
     // A product with an epilogue runs where its epilogue stands: what that reads is ready there.
     let mut fused = relax_loops::epilogue::find(program);
+    let of_attention = |k: usize| matches!(&program.stages[k], Stage::Compute(c) if attention.iter().any(|a| a.out == c.out));
     fused.retain(|f| {
         needed[f.consumer]
+            && !of_attention(f.producer)
             && matches!(&program.stages[f.producer],
                 Stage::Compute(c) if tuned::hint_of(program, c).is_some())
     });
@@ -151,6 +155,10 @@ pub(crate) fn emit(
         }
         match stage {
             Stage::Compute(c) => {
+                if let Some(a) = attention.iter().find(|a| a.out == c.out) {
+                    k.attention(a)?;
+                    continue;
+                }
                 let taken = match fused.iter().find(|f| f.consumer == i) {
                     None => k.tuned(c, None)?,
                     Some(f) => {

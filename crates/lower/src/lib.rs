@@ -6,6 +6,7 @@
 //!
 //! Invariant: lowering does not recurse over expressions, patterns or types.
 
+mod attention;
 mod borrow;
 pub mod codes;
 mod constants;
@@ -128,6 +129,7 @@ pub fn lower(
         return Err(diagnostics);
     }
     let mut out = lw.out;
+    attention::fuse(&mut out);
     constants::propagate(&mut out);
     scalars::unbox(&mut out);
     out.sweep();

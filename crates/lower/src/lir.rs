@@ -441,6 +441,30 @@ impl Inst {
             | Inst::CheckDims { .. } => {}
         }
     }
+    /// Shows every expression over dimensions, to be replaced.
+    pub fn dims_mut(&mut self, see: &mut dyn FnMut(&mut Ex)) {
+        match self {
+            Inst::Kernel { given, .. } => {
+                (given.iter_mut().flatten()).for_each(|a| a.dims.iter_mut().for_each(&mut *see));
+            }
+            Inst::CallDps { given, .. } => {
+                given
+                    .iter_mut()
+                    .for_each(|a| a.dims.iter_mut().for_each(&mut *see));
+            }
+            Inst::Storage { bytes, .. } => see(bytes),
+            Inst::Place { offset, tensor, .. } => {
+                see(offset);
+                tensor.dims.iter_mut().for_each(see);
+            }
+            Inst::Shape { dims, .. } => dims.iter_mut().for_each(see),
+            Inst::CheckDims { a, b, .. } => {
+                see(a);
+                see(b);
+            }
+            _ => {}
+        }
+    }
     /// Value registers that the instruction writes.
     pub fn defines(&self) -> Vec<Reg> {
         match self {

@@ -236,6 +236,66 @@ fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<Te
         .collect()
 }
 
+/// One program that runs `first` and then `next`, whose input `at` is the only output of `first`. It reads what
+/// `first` reads, and then the other inputs of `next` in their order. `None` where the extents of an input of
+/// `next` cannot be said beforehand.
+pub fn chain(first: &Program, next: &Program, at: usize) -> Option<Program> {
+    let [out] = first.outputs[..] else {
+        return None;
+    };
+    let mut program = first.clone();
+    program.bufs[out].role = Role::Temp;
+    program.outputs.clear();
+    let between = TensorRef {
+        buf: out,
+        shape: program.bufs[out].shape.clone(),
+        dtype: program.bufs[out].dtype,
+    };
+    let mut vars: FxHashMap<Var, Ex> = FxHashMap::default();
+    for (e, extent) in next.bufs[next.inputs[at]].shape.iter().zip(&between.shape) {
+        if let ExKind::Var(v) = e.kind() {
+            vars.entry(*v).or_insert_with(|| extent.clone());
+        }
+    }
+    let mut inputs = Vec::with_capacity(next.inputs.len());
+    for (k, &buf) in next.inputs.iter().enumerate() {
+        if k == at {
+            inputs.push(between.clone());
+            continue;
+        }
+        let mut buffer = next.bufs[buf].clone();
+        for e in &mut buffer.shape {
+            if let ExKind::Var(v) = e.kind()
+                && !vars.contains_key(v)
+            {
+                let info = next.vars[*v].clone();
+                let (new, extent) = program.fresh(info.name.as_str(), info.dtype);
+                program.dims.push(new);
+                vars.insert(*v, extent);
+            }
+            let mut said = true;
+            visit_expr(e, |x| {
+                said &= match x.kind() {
+                    ExKind::Var(v) => vars.contains_key(v),
+                    ExKind::Load(..) => false,
+                    _ => true,
+                }
+            });
+            said.then_some(())?;
+            *e = relax_loops::substitute(e, &|v| vars.get(&v).cloned());
+        }
+        let (shape, dtype) = (buffer.shape.clone(), buffer.dtype);
+        let buf = program.bufs.push(buffer);
+        program.inputs.push(buf);
+        inputs.push(TensorRef { buf, shape, dtype });
+    }
+    for t in append(&mut program, next, &inputs) {
+        program.bufs[t.buf].role = Role::Output;
+        program.outputs.push(t.buf);
+    }
+    Some(program)
+}
+
 /// A statement over other variables and buffers. Statements nest as deep as the operator's own
 /// computation writes them.
 fn statement(

@@ -218,6 +218,28 @@ typedef struct RxStrips {
 
 int32_t rx_strips_f32(RxContext *ctx, const RxStrips *strips);
 
+/* ---- attention ----------------------------------------------------------------------- */
+
+/* out = softmax(q k * scale + mask) v for each batch, without the matrix of scores. */
+typedef struct {
+  int64_t batch, rows, keys;        /*  0 */
+  int64_t depth, width;             /* 24: elements of a key, of a value */
+  const float *q;                   /* 40: [batch, rows, depth] */
+  int64_t q_step;                   /* 48: from one batch to the next; 0 where all read the same */
+  const float *k;                   /* 56: a matrix [depth, keys] per batch */
+  int64_t k_step, k_rs, k_cs;       /* 64 */
+  const float *v;                   /* 88: a matrix [keys, width] per batch */
+  int64_t v_step, v_rs, v_cs;       /* 96 */
+  const float *mask;                /* 120: or NULL */
+  int64_t mask_step, mask_rs;       /* 128: from one batch and query to the next, or 0 */
+  int64_t mask_cs;                  /* 144: from one key to the next: 0 or 1 */
+  float *out;                       /* 152: [batch, rows, width]; overlaps no input */
+  float scale;                      /* 160 */
+  int32_t reserved;                 /* 164: 0 */
+} RxAttentionF32;                   /* 168 bytes */
+
+int32_t rx_attention_f32(RxContext *ctx, const RxAttentionF32 *attention);
+
 /* ---- rows ---------------------------------------------------------------------------- */
 
 /* Over the last axis of x[rows, cols]; y may be x. */

@@ -6,6 +6,7 @@ use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, visit_ex
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
 
+use relax_loops::attention::Attention;
 use relax_loops::epilogue::Epilogue;
 
 use super::{Kernel, Result};
@@ -60,7 +61,7 @@ fn integer_code(dtype: DType) -> Option<i64> {
 
 /// Which stages contribute to the outputs. What only a computation replaced by a kernel has read
 /// (padded data, row maxima) need not be computed.
-pub(super) fn needed(program: &Program) -> Vec<bool> {
+pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
     let mut wanted: FxHashSet<Buf> = program.outputs.iter().copied().collect();
     let see = |e: &Ex, wanted: &mut FxHashSet<Buf>| {
         visit_expr(e, |x| {
@@ -80,7 +81,10 @@ pub(super) fn needed(program: &Program) -> Vec<bool> {
                 if !kept[k] {
                     continue;
                 }
-                if let Some(hint) = hint_of(program, c) {
+                if let Some(a) = attention.iter().find(|a| a.out == c.out) {
+                    wanted.extend([a.q, a.k, a.v]);
+                    wanted.extend(a.mask.as_ref().map(|m| m.buf));
+                } else if let Some(hint) = hint_of(program, c) {
                     wanted.extend(hint.operands());
                 } else {
                     see(&c.value, &mut wanted);
@@ -130,10 +134,10 @@ pub(super) fn needed(program: &Program) -> Vec<bool> {
 }
 
 /// A C structure on the stack, filled field by field.
-struct Fields(StackSlot);
+pub(super) struct Fields(pub(super) StackSlot);
 
 impl Kernel<'_, '_, '_> {
-    fn structure(&mut self, bytes: u32) -> Fields {
+    pub(super) fn structure(&mut self, bytes: u32) -> Fields {
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
         let slot = self.b.create_sized_stack_slot(slot);
         let zero = self.b.ins().iconst(types::I64, 0);
@@ -143,7 +147,12 @@ impl Kernel<'_, '_, '_> {
         Fields(slot)
     }
 
-    fn put(&mut self, f: &Fields, at: i32, v: Value) {
+    pub(super) fn put(&mut self, f: &Fields, at: i32, v: Value) {
+        self.b.ins().stack_store(types::I64, v, f.0, at);
+    }
+
+    /// A float in a descriptor.
+    pub(super) fn put_float(&mut self, f: &Fields, at: i32, v: Value) {
         self.b.ins().stack_store(types::I64, v, f.0, at);
     }
 
@@ -157,7 +166,7 @@ impl Kernel<'_, '_, '_> {
         self.b.ins().stack_store(types::I64, v, f.0, at);
     }
 
-    fn product(&mut self, extents: &[Value]) -> Value {
+    pub(super) fn product(&mut self, extents: &[Value]) -> Value {
         let one = self.b.ins().iconst(types::I64, 1);
         extents.iter().fold(one, |n, &e| self.b.ins().imul(n, e))
     }
@@ -265,11 +274,7 @@ impl Kernel<'_, '_, '_> {
                 self.put_epilogue(&g, 112, 1, epilogue);
                 let mut steps = Vec::new();
                 for x in [a, b] {
-                    let (_, e) = self.of(x);
-                    let size = self.product(&e[1..]);
-                    let zero = self.b.ins().iconst(types::I64, 0);
-                    let one = self.b.ins().icmp_imm_s(IntCC::Equal, e[0], 1);
-                    steps.push(self.b.ins().select(one, zero, size));
+                    steps.push(self.batch_step(x));
                 }
                 steps.push(self.product(&shape[1..]));
                 let g = self.b.ins().stack_addr(types::I64, g.0, 0);
@@ -463,7 +468,7 @@ impl Kernel<'_, '_, '_> {
 
     /// Fails unless an extent is `times` another one, or, where they are broadcast, one of them is 1.
     /// Nothing is emitted for constants: typing has compared them.
-    fn require_same(
+    pub(super) fn require_same(
         &mut self,
         (a, i): (Buf, usize),
         (b, j): (Buf, usize),

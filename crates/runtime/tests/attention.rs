@@ -1,0 +1,212 @@
+//! Attention against plain loops in float64, over odd sizes, masks, layouts, instruction sets and threads.
+
+mod common;
+
+use common::{Random, close, everywhere};
+use relax_runtime::context::RxContext;
+use relax_runtime::kernels::attention::{RxAttentionF32, rx_attention_f32};
+use std::ptr::null;
+
+struct Case {
+    batch: usize,
+    rows: usize,
+    keys: usize,
+    depth: usize,
+    width: usize,
+    /// Whether keys and values are stored transposed.
+    turned: (bool, bool),
+    /// Whether keys and values are one for all batches.
+    shared: bool,
+    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal.
+    mask: usize,
+}
+
+/// A matrix of `rows` by `columns` per batch as the kernel sees it: element, and strides of rows and columns.
+fn strides(rows: usize, columns: usize, turned: bool) -> (usize, usize) {
+    if turned { (1, rows) } else { (columns, 1) }
+}
+
+fn check(ctx: *mut RxContext, c: &Case, random: &mut Random) {
+    let (q_size, k_size, v_size) = (c.rows * c.depth, c.depth * c.keys, c.keys * c.width);
+    let of = if c.shared { 1 } else { c.batch };
+    let q: Vec<f32> = random
+        .floats(c.batch * q_size)
+        .iter()
+        .map(|x| x * 4.0)
+        .collect();
+    let (k, v) = (random.floats(of * k_size), random.floats(of * v_size));
+    let (mask_of, mask_rows, mask_keys) = match c.mask {
+        1 => (c.batch, c.rows, c.keys),
+        2 => (1, 1, c.keys),
+        3 => (1, c.rows, 1),
+        _ => (1, c.rows, c.keys),
+    };
+    let mut mask = random.floats(mask_of * mask_rows * mask_keys);
+    if c.mask == 4 {
+        for i in 0..c.rows {
+            for j in 0..c.keys {
+                // The later keys come first, so that whole pieces are masked out before one is not.
+                mask[i * c.keys + j] = if c.keys - 1 - j <= i {
+                    0.0
+                } else {
+                    f32::NEG_INFINITY
+                };
+            }
+        }
+    }
+    let step = |n: usize, size: usize| if n == 1 { 0 } else { size };
+    let (k_rs, k_cs) = strides(c.depth, c.keys, c.turned.0);
+    let (v_rs, v_cs) = strides(c.keys, c.width, c.turned.1);
+    let mask_steps = [
+        step(mask_of, mask_rows * mask_keys),
+        step(mask_rows, mask_keys),
+        usize::from(mask_keys > 1),
+    ];
+    let scale = 0.7f32;
+    let mut out = vec![f32::NAN; c.batch * c.rows * c.width];
+    let g = RxAttentionF32 {
+        batch: c.batch as i64,
+        rows: c.rows as i64,
+        keys: c.keys as i64,
+        depth: c.depth as i64,
+        width: c.width as i64,
+        q: q.as_ptr(),
+        q_step: q_size as i64,
+        k: k.as_ptr(),
+        k_step: step(of, k_size) as i64,
+        k_rs: k_rs as i64,
+        k_cs: k_cs as i64,
+        v: v.as_ptr(),
+        v_step: step(of, v_size) as i64,
+        v_rs: v_rs as i64,
+        v_cs: v_cs as i64,
+        mask: if c.mask == 0 { null() } else { mask.as_ptr() },
+        mask_step: mask_steps[0] as i64,
+        mask_rs: mask_steps[1] as i64,
+        mask_cs: mask_steps[2] as i64,
+        out: out.as_mut_ptr(),
+        scale,
+        reserved: 0,
+    };
+    // SAFETY: all arrays have the sizes that are stated.
+    assert_eq!(unsafe { rx_attention_f32(ctx, &g) }, 0);
+    let mut wanted = Vec::with_capacity(out.len());
+    for b in 0..c.batch {
+        for i in 0..c.rows {
+            let scores: Vec<f64> = (0..c.keys)
+                .map(|j| {
+                    let dot: f64 = (0..c.depth)
+                        .map(|d| {
+                            let key = k[b * step(of, k_size) + d * k_rs + j * k_cs];
+                            f64::from(q[b * q_size + i * c.depth + d]) * f64::from(key)
+                        })
+                        .sum();
+                    let at = b * mask_steps[0] + i * mask_steps[1] + j * mask_steps[2];
+                    let added = if c.mask == 0 {
+                        0.0
+                    } else {
+                        f64::from(mask[at])
+                    };
+                    dot * f64::from(scale) + added
+                })
+                .collect();
+            let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let weights: Vec<f64> = scores.iter().map(|s| (s - most).exp()).collect();
+            let total: f64 = weights.iter().sum();
+            for j in 0..c.width {
+                let sum: f64 = (weights.iter().enumerate())
+                    .map(|(p, w)| w * f64::from(v[b * step(of, v_size) + p * v_rs + j * v_cs]))
+                    .sum();
+                wanted.push((sum / total) as f32);
+            }
+        }
+    }
+    let what = format!(
+        "{} x {} x {} x {} x {}, mask {}",
+        c.batch, c.rows, c.keys, c.depth, c.width, c.mask
+    );
+    close(&what, &out, &wanted, 2e-5);
+}
+
+#[test]
+fn attention() {
+    everywhere(|ctx, _| {
+        let mut random = Random(21);
+        for (case, (batch, rows, keys, depth, width)) in [
+            (1, 1, 1, 1, 1),
+            (2, 1, 17, 8, 8),
+            (1, 4, 33, 16, 5),
+            (3, 5, 7, 3, 2),
+            (2, 64, 64, 16, 16),
+            (1, 65, 513, 9, 17),
+            (2, 70, 1100, 12, 33),
+            (1, 3, 1030, 20, 40),
+            (5, 130, 100, 64, 64),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            for mask in 0..5 {
+                let turned = [(false, false), (true, false), (true, true), (false, true)];
+                check(
+                    ctx,
+                    &Case {
+                        batch,
+                        rows,
+                        keys,
+                        depth,
+                        width,
+                        turned: turned[(case + mask) % 4],
+                        shared: (case + mask) % 3 == 0,
+                        mask,
+                    },
+                    &mut random,
+                );
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_masked_out_whole_has_no_answer() {
+    everywhere(|ctx, _| {
+        let (q, mask) = ([1.0f32; 2], [f32::NEG_INFINITY; 3]);
+        let (k, v, mut out) = ([1.0f32; 6], [1.0f32; 6], [0.0f32; 2]);
+        let mut g = RxAttentionF32 {
+            batch: 1,
+            rows: 1,
+            keys: 3,
+            depth: 2,
+            width: 2,
+            q: q.as_ptr(),
+            q_step: 0,
+            k: k.as_ptr(),
+            k_step: 0,
+            k_rs: 1,
+            k_cs: 2,
+            v: v.as_ptr(),
+            v_step: 0,
+            v_rs: 2,
+            v_cs: 1,
+            mask: mask.as_ptr(),
+            mask_step: 0,
+            mask_rs: 0,
+            mask_cs: 1,
+            out: out.as_mut_ptr(),
+            scale: 1.0,
+            reserved: 0,
+        };
+        // SAFETY: as above.
+        assert_eq!(unsafe { rx_attention_f32(ctx, &g) }, 0);
+        assert!(
+            out.iter().all(|x| x.is_nan()),
+            "as the softmax says: {out:?}"
+        );
+        // No keys: the sums of nothing.
+        g.keys = 0;
+        g.out = out.as_mut_ptr();
+        // SAFETY: as above.
+        assert_eq!(unsafe { rx_attention_f32(ctx, &g) }, 0);
+        assert_eq!(out, [0.0; 2]);
+    });
+}
