@@ -1,7 +1,6 @@
 //! Making tensors, and looking into them.
 
 use crate::context::{RxContext, Status, guard, text};
-use crate::heap::class_size;
 use crate::object::{
     DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType, Kind, RxObject, RxTensor, Storage,
 };
@@ -214,7 +213,7 @@ pub unsafe extern "C" fn rx_grow_tensor(
             return rx_alloc_tensor(ctx, dtype, ndim, shape);
         };
         let head = (*t).data as u64 - dead as u64;
-        if head + bytes <= class_size((*dead).cls.into()) {
+        if head + bytes <= (*ctx).heap.room(dead.cast(), (*dead).cls) {
             rx_retain(dead);
             return dead;
         }

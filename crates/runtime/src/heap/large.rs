@@ -77,6 +77,12 @@ impl Large {
         );
     }
 
+    /// The bytes of a block.
+    pub(super) fn size(&self, block: *const u8) -> usize {
+        let found = self.pieces.binary_search_by_key(&block.addr(), |p| p.at);
+        found.map_or(0, |k| self.pieces[k].size)
+    }
+
     /// Takes a block back; its size.
     pub(super) fn release(&mut self, block: *mut u8) -> usize {
         let at = block.expose_provenance();

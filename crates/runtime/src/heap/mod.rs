@@ -111,8 +111,7 @@ fn class_of(size: u64) -> Option<usize> {
     Some(SMALL_CLASSES + (e as usize - 10) * 8 + step as usize)
 }
 
-/// Bytes of a block of a class.
-pub(crate) fn class_size(class: usize) -> u64 {
+fn class_size(class: usize) -> u64 {
     if class < SMALL_CLASSES {
         return class as u64 * 16;
     }
@@ -272,6 +271,15 @@ impl Heap {
             self.slab = block.add(size);
             self.slab_left -= skip + size;
             block
+        }
+    }
+
+    /// The bytes that a block in use has; `block` and `class` came from one call of [`Heap::alloc`].
+    pub fn room(&self, block: *const u8, class: u16) -> u64 {
+        if class == LARGE {
+            self.large.size(block) as u64
+        } else {
+            class_size(class.into())
         }
     }
 
