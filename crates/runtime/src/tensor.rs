@@ -628,3 +628,61 @@ pub unsafe extern "C" fn rx_check_tensor(
         context.fail(Status::Shape, &message)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::{rx_context_create, rx_context_destroy};
+
+    /// Appends a row to `tensor`, as generated code does; the elements of a row are its number.
+    unsafe fn append(ctx: *mut RxContext, tensor: *mut RxObject, row: i64) -> *mut RxObject {
+        // SAFETY: the tests hand over tensors of rank 2 with 16 columns of float32.
+        unsafe {
+            let shape = [row + 1, 16];
+            let grown = rx_grow_tensor(ctx, tensor, DLDataType::F32, 2, shape.as_ptr());
+            let (from, to) = (tensor.cast::<RxTensor>(), grown.cast::<RxTensor>());
+            if grown != tensor {
+                let bytes = (*from).nbytes as usize;
+                copy_nonoverlapping((*from).data.cast::<u8>(), (*to).data.cast(), bytes);
+            }
+            let at = (*to).data.cast::<f32>().add(row as usize * 16);
+            (0..16).for_each(|k| *at.add(k) = row as f32);
+            rx_tensor_grown(grown, shape.as_ptr());
+            rx_release(ctx, tensor);
+            grown
+        }
+    }
+
+    #[test]
+    fn rows_are_appended_in_place() {
+        let ctx = rx_context_create();
+        // SAFETY: every reference is given back before the context.
+        unsafe {
+            let mut tensor = rx_alloc_tensor(ctx, DLDataType::F32, 2, [0, 16].as_ptr());
+            let (mut moves, mut kept) = (0, null_mut());
+            // From one cache line to well beyond what one class of blocks holds.
+            for row in 0..5000 {
+                let before = tensor;
+                tensor = append(ctx, tensor, row);
+                moves += i32::from(before != tensor);
+                if row == 3000 {
+                    kept = tensor;
+                    rx_retain(kept);
+                }
+            }
+            assert!(moves < 40, "{moves} copies for 5000 rows");
+            for (t, rows) in [(tensor, 5000), (kept, 3001)] {
+                let t = t.cast::<RxTensor>();
+                assert_eq!(extents(2, (*t).shape), [rows, 16]);
+                assert_eq!((*t).nbytes, rows as u64 * 64);
+                let data = std::slice::from_raw_parts((*t).data.cast::<f32>(), rows as usize * 16);
+                let right = |(k, x): (usize, &f32)| *x == (k / 16) as f32;
+                assert!(data.iter().enumerate().all(right), "{rows} rows");
+            }
+            rx_release(ctx, tensor);
+            rx_release(ctx, kept);
+            assert_eq!((*ctx).heap.stats.live_objects, 0);
+            rx_context_destroy(ctx);
+        }
+    }
+}
