@@ -72,7 +72,7 @@ fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
         );
         fits.then_some(sum)
     });
-    let sums: Vec<(i64, i64)> = sums.collect::<Option<_>>()?;
+    let sums: Widths = sums.collect::<Option<_>>()?;
     let (before, after): (Vec<i64>, Vec<i64>) = sums.into_iter().unzip();
     let mut attrs = e.m.attrs(reader.attrs).clone();
     attrs.set("padding", AttrValue::ints(&[before, after].concat()));
@@ -82,13 +82,16 @@ fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
     Some(e.recall(&reader, &args, attrs, span))
 }
 
+/// Widths before and behind, for each spatial axis.
+type Widths = Vec<(i64, i64)>;
+
 /// What a reader puts around its data itself, before and behind on each spatial axis, and where these axes are.
 fn own_padding(
     e: &Edit<'_>,
     reader: &OpCall,
     layout: &Layout,
     rank: usize,
-) -> Option<(Vec<(i64, i64)>, Vec<usize>)> {
+) -> Option<(Widths, Vec<usize>)> {
     let axes: Vec<usize> = ("DHW".chars()).filter_map(|c| layout.position(c)).collect();
     let whole = "DHW".chars().all(|c| layout.factor(c) == 1);
     let own = e.attr(reader, "padding").as_ints()?;
