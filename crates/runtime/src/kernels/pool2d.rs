@@ -6,7 +6,7 @@ use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
-/// Elements one thread should at least handle.
+/// Elements one thread should at least handle; several operations each (`--example bench_threads`).
 const GRAIN: usize = 16 << 10;
 
 /// As in the C header.

@@ -9,7 +9,7 @@ use crate::threads::Share;
 
 /// Vectors (or rows) that are combined one after another.
 const BLOCK: usize = 64;
-/// Elements one thread should at least handle.
+/// Elements one thread should at least handle; several operations each (`--example bench_threads`).
 const GRAIN: usize = 32 << 10;
 
 /// What is computed; numbered as in the C header.

@@ -7,7 +7,7 @@ use crate::kernels::strips::STREAM;
 use crate::kernels::vmath::exp;
 use crate::threads::Share;
 
-/// Elements one thread should at least handle.
+/// Elements one thread should at least handle; several operations each (`--example bench_threads`).
 const GRAIN: usize = 16 << 10;
 
 #[inline(always)]

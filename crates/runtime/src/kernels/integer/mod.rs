@@ -22,7 +22,8 @@ use tile::{COLS, Kernel, ROWS};
 const PAIRS: usize = 256;
 /// Columns that are packed together, at most: with [`PAIRS`] they take a quarter of the second cache.
 const WIDE: usize = 128;
-/// Below this many multiplications a product stays on one thread.
+/// Below this many multiplications a product stays on one thread: with pairs in vectors, the time of 2^16 operations on
+/// elements at most (`--example bench_threads`).
 const SMALL: usize = 1 << 18;
 
 /// Element types of operands, by their numbers in the C header.

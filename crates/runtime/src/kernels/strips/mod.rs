@@ -23,7 +23,8 @@ const OPERANDS: usize = 96;
 /// Bytes of a result from which on it is written past the caches: little of it would still be there when it
 /// is read.
 pub(crate) const STREAM: usize = 16 << 20;
-/// Operations on elements below which nobody is woken.
+/// Operations on elements below which nobody is woken: `cargo run --release -p relax-runtime --example bench_threads`
+/// shows from how many on sharing pays.
 const SMALL: usize = 1 << 16;
 
 /// What an operation does with its arguments `a`, `b`, `c`, `d`.
