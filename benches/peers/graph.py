@@ -75,6 +75,14 @@ class Graph:
         y = self._add("conv", [x, weight], (n, channels, oh, ow), k=k, stride=stride, pad=pad, groups=groups)
         return self.add(y, self.weight(channels, 1, 1, scale=0.1)) if bias else y
 
+    def conv_transpose(self, x, channels, k, stride, pad):
+        """Each pixel spreads over a window of the output; the weight is stored as (inputs, outputs, k, k)."""
+        n, c, h, w = x.shape
+        weight = self.weight(c, channels, k, k, scale=(stride * stride / (c * k * k)) ** 0.5)
+        oh, ow = ((s - 1) * stride + k - 2 * pad for s in (h, w))
+        self.flops += 2 * n * c * h * w * channels * k * k
+        return self._add("conv_transpose", [x, weight], (n, channels, oh, ow), k=k, stride=stride, pad=pad)
+
     def batch_norm(self, x):
         c = x.shape[1]
         parts = [self.weight(c, scale=0.1, positive=True), self.weight(c, scale=0.1),
@@ -164,6 +172,10 @@ def to_relay(graph):
             k, p, s = t["k"], t["pad"], t["stride"]
             return (f"nn.conv2d({a[0]}, {a[1]}, strides=[{s}, {s}], padding=[{p}, {p}, {p}, {p}], "
                     f"groups={t['groups']}, channels={n.shape[1]}, kernel_size=[{k}, {k}])")
+        if op == "conv_transpose":
+            k, p, s = t["k"], t["pad"], t["stride"]
+            return (f"nn.conv2d_transpose({a[0]}, {a[1]}, strides=[{s}, {s}], padding=[{p}, {p}, {p}, {p}], "
+                    f"channels={n.shape[1]}, kernel_size=[{k}, {k}])")
         if op == "batch_norm":
             return f"nn.batch_norm({', '.join(a)}).0"
         if op == "layer_norm":

@@ -22,6 +22,11 @@ def to_jax(graph):
         if n.op == "conv":
             return lax.conv_general_dilated(a[0], a[1], (t["stride"],) * 2, [(t["pad"],) * 2] * 2,
                                             feature_group_count=t["groups"])
+        if n.op == "conv_transpose":
+            # A convolution over the input with zeros between its pixels, the window the other way round.
+            window, reach = a[1].transpose(1, 0, 2, 3)[:, :, ::-1, ::-1], t["k"] - 1 - t["pad"]
+            return lax.conv_general_dilated(a[0], window, (1, 1), [(reach, reach)] * 2,
+                                            lhs_dilation=(t["stride"],) * 2)
         if n.op == "batch_norm":
             x, gamma, beta, mean, var = a
             c = lambda v: v[None, :, None, None]

@@ -35,6 +35,8 @@ def to_onnx(graph):
         elif n.op == "conv":
             node("Conv", a, out, kernel_shape=[t["k"]] * 2, strides=[t["stride"]] * 2, pads=[t["pad"]] * 4,
                  group=t["groups"])
+        elif n.op == "conv_transpose":
+            node("ConvTranspose", a, out, kernel_shape=[t["k"]] * 2, strides=[t["stride"]] * 2, pads=[t["pad"]] * 4)
         elif n.op == "batch_norm":
             node("BatchNormalization", a, out, epsilon=1e-5)
         elif n.op == "layer_norm":

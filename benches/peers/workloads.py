@@ -72,6 +72,15 @@ def mobilenet():
     return g.done(g.softmax(g.dense(x, 1000)))
 
 
+def dcgan():
+    """The generator of DCGAN (Radford et al., 2015) for 64 x 64 images."""
+    g = Graph("DCGAN generator")
+    x = g.unary("relu", g.batch_norm(g.conv_transpose(g.input(1, 100, 1, 1), 512, 4, 1, 0)))
+    for channels in (256, 128, 64):
+        x = g.unary("relu", g.batch_norm(g.conv_transpose(x, channels, 4, 2, 1)))
+    return g.done(g.unary("tanh", g.conv_transpose(x, 3, 4, 2, 1)))
+
+
 def transformer():
     """One block, pre-norm, 128 tokens, width 512, 8 heads."""
     g = Graph("transformer block 128 x 512")
@@ -110,6 +119,7 @@ ALL = {
     "depthwise": depthwise,
     "resnet-18": resnet18,
     "mobilenet": mobilenet,
+    "dcgan": dcgan,
     "transformer": transformer,
     "lstm": lstm,
     **recursive.ALL,

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use relax_cli::npz;
+use relax_cli::{inputs, load, npz};
+use relax_driver::ReadOptions;
 use relax_tensor::{DType, Tensor};
 
 fn model() -> PathBuf {
@@ -151,10 +152,10 @@ fn npy(path: &Path, t: &Tensor) {
     std::fs::write(path, file).expect("writable");
 }
 
-/// Compiles the model with its weights into a program.
-fn program(weights: &Path, mode: &str, out: &Path) {
+/// Compiles a model with its weights into a program.
+fn program(model: &Path, weights: &Path, mode: &str, out: &Path) {
     let ran = Command::new(env!("CARGO_BIN_EXE_relaxc"))
-        .arg(model())
+        .arg(model)
         .args(["--emit", "exe", "--weights", mode, "--params"])
         .args([weights, Path::new("-o"), out])
         .output()
@@ -170,7 +171,7 @@ fn weights_in_a_file_of_their_own_are_mapped() {
     npz::write(&at("weights.npz"), &weights).expect("writable");
     npy(&at("x.npy"), &data[0].1);
     for mode in ["embed", "external"] {
-        program(&at("weights.npz"), mode, &at(mode));
+        program(&model(), &at("weights.npz"), mode, &at(mode));
     }
     let call = |mode: &str, place: Option<&Path>| {
         let mut command = Command::new(at(mode));
@@ -228,4 +229,68 @@ fn threads_do_not_change_the_answer() {
         npz::read(&out).expect("an archive")[0].1.bytes().to_vec()
     };
     assert_eq!(answer("1"), answer("2"));
+}
+
+/// ResNet-18 with weights bound by relax-run, in a program, and beside it, on one and two threads.
+#[test]
+#[cfg(unix)]
+fn a_real_model_gives_one_answer_in_every_mode() {
+    let room = tempfile::tempdir().expect("a temporary folder");
+    let at = |name: &str| room.path().join(name);
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/models/resnet18.relay");
+    let loaded = load::checked(&model, ReadOptions::default()).expect("readable");
+    let loaded = loaded.expect("no errors");
+    let entry = load::entry(&loaded.module, None).expect("@main");
+    let func = loaded.module.global_func(entry).expect("a function");
+    let params = inputs::params(&loaded.module, &loaded.typing, func);
+    let tensors = inputs::random(&loaded.module, &params, 1, 1).expect("tensors");
+    let names = params.iter().map(|p| p.name.clone());
+    let mut arrays: Named = names.zip(tensors).collect();
+    let weights = arrays.split_off(1);
+    npz::write(&at("weights.npz"), &weights).expect("writable");
+    npz::write(&at("data.npz"), &arrays).expect("writable");
+    npy(&at("data.npy"), &arrays[0].1);
+
+    let mut answers: Vec<(String, Vec<f64>)> = Vec::new();
+    for threads in ["1", "2"] {
+        let ran = Command::new(env!("CARGO_BIN_EXE_relax-run"))
+            .arg(&model)
+            .args(["--threads", threads, "--params"])
+            .args([&at("weights.npz"), Path::new("--inputs"), &at("data.npz")])
+            .args([Path::new("--outputs"), &at("out.npz")])
+            .output()
+            .expect("relax-run runs");
+        assert!(ran.status.success(), "{ran:?}");
+        let out = npz::read(&at("out.npz")).expect("an archive").remove(0).1;
+        let values = (0..out.len()).map(|i| out.get_f64(i)).collect();
+        answers.push((format!("relax-run, {threads} threads"), values));
+    }
+    for mode in ["embed", "external"] {
+        program(&model, &at("weights.npz"), mode, &at(mode));
+        for threads in ["1", "2"] {
+            let mut call = Command::new(at(mode));
+            call.arg(at("data.npy")).env("RELAX_THREADS", threads);
+            let ran = call.env_remove("RELAX_WEIGHTS").output().expect("it runs");
+            assert!(ran.status.success(), "{ran:?}");
+            let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+            let lines = text.lines().skip(1);
+            let values = lines.map(|l| l.parse().expect("a number")).collect();
+            answers.push((format!("{mode}, {threads} threads"), values));
+        }
+    }
+    let (_, want) = answers[0].clone();
+    assert_eq!(want.len(), 1000);
+    assert!(
+        (want.iter().sum::<f64>() - 1.0).abs() < 1e-3,
+        "probabilities"
+    );
+    for (how, found) in &answers {
+        assert_eq!(found.len(), want.len(), "{how}");
+        for (a, b) in found.iter().zip(&want) {
+            assert!(
+                (a - b).abs() <= 1e-6 + 1e-4 * b.abs(),
+                "{how}: {a}, not {b}"
+            );
+        }
+    }
 }

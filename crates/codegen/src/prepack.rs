@@ -8,7 +8,9 @@ use relax_loops::{Buf, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{RxConv2dF32, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
-use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
+use relax_runtime::kernels::gemm::pack::{
+    rx_pack_a_f32, rx_pack_a_f32_size, rx_pack_b_f32, rx_pack_b_f32_size,
+};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
@@ -61,6 +63,8 @@ impl Prepacked {
 enum Form {
     /// The second operand of a product: rows, columns, strides.
     Columns([i64; 4]),
+    /// The first operand of a product: rows, columns, strides.
+    Rows([i64; 4]),
     /// A convolution: the fields of its descriptor from `n` to `layout`.
     Conv([i64; 17]),
 }
@@ -174,12 +178,12 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
                 };
                 (*b, Form::Columns(form))
             }),
-            // The weight is the right operand of a product: input channels by all the others.
+            // The weight is the left operand of a product: all other extents by input channels.
             Hint::Conv2dTranspose {
                 weight, groups: 1, ..
             } => constant(*weight).map(|s| {
-                let columns = s[1] * s[2] * s[3];
-                (*weight, Form::Columns([s[0], columns, columns, 1]))
+                let rows = s[1] * s[2] * s[3];
+                (*weight, Form::Rows([rows, s[0], 1, rows]))
             }),
             Hint::Conv2d {
                 data,
@@ -242,6 +246,16 @@ fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
                 let to = out.slice_mut::<f32>().as_mut_ptr();
                 // SAFETY: the weight has k * n elements at these strides, `out` the size asked for.
                 unsafe { rx_pack_b_f32(k, n, floats.as_ptr(), rs, cs, to) };
+                out
+            })
+        }
+        Form::Rows([m, k, rs, cs]) => {
+            let size = rx_pack_a_f32_size(m, k);
+            (size > 0 && floats.len() as i64 == m * k).then(|| {
+                let mut out = Tensor::zeros(DType::F32, &[size]);
+                let to = out.slice_mut::<f32>().as_mut_ptr();
+                // SAFETY: the weight has m * k elements at these strides, `out` the size asked for.
+                unsafe { rx_pack_a_f32(m, k, floats.as_ptr(), rs, cs, to) };
                 out
             })
         }

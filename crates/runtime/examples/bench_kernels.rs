@@ -5,6 +5,7 @@
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
 use relax_runtime::kernels::pool2d::*;
 use relax_runtime::kernels::reduce::rx_reduce_f32;
 use relax_runtime::kernels::rows::*;
@@ -104,6 +105,57 @@ fn conv(ctx: *mut RxContext, p: &Conv) {
         flops as f64 / seconds * 1e-9,
         bytes as f64 / seconds * 1e-9
     );
+}
+
+/// A convolution of 8 bits with sums of 32, 56 by 56 pixels, a window of 3 by 3.
+fn integers(ctx: *mut RxContext) {
+    for (name, groups, layout) in [
+        ("conv 3x3 64-64 56, int8", 1, 0),
+        ("conv 3x3 64-64 56, int8, NHWC", 1, 1),
+        ("depthwise 3x3 64 56, int8", 64, 0),
+    ] {
+        if !wanted(name) {
+            continue;
+        }
+        let (c, size) = (64i64, 56i64);
+        let pixels = (size * size) as usize;
+        let x = vec![3i8; 64 * pixels];
+        let weight = vec![-2i8; (c * c / groups * 9) as usize];
+        let mut y = vec![0i32; 64 * pixels];
+        let v = RxConv2dI32 {
+            n: 1,
+            c,
+            h: size,
+            w: size,
+            o: c,
+            kh: 3,
+            kw: 3,
+            oh: size,
+            ow: size,
+            stride_h: 1,
+            stride_w: 1,
+            pad_t: 1,
+            pad_l: 1,
+            dilation_h: 1,
+            dilation_w: 1,
+            groups,
+            layout,
+            x_type: 0,
+            weight_type: 0,
+            reserved: 0,
+            x: x.as_ptr().cast(),
+            weight: weight.as_ptr().cast(),
+            y: y.as_mut_ptr(),
+        };
+        // SAFETY: all arrays have the sizes that the descriptor states.
+        let seconds = best(|| assert_eq!(unsafe { rx_conv2d_i32(ctx, &v) }, 0));
+        let operations = 2 * pixels as i64 * c * c / groups * 9;
+        println!(
+            "{name:34} {:9.1} us {:6.1} Gop/s",
+            seconds * 1e6,
+            operations as f64 / seconds * 1e-9
+        );
+    }
 }
 
 fn show(name: &str, elements: usize, bytes: usize, body: impl FnMut()) {
@@ -213,6 +265,7 @@ fn main() {
     rx_set_threads(ctx, threads);
     convolutions(ctx);
     chains(ctx);
+    integers(ctx);
     let n = 4096 * 1024;
     let x: Vec<f32> = (0..n).map(|i| (i % 1000) as f32 * 0.01 - 5.0).collect();
     let mut y = vec![0.0f32; n];

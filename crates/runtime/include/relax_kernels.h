@@ -123,7 +123,7 @@ void rx_conv2d_f32_pack(const RxConv2dF32 *conv, float *out);
 
 /* The transposed convolution (each input pixel times the window is added to the output at its place): channels first,
  * the weight is [c, o/groups, kh, kw], oh and ow say what padding and output padding leave. weight_packed, with one
- * group, is from rx_pack_b_f32 with k = c, n = o*kh*kw. */
+ * group, is from rx_pack_a_f32 with m = o*kh*kw, k = c, strides 1 and m. */
 int32_t rx_conv2d_transpose_f32(RxContext *ctx, const RxConv2dF32 *conv);
 
 /* Convolution of small integers with sums of 32 bits, which wrap. The fields up to `layout` are as above. Elements are

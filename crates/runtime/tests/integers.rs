@@ -8,7 +8,7 @@ use relax_runtime::kernels::conv::RxConv2dF32;
 use relax_runtime::kernels::conv::transpose::rx_conv2d_transpose_f32;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::*;
-use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
+use relax_runtime::kernels::gemm::pack::{rx_pack_a_f32, rx_pack_a_f32_size};
 use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
 use std::ptr::{null, null_mut};
 
@@ -249,11 +249,11 @@ fn check_transposed(ctx: *mut RxContext, case: Case, more: i64, epilogue: bool, 
     let weight = random.floats((c * og * kh * kw) as usize);
     let (scale, bias) = (random.floats(o as usize), random.floats(o as usize));
     let mut y = vec![9.0f32; (n * o * oh * ow) as usize];
-    let mut packed = vec![0.0; rx_pack_b_f32_size(c, o * kh * kw) as usize];
+    let mut packed = vec![0.0; rx_pack_a_f32_size(o * kh * kw, c) as usize];
     if pack {
-        let columns = o * kh * kw;
-        // SAFETY: with one group the weight is c rows of so many columns.
-        unsafe { rx_pack_b_f32(c, columns, weight.as_ptr(), columns, 1, packed.as_mut_ptr()) };
+        let filters = o * kh * kw;
+        // SAFETY: with one group the weight is c rows of so many numbers.
+        unsafe { rx_pack_a_f32(filters, c, weight.as_ptr(), 1, filters, packed.as_mut_ptr()) };
     }
     let v = RxConv2dF32 {
         n,

@@ -1,8 +1,8 @@
 //! Transposed convolution: each input pixel spreads over a window of the output.
 //!
-//! What all pixels of some rows spread is a product of matrices, (pixels, channels) by (channels, filters × window),
-//! whose right operand is the weight as it lies (or packed); it is then added up in the output. The rows are as many as
-//! keep the product in the second cache.
+//! What all pixels of some rows spread is a product of matrices, (filters × window, channels) by (channels, pixels),
+//! whose right operand is the image as it lies; each line of it, a place of the window for all pixels, is then added to
+//! the output. The rows are as many as keep the product in the second cache.
 
 use super::{RxConv2dF32, Sizes};
 use crate::context::{RxContext, Status, guard};
@@ -18,7 +18,7 @@ const ROOM: usize = 1 << 18;
 struct Piece {
     from: usize,
     to: usize,
-    /// What its pixels spread: pixel after pixel, filter after filter, the window.
+    /// What its pixels spread: filter after filter, place after place of the window, pixel after pixel.
     spread: *const f32,
     /// The first of the group's planes in the output.
     y: *mut f32,
@@ -28,28 +28,36 @@ impl Sizes {
     /// Adds what a piece spreads to plane `o` of the output.
     unsafe fn gather(&self, piece: &Piece, o: usize) {
         let taps = self.kh * self.kw;
+        let pixels = (piece.to - piece.from) * self.w;
         let (oh, ow) = (self.oh as isize, self.ow as isize);
-        for iy in piece.from..piece.to {
-            for ix in 0..self.w {
-                let pixel = (iy - piece.from) * self.w + ix;
-                let left = (ix * self.sw) as isize - self.pl;
-                let whole = left >= 0 && left + ((self.kw - 1) * self.dw) as isize <= ow - 1;
-                for ky in 0..self.kh {
-                    let oy = (iy * self.sh + ky * self.dh) as isize - self.pt;
-                    if oy < 0 || oy >= oh {
-                        continue;
-                    }
-                    // SAFETY: the callers' promise; places outside of the output are left out.
-                    unsafe {
-                        let from = piece
-                            .spread
-                            .add((pixel * self.og + o) * taps + ky * self.kw);
-                        let to = piece.y.offset((o as isize * oh + oy) * ow);
-                        for kx in 0..self.kw {
-                            let ox = left + (kx * self.dw) as isize;
-                            if whole || (ox >= 0 && ox < ow) {
-                                *to.offset(ox) += *from.add(kx);
-                            }
+        for tap in 0..taps {
+            let left = (tap % self.kw * self.dw) as isize - self.pl;
+            // The columns whose place is in the output.
+            let step = self.sw as isize;
+            let first = (-left).max(0).div_euclid(step) + isize::from((-left).max(0) % step > 0);
+            let end = ((ow - left).max(0).div_euclid(step)
+                + isize::from((ow - left).max(0) % step > 0))
+            .min(self.w as isize);
+            for iy in piece.from..piece.to {
+                let oy = (iy * self.sh + tap / self.kw * self.dh) as isize - self.pt;
+                if oy < 0 || oy >= oh || first >= end {
+                    continue;
+                }
+                // SAFETY: the callers' promise; places outside of the output are left out.
+                unsafe {
+                    let line = (o * taps + tap) * pixels + (iy - piece.from) * self.w;
+                    let from = piece.spread.add(line + first as usize);
+                    let to = piece
+                        .y
+                        .offset((o as isize * oh + oy) * ow + left + first * step);
+                    let n = (end - first) as usize;
+                    if self.sw == 1 {
+                        for i in 0..n {
+                            *to.add(i) += *from.add(i);
+                        }
+                    } else {
+                        for i in 0..n {
+                            *to.add(i * self.sw) += *from.add(i);
                         }
                     }
                 }
@@ -98,12 +106,12 @@ unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
 
 unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let (taps, pixels) = (s.kh * s.kw, s.oh * s.ow);
-    let columns = s.og * taps;
-    let rows = (ROOM / (s.w * columns).max(1)).clamp(1, s.h.max(1));
+    let filters = s.og * taps;
+    let rows = (ROOM / (s.w * filters).max(1)).clamp(1, s.h.max(1));
     // SAFETY: the caller's promise; planes of the output are disjoint.
     unsafe {
         std::ptr::write_bytes(v.y, 0, s.n * s.o * pixels);
-        let bytes = (rows * s.w * columns * 4).max(1);
+        let bytes = (rows * s.w * filters * 4).max(1);
         let spread = rx_scratch_alloc(context, bytes as u64).cast::<f32>();
         if spread.is_null() {
             return context.status;
@@ -114,18 +122,18 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
                 let to = (from + rows).min(s.h);
                 let first = (image * s.c + group * s.cg) * s.h * s.w + from * s.w;
                 let g = RxGemmF32 {
-                    m: ((to - from) * s.w) as i64,
-                    n: columns as i64,
+                    m: filters as i64,
+                    n: ((to - from) * s.w) as i64,
                     k: s.cg as i64,
-                    a: v.x.add(first),
+                    a: v.weight.wrapping_add(group * s.cg * filters),
                     a_rs: 1,
-                    a_cs: (s.h * s.w) as i64,
-                    b: v.weight.wrapping_add(group * s.cg * columns),
-                    b_rs: columns as i64,
+                    a_cs: filters as i64,
+                    a_packed: v.weight_packed,
+                    b: v.x.add(first),
+                    b_rs: (s.h * s.w) as i64,
                     b_cs: 1,
-                    b_packed: v.weight_packed,
                     c: spread,
-                    c_ld: columns as i64,
+                    c_ld: ((to - from) * s.w) as i64,
                     ..Default::default()
                 };
                 let status = gemm(context, &g);
@@ -163,7 +171,7 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
 }
 
 /// A transposed convolution: the descriptor of a convolution with the weight as (c, o / groups, kh, kw), channels first.
-/// `weight_packed`, with one group, is from `rx_pack_b_f32` with k = c and n = o × kh × kw.
+/// `weight_packed`, with one group, is from `rx_pack_a_f32` with m = o × kh × kw, k = c and strides 1 and m.
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and the output overlaps only the residual.
