@@ -337,10 +337,10 @@ impl Operand {
                         *to.add(2 * l + 1) = *y.add(l) & keep;
                     }
                 } else {
-                    for l in 0..N {
+                    for (l, &at) in at.iter().enumerate() {
                         let here = if l < valid { -1i16 } else { 0 };
-                        *to.add(2 * l) = *x.add(at[l]) & here;
-                        *to.add(2 * l + 1) = *y.add(at[l]) & here & keep;
+                        *to.add(2 * l) = *x.add(at) & here;
+                        *to.add(2 * l + 1) = *y.add(at) & here & keep;
                     }
                 }
             }
