@@ -4,8 +4,8 @@ use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Block, Clause, Constraint, DTy, Expr, ExprId, FuncId, FuncType, Function, Memo, Module, PatId,
-    Pattern, Shape, TensorType, Type, TypeArena, TypeId, TypeParamId, VarId,
+    AttrValue, Attrs, Block, Clause, Constraint, DTy, Expr, ExprId, FuncId, FuncType, Function,
+    Memo, Module, PatId, Pattern, Shape, TensorType, Type, TypeArena, TypeId, TypeParamId, VarId,
 };
 
 /// What takes the place of type parameters and dimension variables in types.
@@ -51,6 +51,25 @@ impl TypeSubst {
             Atom::Var(v) => self.dims.get(&v).cloned(),
             Atom::Infer(_) => None,
         })
+    }
+    /// Attributes with replacements: extents may stand in them (`newshape=[n, 4]`), in lists of lists at most.
+    pub fn attrs(&self, attrs: &Attrs) -> Attrs {
+        let mut new = attrs.clone();
+        if !self.dims.is_empty() {
+            for (name, value) in attrs.iter() {
+                new.set(*name, self.attr(value, 2));
+            }
+        }
+        new
+    }
+    fn attr(&self, value: &AttrValue, lists: usize) -> AttrValue {
+        match value {
+            AttrValue::Dim(d) => AttrValue::dim(self.dim(d)),
+            AttrValue::Array(items) if lists > 0 => {
+                AttrValue::array(items.iter().map(|i| self.attr(i, lists - 1)))
+            }
+            other => other.clone(),
+        }
     }
     /// A shape with replacements.
     pub fn shape(&self, shape: &Shape) -> Shape {
@@ -314,6 +333,13 @@ impl Copier {
                     .into_iter()
                     .map(|t| self.types.ty(&mut m.types, t))
                     .collect();
+                let attrs = match self.types.dims.is_empty() {
+                    true => attrs,
+                    false => {
+                        let new = self.types.attrs(m.attrs(attrs));
+                        m.make_attrs(new)
+                    }
+                };
                 Expr::Call {
                     callee,
                     args,

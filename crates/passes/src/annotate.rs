@@ -9,6 +9,8 @@ use relax_ir::{DTy, Module, Shape, Type, TypeId, TypeParamId, VarId};
 use relax_sym::DimVar;
 use rustc_hash::FxHashSet;
 
+use crate::util::any_type;
+
 /// Whether some parameter has no annotation, or one that leaves something open.
 pub(crate) fn missing(m: &Module) -> bool {
     unannotated(m).next().is_some()
@@ -17,7 +19,7 @@ pub(crate) fn missing(m: &Module) -> bool {
 fn unannotated(m: &Module) -> impl Iterator<Item = VarId> {
     let open = |v: VarId| match m.vars[v].ty {
         None => true,
-        Some(ty) => any(m, ty, |t| matches!(t, Type::Infer(_))),
+        Some(ty) => any_type(m, ty, |t| matches!(t, Type::Infer(_))),
     };
     let params = m.funcs.values().flat_map(|f| f.params.iter().copied());
     params.filter(move |&p| open(p))
@@ -68,7 +70,7 @@ impl Declared {
             DTy::Param(p) => self.params.contains(&p),
             DTy::Unknown | DTy::Infer(_) => false,
         };
-        !any(m, ty, |t| match t {
+        !any_type(m, ty, |t| match t {
             Type::Tensor(t) => !shape(&t.shape) || !dtype(t.dtype),
             Type::Shape(s) => !shape(s),
             Type::Param(p) => !self.params.contains(p),
@@ -78,16 +80,4 @@ impl Declared {
             Type::Tuple(_) | Type::Adt(..) | Type::Ref(_) => false,
         })
     }
-}
-
-/// Whether a test holds for a type or for one that it is made of.
-fn any(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
-    let mut stack = vec![root];
-    while let Some(t) = stack.pop() {
-        if test(&m.types[t]) {
-            return true;
-        }
-        stack.extend(m.types.children(t));
-    }
-    false
 }

@@ -1,6 +1,9 @@
 //! What several passes need.
 
-use relax_ir::{AttrValue, Clause, ConstId, Expr, ExprId, Function, IdSet, Memo, Module, VarId};
+use relax_ir::{
+    AttrValue, Clause, ConstId, DTy, Expr, ExprId, Function, IdSet, Memo, Module, Shape, Type,
+    TypeId, VarId,
+};
 use relax_ops::OpDef;
 use rustc_hash::FxHashMap;
 
@@ -12,6 +15,48 @@ pub(crate) fn is_primitive(f: &Function) -> bool {
 /// Whether a function belongs to an external compiler (`Compiler="…"`).
 pub(crate) fn is_external(f: &Function) -> bool {
     f.attrs.get("Compiler").is_some_and(|v| !v.is_none())
+}
+
+/// Whether a function binds dimension variables, or type parameters that its body speaks of, anew at each call: the
+/// body alone does not say what they are.
+pub(crate) fn binds(m: &Module, f: &Function) -> bool {
+    if f.type_params.is_empty() || !f.dims.is_empty() {
+        return !f.dims.is_empty();
+    }
+    let speaks = |ty: TypeId| {
+        any_type(m, ty, |t| match t {
+            Type::Param(p) => f.type_params.contains(p),
+            Type::Tensor(t) => {
+                matches!(&t.shape, Shape::Param(p) if f.type_params.contains(p))
+                    || matches!(t.dtype, DTy::Param(p) if f.type_params.contains(&p))
+            }
+            Type::Shape(Shape::Param(p)) => f.type_params.contains(p),
+            _ => false,
+        })
+    };
+    m.post_order([f.body]).into_iter().any(|e| {
+        let vars = m.bound_vars(e).into_iter();
+        let mut written = vars.filter_map(|v| m.vars[v].ty);
+        let here = match &m.exprs[e] {
+            Expr::Call { type_args, .. } => m.type_args(*type_args).iter().any(|&t| speaks(t)),
+            Expr::MatchCast { ty, .. } => speaks(*ty),
+            Expr::Func(f) => m.funcs[*f].ret.is_some_and(speaks),
+            _ => false,
+        };
+        here || written.any(speaks)
+    })
+}
+
+/// Whether a test holds for a type or for one that it is made of.
+pub(crate) fn any_type(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
+    let mut stack = vec![root];
+    while let Some(t) = stack.pop() {
+        if test(&m.types[t]) {
+            return true;
+        }
+        stack.extend(m.types.children(t));
+    }
+    false
 }
 
 /// Whether an integer attribute is there and not 0.

@@ -232,8 +232,11 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         _ => return None,
     };
     let strides = site.attrs.get("strides")?.as_ints()?;
-    let out_h = (o[2] - 1) * strides[0] - top - bottom + w[2];
-    let out_w = (o[3] - 1) * strides[1] - left - right + w[3];
+    let dilation = site.attrs.get("dilation")?.as_ints()?;
+    let along = |i: usize| dilation.get(i).or(dilation.first()).copied().unwrap_or(1);
+    let reach = |i: usize| (w[2 + i] - 1) * along(i) + 1;
+    let out_h = (o[2] - 1) * strides[0] - top - bottom + reach(0);
+    let out_w = (o[3] - 1) * strides[1] - left - right + reach(1);
     let dtype = match site.attrs.get("out_dtype") {
         Some(AttrValue::DType(d)) if !d.is_void() => AttrValue::DType(*d),
         _ => AttrValue::DType(b.dtype(data)?),
@@ -414,13 +417,30 @@ pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [data, weight] = site.args[..] else {
         return None;
     };
-    let units = |n: Option<&i64>| Some([("units", AttrValue::Int(*n?))]);
     let (d, w) = (b.extents(data)?, b.extents(weight)?);
+    // TVM's type relation lets other programs pass; they compute nothing that has a gradient.
+    let [units, inner] = w[..] else { return None };
+    if d.last() != Some(&inner) {
+        return None;
+    }
+    let rows = |b: &mut dyn Build, e: ExprId, width: i64| match d.len() {
+        2 => e,
+        _ => b.call(
+            "reshape",
+            &[e],
+            &[("newshape", AttrValue::ints(&[-1, width]))],
+        ),
+    };
+    let (x, g) = (rows(b, data, inner), rows(b, g, units));
+    let width = [("units", AttrValue::Int(inner))];
     let t = un(b, "transpose", weight);
-    let left = b.call("nn.dense", &[g, t], &units(w.get(1))?);
-    let left = bi(b, "collapse_sum_like", left, data);
-    let (t, u) = (un(b, "transpose", g), un(b, "transpose", data));
-    let right = b.call("nn.dense", &[t, u], &units(d.get(1))?);
+    let left = b.call("nn.dense", &[g, t], &width);
+    let left = match d.len() {
+        2 => bi(b, "collapse_sum_like", left, data),
+        _ => bi(b, "reshape_like", left, data),
+    };
+    let (t, u) = (un(b, "transpose", g), un(b, "transpose", x));
+    let right = b.call("nn.dense", &[t, u], &width);
     Some(vec![left, bi(b, "collapse_sum_like", right, weight)])
 }
 /// Of `nn.batch_matmul`.

@@ -3,6 +3,7 @@
 use relax_base::Diagnostics;
 use relax_ir::{Expr, inline_call};
 
+use crate::util::binds;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -22,6 +23,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let Expr::Func(func) = m.exprs[callee] else {
             return new;
         };
+        if binds(m, &m.funcs[func]) {
+            return new;
+        }
         let args = m.list(args).to_vec();
         match inline_call(m, func, &args) {
             Some(body) => {

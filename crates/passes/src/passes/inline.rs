@@ -5,7 +5,7 @@ use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::{has_flag, is_external};
+use crate::util::{binds, has_flag, is_external};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -76,7 +76,9 @@ fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId
         return (e, changed);
     }
     let func = m.global_func(global).expect("only functions are inlined");
-    if is_external(&m.funcs[func]) || has_flag(&m.funcs[func], "Extern") {
+    // What a function binds per call, extents and types, stays bound by a literal.
+    let stays = binds(m, &m.funcs[func]) || is_external(&m.funcs[func]);
+    if stays || has_flag(&m.funcs[func], "Extern") {
         let copy = m.copy_func(func);
         let callee = m.add(Expr::Func(copy), m.span(callee));
         return (

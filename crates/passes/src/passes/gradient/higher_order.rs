@@ -768,7 +768,7 @@ impl<'m, 't> Reverse<'m, 't> {
             values.push(value.ok_or_else(|| self.refuse(e, only))?);
             types.push(ty);
         }
-        let attrs = self.edit.m.attrs(call.attrs).clone();
+        let attrs = self.subst.attrs(self.edit.m.attrs(call.attrs));
         let span = self.edit.m.span(e);
         let node = self.edit.recall(&call, &values, attrs, span);
         let ty = self.same_type(self.typing.exprs[e]);
