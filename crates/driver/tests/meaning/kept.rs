@@ -175,17 +175,18 @@ fn rounded(a: &Tensor, b: &Tensor) -> bool {
 /// The largest finite float16: from there on narrow results are infinite.
 const F16_MAX: f64 = 65504.0;
 
-/// Within a fifth of the largest number (sums of terms that cancel, in eight bits), in whatever float type, as long as nothing overflows. Integers may
-/// depend on which of two near numbers is larger: only their number is held.
+/// Within a fifth of the largest number (sums of terms that cancel, in eight bits), in whatever float type, as long as nothing overflows; a tenth of
+/// the elements may be elsewhere, where a comparison of near numbers tips over. Integers may depend on which of two near numbers is larger: only their number is held.
 fn near(a: &Tensor, b: &Tensor) -> bool {
     if a.shape() != b.shape() || !a.dtype().is_float() || !b.dtype().is_float() {
         return a.shape() == b.shape();
     }
     let finite = (0..a.len()).map(|i| a.get_f64(i).abs());
     let largest = finite.filter(|&x| x < F16_MAX).fold(1.0, f64::max);
-    (0..a.len()).all(|i| {
+    let far = |&i: &usize| {
         let (x, y) = (a.get_f64(i), b.get_f64(i));
         let held = x.abs() < F16_MAX && y.abs() < F16_MAX;
-        !held || (x - y).abs() <= 0.2 * largest
-    })
+        held && (x - y).abs() > 0.2 * largest
+    };
+    (0..a.len()).filter(far).count() <= a.len() / 10
 }
