@@ -175,8 +175,9 @@ fn rounded(a: &Tensor, b: &Tensor) -> bool {
 /// The largest finite float16: from there on narrow results are infinite.
 const F16_MAX: f64 = 65504.0;
 
-/// Within a fifth of the largest number (sums of terms that cancel, in eight bits), in whatever float type, as long as nothing overflows; a tenth of
-/// the elements may be elsewhere, where a comparison of near numbers tips over. Integers may depend on which of two near numbers is larger: only their number is held.
+/// Within a fifth of the largest number (sums of terms that cancel, in eight bits), in whatever float type, as
+/// long as nothing overflows. A tenth of the elements may be elsewhere, where a comparison of near numbers tips
+/// over. Integers may depend on which of two near numbers is larger: only their shape is held.
 fn near(a: &Tensor, b: &Tensor) -> bool {
     if a.shape() != b.shape() || !a.dtype().is_float() || !b.dtype().is_float() {
         return a.shape() == b.shape();
