@@ -32,6 +32,8 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_is_unique", "p>i"),
     ("rx_fail", "pipp>i"),
     ("rx_fail_int", "pippl>i"),
+    ("rx_fail_values", "pipppi>i"),
+    ("rx_fail_at", "ppi>i"),
     ("rx_fail_dim", "pppll>i"),
     ("rx_fail_match", "pp>i"),
     ("rx_fail_stack", "pp>i"),

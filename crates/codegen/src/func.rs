@@ -494,6 +494,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                 kernel,
                 args,
                 given,
+                place,
             } => {
                 let inputs: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
                 let tensors = inputs;
@@ -535,6 +536,10 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                 self.b.set_cold_block(bad);
                 self.b.ins().brif(status, bad, &[], ok, &[]);
                 self.b.switch_to_block(bad);
+                // A program written by hand names its own line, and where it was called.
+                let by_hand = self.program.lowered.kernels[*kernel].by_hand;
+                let (at, also) = (self.text(place.as_str()), self.int32(by_hand.into()));
+                self.call("rx_fail_at", &[self.ctx, at, also]);
                 for i in 0..dsts.len() {
                     // What was given, and what the kernel had allocated by then; null else.
                     let v = self.load(outs, 8 * i as i32);

@@ -11,7 +11,8 @@ use cranelift_codegen::ir::{
     types,
 };
 use cranelift_frontend::FunctionBuilder;
-use relax_loops::{Buf, Ex, Program, Role, Stage, Stmt, Var};
+use relax_loops::{Buf, Ex, Program, Role, Stage, Stmt, Var, statements};
+use relax_lower::lir::KernelDef;
 use relax_runtime::context::Status;
 use relax_runtime::object::RxTensor;
 use relax_tensor::{DType, TypeCode};
@@ -36,6 +37,7 @@ const DATA: i32 = std::mem::offset_of!(RxTensor, data) as i32;
 const SHAPE: i32 = std::mem::offset_of!(RxTensor, shape) as i32;
 /// Status codes of the runtime.
 const ERR_MEMORY: i64 = Status::Memory as i64;
+const ERR_SHAPE: i64 = Status::Shape as i64;
 const ERR_ARGUMENT: i64 = Status::Argument as i64;
 /// Local buffers of constant size up to this many bytes live on the stack.
 const STACK_BYTES: i64 = 16 * 1024;
@@ -57,6 +59,7 @@ struct Place {
 struct Kernel<'a, 'f, 'm> {
     b: &'a mut FunctionBuilder<'f>,
     env: &'a mut Env<'m>,
+    def: &'a KernelDef,
     program: &'a Program,
     /// Inputs that come packed, in the form of the kernel that reads them.
     packed: &'a [Buf],
@@ -83,17 +86,27 @@ struct Kernel<'a, 'f, 'm> {
     shared: Option<share::Shared>,
     /// Ends the kernel with a status.
     fail: Block,
-    /// For each buffer, where an index outside goes (the index is its parameter).
-    outside: FxHashMap<Buf, Block>,
+    /// For each access, where an index outside goes.
+    outside: FxHashMap<Access, Block>,
 }
 
-/// Emits `program` as the body of the function that `b` builds, which has the signature `ppp>i`.
+/// An axis of an access, for messages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Access {
+    buf: Buf,
+    axis: u32,
+    /// Its number among the accesses whose places are known.
+    place: Option<u32>,
+}
+
+/// Emits the program of `def` as the body of the function that `b` builds, which has the signature `ppp>i`.
 pub(crate) fn emit(
     b: &mut FunctionBuilder<'_>,
     env: &mut Env<'_>,
-    program: &Program,
+    def: &KernelDef,
     packed: &[Buf],
 ) -> Result<()> {
+    let program = &*relax_loops::with_starts(&def.program);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);
@@ -115,6 +128,7 @@ pub(crate) fn emit(
     let mut k = Kernel {
         b,
         env,
+        def,
         program,
         packed,
         ctx,
@@ -189,20 +203,12 @@ pub(crate) fn emit(
 
 /// Buffers that outlive the statements and are stored to in them.
 fn written(stmts: &[Stmt]) -> Vec<Buf> {
-    let mut found = Vec::new();
-    let mut work: Vec<&Stmt> = stmts.iter().collect();
-    while let Some(s) = work.pop() {
-        match s {
-            Stmt::Store { buf, .. } => found.push(*buf),
-            Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
-                work.extend(body)
-            }
-            Stmt::If {
-                then, otherwise, ..
-            } => work.extend(then.iter().chain(otherwise)),
-            Stmt::Let { .. } | Stmt::Alloc { .. } | Stmt::Assert { .. } => {}
-        }
-    }
+    let mut found: Vec<Buf> = (statements(stmts))
+        .filter_map(|s| match s {
+            Stmt::Store { buf, .. } => Some(*buf),
+            _ => None,
+        })
+        .collect();
     found.sort();
     found.dedup();
     found
@@ -270,12 +276,35 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.b.set_cold_block(bad);
         self.b.ins().brif(fine, ok, &[], bad, &[]);
         self.b.switch_to_block(bad);
-        let place = self.text(&self.program.name.to_string());
-        let what = self.text(&format!("axis {axis} of `{}`", self.program.bufs[buf].name));
-        let args = [self.ctx, place, what, expected, found];
-        let status = self.scalars().call("rx_fail_dim", &args);
-        self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
+        let name = self.program.bufs[buf].name;
+        let text = format!(
+            "tensor program `{}`: axis {axis} of `{name}` has extent {{}} where the program needs {{}}",
+            self.program.name
+        );
+        self.fail_showing(ERR_SHAPE, None, &text, &[found, expected]);
         self.b.switch_to_block(ok);
+    }
+
+    /// Ends the kernel with a message in which each `{}` stands for the next of `values`. Where no place of
+    /// its own is known, the caller adds that of the call.
+    fn fail_showing(
+        &mut self,
+        status: i64,
+        place: Option<relax_base::Symbol>,
+        text: &str,
+        values: &[Value],
+    ) {
+        let slot = self.words(values);
+        let n = self.b.ins().iconst(types::I32, values.len() as i64);
+        let status = self.b.ins().iconst(types::I32, status);
+        let place = match place {
+            Some(p) => self.text(p.as_str()),
+            None => self.b.ins().iconst(types::I64, 0),
+        };
+        let text = self.text(text);
+        let args = [status, place, text, slot, n];
+        let status = self.scalars_call("rx_fail_values", &args, true);
+        self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
     }
 
     /// The extents of a tensor; new dimension variables are bound, others queued for a check.
@@ -398,13 +427,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             .ins()
             .brif(given, have, &[BlockArg::Value(given)], need, &[]);
         self.b.switch_to_block(need);
-        let size = 8 * extents.len().max(1) as u32;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
-        for (k, &e) in extents.iter().enumerate() {
-            self.b.ins().stack_store(types::I64, e, slot, 8 * k as i32);
-        }
-        let dims = self.b.ins().stack_addr(types::I64, slot, 0);
+        let dims = self.words(extents);
         let code = self.b.ins().iconst(types::I32, dl_dtype(dtype));
         let rank = self.b.ins().iconst(types::I32, extents.len() as i64);
         let made = self.scalars_call("rx_alloc_tensor", &[code, rank, dims], true);
@@ -448,22 +471,28 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
 
     /// The ends of checks that failed.
     fn fail_outside(&mut self) {
-        let mut outside: Vec<(Buf, Block)> = self.outside.drain().collect();
+        let mut outside: Vec<(Access, Block)> = self.outside.drain().collect();
         outside.sort_by_key(|x| x.0);
-        for (buf, block) in outside {
+        for (access, block) in outside {
             self.b.switch_to_block(block);
-            let index = self.b.block_params(block)[0];
-            let at = self.b.block_params(block)[1];
+            let [index, at, extent] = [0, 1, 2].map(|i| self.b.block_params(block)[i]);
             self.only_once(at);
-            let status = self.b.ins().iconst(types::I32, ERR_ARGUMENT);
-            let place = self.text(&self.program.name.to_string());
-            let what = self.text(&format!(
-                "index out of bounds of `{}`",
-                self.program.bufs[buf].name
-            ));
-            let status = self.scalars_call("rx_fail_int", &[status, place, what, index], true);
-            self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
+            let text = format!(
+                "tensor program `{}`: index {{}} of axis {} is outside `{}`, whose extent there is {{}}",
+                self.program.name, access.axis, self.program.bufs[access.buf].name
+            );
+            let place = match access.place {
+                Some(k) => self.def.accesses.get(k as usize).copied(),
+                None => self.part_reading(access.buf),
+            };
+            self.fail_showing(ERR_ARGUMENT, place, &text, &[index, extent]);
         }
+    }
+
+    /// The place of the operator of a fused group whose indices into a buffer depend on data.
+    fn part_reading(&self, buf: Buf) -> Option<relax_base::Symbol> {
+        let of = self.program.readers.iter().find(|r| r.0 == buf)?;
+        self.def.parts.get(of.1 as usize).copied()
     }
 
     /// The successful end, and the failing one; both free what is left in the frame.

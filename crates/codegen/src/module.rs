@@ -105,7 +105,7 @@ pub(crate) fn compile(
         let name = format!("kernel {} ({})", id.0, def.label);
         build.define(program.kernels[&id], sig, &name, |b, env| {
             let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
-            kernel::emit(b, env, &def.program, packed).map_err(|kernel::Unsupported(text)| {
+            kernel::emit(b, env, def, packed).map_err(|kernel::Unsupported(text)| {
                 let text = format!("`{}`: native code does not support {text}", def.label);
                 let span = def.program.span;
                 Box::new(Diagnostic::error(codes::UNSUPPORTED, span, text))

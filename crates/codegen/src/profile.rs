@@ -44,26 +44,16 @@ fn terms(p: &Program) -> Vec<(i64, Vec<Ex>)> {
                 let mut work: Vec<(&Stmt, Vec<Ex>)> =
                     body.iter().map(|s| (s, Vec::new())).collect();
                 while let Some((s, around)) = work.pop() {
+                    let mut inside = around.clone();
                     match s {
-                        Stmt::For { extent, body, .. } => {
-                            let mut inside = around;
-                            inside.push(extent.clone());
-                            work.extend(body.iter().map(|s| (s, inside.clone())));
-                        }
-                        Stmt::If {
-                            then, otherwise, ..
-                        } => {
-                            let both = then.iter().chain(otherwise);
-                            work.extend(both.map(|s| (s, around.clone())));
-                        }
-                        Stmt::While { body, .. } => {
-                            work.extend(body.iter().map(|s| (s, around.clone())));
-                        }
+                        Stmt::For { extent, .. } => inside.push(extent.clone()),
                         Stmt::Store { value, .. } | Stmt::Let { value, .. } => {
                             found.push((operations(value), around));
                         }
                         _ => {}
                     }
+                    let blocks = s.bodies().into_iter().flatten();
+                    work.extend(blocks.map(|s| (s, inside.clone())));
                 }
             }
         }

@@ -38,6 +38,68 @@ fn signed(dtype: DType) -> bool {
     dtype.is_int()
 }
 
+/// A binary function that is one instruction, on scalars or on the lanes of vectors: comparisons (a truth
+/// value, or a mask), integers by wrapping arithmetic, floats without rounding to a narrower type. `None` for
+/// what takes more.
+pub(crate) fn instruction(
+    b: &mut FunctionBuilder<'_>,
+    op: BinOp,
+    dtype: DType,
+    x: Value,
+    y: Value,
+) -> Option<Value> {
+    let s = signed(dtype);
+    if dtype.is_float() {
+        let cc = match op {
+            BinOp::Eq => FloatCC::Equal,
+            BinOp::Ne => FloatCC::NotEqual,
+            BinOp::Lt => FloatCC::LessThan,
+            BinOp::Le => FloatCC::LessThanOrEqual,
+            BinOp::Gt => FloatCC::GreaterThan,
+            BinOp::Ge => FloatCC::GreaterThanOrEqual,
+            BinOp::Add => return Some(b.ins().fadd(x, y)),
+            BinOp::Sub => return Some(b.ins().fsub(x, y)),
+            BinOp::Mul => return Some(b.ins().fmul(x, y)),
+            BinOp::Div => return Some(b.ins().fdiv(x, y)),
+            _ => return None,
+        };
+        return Some(b.ins().fcmp(cc, x, y));
+    }
+    let cc = match op {
+        BinOp::Eq => IntCC::Equal,
+        BinOp::Ne => IntCC::NotEqual,
+        BinOp::Lt if s => IntCC::SignedLessThan,
+        BinOp::Le if s => IntCC::SignedLessThanOrEqual,
+        BinOp::Gt if s => IntCC::SignedGreaterThan,
+        BinOp::Ge if s => IntCC::SignedGreaterThanOrEqual,
+        BinOp::Lt => IntCC::UnsignedLessThan,
+        BinOp::Le => IntCC::UnsignedLessThanOrEqual,
+        BinOp::Gt => IntCC::UnsignedGreaterThan,
+        BinOp::Ge => IntCC::UnsignedGreaterThanOrEqual,
+        BinOp::Add => return Some(b.ins().iadd(x, y)),
+        BinOp::Sub => return Some(b.ins().isub(x, y)),
+        BinOp::Mul => return Some(b.ins().imul(x, y)),
+        BinOp::Min if s => return Some(b.ins().smin(x, y)),
+        BinOp::Max if s => return Some(b.ins().smax(x, y)),
+        BinOp::Min => return Some(b.ins().umin(x, y)),
+        BinOp::Max => return Some(b.ins().umax(x, y)),
+        BinOp::And => return Some(b.ins().band(x, y)),
+        BinOp::Or => return Some(b.ins().bor(x, y)),
+        BinOp::Xor => return Some(b.ins().bxor(x, y)),
+        _ => return None,
+    };
+    Some(b.ins().icmp(cc, x, y))
+}
+
+/// Whether the minimum or maximum of two floats is the first: the second where either is NaN.
+pub(crate) fn takes_first(b: &mut FunctionBuilder<'_>, op: BinOp, x: Value, y: Value) -> Value {
+    let cc = match op {
+        BinOp::Min => FloatCC::LessThan,
+        _ => FloatCC::GreaterThan,
+    };
+    b.ins().fcmp(cc, x, y)
+}
+
 /// Emits scalar operations into one function.
 pub(crate) struct Scalars<'a, 'f, 'm> {
     pub b: &'a mut FunctionBuilder<'f>,
@@ -364,10 +426,13 @@ impl Scalars<'_, '_, '_> {
 
     /// A binary function; `None` where it has no meaning for the type.
     pub fn binary(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Option<Value> {
+        let one = instruction(self.b, op, dtype, a, b);
         if op.is_comparison() {
-            return Some(self.compare(op, dtype, a, b));
+            return one;
         }
-        let r = if dtype.is_float() {
+        let r = if let Some(r) = one {
+            r
+        } else if dtype.is_float() {
             self.float_binary(op, dtype, a, b)?
         } else {
             self.int_binary(op, dtype, a, b)?
@@ -375,40 +440,8 @@ impl Scalars<'_, '_, '_> {
         Some(self.rounded(dtype, r))
     }
 
-    fn compare(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Value {
-        if dtype.is_float() {
-            let cc = match op {
-                BinOp::Eq => FloatCC::Equal,
-                BinOp::Ne => FloatCC::NotEqual,
-                BinOp::Lt => FloatCC::LessThan,
-                BinOp::Le => FloatCC::LessThanOrEqual,
-                BinOp::Gt => FloatCC::GreaterThan,
-                _ => FloatCC::GreaterThanOrEqual,
-            };
-            return self.b.ins().fcmp(cc, a, b);
-        }
-        let s = signed(dtype);
-        let cc = match op {
-            BinOp::Eq => IntCC::Equal,
-            BinOp::Ne => IntCC::NotEqual,
-            BinOp::Lt if s => IntCC::SignedLessThan,
-            BinOp::Le if s => IntCC::SignedLessThanOrEqual,
-            BinOp::Gt if s => IntCC::SignedGreaterThan,
-            BinOp::Ge if s => IntCC::SignedGreaterThanOrEqual,
-            BinOp::Lt => IntCC::UnsignedLessThan,
-            BinOp::Le => IntCC::UnsignedLessThanOrEqual,
-            BinOp::Gt => IntCC::UnsignedGreaterThan,
-            _ => IntCC::UnsignedGreaterThanOrEqual,
-        };
-        self.b.ins().icmp(cc, a, b)
-    }
-
     fn float_binary(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Option<Value> {
         Some(match op {
-            BinOp::Add => self.b.ins().fadd(a, b),
-            BinOp::Sub => self.b.ins().fsub(a, b),
-            BinOp::Mul => self.b.ins().fmul(a, b),
-            BinOp::Div => self.b.ins().fdiv(a, b),
             BinOp::FloorDiv => {
                 let q = self.b.ins().fdiv(a, b);
                 let q = self.rounded(dtype, q);
@@ -424,13 +457,8 @@ impl Scalars<'_, '_, '_> {
             }
             BinOp::Rem => self.math(dtype, "fmodf", "fmod", &[a, b]),
             BinOp::Min | BinOp::Max => {
-                let cc = if op == BinOp::Min {
-                    FloatCC::LessThan
-                } else {
-                    FloatCC::GreaterThan
-                };
-                let c = self.b.ins().fcmp(cc, a, b);
-                self.b.ins().select(c, a, b)
+                let first = takes_first(self.b, op, a, b);
+                self.b.ins().select(first, a, b)
             }
             BinOp::Pow => self.math(dtype, "powf", "pow", &[a, b]),
             BinOp::Atan2 => self.math(dtype, "atan2f", "atan2", &[a, b]),
@@ -439,18 +467,7 @@ impl Scalars<'_, '_, '_> {
     }
 
     fn int_binary(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Option<Value> {
-        let s = signed(dtype);
         Some(match op {
-            BinOp::Add => self.b.ins().iadd(a, b),
-            BinOp::Sub => self.b.ins().isub(a, b),
-            BinOp::Mul => self.b.ins().imul(a, b),
-            BinOp::Min if s => self.b.ins().smin(a, b),
-            BinOp::Max if s => self.b.ins().smax(a, b),
-            BinOp::Min => self.b.ins().umin(a, b),
-            BinOp::Max => self.b.ins().umax(a, b),
-            BinOp::And => self.b.ins().band(a, b),
-            BinOp::Or => self.b.ins().bor(a, b),
-            BinOp::Xor => self.b.ins().bxor(a, b),
             BinOp::Div | BinOp::FloorDiv | BinOp::FloorMod | BinOp::Rem => {
                 self.divide(op, dtype, a, b)
             }

@@ -394,8 +394,13 @@ impl RelHost for Solver<'_> {
             right: self.show(c.expected),
         })
     }
-    fn unify_dim(&mut self, a: &Dim, b: &Dim) -> Result<(), Mismatch> {
-        self.unify_extent(a, b).map_err(|(a, b)| Mismatch {
+    fn unify_dim(&mut self, a: &Dim, b: &Dim, rule: &str) -> Result<(), Mismatch> {
+        let before = self.open_checks.len();
+        let result = self.unify_extent(a, b);
+        for check in &mut self.open_checks[before..] {
+            check.rule = rule.into();
+        }
+        result.map_err(|(a, b)| Mismatch {
             left: self.show_dim(&a),
             right: self.show_dim(&b),
         })

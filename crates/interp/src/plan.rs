@@ -10,12 +10,13 @@ use relax_ir::{
     TypeArena, TypeId, VarStyle,
 };
 use relax_loops::{Ex, ExKind, Program};
-use relax_ops::{Te, TensorInfo, registry};
+use relax_ops::alone::{self, Extent};
+use relax_ops::{OpDef, Te, TensorInfo, registry};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 use crate::codes;
-use crate::types::{Dims, eval};
+use crate::types::{Dims, eval, lookup};
 use crate::value::Value;
 
 /// Constant arguments larger than this many elements are not looked at by computations.
@@ -196,18 +197,51 @@ fn builtin_program(r: &Request<'_>, outs: &[TensorInfo]) -> Result<Arc<Program>,
                 .collect()
         })
         .collect();
-    let consts = (r.tensors.iter().zip(r.consts))
+    let consts: Vec<Option<Tensor>> = (r.tensors.iter().zip(r.consts))
         .map(|(all, constant)| match &all[..] {
             [t] if *constant && t.len() <= CONST_LIMIT => Some(t.clone()),
             _ => None,
         })
         .collect();
+    require(r, def, &consts)?;
     let mut te = Te::new(def.name, &infos, consts, r.attrs, outs);
     compute(&mut te).map_err(|e| {
         let text = format!("`{}`: {}", def.name, e.0);
         Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
     })?;
     Ok(Arc::new(te.finish()))
+}
+
+/// Refuses extents that do not fit each other, as far as typing has not seen to it.
+fn require(r: &Request<'_>, def: &OpDef, consts: &[Option<Tensor>]) -> Result<(), Diagnostic> {
+    let Expr::Call { args, .. } = r.m.exprs[r.at] else {
+        return Ok(());
+    };
+    let types: Vec<TypeId> = (r.m.list(args).iter())
+        .map(|&a| match r.m.exprs[a] {
+            Expr::Var(v) => r.typing.vars[v],
+            _ => r.typing.exprs[a],
+        })
+        .collect();
+    let known = |ty: &TypeId| form_of(&r.m.types, *ty, r.dims).is_some();
+    let needs = if types.len() == r.args.len() && types.iter().all(known) {
+        alone::requirements(def, &r.m.types, &r.m.dims, &types, consts, r.attrs)
+    } else {
+        // The call's own types say too little (it stands in a generic function, or calls a value).
+        let mut own = TypeArena::new();
+        let types: Vec<TypeId> = (r.args.iter())
+            .map(|v| type_of(&mut own, v, &|_| Dim::ANY))
+            .collect();
+        alone::requirements(def, &own, &r.m.dims, &types, consts, r.attrs)
+    };
+    let extent = |e: Extent| match e {
+        Extent::Axis(i, j, axis) => r.tensors.get(i)?.get(j)?.shape().get(axis).copied(),
+        Extent::Var(v) => lookup(r.dims, v),
+    };
+    match needs.broken(&extent) {
+        Some(text) => Err(Diagnostic::error(codes::DIMENSION, r.span, text)),
+        None => Ok(()),
+    }
 }
 
 /// The program of an `op` item, with its attributes' values.
@@ -236,7 +270,7 @@ fn infer_form(r: &Request<'_>) -> Result<(Vec<TensorInfo>, Vec<Step>), Diagnosti
         if constant {
             args.push(m.constant(r.tensors[k][0].clone(), r.span));
         } else {
-            let ty = type_of(&mut m.types, value);
+            let ty = type_of(&mut m.types, value, &|n| Dim::from(n));
             let (var, e) = m.fresh_var("x", Some(ty), VarStyle::Param);
             params.push(var);
             args.push(e);
@@ -271,16 +305,16 @@ fn infer_form(r: &Request<'_>) -> Result<(Vec<TensorInfo>, Vec<Step>), Diagnosti
     })
 }
 
-/// The type of a value of tensors, tuples and shapes; anything else is `Object`.
-fn type_of(types: &mut TypeArena, value: &Value) -> TypeId {
-    fn leaf(types: &mut TypeArena, value: &Value) -> TypeId {
-        let dims = |s: &[i64]| s.iter().map(|d| Dim::from(*d)).collect::<Vec<_>>();
+/// The type of a value of tensors, tuples and shapes, with extents by `extent`; anything else is `Object`.
+fn type_of(types: &mut TypeArena, value: &Value, extent: &dyn Fn(i64) -> Dim) -> TypeId {
+    let leaf = |types: &mut TypeArena, value: &Value| {
+        let dims = |s: &[i64]| s.iter().map(|d| extent(*d)).collect::<Vec<_>>();
         match value {
             Value::Tensor(t) => types.tensor(dims(t.shape()), t.dtype()),
             Value::Shape(s) => types.intern(Type::Shape(Shape::Dims(dims(s).into()))),
             _ => types.intern(Type::Object),
         }
-    }
+    };
     let mut done: Vec<TypeId> = Vec::new();
     let mut work = vec![(value, false)];
     while let Some((v, ready)) = work.pop() {

@@ -279,6 +279,17 @@ impl TypeArena {
             None
         }
     }
+    /// The parts of a (nested) tuple type that are no tuples, in order; the type itself where it is none.
+    pub fn leaves(&self, id: TypeId) -> Vec<TypeId> {
+        let (mut found, mut work) = (Vec::new(), vec![id]);
+        while let Some(id) = work.pop() {
+            match &self[id] {
+                Type::Tuple(fields) => work.extend(fields.iter().rev()),
+                _ => found.push(id),
+            }
+        }
+        found
+    }
     /// The types that a type is directly made of, in order.
     pub fn children(&self, id: TypeId) -> Vec<TypeId> {
         match &self[id] {

@@ -299,9 +299,16 @@ impl Nest<'_> {
     }
     /// Stops the program with `message` unless `cond` holds.
     pub fn assert(&mut self, cond: Ex, message: impl Into<String>) {
+        self.assert_showing(cond, message, Vec::new());
+    }
+    /// As [`Nest::assert`]; each `{}` of the message stands for the next of `values`.
+    pub fn assert_showing(&mut self, cond: Ex, message: impl Into<String>, values: Vec<Ex>) {
+        let message = format!("`{}`: {}", self.program.name, message.into());
         self.body.push(Stmt::Assert {
             cond,
-            message: message.into(),
+            message,
+            values,
+            part: 0,
         });
     }
 }

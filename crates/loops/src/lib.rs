@@ -22,7 +22,9 @@ mod program;
 mod rewrite;
 mod same;
 pub mod schedule;
+mod start;
 mod verify;
+mod walk;
 
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
@@ -36,4 +38,6 @@ pub use program::{
 };
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use same::same_program;
+pub use start::with_starts;
 pub use verify::{Problem, Unproven, Verdict, verify};
+pub use walk::{Statements, statements};

@@ -5,7 +5,7 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::rewrite::{map_expr, map_stmts, substitute, visit_expr};
-use crate::{Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var};
+use crate::{Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, statements};
 
 /// A stage as a loop nest: one loop per axis of the output, then one per axis of the reduction. A
 /// nest stays as it is.
@@ -105,11 +105,9 @@ fn accesses(stage: &Stage) -> (FxHashSet<Buf>, FxHashSet<Buf>) {
             }
         }
         Stage::Nest(body) => {
-            let mut copy = body.clone();
-            map_stmts(&mut copy, &mut |e| {
+            for e in statements(body).flat_map(Stmt::exprs) {
                 reads(e, &mut read);
-                e.clone()
-            });
+            }
             written.extend(crate::exec::written(body));
         }
     }

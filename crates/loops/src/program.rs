@@ -128,8 +128,12 @@ pub enum Stmt {
     Assert {
         /// A `bool`.
         cond: Ex,
-        /// What is wrong otherwise.
+        /// What is wrong otherwise; each `{}` stands for the next of `values`.
         message: String,
+        /// Integers or truth values that the message shows.
+        values: Vec<Ex>,
+        /// Whose check it is: a number among the program's [`Program::parts`].
+        part: u32,
     },
 }
 
@@ -245,6 +249,11 @@ pub struct Program {
     pub hints: Vec<(Buf, crate::Hint)>,
     /// Where accesses stand in text, for programs that come from there.
     pub accesses: Vec<Access>,
+    /// Where parts of the program stand in text: the calls of operators that were fused into it, the
+    /// checks of a program written by hand. Empty for an operator's program: that is where its call is.
+    pub parts: Vec<Span>,
+    /// Which part reads a buffer at indices that depend on data, for failures of a fused group.
+    pub readers: Vec<(Buf, u32)>,
 }
 
 /// The place of a load or store.
@@ -272,7 +281,14 @@ impl Program {
             stages: Vec::new(),
             hints: Vec::new(),
             accesses: Vec::new(),
+            parts: Vec::new(),
+            readers: Vec::new(),
         }
+    }
+    /// The number of an access among those that stand in text.
+    pub fn access(&self, buf: Buf, index: &[Ex]) -> Option<u32> {
+        let same = |a: &Access| a.buf == buf && a.index == index;
+        self.accesses.iter().position(same).map(|k| k as u32)
     }
     /// A fresh scalar variable as an expression.
     pub fn fresh(&mut self, name: &str, dtype: DType) -> (Var, Ex) {

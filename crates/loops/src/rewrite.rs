@@ -63,32 +63,18 @@ pub fn map_stmts(block: &mut [Stmt], f: &mut dyn FnMut(&Ex) -> Ex) {
     let mut work = vec![block];
     while let Some(block) = work.pop() {
         for stmt in block {
+            stmt.exprs_mut().for_each(|e| *e = f(e));
             match stmt {
-                Stmt::For { extent, body, .. } => {
-                    *extent = f(extent);
-                    work.push(body);
-                }
-                Stmt::While { cond, body } => {
-                    *cond = f(cond);
+                Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
                     work.push(body);
                 }
                 Stmt::If {
-                    cond,
-                    then,
-                    otherwise,
-                } => {
-                    *cond = f(cond);
-                    work.push(then);
-                    work.push(otherwise);
-                }
-                Stmt::Store { index, value, .. } => {
-                    index.iter_mut().for_each(|i| *i = f(i));
-                    *value = f(value);
-                }
-                Stmt::Let { value, .. } => *value = f(value),
-                Stmt::Alloc { .. } => {}
-                Stmt::Init { body, .. } => work.push(body),
-                Stmt::Assert { cond, .. } => *cond = f(cond),
+                    then, otherwise, ..
+                } => work.extend([&mut then[..], otherwise]),
+                Stmt::Store { .. }
+                | Stmt::Let { .. }
+                | Stmt::Alloc { .. }
+                | Stmt::Assert { .. } => {}
             }
         }
     }

@@ -143,12 +143,22 @@ impl Same<'_> {
                 o == Some(over) && self.block(body, other)
             }
             (
-                Stmt::Assert { cond, message },
+                Stmt::Assert {
+                    cond,
+                    message,
+                    values,
+                    part: _,
+                },
                 Stmt::Assert {
                     cond: c,
                     message: m,
+                    values: v,
+                    part: _,
                 },
-            ) => message == m && self.expr(cond, c),
+            ) => {
+                let shown = || values.iter().zip(v).all(|(a, b)| self.expr(a, b));
+                message == m && values.len() == v.len() && self.expr(cond, c) && shown()
+            }
             _ => false,
         }
     }

@@ -14,7 +14,9 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::rewrite::{map_stmts, simplify, substitute, visit_expr};
-use crate::{Buf, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo, lower_stage};
+use crate::{
+    Buf, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo, lower_stage, statements,
+};
 
 /// A loop that is written out has at most so many iterations.
 pub const MOST_UNROLLED: i64 = 64;
@@ -537,20 +539,13 @@ fn mark_independent(program: &Program, s: &mut Stmt, new: Mark) -> Result<(), No
 fn stores(body: &[Stmt]) -> Vec<(Buf, &[Ex])> {
     let mut found = Vec::new();
     let mut made = FxHashSet::default();
-    let mut work: Vec<&Stmt> = body.iter().rev().collect();
-    while let Some(s) = work.pop() {
+    for s in statements(body) {
         match s {
             Stmt::Store { buf, index, .. } => found.push((*buf, &index[..])),
             Stmt::Alloc { buf } => {
                 made.insert(*buf);
             }
-            Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
-                work.extend(body.iter().rev());
-            }
-            Stmt::If {
-                then, otherwise, ..
-            } => work.extend(then.iter().chain(otherwise).rev()),
-            Stmt::Let { .. } | Stmt::Assert { .. } => {}
+            _ => {}
         }
     }
     found.retain(|(b, _)| !made.contains(b));
@@ -660,30 +655,13 @@ fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
 /// included; of a variable that stands in several, the largest.
 fn extents_of(program: &Program, body: &[Stmt]) -> FxHashMap<Var, Option<i64>> {
     let mut found: FxHashMap<Var, Option<i64>> = FxHashMap::default();
-    let mut work: Vec<&Stmt> = body.iter().collect();
-    for stage in &program.stages {
-        match stage {
-            Stage::Nest(body) => work.extend(body),
-            Stage::Compute(_) => {}
-        }
-    }
-    while let Some(s) = work.pop() {
-        match s {
-            Stmt::For {
-                var, extent, body, ..
-            } => {
-                let n = extent.as_int();
-                found
-                    .entry(*var)
-                    .and_modify(|old| *old = old.zip(n).map(|(a, b)| a.max(b)))
-                    .or_insert(n);
-                work.extend(body);
-            }
-            Stmt::While { body, .. } | Stmt::Init { body, .. } => work.extend(body),
-            Stmt::If {
-                then, otherwise, ..
-            } => work.extend(then.iter().chain(otherwise)),
-            _ => {}
+    for s in statements(body).chain(program.statements()) {
+        if let Stmt::For { var, extent, .. } = s {
+            let n = extent.as_int();
+            found
+                .entry(*var)
+                .and_modify(|old| *old = old.zip(n).map(|(a, b)| a.max(b)))
+                .or_insert(n);
         }
     }
     found

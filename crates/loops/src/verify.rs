@@ -10,7 +10,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::bounds::{Interval, interval_memo};
 use crate::outside::{Known, outside};
 use crate::rewrite::visit_expr;
-use crate::{BinOp, Buf, Compute, Ex, ExKind, MOST_EXTENT, Program, Role, Stage, Stmt, UnOp, Var};
+use crate::{
+    BinOp, Buf, Compute, Ex, ExKind, MOST_EXTENT, Program, Role, Stage, Stmt, UnOp, Var, statements,
+};
 
 /// A broken rule.
 #[derive(Clone, PartialEq, Debug)]
@@ -406,7 +408,9 @@ impl Verifier<'_> {
             return;
         }
         self.outside.push(index[axis].clone());
-        let place = (program.accesses.iter()).find(|a| a.buf == buf && a.index == index);
+        let place = program
+            .access(buf, index)
+            .map(|k| &program.accesses[k as usize]);
         let span = place.map(|a| a.span);
         self.problem(message);
         if let Some(p) = self.verdict.problems.last_mut() {
@@ -548,9 +552,20 @@ impl Verifier<'_> {
                     self.written.insert(*buf);
                     locals.push(*buf);
                 }
-                Stmt::Assert { cond, message: _ } => {
+                Stmt::Assert {
+                    cond,
+                    values,
+                    message: _,
+                    part: _,
+                } => {
                     self.condition(cond);
                     self.expr(cond, &facts);
+                    for v in values {
+                        if v.dtype().is_float() {
+                            self.problem("`assert` shows integers and truth values".into());
+                        }
+                        self.expr(v, &facts);
+                    }
                 }
             }
             work.push(Task::Block(rest, vars, locals));
@@ -592,31 +607,18 @@ impl Verifier<'_> {
     fn initialised(&mut self, body: &[Stmt]) {
         let mut updated: SideTable<Buf, u8> = SideTable::with_default(0);
         let mut order = Vec::new();
-        let mut work: Vec<_> = vec![body.iter()];
-        while let Some(top) = work.last_mut() {
-            let Some(stmt) = top.next() else {
-                work.pop();
+        for stmt in statements(body) {
+            let Stmt::Store { buf, index, value } = stmt else {
                 continue;
             };
-            match stmt {
-                Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
-                    work.push(body.iter());
-                }
-                Stmt::If {
-                    then, otherwise, ..
-                } => work.extend([otherwise.iter(), then.iter()]),
-                Stmt::Store { buf, index, value } => {
-                    let mut own = false;
-                    visit_expr(value, |e| {
-                        own |= matches!(e.kind(), ExKind::Load(b, i) if b == buf && i == index);
-                    });
-                    // A select may leave the load out: benefit of the doubt.
-                    let own = own && !matches!(value.kind(), ExKind::Select(..));
-                    *updated.entry(*buf) |= if own { 1 } else { 2 };
-                    order.push(*buf);
-                }
-                Stmt::Let { .. } | Stmt::Alloc { .. } | Stmt::Assert { .. } => {}
-            }
+            let mut own = false;
+            visit_expr(value, |e| {
+                own |= matches!(e.kind(), ExKind::Load(b, i) if b == buf && i == index);
+            });
+            // A select may leave the load out: benefit of the doubt.
+            let own = own && !matches!(value.kind(), ExKind::Select(..));
+            *updated.entry(*buf) |= if own { 1 } else { 2 };
+            order.push(*buf);
         }
         for buf in order {
             if updated[buf] == 1 && !self.written.contains(&buf) {

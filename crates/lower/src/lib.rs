@@ -279,7 +279,8 @@ impl Lowering<'_> {
         let program =
             programs::op_program(self.m, def, &f.args, f.ret, &attrs, consts, self.m.span(e))
                 .map_err(Box::new)?;
-        let kernel = self.add_kernel(program, name);
+        let kernel = self.add_kernel(program, name, false);
+        let place = (self.place)(self.m.span(e));
         let n = f.args.len();
         Ok(self.wrapper(format!("{name}.value"), n, |f, params| {
             let dst = f.reg(Hold::Value);
@@ -290,6 +291,7 @@ impl Lowering<'_> {
                 kernel,
                 args,
                 given: vec![None],
+                place,
             });
             block.term = Term::Return(dst);
         }))
@@ -307,10 +309,18 @@ impl Lowering<'_> {
         }
     }
 
-    fn add_kernel(&mut self, program: Program, label: &str) -> KernelId {
+    fn add_kernel(&mut self, program: Program, label: &str, by_hand: bool) -> KernelId {
+        let span = program.span;
+        let parts = program.parts.iter().map(|s| (self.place)(*s)).collect();
+        let accesses = (program.accesses.iter())
+            .map(|a| (self.place)(a.span))
+            .collect();
         self.out.kernels.push(KernelDef {
             program,
             label: label.to_owned(),
+            by_hand: by_hand && !span.is_none(),
+            parts,
+            accesses,
         })
     }
 
@@ -361,7 +371,7 @@ impl Lowering<'_> {
             }
         }
         .map_err(Box::new)?;
-        let kernel = self.add_kernel(program, name);
+        let kernel = self.add_kernel(program, name, false);
         if by_value {
             let cached = self
                 .op_kernels
@@ -381,7 +391,8 @@ impl Lowering<'_> {
         if let Some(&k) = self.prims.get(&g) {
             return k;
         }
-        let kernel = self.add_kernel((*program).clone(), &format!("@{}", self.m.globals[g].name));
+        let label = format!("@{}", self.m.globals[g].name);
+        let kernel = self.add_kernel((*program).clone(), &label, true);
         self.prims.insert(g, kernel);
         kernel
     }
@@ -401,7 +412,7 @@ impl Lowering<'_> {
         let group = marked.then(|| fused::program(self.m, self.typing, f).ok());
         let kernel = group
             .flatten()
-            .map(|(program, label)| self.add_kernel(program, &label));
+            .map(|(program, label)| self.add_kernel(program, &label, false));
         self.fused.insert(f, kernel);
         kernel
     }

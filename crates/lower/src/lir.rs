@@ -53,6 +53,8 @@ pub enum Inst {
         args: Vec<Reg>,
         /// Extents of results that the caller knows; the kernel finds the others.
         given: Vec<Option<Alloc>>,
+        /// Where the call stands, for failures that do not know a place of their own.
+        place: Symbol,
     },
     /// A tuple; consumes the fields.
     Tuple { dst: Reg, fields: Vec<Reg> },
@@ -285,6 +287,13 @@ pub struct KernelDef {
     pub program: Program,
     /// What it is called in profiles: operator names.
     pub label: String,
+    /// Whether it is a tensor program of the module: what fails is at its own lines, and it is told where
+    /// it was called.
+    pub by_hand: bool,
+    /// Where the parts of the program stand ([`Program::parts`]), for run-time errors.
+    pub parts: Vec<Symbol>,
+    /// Where its accesses stand ([`Program::accesses`]).
+    pub accesses: Vec<Symbol>,
 }
 
 /// How a C caller reaches a function of the module.

@@ -99,6 +99,7 @@ impl Display for Inst {
                 kernel,
                 args,
                 given,
+                place: _,
             } => {
                 write!(f, "{} = kernel {}({})", Regs(dsts), kernel.0, Regs(args))?;
                 for (i, g) in given.iter().enumerate() {

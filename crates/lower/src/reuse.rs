@@ -107,6 +107,7 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
                     return false;
                 }
             }
+            stage if stage.is_guard() => {}
             // A nest may write anything.
             Stage::Nest(_) => return false,
         }

@@ -1,8 +1,11 @@
 //! The interface between operators' computations and the tensor programs they become.
 
-use relax_ir::{AttrValue, Attrs};
-use relax_loops::{Builder, Ex, TensorRef};
+use relax_ir::{AttrValue, Attrs, TypeArena, TypeId};
+use relax_loops::{Builder, Ex, Stage, Stmt, TensorRef};
+use relax_sym::Atom;
 use relax_tensor::{DType, Tensor};
+
+use crate::alone::{Extent, Requirements};
 
 /// What is known of a tensor when a computation is built.
 #[derive(Clone, PartialEq, Debug)]
@@ -82,6 +85,37 @@ impl<'a> Te<'a> {
     /// The finished program.
     pub fn finish(self) -> relax_loops::Program {
         self.builder.program
+    }
+    /// Puts what must hold of the arguments' extents in front of everything else. `types` are those of the
+    /// arguments in their arena.
+    pub fn require(&mut self, needs: &Requirements, types: &TypeArena, args: &[TypeId]) {
+        let extent = |e: Extent| match e {
+            Extent::Axis(i, j, axis) => self.args.get(i)?.get(j)?.shape.get(axis).cloned(),
+            Extent::Var(v) => {
+                let parts = args
+                    .iter()
+                    .zip(&self.args)
+                    .flat_map(|(&ty, tensors)| types.leaves(ty).into_iter().zip(tensors));
+                parts.into_iter().find_map(|(ty, t)| {
+                    let dims = types.as_tensor(ty)?.shape.dims()?;
+                    let axis = dims
+                        .iter()
+                        .position(|d| d.as_atom() == Some(Atom::Var(v)))?;
+                    t.shape.get(axis).cloned()
+                })
+            }
+        };
+        let asserts: Vec<Stmt> = (needs.asserts(&extent).into_iter())
+            .map(|(cond, message, values)| Stmt::Assert {
+                cond,
+                message,
+                values,
+                part: 0,
+            })
+            .collect();
+        if !asserts.is_empty() {
+            self.builder.program.stages.insert(0, Stage::Nest(asserts));
+        }
     }
     /// The tensor of an argument that is one tensor.
     pub fn arg(&self, i: usize) -> TensorRef {

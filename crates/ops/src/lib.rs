@@ -7,6 +7,7 @@
 //!
 //! Invariant: nothing outside an operator's own entry names it.
 
+pub mod alone;
 mod compute;
 mod def;
 mod expand;
@@ -25,5 +26,5 @@ pub use expand::{Build, GradientFn, InferenceFn, Site};
 pub use layout::{Axis, Layout};
 pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
 pub use registry::{Registry, registry};
-pub use relation::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};
+pub use relation::{Fit, Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};
 pub use relax_ir::{AttrValue, DTy};

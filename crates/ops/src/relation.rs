@@ -82,8 +82,8 @@ pub trait RelHost {
     fn unify(&mut self, a: TypeId, b: TypeId) -> Result<(), Mismatch>;
     /// Makes two dimensions equal. Solves unknowns, accepts what is proven, records a run-time
     /// check (and a warning) for what is neither proven nor refuted, refuses what is refuted.
-    /// `?` agrees with everything.
-    fn unify_dim(&mut self, a: &Dim, b: &Dim) -> Result<(), Mismatch>;
+    /// `?` agrees with everything. `rule` says who asks for it.
+    fn unify_dim(&mut self, a: &Dim, b: &Dim, rule: &str) -> Result<(), Mismatch>;
     /// The value of the argument at a position, when it is a constant.
     fn const_arg(&self, i: usize) -> Option<&Tensor>;
     /// A fresh unknown type, for relations that know a result's form but not its parts.
@@ -106,6 +106,36 @@ pub trait RelHost {
     }
     /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that asks for it.
     fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str);
+    /// Says what must hold of extents that are no constants. Typing goes on without; calls check it
+    /// ([`crate::alone::requirements`]).
+    fn check_at_run_time(&mut self, a: &Dim, order: Fit, b: &Dim, rule: &str) {
+        let _ = (a, order, b, rule);
+    }
+}
+
+/// What must hold of two extents.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fit {
+    /// They are equal.
+    Equal,
+    /// They are equal, or one of them is 1.
+    EqualOrOne,
+    /// They are equal, or the first is 1.
+    BroadcastsTo,
+    /// The first is not less than the second.
+    AtLeast,
+}
+
+impl Fit {
+    /// Whether it holds.
+    pub fn holds(self, a: i64, b: i64) -> bool {
+        match self {
+            Fit::Equal => a == b,
+            Fit::EqualOrOne => a == b || a.min(b) == 1,
+            Fit::BroadcastsTo => a == b || a == 1,
+            Fit::AtLeast => a >= b,
+        }
+    }
 }
 
 /// A relation's view of one call.
@@ -245,11 +275,52 @@ impl RelCx<'_> {
 
     /// Requires two dimensions to be equal; `what` says why. Undecided ones become run-time checks.
     pub fn require_eq(&mut self, a: &Dim, b: &Dim, subject: Subject, what: &str) -> RelResult {
-        match self.host.unify_dim(a, b) {
+        match self.host.unify_dim(a, b, what) {
             Ok(()) => Ok(()),
             Err(_) => {
                 let clash = self.host.show_clash(a, b);
                 self.refuse(subject, format!("{what}: {clash}"))
+            }
+        }
+    }
+
+    /// Requires an extent not to be less than another. Constants that are refuse, with `message`; what is
+    /// known only at run time is checked there, with `rule`.
+    pub fn require_at_least(
+        &mut self,
+        a: &Dim,
+        b: &Dim,
+        subject: Subject,
+        rule: &str,
+        message: impl FnOnce(i64, i64) -> String,
+    ) -> RelResult {
+        match (a.as_const(), b.as_const()) {
+            (Some(x), Some(y)) if x < y => self.refuse(subject, message(x, y)),
+            (Some(_), Some(_)) => Ok(()),
+            _ => {
+                self.host.check_at_run_time(a, Fit::AtLeast, b, rule);
+                Ok(())
+            }
+        }
+    }
+
+    /// Requires an extent to be a multiple of a number, likewise.
+    pub fn require_multiple(
+        &mut self,
+        extent: &Dim,
+        of: i64,
+        subject: Subject,
+        rule: &str,
+        message: impl FnOnce(i64) -> String,
+    ) -> RelResult {
+        match extent.as_const() {
+            Some(n) if n % of != 0 => self.refuse(subject, message(n)),
+            Some(_) => Ok(()),
+            None => {
+                let rest = extent.modulo(&Dim::from(of));
+                self.host
+                    .check_at_run_time(&rest, Fit::Equal, &Dim::ZERO, rule);
+                Ok(())
             }
         }
     }

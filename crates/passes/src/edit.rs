@@ -10,7 +10,7 @@ use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::local::{Arg, call_type};
+use relax_ops::alone::{Arg, call_type};
 
 /// A module under rewriting, with the types of its expressions, new ones included.
 pub struct Edit<'a> {

@@ -8,7 +8,7 @@ use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, FuncId, Module, TypeId};
 use relax_loops::{
     Buf, Builder, Compute, Ex, ExKind, Hint, Program, Reduce, Role, Stage, Stmt, TensorRef, Var,
-    drop_unused, inline_compute, map_expr, visit_expr,
+    drop_unused, inline_compute, map_expr, statements, visit_expr,
 };
 use relax_ops::registry;
 use rustc_hash::FxHashMap;
@@ -102,6 +102,7 @@ pub fn program(
                     .flat_map(|a| values[a].iter().cloned())
                     .collect();
                 names.push(def.name);
+                b.program.parts.push(span);
                 append(&mut b.program, &part, &inputs)
             }
             _ => return Err(refuse("control flow")),
@@ -149,6 +150,7 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
 
 /// Copies the stages of `part` into `program`, reading `inputs`; returns the outputs.
 fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<TensorRef> {
+    let number = program.parts.len() as u32 - 1;
     let mut vars: FxHashMap<Var, Ex> = FxHashMap::default();
     // Dimension variables are the inputs' extents.
     for (&buf, t) in part.inputs.iter().zip(inputs) {
@@ -201,8 +203,11 @@ fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<Te
         ExKind::Var(v) => *v,
         _ => unreachable!("only dimension variables stand for extents"),
     };
+    for buf in read_by_data(part) {
+        program.readers.push((bufs[&buf], number));
+    }
     for stage in &part.stages {
-        program.stages.push(match stage {
+        let stage = match stage {
             Stage::Compute(c) => Stage::Compute(Compute {
                 out: bufs[&c.out],
                 axes: c.axes.iter().map(|&v| var(v)).collect(),
@@ -215,10 +220,17 @@ fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<Te
             Stage::Nest(stmts) => Stage::Nest(
                 stmts
                     .iter()
-                    .map(|s| statement(s, &map, &var, &bufs))
+                    .map(|s| statement(s, &map, &var, &bufs, number))
                     .collect(),
             ),
-        });
+        };
+        // Checks of extents come first: nothing is computed in vain, and stages stay side by side.
+        if stage.is_guard() {
+            let at = program.stages.iter().take_while(|s| s.is_guard()).count();
+            program.stages.insert(at, stage);
+        } else {
+            program.stages.push(stage);
+        }
     }
     for (b, hint) in &part.hints {
         program.hints.push((bufs[b], rename(hint, &bufs)));
@@ -303,8 +315,12 @@ fn statement(
     map: &dyn Fn(&Ex) -> Ex,
     var: &dyn Fn(Var) -> Var,
     bufs: &FxHashMap<Buf, Buf>,
+    part: u32,
 ) -> Stmt {
-    let block = |b: &[Stmt]| b.iter().map(|s| statement(s, map, var, bufs)).collect();
+    let block = |b: &[Stmt]| {
+        let one = |s| statement(s, map, var, bufs, part);
+        b.iter().map(one).collect()
+    };
     match s {
         Stmt::For {
             var: v,
@@ -344,11 +360,50 @@ fn statement(
             over: over.iter().map(|&v| var(v)).collect(),
             body: block(body),
         },
-        Stmt::Assert { cond, message } => Stmt::Assert {
+        Stmt::Assert {
+            cond,
+            message,
+            values,
+            part: _,
+        } => Stmt::Assert {
             cond: map(cond),
             message: message.clone(),
+            values: values.iter().map(map).collect(),
+            part,
         },
     }
+}
+
+/// The buffers that a program reads or writes at indices that depend on elements of buffers.
+fn read_by_data(program: &Program) -> Vec<Buf> {
+    let mut found = Vec::new();
+    let has_load = |e: &Ex| {
+        let mut any = false;
+        visit_expr(e, |x| any |= matches!(x.kind(), ExKind::Load(..)));
+        any
+    };
+    let mut see = |e: &Ex| {
+        visit_expr(e, |x| {
+            if let ExKind::Load(buf, index) = x.kind()
+                && index.iter().any(has_load)
+            {
+                found.push(*buf);
+            }
+        });
+    };
+    for stage in &program.stages {
+        match stage {
+            Stage::Compute(c) => see(&c.value),
+            Stage::Nest(body) => statements(body).flat_map(Stmt::exprs).for_each(&mut see),
+        }
+    }
+    found.extend(program.statements().filter_map(|s| match s {
+        Stmt::Store { buf, .. } => Some(*buf),
+        _ => None,
+    }));
+    found.sort();
+    found.dedup();
+    found
 }
 
 fn rename(hint: &Hint, bufs: &FxHashMap<Buf, Buf>) -> Hint {
@@ -379,9 +434,24 @@ fn inline(program: &mut Program) {
         if movable
             && (only_picks(&c.value) || read_once(program, out))
             && (!relax_loops::epilogue::follows_sums(program, c) || read_in_place(program, out))
-            && inline_compute(program, k).is_ok()
         {
-            continue;
+            let mut sources = Vec::new();
+            visit_expr(&c.value, |x| {
+                if let ExKind::Load(b, _) = x.kind() {
+                    sources.push(*b);
+                }
+            });
+            if inline_compute(program, k).is_ok() {
+                // Who reads this buffer by data now reads those that it came from.
+                let own: Vec<u32> = (program.readers.iter())
+                    .filter(|r| r.0 == out)
+                    .map(|r| r.1)
+                    .collect();
+                for part in own {
+                    program.readers.extend(sources.iter().map(|b| (*b, part)));
+                }
+                continue;
+            }
         }
         k += 1;
     }

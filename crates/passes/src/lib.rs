@@ -20,7 +20,6 @@ pub mod declared;
 pub mod edit;
 mod evaluate;
 pub mod fused;
-mod local;
 mod manager;
 mod pass;
 mod passes;

@@ -3,7 +3,7 @@
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Attrs, DTy, Module, Shape, Type, TypeId, UserOp};
 use relax_loops::Program;
-use relax_ops::{OpDef, Te, TensorInfo};
+use relax_ops::{OpDef, Te, TensorInfo, alone};
 use relax_tensor::Tensor;
 
 use crate::codes;
@@ -65,6 +65,7 @@ pub fn op_program_noting(
         return Err(Diagnostic::error(codes::NO_COMPUTATION, span, text)
             .note("another pass has to replace it before code is generated"));
     };
+    let needs = alone::requirements(op, &m.types, &m.dims, args, &consts, attrs);
     let mut te = Te::new(op.name, &infos, consts, attrs, &outs);
     compute(&mut te).map_err(|e| {
         Diagnostic::error(
@@ -73,6 +74,7 @@ pub fn op_program_noting(
             format!("`{}`: {}", op.name, e.0),
         )
     })?;
+    te.require(&needs, &m.types, args);
     let by_value = te.asked_for_consts();
     Ok((te.finish(), by_value))
 }

@@ -232,6 +232,12 @@ int32_t rx_fail(RxContext *ctx, int32_t status, const char *where, const char *w
 /* As rx_fail, and appends ": " and the number. */
 int32_t rx_fail_int(RxContext *ctx, int32_t status, const char *where, const char *what,
                     int64_t value);
+/* As rx_fail; each "{}" in `what` stands for the next of `count` numbers. */
+int32_t rx_fail_values(RxContext *ctx, int32_t status, const char *where, const char *what,
+                       const int64_t *values, int32_t count);
+/* Says where the call stands that the last error came from: in front of an error without a place, and
+ * with `also` not 0 behind one that has its own. Returns the error's status. */
+int32_t rx_fail_at(RxContext *ctx, const char *where, int32_t also);
 
 /* ---- making values ----------------------------------------------------------------- */
 

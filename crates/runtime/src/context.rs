@@ -52,6 +52,8 @@ pub struct RxContext {
     pub(crate) profile: crate::profile::Profile,
     /// Text of the last error, NUL-terminated; empty when there was none.
     message: Vec<u8>,
+    /// Whether it begins with a place.
+    placed: bool,
     closed: bool,
 }
 
@@ -65,12 +67,24 @@ impl RxContext {
     #[cold]
     fn fail_code(&mut self, status: i32, text: &[u8]) -> i32 {
         self.status = status;
+        self.placed = false;
         self.message.clear();
         if self.message.try_reserve(text.len() + 1).is_ok() {
             self.message
                 .extend(text.iter().copied().filter(|&b| b != 0));
             self.message.push(0);
         }
+        status
+    }
+
+    /// Records an error at a place, which may be empty: `where: what`.
+    #[cold]
+    fn fail_at(&mut self, status: i32, place: &str, what: &str) -> i32 {
+        if place.is_empty() {
+            return self.fail_code(status, what.as_bytes());
+        }
+        let status = self.fail_code(status, format!("{place}: {what}").as_bytes());
+        self.placed = true;
         status
     }
 
@@ -151,6 +165,7 @@ pub extern "C" fn rx_context_create() -> *mut RxContext {
             packed: Registry::default(),
             profile: crate::profile::Profile::default(),
             message: Vec::new(),
+            placed: false,
             closed: false,
         })
     });
@@ -306,17 +321,6 @@ pub unsafe extern "C" fn rx_set_error(
     })
 }
 
-/// `where: what`, leaving out what is empty.
-unsafe fn located(place: *const c_char, what: &str) -> String {
-    // SAFETY: the callers' promise.
-    let place = unsafe { text(place) };
-    if place.is_empty() {
-        what.to_string()
-    } else {
-        format!("{place}: {what}")
-    }
-}
-
 /// A dimension differs from what was expected.
 ///
 /// # Safety
@@ -337,14 +341,9 @@ pub unsafe extern "C" fn rx_fail_dim(
         } else {
             what
         };
+        let message = format!("{what} should be {expected}, but is {found}");
         // SAFETY: as above.
-        let message = unsafe {
-            located(
-                place,
-                &format!("{what} should be {expected}, but is {found}"),
-            )
-        };
-        context.fail(Status::Shape, &message)
+        context.fail_at(Status::Shape as i32, &unsafe { text(place) }, &message)
     })
 }
 
@@ -355,9 +354,9 @@ pub unsafe extern "C" fn rx_fail_dim(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_fail_match(ctx: *mut RxContext, place: *const c_char) -> i32 {
     guard(ctx, |context| {
+        let message = "no clause of the match applies to the value";
         // SAFETY: the caller's promise.
-        let message = unsafe { located(place, "no clause of the match applies to the value") };
-        context.fail(Status::Match, &message)
+        context.fail_at(Status::Match as i32, &unsafe { text(place) }, message)
     })
 }
 
@@ -373,8 +372,7 @@ pub unsafe extern "C" fn rx_fail_stack(ctx: *mut RxContext, place: *const c_char
             context.stack.size()
         );
         // SAFETY: the caller's promise.
-        let message = unsafe { located(place, &what) };
-        context.fail(Status::Stack, &message)
+        context.fail_at(Status::Stack as i32, &unsafe { text(place) }, &what)
     })
 }
 
@@ -391,8 +389,8 @@ pub unsafe extern "C" fn rx_fail(
 ) -> i32 {
     guard(ctx, |context| {
         // SAFETY: the caller's promise.
-        let message = unsafe { located(place, &text(what)) };
-        context.fail_code(status, message.as_bytes())
+        let (place, what) = unsafe { (text(place), text(what)) };
+        context.fail_at(status, &place, &what)
     })
 }
 
@@ -410,7 +408,67 @@ pub unsafe extern "C" fn rx_fail_int(
 ) -> i32 {
     guard(ctx, |context| {
         // SAFETY: the caller's promise.
-        let message = unsafe { located(place, &format!("{}: {value}", text(what))) };
-        context.fail_code(status, message.as_bytes())
+        let (place, what) = unsafe { (text(place), text(what)) };
+        context.fail_at(status, &place, &format!("{what}: {value}"))
+    })
+}
+
+/// As [`rx_fail`], where each `{}` of the text stands for the next of `count` numbers.
+///
+/// # Safety
+/// `place` and `what` are null or NUL-terminated, `values` points at `count` numbers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_fail_values(
+    ctx: *mut RxContext,
+    status: i32,
+    place: *const c_char,
+    what: *const c_char,
+    values: *const i64,
+    count: i32,
+) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        let (place, what) = unsafe { (text(place), text(what)) };
+        let mut message = String::new();
+        for (i, part) in what.split("{}").enumerate() {
+            if i > 0 {
+                match i <= usize::try_from(count).unwrap_or(0) {
+                    // SAFETY: there are `count` of them.
+                    true => message.push_str(&unsafe { *values.add(i - 1) }.to_string()),
+                    false => message.push_str("{}"),
+                }
+            }
+            message.push_str(part);
+        }
+        context.fail_at(status, &place, &message)
+    })
+}
+
+/// Says where the call stands that the last error came from: in front of an error that has no place, and
+/// with `also` not 0 behind one that has. Returns the error's status.
+///
+/// # Safety
+/// `place` is null or NUL-terminated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_fail_at(ctx: *mut RxContext, place: *const c_char, also: i32) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        let place = unsafe { text(place) };
+        let had_place = context.placed;
+        if place.is_empty() || had_place && also == 0 {
+            return context.status;
+        }
+        let told = match context.message.split_last() {
+            Some((_, told)) => String::from_utf8_lossy(told).into_owned(),
+            None => String::from("out of memory"),
+        };
+        let status = context.status;
+        if had_place {
+            let status =
+                context.fail_code(status, format!("{told} (called at {place})").as_bytes());
+            context.placed = true;
+            return status;
+        }
+        context.fail_at(status, &place, &told)
     })
 }

@@ -5,7 +5,7 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
 
 use super::strips::{affine, inside};
-use super::{Kernel, Result, digits};
+use super::{Access, Kernel, Result, digits};
 
 /// Most pieces of a stage.
 const PIECES: usize = 64;
@@ -229,8 +229,13 @@ impl Kernel<'_, '_, '_> {
                     self.b.ins().iadd(first, low),
                     self.b.ins().iadd(first, high),
                 );
-                checks.push((piece.buf, low, place.extents[k]));
-                checks.push((piece.buf, high, place.extents[k]));
+                let access = Access {
+                    buf: piece.buf,
+                    axis: k as u32,
+                    place: None,
+                };
+                checks.push((access, low, place.extents[k]));
+                checks.push((access, high, place.extents[k]));
             }
             size = self.b.ins().imul(size, place.extents[k]);
         }

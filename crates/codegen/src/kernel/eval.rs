@@ -4,7 +4,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use relax_loops::{Buf, Ex, ExKind, Interval, interval};
 
-use super::{Kernel, Result, Unsupported};
+use super::{Access, Kernel, Result, Unsupported};
 use crate::scalar::register;
 
 /// A step of evaluation on the work list.
@@ -155,7 +155,12 @@ impl Kernel<'_, '_, '_> {
         let mut offset = None;
         for (k, &i) in values.iter().enumerate() {
             if !self.inside(&index[k], &shape[k]) {
-                self.check(buf, i, place.extents[k]);
+                let access = Access {
+                    buf,
+                    axis: k as u32,
+                    place: self.program.access(buf, index),
+                };
+                self.check(access, i, place.extents[k]);
             }
             offset = Some(match offset {
                 None => i,
@@ -179,26 +184,27 @@ impl Kernel<'_, '_, '_> {
 
     /// Goes on only if `index` lies in `0..extent`; else the kernel fails, or a vector loop does the
     /// iterations of this group one after the other, of which the right one fails.
-    pub(super) fn check(&mut self, buf: Buf, index: Value, extent: Value) {
+    pub(super) fn check(&mut self, access: Access, index: Value, extent: Value) {
         let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
         if self.group.is_some() {
             self.all_or_one_by_one(fine);
             return;
         }
-        let outside = match self.outside.get(&buf) {
+        let outside = match self.outside.get(&access) {
             Some(&block) => block,
             None => {
                 let block = self.b.create_block();
                 self.b.set_cold_block(block);
-                self.b.append_block_param(block, types::I64);
-                self.b.append_block_param(block, types::I64);
-                self.outside.insert(buf, block);
+                for _ in 0..3 {
+                    self.b.append_block_param(block, types::I64);
+                }
+                self.outside.insert(access, block);
                 block
             }
         };
         let at = self.iteration();
         let ok = self.b.create_block();
-        let told = [BlockArg::Value(index), BlockArg::Value(at)];
+        let told = [index, at, extent].map(BlockArg::Value);
         self.b.ins().brif(fine, ok, &[], outside, &told);
         self.b.switch_to_block(ok);
     }

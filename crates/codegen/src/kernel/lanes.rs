@@ -7,7 +7,7 @@ use relax_loops::{BinOp, Ex, ExKind, UnOp};
 use relax_tensor::{DType, TypeCode};
 
 use super::{Kernel, Result, Unsupported};
-use crate::scalar::register;
+use crate::scalar::{instruction, register, takes_first};
 
 /// The values of all lanes.
 #[derive(Clone, Debug)]
@@ -498,36 +498,14 @@ impl Kernel<'_, '_, '_> {
         }
         let ty = self.parts_type(dtype)?;
         let (x, y) = (self.parts(a, ty), self.parts(b, ty));
-        let (float, signed) = (dtype.is_float(), dtype.is_int());
         let mut out = Vec::with_capacity(x.len());
         for (&x, &y) in x.iter().zip(&y) {
             out.push(match op {
-                _ if op.is_comparison() && float => self.b.ins().fcmp(float_cc(op), x, y),
-                _ if op.is_comparison() => self.b.ins().icmp(int_cc(op, signed), x, y),
-                BinOp::Add if float => self.b.ins().fadd(x, y),
-                BinOp::Sub if float => self.b.ins().fsub(x, y),
-                BinOp::Mul if float => self.b.ins().fmul(x, y),
-                BinOp::Div if float => self.b.ins().fdiv(x, y),
-                BinOp::Min | BinOp::Max if float => {
-                    let cc = if op == BinOp::Min {
-                        FloatCC::LessThan
-                    } else {
-                        FloatCC::GreaterThan
-                    };
-                    let mask = self.b.ins().fcmp(cc, x, y);
-                    self.pick(ty, mask, x, y)
+                BinOp::Min | BinOp::Max if dtype.is_float() => {
+                    let first = takes_first(self.b, op, x, y);
+                    self.pick(ty, first, x, y)
                 }
-                BinOp::Add => self.b.ins().iadd(x, y),
-                BinOp::Sub => self.b.ins().isub(x, y),
-                BinOp::Mul => self.b.ins().imul(x, y),
-                BinOp::Min if signed => self.b.ins().smin(x, y),
-                BinOp::Max if signed => self.b.ins().smax(x, y),
-                BinOp::Min => self.b.ins().umin(x, y),
-                BinOp::Max => self.b.ins().umax(x, y),
-                BinOp::And => self.b.ins().band(x, y),
-                BinOp::Or => self.b.ins().bor(x, y),
-                BinOp::Xor => self.b.ins().bxor(x, y),
-                _ => return None,
+                _ => instruction(self.b, op, dtype, x, y)?,
             });
         }
         Some(if op.is_comparison() {
@@ -606,31 +584,5 @@ impl Kernel<'_, '_, '_> {
             }
         }
         Some(Vector::Parts(parts))
-    }
-}
-
-fn float_cc(op: BinOp) -> FloatCC {
-    match op {
-        BinOp::Eq => FloatCC::Equal,
-        BinOp::Ne => FloatCC::NotEqual,
-        BinOp::Lt => FloatCC::LessThan,
-        BinOp::Le => FloatCC::LessThanOrEqual,
-        BinOp::Gt => FloatCC::GreaterThan,
-        _ => FloatCC::GreaterThanOrEqual,
-    }
-}
-
-fn int_cc(op: BinOp, signed: bool) -> IntCC {
-    match op {
-        BinOp::Eq => IntCC::Equal,
-        BinOp::Ne => IntCC::NotEqual,
-        BinOp::Lt if signed => IntCC::SignedLessThan,
-        BinOp::Le if signed => IntCC::SignedLessThanOrEqual,
-        BinOp::Gt if signed => IntCC::SignedGreaterThan,
-        BinOp::Ge if signed => IntCC::SignedGreaterThanOrEqual,
-        BinOp::Lt => IntCC::UnsignedLessThan,
-        BinOp::Le => IntCC::UnsignedLessThanOrEqual,
-        BinOp::Gt => IntCC::UnsignedGreaterThan,
-        _ => IntCC::UnsignedGreaterThanOrEqual,
     }
 }

@@ -10,12 +10,12 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use cranelift_frontend::Variable;
 use relax_loops::{
-    Buf, Combiner, Compute, Ex, Mark, Program, Stage, Stmt, Var, schedule, visit_expr,
+    Buf, Combiner, Compute, Ex, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
 };
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::{ERR_ARGUMENT, Kernel, Place, Result, Unsupported, local_bytes};
+use super::{ERR_SHAPE, Kernel, Place, Result, Unsupported, local_bytes};
 use crate::scalar::register;
 
 /// Loops that are written out give at most so many statements.
@@ -32,28 +32,9 @@ pub(super) enum Body<'p> {
 
 /// Whether somebody has scheduled the program.
 pub(super) fn has_marks(program: &Program) -> bool {
-    let mut work: Vec<&Stmt> = Vec::new();
-    for stage in &program.stages {
-        if let Stage::Nest(stmts) = stage {
-            work.extend(stmts);
-        }
-    }
-    while let Some(s) = work.pop() {
-        match s {
-            Stmt::For { mark, body, .. } => {
-                if *mark != Mark::Serial {
-                    return true;
-                }
-                work.extend(body);
-            }
-            Stmt::While { body, .. } | Stmt::Init { body, .. } => work.extend(body),
-            Stmt::If {
-                then, otherwise, ..
-            } => work.extend(then.iter().chain(otherwise)),
-            _ => {}
-        }
-    }
-    false
+    program
+        .statements()
+        .any(|s| matches!(s, Stmt::For { mark, .. } if *mark != Mark::Serial))
 }
 
 impl Kernel<'_, '_, '_> {
@@ -257,23 +238,14 @@ impl Kernel<'_, '_, '_> {
         acc: Variable,
         value: &Ex,
     ) -> Result<()> {
-        use relax_loops::BinOp;
         let v = self.eval(value)?;
         let a = self.b.use_var(acc);
-        let op = match combiner {
-            Combiner::Sum => BinOp::Add,
-            Combiner::Prod => BinOp::Mul,
-            Combiner::Max => BinOp::Max,
-            Combiner::Min => BinOp::Min,
-            Combiner::And => BinOp::And,
-            Combiner::Or => BinOp::Or,
-        };
         let wide = if register(dtype) == types::F32 {
             DType::F32
         } else {
             dtype
         };
-        let r = self.scalars().binary(op, wide, a, v);
+        let r = self.scalars().binary(combiner.op(), wide, a, v);
         let r = r.ok_or_else(|| Unsupported(format!("a {combiner:?} reduction of {dtype}")))?;
         self.b.def_var(acc, r);
         Ok(())
@@ -352,7 +324,12 @@ impl Kernel<'_, '_, '_> {
                 let first = self.at_start(over);
                 self.two_ways(first, &mut |k| k.nested(body), &mut |_| Ok(()))?;
             }
-            Stmt::Assert { cond, message } => {
+            Stmt::Assert {
+                cond,
+                message,
+                values,
+                part,
+            } => {
                 let c = self.eval(cond)?;
                 let [ok, bad] = [(); 2].map(|()| self.b.create_block());
                 self.b.set_cold_block(bad);
@@ -360,15 +337,30 @@ impl Kernel<'_, '_, '_> {
                 self.b.switch_to_block(bad);
                 let at = self.iteration();
                 self.only_once(at);
-                let status = self.b.ins().iconst(types::I32, ERR_ARGUMENT);
-                let place = self.text(&self.program.name.to_string());
-                let what = self.text(message);
-                let status = self.scalars_call("rx_fail", &[status, place, what], true);
-                self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
+                // Only this end needs them: they are not values for what follows.
+                self.memo.push(FxHashMap::default());
+                let shown = values
+                    .iter()
+                    .map(|v| self.shown(v))
+                    .collect::<Result<Vec<_>>>();
+                self.memo.pop();
+                let place = self.def.parts.get(*part as usize).copied();
+                // What an operator says about its operands says which operator.
+                let text = match self.def.by_hand {
+                    true => format!("tensor program `{}`: {message}", self.program.name),
+                    false => message.clone(),
+                };
+                self.fail_showing(ERR_SHAPE, place, &text, &shown?);
                 self.b.switch_to_block(ok);
             }
         }
         Ok(())
+    }
+
+    /// A number for a message.
+    fn shown(&mut self, e: &Ex) -> Result<Value> {
+        let v = self.eval(e)?;
+        Ok(self.scalars().cast(e.dtype(), DType::I64, v))
     }
 
     /// Whether all these loops are at their first iteration.
@@ -455,33 +447,11 @@ fn size(body: Body<'_>) -> i64 {
     let mut count = |e: &Ex| visit_expr(e, |_| n += 1);
     match body {
         Body::Elements(c, _) => count(&c.value),
-        Body::Stmts(stmts) => {
-            let mut work: Vec<&Stmt> = stmts.iter().collect();
-            while let Some(s) = work.pop() {
-                match s {
-                    Stmt::For { body, .. } | Stmt::Init { body, .. } => work.extend(body),
-                    Stmt::While { cond, body } => {
-                        count(cond);
-                        work.extend(body);
-                    }
-                    Stmt::If {
-                        cond,
-                        then,
-                        otherwise,
-                    } => {
-                        count(cond);
-                        work.extend(then.iter().chain(otherwise));
-                    }
-                    Stmt::Store { index, value, .. } => {
-                        index.iter().for_each(&mut count);
-                        count(value);
-                    }
-                    Stmt::Let { value, .. } => count(value),
-                    Stmt::Alloc { .. } => {}
-                    Stmt::Assert { cond, .. } => count(cond),
-                }
-            }
-        }
+        // What a loop runs over is reckoned by whoever runs it.
+        Body::Stmts(stmts) => statements(stmts)
+            .filter(|s| !matches!(s, Stmt::For { .. }))
+            .flat_map(Stmt::exprs)
+            .for_each(count),
     }
     n
 }

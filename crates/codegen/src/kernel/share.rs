@@ -23,7 +23,9 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::Linkage;
-use relax_loops::{Buf, Ex, ExKind, Mark, Stmt, UnOp, Var, schedule, simplify, visit_expr};
+use relax_loops::{
+    Buf, Ex, ExKind, Mark, Stmt, UnOp, Var, schedule, simplify, statements, visit_expr,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::nest::Body;
@@ -104,41 +106,19 @@ impl Kernel<'_, '_, '_> {
                 }
             }
             Body::Stmts(stmts) => {
-                let mut work: Vec<&Stmt> = stmts.iter().collect();
-                while let Some(s) = work.pop() {
+                for s in statements(stmts) {
+                    s.exprs().for_each(|e| uses.expr(e));
                     match s {
-                        Stmt::For { extent, body, .. } => {
-                            uses.expr(extent);
-                            work.extend(body);
-                        }
-                        Stmt::While { cond, body } => {
-                            uses.expr(cond);
-                            work.extend(body);
-                        }
-                        Stmt::If {
-                            cond,
-                            then,
-                            otherwise,
-                        } => {
-                            uses.expr(cond);
-                            work.extend(then.iter().chain(otherwise));
-                        }
-                        Stmt::Store { buf, index, value } => {
+                        Stmt::Store { buf, .. } => {
                             uses.bufs.insert(*buf);
-                            index.iter().for_each(|e| uses.expr(e));
-                            uses.expr(value);
                         }
-                        Stmt::Let { value, .. } => uses.expr(value),
                         Stmt::Alloc { buf } => {
                             let b = &self.program.bufs[*buf];
                             uses.heap |= local_bytes(self.program, *buf).is_none();
                             b.shape.iter().for_each(|e| uses.expr(e));
                         }
-                        Stmt::Init { over, body } => {
-                            uses.vars.extend(over);
-                            work.extend(body);
-                        }
-                        Stmt::Assert { cond, .. } => uses.expr(cond),
+                        Stmt::Init { over, .. } => uses.vars.extend(over),
+                        _ => {}
                     }
                 }
             }
@@ -172,30 +152,17 @@ impl Kernel<'_, '_, '_> {
                 let mut work: Vec<(&Stmt, Ex)> = stmts.iter().map(|s| (s, Ex::idx(1))).collect();
                 let mut total = Ex::idx(1);
                 while let Some((s, n)) = work.pop() {
-                    let mut own = 1;
-                    match s {
-                        Stmt::For { extent, body, .. } => {
-                            let n = &n * &times(extent);
-                            work.extend(body.iter().map(|s| (s, n.clone())));
-                        }
-                        Stmt::While { body, .. } => {
-                            let n = &n * 8;
-                            work.extend(body.iter().map(|s| (s, n.clone())));
-                        }
-                        Stmt::Init { body, .. } => {
-                            work.extend(body.iter().map(|s| (s, n.clone())));
-                        }
-                        Stmt::If {
-                            then, otherwise, ..
-                        } => {
-                            let all = then.iter().chain(otherwise);
-                            work.extend(all.map(|s| (s, n.clone())));
-                        }
-                        Stmt::Store { value, .. } | Stmt::Let { value, .. } => {
-                            own += weight(value);
-                        }
-                        Stmt::Alloc { .. } | Stmt::Assert { .. } => {}
-                    }
+                    let own = match s {
+                        Stmt::Store { value, .. } | Stmt::Let { value, .. } => 1 + weight(value),
+                        _ => 1,
+                    };
+                    let inside = match s {
+                        Stmt::For { extent, .. } => &n * &times(extent),
+                        Stmt::While { .. } => &n * 8,
+                        _ => n.clone(),
+                    };
+                    let blocks = s.bodies().into_iter().flatten();
+                    work.extend(blocks.map(|s| (s, inside.clone())));
                     total = total + &(&n * own);
                 }
                 total
@@ -363,6 +330,7 @@ impl Kernel<'_, '_, '_> {
         let mut k = Kernel {
             b: &mut b,
             env: self.env,
+            def: self.def,
             program: self.program,
             packed: self.packed,
             ctx,

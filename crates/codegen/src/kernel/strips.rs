@@ -7,7 +7,7 @@ use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, UnOp, Var, visit_ex
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::{Kernel, Result};
+use super::{Access, Kernel, Result};
 use relax_runtime::kernels::strips::{Op, RxStripOp};
 
 /// Stages of so few elements are not worth a call.
@@ -416,8 +416,13 @@ impl Kernel<'_, '_, '_> {
                     high = self.b.ins().iadd(high, up);
                 }
                 if !inside(&input.index[k], &buffer[k], axes) {
-                    checks.push((input.buf, low, place.extents[k]));
-                    checks.push((input.buf, high, place.extents[k]));
+                    let access = Access {
+                        buf: input.buf,
+                        axis: k as u32,
+                        place: None,
+                    };
+                    checks.push((access, low, place.extents[k]));
+                    checks.push((access, high, place.extents[k]));
                 }
                 size = self.b.ins().imul(size, place.extents[k]);
             }
@@ -472,7 +477,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// Checks the least and the greatest index of every axis, unless there is no iteration.
-    pub(super) fn check_box(&mut self, extents: &[Value], checks: &[(Buf, Value, Value)]) {
+    pub(super) fn check_box(&mut self, extents: &[Value], checks: &[(Access, Value, Value)]) {
         let (some, done) = (self.b.create_block(), self.b.create_block());
         let mut any = self.b.ins().iconst(types::I8, 1);
         for &n in extents {
@@ -481,8 +486,8 @@ impl Kernel<'_, '_, '_> {
         }
         self.b.ins().brif(any, some, &[], done, &[]);
         self.b.switch_to_block(some);
-        for &(buf, index, extent) in checks {
-            self.check(buf, index, extent);
+        for &(access, index, extent) in checks {
+            self.check(access, index, extent);
         }
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);

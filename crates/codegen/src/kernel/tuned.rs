@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value, types};
-use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, visit_expr};
+use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, statements, visit_expr};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
 
@@ -94,37 +94,11 @@ pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
             }
             Stage::Nest(stmts) => {
                 kept[k] = true;
-                let mut work: Vec<&Stmt> = stmts.iter().collect();
-                while let Some(s) = work.pop() {
-                    match s {
-                        Stmt::For { extent, body, .. } => {
-                            see(extent, &mut wanted);
-                            work.extend(body);
-                        }
-                        Stmt::While { cond, body } => {
-                            see(cond, &mut wanted);
-                            work.extend(body);
-                        }
-                        Stmt::If {
-                            cond,
-                            then,
-                            otherwise,
-                        } => {
-                            see(cond, &mut wanted);
-                            work.extend(then.iter().chain(otherwise));
-                        }
-                        Stmt::Store { buf, index, value } => {
-                            // A nest may add to what an earlier stage wrote.
-                            wanted.insert(*buf);
-                            index
-                                .iter()
-                                .chain([value])
-                                .for_each(|e| see(e, &mut wanted));
-                        }
-                        Stmt::Let { value, .. } => see(value, &mut wanted),
-                        Stmt::Assert { cond, .. } => see(cond, &mut wanted),
-                        Stmt::Init { body, .. } => work.extend(body),
-                        Stmt::Alloc { .. } => {}
+                for s in statements(stmts) {
+                    s.exprs().for_each(|e| see(e, &mut wanted));
+                    if let Stmt::Store { buf, .. } = s {
+                        // A nest may add to what an earlier stage wrote.
+                        wanted.insert(*buf);
                     }
                 }
             }

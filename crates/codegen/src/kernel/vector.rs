@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::lanes::{Vector, vector_type};
 use super::nest::Body;
-use super::{Kernel, Result, Unsupported};
+use super::{Access, Kernel, Result, Unsupported};
 
 /// The lanes of the vector loop that is being emitted.
 pub(super) struct Group {
@@ -378,7 +378,12 @@ impl Kernel<'_, '_, '_> {
             let extent = *self.places[&buf].extents.last().expect("as many as axes");
             let reach = self.group().width as i64 - 1;
             let end = self.b.ins().iadd_imm_s(first, reach);
-            self.check(buf, end, extent);
+            let access = Access {
+                buf,
+                axis: index.len() as u32 - 1,
+                place: None,
+            };
+            self.check(access, end, extent);
         }
         Ok(address)
     }

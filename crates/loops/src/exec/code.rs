@@ -43,18 +43,18 @@ pub(super) enum Ins {
     Span(u32, Box<[AxisIndex]>),
     /// Destination, buffer, span, mask.
     Load(Reg, Buf, u32, Box<[AxisIndex]>, Option<Reg>),
-    /// Uniform load.
-    Fetch(Reg, Buf, Box<[Reg]>),
-    /// Uniform store.
-    Store(Buf, Box<[Reg]>, Reg),
+    /// Uniform load, and its number among the accesses whose places are known.
+    Fetch(Reg, Buf, Box<[Reg]>, Option<u32>),
+    /// Uniform store, likewise.
+    Store(Buf, Box<[Reg]>, Reg, Option<u32>),
     Jump(usize),
     JumpUnless(Reg, usize),
     /// Leaves the loop unless index < extent.
     ForTest(Reg, Reg, usize),
     ForNext(Reg, usize),
     Alloc(Buf, Box<[Reg]>),
-    /// Condition, message number.
-    Assert(Reg, u32),
+    /// Condition, message number, what the message shows.
+    Assert(Reg, u32, Box<[Reg]>),
 }
 
 impl Ins {
@@ -92,16 +92,20 @@ impl Ins {
                 axes(ix, f);
                 mask.iter_mut().for_each(|r| f(r, false));
             }
-            Ins::Fetch(d, _, ix) => {
+            Ins::Fetch(d, _, ix, _) => {
                 f(d, true);
                 ix.iter_mut().for_each(|r| f(r, false));
             }
-            Ins::Store(_, ix, v) => {
+            Ins::Store(_, ix, v, _) => {
                 ix.iter_mut().for_each(|r| f(r, false));
                 f(v, false);
             }
             Ins::Jump(_) => {}
-            Ins::JumpUnless(r, _) | Ins::Assert(r, _) | Ins::ForNext(r, _) => f(r, false),
+            Ins::JumpUnless(r, _) | Ins::ForNext(r, _) => f(r, false),
+            Ins::Assert(r, _, shown) => {
+                f(r, false);
+                shown.iter_mut().for_each(|r| f(r, false));
+            }
             Ins::ForTest(i, n, _) => {
                 f(i, false);
                 f(n, false);
@@ -356,25 +360,25 @@ impl Machine {
                 Ins::Span(span, axes) => self.span(*span, axes),
                 Ins::Load(d, buf, span, axes, mask) => {
                     self.load(*d, bufs.at(*buf), *span, axes, *mask)
-                        .map_err(|(axis, index)| Fault::Bounds(*buf, axis, index))?;
+                        .map_err(|at| bufs.outside(*buf, at, None))?;
                 }
-                Ins::Fetch(d, buf, index) => {
+                Ins::Fetch(d, buf, index, place) => {
                     let memory = bufs.at(*buf);
                     let words = &self.words;
                     let at = memory
                         .offset(index.iter().map(|r| words[r.at as usize] as i64))
-                        .map_err(|(axis, index)| Fault::Bounds(*buf, axis, index))?;
+                        .map_err(|at| bufs.outside(*buf, at, *place))?;
                     let dst = self.dst(memory.num, *d);
                     // SAFETY: `offset` checked the index.
                     unsafe { memory.load(&Lanes::Step(at, 1), dst) }
                 }
-                Ins::Store(buf, index, value) => {
-                    let memory = bufs.at_mut(*buf);
+                Ins::Store(buf, index, value, place) => {
                     let words = &self.words;
-                    let at = memory
+                    let at = bufs
+                        .at(*buf)
                         .offset(index.iter().map(|r| words[r.at as usize] as i64))
-                        .map_err(|(axis, index)| Fault::Bounds(*buf, axis, index))?;
-                    self.store_lanes(memory, at, 1, *value);
+                        .map_err(|at| bufs.outside(*buf, at, *place))?;
+                    self.store_lanes(bufs.at_mut(*buf), at, 1, *value);
                 }
                 Ins::Jump(to) => pc = *to,
                 Ins::JumpUnless(c, to) => {
@@ -398,9 +402,10 @@ impl Machine {
                         .collect();
                     bufs.local(*buf, shape)?;
                 }
-                Ins::Assert(c, message) => {
+                Ins::Assert(c, message, shown) => {
                     if self.words[c.at as usize] == 0 {
-                        return Err(Fault::Assert(*message));
+                        let shown = shown.iter().map(|r| self.words[r.at as usize] as i64);
+                        return Err(Fault::Assert(*message, shown.collect()));
                     }
                 }
             }

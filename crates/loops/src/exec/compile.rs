@@ -352,12 +352,21 @@ impl<'a> Compiler<'a> {
                 let index: Box<[Reg]> = values.drain(at..).collect();
                 self.check_access(*buf, index.len(), e.dtype())?;
                 let operands = index.to_vec();
-                self.emit(&operands, |d| Ins::Fetch(d, *buf, index))
+                let place = self.place_of(e);
+                self.emit(&operands, |d| Ins::Fetch(d, *buf, index, place))
             }
             ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) => {
                 unreachable!("leaves are made when visited")
             }
         })
+    }
+
+    /// The number of a load among the accesses whose places are known.
+    fn place_of(&self, e: &Ex) -> Option<u32> {
+        match e.kind() {
+            ExKind::Load(buf, index) => self.program.access(*buf, index),
+            _ => None,
+        }
     }
 
     /// Whether a buffer exists, has as many axes as it is given indices, and elements of `dtype`.
@@ -431,7 +440,7 @@ impl<'a> Compiler<'a> {
                 .iter()
                 .map(|a| a.uniform.or(zero).expect("made above"))
                 .collect();
-            return Ok(self.emit(&operands, |d| Ins::Fetch(d, *buf, index)));
+            return Ok(self.emit(&operands, |d| Ins::Fetch(d, *buf, index, None)));
         }
         let level = wide_regs
             .iter()

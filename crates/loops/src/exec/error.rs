@@ -10,10 +10,18 @@ use crate::{Buf, Program, Var};
 /// A failure by ids; [`ExecError`] has the names.
 #[derive(Debug)]
 pub(super) enum Fault {
-    Bounds(Buf, usize, i64),
-    /// Number of a message.
-    Assert(u32),
-    Message(String),
+    Bounds {
+        buf: Buf,
+        axis: usize,
+        index: i64,
+        extent: i64,
+        /// Its number among the program's accesses.
+        place: Option<u32>,
+    },
+    /// Number of a message, and what it shows.
+    Assert(u32, Vec<i64>),
+    /// An assertion's message, and the part of the program that it belongs to.
+    Message(String, u32),
     Size(Buf, Vec<i64>),
     Unsupported(String),
     Unbound(Var),
@@ -41,8 +49,8 @@ pub enum ExecFault {
         axis: usize,
         /// The index.
         index: i64,
-        /// The axis's extent; `None` where it is known at run time only.
-        extent: Option<i64>,
+        /// The axis's extent.
+        extent: i64,
     },
     /// An assertion of the program.
     Assertion(String),
@@ -87,6 +95,9 @@ pub struct ExecError {
     pub program: Symbol,
     /// Where it stands in text, if it does.
     pub span: Span,
+    /// The place of the failing part itself (an assertion, an operator of a fused group), where it is
+    /// known.
+    pub own: Span,
     /// Why.
     pub fault: ExecFault,
 }
@@ -103,15 +114,28 @@ impl ExecError {
             ),
             found,
         };
+        let mut own = None;
         let fault = match fault {
-            Fault::Bounds(b, axis, index) => ExecFault::OutOfBounds {
-                buffer: name(b),
+            Fault::Bounds {
+                buf,
                 axis,
                 index,
-                extent: program.bufs[b].shape.get(axis).and_then(|e| e.as_int()),
-            },
-            Fault::Assert(n) => ExecFault::Assertion(format!("assertion {n}")),
-            Fault::Message(m) => ExecFault::Assertion(m),
+                extent,
+                place,
+            } => {
+                own = place.and_then(|k| Some(program.accesses.get(k as usize)?.span));
+                ExecFault::OutOfBounds {
+                    buffer: name(buf),
+                    axis,
+                    index,
+                    extent,
+                }
+            }
+            Fault::Assert(n, _) => ExecFault::Assertion(format!("assertion {n}")),
+            Fault::Message(m, part) => {
+                own = program.parts.get(part as usize).copied();
+                ExecFault::Assertion(m)
+            }
             Fault::Size(b, shape) => ExecFault::Size {
                 buffer: name(b),
                 shape,
@@ -142,6 +166,7 @@ impl ExecError {
         ExecError {
             program: program.name,
             span: program.span,
+            own: own.unwrap_or(Span::NONE),
             fault,
         }
     }
@@ -156,7 +181,16 @@ impl ExecError {
             ExecFault::Extent { .. } => Code(854),
             ExecFault::Refused(_) => Code(855),
         };
-        let d = Diagnostic::error(code, span, self.to_string());
+        let text = self.to_string();
+        if !self.own.is_none() {
+            let d = Diagnostic::error(code, self.own, text);
+            return if span.is_none() || span == self.own {
+                d
+            } else {
+                d.label(span, "called here")
+            };
+        }
+        let d = Diagnostic::error(code, span, text);
         if self.span == Span::NONE || self.span == span {
             d
         } else {
@@ -167,7 +201,10 @@ impl ExecError {
 
 impl fmt::Display for ExecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tensor program `{}`: ", self.program)?;
+        // What an operator says about its operands says which operator.
+        if !(self.span.is_none() && matches!(self.fault, ExecFault::Assertion(_))) {
+            write!(f, "tensor program `{}`: ", self.program)?;
+        }
         match &self.fault {
             ExecFault::OutOfBounds {
                 buffer,
@@ -175,11 +212,10 @@ impl fmt::Display for ExecError {
                 index,
                 extent,
             } => {
-                write!(f, "index {index} of axis {axis} is outside `{buffer}`")?;
-                match extent {
-                    Some(n) => write!(f, ", whose extent there is {n}"),
-                    None => Ok(()),
-                }
+                write!(
+                    f,
+                    "index {index} of axis {axis} is outside `{buffer}`, whose extent there is {extent}"
+                )
             }
             ExecFault::Assertion(message) => f.write_str(message),
             ExecFault::Size { buffer, shape } => {

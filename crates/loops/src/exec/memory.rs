@@ -229,6 +229,23 @@ impl Bufs {
             .as_ref()
             .expect("stages run after their buffers exist")
     }
+    /// The fault of an index outside a buffer.
+    #[cold]
+    pub(super) fn outside(
+        &self,
+        buf: Buf,
+        (axis, index): (usize, i64),
+        place: Option<u32>,
+    ) -> Fault {
+        let extent = self.at(buf).shape.get(axis).copied().unwrap_or_default();
+        Fault::Bounds {
+            buf,
+            axis,
+            index,
+            extent,
+            place,
+        }
+    }
     #[inline]
     pub(super) fn at_mut(&mut self, buf: Buf) -> &mut Memory {
         self.0[buf.index()]

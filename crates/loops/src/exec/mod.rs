@@ -64,6 +64,7 @@ pub fn execute_for(
     inputs: &[Tensor],
     outputs: Option<&[Vec<i64>]>,
 ) -> Result<Vec<Tensor>, ExecError> {
+    let program = &*crate::with_starts(program);
     run(program, inputs, outputs).map_err(|fault| ExecError::new(program, fault))
 }
 

@@ -49,16 +49,34 @@ pub(super) fn run(
     let mut m = Machine::new(words, 0);
     let result = m.run(&segs[0], bufs);
     result.map_err(|f| match f {
-        Fault::Assert(n) => Fault::Message(messages[n as usize].clone()),
+        Fault::Assert(n, shown) => {
+            let (message, part) = messages[n as usize];
+            Fault::Message(filled(message, &shown), part)
+        }
         f => f,
     })
 }
 
-fn compile(
+/// A message with numbers in the place of each `{}`.
+fn filled(message: &str, values: &[i64]) -> String {
+    let mut parts = message.split("{}");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut values = values.iter();
+    for part in parts {
+        match values.next() {
+            Some(v) => text.push_str(&v.to_string()),
+            None => text.push_str("{}"),
+        }
+        text.push_str(part);
+    }
+    text
+}
+
+fn compile<'s>(
     program: &Program,
-    body: &[Stmt],
+    body: &'s [Stmt],
     c: &mut Compiler<'_>,
-    messages: &mut Vec<String>,
+    messages: &mut Vec<(&'s str, u32)>,
 ) -> Result<(), Fault> {
     let mut work = vec![Task::Block(body.iter())];
     while let Some(task) = work.pop() {
@@ -106,7 +124,7 @@ fn statement<'s>(
     program: &Program,
     stmt: &'s Stmt,
     c: &mut Compiler<'_>,
-    messages: &mut Vec<String>,
+    messages: &mut Vec<(&'s str, u32)>,
     work: &mut Vec<Task<'s>>,
 ) -> Result<(), Fault> {
     match stmt {
@@ -155,7 +173,8 @@ fn statement<'s>(
             }
             let regs = index.iter().map(|i| c.expr(i)).collect::<Result<_, _>>()?;
             let value = c.expr(value)?;
-            c.code().push(Ins::Store(*buf, regs, value));
+            let place = program.access(*buf, index);
+            c.code().push(Ins::Store(*buf, regs, value, place));
         }
         Stmt::Let { var, value } => {
             let num = Num::of(value.dtype())
@@ -198,10 +217,16 @@ fn statement<'s>(
             }
             work.push(Task::Block(body.iter()));
         }
-        Stmt::Assert { cond, message } => {
+        Stmt::Assert {
+            cond,
+            message,
+            values,
+            part,
+        } => {
             let r = c.expr(cond)?;
-            c.code().push(Ins::Assert(r, messages.len() as u32));
-            messages.push(message.clone());
+            let shown = values.iter().map(|v| c.expr(v)).collect::<Result<_, _>>()?;
+            c.code().push(Ins::Assert(r, messages.len() as u32, shown));
+            messages.push((message, *part));
         }
     }
     Ok(())
@@ -211,25 +236,11 @@ fn statement<'s>(
 pub(super) fn buffers(body: &[Stmt]) -> Vec<Buf> {
     let mut found = Vec::new();
     let mut seen = rustc_hash::FxHashSet::default();
-    let mut work: Vec<_> = vec![body.iter()];
-    while let Some(top) = work.last_mut() {
-        let Some(stmt) = top.next() else {
-            work.pop();
-            continue;
-        };
-        match stmt {
-            Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
-                work.push(body.iter());
-            }
-            Stmt::If {
-                then, otherwise, ..
-            } => work.extend([otherwise.iter(), then.iter()]),
-            Stmt::Store { buf, .. } | Stmt::Alloc { buf } => {
-                if seen.insert(*buf) {
-                    found.push(*buf);
-                }
-            }
-            Stmt::Let { .. } | Stmt::Assert { .. } => {}
+    for stmt in crate::statements(body) {
+        if let Stmt::Store { buf, .. } | Stmt::Alloc { buf } = stmt
+            && seen.insert(*buf)
+        {
+            found.push(*buf);
         }
     }
     found

@@ -1,7 +1,7 @@
 //! Calls.
 
 use relax_ir::{Expr, ExprId, GlobalKind, Shape, Type, TypeId};
-use relax_loops::{BinOp, Ex, ExKind, Var, substitute, visit_expr};
+use relax_loops::{BinOp, Ex, ExKind, MOST_EXTENT, Stage, Var, interval, substitute, visit_expr};
 use relax_ops::Treatment;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
@@ -196,7 +196,7 @@ impl FnLower<'_, '_> {
         }
         let ty = self.type_of(e);
         let given = self.outputs_by_type(e, kernel, ty)?;
-        Ok(self.kernel_inst(kernel, regs, ty, given))
+        Ok(self.kernel_inst(e, kernel, regs, ty, given))
     }
 
     /// The outputs of a kernel with dimensions that no input binds (`zeros(shape=[n, 3])`): these are
@@ -245,6 +245,7 @@ impl FnLower<'_, '_> {
     /// A kernel instruction, and the tuples around its results.
     pub(super) fn kernel_inst(
         &mut self,
+        e: ExprId,
         kernel: KernelId,
         args: Vec<Reg>,
         ty: TypeId,
@@ -261,6 +262,7 @@ impl FnLower<'_, '_> {
             kernel,
             args,
             given,
+            place: self.place(e),
         });
         self.gather(ty, &dsts)
     }
@@ -277,6 +279,8 @@ impl FnLower<'_, '_> {
                 }
             }
         }
+        let checked = program.stages.iter().any(Stage::is_guard);
+        let range = |_: Var| Some((0, MOST_EXTENT));
         let wanted: Vec<Option<(DType, Vec<Ex>)>> = (program.outputs.iter())
             .map(|&o| {
                 let b = &program.bufs[o];
@@ -284,7 +288,9 @@ impl FnLower<'_, '_> {
                     .shape
                     .iter()
                     .all(|e| is_dim(e, &|v| found.contains_key(&v)));
-                known.then(|| (b.dtype, b.shape.clone()))
+                // Extents that the program's checks keep from being negative are its own matter.
+                let safe = !checked || b.shape.iter().all(|e| interval(e, &range).lo >= 0);
+                (known && safe).then(|| (b.dtype, b.shape.clone()))
             })
             .collect();
         let mut read: FxHashMap<Var, Ex> = FxHashMap::default();
@@ -406,7 +412,7 @@ impl FnLower<'_, '_> {
         let mut regs = Vec::new();
         self.tensors(inputs, &mut regs)?;
         let ty = self.type_of(e);
-        Ok(self.kernel_inst(kernel, regs, ty, Some(given)))
+        Ok(self.kernel_inst(e, kernel, regs, ty, Some(given)))
     }
 
     fn call_dps(&mut self, e: ExprId, args: &[ExprId]) -> Result<Reg> {

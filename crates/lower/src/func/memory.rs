@@ -129,7 +129,7 @@ impl FnLower<'_, '_> {
                 place: Some(r),
             });
         }
-        Ok(self.kernel_inst(kernel, regs, ty, Some(given)))
+        Ok(self.kernel_inst(e, kernel, regs, ty, Some(given)))
     }
 
     pub(super) fn kill(&mut self, args: &[ExprId]) -> Result<Reg> {

@@ -98,7 +98,11 @@ fn fits(cx: &mut RelCx<'_>, small: &[Dim], large: &[Dim], subject: Subject) -> R
         match cx.host.compare_dims(a, b) {
             Proof::Proven => {}
             Proof::Refuted if a.as_const().is_some() => bad = true,
-            _ => cx.host.check_dims(a, b, "broadcasting"),
+            _ => {
+                cx.host.check_dims(a, b, "broadcasting");
+                cx.host
+                    .check_at_run_time(a, crate::Fit::BroadcastsTo, b, "");
+            }
         }
     }
     if bad {

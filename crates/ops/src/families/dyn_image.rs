@@ -185,15 +185,20 @@ fn dyn_pad(cx: &mut RelCx<'_>) -> RelResult {
     if dims.is_empty() {
         return cx.refuse(Subject::Arg(0), "a scalar cannot be padded: it has no axis");
     }
-    if let Some(n) = widths
-        .and_then(|w| w[0].as_const())
-        .filter(|&n| n != dims.len() as i64)
-    {
-        let rank = dims.len();
-        return cx.refuse(
-            Subject::Arg(1),
-            format!("there are pad widths for {n} axes, but the tensor has rank {rank}"),
-        );
+    let rank = dims.len() as i64;
+    match widths.as_ref().map(|w| (w[0].as_const(), &w[0])) {
+        Some((Some(n), _)) if n != rank => {
+            return cx.refuse(
+                Subject::Arg(1),
+                format!("there are pad widths for {n} axes, but the tensor has rank {rank}"),
+            );
+        }
+        Some((None, n)) => {
+            let rule = "there is a pair of pad widths for each axis";
+            cx.host
+                .check_at_run_time(n, crate::Fit::Equal, &Dim::from(rank), rule);
+        }
+        _ => {}
     }
     finish(cx, anys(dims.len()), dtype)
 }

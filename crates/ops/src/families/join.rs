@@ -262,9 +262,13 @@ fn split(cx: &mut RelCx<'_>) -> RelResult {
                 parts.push(Dim::from(cut - from));
                 from = cut;
             }
-            if let Some(n) = whole.as_const().filter(|&n| n <= from) {
-                return cx.refuse(Subject::Attr(name), format!("`{name}` cuts at {from}, but axis {axis} has extent {n}: every part has at least one element"));
-            }
+            cx.require_at_least(
+                &whole,
+                &Dim::from(from + 1),
+                Subject::Attr(name),
+                "every part has at least one element",
+                |n, _| format!("`{name}` cuts at {from}, but axis {axis} has extent {n}: every part has at least one element"),
+            )?;
             parts.push(if whole.is_any() {
                 Dim::ANY
             } else {

@@ -147,12 +147,11 @@ fn bitpack(cx: &mut RelCx<'_>) -> RelResult {
         );
     };
     let width = i64::from(word.bits);
-    if let Some(n) = dims[pack as usize].as_const().filter(|n| n % width != 0) {
-        let text = format!(
-            "the packed axis must be a multiple of {width}, the bits of {word}, but is {n}"
-        );
-        return cx.refuse(Subject::Arg(0), text);
-    }
+    let rule = format!("the packed axis must be a multiple of {width}, the bits of {word}");
+    let extent = dims[pack as usize].clone();
+    cx.require_multiple(&extent, width, Subject::Arg(0), &rule, |n| {
+        format!("{rule}, but is {n}")
+    })?;
     dims[pack as usize] = dims[pack as usize].floordiv(&Dim::from(width));
     dims.insert(new as usize, Dim::from(bits));
     finish(cx, dims, word)

@@ -250,13 +250,13 @@ fn space_to_batch_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (mut dims, dtype) = cx.ranked(0)?;
     for (k, (block, pad)) in blocks(cx, "paddings", dims.len())?.into_iter().enumerate() {
         let padded = &dims[k + 1] + &Dim::from(pad.0.saturating_add(pad.1));
-        if padded.as_const().is_some_and(|p| p % block != 0) {
-            let text = format!(
+        let rule = "the padded axis is a multiple of the block's";
+        cx.require_multiple(&padded, block, Subject::Attr("block_shape"), rule, |_| {
+            format!(
                 "the padded axis {} is no multiple of the block's {block}",
                 k + 1
-            );
-            return cx.refuse(Subject::Attr("block_shape"), text);
-        }
+            )
+        })?;
         dims[0] = &dims[0] * &Dim::from(block);
         dims[k + 1] = padded.floordiv(&Dim::from(block));
     }

@@ -271,15 +271,21 @@ pub(super) fn conv_result(
             continue;
         }
         let window = reach(&taps[i], dilation[i]);
-        let room = size + &Dim::from(padding[i].0.saturating_add(padding[i].1)) - window;
-        if let Some(room) = room.as_const().filter(|&r| r < 0) {
-            let text = format!(
-                "the window (with dilation) is {} larger than the padded {} axis",
-                -room,
-                &spatial(n)[i..=i]
-            );
-            return cx.refuse(Subject::Call, text);
-        }
+        let padded = size + &Dim::from(padding[i].0.saturating_add(padding[i].1));
+        cx.require_at_least(
+            &padded,
+            &window,
+            Subject::Call,
+            "the window (with dilation) lies within the padded axis",
+            |padded, window| {
+                format!(
+                    "the window (with dilation) is {} larger than the padded {} axis",
+                    window - padded,
+                    &spatial(n)[i..=i]
+                )
+            },
+        )?;
+        let room = padded - window;
         out.push(room.floordiv(&Dim::from(strides[i])) + Dim::ONE);
     }
     let out = l.canonical.convert_dims(&l.out, &out);

@@ -373,12 +373,13 @@ fn fifo(cx: &mut RelCx<'_>) -> RelResult {
             )?;
         }
     }
-    if let (Some(d), Some(b)) = (data[axis].as_const(), buffer[axis].as_const())
-        && d > b
-    {
-        let text = format!("the data are longer ({d}) than the buffer ({b}) along the axis");
-        return cx.refuse(Subject::Arg(0), text);
-    }
+    cx.require_at_least(
+        &buffer[axis],
+        &data[axis],
+        Subject::Arg(0),
+        "the buffer is at least as long as the data",
+        |b, d| format!("the data are longer ({d}) than the buffer ({b}) along the axis"),
+    )?;
     finish(cx, buffer, dtype)
 }
 

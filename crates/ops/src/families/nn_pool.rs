@@ -221,11 +221,15 @@ fn window_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
         }
         let window = reach(&Dim::from(size[i]), dilation[i]);
         let pad = Dim::from(padding[i].0.saturating_add(padding[i].1));
-        let mut room = &dims[axis] + &pad - window;
-        if room.as_const().is_some_and(|r| r < 0) {
-            let text = format!("the window is larger than the padded axis {axis}");
-            return cx.refuse(Subject::Attr("pool_size"), text);
-        }
+        let padded = &dims[axis] + &pad;
+        cx.require_at_least(
+            &padded,
+            &window,
+            Subject::Attr("pool_size"),
+            "the window lies within the padded axis",
+            |_, _| format!("the window is larger than the padded axis {axis}"),
+        )?;
+        let mut room = padded - window;
         if ceil {
             room = room + Dim::from(strides[i] - 1);
         }

@@ -224,6 +224,9 @@ fn transpose_compute(te: &mut Te<'_>) -> Done {
         let side = n.let_(&w.starts.shape[0] - 1);
         let column = |k: &Ex| w.indices.at(std::slice::from_ref(k)).cast(DType::I64);
         n.grid(&starts.shape, |n, i| n.store(&starts, i, 0i64));
+        // Rows that leave elements out leave these behind.
+        n.grid(&data.shape, |n, i| n.store(&data, i, 0i64));
+        n.grid(&indices.shape, |n, i| n.store(&indices, i, 0i64));
         // How many elements each column has, then where each begins.
         n.for_(count.clone(), |n, k| {
             let at = [n.let_(column(k) + 1)];

@@ -258,6 +258,11 @@ fn reshape_like(cx: &mut RelCx<'_>) -> RelResult {
     // TVM looks at the number of elements only where the input's extents are constants.
     if a.iter().all(|d| d.as_const().is_some()) {
         same_count(cx, &a, &out)?;
+    } else if a.iter().chain(&out).all(Dim::is_known) {
+        let count = |dims: &[Dim]| dims.iter().fold(Dim::ONE, |n, d| n * d);
+        let rule = "reshaping keeps the number of elements";
+        cx.host
+            .check_at_run_time(&count(&a), crate::Fit::Equal, &count(&out), rule);
     }
     finish(cx, out, dtype)
 }

@@ -108,14 +108,15 @@ fn top(cx: &mut RelCx<'_>, extent: Option<Dim>) -> RelResult {
         Some(mut dims) => {
             let axis = axis_attr(cx, "axis", dims.len())?;
             if let Some(n) = extent {
-                if let (Some(k), Some(most)) = (n.as_const(), dims[axis].as_const())
-                    && k > most
-                {
-                    return cx.refuse(
-                        Subject::Attr("k"),
-                        format!("`k={k}` asks for more elements than the {most} of axis {axis}"),
-                    );
-                }
+                cx.require_at_least(
+                    &dims[axis],
+                    &n,
+                    Subject::Attr("k"),
+                    "there are as many elements as `k` asks for",
+                    |most, k| {
+                        format!("`k={k}` asks for more elements than the {most} of axis {axis}")
+                    },
+                )?;
                 dims[axis] = n;
             }
             (

@@ -176,7 +176,7 @@ pub fn index_arg(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult {
     need_integers(cx, dtype, i, what)
 }
 
-/// Requires an extent to be a multiple of a number, where it is a constant.
+/// Requires an extent to be a multiple of a number.
 pub fn need_multiple(
     cx: &mut RelCx<'_>,
     extent: &Dim,
@@ -184,13 +184,10 @@ pub fn need_multiple(
     subject: Subject,
     what: &str,
 ) -> RelResult {
-    match extent.as_const() {
-        Some(n) if n % of != 0 => cx.refuse(
-            subject,
-            format!("{what} must be a multiple of {of}, not {n}"),
-        ),
-        _ => Ok(()),
-    }
+    let rule = format!("{what} must be a multiple of {of}");
+    cx.require_multiple(extent, of, subject, &rule, |n| {
+        format!("{what} must be a multiple of {of}, not {n}")
+    })
 }
 
 /// The number of elements of a vector argument that holds extents: the rank of a result. It must be

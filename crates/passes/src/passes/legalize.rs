@@ -17,7 +17,7 @@ use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Shape,
     Type, TypeId,
 };
-use relax_loops::{Program, Stage, Stmt};
+use relax_loops::{Program, Stmt};
 use relax_ops::{OpDef, Treatment, registry};
 use relax_sym::{Dim, DimVar};
 use relax_tensor::Tensor;
@@ -308,23 +308,8 @@ fn plain(extent: &relax_loops::Ex) -> bool {
 
 /// Whether the text can say the program: no loop with a condition, and extents over dimensions.
 fn printable(program: &Program) -> bool {
-    let mut work: Vec<&Stmt> = Vec::new();
-    for stage in &program.stages {
-        if let Stage::Nest(body) = stage {
-            work.extend(body);
-        }
-    }
-    while let Some(s) = work.pop() {
-        match s {
-            Stmt::While { .. } => return false,
-            Stmt::For { body, .. } | Stmt::Init { body, .. } => work.extend(body),
-            Stmt::If {
-                then, otherwise, ..
-            } => work.extend(then.iter().chain(otherwise)),
-            _ => {}
-        }
-    }
-    program.bufs.values().all(|b| b.shape.iter().all(plain))
+    let says = |s: &Stmt| !matches!(s, Stmt::While { .. });
+    program.statements().all(says) && program.bufs.values().all(|b| b.shape.iter().all(plain))
 }
 
 /// Extents and element type of each tensor of a type: a tensor, or a tuple of tensors.

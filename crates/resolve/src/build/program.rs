@@ -6,6 +6,7 @@
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_loops::{
     Access, BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo,
+    statements,
 };
 use relax_syntax::ast::{self, ExprKind, ForKind, StmtKind, StoreOp, TypeExprKind, TypeOp};
 use relax_tensor::DType;
@@ -511,16 +512,33 @@ impl Resolver<'_> {
                 if self.plain_name(callee).is_some_and(|n| n == "assert") =>
             {
                 let message = ast.nth(args, 1).map(|m| ast.exprs[m].kind);
-                let (Some(cond), Some(ExprKind::Str(message)), 2) =
-                    (ast.nth(args, 0), message, args.len())
-                else {
+                let (Some(cond), Some(ExprKind::Str(message))) = (ast.nth(args, 0), message) else {
                     let message = "`assert` takes a condition and a message";
                     self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
                     return;
                 };
-                if let Some(cond) = self.scalar(cx, cond, Some(DType::BOOL)) {
-                    let message = message.as_str().to_owned();
-                    out.push(Stmt::Assert { cond, message });
+                let message = message.as_str().to_owned();
+                let (wanted, given) = (message.matches("{}").count(), args.len() - 2);
+                if wanted != given {
+                    let text = format!(
+                        "the message has {wanted} places for values (`{{}}`), and {given} are given"
+                    );
+                    self.error(Diagnostic::error(codes::PROGRAM_FORM, span, text));
+                }
+                let cond = self.scalar(cx, cond, Some(DType::BOOL));
+                let values: Vec<Option<Ex>> = (ast.list(args).skip(2))
+                    .map(|v| self.scalar(cx, v, None))
+                    .collect();
+                if let (Some(cond), Some(values)) = (cond, values.into_iter().collect()) {
+                    let part = cx.program.parts.len() as u32;
+                    let span = self.at(span);
+                    cx.program.parts.push(span);
+                    out.push(Stmt::Assert {
+                        cond,
+                        message,
+                        values,
+                        part,
+                    });
                 }
             }
             _ => {
@@ -543,39 +561,22 @@ fn scalar_buffer(cx: &ProgramCx, b: &ast::Binder) -> Option<Buf> {
     }
 }
 
-/// The parts of a statement that are statements.
-fn inner(s: &Stmt) -> [&[Stmt]; 2] {
-    match s {
-        Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => [body, &[]],
-        Stmt::If {
-            then, otherwise, ..
-        } => [then, otherwise],
-        Stmt::Store { .. } | Stmt::Let { .. } | Stmt::Alloc { .. } | Stmt::Assert { .. } => {
-            [&[], &[]]
-        }
-    }
-}
-
 /// Every buffer that is stored to.
 fn written_buffers(body: &[Stmt], out: &mut FxHashSet<Buf>) {
-    let mut work: Vec<&Stmt> = body.iter().collect();
-    while let Some(s) = work.pop() {
+    for s in statements(body) {
         if let Stmt::Store { buf, .. } = s {
             out.insert(*buf);
         }
-        work.extend(inner(s).into_iter().flatten());
     }
 }
 
 /// Every variable that the indices of stores depend on.
 fn index_vars(body: &[Stmt], out: &mut FxHashSet<Var>) {
-    let mut work: Vec<&Stmt> = body.iter().collect();
     let mut exprs: Vec<&Ex> = Vec::new();
-    while let Some(s) = work.pop() {
+    for s in statements(body) {
         if let Stmt::Store { index, .. } = s {
             exprs.extend(index);
         }
-        work.extend(inner(s).into_iter().flatten());
     }
     while let Some(e) = exprs.pop() {
         if let ExKind::Var(v) = e.kind() {

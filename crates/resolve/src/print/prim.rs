@@ -268,11 +268,20 @@ impl Printer<'_> {
             }
             Stmt::Alloc { buf } => StmtKind::Alloc(self.buffer_binder(cx, *buf)),
             Stmt::Init { over: _, body } => StmtKind::Init(self.program_block(cx, body)),
-            Stmt::Assert { cond, message } => {
+            Stmt::Assert {
+                cond,
+                message,
+                values,
+                part: _,
+            } => {
                 let cond = self.scalar_ex(cx, cond, Place::Beside);
                 let message = self.out.expr(ExprKind::Str(Symbol::new(message)), NO);
+                let mut args = vec![cond, message];
+                for v in values {
+                    args.push(self.scalar_ex(cx, v, Place::Beside));
+                }
                 let callee = self.name("assert");
-                StmtKind::Expr(self.out.call(callee, [cond, message], NO))
+                StmtKind::Expr(self.out.call(callee, args, NO))
             }
         }
     }

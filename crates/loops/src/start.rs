@@ -1,0 +1,204 @@
+//! Start values of reductions over nothing.
+//!
+//! `init { … }` runs in the first iteration of the loops that it reduces over. Where these run no iteration at
+//! all the value is the start value too: a reduction over nothing gives its neutral element. Programs whose
+//! reductions may be empty get, before the reduction's outermost loop, a copy of the loops around the `init` that
+//! are no loops of the reduction, for the case that one of those is empty.
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashSet;
+
+use crate::{Ex, ExKind, Mark, Program, Stage, Stmt, Var, statements, visit_expr};
+
+/// The program with start values also for reductions that run over nothing. Both engines run this form.
+pub fn with_starts(program: &Program) -> Cow<'_, Program> {
+    let mut found: Vec<(usize, Vec<Stmt>)> = Vec::new();
+    for (k, stage) in program.stages.iter().enumerate() {
+        if let Stage::Nest(body) = stage
+            && statements(body).any(|s| matches!(s, Stmt::Init { .. }))
+            && let Some(new) = block(body, &mut FxHashSet::default())
+        {
+            found.push((k, new));
+        }
+    }
+    if found.is_empty() {
+        return Cow::Borrowed(program);
+    }
+    let mut program = program.clone();
+    for (k, body) in found {
+        program.stages[k] = Stage::Nest(body);
+    }
+    Cow::Owned(program)
+}
+
+/// A block with copies before its loops; `None` where it needs none. Blocks nest as deep as the resolver and
+/// the schedules let them.
+fn block(body: &[Stmt], around: &mut FxHashSet<Var>) -> Option<Vec<Stmt>> {
+    let mut changed = false;
+    let mut out = Vec::with_capacity(body.len());
+    for s in body {
+        if let Stmt::For { var, .. } = s {
+            let starts = starts_before(s, around);
+            changed |= !starts.is_empty();
+            out.extend(starts);
+            around.insert(*var);
+        }
+        let mut new = s.clone();
+        match &mut new {
+            Stmt::For { body, .. } | Stmt::While { body, .. } => {
+                if let Some(b) = block(body, around) {
+                    (*body, changed) = (b, true);
+                }
+            }
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                for side in [then, otherwise] {
+                    if let Some(b) = block(side, around) {
+                        (*side, changed) = (b, true);
+                    }
+                }
+            }
+            _ => {}
+        }
+        if let Stmt::For { var, .. } = s {
+            around.remove(var);
+        }
+        out.push(new);
+    }
+    changed.then_some(out)
+}
+
+/// The copies that stand before a loop: for each set of loops that starts with it and may be empty.
+fn starts_before(outer: &Stmt, around: &FxHashSet<Var>) -> Vec<Stmt> {
+    let Stmt::For { var: first, .. } = outer else {
+        return Vec::new();
+    };
+    let mut sets: Vec<&[Var]> = Vec::new();
+    for s in statements(std::slice::from_ref(outer)) {
+        if let Stmt::Init { over, .. } = s
+            && over.contains(first)
+            && !over.iter().any(|v| around.contains(v))
+            && !sets.contains(&&over[..])
+        {
+            sets.push(over);
+        }
+    }
+    let mut out = Vec::new();
+    for over in sets {
+        let mut empty: Option<Ex> = None;
+        let mut plain = true;
+        for s in statements(std::slice::from_ref(outer)) {
+            if let Stmt::For { var, extent, .. } = s
+                && over.contains(var)
+                && extent.as_int().is_none_or(|n| n < 1)
+            {
+                plain &= !depends(extent, &|v| {
+                    v == *first || !around.contains(&v) && bound_in(outer, v)
+                });
+                let none = extent.le(0i64);
+                empty = Some(match empty {
+                    None => none,
+                    Some(e) => e | none,
+                });
+            }
+        }
+        let Some(empty) = empty else { continue };
+        let Some(copy) = skeleton(std::slice::from_ref(outer), over) else {
+            continue;
+        };
+        if plain {
+            out.push(Stmt::If {
+                cond: empty,
+                then: copy,
+                otherwise: Vec::new(),
+            });
+        } else {
+            // Which of the loops are empty is known inside only. The start values are set again there.
+            out.extend(copy);
+        }
+    }
+    out
+}
+
+/// What is left of a block when only the start values of the reduction over `over` are set; `None` where it
+/// cannot be told apart from the reduction.
+fn skeleton(body: &[Stmt], over: &[Var]) -> Option<Vec<Stmt>> {
+    let inside = |v: Var| over.contains(&v);
+    let mut out = Vec::new();
+    for s in body {
+        match s {
+            Stmt::For {
+                var, extent, body, ..
+            } => {
+                let body = skeleton(body, over)?;
+                if inside(*var) {
+                    out.extend(body);
+                } else if !body.is_empty() {
+                    if depends(extent, &inside) {
+                        return None;
+                    }
+                    out.push(Stmt::For {
+                        var: *var,
+                        extent: extent.clone(),
+                        mark: Mark::Serial,
+                        body,
+                    });
+                }
+            }
+            Stmt::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let (then, otherwise) = (skeleton(then, over)?, skeleton(otherwise, over)?);
+                if then.is_empty() && otherwise.is_empty() {
+                    continue;
+                }
+                if depends(cond, &inside) {
+                    return None;
+                }
+                out.push(Stmt::If {
+                    cond: cond.clone(),
+                    then,
+                    otherwise,
+                });
+            }
+            Stmt::Init { over: own, body } if own[..] == *over => {
+                if statements(body)
+                    .flat_map(Stmt::exprs)
+                    .any(|e| depends(e, &inside))
+                {
+                    return None;
+                }
+                out.extend(body.iter().cloned());
+            }
+            Stmt::Let { value, .. } if !depends(value, &inside) => out.push(s.clone()),
+            // What an `init` says by way of these is not known without the reduction.
+            Stmt::Let { .. } | Stmt::Alloc { .. } | Stmt::While { .. } => {
+                if statements(body).any(|s| matches!(s, Stmt::Init { .. })) {
+                    return None;
+                }
+            }
+            Stmt::Init { .. } | Stmt::Store { .. } | Stmt::Assert { .. } => {}
+        }
+    }
+    // Names alone set nothing.
+    if out.iter().all(|s| matches!(s, Stmt::Let { .. })) {
+        out.clear();
+    }
+    Some(out)
+}
+
+fn depends(e: &Ex, on: &dyn Fn(Var) -> bool) -> bool {
+    let mut found = false;
+    visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Var(v) if on(*v)));
+    found
+}
+
+/// Whether a variable gets its value inside a statement.
+fn bound_in(outer: &Stmt, v: Var) -> bool {
+    statements(std::slice::from_ref(outer))
+        .any(|s| matches!(s, Stmt::For { var, .. } | Stmt::Let { var, .. } if *var == v))
+}

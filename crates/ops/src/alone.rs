@@ -1,0 +1,482 @@
+//! The relation of one call on its own: its result for the types of its arguments, and what has to hold of
+//! extents that only run time knows.
+//!
+//! The relation runs as it does in inference, over types that are all known; nothing around the call is
+//! asked. Rewrites ask for the types of the nodes that they make ([`call_type`]): facts that inference would
+//! have to prove are taken as given there, because the pass manager infers (and verifies) after each pass.
+//! Both engines ask for what typing could not prove ([`requirements`]): to typing `?` agrees with everything,
+//! so here each `?` is an extent of its own, and what the relation then wants of it is checked when the call
+//! is made.
+
+use relax_ir::{Attrs, DTy, DimInfo, Module, OpId, Shape, TensorType, Type, TypeArena, TypeId};
+use relax_loops::Ex;
+use relax_sym::{Dim, DimVar, Facts, Proof};
+use relax_tensor::Tensor;
+
+use crate::{Fit, Mismatch, OpDef, RelCx, RelHost, registry};
+
+/// An argument: its type and, for constants, its value.
+pub struct Arg<'a> {
+    /// The type.
+    pub ty: TypeId,
+    /// The value, when it is a constant.
+    pub value: Option<&'a Tensor>,
+}
+
+/// The result type of a call to a built-in operator; `None` when the relation refuses the arguments
+/// or cannot conclude.
+pub fn call_type(m: &mut Module, op: OpId, attrs: &Attrs, args: &[Arg<'_>]) -> Option<TypeId> {
+    let def = registry().get(op)?;
+    let dims = &m.dims;
+    let name = |v: DimVar| dims[v].name.to_string();
+    let mut host = Host {
+        first: m.type_holes,
+        types: &mut m.types,
+        args,
+        name: &name,
+        found: Vec::new(),
+        needs: Vec::new(),
+    };
+    host.result(def, attrs)
+}
+
+/// What must hold of the extents of a call's arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Requirement {
+    /// One extent.
+    left: Dim,
+    /// The other.
+    right: Dim,
+    /// What must hold of the two.
+    order: Fit,
+    /// Each `{}` stands for the value of an extent that is no constant.
+    message: String,
+}
+
+/// The extents that a requirement speaks of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// A dimension variable of the module.
+    Var(DimVar),
+    /// Of this argument, this tensor of it (0, or a place in a tuple), this axis.
+    Axis(usize, usize, usize),
+}
+
+/// The requirements of one call, and the extents that stand for `?` in them.
+#[derive(Default, Debug)]
+pub struct Requirements {
+    all: Vec<Requirement>,
+    /// The number of the first variable that stands for a `?`, and what each is.
+    first: u32,
+    unknown: Vec<Extent>,
+}
+
+/// What of the arguments of a call of `def` its relation could not prove, for extents that are `?` or
+/// symbolic. `dims` is the arena of the module that `types` belongs to.
+pub fn requirements(
+    def: &OpDef,
+    types: &TypeArena,
+    dims: &relax_base::Arena<DimVar, DimInfo>,
+    args: &[TypeId],
+    values: &[Option<Tensor>],
+    attrs: &Attrs,
+) -> Requirements {
+    let mut out = Requirements {
+        first: dims.len() as u32,
+        ..Requirements::default()
+    };
+    let mut own = TypeArena::new();
+    let mut open = false;
+    let mut given = Vec::with_capacity(args.len());
+    for (i, &ty) in args.iter().enumerate() {
+        let Some(ty) = out.adopt(types, &mut own, ty, i, &mut open) else {
+            return Requirements::default();
+        };
+        let value = values.get(i).and_then(Option::as_ref);
+        given.push(Arg { ty, value });
+    }
+    if !open {
+        return out;
+    }
+    let (first, unknown) = (out.first, &out.unknown);
+    let name = |v: DimVar| match v.0.checked_sub(first) {
+        None => dims[v].name.to_string(),
+        Some(k) => match unknown[k as usize] {
+            Extent::Axis(i, j, axis) => {
+                let name = def.inputs.get(i).map_or("argument", |i| i.name);
+                match types[args[i]] {
+                    Type::Tuple(_) => format!("{name}.{j}.shape[{axis}]"),
+                    _ => format!("{name}.shape[{axis}]"),
+                }
+            }
+            Extent::Var(_) => unreachable!("those stand for themselves"),
+        },
+    };
+    let mut host = Host {
+        first: 0,
+        types: &mut own,
+        args: &given,
+        name: &name,
+        found: Vec::new(),
+        needs: Vec::new(),
+    };
+    // What the relation refuses, or cannot say of such extents, is found by the computation.
+    if host.result(def, attrs).is_some() {
+        let mut all: Vec<Requirement> = Vec::new();
+        for need in std::mem::take(&mut host.needs) {
+            let r = host.requirement(def.name, need);
+            if !all.contains(&r) {
+                all.push(r);
+            }
+        }
+        out.all = all;
+    }
+    out
+}
+
+impl Requirements {
+    /// A type of arguments in an arena of its own, with a variable for each `?`. `None` for what is not made
+    /// of tensors and shapes.
+    fn adopt(
+        &mut self,
+        from: &TypeArena,
+        to: &mut TypeArena,
+        ty: TypeId,
+        arg: usize,
+        open: &mut bool,
+    ) -> Option<TypeId> {
+        let mut number = 0;
+        let mut done: Vec<TypeId> = Vec::new();
+        let mut work = vec![(ty, false)];
+        while let Some((ty, ready)) = work.pop() {
+            match &from[ty] {
+                Type::Tensor(t) => {
+                    let mut t = t.clone();
+                    if let Shape::Dims(dims) = &mut t.shape {
+                        for (axis, d) in dims.iter_mut().enumerate() {
+                            *open |= d.as_const().is_none();
+                            if d.is_any() {
+                                let var = DimVar(self.first + self.unknown.len() as u32);
+                                self.unknown.push(Extent::Axis(arg, number, axis));
+                                *d = Dim::var(var);
+                            }
+                        }
+                    }
+                    number += 1;
+                    done.push(to.intern(Type::Tensor(t)));
+                }
+                Type::Shape(s) => {
+                    number += 1;
+                    done.push(to.intern(Type::Shape(s.clone())));
+                }
+                Type::Tuple(fields) if ready => {
+                    let fields = done.split_off(done.len() - fields.len());
+                    done.push(to.tuple(fields));
+                }
+                Type::Tuple(fields) => {
+                    work.push((ty, true));
+                    work.extend(fields.iter().rev().map(|f| (*f, false)));
+                }
+                _ => return None,
+            }
+        }
+        done.pop()
+    }
+
+    fn extent(&self, v: DimVar) -> Extent {
+        match v.0.checked_sub(self.first) {
+            Some(k) => self.unknown[k as usize],
+            None => Extent::Var(v),
+        }
+    }
+
+    /// The first requirement that does not hold for these extents, as a message. Those with an extent that
+    /// is not known are left out.
+    pub fn broken(&self, extent: &dyn Fn(Extent) -> Option<i64>) -> Option<String> {
+        let value = |d: &Dim| d.eval(&|v| extent(self.extent(v))).ok().flatten();
+        self.all.iter().find_map(|r| {
+            let (a, b) = (value(&r.left)?, value(&r.right)?);
+            if r.order.holds(a, b) {
+                return None;
+            }
+            let mut text = r.message.clone();
+            for v in r.shown().map(value) {
+                text = text.replacen("{}", &v?.to_string(), 1);
+            }
+            Some(text)
+        })
+    }
+
+    /// The requirements as assertions of a program: condition, message, what the message shows. Those
+    /// with an extent that the program does not know are left out.
+    pub fn asserts(&self, extent: &dyn Fn(Extent) -> Option<Ex>) -> Vec<(Ex, String, Vec<Ex>)> {
+        let value = |d: &Dim| relax_ir::dim_to_ex(d, |v| extent(self.extent(v)));
+        (self.all.iter())
+            .filter_map(|r| {
+                let (a, b) = (value(&r.left)?, value(&r.right)?);
+                let holds = match r.order {
+                    Fit::Equal => a.eq(&b),
+                    Fit::EqualOrOne => a.eq(&b) | a.min(&b).eq(1i64),
+                    Fit::BroadcastsTo => a.eq(&b) | a.eq(1i64),
+                    Fit::AtLeast => a.ge(&b),
+                };
+                let shown = r.shown().map(value).collect::<Option<Vec<Ex>>>()?;
+                Some((holds, r.message.clone(), shown))
+            })
+            .collect()
+    }
+}
+
+impl Requirement {
+    /// The sides that the message shows.
+    fn shown(&self) -> impl Iterator<Item = &Dim> {
+        [&self.left, &self.right]
+            .into_iter()
+            .filter(|d| d.as_const().is_none())
+    }
+}
+
+/// What a relation wanted of two extents.
+struct Need {
+    left: Dim,
+    right: Dim,
+    order: Fit,
+    rule: String,
+}
+
+struct Host<'a> {
+    types: &'a mut TypeArena,
+    args: &'a [Arg<'a>],
+    name: &'a dyn Fn(DimVar) -> String,
+    /// The number of the first unknown: those below stand for the text's `_`.
+    first: u32,
+    /// What the unknown types turned out to be.
+    found: Vec<Option<TypeId>>,
+    /// What could neither be proven nor refuted.
+    needs: Vec<Need>,
+}
+
+impl Host<'_> {
+    /// Runs the relation; the result type when it concludes.
+    fn result(&mut self, def: &OpDef, attrs: &Attrs) -> Option<TypeId> {
+        let out = self.fresh_type();
+        let types: Vec<TypeId> = self.args.iter().map(|a| a.ty).collect();
+        let mut cx = RelCx {
+            host: self,
+            name: def.name,
+            args: &types,
+            out,
+            attrs,
+        };
+        (def.relation)(&mut cx).ok()?;
+        let out = self.resolve(out);
+        let open = |t: &Type| matches!(t, Type::Infer(_) | Type::Error);
+        let mut parts = vec![out];
+        while let Some(t) = parts.pop() {
+            if open(&self.types[t]) {
+                return None;
+            }
+            parts.extend(self.types.children(t));
+        }
+        Some(out)
+    }
+
+    fn requirement(&self, op: &str, need: Need) -> Requirement {
+        let Need {
+            mut left,
+            mut right,
+            order,
+            rule,
+        } = need;
+        let swaps = matches!(order, Fit::Equal | Fit::EqualOrOne);
+        if swaps && left.as_const().is_some() {
+            std::mem::swap(&mut left, &mut right);
+        }
+        let (x, y) = (self.show_dim(&left), self.show_dim(&right));
+        let (one, other) = (left.as_const(), right.as_const());
+        let is = |x: &str| format!("{x} is {{}}");
+        let said = match (order, one, other) {
+            (Fit::Equal, _, Some(n)) => format!("{}, but must be {n}", is(&x)),
+            (Fit::EqualOrOne | Fit::BroadcastsTo, None, Some(n)) => {
+                format!("{}, but must be {n} or 1", is(&x))
+            }
+            (Fit::BroadcastsTo, Some(n), _) => format!("{}, but must be {n}", is(&y)),
+            (Fit::AtLeast, None, Some(n)) => format!("{}, but must be at least {n}", is(&x)),
+            (Fit::AtLeast, Some(n), _) => format!("{}, but must be at most {n}", is(&y)),
+            (Fit::Equal, ..) => format!("{} and {}, but they must be equal", is(&x), is(&y)),
+            (Fit::EqualOrOne, ..) => {
+                format!(
+                    "{} and {}, but they must be equal, or one of them 1",
+                    is(&x),
+                    is(&y)
+                )
+            }
+            (Fit::BroadcastsTo, ..) => {
+                format!(
+                    "{} and {}, but they must be equal, or the first 1",
+                    is(&x),
+                    is(&y)
+                )
+            }
+            (Fit::AtLeast, ..) => {
+                format!("{} and {}, but the first must not be less", is(&x), is(&y))
+            }
+        };
+        let mut message = format!("`{op}`: {said}");
+        if !rule.is_empty() && matches!(order, Fit::Equal | Fit::AtLeast) {
+            message.push_str(&format!(" ({rule})"));
+        }
+        Requirement {
+            left,
+            right,
+            order,
+            message,
+        }
+    }
+
+    fn unknown(&self, ty: TypeId) -> Option<usize> {
+        match self.types[ty] {
+            Type::Infer(v) => v.0.checked_sub(self.first).map(|i| i as usize),
+            _ => None,
+        }
+    }
+    fn head(&self, mut ty: TypeId) -> TypeId {
+        while let Some(next) = self.unknown(ty).and_then(|i| self.found[i]) {
+            ty = next;
+        }
+        ty
+    }
+    fn mismatch(left: &impl ToString, right: &impl ToString) -> Mismatch {
+        Mismatch {
+            left: left.to_string(),
+            right: right.to_string(),
+        }
+    }
+    fn tensors(&mut self, a: &TensorType, b: &TensorType) -> Result<(), Mismatch> {
+        if let (DTy::Known(x), DTy::Known(y)) = (a.dtype, b.dtype)
+            && x != y
+        {
+            return Err(Self::mismatch(&x, &y));
+        }
+        self.shapes(&a.shape, &b.shape)
+    }
+    fn shapes(&mut self, a: &Shape, b: &Shape) -> Result<(), Mismatch> {
+        let (Some(x), Some(y)) = (a.dims(), b.dims()) else {
+            return Ok(());
+        };
+        if x.len() != y.len() {
+            return Err(Self::mismatch(&x.len(), &y.len()));
+        }
+        for (p, q) in x.iter().zip(y) {
+            self.unify_dim(p, q, "")?;
+        }
+        Ok(())
+    }
+}
+
+impl RelHost for Host<'_> {
+    fn types(&self) -> &TypeArena {
+        self.types
+    }
+    fn types_mut(&mut self) -> &mut TypeArena {
+        self.types
+    }
+    fn resolve(&mut self, ty: TypeId) -> TypeId {
+        // Only tuples are made over unknowns; rebuild them from the leaves up.
+        let mut done: rustc_hash::FxHashMap<TypeId, TypeId> = Default::default();
+        let mut stack = vec![(ty, false)];
+        while let Some((t, expanded)) = stack.pop() {
+            let head = self.head(t);
+            let Type::Tuple(fields) = self.types[head].clone() else {
+                done.insert(t, head);
+                continue;
+            };
+            if expanded {
+                let fields: Vec<TypeId> = fields.iter().map(|f| done[f]).collect();
+                let new = self.types.tuple(fields);
+                done.insert(t, new);
+            } else if !done.contains_key(&t) {
+                stack.push((t, true));
+                stack.extend(fields.iter().map(|f| (*f, false)));
+            }
+        }
+        done[&ty]
+    }
+    fn unify(&mut self, a: TypeId, b: TypeId) -> Result<(), Mismatch> {
+        let mut pairs = vec![(a, b)];
+        while let Some((a, b)) = pairs.pop() {
+            let (a, b) = (self.head(a), self.head(b));
+            if a == b {
+                continue;
+            }
+            if let Some(i) = self.unknown(a) {
+                self.found[i] = Some(b);
+                continue;
+            }
+            if let Some(i) = self.unknown(b) {
+                self.found[i] = Some(a);
+                continue;
+            }
+            match (self.types[a].clone(), self.types[b].clone()) {
+                (Type::Tensor(x), Type::Tensor(y)) => self.tensors(&x, &y)?,
+                (Type::Shape(x), Type::Shape(y)) => self.shapes(&x, &y)?,
+                (Type::Tuple(x), Type::Tuple(y)) if x.len() == y.len() => {
+                    pairs.extend(x.iter().copied().zip(y.iter().copied()));
+                }
+                (Type::Error | Type::Object, _) | (_, Type::Error | Type::Object) => {}
+                _ => return Err(Self::mismatch(&self.show(a), &self.show(b))),
+            }
+        }
+        Ok(())
+    }
+    fn unify_dim(&mut self, a: &Dim, b: &Dim, rule: &str) -> Result<(), Mismatch> {
+        match (a.as_const(), b.as_const()) {
+            (Some(x), Some(y)) if x != y => return Err(Self::mismatch(&x, &y)),
+            _ => {}
+        }
+        self.check_dims(a, b, rule);
+        Ok(())
+    }
+    fn const_arg(&self, i: usize) -> Option<&Tensor> {
+        self.args.get(i)?.value
+    }
+    fn fresh_type(&mut self) -> TypeId {
+        let number = self.first + self.found.len() as u32;
+        self.found.push(None);
+        self.types.intern(Type::Infer(relax_ir::TypeInfer(number)))
+    }
+    fn show_dim(&self, d: &Dim) -> String {
+        d.display(self.name).to_string()
+    }
+    fn show(&self, ty: TypeId) -> String {
+        // Refusals are not reported from here.
+        format!("{ty:?}")
+    }
+    fn compare_dims(&mut self, a: &Dim, b: &Dim) -> Proof {
+        match a.is_known() && b.is_known() {
+            true => Facts::default().eq(a, b),
+            false => Proof::Unknown,
+        }
+    }
+    fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str) {
+        let order = match rule {
+            "broadcasting" => Fit::EqualOrOne,
+            _ => Fit::Equal,
+        };
+        self.check_at_run_time(a, order, b, rule);
+    }
+    fn check_at_run_time(&mut self, a: &Dim, order: Fit, b: &Dim, rule: &str) {
+        let surely = match order {
+            Fit::AtLeast => Facts::default().le(b, a) == Proof::Proven,
+            _ => self.compare_dims(a, b) == Proof::Proven,
+        };
+        if a.is_known() && b.is_known() && !surely {
+            self.needs.push(Need {
+                left: a.clone(),
+                right: b.clone(),
+                order,
+                rule: rule.to_owned(),
+            });
+        }
+    }
+}
