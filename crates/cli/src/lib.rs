@@ -9,6 +9,8 @@ pub mod check;
 pub mod diff;
 #[cfg(feature = "native")]
 pub mod evaluator;
+#[cfg(feature = "native")]
+pub mod failure;
 pub mod files;
 pub mod inputs;
 pub mod io;

@@ -146,7 +146,7 @@ impl Program {
         &mut self,
         passes: &Passes,
         roots: &[GlobalId],
-        place: fn(&SourceMap, Span) -> Symbol,
+        place: impl Fn(&SourceMap, Span) -> Symbol,
     ) -> Result<Lowered, Stop> {
         let _shown = progress::stage("optimising");
         let names: Vec<_> = roots.iter().map(|&g| self.module.globals[g].name).collect();

@@ -161,7 +161,7 @@ fn check(op: &OpDef, items: &str, case: &Case, random: &mut Rng) -> Result<(usiz
             let entry = unknown.module.global("main").ok_or("no @main")?;
             let typing = unknown.typing.as_ref().ok_or("no types")?;
             let expected = evaluator::run(&unknown.module, typing, entry, &inputs);
-            let host = Host::new(1).ok_or("no memory")?;
+            let host = Host::new(1)?;
             let found = host.call(&jit, "main", &inputs);
             let told =
                 || format!("{text}\nwith {shapes:?}\nevaluator: {expected:?}\nnative: {found:?}");

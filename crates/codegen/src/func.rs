@@ -49,6 +49,7 @@ const KIND_TENSOR: i64 = Kind::Tensor as i64;
 const KIND_TUPLE: i64 = Kind::Tuple as i64;
 const KIND_ADT: i64 = Kind::Adt as i64;
 const KIND_SHAPE: i64 = Kind::Shape as i64;
+const ERR_SHAPE: i64 = Status::Shape as i64;
 const ERR_DTYPE: i64 = Status::Dtype as i64;
 
 /// What code of a function refers to: other functions, kernels, objects in read-only data.
@@ -748,7 +749,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                 b,
                 or_one,
                 place,
-                rule,
+                message,
             } => {
                 let (a, b) = (self.dim(a), self.dim(b));
                 let mut fine = self.b.ins().icmp(IntCC::Equal, a, b);
@@ -758,8 +759,9 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                     fine = self.b.ins().bor(fine, one);
                 }
                 self.require(fine, |e| {
-                    let (place, rule) = (e.text(place.as_str()), e.text(rule.as_str()));
-                    e.call("rx_fail_dim", &[e.ctx, place, rule, a, b]);
+                    let (place, text) = (e.text(place.as_str()), e.text(message.as_str()));
+                    let (status, values, n) = (e.int32(ERR_SHAPE), e.words(&[a, b]), e.int32(2));
+                    e.call("rx_fail_values", &[e.ctx, status, place, text, values, n]);
                 });
             }
             Inst::Retain(r) | Inst::Release(r) if self.owned.is_uncounted(*r) => {}

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use relax_runtime::context::{
-    RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error,
+    RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error, rx_last_status,
     rx_set_allocator, rx_set_threads,
 };
 use relax_runtime::heap::{RxAllocator, RxHeapStats};
@@ -234,6 +234,12 @@ impl Host {
         // SAFETY: both pointers are valid.
         unsafe { rx_heap_stats(self.ctx, &mut stats) };
         stats
+    }
+
+    /// The status of the last call that failed.
+    pub fn status(&self) -> i32 {
+        // SAFETY: the context lives.
+        unsafe { rx_last_status(self.ctx) }
     }
 
     fn error(&self) -> String {

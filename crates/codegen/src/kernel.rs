@@ -39,6 +39,8 @@ const SHAPE: i32 = std::mem::offset_of!(RxTensor, shape) as i32;
 const ERR_MEMORY: i64 = Status::Memory as i64;
 const ERR_SHAPE: i64 = Status::Shape as i64;
 const ERR_ARGUMENT: i64 = Status::Argument as i64;
+const ERR_BOUNDS: i64 = Status::Bounds as i64;
+const ERR_ASSERTION: i64 = Status::Assertion as i64;
 /// Local buffers of constant size up to this many bytes live on the stack.
 const STACK_BYTES: i64 = 16 * 1024;
 
@@ -485,7 +487,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
                 Some(k) => self.def.accesses.get(k as usize).copied(),
                 None => self.part_reading(access.buf),
             };
-            self.fail_showing(ERR_ARGUMENT, place, &text, &[index, extent]);
+            self.fail_showing(ERR_BOUNDS, place, &text, &[index, extent]);
         }
     }
 

@@ -20,6 +20,8 @@ use crate::types::{Dims, Misfit, eval, match_dims, match_type};
 use crate::value::{Closure, Node, Value};
 use crate::{Interp, codes, compile};
 
+/// What a cast or a match looks at.
+const VALUE: &str = "the value";
 /// Values of all frames together: 2 GiB of them.
 const MOST_VALUES: usize = 1 << 27;
 
@@ -67,14 +69,14 @@ impl Interp<'_> {
     fn misfit<T>(&self, span: Span, what: &str, misfit: Misfit) -> Result<T> {
         Err(Box::new(match misfit {
             Misfit::Dim(axis, found, wanted, dim) => {
-                let shown = self.m.show_dim(&dim);
-                let text = if dim.as_const().is_some() {
-                    format!("{what} has {found} in dimension {axis}, where {wanted} is expected")
-                } else {
-                    format!(
-                        "{what} has {found} in dimension {axis}, where {shown} is expected, which is {wanted} here"
-                    )
-                };
+                let mut which = format!("axis {axis}");
+                if dim.as_const().is_none() {
+                    which.push_str(&format!(", {},", self.m.show_dim(&dim)));
+                }
+                if what != VALUE {
+                    which = format!("{what}: {which}");
+                }
+                let text = format!("{which} should be {wanted}, but is {found}");
                 Diagnostic::error(codes::DIMENSION, span, text)
             }
             Misfit::Other(found, wanted) => {
@@ -416,7 +418,7 @@ impl Interp<'_> {
             },
             _ => Ok(()),
         };
-        result.or_else(|m| self.misfit(self.span(e), "the value", m))
+        result.or_else(|m| self.misfit(self.span(e), VALUE, m))
     }
 
     fn check(&self, e: ExprId, value: &Value, dims: &mut Dims) -> Result<()> {
@@ -438,7 +440,7 @@ impl Interp<'_> {
                 CheckKind::HasType(ty) => {
                     let looked_at = matches!(self.m.exprs[e], Expr::MatchCast { .. });
                     if !looked_at && let Err(misfit) = match_type(self.m, dims, value, *ty) {
-                        return self.misfit(self.span(e), "the value", misfit);
+                        return self.misfit(self.span(e), VALUE, misfit);
                     }
                 }
                 CheckKind::HasShape(ty) => {
@@ -453,7 +455,7 @@ impl Interp<'_> {
                         continue;
                     };
                     if let Err(misfit) = match_dims(dims, found, wanted) {
-                        return self.misfit(self.span(e), "the value", misfit);
+                        return self.misfit(self.span(e), VALUE, misfit);
                     }
                 }
             }

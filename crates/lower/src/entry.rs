@@ -152,7 +152,7 @@ impl Entry {
                 b: found,
                 or_one: false,
                 place,
-                rule: Symbol::new(&format!("axis {axis}")),
+                message: Symbol::new(&format!("axis {axis} should be {{}}, but is {{}}")),
             });
         }
     }

@@ -655,16 +655,17 @@ impl<'a, 'm> FnLower<'a, 'm> {
                 axis: axis as u32,
             });
             let a = Ex::var(Var(dst.0), DType::I64);
-            let rule = Symbol::new(&match d.as_const() {
+            let which = match d.as_const() {
                 Some(_) => format!("axis {axis}"),
                 None => format!("axis {axis}, {},", self.m().show_dim(d)),
-            });
+            };
+            let message = Symbol::new(&format!("{which} should be {{}}, but is {{}}"));
             self.emit(Inst::CheckDims {
                 a: b,
                 b: a,
                 or_one: false,
                 place,
-                rule,
+                message,
             });
         }
         Ok(())
@@ -710,18 +711,18 @@ impl<'a, 'm> FnLower<'a, 'm> {
                 continue;
             }
             let text = format!(
-                "{}, which must equal {},",
-                self.m().show_dim(b),
-                self.m().show_dim(a)
+                "`{}` is {{}} and `{}` is {{}}, but they must be equal",
+                self.m().show_dim(a),
+                self.m().show_dim(b)
             );
             let (a, b) = (self.dim(e, a)?, self.dim(e, b)?);
-            let (place, rule) = (self.place(e), Symbol::new(&text));
+            let (place, message) = (self.place(e), Symbol::new(&text));
             self.emit(Inst::CheckDims {
                 a,
                 b,
                 or_one,
                 place,
-                rule,
+                message,
             });
         }
         Ok(())

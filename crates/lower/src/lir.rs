@@ -149,7 +149,8 @@ pub enum Inst {
         b: Ex,
         or_one: bool,
         place: Symbol,
-        rule: Symbol,
+        /// What is said; the first `{}` stands for `a`, the second for `b`.
+        message: Symbol,
     },
     /// One more reference.
     Retain(Reg),

@@ -36,7 +36,9 @@ typedef enum RxStatus {
   RX_ERR_MATCH = 6,    /* no clause of a match applied */
   RX_ERR_ARGUMENT = 7, /* a wrong argument: kind, count, null pointer, index */
   RX_ERR_ARITHMETIC = 8, /* integer division by zero and the like */
-  RX_ERR_INTERNAL = 9  /* a defect of the runtime itself, reported instead of a crash */
+  RX_ERR_INTERNAL = 9, /* a defect of the runtime itself, reported instead of a crash */
+  RX_ERR_BOUNDS = 10,  /* a tensor program left a buffer */
+  RX_ERR_ASSERTION = 11 /* an assertion of a tensor program does not hold */
 } RxStatus;
 
 /* ---- DLPack (version 0.x structures; repeated here so that no other header is needed) - */

@@ -32,6 +32,10 @@ pub enum Status {
     Arithmetic = 8,
     /// A defect of the runtime.
     Internal = 9,
+    /// A tensor program left a buffer.
+    Bounds = 10,
+    /// An assertion of a tensor program does not hold.
+    Assertion = 11,
 }
 
 /// See the module's text. Generated code reads the first three fields.

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use relax_cli::failure::Places;
 use relax_cli::program::{Program, Source};
 use relax_cli::stop::{self, Stop};
 use relax_cli::{evaluator, inputs, io, load, native, npz, profile, progress, show, weights};
@@ -211,7 +212,9 @@ fn compiled(
     begin: Instant,
 ) -> Result<Value, Stop> {
     let name = program.module.globals[entry].name;
-    let lowered = program.lower(&args.source.passes, &[entry], native::place)?;
+    let places = Places::default();
+    let name_place = |sources: &_, span| places.name(sources, span);
+    let lowered = program.lower(&args.source.passes, &[entry], name_place)?;
     let jit = {
         let _shown = progress::stage("compiling");
         native::jit_with(&lowered, args.profile, program.file.as_ref())
@@ -223,10 +226,14 @@ fn compiled(
     }
     let host = Host::new(args.threads.into())?;
     host.set_stack_size(u64::from(args.stack) << 20)?;
+    let failed = |message: String| match places.diagnostic(host.status(), &message) {
+        Some(d) => Stop::show(&d.into(), &program.session.sources),
+        None => Stop::Failed(message),
+    };
     let (value, took) = {
         let _shown = progress::stage("running");
         host.call_timed(&jit, name.as_str(), arguments)
-            .map_err(Stop::Failed)?
+            .map_err(failed)?
     };
     if args.summary {
         io::say(&format!("ran in {took:?}\n"));
@@ -238,7 +245,7 @@ fn compiled(
         for done in 0..runs {
             progress::show("running", done, runs);
             let time = host.time(&jit, name.as_str(), arguments);
-            times.push(time.map_err(Stop::Failed)?);
+            times.push(time.map_err(failed)?);
         }
         progress::end();
         report(name.as_str(), times);

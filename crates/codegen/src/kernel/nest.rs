@@ -10,12 +10,12 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types};
 use cranelift_frontend::Variable;
 use relax_loops::{
-    Buf, Combiner, Compute, Ex, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
+    Buf, Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
 };
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::{ERR_SHAPE, Kernel, Place, Result, Unsupported, local_bytes};
+use super::{ERR_ASSERTION, ERR_SHAPE, Kernel, Place, Result, Unsupported, local_bytes};
 use crate::scalar::register;
 
 /// Loops that are written out give at most so many statements.
@@ -207,26 +207,16 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
+    /// What a reduction starts from.
     pub(super) fn neutral(&mut self, combiner: Combiner, dtype: DType) -> Value {
-        let limit = |low: bool| {
-            dtype
-                .int_range()
-                .map(|(a, b)| if low { a } else { b } as i64)
-        };
+        let identity = combiner.identity(dtype);
         let mut s = self.scalars();
-        match combiner {
-            Combiner::Sum | Combiner::Or => s.int(dtype, 0),
-            Combiner::Prod => s.int(dtype, 1),
-            Combiner::And if dtype.is_bool() => s.int(dtype, 1),
-            Combiner::And => s.int(dtype, -1),
-            Combiner::Max => match limit(true) {
-                Some(v) => s.int(dtype, v),
-                None => s.float(dtype, f64::NEG_INFINITY),
-            },
-            Combiner::Min => match limit(false) {
-                Some(v) => s.int(dtype, v),
-                None => s.float(dtype, f64::INFINITY),
-            },
+        match identity.kind() {
+            ExKind::Float(v) => s.float(dtype, *v),
+            // All ones of a truth value is its one bit.
+            ExKind::Int(v) if dtype.is_bool() => s.int(dtype, *v & 1),
+            ExKind::Int(v) => s.int(dtype, *v),
+            other => unreachable!("{other:?} as a neutral element"),
         }
     }
 
@@ -350,7 +340,10 @@ impl Kernel<'_, '_, '_> {
                     true => format!("tensor program `{}`: {message}", self.program.name),
                     false => message.clone(),
                 };
-                self.fail_showing(ERR_SHAPE, place, &text, &shown?);
+                let mut of_extents = !self.def.by_hand;
+                visit_expr(cond, |x| of_extents &= !matches!(x.kind(), ExKind::Load(..)));
+                let status = if of_extents { ERR_SHAPE } else { ERR_ASSERTION };
+                self.fail_showing(status, place, &text, &shown?);
                 self.b.switch_to_block(ok);
             }
         }

@@ -505,7 +505,7 @@ unsafe fn combine<S: Simd>(combiner: i32, acc: S, x: S) -> S {
 }
 
 fn neutral(combiner: i32) -> f32 {
-    [0.0, 1.0, f32::NEG_INFINITY, f32::INFINITY][combiner.clamp(0, 3) as usize]
+    [0.0, 1.0, f32::MIN, f32::MAX][combiner.clamp(0, 3) as usize]
 }
 
 fn combine_f64(combiner: i32, a: f64, b: f64) -> f64 {
