@@ -20,6 +20,7 @@ use crate::lir::{Block, BlockId, FnId, Hold, Inst, LFunc, Reg, Term};
 use crate::{Lowering, codes};
 
 mod call;
+mod checks;
 mod matching;
 mod memory;
 
@@ -243,11 +244,19 @@ impl<'a, 'm> FnLower<'a, 'm> {
         }
     }
 
-    /// The register that holds an expression's value; leaves are made where they are used.
+    /// The register that holds an expression's value; leaves are made (and checked) where they are used.
     fn value(&mut self, e: ExprId) -> Result<Reg> {
         if let Some(&r) = self.nodes.get(&e) {
             return Ok(r);
         }
+        let r = self.leaf(e)?;
+        if self.checked(e) {
+            self.checks(e, r)?;
+        }
+        Ok(r)
+    }
+
+    fn leaf(&mut self, e: ExprId) -> Result<Reg> {
         let m = self.m();
         match &m.exprs[e] {
             Expr::Var(v) => match self.vars.get(v) {
@@ -313,7 +322,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
             frame.next += 1;
             match node {
                 Some(e) => {
-                    let tail = tail && e == root;
+                    // What is to be checked comes back first.
+                    let tail = tail && e == root && !self.checked(e);
                     if tail && self.tail_call(e)? {
                         self.end_frame();
                     } else {
@@ -327,7 +337,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
                         self.end_frame();
                     } else {
                         let frame = self.frames.pop().expect("looked at above");
-                        self.finished(frame.then, r);
+                        self.finished(frame.then, r)?;
                     }
                 }
             }
@@ -352,11 +362,12 @@ impl<'a, 'm> FnLower<'a, 'm> {
     }
 
     /// A scope in another position has the value `r`.
-    fn finished(&mut self, then: Then, r: Reg) {
+    fn finished(&mut self, then: Then, r: Reg) -> Result<()> {
         match then {
             Then::Return => unreachable!("the body of a function is in tail position"),
             Then::Node(e) => {
                 self.nodes.insert(e, r);
+                self.checks(e, r)?;
             }
             Then::Dataflow(e, k) => self.dataflow_bound(e, k, r, false),
             Then::Branch(e, k) => {
@@ -366,9 +377,11 @@ impl<'a, 'm> FnLower<'a, 'm> {
                     self.cur = join;
                     let value = self.f.blocks[join].params[0];
                     self.nodes.insert(e, value);
+                    self.checks(e, value)?;
                 }
             }
         }
+        Ok(())
     }
 
     /// Starts branch `k` of a branching node; `false` when there is none.
@@ -534,7 +547,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
                     };
                     let r = self.value(body)?;
                     self.nodes.insert(e, r);
-                    return self.checks(e);
+                    return self.checks(e, r);
                 };
                 let r = self.value(b.value)?;
                 self.dataflow_bound(e, 0, r, tail);
@@ -542,7 +555,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
             }
         };
         self.nodes.insert(e, r);
-        self.checks(e)
+        self.checks(e, r)
     }
 
     /// Binding `k` of a dataflow block has its value; goes on with the next, or with the body.
@@ -569,7 +582,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
 
     /// Whether a node is the value of a frame in tail position.
     fn is_tail(&self, e: ExprId) -> bool {
-        self.frames.last().is_some_and(|f| f.tail && f.root == e)
+        self.frames.last().is_some_and(|f| f.tail && f.root == e) && !self.checked(e)
     }
 
     /// A closure value.
@@ -690,42 +703,6 @@ impl<'a, 'm> FnLower<'a, 'm> {
             Shape::Dims(dims) => self.match_dims(e, src, dims),
             _ => Ok(()),
         }
-    }
-
-    /// The checks that inference left to the program at a node.
-    fn checks(&mut self, e: ExprId) -> Result<()> {
-        let checks: Vec<_> = self.lw.typing.checks_of(e).cloned().collect();
-        for c in checks {
-            let (a, b, or_one) = match &c.kind {
-                relax_infer::CheckKind::Equal(a, b) => (a, b, false),
-                relax_infer::CheckKind::Broadcast(a, b) => (a, b, true),
-                // Casts and matches check themselves.
-                relax_infer::CheckKind::HasType(_) | relax_infer::CheckKind::HasShape(_) => {
-                    continue;
-                }
-            };
-            let readable =
-                |d: &Dim| d.is_known() && d.free_vars().iter().all(|v| self.dims.contains_key(v));
-            if !(readable(a) && readable(b)) {
-                // The kernels check the extents of what they read themselves.
-                continue;
-            }
-            let text = format!(
-                "`{}` is {{}} and `{}` is {{}}, but they must be equal",
-                self.m().show_dim(a),
-                self.m().show_dim(b)
-            );
-            let (a, b) = (self.dim(e, a)?, self.dim(e, b)?);
-            let (place, message) = (self.place(e), Symbol::new(&text));
-            self.emit(Inst::CheckDims {
-                a,
-                b,
-                or_one,
-                place,
-                message,
-            });
-        }
-        Ok(())
     }
 }
 

@@ -19,6 +19,7 @@ mod print;
 mod reuse;
 mod scalars;
 mod sweep;
+mod type_check;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -33,6 +33,7 @@ impl FnLower<'_, '_> {
                 {
                     return Ok(false);
                 }
+                self.check_args(e, callee, &args)?;
                 let args = args
                     .into_iter()
                     .map(|a| self.value(a))
@@ -46,6 +47,7 @@ impl FnLower<'_, '_> {
                 Ok(true)
             }
             _ => {
+                self.check_args(e, callee, &args)?;
                 let args = args
                     .into_iter()
                     .map(|a| self.value(a))
@@ -111,6 +113,7 @@ impl FnLower<'_, '_> {
                     self.kernel_call(e, kernel, &args)
                 }
                 GlobalKind::Func(_) => {
+                    self.check_args(e, callee, &args)?;
                     let args = args
                         .into_iter()
                         .map(|a| self.value(a))
@@ -130,6 +133,7 @@ impl FnLower<'_, '_> {
                 }
             },
             _ => {
+                self.check_args(e, callee, &args)?;
                 let args = args
                     .into_iter()
                     .map(|a| self.value(a))

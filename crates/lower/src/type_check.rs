@@ -1,0 +1,148 @@
+//! Values against types at run time: kinds, ranks, element types and extents.
+
+use relax_base::Symbol;
+use relax_ir::{Module, Shape, Type, TypeId};
+use relax_loops::{Ex, Var};
+use relax_sym::{Atom, Dim, DimVar};
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use crate::lir::{Hold, Inst, Kind, Reg};
+
+/// Collects the instructions that check values. A dimension variable that has no value yet gets that of
+/// the first extent which is the variable alone; what lies inside data values and functions is not looked
+/// at: inference has seen to it.
+pub(crate) struct TypeCheck<'a> {
+    m: &'a Module,
+    insts: Vec<Inst>,
+    regs: &'a mut Vec<Hold>,
+    /// Dimensions with the register that holds each.
+    dims: FxHashMap<DimVar, Ex>,
+    /// Extents that are expressions: they wait until all variables are known.
+    later: Vec<(Dim, Ex, Symbol, u32)>,
+}
+
+impl<'a> TypeCheck<'a> {
+    /// Nothing yet; `regs` is the function's list of registers.
+    pub fn new(m: &'a Module, regs: &'a mut Vec<Hold>) -> TypeCheck<'a> {
+        TypeCheck {
+            m,
+            insts: Vec::new(),
+            regs,
+            dims: FxHashMap::default(),
+            later: Vec::new(),
+        }
+    }
+
+    /// A dimension variable that is an extent of a value, whose instruction is added.
+    pub fn known(&mut self, v: DimVar, src: Reg, axis: u32) {
+        if !self.dims.contains_key(&v) {
+            let dst = self.reg(true);
+            self.insts.push(Inst::Dim { dst, src, axis });
+            self.dims.insert(v, Ex::var(Var(dst.0), DType::I64));
+        }
+    }
+
+    fn reg(&mut self, dim: bool) -> Reg {
+        self.regs.push(if dim { Hold::Dim } else { Hold::Value });
+        Reg(self.regs.len() as u32 - 1)
+    }
+
+    /// Checks a value and its parts.
+    pub fn value(&mut self, ty: TypeId, r: Reg, place: Symbol) {
+        let m = self.m;
+        let mut work = vec![(ty, r, place)];
+        while let Some((ty, src, place)) = work.pop() {
+            if ty.0 as usize >= m.types.len() {
+                continue;
+            }
+            let kind = match &m.types[ty] {
+                Type::Tensor(_) => Kind::Tensor,
+                Type::Shape(_) => Kind::Shape,
+                Type::Tuple(fields) => Kind::Tuple(fields.len() as u32),
+                Type::Adt(adt, _) if !m.adts[*adt].opaque => Kind::Adt,
+                _ => continue,
+            };
+            self.insts.push(Inst::CheckKind { src, kind, place });
+            match &m.types[ty] {
+                Type::Tensor(t) => {
+                    let rank = t.shape.dims().map(|d| d.len() as u32);
+                    let dtype = t.dtype.known();
+                    self.insts.push(Inst::CheckTensor {
+                        src,
+                        rank,
+                        dtype,
+                        place,
+                    });
+                    self.extents(&t.shape, src, place);
+                }
+                Type::Shape(shape) => {
+                    let rank = shape.dims().map(|d| d.len() as u32);
+                    self.insts.push(Inst::CheckTensor {
+                        src,
+                        rank,
+                        dtype: None,
+                        place,
+                    });
+                    self.extents(shape, src, place);
+                }
+                Type::Tuple(fields) => {
+                    for (index, &field) in fields.iter().enumerate() {
+                        let dst = self.reg(false);
+                        self.insts.push(Inst::Field {
+                            dst,
+                            src,
+                            index: index as u32,
+                        });
+                        let place = Symbol::new(&format!("{place}.{index}"));
+                        work.push((field, dst, place));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn extents(&mut self, shape: &Shape, src: Reg, place: Symbol) {
+        let dims = shape.dims().unwrap_or(&[]);
+        for (axis, d) in dims.iter().enumerate() {
+            let axis = axis as u32;
+            if !d.is_known() {
+                continue;
+            }
+            let dst = self.reg(true);
+            self.insts.push(Inst::Dim { dst, src, axis });
+            let found = Ex::var(Var(dst.0), DType::I64);
+            match d.as_atom() {
+                Some(Atom::Var(v)) if !self.dims.contains_key(&v) => {
+                    self.dims.insert(v, found);
+                }
+                _ => self.later.push((d.clone(), found, place, axis)),
+            }
+        }
+    }
+
+    /// Checks the extents that are constants, variables bound before, or expressions.
+    pub fn finish(mut self) -> Vec<Inst> {
+        for (d, found, place, axis) in std::mem::take(&mut self.later) {
+            let Some(expected) = relax_ir::dim_to_ex(&d, |v| self.dims.get(&v).cloned()) else {
+                // A variable that no extent is alone: the body fails where it needs it.
+                continue;
+            };
+            self.insts.push(Inst::CheckDims {
+                a: expected,
+                b: found,
+                or_one: false,
+                place,
+                message: match d.as_const() {
+                    Some(_) => Symbol::new(&format!("axis {axis} should be {{}}, but is {{}}")),
+                    None => {
+                        let d = self.m.show_dim(&d);
+                        Symbol::new(&format!("axis {axis}, {d}, should be {{}}, but is {{}}"))
+                    }
+                },
+            });
+        }
+        self.insts
+    }
+}
