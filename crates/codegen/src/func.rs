@@ -350,9 +350,12 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
             .b
             .ins()
             .icmp(IntCC::UnsignedGreaterThanOrEqual, sp, limit);
-        let name = self.f.name;
+        let (name, place) = (self.f.name, self.f.place);
         self.require(fine, |e| {
-            let place = e.text(&format!("@{name}"));
+            let place = match place.as_str() {
+                "" => e.text(&format!("@{name}")),
+                at => e.text(&format!("{at}: @{name}")),
+            };
             e.call("rx_fail_stack", &[e.ctx, place]);
         });
     }

@@ -32,6 +32,7 @@ pub(crate) fn checked(lw: &mut Lowering<'_>, g: GlobalId, func: FnId) -> FnId {
     let mut f = LFunc::new(name, None, function.span);
     f.params.clone_from(&params);
     f.regs = regs;
+    f.place = (lw.place)(function.span);
     f.forms.is_entry = true;
     f.blocks.push(Block {
         params: Vec::new(),

@@ -93,7 +93,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
             None => Rc::new(Info::new(m, func.body)),
         };
         let captures = job.closure.as_ref().map(|c| c.1.len() as u32);
-        let f = LFunc::new(job.name, captures, func.span);
+        let mut f = LFunc::new(job.name, captures, func.span);
+        f.place = (lw.place)(func.span);
         let mut this = FnLower {
             lw,
             info,

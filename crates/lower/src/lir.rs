@@ -266,6 +266,8 @@ pub struct LFunc {
     pub blocks: Arena<BlockId, Block>,
     /// Where it stands.
     pub span: Span,
+    /// The same for run-time errors.
+    pub place: Symbol,
 }
 
 /// Types that decide how values are handed over.
@@ -348,6 +350,7 @@ impl LFunc {
             forms: Forms::default(),
             blocks: Arena::new(),
             span,
+            place: Symbol::new(""),
         }
     }
 

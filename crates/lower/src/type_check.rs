@@ -94,7 +94,6 @@ impl<'a> TypeCheck<'a> {
                             src,
                             index: index as u32,
                         });
-                        let place = Symbol::new(&format!("{place}.{index}"));
                         work.push((field, dst, place));
                     }
                 }

@@ -343,7 +343,7 @@ fn dyn_reshape_compute(te: &mut Te<'_>) -> Done {
     te.nest(|n| {
         n.assert(
             product(&shape).eq(product(&x.shape)),
-            "dyn.reshape keeps the number of elements",
+            "the new shape has another number of elements than the data",
         );
     });
     let y = reshaped(te, &x, &shape);

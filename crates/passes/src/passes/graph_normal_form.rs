@@ -2,10 +2,11 @@
 //!
 //! Every use of a variable becomes an edge to its value. A function that refers to itself keeps its
 //! `let`; so does one that is used at several types that its text does not say, and a value whose evaluation
-//! does something or makes a reference cell, because the graph would lose or repeat it.
+//! does something or makes a reference cell, because the graph would lose or repeat it. So does one whose annotation
+//! is checked when the program runs.
 
 use relax_base::{Diagnostics, Id};
-use relax_infer::Typing;
+use relax_infer::{CheckKind, Typing};
 use relax_ir::{Expr, ExprId, Memo, Module, ScopeKind, Scopes, Type, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -36,6 +37,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let all = cx.bodies_with_purity()?;
     for (global, body, purity) in all {
         let mut kept = polymorphic(cx.module, &typing, body);
+        kept.extend(narrowed(cx.module, &typing, body));
         if !into_functions {
             kept.extend(captured(cx.module, body));
         }
@@ -55,6 +57,19 @@ fn polymorphic(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
             && let Type::Func(t) = &m.types[typing.vars[var]]
             && (t.params.len() > m.funcs[f].type_params.len()
                 || t.dims.len() > m.funcs[f].dims.len())
+        {
+            found.insert(var);
+        }
+    }
+    found
+}
+
+/// The variables whose annotation says more than is known of their values: the `let` is where that is checked.
+fn narrowed(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
+    let mut found = FxHashSet::default();
+    for e in m.post_order([body]) {
+        if let Expr::Let { var, value, .. } = m.exprs[e]
+            && (typing.checks_of(value)).any(|c| matches!(c.kind, CheckKind::HasType(_)))
         {
             found.insert(var);
         }
