@@ -345,7 +345,9 @@ fn the_first_failure_is_told_and_nothing_is_left() {
                 .call(&made.jit, "main", &inputs)
                 .expect_err("an index outside");
             assert!(
-                error.contains(&format!("index {value} of axis 0 is outside `T`, whose extent there is 1000")),
+                error.contains(&format!(
+                    "index {value} of axis 0 is outside `T`, whose extent there is 1000"
+                )),
                 "{error}"
             );
             let held = host.heap().live_bytes;

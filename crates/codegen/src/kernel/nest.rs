@@ -341,7 +341,9 @@ impl Kernel<'_, '_, '_> {
                     false => message.clone(),
                 };
                 let mut of_extents = !self.def.by_hand;
-                visit_expr(cond, |x| of_extents &= !matches!(x.kind(), ExKind::Load(..)));
+                visit_expr(cond, |x| {
+                    of_extents &= !matches!(x.kind(), ExKind::Load(..))
+                });
                 let status = if of_extents { ERR_SHAPE } else { ERR_ASSERTION };
                 self.fail_showing(status, place, &text, &shown?);
                 self.b.switch_to_block(ok);

@@ -101,7 +101,12 @@ impl FnLower<'_, '_> {
     }
 
     /// Checks the arguments of a call of a function, where they are known less finely than its parameters.
-    pub(super) fn check_args(&mut self, call: ExprId, callee: ExprId, args: &[ExprId]) -> Result<()> {
+    pub(super) fn check_args(
+        &mut self,
+        call: ExprId,
+        callee: ExprId,
+        args: &[ExprId],
+    ) -> Result<()> {
         let m = self.m();
         let ty = match m.exprs[callee] {
             Expr::Global(g) => self.lw.typing.globals[g],
@@ -128,7 +133,10 @@ impl FnLower<'_, '_> {
         let mut values = Vec::with_capacity(args.len());
         for (i, (&ty, &a)) in f.args.iter().zip(args).enumerate() {
             let r = self.value(a)?;
-            let name = params.get(i).cloned().unwrap_or_else(|| format!("parameter {}", i + 1));
+            let name = params
+                .get(i)
+                .cloned()
+                .unwrap_or_else(|| format!("parameter {}", i + 1));
             let place = Symbol::new(&format!("{at}: the argument for {name}"));
             values.push((ty, r, place));
         }
@@ -162,9 +170,7 @@ impl FnLower<'_, '_> {
 fn coarse_shape(have: &Shape, want: &Shape) -> bool {
     match (have, want) {
         (Shape::Unknown, Shape::Dims(_)) => true,
-        (Shape::Dims(a), Shape::Dims(b)) => {
-            a.iter().zip(b).any(|(a, b)| a.is_any() && !b.is_any())
-        }
+        (Shape::Dims(a), Shape::Dims(b)) => a.iter().zip(b).any(|(a, b)| a.is_any() && !b.is_any()),
         _ => false,
     }
 }
