@@ -17,7 +17,7 @@ use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
 use self::groups::{Graph, Groups};
-use crate::local::{Arg, call_type};
+use relax_ops::alone::{Arg, call_type};
 use crate::scope::Nameable;
 use crate::util::{called_op, is_external};
 use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
