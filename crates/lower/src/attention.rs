@@ -174,7 +174,13 @@ fn program(kernels: &Arena<KernelId, KernelDef>, chain: Chain) -> Option<KernelD
     let label = [&first.label, &second.label, &last.label].map(String::as_str);
     let label = label.join("+");
     program.name = label.as_str().into();
-    Some(KernelDef { program, label })
+    Some(KernelDef {
+        program,
+        label,
+        by_hand: false,
+        parts: Vec::new(),
+        accesses: Vec::new(),
+    })
 }
 
 /// Reads the extents of tensors that are no more from what they would have been allocated with.

@@ -17,10 +17,10 @@ use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
 use self::groups::{Graph, Groups};
-use relax_ops::alone::{Arg, call_type};
 use crate::scope::Nameable;
 use crate::util::{called_op, is_external};
 use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
+use relax_ops::alone::{Arg, call_type};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fuse-ops",
