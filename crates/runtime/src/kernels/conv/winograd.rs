@@ -290,6 +290,13 @@ struct Block {
     rows: usize,
 }
 
+/// Memory of a worker: the transformed inputs that it reads, and room of its own.
+#[derive(Clone, Copy)]
+struct Rooms {
+    inputs: *const f32,
+    room: *mut f32,
+}
+
 /// The transformed inputs of some channels. A matrix of them has, for each panel of tiles, a row for each
 /// channel.
 #[inline(always)]
@@ -427,8 +434,7 @@ unsafe fn outputs<S: Simd>(
     weight: *const f32,
     at: Block,
     group: usize,
-    inputs: *const f32,
-    room: *mut f32,
+    Rooms { inputs, room }: Rooms,
 ) {
     let first = group * plan.group;
     let channels = first..(first + plan.group).min(s.o);
@@ -591,6 +597,7 @@ pub(super) unsafe fn run(
             let &(v, s, plan, weight, scratch) = shared.get();
             let inputs = scratch.add(copy * kept).cast_const();
             let room = scratch.add(copies * kept + worker * room);
+            let rooms = Rooms { inputs, room };
             for group in groups {
                 dispatch!(outputs(
                     v: &RxConv2dF32,
@@ -599,8 +606,7 @@ pub(super) unsafe fn run(
                     weight: *const f32,
                     at: Block,
                     group: usize,
-                    inputs: *const f32,
-                    room: *mut f32,
+                    rooms: Rooms,
                 ));
             }
         };

@@ -187,13 +187,12 @@ pub(crate) unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
         if way == Way::Dots {
             dispatch!(dots(g: &RxGemmF32));
         } else {
-            dispatch!(blocks(g: &RxGemmF32, way: Way, scratch: *mut f32));
+            blocks(g, way, scratch);
         }
     }
 }
 
-#[inline(always)]
-unsafe fn blocks<S: Simd>(g: &RxGemmF32, way: Way, scratch: *mut f32) {
+unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
     // SAFETY: the callers' promise; `scratch` is as large as `RxGemmF32::scratch` says.
     unsafe {
