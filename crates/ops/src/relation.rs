@@ -273,6 +273,32 @@ impl RelCx<'_> {
         }
     }
 
+    /// Requires argument `i` to be a vector with an element per index of an axis of `extent`, or with a single one for
+    /// all of an axis whose extent is not known: an extent of 1 is stretched then, as TVM's kernels do it.
+    pub fn require_per_index(
+        &mut self,
+        i: usize,
+        extent: &Dim,
+        dtype: DTy,
+        what: &str,
+    ) -> RelResult {
+        let ty = self.arg(i);
+        let single = match &self.host.types()[ty] {
+            Type::Tensor(t) => t
+                .shape
+                .dims()
+                .is_some_and(|d| d.len() == 1 && d[0].as_const() == Some(1)),
+            _ => false,
+        };
+        let extent = if single && extent.as_const().is_none() {
+            Dim::from(1)
+        } else {
+            extent.clone()
+        };
+        let vector = self.host.types_mut().tensor(vec![extent], dtype);
+        self.require_arg(i, vector, what)
+    }
+
     /// Requires two dimensions to be equal; `what` says why. Undecided ones become run-time checks.
     pub fn require_eq(&mut self, a: &Dim, b: &Dim, subject: Subject, what: &str) -> RelResult {
         match self.host.unify_dim(a, b, what) {

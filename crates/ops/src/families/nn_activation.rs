@@ -86,8 +86,12 @@ pub static OPS: &[OpDef] = &[
 fn prelu_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (dims, dtype) = cx.ranked(0)?;
     let axis = cx.axis("axis", cx.int("axis")?, dims.len())?;
-    let alpha = cx.host.types_mut().tensor(vec![dims[axis].clone()], dtype);
-    cx.require_arg(1, alpha, "there is one slope per index of the axis")?;
+    cx.require_per_index(
+        1,
+        &dims[axis],
+        dtype,
+        "there is one slope per index of the axis",
+    )?;
     let ty = cx.arg(0);
     cx.set_out(ty)
 }
@@ -97,7 +101,7 @@ fn prelu(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let axis = te.axis("axis", x.rank())?;
     let y = te.compute("prelu", &x.shape, |i| {
         let v = x.at(i);
-        Ex::where_(&v.gt(0i64), &v, &(&v * alpha.at(&i[axis..=axis])))
+        Ex::where_(&v.gt(0i64), &v, &(&v * alpha.at_broadcast(&i[axis..=axis])))
     });
     te.output(&y);
     Ok(())

@@ -351,8 +351,12 @@ fn fixed(t: &TensorRef) -> TensorRef {
 fn bias_add_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (data, dtype) = cx.ranked(0)?;
     let axis = cx.axis("axis", cx.int("axis")?, data.len())?;
-    let bias = cx.host.types_mut().tensor(vec![data[axis].clone()], dtype);
-    cx.require_arg(1, bias, "the bias has one element per index of the axis")?;
+    cx.require_per_index(
+        1,
+        &data[axis],
+        dtype,
+        "the bias has one element per index of the axis",
+    )?;
     let ty = cx.arg(0);
     cx.set_out(ty)
 }
