@@ -390,7 +390,7 @@ fn arrays_that_do_not_fit_are_listed() {
     dir.write("w.bin", "no arrays");
     let o = dir.opt(&["a.relay", "--params", "w.bin"]);
     assert!(
-        text(&o.stderr).contains(".npz and .safetensors"),
+        text(&o.stderr).contains("no .npz archive (np.savez) and no .npy file"),
         "{}",
         text(&o.stderr)
     );

@@ -193,7 +193,7 @@ fn symbolic_dimensions_take_their_values_from_arguments() {
     assert_eq!(error.code, relax_interp::codes::DIMENSION);
     assert_eq!(
         error.message,
-        "argument %y of @main has 3 in dimension 0, where m is expected, which is 2 here"
+        "argument %y of @main: axis 0, m, should be 2, but is 3"
     );
 }
 
@@ -206,10 +206,7 @@ fn match_cast_checks_at_run_time() {
     assert_eq!(run(text, &[f32s(&[1, 1], &[5.0])]), [5.0]);
     let error = try_run(text, &[f32s(&[1, 2], &[5.0, 6.0])]).expect_err("not square");
     assert_eq!(error.code, relax_interp::codes::DIMENSION);
-    assert_eq!(
-        error.message,
-        "the value has 2 in dimension 1, where a is expected, which is 1 here"
-    );
+    assert_eq!(error.message, "axis 1, a, should be 1, but is 2");
     let error = try_run(text, &[f32s(&[2], &[5.0, 6.0])]).expect_err("another rank");
     assert_eq!(error.code, relax_interp::codes::TYPE);
 }
