@@ -22,8 +22,8 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "true",
         doc: "also values that only a function inside uses: it then computes them at every call",
     }],
+    // Not idempotent: over edges inference may find what an annotation said, and its `let` goes in the next run.
     contract: Contract::TYPED
-        .idempotent()
         .gives(&[Form::GraphNormal])
         .asks(&[Analysis::Effects])
         .each_function()
