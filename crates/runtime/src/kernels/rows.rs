@@ -4,7 +4,7 @@
 use crate::context::{RxContext, guard};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::STREAM;
-use crate::kernels::vmath::exp;
+use crate::kernels::vmath::exp_below;
 use crate::threads::Share;
 
 /// Elements one thread should at least handle; several operations each (`--example bench_threads`).
@@ -71,15 +71,7 @@ pub(crate) unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
             acc[0] = S::load(x.add(i)).max(acc[0]);
             i += S::LANES;
         }
-        let mut lanes = [0.0f32; 16];
-        acc[0]
-            .max(acc[1])
-            .max(acc[2].max(acc[3]))
-            .store(lanes.as_mut_ptr());
-        let max = lanes[..S::LANES]
-            .iter()
-            .copied()
-            .fold(f32::NEG_INFINITY, f32::max);
+        let max = acc[0].max(acc[1]).max(acc[2].max(acc[3])).largest();
         (i..n).map(|i| *x.add(i)).fold(max, f32::max)
     }
 }
@@ -104,7 +96,7 @@ unsafe fn softmax_row<S: Simd>(
         while i + 4 * S::LANES <= n {
             for v in 0..4 {
                 let at = i + v * S::LANES;
-                let e = exp(S::load(x.add(at)).sub(max));
+                let e = exp_below(S::load(x.add(at)).sub(max));
                 if !log {
                     e.store(between.add(at));
                 }
@@ -120,7 +112,7 @@ unsafe fn softmax_row<S: Simd>(
         }
         while i < n {
             let part = (n - i).min(S::LANES);
-            let e = only(exp(load::<S>(x, i, part).sub(max)), part);
+            let e = only(exp_below(load::<S>(x, i, part).sub(max)), part);
             if !log {
                 store(e, between, i, part);
             }
@@ -135,6 +127,18 @@ unsafe fn softmax_row<S: Simd>(
         };
         let from = if log { x } else { between.cast_const() };
         let mut i = 0;
+        while i + 4 * S::LANES <= n {
+            for v in 0..4 {
+                let at = i + v * S::LANES;
+                let result = S::load(from.add(at)).sub(shift).mul(scale);
+                if stream {
+                    result.stream(y.add(at));
+                } else {
+                    result.store(y.add(at));
+                }
+            }
+            i += 4 * S::LANES;
+        }
         while i < n {
             let part = (n - i).min(S::LANES);
             let result = load::<S>(from, i, part).sub(shift).mul(scale);

@@ -23,8 +23,7 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
             let mut oy = 0;
             while oy < s.oh {
                 // Narrow rows are summed several at a time, so that chains of sums overlap.
-                let shared = S::LANES == 16 && (s.kh, s.kw, s.sh, s.dh) == (3, 3, 1, 1);
-                let several = s.oh - oy >= 4 && (shared || s.ow <= 2 * S::LANES);
+                let several = s.oh - oy >= 4 && s.ow <= 2 * S::LANES;
                 let high = if several { 4 } else { 1 };
                 let target = s.target(v, image, channel, oy * s.ow).shift(m, 0);
                 let from = room.add(oy * s.sh * padded.row);
@@ -34,16 +33,6 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
                     let from = from.add(ox);
                     let target = shift(&target, ox);
                     let vectors = columns.div_ceil(S::LANES);
-                    if shared && several {
-                        match vectors {
-                            1 => window3::<S, 1>(s, &padded, from, weight, columns, &target),
-                            2 => window3::<S, 2>(s, &padded, from, weight, columns, &target),
-                            3 => window3::<S, 3>(s, &padded, from, weight, columns, &target),
-                            _ => window3::<S, 4>(s, &padded, from, weight, columns, &target),
-                        }
-                        ox += columns;
-                        continue;
-                    }
                     match (vectors, high) {
                         (1, 4) => lines::<S, 1, 4>(s, &padded, from, weight, columns, &target),
                         (2, 4) => lines::<S, 2, 4>(s, &padded, from, weight, columns, &target),
@@ -60,11 +49,11 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
     }
 }
 
-/// Whether windows are read where the image lies: 3 by 3 with steps of 1 over rows of at most two vectors, for which a
-/// padded copy would take as long as the sums. Wide rows are faster from a copy in the first cache.
+/// Whether windows are read where the image lies: 3 by 3 with steps of 1, for which a padded copy would take as long as
+/// the sums.
 fn as_it_lies(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1);
-    plain && !s.nhwc && s.ow <= 32 && isa() == Isa::Avx512
+    plain && !s.nhwc && isa() == Isa::Avx512
 }
 
 /// As [`plane`], without a copy of the channel.
@@ -76,60 +65,73 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
         for m in 0..s.og {
             let weight = v.weight.add((channel * s.og + m) * 9);
             let target = s.target(v, image, channel, 0).shift(m, 0);
-            let vectors = s.ow.div_ceil(S::LANES);
+            if s.ow > S::LANES {
+                for ox in (0..s.ow).step_by(2 * S::LANES) {
+                    let target = shift(&target, ox);
+                    if s.ow - ox > S::LANES {
+                        down3::<S, 2>(s, x, weight, ox, &target);
+                    } else {
+                        down3::<S, 1>(s, x, weight, ox, &target);
+                    }
+                }
+                continue;
+            }
             let mut oy = 0;
             while oy < s.oh {
                 let target = shift(&target, oy * s.ow);
-                let high = match s.oh - oy {
-                    // One vector for each of many rows fits the registers.
-                    7.. if vectors == 1 => 7,
-                    4.. => 4,
-                    2.. => 2,
-                    _ => 1,
+                oy += match s.oh - oy {
+                    7.. => rows3::<S, 7>(s, x, weight, oy, &target),
+                    4.. => rows3::<S, 4>(s, x, weight, oy, &target),
+                    2.. => rows3::<S, 2>(s, x, weight, oy, &target),
+                    _ => rows3::<S, 1>(s, x, weight, oy, &target),
                 };
-                match (vectors, high) {
-                    (1, 7) => rows3::<S, 1, 7>(s, x, weight, oy, &target),
-                    (1, 4) => rows3::<S, 1, 4>(s, x, weight, oy, &target),
-                    (1, 2) => rows3::<S, 1, 2>(s, x, weight, oy, &target),
-                    (1, _) => rows3::<S, 1, 1>(s, x, weight, oy, &target),
-                    (_, 4) => rows3::<S, 2, 4>(s, x, weight, oy, &target),
-                    (_, 2) => rows3::<S, 2, 2>(s, x, weight, oy, &target),
-                    _ => rows3::<S, 2, 1>(s, x, weight, oy, &target),
-                }
-                oy += high;
             }
         }
     }
 }
 
-/// `R` output rows of `NV` vectors: each row of the image is read once for the three output rows that it serves, with
-/// all nine weights in registers.
+/// The lanes of the image's columns from `column` on that lie in the image.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn rows3<S: Simd, const NV: usize, const R: usize>(
-    s: &Sizes,
-    x: *const f32,
-    weight: *const f32,
-    oy: usize,
-    target: &Target,
-) {
-    // SAFETY: the callers' promise; lanes beyond the image are not read.
+unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
+    let end = (s.w as isize - column).clamp(0, S::LANES as isize);
+    // SAFETY: the callers' promise.
+    unsafe { S::lanes((-column).clamp(0, end) as usize, end as usize) }
+}
+
+/// The weights of a window of 3 by 3, each in all lanes.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the weights out of memory.
+unsafe fn spread3<S: Simd>(weight: *const f32) -> [[S; 3]; 3] {
+    // SAFETY: the callers' promise.
     unsafe {
-        let mut acc = [[S::splat(bias(target)); NV]; R];
         let mut w = [[S::splat(0.0); 3]; 3];
         for ky in 0..3 {
             for kx in 0..3 {
                 w[ky][kx] = S::splat(*weight.add(ky * 3 + kx));
             }
         }
-        // The lanes that lie in the image, for each vector and each column of the window.
-        let mut inside = [[S::lanes(0, 0); 3]; NV];
-        for v in 0..NV {
-            for kx in 0..3 {
-                let column = (v * S::LANES + kx) as isize - s.pl;
-                let end = (s.w as isize - column).clamp(0, S::LANES as isize);
-                inside[v][kx] = S::lanes((-column).clamp(0, end) as usize, end as usize);
-            }
+        w
+    }
+}
+
+/// `R` output rows, which it returns, of one vector: sums of many rows overlap. Each row of the image is read once for
+/// the three output rows that it serves, with all nine weights in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn rows3<S: Simd, const R: usize>(
+    s: &Sizes,
+    x: *const f32,
+    weight: *const f32,
+    oy: usize,
+    target: &Target,
+) -> usize {
+    // SAFETY: the callers' promise; lanes beyond the image are not read.
+    unsafe {
+        let mut acc = [[S::splat(bias(target)); 1]; R];
+        let w = spread3::<S>(weight);
+        let mut inside = [S::lanes(0, 0); 3];
+        for kx in 0..3 {
+            inside[kx] = within::<S>(s, kx as isize - s.pl);
         }
         for i in 0..R + 2 {
             let y = (oy + i) as isize - s.pt;
@@ -138,18 +140,76 @@ unsafe fn rows3<S: Simd, const NV: usize, const R: usize>(
             }
             let row = x.wrapping_offset(y * s.w as isize - s.pl);
             for kx in 0..3 {
-                for v in 0..NV {
-                    let at = row.wrapping_add(kx + v * S::LANES);
-                    let x = S::load_lanes(at, inside[v][kx]);
-                    for r in 0..R {
-                        if i >= r && i < r + 3 {
-                            acc[r][v] = w[i - r][kx].fma(x, acc[r][v]);
-                        }
+                let x = S::load_lanes(row.wrapping_add(kx), inside[kx]);
+                for r in 0..R {
+                    if i >= r && i < r + 3 {
+                        acc[r][0] = w[i - r][kx].fma(x, acc[r][0]);
                     }
                 }
             }
         }
         put(acc, s, s.ow, target);
+    }
+    R
+}
+
+/// Columns of `NV` vectors from `ox` on, from the first row of the output to the last: each row of the image is read
+/// once, and added to the three output rows that it serves, whose sums and all nine weights are in registers.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn down3<S: Simd, const NV: usize>(
+    s: &Sizes,
+    x: *const f32,
+    weight: *const f32,
+    ox: usize,
+    target: &Target,
+) {
+    // SAFETY: the callers' promise; lanes beyond the image are not read.
+    unsafe {
+        let columns = (s.ow - ox).min(NV * S::LANES);
+        let start = S::splat(bias(target));
+        let w = spread3::<S>(weight);
+        let left = ox as isize - s.pl;
+        let mut inside = [[S::lanes(0, 0); 3]; NV];
+        for v in 0..NV {
+            for kx in 0..3 {
+                inside[v][kx] = within::<S>(s, (v * S::LANES + kx) as isize + left);
+            }
+        }
+        // The sums of the rows above, here and below take turns.
+        let mut sums = [[start; NV]; 3];
+        let mut i = 0;
+        macro_rules! row {
+            ($above:literal, $here:literal, $below:literal) => {
+                if i == s.oh + 2 {
+                    return;
+                }
+                sums[$below] = [start; NV];
+                let y = i as isize - s.pt;
+                if y >= 0 && (y as usize) < s.h {
+                    let row = x.wrapping_offset(y * s.w as isize + left);
+                    for kx in 0..3 {
+                        for v in 0..NV {
+                            let at = row.wrapping_add(kx + v * S::LANES);
+                            let x = S::load_lanes(at, inside[v][kx]);
+                            sums[$above][v] = w[2][kx].fma(x, sums[$above][v]);
+                            sums[$here][v] = w[1][kx].fma(x, sums[$here][v]);
+                            sums[$below][v] = w[0][kx].fma(x, sums[$below][v]);
+                        }
+                    }
+                }
+                if i >= 2 {
+                    let to = shift(target, (i - 2) * s.ow);
+                    put([sums[$above]], s, columns, &to);
+                }
+                i += 1;
+            };
+        }
+        loop {
+            row!(0, 1, 2);
+            row!(1, 2, 0);
+            row!(2, 0, 1);
+        }
     }
 }
 
@@ -206,45 +266,6 @@ unsafe fn bias(target: &Target) -> f32 {
         // SAFETY: the callers' promise.
         Some(e) if !e.bias.is_null() && e.scale.is_null() => unsafe { *e.bias },
         _ => 0.0,
-    }
-}
-
-/// Four output rows of a window of 3 by 3 with step 1 down: each row of the input is read once
-/// for the three output rows that it serves, with all nine weights in registers.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn window3<S: Simd, const NV: usize>(
-    s: &Sizes,
-    padded: &Padded,
-    from: *const f32,
-    weight: *const f32,
-    columns: usize,
-    target: &Target,
-) {
-    const R: usize = 4;
-    // SAFETY: the callers' promise.
-    unsafe {
-        let mut acc = [[S::splat(bias(target)); NV]; R];
-        let mut w = [[S::splat(0.0); 3]; 3];
-        for ky in 0..3 {
-            for kx in 0..3 {
-                w[ky][kx] = S::splat(*weight.add(ky * 3 + kx));
-            }
-        }
-        for i in 0..R + 2 {
-            for kx in 0..3 {
-                let at = from.add(i * padded.row + padded.tap(0, kx));
-                for v in 0..NV {
-                    let x = S::load(at.add(v * S::LANES));
-                    for r in 0..R {
-                        if i >= r && i < r + 3 {
-                            acc[r][v] = w[i - r][kx].fma(x, acc[r][v]);
-                        }
-                    }
-                }
-            }
-        }
-        put(acc, s, columns, target);
     }
 }
 

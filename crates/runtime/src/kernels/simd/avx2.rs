@@ -142,6 +142,15 @@ unsafe impl Simd for Avx2 {
         _mm_cvtss_f32(_mm_add_ss(pair, _mm_shuffle_ps::<1>(pair, pair)))
     }
     #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        let half = _mm_max_ps(
+            _mm256_castps256_ps128(self.0),
+            _mm256_extractf128_ps::<1>(self.0),
+        );
+        let pair = _mm_max_ps(half, _mm_movehl_ps(half, half));
+        _mm_cvtss_f32(_mm_max_ss(pair, _mm_shuffle_ps::<1>(pair, pair)))
+    }
+    #[inline(always)]
     unsafe fn all_lt(self, b: Self) -> bool {
         _mm256_movemask_ps(self.lt(b)) == 0xff
     }

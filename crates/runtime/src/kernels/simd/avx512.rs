@@ -124,6 +124,10 @@ unsafe impl Simd for Avx512 {
         _mm512_reduce_add_ps(self.0)
     }
     #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        _mm512_reduce_max_ps(self.0)
+    }
+    #[inline(always)]
     unsafe fn all_lt(self, b: Self) -> bool {
         self.lt(b) == 0xffff
     }

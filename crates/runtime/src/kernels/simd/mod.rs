@@ -176,6 +176,8 @@ pub unsafe trait Simd: Copy {
     unsafe fn copysign(self, b: Self) -> Self;
     /// Sum of the lanes, as a tree.
     unsafe fn sum(self) -> f32;
+    /// The largest lane, of lanes that are not NaN.
+    unsafe fn largest(self) -> f32;
     /// All lanes are below `b`.
     unsafe fn all_lt(self, b: Self) -> bool;
     /// The lanes of four vectors in turns: the first lanes of all four, the second ones, and so on.

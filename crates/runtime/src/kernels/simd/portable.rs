@@ -191,6 +191,11 @@ unsafe impl Simd for Portable {
         (a + c) + (b + d)
     }
     #[inline(always)]
+    unsafe fn largest(self) -> f32 {
+        let [a, b, c, d] = self.0;
+        a.max(b).max(c.max(d))
+    }
+    #[inline(always)]
     unsafe fn all_lt(self, b: Self) -> bool {
         let (a, b) = (self.0, b.0);
         a[0] < b[0] && a[1] < b[1] && a[2] < b[2] && a[3] < b[3]

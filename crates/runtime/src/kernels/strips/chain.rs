@@ -7,6 +7,7 @@
 
 use super::{Op, RxStripOp, apply};
 use crate::kernels::simd::Simd;
+use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
 /// Most operations.
@@ -61,20 +62,11 @@ struct Step {
     y: u8,
 }
 
-/// A program as steps.
+/// A program as steps; none where registers would not help.
 pub(super) struct Chain {
-    steps: [Step; STEPS],
+    /// Invariant: the first `count` are initialised.
+    steps: [MaybeUninit<Step>; STEPS],
     count: usize,
-}
-
-impl Chain {
-    /// Whether strips of `n` elements for `lanes` go through registers alone: of a constant, one number is read.
-    pub(super) fn alone(&self, n: usize, lanes: usize) -> bool {
-        let other = self.steps[..self.count]
-            .iter()
-            .any(|s| s.form == Form::Other);
-        !other && n.is_multiple_of(lanes * if lanes == 16 { 8 } else { 4 })
-    }
 }
 
 /// Where an operand is when an operation needs it.
@@ -111,7 +103,7 @@ struct Maker<'a> {
     kept: u64,
     upper: Option<usize>,
     lower: Option<usize>,
-    out: Chain,
+    out: &'a mut Chain,
 }
 
 /// The number of arguments that an operation reads.
@@ -130,15 +122,40 @@ fn arity(code: i32) -> usize {
 }
 
 impl Chain {
-    /// The steps of a program, for operands of which `number` says whether they are one number; `None`
+    /// No steps.
+    pub(super) const fn new() -> Self {
+        Self {
+            steps: [const { MaybeUninit::uninit() }; STEPS],
+            count: 0,
+        }
+    }
+
+    fn steps(&self) -> &[Step] {
+        // SAFETY: the first `count` are initialised, and `MaybeUninit` has the layout of what it holds.
+        unsafe { std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count) }
+    }
+
+    /// Whether there are steps.
+    pub(super) fn helps(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Whether strips of `n` elements for `lanes` go through registers alone: of a constant, one number is read.
+    pub(super) fn alone(&self, n: usize, lanes: usize) -> bool {
+        let other = self.steps().iter().any(|s| s.form == Form::Other);
+        !other && n.is_multiple_of(lanes * if lanes == 16 { 8 } else { 4 })
+    }
+
+    /// Makes the steps of a program, for operands of which `number` says whether they are one number; none
     /// where registers would not help.
-    pub(super) fn of(
+    pub(super) fn make(
+        &mut self,
         ops: &[RxStripOp],
         first: usize,
         number: &dyn Fn(usize) -> bool,
-    ) -> Option<Self> {
+    ) {
         if ops.len() > OPS || ops.iter().filter(|op| quick(op.code).is_some()).count() < 2 {
-            return None;
+            return;
         }
         let mut writer = [NOBODY; super::OPERANDS];
         let (mut from, mut uses) = ([[NOBODY; 4]; OPS], [0u8; OPS]);
@@ -154,12 +171,7 @@ impl Chain {
         let mut kept = 0;
         // Each round keeps one more value in memory.
         loop {
-            let none = Step {
-                form: Form::Pop,
-                code: 0,
-                x: 0,
-                y: 0,
-            };
+            self.count = 0;
             let mut maker = Maker {
                 ops,
                 first,
@@ -169,15 +181,15 @@ impl Chain {
                 kept,
                 upper: None,
                 lower: None,
-                out: Self {
-                    steps: [none; STEPS],
-                    count: 0,
-                },
+                out: self,
             };
             match (0..ops.len()).try_for_each(|k| maker.operation(k)) {
-                Ok(()) => return Some(maker.out),
+                Ok(()) => return,
                 Err(value) if value < OPS && kept & 1 << value == 0 => kept |= 1 << value,
-                Err(_) => return None,
+                Err(_) => {
+                    self.count = 0;
+                    return;
+                }
             }
         }
     }
@@ -186,7 +198,7 @@ impl Chain {
 impl Maker<'_> {
     fn step(&mut self, form: Form, code: i32, x: usize, y: usize) {
         let (code, x, y) = (code as u8, x as u8, y as u8);
-        self.out.steps[self.out.count] = Step { form, code, x, y };
+        self.out.steps[self.out.count].write(Step { form, code, x, y });
         self.out.count += 1;
     }
 
@@ -385,7 +397,7 @@ pub(super) unsafe fn run<S: Simd, const U: usize>(
     stream: bool,
 ) -> usize {
     let whole = n / (U * S::LANES) * (U * S::LANES);
-    let mut steps = &chain.steps[..chain.count];
+    let mut steps = chain.steps();
     // SAFETY: the caller's promise.
     unsafe {
         while let Some((step, rest)) = steps.split_first() {

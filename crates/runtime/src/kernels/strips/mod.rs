@@ -134,10 +134,10 @@ pub struct RxStrips {
 }
 
 /// Axes with the steps of all inputs, neighbours that lie alike joined.
-#[derive(Clone, Copy)]
 struct Space {
     rank: usize,
     extent: [usize; AXES],
+    steps: Steps,
 }
 
 /// The inputs' steps along the axes of a space.
@@ -145,41 +145,44 @@ type Steps = [[isize; AXES]; INPUTS];
 /// An offset for every input.
 type Offsets = [isize; INPUTS];
 
-/// The axes from `skip` on; `strides` has, for each input, a step for every one of `axes` axes.
-fn space(extents: &[i64], strides: &[i64], axes: usize, skip: usize) -> (Space, Steps) {
-    let mut space = Space {
-        rank: 0,
-        extent: [1; AXES],
-    };
-    let mut steps: Steps = [[0; AXES]; INPUTS];
-    let inputs = strides.len() / axes.max(1);
-    for (k, &n) in extents.iter().enumerate() {
-        let n = n.max(0) as usize;
-        if n == 1 {
-            continue;
-        }
-        let last = space.rank.wrapping_sub(1);
-        let alike = space.rank > 0
-            && (0..inputs).all(|i| {
-                let step = strides[i * axes + skip + k] as isize;
-                steps[i][last] == step * n as isize
-            });
-        let at = if alike {
-            space.extent[last] *= n;
-            last
-        } else {
-            space.extent[space.rank] = n;
-            space.rank += 1;
-            space.rank - 1
-        };
-        for (i, to) in steps.iter_mut().enumerate().take(inputs) {
-            to[at] = strides[i * axes + skip + k] as isize;
+impl Space {
+    /// No axes.
+    const fn new() -> Self {
+        Self {
+            rank: 0,
+            extent: [1; AXES],
+            steps: [[0; AXES]; INPUTS],
         }
     }
-    (space, steps)
-}
 
-impl Space {
+    /// Takes on the axes from `skip` on; `strides` has, for each input, a step for every one of `axes` axes.
+    fn set(&mut self, extents: &[i64], strides: &[i64], axes: usize, skip: usize) {
+        let inputs = strides.len() / axes.max(1);
+        for (k, &n) in extents.iter().enumerate() {
+            let n = n.max(0) as usize;
+            if n == 1 {
+                continue;
+            }
+            let last = self.rank.wrapping_sub(1);
+            let alike = self.rank > 0
+                && (0..inputs).all(|i| {
+                    let step = strides[i * axes + skip + k] as isize;
+                    self.steps[i][last] == step * n as isize
+                });
+            let at = if alike {
+                self.extent[last] *= n;
+                last
+            } else {
+                self.extent[self.rank] = n;
+                self.rank += 1;
+                self.rank - 1
+            };
+            for (i, to) in self.steps.iter_mut().enumerate().take(inputs) {
+                to[at] = strides[i * axes + skip + k] as isize;
+            }
+        }
+    }
+
     /// The extent of the last axis.
     fn inner(&self) -> usize {
         if self.rank == 0 {
@@ -197,20 +200,25 @@ impl Space {
         self.extent[..self.rank.saturating_sub(1)].iter().product()
     }
     /// Where the inputs' elements of a row begin.
-    fn row(&self, mut row: usize, steps: &Steps, base: &Offsets, out: &mut Offsets) {
+    fn row(&self, mut row: usize, base: &Offsets, out: &mut Offsets) {
         *out = *base;
         for k in (0..self.rank.saturating_sub(1)).rev() {
             let i = (row % self.extent[k]) as isize;
             row /= self.extent[k];
-            for (o, s) in out.iter_mut().zip(steps) {
+            for (o, s) in out.iter_mut().zip(&self.steps) {
                 *o += i * s[k];
             }
         }
     }
     /// The inputs' steps along the last axis.
-    fn inner_steps(&self, steps: &Steps) -> Offsets {
-        let last = self.rank.saturating_sub(1);
-        steps.map(|s| if self.rank == 0 { 0 } else { s[last] })
+    fn inner_steps(&self) -> Offsets {
+        let mut inner = [0; INPUTS];
+        if self.rank > 0 {
+            for (to, steps) in inner.iter_mut().zip(&self.steps) {
+                *to = steps[self.rank - 1];
+            }
+        }
+        inner
     }
 }
 
@@ -220,15 +228,13 @@ struct Plan<'a> {
     ops: &'a [RxStripOp],
     data: &'a [*const f32],
     out: Space,
-    out_steps: Steps,
     over: Space,
-    over_steps: Steps,
     /// Whether strips run along the last reduced axis (else along the last axis of the result).
     along_reduced: bool,
     /// Whether the result is written past the caches.
     stream: bool,
     /// The operations in registers, where that helps.
-    chain: Option<chain::Chain>,
+    chain: chain::Chain,
 }
 
 /// The operands of one strip, and where temporaries and copies lie.
@@ -303,7 +309,8 @@ impl Plan<'_> {
         // SAFETY: the caller's promise; what is left after whole blocks has its inputs moved by as much.
         unsafe {
             let mut done = 0;
-            if let Some(chain) = &self.chain {
+            if self.chain.helps() {
+                let chain = &self.chain;
                 let (operands, stream) = (&s.operands[..], self.stream);
                 done = if S::LANES == 16 {
                     chain::run::<S, 8>(chain, self.ops, operands, first, n, out, stream)
@@ -437,10 +444,10 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
     // SAFETY: the callers' promise.
     unsafe {
         let n = p.out.inner();
-        let alone = p.chain.as_ref().is_some_and(|c| c.alone(n, S::LANES));
+        let alone = p.chain.helps() && p.chain.alone(n, S::LANES);
         let mut s = p.strip(room, if alone { 1 } else { STRIP });
         let strips = n.div_ceil(STRIP).max(1);
-        let steps = p.out.inner_steps(&p.out_steps);
+        let steps = p.out.inner_steps();
         let zero: Offsets = [0; INPUTS];
         let mut at = zero;
         let mut known = usize::MAX;
@@ -448,7 +455,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
         for task in begin..end {
             let (row, first) = (task / strips, task % strips * STRIP);
             if row != known {
-                p.out.row(row, &p.out_steps, &zero, &mut at);
+                p.out.row(row, &zero, &mut at);
                 known = row;
             }
             for ((h, a), s) in here.iter_mut().zip(&at).zip(&steps) {
@@ -527,20 +534,20 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
         let mut s = p.strip(room, STRIP);
         let result = room.add(p.room() - STRIP);
         let start = neutral(p.v.combiner);
-        let steps = p.over.inner_steps(&p.over_steps);
+        let steps = p.over.inner_steps();
         let (n, outer) = (p.over.inner(), p.over.rows());
         let inner = p.out.inner();
-        let out_steps = p.out.inner_steps(&p.out_steps);
+        let out_steps = p.out.inner_steps();
         let zero: Offsets = [0; INPUTS];
         let (mut base, mut at) = (zero, zero);
         for element in begin..end {
-            p.out.row(element / inner, &p.out_steps, &zero, &mut base);
+            p.out.row(element / inner, &zero, &mut base);
             for (b, s) in base.iter_mut().zip(&out_steps) {
                 *b += (element % inner) as isize * s;
             }
             let mut total = f64::from(start);
             for row in 0..outer {
-                p.over.row(row, &p.over_steps, &base, &mut at);
+                p.over.row(row, &base, &mut at);
                 let mut first = 0;
                 while first < n {
                     let len = (n - first).min(STRIP);
@@ -594,13 +601,13 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
         let start = neutral(p.v.combiner);
         let n = p.out.inner();
         let strips = n.div_ceil(STRIP).max(1);
-        let steps = p.out.inner_steps(&p.out_steps);
-        let over_steps = p.over.inner_steps(&p.over_steps);
+        let steps = p.out.inner_steps();
+        let over_steps = p.over.inner_steps();
         let zero: Offsets = [0; INPUTS];
         let (mut base, mut at) = (zero, zero);
         for task in begin..end {
             let (row, first) = (task / strips, task % strips * STRIP);
-            p.out.row(row, &p.out_steps, &zero, &mut base);
+            p.out.row(row, &zero, &mut base);
             for (b, s) in base.iter_mut().zip(&steps) {
                 *b += first as isize * s;
             }
@@ -610,7 +617,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
                 *out.add(i) = start;
             }
             for outer in 0..p.over.rows() {
-                p.over.row(outer, &p.over_steps, &base, &mut at);
+                p.over.row(outer, &base, &mut at);
                 for _ in 0..p.over.inner() {
                     p.read::<S>(&mut s, &at, &steps, len);
                     p.run::<S>(&mut s, len, result);
@@ -661,43 +668,48 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             let extents = slice(v.extents, axes + reduced);
             let all = axes + reduced;
             let strides = slice(v.strides, inputs * all);
-            let (out, out_steps) = space(&extents[..axes], strides, all, 0);
-            let (over, over_steps) = space(&extents[axes..], strides, all, axes);
-            if out.count() == 0 {
-                return 0;
-            }
-            let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
-            let along_reduced = reduced > 0
-                && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps(&over_steps))));
             let data = if inputs == 0 {
                 &[][..]
             } else {
                 std::slice::from_raw_parts(v.data, inputs)
             };
-            let aligned = (v.out as usize).is_multiple_of(64)
-                && (out.rows() == 1 || out.inner().is_multiple_of(16));
-            let stream = reduced == 0 && aligned && out.count() * 4 >= STREAM;
             let ops = std::slice::from_raw_parts(v.program, v.ops as usize);
-            let steps = out.inner_steps(&out_steps);
-            let number = |k: usize| {
-                let constant = (inputs..inputs + v.constants as usize).contains(&k);
-                constant || (k < inputs && steps[k] == 0)
-            };
-            let chain = (reduced == 0 && out.inner() >= 64)
-                .then(|| chain::Chain::of(ops, inputs + v.constants as usize, &number))
-                .flatten();
-            let plan = Plan {
+            // Made in place: it is as large as a short array's result.
+            let mut plan = Plan {
                 v,
                 ops,
                 data,
-                out,
-                out_steps,
-                over,
-                over_steps,
-                along_reduced,
-                stream,
-                chain,
+                out: Space::new(),
+                over: Space::new(),
+                along_reduced: false,
+                stream: false,
+                chain: chain::Chain::new(),
             };
+            plan.out.set(&extents[..axes], strides, all, 0);
+            if reduced > 0 {
+                plan.over.set(&extents[axes..], strides, all, axes);
+            }
+            let (out, over) = (&plan.out, &plan.over);
+            if out.count() == 0 {
+                return 0;
+            }
+            let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
+            plan.along_reduced = reduced > 0
+                && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
+            let aligned = (v.out as usize).is_multiple_of(64)
+                && (out.rows() == 1 || out.inner().is_multiple_of(16));
+            plan.stream = reduced == 0 && aligned && out.count() * 4 >= STREAM;
+            if reduced == 0 && out.inner() >= 64 {
+                let steps = out.inner_steps();
+                let number = |k: usize| {
+                    let constant = (inputs..inputs + v.constants as usize).contains(&k);
+                    constant || (k < inputs && steps[k] == 0)
+                };
+                plan.chain
+                    .make(ops, inputs + v.constants as usize, &number);
+            }
+            let plan = &plan;
+            let (out, over) = (&plan.out, &plan.over);
             let threads = context.pool.threads();
             let room = rx_scratch_alloc(context, (plan.room() * threads * 4) as u64).cast::<f32>();
             if room.is_null() {
@@ -715,7 +727,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             };
             let work = each * over.count().max(1) * plan.ops.len();
             let grain = (SMALL / work.max(1)).max(1);
-            let shared = Share::new((&plan, room));
+            let shared = Share::new((plan, room));
             context.pool.each(tasks, grain, |begin, end, worker| {
                 let &(plan, room) = shared.get();
                 let room = room.add(worker * plan.room());
