@@ -148,12 +148,7 @@ impl Chain {
 
     /// Makes the steps of a program, for operands of which `number` says whether they are one number; none
     /// where registers would not help.
-    pub(super) fn make(
-        &mut self,
-        ops: &[RxStripOp],
-        first: usize,
-        number: &dyn Fn(usize) -> bool,
-    ) {
+    pub(super) fn make(&mut self, ops: &[RxStripOp], first: usize, number: &dyn Fn(usize) -> bool) {
         if ops.len() > OPS || ops.iter().filter(|op| quick(op.code).is_some()).count() < 2 {
             return;
         }

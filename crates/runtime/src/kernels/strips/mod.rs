@@ -705,8 +705,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                     let constant = (inputs..inputs + v.constants as usize).contains(&k);
                     constant || (k < inputs && steps[k] == 0)
                 };
-                plan.chain
-                    .make(ops, inputs + v.constants as usize, &number);
+                plan.chain.make(ops, inputs + v.constants as usize, &number);
             }
             let plan = &plan;
             let (out, over) = (&plan.out, &plan.over);
