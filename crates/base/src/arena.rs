@@ -5,7 +5,8 @@
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
-use std::sync::Arc;
+
+use crate::lendable::LendableVec;
 
 /// A newtype over `u32` that indexes an [`Arena`]. Implemented by [`define_id!`](crate::define_id).
 pub trait Id: Copy + Eq + std::hash::Hash + Ord {
@@ -37,34 +38,13 @@ macro_rules! define_id {
     )*};
 }
 
-/// Makes room for one more element. Large vectors grow by a quarter: their pages are moved, not
-/// copied, and what doubling reserves would be most of the memory of a large file.
-#[inline]
-fn make_room<T>(items: &mut Vec<T>) {
-    if items.len() == items.capacity() {
-        grow(items);
-    }
-}
-
-#[cold]
-fn grow<T>(items: &mut Vec<T>) {
-    const LARGE: usize = 1 << 20;
-    if size_of_val(items.as_slice()) >= LARGE {
-        items.reserve_exact(items.len() / 4);
-    }
-}
-
 /// A growing vector of nodes, addressed by `I`.
 ///
 /// It may be [lent](Self::lend): its nodes then stand still, and each copy adds its own behind them. That is how
 /// several threads add to one arena.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arena<I, T> {
-    /// The nodes from `start` on.
-    items: Vec<T>,
-    start: usize,
-    /// The nodes before `start`, while they are lent.
-    lent: Option<Arc<Vec<T>>>,
+    nodes: LendableVec<T>,
     id: PhantomData<fn() -> I>,
 }
 
@@ -77,9 +57,7 @@ impl<I: Id, T> Default for Arena<I, T> {
 impl<I: Id, T> From<Vec<T>> for Arena<I, T> {
     fn from(items: Vec<T>) -> Self {
         Arena {
-            items,
-            start: 0,
-            lent: None,
+            nodes: items.into(),
             id: PhantomData,
         }
     }
@@ -97,8 +75,7 @@ impl<I: Id, T> Arena<I, T> {
     /// Adds a node and returns its id.
     pub fn push(&mut self, item: T) -> I {
         let id = self.next_id();
-        make_room(&mut self.items);
-        self.items.push(item);
+        self.nodes.push(item);
         id
     }
     /// The id that the next [`push`](Self::push) will return.
@@ -107,7 +84,7 @@ impl<I: Id, T> Arena<I, T> {
     }
     /// Number of nodes.
     pub fn len(&self) -> usize {
-        self.start + self.items.len()
+        self.nodes.len()
     }
     /// Whether there are no nodes.
     pub fn is_empty(&self) -> bool {
@@ -115,10 +92,7 @@ impl<I: Id, T> Arena<I, T> {
     }
     /// The node, if the id belongs to this arena.
     pub fn get(&self, id: I) -> Option<&T> {
-        match self.items.get(id.index().wrapping_sub(self.start)) {
-            None => self.lent.as_ref()?.get(id.index()),
-            item => item,
-        }
+        self.nodes.get(id.index())
     }
     /// All ids, in order of creation.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + use<I, T> {
@@ -138,63 +112,55 @@ impl<I: Id, T> Arena<I, T> {
     }
     /// All nodes that are not lent, mutably.
     pub fn values_mut(&mut self) -> std::slice::IterMut<'_, T> {
-        self.items.iter_mut()
+        self.nodes.own().iter_mut()
     }
     /// Gives back the room that is reserved for more nodes.
     pub fn shrink(&mut self) {
-        self.items.shrink_to_fit();
+        self.nodes.shrink();
     }
     /// Drops all nodes from `len` on, none of which is lent.
     pub fn truncate(&mut self, len: usize) {
-        self.items.truncate(len - self.start);
+        let start = self.nodes.start();
+        self.nodes.own().truncate(len - start);
     }
 
     /// Lends all nodes: copies of the arena share them until each is dropped, none can change them, and nodes that
     /// are pushed are a copy's own. [`take_back`](Self::take_back) ends it.
     pub fn lend(&mut self) {
-        assert!(self.lent.is_none(), "the nodes are lent already");
-        self.start = self.items.len();
-        self.lent = Some(Arc::new(std::mem::take(&mut self.items)));
+        self.nodes.lend();
     }
     /// The copy's own nodes, from the first id that was not lent on.
     pub fn into_own(self) -> Vec<T> {
-        self.items
+        self.nodes.into_own()
     }
     /// Ends [`lend`](Self::lend), when all copies are gone.
     pub fn take_back(&mut self) {
-        let lent = self.lent.take().and_then(Arc::into_inner);
-        let mut items = lent.expect("the nodes were lent and no copy holds them");
-        items.append(&mut self.items);
-        (self.items, self.start) = (items, 0);
+        self.nodes.take_back();
     }
 
+    #[cold]
     #[inline(never)]
-    fn lent(&self, id: I) -> &T {
-        match &self.lent {
-            Some(lent) => &lent[id.index()],
-            None => panic!(
-                "the arena has {} nodes, and none {}",
-                self.len(),
-                id.index()
-            ),
-        }
+    fn none(&self, id: I) -> ! {
+        let (len, index) = (self.len(), id.index());
+        panic!("the arena has {len} nodes, and none {index}");
     }
 }
 
 impl<I: Id, T> Index<I> for Arena<I, T> {
     type Output = T;
+    #[inline]
     fn index(&self, id: I) -> &T {
-        match self.items.get(id.index().wrapping_sub(self.start)) {
-            Some(item) => item,
-            None => self.lent(id),
+        match self.nodes.get(id.index()) {
+            Some(node) => node,
+            None => self.none(id),
         }
     }
 }
 
 impl<I: Id, T> IndexMut<I> for Arena<I, T> {
     fn index_mut(&mut self, id: I) -> &mut T {
-        let i = id.index().checked_sub(self.start);
-        &mut self.items[i.expect("a node that is lent does not change")]
+        let i = id.index().checked_sub(self.nodes.start());
+        &mut self.nodes.own()[i.expect("a node that is lent does not change")]
     }
 }
 
@@ -202,11 +168,7 @@ impl<I: Id, T> IndexMut<I> for Arena<I, T> {
 /// Ids never written read as the default value.
 #[derive(Clone, Debug)]
 pub struct SideTable<I, T> {
-    /// The facts from `start` on.
-    items: Vec<T>,
-    start: usize,
-    /// The facts before `start`, while they are lent.
-    lent: Option<Arc<Vec<T>>>,
+    facts: LendableVec<T>,
     default: T,
     id: PhantomData<fn() -> I>,
 }
@@ -223,11 +185,9 @@ impl<I: Id, T: Clone> SideTable<I, T> {
         Self::from_list(default, Vec::new())
     }
     /// A table of the facts for the ids from 0 on; further ids read as `default`.
-    pub fn from_list(default: T, items: Vec<T>) -> Self {
+    pub fn from_list(default: T, facts: Vec<T>) -> Self {
         SideTable {
-            items,
-            start: 0,
-            lent: None,
+            facts: facts.into(),
             default,
             id: PhantomData,
         }
@@ -238,67 +198,44 @@ impl<I: Id, T: Clone> SideTable<I, T> {
     }
     /// The fact for `id`, for writing; grows the table. For one that is lent the table becomes one of its own.
     pub fn entry(&mut self, id: I) -> &mut T {
-        if id.index() < self.start {
-            self.own();
+        if id.index() < self.facts.start() {
+            self.facts.unshare();
         }
-        let i = id.index() - self.start;
-        if i >= self.items.len() {
-            make_room(&mut self.items);
-            self.items.resize(i + 1, self.default.clone());
-        }
-        &mut self.items[i]
-    }
-    #[cold]
-    fn own(&mut self) {
-        if let Some(lent) = self.lent.take() {
-            let mut items = Vec::with_capacity(lent.len() + self.items.len());
-            items.extend_from_slice(&lent);
-            items.append(&mut self.items);
-            (self.items, self.start) = (items, 0);
-        }
+        self.facts.fill(id.index() + 1, &self.default);
+        let i = id.index() - self.facts.start();
+        &mut self.facts.own()[i]
     }
     /// Copies share all facts from now on, until they write one of them.
     pub fn lend_all(&mut self) {
-        self.own();
-        self.lend(self.items.len());
+        self.facts.unshare();
+        self.facts.lend();
     }
     /// The copy's own facts, from the first id whose fact was not lent on.
     pub fn into_own(self) -> Vec<T> {
-        self.items
+        self.facts.into_own()
     }
     /// Lends the facts of the first `n` ids, see [`Arena::lend`].
     pub fn lend(&mut self, n: usize) {
-        assert!(self.lent.is_none(), "the facts are lent already");
-        self.items.resize(n, self.default.clone());
-        self.start = n;
-        self.lent = Some(Arc::new(std::mem::take(&mut self.items)));
+        self.facts.own().resize(n, self.default.clone());
+        self.facts.lend();
     }
     /// Ends [`lend`](Self::lend), when all copies are gone.
     pub fn take_back(&mut self) {
-        let lent = self.lent.take().and_then(Arc::into_inner);
-        let mut items = lent.expect("the facts were lent and no copy holds them");
-        items.append(&mut self.items);
-        (self.items, self.start) = (items, 0);
+        self.facts.take_back();
     }
     /// Gives back the room that is reserved for more facts.
     pub fn shrink(&mut self) {
-        self.items.shrink_to_fit();
+        self.facts.shrink();
     }
-    /// Forgets everything, keeping the memory.
+    /// Forgets everything that is not lent, keeping the memory.
     pub fn clear(&mut self) {
-        self.items.clear();
+        self.facts.own().clear();
     }
 }
 
 impl<I: Id, T> Index<I> for SideTable<I, T> {
     type Output = T;
     fn index(&self, id: I) -> &T {
-        match self.items.get(id.index().wrapping_sub(self.start)) {
-            Some(fact) => fact,
-            None => match &self.lent {
-                Some(lent) => lent.get(id.index()).unwrap_or(&self.default),
-                None => &self.default,
-            },
-        }
+        self.facts.get(id.index()).unwrap_or(&self.default)
     }
 }

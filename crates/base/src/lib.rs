@@ -7,12 +7,14 @@
 mod arena;
 mod diagnostic;
 pub mod explain;
+mod lendable;
 mod source;
 mod suggest;
 mod symbol;
 
 pub use arena::{Arena, Id, SideTable};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Edit, Fix, Label, Severity};
+pub use lendable::LendableVec;
 pub use source::{LineCol, SourceFile, SourceMap, Span};
 pub use suggest::{did_you_mean, edit_distance};
 pub use symbol::Symbol;

@@ -6,7 +6,9 @@
 
 use relax_loops::{Buf, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
-use relax_runtime::kernels::conv::{RxConv2dF32, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size};
+use relax_runtime::kernels::conv::{
+    RxConv2dF32, RxConv2dSizes, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size,
+};
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::pack::{
     rx_pack_a_f32, rx_pack_a_f32_size, rx_pack_b_f32, rx_pack_b_f32_size,
@@ -238,45 +240,48 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
 /// The packed weight, as a vector; `None` when this kernel packs nothing.
 fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
     let floats = weight.slice::<f32>();
+    let packed = |size: i64, pack: &dyn Fn(*mut f32)| {
+        (size > 0).then(|| {
+            let mut out = Tensor::zeros(DType::F32, &[size]);
+            pack(out.slice_mut::<f32>().as_mut_ptr());
+            out
+        })
+    };
+    let whole = |elements: i64| floats.len() as i64 == elements;
     match form {
-        Form::Columns([k, n, rs, cs]) => {
-            let size = rx_pack_b_f32_size(k, n);
-            (size > 0 && floats.len() as i64 == k * n).then(|| {
-                let mut out = Tensor::zeros(DType::F32, &[size]);
-                let to = out.slice_mut::<f32>().as_mut_ptr();
-                // SAFETY: the weight has k * n elements at these strides, `out` the size asked for.
-                unsafe { rx_pack_b_f32(k, n, floats.as_ptr(), rs, cs, to) };
-                out
+        Form::Columns([k, n, rs, cs]) if whole(k * n) => {
+            // SAFETY: the weight has k * n elements at these strides, the result the size asked for.
+            packed(rx_pack_b_f32_size(k, n), &|to| unsafe {
+                rx_pack_b_f32(k, n, floats.as_ptr(), rs, cs, to);
             })
         }
-        Form::Rows([m, k, rs, cs]) => {
-            let size = rx_pack_a_f32_size(m, k);
-            (size > 0 && floats.len() as i64 == m * k).then(|| {
-                let mut out = Tensor::zeros(DType::F32, &[size]);
-                let to = out.slice_mut::<f32>().as_mut_ptr();
-                // SAFETY: the weight has m * k elements at these strides, `out` the size asked for.
-                unsafe { rx_pack_a_f32(m, k, floats.as_ptr(), rs, cs, to) };
-                out
+        Form::Rows([m, k, rs, cs]) if whole(m * k) => {
+            // SAFETY: the weight has m * k elements at these strides, the result the size asked for.
+            packed(rx_pack_a_f32_size(m, k), &|to| unsafe {
+                rx_pack_a_f32(m, k, floats.as_ptr(), rs, cs, to);
             })
         }
+        Form::Columns(_) | Form::Rows(_) => None,
         Form::Conv(v) => {
             let conv = RxConv2dF32 {
-                n: v[0],
-                c: v[1],
-                h: v[2],
-                w: v[3],
-                o: v[4],
-                kh: v[5],
-                kw: v[6],
-                oh: v[7],
-                ow: v[8],
-                stride_h: v[9],
-                stride_w: v[10],
-                pad_t: v[11],
-                pad_l: v[12],
-                dilation_h: v[13],
-                dilation_w: v[14],
-                groups: v[15],
+                sizes: RxConv2dSizes {
+                    n: v[0],
+                    c: v[1],
+                    h: v[2],
+                    w: v[3],
+                    o: v[4],
+                    kh: v[5],
+                    kw: v[6],
+                    oh: v[7],
+                    ow: v[8],
+                    stride_h: v[9],
+                    stride_w: v[10],
+                    pad_t: v[11],
+                    pad_l: v[12],
+                    dilation_h: v[13],
+                    dilation_w: v[14],
+                    groups: v[15],
+                },
                 layout: v[16] as i32,
                 reserved: 0,
                 x: std::ptr::null(),
@@ -287,13 +292,8 @@ fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
             };
             // SAFETY: only sizes are read.
             let size = unsafe { rx_conv2d_f32_pack_size(&conv) };
-            (size > 0).then(|| {
-                let mut out = Tensor::zeros(DType::F32, &[size]);
-                let to = out.slice_mut::<f32>().as_mut_ptr();
-                // SAFETY: the weight has the sizes of its type, `out` the size asked for.
-                unsafe { rx_conv2d_f32_pack(&conv, to) };
-                out
-            })
+            // SAFETY: the weight has the sizes of its type, the result the size asked for.
+            packed(size, &|to| unsafe { rx_conv2d_f32_pack(&conv, to) })
         }
     }
 }

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Random, close, everywhere};
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::conv::RxConv2dF32;
 use relax_runtime::kernels::conv::transpose::rx_conv2d_transpose_f32;
+use relax_runtime::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::*;
 use relax_runtime::kernels::gemm::pack::{rx_pack_a_f32, rx_pack_a_f32_size};
@@ -43,6 +43,31 @@ struct Case {
     layout: i32,
 }
 
+impl Case {
+    /// The descriptor's sizes with these output extents.
+    fn sizes(&self, [oh, ow]: [i64; 2]) -> RxConv2dSizes {
+        let ([n, c, h, w], [o, kh, kw]) = (self.image, self.filters);
+        RxConv2dSizes {
+            n,
+            c,
+            h,
+            w,
+            o,
+            kh,
+            kw,
+            oh,
+            ow,
+            stride_h: self.step[0],
+            stride_w: self.step[1],
+            pad_t: self.pad[0],
+            pad_l: self.pad[1],
+            dilation_h: self.apart[0],
+            dilation_w: self.apart[1],
+            groups: self.groups,
+        }
+    }
+}
+
 fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), large: bool) {
     let ([n, c, h, w], [o, kh, kw]) = (case.image, case.filters);
     let extent = |size: i64, window: i64, k: usize| {
@@ -55,22 +80,7 @@ fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), large: bool) {
     let (weight, ws) = numbers(&mut random, types.1, (o * cg * kh * kw) as usize, large);
     let mut y = vec![77i32; (n * o * oh * ow) as usize];
     let v = RxConv2dI32 {
-        n,
-        c,
-        h,
-        w,
-        o,
-        kh,
-        kw,
-        oh,
-        ow,
-        stride_h: case.step[0],
-        stride_w: case.step[1],
-        pad_t: case.pad[0],
-        pad_l: case.pad[1],
-        dilation_h: case.apart[0],
-        dilation_w: case.apart[1],
-        groups: case.groups,
+        sizes: case.sizes([oh, ow]),
         layout: case.layout,
         x_type: types.0,
         weight_type: types.1,
@@ -256,22 +266,7 @@ fn check_transposed(ctx: *mut RxContext, case: Case, more: i64, epilogue: bool, 
         unsafe { rx_pack_a_f32(filters, c, weight.as_ptr(), 1, filters, packed.as_mut_ptr()) };
     }
     let v = RxConv2dF32 {
-        n,
-        c,
-        h,
-        w,
-        o,
-        kh,
-        kw,
-        oh,
-        ow,
-        stride_h: case.step[0],
-        stride_w: case.step[1],
-        pad_t: case.pad[0],
-        pad_l: case.pad[1],
-        dilation_h: case.apart[0],
-        dilation_w: case.apart[1],
-        groups: case.groups,
+        sizes: case.sizes([oh, ow]),
         layout: 0,
         reserved: 0,
         x: x.as_ptr(),
@@ -355,22 +350,24 @@ fn transposed_convolutions_are_right() {
             check_transposed(ctx, layer, 1, epilogue, false);
         }
         let bad = RxConv2dF32 {
-            n: 1,
-            c: 3,
-            h: 1,
-            w: 1,
-            o: 2,
-            kh: 1,
-            kw: 1,
-            oh: 1,
-            ow: 1,
-            stride_h: 1,
-            stride_w: 1,
-            pad_t: 0,
-            pad_l: 0,
-            dilation_h: 1,
-            dilation_w: 1,
-            groups: 2,
+            sizes: RxConv2dSizes {
+                n: 1,
+                c: 3,
+                h: 1,
+                w: 1,
+                o: 2,
+                kh: 1,
+                kw: 1,
+                oh: 1,
+                ow: 1,
+                stride_h: 1,
+                stride_w: 1,
+                pad_t: 0,
+                pad_l: 0,
+                dilation_h: 1,
+                dilation_w: 1,
+                groups: 2,
+            },
             layout: 0,
             reserved: 0,
             x: null(),

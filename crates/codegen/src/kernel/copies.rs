@@ -203,7 +203,7 @@ impl Kernel<'_, '_, '_> {
         let mut checks = Vec::new();
         for (k, index) in piece.index.iter().enumerate().rev() {
             let mut first = self.eval(&index.1)?;
-            let (mut low, mut high) = (zero, zero);
+            let mut bounds = (zero, zero);
             for (j, step) in index.0.iter().enumerate() {
                 if step.as_int() == Some(0) {
                     continue;
@@ -215,17 +215,13 @@ impl Kernel<'_, '_, '_> {
                 }
                 let scaled = self.b.ins().imul(step, size);
                 along_axes[j] = self.b.ins().iadd(along_axes[j], scaled);
-                let last = self.b.ins().iadd_imm_s(part[j], -1);
-                let reach = self.b.ins().imul(step, last);
-                let down = self.b.ins().smin(reach, zero);
-                let up = self.b.ins().smax(reach, zero);
-                low = self.b.ins().iadd(low, down);
-                high = self.b.ins().iadd(high, up);
+                bounds = self.widened(bounds, step, part[j]);
             }
             let scaled = self.b.ins().imul(first, size);
             offset = self.b.ins().iadd(offset, scaled);
             if !whole || !inside(index, &shape[k], axes) {
-                let (low, high) = (
+                let (low, high) = bounds;
+                let bounds = (
                     self.b.ins().iadd(first, low),
                     self.b.ins().iadd(first, high),
                 );
@@ -234,8 +230,7 @@ impl Kernel<'_, '_, '_> {
                     axis: k as u32,
                     place: None,
                 };
-                checks.push((access, low, place.extents[k]));
-                checks.push((access, high, place.extents[k]));
+                checks.push((access, bounds, place.extents[k]));
             }
             size = self.b.ins().imul(size, place.extents[k]);
         }

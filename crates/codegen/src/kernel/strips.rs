@@ -399,7 +399,7 @@ impl Kernel<'_, '_, '_> {
                 let rest = self.eval(rest)?;
                 let scaled = self.b.ins().imul(rest, size);
                 offset = self.b.ins().iadd(offset, scaled);
-                let (mut low, mut high) = (rest, rest);
+                let mut bounds = (rest, rest);
                 for (j, step) in index.iter().enumerate() {
                     if step.as_int() == Some(0) {
                         continue;
@@ -407,13 +407,7 @@ impl Kernel<'_, '_, '_> {
                     let step = self.eval(step)?;
                     let scaled = self.b.ins().imul(step, size);
                     along[j] = self.b.ins().iadd(along[j], scaled);
-                    let last = self.b.ins().iadd_imm_s(extents[j], -1);
-                    let reach = self.b.ins().imul(step, last);
-                    let zero = self.b.ins().iconst(types::I64, 0);
-                    let down = self.b.ins().smin(reach, zero);
-                    let up = self.b.ins().smax(reach, zero);
-                    low = self.b.ins().iadd(low, down);
-                    high = self.b.ins().iadd(high, up);
+                    bounds = self.widened(bounds, step, extents[j]);
                 }
                 if !inside(&input.index[k], &buffer[k], axes) {
                     let access = Access {
@@ -421,8 +415,7 @@ impl Kernel<'_, '_, '_> {
                         axis: k as u32,
                         place: None,
                     };
-                    checks.push((access, low, place.extents[k]));
-                    checks.push((access, high, place.extents[k]));
+                    checks.push((access, bounds, place.extents[k]));
                 }
                 size = self.b.ins().imul(size, place.extents[k]);
             }
@@ -476,8 +469,27 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
+    /// The least and the greatest index when each may go on by `step` in each but the first of `extent` iterations.
+    pub(super) fn widened(
+        &mut self,
+        (low, high): (Value, Value),
+        step: Value,
+        extent: Value,
+    ) -> (Value, Value) {
+        let last = self.b.ins().iadd_imm_s(extent, -1);
+        let reach = self.b.ins().imul(step, last);
+        let zero = self.b.ins().iconst(types::I64, 0);
+        let down = self.b.ins().smin(reach, zero);
+        let up = self.b.ins().smax(reach, zero);
+        (self.b.ins().iadd(low, down), self.b.ins().iadd(high, up))
+    }
+
     /// Checks the least and the greatest index of every axis, unless there is no iteration.
-    pub(super) fn check_box(&mut self, extents: &[Value], checks: &[(Access, Value, Value)]) {
+    pub(super) fn check_box(
+        &mut self,
+        extents: &[Value],
+        checks: &[(Access, (Value, Value), Value)],
+    ) {
         let (some, done) = (self.b.create_block(), self.b.create_block());
         let mut any = self.b.ins().iconst(types::I8, 1);
         for &n in extents {
@@ -486,8 +498,9 @@ impl Kernel<'_, '_, '_> {
         }
         self.b.ins().brif(any, some, &[], done, &[]);
         self.b.switch_to_block(some);
-        for &(access, index, extent) in checks {
-            self.check(access, index, extent);
+        for &(access, (low, high), extent) in checks {
+            self.check(access, low, extent);
+            self.check(access, high, extent);
         }
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);

@@ -197,6 +197,13 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
+    /// Writes the arrays of a convolution of float32: input, weight (packed or not), output.
+    fn put_conv_arrays(&mut self, f: &Fields, x: Value, (w, packed): (Value, bool), y: Value) {
+        self.put(f, 136, x);
+        self.put(f, if packed { 152 } else { 144 }, w);
+        self.put(f, 160, y);
+    }
+
     /// Emits a stage through a kernel; `false` when none takes it. With an epilogue, the kernel writes
     /// the output of the stage that is the epilogue.
     pub(super) fn tuned(&mut self, c: &Compute, after: Option<(Buf, &Epilogue)>) -> Result<bool> {
@@ -291,10 +298,8 @@ impl Kernel<'_, '_, '_> {
                     self.run("rx_conv2d_i32", &[f]);
                     return Ok(true);
                 }
-                self.put(&f, 136, x);
                 let packed = self.packed.contains(&weight);
-                self.put(&f, if packed { 152 } else { 144 }, w);
-                self.put(&f, 160, out);
+                self.put_conv_arrays(&f, x, (w, packed), out);
                 self.put_epilogue(&f, 168, nhwc.into(), epilogue);
                 let f = self.b.ins().stack_addr(types::I64, f.0, 0);
                 self.run("rx_conv2d_f32", &[f]);
@@ -318,10 +323,8 @@ impl Kernel<'_, '_, '_> {
                     window,
                     (strides, padding, dilation, groups),
                 );
-                self.put(&f, 136, x);
                 let packed = self.packed.contains(&weight);
-                self.put(&f, if packed { 152 } else { 144 }, w);
-                self.put(&f, 160, out);
+                self.put_conv_arrays(&f, x, (w, packed), out);
                 self.put_epilogue(&f, 168, 0, epilogue);
                 let f = self.b.ins().stack_addr(types::I64, f.0, 0);
                 self.run("rx_conv2d_transpose_f32", &[f]);

@@ -26,10 +26,10 @@ const PIXELS: usize = 192;
 /// Below this many multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
 
-/// As in the C header.
+/// The sizes with which a convolution's descriptor begins.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct RxConv2dF32 {
+pub struct RxConv2dSizes {
     /// Images.
     pub n: i64,
     /// Input channels.
@@ -62,6 +62,14 @@ pub struct RxConv2dF32 {
     pub dilation_w: i64,
     /// Groups of channels.
     pub groups: i64,
+}
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxConv2dF32 {
+    /// What is convolved with what.
+    pub sizes: RxConv2dSizes,
     /// 0 NCHW with OIHW, 1 NHWC with HWIO.
     pub layout: i32,
     /// 0.
@@ -119,12 +127,12 @@ enum Way {
 
 impl Sizes {
     /// `None` where the numbers are no convolution.
-    pub fn of(v: &RxConv2dF32) -> Option<Self> {
+    pub fn of(v: &RxConv2dSizes, layout: i32) -> Option<Self> {
         let size = |x: i64| usize::try_from(x).ok();
         let positive = |x: i64| size(x).filter(|&x| x > 0);
         let groups = positive(v.groups)?;
         let (c, o, kh, kw) = (size(v.c)?, size(v.o)?, size(v.kh)?, size(v.kw)?);
-        if c % groups != 0 || o % groups != 0 || !matches!(v.layout, 0 | 1) {
+        if c % groups != 0 || o % groups != 0 || !matches!(layout, 0 | 1) {
             return None;
         }
         Some(Self {
@@ -147,7 +155,7 @@ impl Sizes {
             cg: c / groups,
             og: o / groups,
             k: c / groups * kh * kw,
-            nhwc: v.layout == 1,
+            nhwc: layout == 1,
         })
     }
 
@@ -472,7 +480,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
         // SAFETY: the caller's promise.
         unsafe {
             let v = &*conv;
-            let Some(s) = Sizes::of(v) else {
+            let Some(s) = Sizes::of(&v.sizes, v.layout) else {
                 let text = "rx_conv2d_f32: sizes that are no convolution";
                 return context.fail(Status::Argument, text);
             };
@@ -514,7 +522,8 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i64 {
     // SAFETY: the caller's promise.
-    Sizes::of(unsafe { &*conv }).map_or(0, |s| s.packed(s.way()) as i64)
+    let v = unsafe { &*conv };
+    Sizes::of(&v.sizes, v.layout).map_or(0, |s| s.packed(s.way()) as i64)
 }
 
 /// Packs the weight.
@@ -525,8 +534,9 @@ pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i6
 pub unsafe extern "C" fn rx_conv2d_f32_pack(conv: *const RxConv2dF32, out: *mut f32) {
     // SAFETY: the caller's promise.
     unsafe {
-        if let Some(s) = Sizes::of(&*conv).filter(|s| s.packed(s.way()) > 0) {
-            s.pack(s.way(), (*conv).weight, out);
+        let v = &*conv;
+        if let Some(s) = Sizes::of(&v.sizes, v.layout).filter(|s| s.packed(s.way()) > 0) {
+            s.pack(s.way(), v.weight, out);
         }
     }
 }

@@ -185,7 +185,7 @@ pub unsafe extern "C" fn rx_conv2d_transpose_f32(
         unsafe {
             let v = &*conv;
             let fits = |s: &Sizes| !s.nhwc && (s.groups == 1 || v.weight_packed.is_null());
-            let Some(s) = Sizes::of(v).filter(fits) else {
+            let Some(s) = Sizes::of(&v.sizes, v.layout).filter(fits) else {
                 let text = "rx_conv2d_transpose_f32: sizes that are no transposed convolution";
                 return context.fail(Status::Argument, text);
             };

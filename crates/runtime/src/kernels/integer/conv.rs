@@ -1,13 +1,11 @@
 //! Two-dimensional convolution of small integers with sums of 32 bits.
 
 use std::ffi::c_void;
-use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Element, Operand, Product, Scratch};
 use crate::context::{RxContext, Status, guard};
-use crate::kernels::conv::{RxConv2dF32, Sizes};
-use crate::kernels::gemm::epilogue::RxEpilogue;
+use crate::kernels::conv::{RxConv2dSizes, Sizes};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 
@@ -15,38 +13,8 @@ use crate::threads::Share;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RxConv2dI32 {
-    /// Images.
-    pub n: i64,
-    /// Input channels.
-    pub c: i64,
-    /// Input height.
-    pub h: i64,
-    /// Input width.
-    pub w: i64,
-    /// Output channels.
-    pub o: i64,
-    /// Window height.
-    pub kh: i64,
-    /// Window width.
-    pub kw: i64,
-    /// Output height.
-    pub oh: i64,
-    /// Output width.
-    pub ow: i64,
-    /// Step of the window, down.
-    pub stride_h: i64,
-    /// Step of the window, right.
-    pub stride_w: i64,
-    /// Zeros above the image.
-    pub pad_t: i64,
-    /// Zeros left of the image.
-    pub pad_l: i64,
-    /// Distance of the window's rows.
-    pub dilation_h: i64,
-    /// Distance of the window's columns.
-    pub dilation_w: i64,
-    /// Groups of channels.
-    pub groups: i64,
+    /// What is convolved with what.
+    pub sizes: RxConv2dSizes,
     /// 0 NCHW with OIHW, 1 NHWC with HWIO.
     pub layout: i32,
     /// The input's elements: 0 int8, 1 uint8, 2 int16, 3 int32.
@@ -73,34 +41,9 @@ struct Conv<'v> {
 
 impl<'v> Conv<'v> {
     fn of(v: &'v RxConv2dI32) -> Option<Conv<'v>> {
-        let sizes = RxConv2dF32 {
-            n: v.n,
-            c: v.c,
-            h: v.h,
-            w: v.w,
-            o: v.o,
-            kh: v.kh,
-            kw: v.kw,
-            oh: v.oh,
-            ow: v.ow,
-            stride_h: v.stride_h,
-            stride_w: v.stride_w,
-            pad_t: v.pad_t,
-            pad_l: v.pad_l,
-            dilation_h: v.dilation_h,
-            dilation_w: v.dilation_w,
-            groups: v.groups,
-            layout: v.layout,
-            reserved: 0,
-            x: null(),
-            weight: null(),
-            weight_packed: null(),
-            y: null_mut(),
-            epilogue: RxEpilogue::default(),
-        };
         Some(Conv {
             v,
-            s: Sizes::of(&sizes)?,
+            s: Sizes::of(&v.sizes, v.layout)?,
             x: Element::of(v.x_type)?,
             weight: Element::of(v.weight_type)?,
         })
