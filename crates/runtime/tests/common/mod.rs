@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test file uses its part.
 
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::simd::{Isa, best, set};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -64,5 +65,27 @@ pub fn close(what: &str, found: &[f32], wanted: &[f32], tolerance: f32) {
             near || f.is_nan() && w.is_nan(),
             "{what}: element {i} is {f}, not {w}"
         );
+    }
+}
+
+/// `epilogue(sum)` for element `(i, j)` of a result whose rows are `ld` apart.
+pub fn finish(e: &RxEpilogue, sum: f32, bias: usize, residual: usize) -> f32 {
+    let mut x = sum;
+    // SAFETY: the tests give bias and residual their sizes.
+    unsafe {
+        if !e.scale.is_null() {
+            x *= *e.scale.add(bias);
+        }
+        if !e.bias.is_null() {
+            x += *e.bias.add(bias);
+        }
+        if !e.residual.is_null() {
+            x += *e.residual.add(residual);
+        }
+    }
+    match e.activation {
+        1 => x.max(0.0),
+        2 => x.clamp(e.lo, e.hi),
+        _ => x,
     }
 }

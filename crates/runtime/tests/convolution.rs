@@ -1,0 +1,257 @@
+//! Convolutions and pooling against plain loops, over odd sizes, edges, instruction sets and thread counts.
+
+mod common;
+
+use common::{Random, close, everywhere, finish};
+use relax_runtime::context::RxContext;
+use relax_runtime::kernels::conv::*;
+use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::pool2d::*;
+use std::ptr::{null, null_mut};
+
+fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bool) {
+    let mut random = Random(6);
+    let extent = |size: i64, window: i64, step: i64, pad: i64, dilation: i64| {
+        (size + 2 * pad - (window - 1) * dilation - 1) / step + 1
+    };
+    let s = &mut v.sizes;
+    s.oh = extent(s.h, s.kh, s.stride_h, s.pad_t, s.dilation_h);
+    s.ow = extent(s.w, s.kw, s.stride_w, s.pad_l, s.dilation_w);
+    let s = *s;
+    let cg = s.c / s.groups;
+    let x = random.floats((s.n * s.c * s.h * s.w) as usize);
+    let weight = random.floats((s.o * cg * s.kh * s.kw) as usize);
+    let outputs = (s.n * s.o * s.oh * s.ow) as usize;
+    let (bias, residual) = (random.floats(s.o as usize), random.floats(outputs));
+    let mut y = vec![9.0f32; outputs];
+    (v.x, v.weight, v.y) = (x.as_ptr(), weight.as_ptr(), y.as_mut_ptr());
+    if epilogue > 0 {
+        (v.epilogue.bias, v.epilogue.activation) = (bias.as_ptr(), 1);
+    }
+    let scale = random.floats(s.o as usize);
+    if epilogue > 1 {
+        v.epilogue.scale = scale.as_ptr();
+        v.epilogue.residual = residual.as_ptr();
+    }
+    // SAFETY: all arrays have the sizes that the descriptor states.
+    unsafe {
+        let mut packed = vec![0.0f32; rx_conv2d_f32_pack_size(&v) as usize];
+        let mut once = v;
+        if pack && !packed.is_empty() {
+            rx_conv2d_f32_pack(&v, packed.as_mut_ptr());
+            (once.weight_packed, once.weight) = (packed.as_ptr(), null());
+        }
+        assert_eq!(rx_conv2d_f32(ctx, &once), 0);
+    }
+    let nhwc = v.layout == 1;
+    let mut wanted = vec![0.0f32; outputs];
+    let og = s.o / s.groups;
+    for (n, o) in (0..s.n).flat_map(|n| (0..s.o).map(move |o| (n, o))) {
+        for (oy, ox) in (0..s.oh).flat_map(|y| (0..s.ow).map(move |x| (y, x))) {
+            let mut sum = 0.0f64;
+            for c in 0..cg {
+                for (ky, kx) in (0..s.kh).flat_map(|y| (0..s.kw).map(move |x| (y, x))) {
+                    let iy = oy * s.stride_h + ky * s.dilation_h - s.pad_t;
+                    let ix = ox * s.stride_w + kx * s.dilation_w - s.pad_l;
+                    if iy < 0 || ix < 0 || iy >= s.h || ix >= s.w {
+                        continue;
+                    }
+                    let channel = o / og * cg + c;
+                    let (from, w) = if nhwc {
+                        let at = ((n * s.h + iy) * s.w + ix) * s.c + channel;
+                        (at, ((ky * s.kw + kx) * cg + c) * s.o + o)
+                    } else {
+                        let at = ((n * s.c + channel) * s.h + iy) * s.w + ix;
+                        (at, ((o * cg + c) * s.kh + ky) * s.kw + kx)
+                    };
+                    sum += f64::from(x[from as usize]) * f64::from(weight[w as usize]);
+                }
+            }
+            let at = if nhwc {
+                ((n * s.oh + oy) * s.ow + ox) * s.o + o
+            } else {
+                ((n * s.o + o) * s.oh + oy) * s.ow + ox
+            } as usize;
+            wanted[at] = finish(&v.epilogue, sum as f32, o as usize, at);
+        }
+    }
+    let minimal = !nhwc && s.c.min(s.o) >= 32 && s.kh == 3 && s.groups == 1;
+    // Terms are as large as 1, and errors grow with their number.
+    let tolerance = if minimal { 2e-4 } else { 2e-5 } * (s.c as f32 / 64.0).max(1.0);
+    close(&format!("{v:?}"), &y, &wanted, tolerance);
+}
+
+#[test]
+fn convolutions_of_all_kinds() {
+    let base = RxConv2dF32 {
+        sizes: RxConv2dSizes {
+            n: 1,
+            c: 1,
+            h: 1,
+            w: 1,
+            o: 1,
+            kh: 1,
+            kw: 1,
+            oh: 0,
+            ow: 0,
+            stride_h: 1,
+            stride_w: 1,
+            pad_t: 0,
+            pad_l: 0,
+            dilation_h: 1,
+            dilation_w: 1,
+            groups: 1,
+        },
+        layout: 0,
+        reserved: 0,
+        x: null(),
+        weight: null(),
+        weight_packed: null(),
+        y: null_mut(),
+        epilogue: RxEpilogue::default(),
+    };
+    everywhere(|ctx, _| {
+        // c, o, groups, h, w, kh, kw, stride, pad, dilation
+        let cases = [
+            [1, 1, 1, 1, 1, 1, 1, 1, 0, 1],
+            [3, 5, 1, 7, 9, 3, 3, 1, 1, 1],
+            [8, 16, 1, 14, 14, 3, 3, 1, 1, 1],
+            [4, 6, 2, 9, 8, 3, 2, 1, 1, 1],
+            [3, 8, 1, 23, 17, 7, 7, 2, 3, 1],
+            [2, 3, 1, 12, 12, 3, 3, 1, 2, 2],
+            [5, 9, 1, 6, 6, 1, 1, 1, 0, 1],
+            [5, 9, 1, 7, 6, 1, 1, 2, 0, 1],
+            [100, 20, 1, 5, 5, 3, 3, 1, 1, 1],
+            [6, 6, 6, 11, 35, 3, 3, 1, 1, 1],
+            [6, 6, 6, 11, 70, 3, 3, 2, 1, 1],
+            [5, 5, 5, 7, 7, 3, 3, 1, 1, 1],
+            [5, 10, 5, 14, 14, 3, 3, 1, 1, 1],
+            [3, 3, 3, 13, 57, 3, 3, 1, 1, 1],
+            [3, 3, 3, 9, 67, 3, 3, 1, 1, 1],
+            [3, 3, 3, 9, 33, 3, 3, 1, 0, 1],
+            [3, 3, 3, 9, 33, 3, 3, 1, 2, 1],
+            [4, 8, 4, 9, 9, 5, 3, 1, 2, 2],
+            [3, 3, 3, 4, 3, 3, 3, 1, 3, 1],
+            [40, 40, 40, 6, 6, 3, 3, 1, 1, 1],
+            [16, 24, 1, 30, 31, 3, 3, 1, 1, 1],
+            // Minimal filtering.
+            [32, 40, 1, 17, 15, 3, 3, 1, 1, 1],
+            [35, 33, 1, 31, 30, 3, 3, 1, 0, 1],
+            [32, 32, 1, 13, 70, 3, 3, 1, 2, 1],
+            [37, 41, 1, 40, 40, 3, 3, 1, 1, 1],
+            [300, 36, 1, 16, 15, 3, 3, 1, 1, 1],
+            // The same with few tiles.
+            [35, 40, 1, 7, 7, 3, 3, 1, 1, 1],
+            [150, 36, 1, 10, 12, 3, 3, 1, 1, 1],
+            [64, 48, 1, 5, 6, 3, 3, 1, 2, 1],
+            // Too few channels for it.
+            [17, 40, 1, 7, 7, 3, 3, 1, 1, 1],
+            [64, 16, 1, 5, 6, 3, 3, 1, 2, 1],
+        ];
+        for (i, case) in cases.into_iter().enumerate() {
+            let [c, o, groups, h, w, kh, kw, stride, pad, dilation] = case;
+            for layout in [0, 1] {
+                let v = RxConv2dF32 {
+                    sizes: RxConv2dSizes {
+                        n: 1 + i as i64 % 2,
+                        c,
+                        h,
+                        w,
+                        o,
+                        kh,
+                        kw,
+                        stride_h: stride,
+                        stride_w: stride,
+                        pad_t: pad,
+                        pad_l: pad,
+                        dilation_h: dilation,
+                        dilation_w: dilation,
+                        groups,
+                        ..base.sizes
+                    },
+                    layout,
+                    ..base
+                };
+                check_conv(ctx, v, i % 3, i % 2 == 0);
+            }
+        }
+        let mut bad = base;
+        (bad.sizes.groups, bad.sizes.c) = (2, 3);
+        // SAFETY: a descriptor that is refused before anything is read.
+        assert_eq!(unsafe { rx_conv2d_f32(ctx, &bad) }, 7);
+    });
+}
+
+#[test]
+fn pooling() {
+    everywhere(|ctx, _| {
+        for layout in [0, 1] {
+            for op in [0, 1, 2] {
+                for (kh, kw, stride, pad, dilation) in [
+                    (1, 1, 1, 0, 1),
+                    (2, 2, 2, 0, 1),
+                    (3, 3, 2, 1, 1),
+                    (3, 2, 1, 1, 2),
+                ] {
+                    let (n, c, h, w) = (2, 21, 9, 8);
+                    let oh = (h + 2 * pad - (kh - 1) * dilation - 1) / stride + 1;
+                    let ow = (w + 2 * pad - (kw - 1) * dilation - 1) / stride + 1;
+                    let x = Random(7).floats((n * c * h * w) as usize);
+                    let mut y = vec![0.0f32; (n * c * oh * ow) as usize];
+                    let p = RxPool2dF32 {
+                        n,
+                        c,
+                        h,
+                        w,
+                        kh,
+                        kw,
+                        oh,
+                        ow,
+                        stride_h: stride,
+                        stride_w: stride,
+                        pad_t: pad,
+                        pad_l: pad,
+                        dilation_h: dilation,
+                        dilation_w: dilation,
+                        layout,
+                        op,
+                        x: x.as_ptr(),
+                        y: y.as_mut_ptr(),
+                    };
+                    // SAFETY: both arrays have the sizes that the descriptor states.
+                    assert_eq!(unsafe { rx_pool2d_f32(ctx, &p) }, 0);
+                    let at = |n: i64, ch: i64, y: i64, x: i64, h: i64, w: i64| {
+                        (if layout == 1 {
+                            ((n * h + y) * w + x) * c + ch
+                        } else {
+                            ((n * c + ch) * h + y) * w + x
+                        }) as usize
+                    };
+                    for i in 0..n * c * oh * ow {
+                        let (image, ch, oy, ox) =
+                            (i / (c * oh * ow), i / (oh * ow) % c, i / ow % oh, i % ow);
+                        let mut seen = Vec::new();
+                        for (ky, kx) in (0..kh).flat_map(|a| (0..kw).map(move |b| (a, b))) {
+                            let iy = oy * stride + ky * dilation - pad;
+                            let ix = ox * stride + kx * dilation - pad;
+                            if (0..h).contains(&iy) && (0..w).contains(&ix) {
+                                seen.push(x[at(image, ch, iy, ix, h, w)]);
+                            }
+                        }
+                        let sum: f32 = seen.iter().sum();
+                        let wanted = match op {
+                            0 => seen.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+                            1 => sum / (kh * kw) as f32,
+                            _ => sum / seen.len().max(1) as f32,
+                        };
+                        let found = y[at(image, ch, oy, ox, oh, ow)];
+                        assert!(
+                            (found - wanted).abs() < 1e-6 || found == wanted,
+                            "{op} {layout} {i}"
+                        );
+                    }
+                }
+            }
+        }
+    });
+}
