@@ -8,8 +8,7 @@ use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::*;
 use relax_runtime::kernels::gemm::pack::*;
 use relax_runtime::kernels::gemm::*;
-use std::ffi::c_void;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
 struct Product {
     m: usize,
