@@ -245,6 +245,62 @@ fn weights_come_from_both_kinds_of_files() {
 }
 
 #[test]
+fn tuples_and_constants_without_metadata_come_from_files_too() {
+    let dir = Folder::new("tuples");
+    dir.write(
+        "a.relay",
+        "def @main(%x: float32, %p: (float32, (float32, float32))) {
+           add(multiply(%x, %p.0), add(%p.1.0, multiply(%p.1.1, meta[relay.Constant][0] /* ty=float32 */)))
+         }",
+    );
+    let number = |name: &str, x: f32| {
+        let value = relax_tensor::Tensor::from_slice(&[], &[x]);
+        (name.to_owned(), value)
+    };
+    let all = vec![
+        number("p.0", 2.0),
+        number("p.1.0", 3.0),
+        number("p.1.1", 4.0),
+        number("meta[relay.Constant][0]", 5.0),
+    ];
+    relax_cli::npz::write(&dir.0.join("w.npz"), &all).expect("a file");
+    let flags = ["--params", "w.npz", "--no-types", "--pipeline", "simplify-expr,fold-constant"];
+    let o = dir.opt(&[&["a.relay"], &flags[..]].concat());
+    assert_eq!(
+        text(&o.stdout),
+        "#[version = \"0.0.5\"]\ndef @main(%x: float32) {\n  %0 = multiply(%x, 2f);\n  add(%0, 23f)\n}\n",
+        "{}",
+        text(&o.stderr)
+    );
+    // A tuple is bound as a whole.
+    relax_cli::npz::write(&dir.0.join("w.npz"), &all[1..]).expect("a file");
+    let o = dir.opt(&["a.relay", "--params", "w.npz"]);
+    assert!(text(&o.stderr).contains("%p.0 is missing: a tuple is bound as a whole"));
+    // The bisector takes fields by the same names.
+    dir.write(
+        "b.relay",
+        "def @main(%x: float32, %p: (float32, (float32, float32))) { add(multiply(%x, %p.0), divide(%p.1.0, %p.1.1)) }",
+    );
+    relax_cli::npz::write(&dir.0.join("p.npz"), &all[..3]).expect("a file");
+    let bisect = env!("CARGO_BIN_EXE_relax-bisect");
+    let run = |inputs: &str| {
+        let mut command = Command::new(bisect);
+        command.args(["b.relay", "-O2", "--inputs", inputs]).current_dir(&dir.0);
+        command.output().expect("the tool starts")
+    };
+    let o = run("p.npz");
+    assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
+    relax_cli::npz::write(&dir.0.join("p.npz"), &[number("p.2", 1.0)]).expect("a file");
+    let o = run("p.npz");
+    assert_eq!(o.status.code(), Some(2));
+    assert!(
+        text(&o.stderr).contains("the array `p.2` belongs to no parameter"),
+        "{}",
+        text(&o.stderr)
+    );
+}
+
+#[test]
 fn dumps_without_metadata_get_stubs() {
     let dir = Folder::new("stubs");
     dir.write("a.relay", "def @main() -> Tensor[(2, 3), float32] {\n  meta[relay.Constant][0] /* ty=Tensor[(2, 3), float32] */\n}\n");

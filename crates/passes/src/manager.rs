@@ -10,7 +10,9 @@ use relax_ir::Module;
 use rustc_hash::FxHashMap;
 
 use crate::analysis::{Analyses, State};
-use crate::{Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, codes, shares};
+use crate::{
+    Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, blocks, codes, shares,
+};
 
 /// How a pipeline is run.
 #[derive(Clone, Copy, Debug)]
@@ -183,7 +185,7 @@ impl Manager<'_> {
         self.prepare(run)?;
         let mut checking = begin.elapsed();
         let mut counts = BTreeMap::new();
-        if annotate::missing(self.module) {
+        if self.analyses.known_types(self.module).is_none() && annotate::missing(self.module) {
             // Found before a pass drops what it was found by. Mistakes are the verifier's to report.
             let _ = self.analyses.types(self.module, &self.config.infer);
         }
@@ -235,11 +237,16 @@ impl Manager<'_> {
                 assert!(untrue.is_empty(), "`{run}` does not preserve {untrue:?}");
             }
         }
-        drop(typing);
+        let blocks = typing.filter(|_| contract.each_block);
         self.forms.extend(contract.gives);
         let begin = Instant::now();
         if changed && self.config.verify_each {
-            self.verify(run, &before)?;
+            self.verify(run, &before, blocks.as_deref())?;
+        }
+        drop(blocks);
+        if changed && self.config.check_preserved {
+            let otherwise = self.analyses.typed_otherwise(self.module, &self.config.infer);
+            assert!(otherwise.is_none(), "after `{run}`: {otherwise:?}");
         }
         checking += begin.elapsed();
         self.collect();
@@ -261,9 +268,15 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    fn verify(&mut self, run: &PassRun, before: &State) -> Result<(), Diagnostics> {
+    /// Verifies what a pass left. `blocks`: the types before it, for a pass over dataflow blocks.
+    fn verify(
+        &mut self,
+        run: &PassRun,
+        before: &State,
+        blocks: Option<&Typing>,
+    ) -> Result<(), Diagnostics> {
         let bug = "this is a mistake of the pass, not of the program: please report it";
-        if let Err(breach) = self.module.verify() {
+        if let Err(breach) = self.analyses.verify(self.module) {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);
             let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug);
             return Err(d.into());
@@ -285,7 +298,39 @@ impl Manager<'_> {
             all.extend(errors);
             return Err(all);
         }
-        Ok(())
+        let wrong = blocks.and_then(|types| self.blocks_changed(before, types));
+        wrong.map_or(Ok(()), |what| {
+            let message = format!("`{}` sees dataflow blocks only, but {what}", run.pass.name);
+            Err(Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message)
+                .note(bug)
+                .into())
+        })
+    }
+
+    /// What a pass over dataflow blocks changed beside these.
+    fn blocks_changed(&self, before: &State, types: &Typing) -> Option<String> {
+        let m = &*self.module;
+        let now = self.analyses.known_types(m)?;
+        let functions = before.functions();
+        if functions.len() != State::of(m).functions().len() {
+            return Some("there are other functions now".into());
+        }
+        for (old, new) in functions.into_iter().zip(State::of(m).functions()) {
+            let outputs = match blocks::kept(m, m.funcs[old].body, m.funcs[new].body) {
+                Ok(outputs) => outputs,
+                Err(what) => return Some(what),
+            };
+            if let Some(v) = outputs.into_iter().find(|v| types.vars[*v] != now.vars[*v]) {
+                let show = |t| m.show_type(t);
+                return Some(format!(
+                    "%{}, which leaves one, had type {} and has type {}",
+                    m.vars[v].name,
+                    show(types.vars[v]),
+                    show(now.vars[v])
+                ));
+            }
+        }
+        None
     }
 
     /// Drops nodes that nothing reaches any more, once they are most of the module.

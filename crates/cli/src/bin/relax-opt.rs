@@ -10,9 +10,10 @@ use relax_cli::opt::watch::{Watch, Wishes};
 use relax_cli::opt::{expected, reproducer, split};
 use relax_cli::{exit, inputs, io, load, render, weights};
 use relax_driver::{
-    PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule, run_pipeline,
+    InferOptions, PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule,
+    run_pipeline,
 };
-use relax_ir::{EqualOptions, Module};
+use relax_ir::{EqualOptions, Module, Type};
 
 /// Reads a Relay or Relax text, transforms it and prints it.
 #[derive(Parser, Debug)]
@@ -87,7 +88,8 @@ struct Args {
     /// Runs the pipeline that the file (a reproducer) names in its first line.
     #[arg(long, conflicts_with_all = ["pipeline", "level"])]
     run_reproducer: bool,
-    /// Constants for parameters of @main, by name, from a .npz or .safetensors file.
+    /// Constants for parameters of @main, by name (`p.0` for a field of a tuple), and for constants whose metadata
+    /// section is missing, from a .npz or .safetensors file.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     /// Gives constants whose metadata section is missing placeholders of zeros.
@@ -199,7 +201,7 @@ impl<'a> Run<'a> {
             color: render::Style::for_stderr().color,
         };
         let options = ReadOptions {
-            stub_constants: args.stub_constants,
+            stub_constants: args.stub_constants || args.params.is_some(),
         };
         Ok(Run {
             args,
@@ -326,7 +328,7 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Failed);
         }
         if let Some(path) = &self.args.params {
-            bind(&mut module, path)?;
+            bind(&mut module, path, self.args.stub_constants)?;
         }
         let config = PassConfig {
             verify_each: self.args.verify_each,
@@ -430,18 +432,24 @@ impl<'a> Run<'a> {
     }
 }
 
-fn bind(module: &mut Module, path: &Path) -> Result<(), String> {
-    let values = weights::read(path)?;
+fn bind(module: &mut Module, path: &Path, stubs: bool) -> Result<(), String> {
     let main = module.expression.or_else(|| module.global("main"));
     let main = main.ok_or("--params needs a function @main")?;
     let func = module.global_func(main);
     let func = func.ok_or("--params needs a function, and @main is none")?;
-    let params = inputs::annotated(module, func);
-    let (values, problems) = inputs::weights(module, main, &params, values, false);
-    if !problems.is_empty() {
-        let (path, problems) = (path.display(), problems.join("\n  "));
-        return Err(format!("{path} does not fit @main:\n  {problems}"));
+    // What is wrong with types is for the passes to say.
+    let (typing, errors) = relax_driver::check(module, &InferOptions::default());
+    let mut params = inputs::annotated(module, func);
+    if !errors.has_errors() {
+        let found = inputs::params(module, &typing, func);
+        for (param, found) in params.iter_mut().zip(found) {
+            if matches!(module.types[found.ty], Type::Tensor(_) | Type::Tuple(_)) {
+                *param = found;
+            }
+        }
     }
-    relax_passes::bind_params(module, main, values);
-    Ok(())
+    match weights::bind(module, main, &params, path, (false, stubs)) {
+        Ok(_) => Ok(()),
+        Err(stop) => Err(stop.text()),
+    }
 }
