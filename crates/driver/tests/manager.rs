@@ -230,15 +230,14 @@ fn functions_that_refer_to_one_of_another_type_are_typed_again() {
 /// A pass over dataflow blocks that binds other values to what leaves them.
 static OTHER_TYPES: PassDef = PassDef {
     name: "other-types",
-    doc: "Binds pairs.",
+    doc: "Binds a pair last.",
     options: &[],
     contract: Contract::TYPED.each_block(),
     run: |cx| {
         each_block(cx, |b| {
-            for i in 0..b.bindings.len() {
-                let value = b.bindings[i].value;
-                let span = b.module.span(value);
-                b.bindings[i].value = b.module.tuple(&[value, value], span);
+            if let Some(last) = b.bindings.last_mut() {
+                let span = b.module.span(last.value);
+                last.value = b.module.tuple(&[last.value, last.value], span);
             }
             Ok(())
         })

@@ -40,22 +40,24 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     /// The first seed of random arguments.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(long, value_name = "SEED", default_value_t = 0, allow_negative_numbers = true)]
     random: u64,
     /// How many times the program is run, each with the next seed.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// The extent that random arguments take where the type leaves it open.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i64).range(0..))]
+    #[arg(long, value_name = "N", default_value_t = 4, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
     /// Puts NaN, infinities and zeros of both signs among random numbers.
     #[arg(long)]
     special: bool,
     /// How far numbers may be apart, relative to the larger one.
-    #[arg(long, value_name = "X", default_value_t = 1e-4, value_parser = distance)]
+    #[arg(long, value_name = "X", default_value_t = 1e-4, allow_negative_numbers = true, value_parser = distance)]
     rtol: f64,
     /// How far numbers may be apart.
-    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = distance)]
+    #[arg(long, value_name = "X", default_value_t = 1e-5, allow_negative_numbers = true, value_parser = distance)]
     atol: f64,
     /// How many steps (calls, branches, tuples) a run of the program may take.
     #[arg(long, value_name = "N", default_value_t = MAX_STEPS, allow_negative_numbers = true,

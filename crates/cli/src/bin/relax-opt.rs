@@ -252,10 +252,17 @@ impl<'a> Run<'a> {
                 io::write(self.path, split::join(&parts).as_bytes())?;
             }
         } else {
+            let marked = text.contains(&format!("\n{}\n", split::MARK));
             match self.module(bytes, &pipeline)? {
                 Outcome::Done(text) => out.push(text),
                 Outcome::Updated(new) => io::write(self.path, new.as_bytes())?,
-                Outcome::Failed => code = exit::ERRORS,
+                Outcome::Failed => {
+                    code = exit::ERRORS;
+                    if marked {
+                        let mark = split::MARK;
+                        eprintln!("relax-opt: with --split-input-file the parts between `{mark}` lines are modules of their own");
+                    }
+                }
             }
         }
         if self.args.timing {
@@ -361,7 +368,7 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Failed);
         }
         if let Some(other) = &self.args.structural_equal {
-            return self.compare(&module, other);
+            return self.compare(&module, other, !pipeline.steps.is_empty());
         }
         let typing = outcome.typing.filter(|_| !self.args.no_types);
         let typed = typing.as_deref().map(|typing| TypedModule {
@@ -408,7 +415,14 @@ impl<'a> Run<'a> {
         !diagnostics.has_errors() && difference.is_none()
     }
 
-    fn compare(&mut self, module: &Module, other: &Path) -> Result<Outcome, String> {
+    /// Compares with the module of another file. After passes, the places on the left are those of the module as it would
+    /// be printed: the text that was read may show nothing of the difference.
+    fn compare(
+        &mut self,
+        module: &Module,
+        other: &Path,
+        rewritten: bool,
+    ) -> Result<Outcome, String> {
         let bytes = io::read(other)?;
         let (other_module, diagnostics) = self.session.read(&io::display_name(other), bytes);
         if diagnostics.has_errors() {
@@ -420,7 +434,14 @@ impl<'a> Run<'a> {
         Ok(
             match relax_driver::difference(module, &other_module, options) {
                 None => Outcome::Done(String::new()),
-                Some(found) => {
+                Some(mut found) => {
+                    if rewritten {
+                        let text = relax_driver::print(module, Style::Pretty, None);
+                        let name = "<after the passes>";
+                        let (printed, _) = self.session.read(name, text.into_bytes());
+                        let again = relax_driver::difference(&printed, &other_module, options);
+                        found = again.unwrap_or(found);
+                    }
                     eprintln!("relax-opt: the modules differ: {}", found.text);
                     for (side, span) in [("left", found.left), ("right", found.right)] {
                         eprint!("{}", render::context(side, span, &self.session.sources));
