@@ -199,6 +199,10 @@ impl Analyses {
         self.found.types += 1;
         let before = self.types.take().or(self.types_before.take());
         let stays = (before.as_ref()).and_then(|k| State::of(m).stays_since(&k.state));
+        let bodies = m.global_bodies();
+        // Where all are to be typed, nothing is gained by what was known.
+        let stays = stays.filter(|stays| bodies.iter().any(|(g, _)| stays[g.index()]));
+        let before = before.filter(|_| stays.is_some());
         let (mut typing, diagnostics) = match before.zip(stays) {
             Some((before, stays)) => {
                 let stays = |g: GlobalId| stays[g.index()];
@@ -207,7 +211,7 @@ impl Analyses {
                 (again.typing, again.diagnostics)
             }
             None => {
-                self.found.typed += m.global_bodies().len();
+                self.found.typed += bodies.len();
                 relax_infer::infer(m, options)
             }
         };
