@@ -144,12 +144,20 @@ fn the_report_of_a_difference_shows_the_module_after_the_passes() {
     let dir = Folder::new("differ");
     dir.write("a.relay", "def @main(%x: int32) { add(%x, add(1, 2)) }");
     dir.write("b.relay", "def @main(%x: int32) {\n  add(%x, 4)\n}\n");
-    let flags = ["--pipeline", "fold-constant", "--structural-equal", "b.relay"];
+    let flags = [
+        "--pipeline",
+        "fold-constant",
+        "--structural-equal",
+        "b.relay",
+    ];
     let o = dir.opt(&[&["a.relay"], &flags[..]].concat());
     assert_eq!((o.status.code(), o.stdout.len()), (Some(1), 0));
     let err = text(&o.stderr);
     assert!(err.contains("left: <after the passes>:3:11"), "{err}");
-    assert!(err.contains("add(%x, 3)") && err.contains("add(%x, 4)"), "{err}");
+    assert!(
+        err.contains("add(%x, 3)") && err.contains("add(%x, 4)"),
+        "{err}"
+    );
 }
 
 #[test]
@@ -299,7 +307,13 @@ fn tuples_and_constants_without_metadata_come_from_files_too() {
         number("meta[relay.Constant][0]", 5.0),
     ];
     relax_cli::npz::write(&dir.0.join("w.npz"), &all).expect("a file");
-    let flags = ["--params", "w.npz", "--no-types", "--pipeline", "simplify-expr,fold-constant"];
+    let flags = [
+        "--params",
+        "w.npz",
+        "--no-types",
+        "--pipeline",
+        "simplify-expr,fold-constant",
+    ];
     let o = dir.opt(&[&["a.relay"], &flags[..]].concat());
     assert_eq!(
         text(&o.stdout),
@@ -320,7 +334,9 @@ fn tuples_and_constants_without_metadata_come_from_files_too() {
     let bisect = env!("CARGO_BIN_EXE_relax-bisect");
     let run = |inputs: &str| {
         let mut command = Command::new(bisect);
-        command.args(["b.relay", "-O2", "--inputs", inputs]).current_dir(&dir.0);
+        command
+            .args(["b.relay", "-O2", "--inputs", inputs])
+            .current_dir(&dir.0);
         command.output().expect("the tool starts")
     };
     let o = run("p.npz");
@@ -338,7 +354,10 @@ fn tuples_and_constants_without_metadata_come_from_files_too() {
 #[test]
 fn a_file_of_several_modules_that_is_not_split_is_said() {
     let dir = Folder::new("unsplit");
-    dir.write("a.relay", "def @main() { 1 }\n// -----\ndef @main() { 2 }\n");
+    dir.write(
+        "a.relay",
+        "def @main() { 1 }\n// -----\ndef @main() { 2 }\n",
+    );
     let o = dir.opt(&["a.relay"]);
     assert_eq!(o.status.code(), Some(1));
     assert!(text(&o.stderr).contains("with --split-input-file the parts"));

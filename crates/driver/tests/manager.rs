@@ -3,9 +3,7 @@
 
 use relax_driver::{PassConfig, Pipeline, ReadOptions, Session, Silent, Style, run_pipeline};
 use relax_ir::{Expr, GlobalKind, Module};
-use relax_passes::{
-    Contract, Form, Found, Options, PassDef, PassRun, Step, codes, each_block,
-};
+use relax_passes::{Contract, Form, Found, Options, PassDef, PassRun, Step, codes, each_block};
 use relax_testkit::{Features, program};
 
 fn read(text: &str) -> (Session, Module) {

@@ -195,7 +195,10 @@ impl<'m> Solver<'m> {
         for &e in &part.exprs {
             inside.insert(e);
         }
-        let args = before.type_args.iter().filter(|(e, _)| !inside.contains(**e));
+        let args = before
+            .type_args
+            .iter()
+            .filter(|(e, _)| !inside.contains(**e));
         type_args.extend(args.map(|(e, args)| (*e, args.clone())));
         let stay = before.checks.iter().filter(|c| !inside.contains(c.expr));
         checks.extend(stay.cloned());

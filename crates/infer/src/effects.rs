@@ -93,10 +93,7 @@ impl Solver<'_> {
     }
 
     /// The functions that variables are bound to by these expressions.
-    fn bound_functions(
-        &self,
-        exprs: &mut dyn Iterator<Item = ExprId>,
-    ) -> FxHashMap<VarId, FuncId> {
+    fn bound_functions(&self, exprs: &mut dyn Iterator<Item = ExprId>) -> FxHashMap<VarId, FuncId> {
         let m = self.m;
         let mut bound = FxHashMap::default();
         let mut bind = |var: VarId, value: ExprId| {

@@ -2,8 +2,8 @@
 
 use relax_base::{Diagnostics, Id, SideTable};
 use relax_ir::{
-    ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, Module, Shape, Type, TypeArena,
-    TypeId, VarId,
+    ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, Module, Shape, Type,
+    TypeArena, TypeId, VarId,
 };
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};

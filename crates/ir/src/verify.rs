@@ -24,8 +24,8 @@ use relax_base::{Arena, Id, SideTable, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Module, PatId, Pattern, ScopeId, Scopes,
-    TypeId, VarId,
+    Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Module, PatId, Pattern, ScopeId,
+    Scopes, TypeId, VarId,
 };
 
 /// A broken invariant.
@@ -156,7 +156,12 @@ impl Verifier<'_> {
                 continue;
             };
             within(&m.funcs, f)?;
-            if self.known.functions.get(&id).is_none_or(|known| known.0 != f) {
+            if self
+                .known
+                .functions
+                .get(&id)
+                .is_none_or(|known| known.0 != f)
+            {
                 self.known.functions.remove(&id);
                 changed.push((id, f, global.name));
             }

@@ -10,9 +10,7 @@ use std::sync::{Arc, RwLock};
 
 use relax_base::{Diagnostics, Id, Symbol};
 use relax_infer::{InferOptions, Typing};
-use relax_ir::{
-    Breach, FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId, Verified,
-};
+use relax_ir::{Breach, FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId, Verified};
 use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -380,7 +378,9 @@ impl Analyses {
         let (now, _) = relax_infer::infer(&mut fresh, options);
         let bodies = m.global_bodies();
         let exprs = m.post_order(bodies.iter().map(|b| b.1)).into_iter();
-        let globals = bodies.iter().map(|(g, _)| (known.globals[*g], now.globals[*g]));
+        let globals = bodies
+            .iter()
+            .map(|(g, _)| (known.globals[*g], now.globals[*g]));
         let all = exprs.map(|e| (known.exprs[e], now.exprs[e])).chain(globals);
         // What inference makes up has other numbers each time, and the same letters.
         let mut shown = all.filter(|(a, b)| a != b).map(|(a, b)| {

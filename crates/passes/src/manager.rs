@@ -263,7 +263,9 @@ impl Manager<'_> {
             self.collect();
         }
         if changed && self.config.check_preserved {
-            let otherwise = self.analyses.typed_otherwise(self.module, &self.config.infer);
+            let otherwise = self
+                .analyses
+                .typed_otherwise(self.module, &self.config.infer);
             assert!(otherwise.is_none(), "after `{run}`: {otherwise:?}");
         }
         checking += begin.elapsed();

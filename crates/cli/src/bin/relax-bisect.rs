@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use relax_base::Diagnostics;
-use relax_cli::bisect::{Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search};
+use relax_cli::bisect::{
+    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search,
+};
 use relax_cli::load::{self, Loaded};
 use relax_cli::opt::reproducer;
 use relax_cli::{diff, exit, inputs, io, render, weights};
@@ -40,7 +42,12 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     /// The first seed of random arguments.
-    #[arg(long, value_name = "SEED", default_value_t = 0, allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "SEED",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     random: u64,
     /// How many times the program is run, each with the next seed.
     #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true,

@@ -260,7 +260,9 @@ impl<'a> Run<'a> {
                     code = exit::ERRORS;
                     if marked {
                         let mark = split::MARK;
-                        eprintln!("relax-opt: with --split-input-file the parts between `{mark}` lines are modules of their own");
+                        eprintln!(
+                            "relax-opt: with --split-input-file the parts between `{mark}` lines are modules of their own"
+                        );
                     }
                 }
             }

@@ -225,9 +225,7 @@ impl Watch<'_> {
                     difference((self.start, was), (&module, is), self.question.tolerance)
                 }
                 (Ok(_), Err(e)) => Some(format!("it fails now: {}", e.text)),
-                (Err(e), Ok(_)) => {
-                    Some(format!("it failed before ({}) and does not now", e.text))
-                }
+                (Err(e), Ok(_)) => Some(format!("it failed before ({}) and does not now", e.text)),
                 // Which check fails first may change.
                 (Err(_), Err(_)) => None,
             };

@@ -257,10 +257,14 @@ pub fn sliced(s: &Relayout<'_>) -> Option<Relaid> {
         Some(axes) => axes,
         None => {
             let list = |name: &str| Some(s.attrs.get(name)?.as_array()?.to_vec());
-            let (mut begin, mut end, mut strides) = (list("begin")?, list("end")?, list("strides")?);
+            let (mut begin, mut end, mut strides) =
+                (list("begin")?, list("end")?, list("strides")?);
             let count = begin.len().max(end.len()).max(strides.len());
             strides.resize(count, AttrValue::Int(1));
-            let steps: Vec<i64> = strides.iter().map(AttrValue::as_int).collect::<Option<_>>()?;
+            let steps: Vec<i64> = strides
+                .iter()
+                .map(AttrValue::as_int)
+                .collect::<Option<_>>()?;
             for &step in &steps[begin.len()..] {
                 begin.push(AttrValue::Int(super::slice::first(step)));
             }

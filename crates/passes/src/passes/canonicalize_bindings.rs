@@ -47,12 +47,12 @@ fn propagate(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
     for mut binding in std::mem::take(&mut b.bindings) {
         let checked = b.typing.checks_of(binding.value).next().is_some();
         let stand = &stands;
-        let mut value = b
-            .module
-            .rewrite(binding.value, &mut memo, |m, new, _| match m.exprs[new] {
-                Expr::Var(v) => stand.get(&v).copied().unwrap_or(new),
-                _ => new,
-            });
+        let mut value =
+            b.module
+                .rewrite(binding.value, &mut memo, |m, new, _| match m.exprs[new] {
+                    Expr::Var(v) => stand.get(&v).copied().unwrap_or(new),
+                    _ => new,
+                });
         if let Some(field) = field(b, value, &tuples) {
             value = field;
         }
@@ -121,12 +121,12 @@ fn rename(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
         {
             continue;
         }
-        binding.value = b
-            .module
-            .rewrite(binding.value, &mut memo, |m, new, _| match m.exprs[new] {
-                Expr::Var(v) => stands.get(&v).copied().unwrap_or(new),
-                _ => new,
-            });
+        binding.value =
+            b.module
+                .rewrite(binding.value, &mut memo, |m, new, _| match m.exprs[new] {
+                    Expr::Var(v) => stands.get(&v).copied().unwrap_or(new),
+                    _ => new,
+                });
         if let Some(&new) = names.get(&binding.var) {
             binding.var = new;
         }
