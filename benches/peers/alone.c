@@ -3,7 +3,8 @@
  *   alone INPUT RUNS     INPUT: raw float32 in the shape that SHAPE names
  *
  * Prints: the most that the process held in KiB, the most that the context's heap held in bytes, the allocations of
- * the later runs, and the median seconds of a run. */
+ * the later runs, and the median seconds of a run; then what it holds at the end in KiB: the mapped weights, memory of
+ * no file (the heap, stacks), the program's file, libraries. */
 #include "relax_runtime.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,23 @@ static long held(void) {
   while (f && fgets(line, sizeof line, f)) sscanf(line, "VmHWM: %ld", &kib);
   if (f) fclose(f);
   return kib;
+}
+
+/* What the process holds of each sort of mapping. */
+static void parts(const char *program, long kib[4]) {
+  char line[1024], own[512] = "";
+  int sort = 1;
+  long rss;
+  if (!realpath(program, own)) own[0] = 0;
+  FILE *f = fopen("/proc/self/smaps", "r");
+  while (f && fgets(line, sizeof line, f)) {
+    char from[20], to[20], path[512] = "";
+    if (sscanf(line, "%19[0-9a-f]-%19[0-9a-f] %*s %*s %*s %*s %511s", from, to, path) >= 2)
+      sort = path[0] != '/' ? 1 : strstr(path, ".weights") ? 0 : strcmp(path, own) == 0 ? 2 : 3;
+    else if (sscanf(line, "Rss: %ld", &rss) == 1)
+      kib[sort] += rss;
+  }
+  if (f) fclose(f);
 }
 
 static int order(const void *a, const void *b) {
@@ -66,5 +84,8 @@ int main(int argc, char **argv) {
   qsort(times, (size_t)runs, sizeof *times, order);
   printf("%ld %llu %llu %.9f\n", held(), (unsigned long long)stats.peak_bytes,
          (unsigned long long)(stats.system_allocs - before), times[runs / 2]);
+  long kib[4] = {0, 0, 0, 0};
+  parts(argv[0], kib);
+  printf("%ld %ld %ld %ld\n", kib[0], kib[1], kib[2], kib[3]);
   return 0;
 }

@@ -46,8 +46,8 @@ def measure(tools, runtime, room, graph, text, params, runs=50):
         ran = subprocess.run([program, room / "alone.input", str(runs)], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    kib, heap, allocs, median = ran.stdout.split()
+    kib, heap, allocs, median, *parts = ran.stdout.split()
     weights, pair = bound(graph)
     file = (room / "alone.weights").stat().st_size
     return {"held": 1024 * int(kib), "heap": int(heap), "allocs": int(allocs), "median": float(median),
-            "weights": weights, "pair": pair, "file": file}
+            "weights": weights, "pair": pair, "file": file, "parts": [1024 * int(p) for p in parts]}

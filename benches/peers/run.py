@@ -309,7 +309,8 @@ def spread(entry):
     return (max(m) - min(m)) / statistics.median(m) if len(m) > 1 else 0.0
 
 
-def page(results, graphs, tree, alone, gflops, bandwidth, args, load, about):
+def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args, load, about):
+    import kernels
     import recursive
     from recursive import NODES, SUMS
     lines = [
@@ -414,8 +415,16 @@ def page(results, graphs, tree, alone, gflops, bandwidth, args, load, about):
                   f"- Packed weights and the most that the heap held (activations, scratch memory, the input): "
                   f"{size(alone['file'] + alone['heap'])}, {(alone['file'] + alone['heap']) / asked:.2f} of that.",
                   f"- The most that the whole process held, with the program's code and the C library: "
-                  f"{size(alone['held'])}, {alone['held'] / asked:.2f} of that.",
+                  f"{size(alone['held'])}, {alone['held'] / asked:.2f} of that. At the end it holds "
+                  + ", ".join(f"{size(n)} {what}" for n, what in
+                              zip(alone["parts"], ("of mapped weights", "of memory without a file (the heap, stacks)",
+                                                   "of the program's file", "of the C library"))) + ".",
                   f"- Allocations of all runs after the second: {alone['allocs']}. A run takes {show(alone['median'])}."]
+    if splits:
+        names = {w: g.name if (g := graphs.get(w)) else w for w in splits}
+        lines += ["", *kernels.table(splits, names, gflops, bandwidth)]
+    if networks:
+        lines += ["", *kernels.kinds(networks, gflops)]
     lines += ["", "## Where it falls short", ""]
     if short:
         lines += ["Below 0.6 of the fastest:", ""]
@@ -444,6 +453,7 @@ def main():
     args = parser.parse_args()
     in_venv(args.venv)
     sys.path.insert(0, str(HERE))
+    import kernels
     import recursive
     from workloads import ALL
     args.rounds = args.rounds or (3 if args.quick else 9)
@@ -462,11 +472,11 @@ def main():
     # The machine's speed varies while others use it: the best of all measurements counts.
     gflops, bandwidth = peaks(args.bin)
     begin = time.monotonic()
-    results, graphs, tree, alone = {}, {}, {}, {}
+    results, graphs, tree, alone, splits, networks = {}, {}, {}, {}, {}, {}
     processors = sorted(os.sched_getaffinity(0))
 
     def write():
-        text = page(results, graphs, tree, alone, gflops, bandwidth, args, load, about)
+        text = page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args, load, about)
         if not args.no_write:
             (ROOT / "docs/performance.md").write_text(text)
         return text
@@ -492,6 +502,12 @@ def main():
                     before = next(iter(results.get(workload, {}).values()), {})
                     found = measure(taking, workload, args.rounds, args.seconds, getattr(graph, "per", 1), before)
                     results.setdefault(workload, {})[threads] = found
+                    # The model that was measured is still the one that is loaded.
+                    if threads == 1 and (parts := kernels.split(relax)):
+                        splits[workload] = parts
+                    if threads == 1 and workload in kernels.NETWORKS:
+                        if found := kernels.network(args.bin, kernels.NETWORKS[workload]):
+                            networks[graph.name] = found
                     if workload == "tree" and threads == args.threads[0]:
                         tree.update(trees(relax, args.rounds))
                     if workload == "resnet-18" and threads == 1:

@@ -2,6 +2,7 @@
 
 use cranelift_jit::{JITBuilder, JITModule};
 use relax_base::{Diagnostic, Symbol};
+use relax_loops::{Buf, Ex, Program};
 use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
@@ -21,7 +22,7 @@ pub type Entry = unsafe extern "C" fn(
 pub struct Jit {
     module: Option<JITModule>,
     entries: Vec<(Symbol, Entry)>,
-    /// What each kernel computes, in the order of their numbers in profiles.
+    /// What each kernel computes and the shapes of its results, in the order of their numbers in profiles.
     kernels: Vec<String>,
     /// Constants that the code points into.
     _held: Vec<Tensor>,
@@ -147,13 +148,13 @@ impl Jit {
             module: Some(module),
             entries,
             kernels: (weights.lowered.kernels.values())
-                .map(|k| k.label.clone())
+                .map(|k| format!("{}{}", k.label, results(&k.program)))
                 .collect(),
             _held: held,
         })
     }
 
-    /// What each kernel computes, in the order of their numbers in profiles.
+    /// What each kernel computes and the shapes of its results, in the order of their numbers in profiles.
     pub fn kernels(&self) -> &[String] {
         &self.kernels
     }
@@ -171,4 +172,14 @@ impl Drop for Jit {
             unsafe { module.free_memory() };
         }
     }
+}
+
+/// The shapes of a kernel's results, ` (1, 64, ?)`; what only a run knows is `?`.
+fn results(program: &Program) -> String {
+    let shape = |&b: &Buf| {
+        let extent = |e: &Ex| e.as_int().map_or("?".to_owned(), |n| n.to_string());
+        let extents: Vec<String> = program.bufs[b].shape.iter().map(extent).collect();
+        format!(" ({})", extents.join(", "))
+    };
+    program.outputs.iter().map(shape).collect()
 }

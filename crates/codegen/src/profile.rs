@@ -1,6 +1,6 @@
 //! How much arithmetic a kernel does, as a number computed where it is called.
 //!
-//! Every arithmetic operation of an element counts as one, index arithmetic does not; loops whose extents
+//! Every arithmetic operation of an element counts as one, index arithmetic and conditions do not; loops whose extents
 //! depend on data or on other loops count once.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
@@ -15,12 +15,14 @@ use relax_tensor::DType;
 /// Offset of the extents' address in a tensor.
 const SHAPE: i32 = std::mem::offset_of!(relax_runtime::object::RxTensor, shape) as i32;
 
-/// Operations in one evaluation of an expression, beside index arithmetic.
+/// Operations in one evaluation of an expression, beside index arithmetic and conditions (of padding, say).
 fn operations(e: &Ex) -> i64 {
     let mut n = 0;
     visit_expr(e, |x| {
         n += i64::from(
-            matches!(x.kind(), ExKind::Unary(..) | ExKind::Binary(..)) && x.dtype() != DType::I64,
+            matches!(x.kind(), ExKind::Unary(..) | ExKind::Binary(..))
+                && x.dtype() != DType::I64
+                && !x.dtype().is_bool(),
         );
     });
     n

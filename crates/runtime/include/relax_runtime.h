@@ -376,7 +376,8 @@ typedef struct RxProfileRow {
   uint64_t nanos; /*  8: time in all */
   uint64_t flops; /* 16: arithmetic operations */
   uint64_t bytes; /* 24: of arguments and results */
-} RxProfileRow;   /* 32 bytes */
+  uint64_t least; /* 32: time of the shortest call */
+} RxProfileRow;   /* 40 bytes */
 
 /* The time, for rx_profile_end. */
 uint64_t rx_profile_begin(RxContext *ctx);

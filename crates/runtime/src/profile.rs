@@ -18,6 +18,8 @@ pub struct RxProfileRow {
     pub flops: u64,
     /// Bytes of arguments and results.
     pub bytes: u64,
+    /// Time of the shortest call, in nanoseconds.
+    pub least: u64,
 }
 
 /// The rows of a context, by kernel number.
@@ -86,8 +88,14 @@ pub unsafe extern "C" fn rx_profile_end(
             rows.resize(at + 1, RxProfileRow::default());
         }
         let row = &mut rows[at];
+        let took = now.saturating_sub(start);
+        row.least = if row.calls == 0 {
+            took
+        } else {
+            row.least.min(took)
+        };
         row.calls += 1;
-        row.nanos += now.saturating_sub(start);
+        row.nanos += took;
         row.flops += flops.max(0) as u64;
         row.bytes += bytes;
     }
