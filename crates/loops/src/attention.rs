@@ -1,6 +1,6 @@
 //! Attention: two products with a softmax between them.
 //!
-//! `softmax(Q Kᵀ · scale + mask) V` is found by the hints of its stages, however the program came to be. The stages
+//! `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, -inf)`, is found by the hints of its stages, however the program came to be. The stages
 //! stay as they are; [`find`] says which one a kernel may write without those before it.
 
 use relax_tensor::DType;
@@ -24,15 +24,28 @@ pub struct Attention {
     pub values_in_rows: bool,
     /// What scores are multiplied by.
     pub scale: f32,
-    /// What is added to them then.
+    /// What happens to them then.
     pub mask: Option<Mask>,
 }
 
-/// A summand of scores.
+/// What is done to a score.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Masking {
+    /// The mask is added.
+    Add,
+    /// The mask is `bool`: where it is false this stands.
+    Keep(f32),
+    /// The mask is `bool`: where it is true this stands.
+    Replace(f32),
+}
+
+/// Another operand of scores.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Mask {
-    /// The summand.
+    /// The operand.
     pub buf: Buf,
+    /// What is done with it.
+    pub how: Masking,
     /// Its axis for batch, row and key; `None` where it is the same along them.
     pub axes: [Option<usize>; 3],
 }
@@ -71,7 +84,7 @@ fn of(program: &Program, out: Buf) -> Option<Attention> {
         return None;
     };
     let (mut scores, mut scale, mut mask) = (data, 1.0f64, None);
-    // Stages between the product and the softmax: at most a factor and a summand.
+    // Stages between the product and the softmax: at most a factor and a mask.
     for _ in 0..4 {
         if hint(program, scores).is_some() {
             break;
@@ -96,13 +109,10 @@ fn of(program: &Program, out: Buf) -> Option<Attention> {
     else {
         return None;
     };
-    let mask_buf = mask.as_ref().map(|m: &Mask| m.buf);
-    let floats = [out, weights, data, scores, q, k, v]
-        .into_iter()
-        .chain(mask_buf);
-    let mut floats = floats.map(|b| program.bufs[b].dtype == DType::F32);
+    let mut floats = [out, weights, data, scores, q, k, v].into_iter();
+    let fits = floats.all(|b| program.bufs[b].dtype == DType::F32);
     let finite = (scale as f32).is_finite();
-    (floats.all(|f| f) && finite).then_some(Attention {
+    (fits && finite).then_some(Attention {
         out,
         q,
         k,
@@ -131,13 +141,22 @@ impl Scores<'_> {
                 ExKind::Load(buf, index) if self.own(index) && e.dtype() == DType::F32 => {
                     return Some(*buf);
                 }
-                // A summand outside of a factor would be scaled too, so it comes first.
-                ExKind::Binary(BinOp::Add, a, b) if self.mask.is_none() && *self.scale == 1.0 => {
-                    (*self.mask, e) = match (self.summand(a), self.summand(b)) {
-                        (_, Some(m)) => (Some(m), a),
-                        (Some(m), _) => (Some(m), b),
+                ExKind::Select(cond, a, b) if self.mask.is_none() && *self.scale == 1.0 => {
+                    let (how, x) = match (number(a), number(b)) {
+                        (None, Some(fill)) => (Masking::Keep(fill as f32), a),
+                        (Some(fill), None) => (Masking::Replace(fill as f32), b),
                         _ => return None,
                     };
+                    (*self.mask, e) = (Some(self.operand(cond, how)?), x);
+                }
+                // A summand outside of a factor would be scaled too, so it comes first.
+                ExKind::Binary(BinOp::Add, a, b) if self.mask.is_none() && *self.scale == 1.0 => {
+                    (*self.mask, e) =
+                        match (self.operand(a, Masking::Add), self.operand(b, Masking::Add)) {
+                            (_, Some(m)) => (Some(m), a),
+                            (Some(m), _) => (Some(m), b),
+                            _ => return None,
+                        };
                 }
                 ExKind::Binary(BinOp::Mul, a, b) => {
                     let (x, factor) = match (number(a), number(b)) {
@@ -158,15 +177,25 @@ impl Scores<'_> {
     }
 
     fn own(&self, index: &[Ex]) -> bool {
-        index.len() == self.c.axes.len() && index.iter().zip(&self.c.axes).all(|(e, v)| is(e, *v))
+        let extents = &self.program.bufs[self.c.out].shape;
+        // An axis of one element may be read at its only index.
+        let only = |e: &Ex, extent: &Ex| e.as_int() == Some(0) && extent.as_int() == Some(1);
+        let all = index.iter().zip(&self.c.axes).zip(extents);
+        index.len() == self.c.axes.len() && { all }
+            .all(|((e, v), extent)| is(e, *v) || only(e, extent))
     }
 
     /// An input that is read at some of the own indices, in their order.
-    fn summand(&self, e: &Ex) -> Option<Mask> {
+    fn operand(&self, e: &Ex, how: Masking) -> Option<Mask> {
         let ExKind::Load(buf, index) = e.kind() else {
             return None;
         };
-        if self.program.bufs[*buf].role != Role::Input {
+        let dtype = match how {
+            Masking::Add => DType::F32,
+            Masking::Keep(_) | Masking::Replace(_) => DType::BOOL,
+        };
+        let input = &self.program.bufs[*buf];
+        if input.role != Role::Input || input.dtype != dtype {
             return None;
         }
         let (mut axes, mut next) = ([None; 3], 0);
@@ -180,7 +209,11 @@ impl Scores<'_> {
             }
             (axes[axis], next) = (Some(k), axis + 1);
         }
-        Some(Mask { buf: *buf, axes })
+        Some(Mask {
+            buf: *buf,
+            how,
+            axes,
+        })
     }
 }
 

@@ -15,6 +15,7 @@ mod build;
 pub mod epilogue;
 mod exec;
 mod expr;
+pub mod extents;
 mod hint;
 mod lower;
 mod outside;

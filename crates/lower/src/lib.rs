@@ -346,13 +346,12 @@ impl Lowering<'_> {
             })
             .collect();
         let attrs = m.attrs(*attrs);
-        let shown: Vec<String> = types.iter().map(|&t| m.show_type(t)).collect();
         let name = match (registry().get(op), m.user_op(op)) {
             (Some(def), _) => def.name,
             (None, Some(user)) => user.name.as_str(),
             (None, None) => unreachable!("the verifier has seen every operator"),
         };
-        let key = format!("{name} {shown:?} {} {attrs:?}", m.show_type(out));
+        let key = programs::call_key(m, name, &types, out, attrs);
         match self.op_kernels.get(&key) {
             Some(Cached::Kernel(k)) => return Ok(*k),
             Some(Cached::ByValue(known)) => {

@@ -8,7 +8,7 @@ use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, FuncId, Module, TypeId};
 use relax_loops::{
     Buf, Builder, Compute, Ex, ExKind, Hint, Program, Reduce, Role, Stage, Stmt, TensorRef, Var,
-    drop_unused, inline_compute, map_expr, statements, visit_expr,
+    drop_unused, extents, inline_compute, map_expr, statements, visit_expr,
 };
 use relax_ops::registry;
 use rustc_hash::FxHashMap;
@@ -116,7 +116,12 @@ pub fn program(
     let mut program = b.program;
     program.name = Symbol::new(&names.join("+"));
     program.span = func.span;
+    if !program.dims.is_empty() {
+        let types = func.params.iter().map(|&p| typing.vars[p]);
+        extents::share(&mut program, &programs::known_extents(m, types));
+    }
     inline(&mut program);
+    extents::simplify_indices(&mut program);
     drop_unused(&mut program);
     relax_loops::epilogue::split(&mut program);
     Ok((program, names.join("+")))

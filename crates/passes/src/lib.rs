@@ -12,7 +12,6 @@
 mod analysis;
 mod annotate;
 mod bind;
-mod blocks;
 mod build;
 pub mod codes;
 mod contract;
@@ -36,7 +35,6 @@ mod util;
 
 pub use analysis::{Analysis, Found};
 pub use bind::{Bound, bind_params};
-pub use blocks::{BlockCx, BlockPass, each_block};
 pub use contract::{Contract, Floats, Form};
 pub use cx::PassCx;
 pub use manager::{Config, Event, Observer, Outcome, Silent, run};

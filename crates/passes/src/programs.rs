@@ -2,8 +2,9 @@
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Attrs, DTy, Module, Shape, Type, TypeId, UserOp};
-use relax_loops::Program;
+use relax_loops::{Program, extents};
 use relax_ops::{OpDef, Te, TensorInfo, alone};
+use relax_sym::Dim;
 use relax_tensor::Tensor;
 
 use crate::codes;
@@ -19,7 +20,7 @@ pub fn flatten(m: &Module, ty: TypeId) -> Option<Vec<TensorInfo>> {
                 let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
                     return None;
                 };
-                let shape = dims.iter().map(relax_sym::Dim::as_const).collect();
+                let shape = dims.iter().map(Dim::as_const).collect();
                 out.push(TensorInfo { dtype, shape });
             }
             Type::Tuple(fields) => work.extend(fields.iter().rev()),
@@ -27,6 +28,29 @@ pub fn flatten(m: &Module, ty: TypeId) -> Option<Vec<TensorInfo>> {
         }
     }
     Some(out)
+}
+
+/// What the extents of the tensors of some values are, where types say it: equal ones are equal in every call.
+pub fn known_extents(m: &Module, types: impl IntoIterator<Item = TypeId>) -> Vec<Vec<Option<Dim>>> {
+    let leaves = types.into_iter().flat_map(|ty| m.types.leaves(ty));
+    let of = |ty: TypeId| {
+        let dims = m.types.as_tensor(ty).and_then(|t| t.shape.dims());
+        let symbolic = |d: &Dim| (d.is_known() && d.as_const().is_none()).then(|| d.clone());
+        dims.map_or(Vec::new(), |dims| dims.iter().map(symbolic).collect())
+    };
+    leaves.map(of).collect()
+}
+
+/// What decides an operator's program, but for the values of constant arguments: calls with the same key are calls
+/// of one kernel.
+pub fn call_key(m: &Module, name: &str, args: &[TypeId], out: TypeId, attrs: &Attrs) -> String {
+    let shown: Vec<String> = args.iter().map(|&t| m.show_type(t)).collect();
+    // Two dimensions may have one name.
+    let extents = known_extents(m, args.iter().copied());
+    let flat: Vec<_> = extents.iter().flatten().collect();
+    let first = |d| flat.iter().position(|x| *x == d);
+    let equal: Vec<_> = flat.iter().map(|d| first(*d)).collect();
+    format!("{name} {shown:?} {equal:?} {} {attrs:?}", m.show_type(out))
 }
 
 /// The tensor program of one call of an operator. `consts` are the values of constant arguments.
@@ -76,7 +100,11 @@ pub fn op_program_noting(
     })?;
     te.require(&needs, &m.types, args);
     let by_value = te.asked_for_consts();
-    Ok((te.finish(), by_value))
+    let mut program = te.finish();
+    if !program.dims.is_empty() {
+        extents::share(&mut program, &known_extents(m, args.iter().copied()));
+    }
+    Ok((program, by_value))
 }
 
 /// The tensor program of one call of an operator that the text defines.

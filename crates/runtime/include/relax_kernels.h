@@ -220,7 +220,9 @@ int32_t rx_strips_f32(RxContext *ctx, const RxStrips *strips);
 
 /* ---- attention ----------------------------------------------------------------------- */
 
-/* out = softmax(q k * scale + mask) v for each batch, without the matrix of scores. */
+/* out = softmax(q k * scale + mask) v for each batch, without the matrix of scores. A mask of bytes chooses instead of
+ * being added: where it is 0 (RX_MASK_KEEP) or is not 0 (RX_MASK_REPLACE), `fill` stands for the scaled score. */
+enum { RX_MASK_ADD = 0, RX_MASK_KEEP = 1, RX_MASK_REPLACE = 2 };
 typedef struct {
   int64_t batch, rows, keys;        /*  0 */
   int64_t depth, width;             /* 24: elements of a key, of a value */
@@ -230,13 +232,15 @@ typedef struct {
   int64_t k_step, k_rs, k_cs;       /* 64 */
   const float *v;                   /* 88: a matrix [keys, width] per batch */
   int64_t v_step, v_rs, v_cs;       /* 96 */
-  const float *mask;                /* 120: or NULL */
-  int64_t mask_step, mask_rs;       /* 128: from one batch and query to the next, or 0 */
+  const void *mask;                 /* 120: float32 or bytes, by mask_kind; or NULL */
+  int64_t mask_step, mask_rs;       /* 128: elements from one batch and query to the next, or 0 */
   int64_t mask_cs;                  /* 144: from one key to the next: 0 or 1 */
   float *out;                       /* 152: [batch, rows, width]; overlaps no input */
   float scale;                      /* 160 */
-  int32_t reserved;                 /* 164: 0 */
-} RxAttentionF32;                   /* 168 bytes */
+  int32_t mask_kind;                /* 164: RX_MASK_* */
+  float fill;                       /* 168 */
+  int32_t reserved;                 /* 172: 0 */
+} RxAttentionF32;                   /* 176 bytes */
 
 int32_t rx_attention_f32(RxContext *ctx, const RxAttentionF32 *attention);
 

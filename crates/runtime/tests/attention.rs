@@ -17,7 +17,7 @@ struct Case {
     turned: (bool, bool),
     /// Whether keys and values are one for all batches.
     shared: bool,
-    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal.
+    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 as 1, of bytes that keep or replace.
     mask: usize,
 }
 
@@ -36,7 +36,7 @@ fn check(ctx: *mut RxContext, c: &Case, random: &mut Random) {
         .collect();
     let (k, v) = (random.floats(of * k_size), random.floats(of * v_size));
     let (mask_of, mask_rows, mask_keys) = match c.mask {
-        1 => (c.batch, c.rows, c.keys),
+        1 | 5 | 6 => (c.batch, c.rows, c.keys),
         2 => (1, 1, c.keys),
         3 => (1, c.rows, 1),
         _ => (1, c.rows, c.keys),
@@ -54,6 +54,8 @@ fn check(ctx: *mut RxContext, c: &Case, random: &mut Random) {
             }
         }
     }
+    let bytes: Vec<u8> = mask.iter().map(|x| u8::from(*x > 0.0)).collect();
+    let fill = -0.5f32;
     let step = |n: usize, size: usize| if n == 1 { 0 } else { size };
     let (k_rs, k_cs) = strides(c.depth, c.keys, c.turned.0);
     let (v_rs, v_cs) = strides(c.keys, c.width, c.turned.1);
@@ -80,12 +82,18 @@ fn check(ctx: *mut RxContext, c: &Case, random: &mut Random) {
         v_step: step(of, v_size) as i64,
         v_rs: v_rs as i64,
         v_cs: v_cs as i64,
-        mask: if c.mask == 0 { null() } else { mask.as_ptr() },
+        mask: match c.mask {
+            0 => null(),
+            5 | 6 => bytes.as_ptr().cast(),
+            _ => mask.as_ptr().cast(),
+        },
         mask_step: mask_steps[0] as i64,
         mask_rs: mask_steps[1] as i64,
         mask_cs: mask_steps[2] as i64,
         out: out.as_mut_ptr(),
         scale,
+        mask_kind: [0, 0, 0, 0, 0, 1, 2][c.mask],
+        fill,
         reserved: 0,
     };
     // SAFETY: all arrays have the sizes that are stated.
@@ -102,12 +110,13 @@ fn check(ctx: *mut RxContext, c: &Case, random: &mut Random) {
                         })
                         .sum();
                     let at = b * mask_steps[0] + i * mask_steps[1] + j * mask_steps[2];
-                    let added = if c.mask == 0 {
-                        0.0
-                    } else {
-                        f64::from(mask[at])
-                    };
-                    dot * f64::from(scale) + added
+                    let scaled = dot * f64::from(scale);
+                    match c.mask {
+                        0 => scaled,
+                        5 | 6 if (bytes[at] == 0) == (c.mask == 5) => f64::from(fill),
+                        5 | 6 => scaled,
+                        _ => scaled + f64::from(mask[at]),
+                    }
                 })
                 .collect();
             let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -146,7 +155,7 @@ fn attention() {
         .into_iter()
         .enumerate()
         {
-            for mask in 0..5 {
+            for mask in 0..7 {
                 let turned = [(false, false), (true, false), (true, true), (false, true)];
                 check(
                     ctx,
@@ -188,12 +197,14 @@ fn what_is_masked_out_whole_has_no_answer() {
             v_step: 0,
             v_rs: 2,
             v_cs: 1,
-            mask: mask.as_ptr(),
+            mask: mask.as_ptr().cast(),
             mask_step: 0,
             mask_rs: 0,
             mask_cs: 1,
             out: out.as_mut_ptr(),
             scale: 1.0,
+            mask_kind: 0,
+            fill: 0.0,
             reserved: 0,
         };
         // SAFETY: as above.

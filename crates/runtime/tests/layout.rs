@@ -78,7 +78,7 @@ fn offsets_are_as_documented() {
             size_of::<RxAttentionF32>(),
             offset_of!(RxAttentionF32, scale)
         ),
-        (168, 160)
+        (176, 160)
     );
     assert_eq!(size_of::<RxGemm>(), 96);
     assert_eq!(

@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::Buf;
-use relax_loops::attention::Attention;
+use relax_loops::attention::{Attention, Masking};
 
 use super::{Kernel, Result};
 
@@ -19,7 +19,7 @@ impl Kernel<'_, '_, '_> {
         for operand in [a.q, a.k, a.v] {
             self.require_same((a.out, 0), (operand, 0), 1, true);
         }
-        let f = self.structure(168);
+        let f = self.structure(176);
         let (out, shape) = self.of(a.out);
         let [(q, q_of), (k, k_of), (v, v_of)] = [a.q, a.k, a.v].map(|b| self.of(b));
         let one = self.b.ins().iconst(types::I64, 1);
@@ -50,6 +50,14 @@ impl Kernel<'_, '_, '_> {
         if let Some(mask) = &a.mask {
             let (data, extents) = self.of(mask.buf);
             self.put(&f, 120, data);
+            let (kind, fill) = match mask.how {
+                Masking::Add => (0, 0.0),
+                Masking::Keep(fill) => (1, fill),
+                Masking::Replace(fill) => (2, fill),
+            };
+            self.put_int32(&f, 164, kind);
+            let fill = self.b.ins().f32const(fill);
+            self.put_float(&f, 168, fill);
             let along = [(a.out, 0), (a.out, 1), (a.k, key)];
             for (i, axis) in mask.axes.iter().enumerate() {
                 let Some(axis) = *axis else { continue };

@@ -135,7 +135,7 @@ impl Kernel<'_, '_, '_> {
         self.put(f, at, v);
     }
 
-    fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
+    pub(super) fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
         let v = self.b.ins().iconst(types::I32, v);
         self.b.ins().stack_store(types::I64, v, f.0, at);
     }

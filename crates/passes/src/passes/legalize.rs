@@ -203,8 +203,7 @@ impl Legalizer<'_> {
         };
         // What cannot be a program here is said where code is generated.
         let (program, by_value) = made.ok()?;
-        let shown: Vec<String> = types.iter().map(|&t| m.show_type(t)).collect();
-        let key = format!("{name} {shown:?} {} {attrs:?}", m.show_type(out));
+        let key = programs::call_key(m, name, &types, out, &attrs);
         let values = if by_value { consts } else { Vec::new() };
         if let Some(same) = self.known.get(&key)
             && let Some((_, g)) = same.iter().find(|(v, _)| *v == values)

@@ -1,4 +1,4 @@
-//! Attention: `softmax(Q Kᵀ · scale + mask) V` without the matrix of scores.
+//! Attention: `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, fill)`, without the matrix of scores.
 //!
 //! A block of queries goes over the keys a piece at a time. The scores of a block against a piece stay in
 //! the second cache; what was summed before is scaled down when a later piece has a larger score, so that a
@@ -14,6 +14,7 @@ use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath::exp;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
 /// Queries of a block.
@@ -57,8 +58,8 @@ pub struct RxAttentionF32 {
     pub v_rs: i64,
     /// Its strides.
     pub v_cs: i64,
-    /// Added to the scaled scores; may be null.
-    pub mask: *const f32,
+    /// What is done to the scaled scores, by `mask_kind`; may be null. Steps and strides are those of its elements.
+    pub mask: *const c_void,
     /// From one batch to the next, 0 where all read the same.
     pub mask_step: i64,
     /// From one query to the next, 0 where all read the same.
@@ -69,6 +70,11 @@ pub struct RxAttentionF32 {
     pub out: *mut f32,
     /// What scores are multiplied by.
     pub scale: f32,
+    /// 0: the mask is float32, and added. 1: it is bytes, and where one is 0 `fill` stands for the score; 2: where it
+    /// is not 0.
+    pub mask_kind: i32,
+    /// See `mask_kind`.
+    pub fill: f32,
     /// 0.
     pub reserved: i32,
 }
@@ -85,6 +91,16 @@ struct Room {
 }
 
 impl RxAttentionF32 {
+    /// So many elements of the mask further on.
+    ///
+    /// # Safety
+    /// The mask has them.
+    unsafe fn mask_at(&self, mask: *const c_void, elements: i64) -> *const c_void {
+        let size = if self.mask_kind == 0 { 4 } else { 1 };
+        // SAFETY: the caller's promise.
+        unsafe { mask.byte_offset(size * elements as isize) }
+    }
+
     /// Few queries read keys and values as they lie.
     fn packs(&self) -> bool {
         self.rows as usize > FEW_ROWS
@@ -159,7 +175,7 @@ struct Piece {
     /// From one query's scores to the next.
     ld: usize,
     /// The mask of the first query and key, or null.
-    mask: *const f32,
+    mask: *const c_void,
     /// What is summed so far.
     out: *mut f32,
     /// Whether nothing is.
@@ -190,12 +206,27 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
         while i < n {
             let part = (n - i).min(S::LANES);
             let mut x = load::<S>(scores, i, part).mul(factor);
-            if !mask.is_null() {
+            if !mask.is_null() && g.mask_kind == 0 {
+                let mask = mask.cast::<f32>();
                 x = x.add(if g.mask_cs == 0 {
                     S::splat(*mask)
                 } else {
                     load::<S>(mask, i, part)
                 });
+            } else if !mask.is_null() {
+                let mask = mask.cast::<u8>();
+                let mut bytes = [0.0f32; 16];
+                for (lane, byte) in bytes.iter_mut().enumerate().take(part) {
+                    let at = (i + lane) * g.mask_cs as usize;
+                    *byte = f32::from(*mask.add(at));
+                }
+                let (zero, fill) = (S::load(bytes.as_ptr()).eq(S::splat(0.0)), S::splat(g.fill));
+                let (at_zero, else_) = if g.mask_kind == 1 {
+                    (fill, x)
+                } else {
+                    (x, fill)
+                };
+                x = S::select(zero, at_zero, else_);
             }
             store(x, scores, i, part);
             i += part;
@@ -243,7 +274,7 @@ unsafe fn weigh_rows<S: Simd>(g: &RxAttentionF32, piece: Piece, sums: &mut Sums)
             row.scores = piece.scores.add(i * piece.ld);
             row.out = piece.out.add(i * g.width as usize);
             if !piece.mask.is_null() {
-                row.mask = piece.mask.add(i * g.mask_rs as usize);
+                row.mask = g.mask_at(piece.mask, i as i64 * g.mask_rs);
             }
             weigh::<S>(g, &row, &mut sums.largest[i], &mut sums.total[i]);
         }
@@ -318,7 +349,7 @@ unsafe fn block(g: &RxAttentionF32, batch: usize, row: usize, scratch: *mut f32,
                 null()
             } else {
                 let at = batch as i64 * g.mask_step + row as i64 * g.mask_rs + p as i64 * g.mask_cs;
-                g.mask.offset(at as isize)
+                g.mask_at(g.mask, at)
             };
             let piece = Piece {
                 m,
@@ -397,4 +428,4 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
     })
 }
 
-const _: () = assert!(size_of::<RxAttentionF32>() == 168);
+const _: () = assert!(size_of::<RxAttentionF32>() == 176);
