@@ -1,5 +1,6 @@
 //! `relax-fmt PATH…`: lays out Relay and Relax texts.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -156,7 +157,7 @@ fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, String> {
         text.push_str(&format!("{name}\n"));
     }
     if args.diff {
-        let color = render::colored(&std::io::stdout());
+        let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let formatted = format!("{name} (formatted)");
         diff::unified((&name, &formatted), &before, &after, color, &mut text);
     }

@@ -120,14 +120,24 @@ impl Padded {
                         // The first column of the image goes to one half, the next to the other.
                         let a = to.add(first % 2 * self.phase + first / 2);
                         let b = to.add((first + 1) % 2 * self.phase + first.div_ceil(2));
-                        for j in 0..count / 2 {
-                            *a.add(j) = *from.add(2 * j);
+                        let whole = 2 * S::LANES;
+                        for j in (0..count / whole * whole).step_by(whole) {
+                            let (even, odd) =
+                                S::unzip(S::load(from.add(j)), S::load(from.add(j + S::LANES)));
+                            even.store(a.add(j / 2));
+                            odd.store(b.add(j / 2));
                         }
-                        for j in 0..count / 2 {
-                            *b.add(j) = *from.add(2 * j + 1);
-                        }
-                        if count % 2 == 1 {
-                            *a.add(count / 2) = *from.add(count - 1);
+                        let (done, rest) = (count / whole * whole, count % whole);
+                        if rest > 0 {
+                            let from = from.add(done);
+                            let second = S::load_part(
+                                from.wrapping_add(S::LANES),
+                                rest.saturating_sub(S::LANES),
+                            );
+                            let first = S::load_part(from, rest.min(S::LANES));
+                            let (even, odd) = S::unzip(first, second);
+                            even.store_part(a.add(done / 2), rest.div_ceil(2));
+                            odd.store_part(b.add(done / 2), rest / 2);
                         }
                     }
                     _ => self.spread(from, to, 0..count),

@@ -5,6 +5,7 @@
 //! A window of one pixel is a plain product. Depthwise convolution, where each channel has its own
 //! window, is limited by memory and goes its own way.
 
+mod across;
 mod depthwise;
 pub mod transpose;
 mod unfold;
@@ -23,6 +24,8 @@ use crate::values::{rx_scratch_alloc, rx_scratch_free};
 const KC: usize = 640;
 /// Pixels of a block.
 const PIXELS: usize = 192;
+/// Floats of an unfolded block that may have more pixels than that, so that fewer rows of the image are read twice.
+const BLOCK: usize = 32 << 10;
 /// Below this many multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
 
@@ -123,6 +126,8 @@ enum Way {
     Unfold,
     /// Minimal filtering.
     Winograd,
+    /// Output channels along vectors.
+    Across,
 }
 
 impl Sizes {
@@ -165,11 +170,14 @@ impl Sizes {
             return Way::Depthwise;
         }
         let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
-        if one && self.groups == 1 && (self.oh, self.ow) == (self.h, self.w) {
-            return Way::Pointwise;
-        }
         if winograd::pays(self) {
             return Way::Winograd;
+        }
+        if across::pays(self) {
+            return Way::Across;
+        }
+        if one && self.groups == 1 && (self.oh, self.ow) == (self.h, self.w) {
+            return Way::Pointwise;
         }
         Way::Unfold
     }
@@ -211,6 +219,7 @@ impl Sizes {
         match way {
             Way::Depthwise => 0,
             Way::Winograd => winograd::packed(self),
+            Way::Across => across::packed(self),
             _ => self.packed_group() * self.groups,
         }
     }
@@ -222,6 +231,10 @@ impl Sizes {
             return unsafe { winograd::pack(self, weight, out) };
         }
         let (k, o, og) = (self.k, self.o as isize, self.og);
+        if way == Way::Across {
+            // SAFETY: the callers' promise.
+            return unsafe { pack::columns(k, self.o, weight, 1, k as isize, out) };
+        }
         for g in 0..self.groups {
             // SAFETY: the callers' promise.
             unsafe {
@@ -263,6 +276,7 @@ impl Sizes {
                 c: v.y.add(at),
                 ld,
                 accumulate: false,
+                across: false,
                 epilogue,
             }
         }
@@ -376,7 +390,8 @@ unsafe fn unfold_all(
     let pixels = s.oh * s.ow;
     let threads = context.pool.threads();
     let work = s.n * s.o * pixels * s.k;
-    let limit = PIXELS.min(pixels.div_ceil(threads).next_multiple_of(COLS));
+    let limit = PIXELS.max(BLOCK / s.k.max(1) / COLS * COLS);
+    let limit = limit.min(pixels.div_ceil(threads).next_multiple_of(COLS));
     let blocks = pixels.div_ceil(limit);
     let each = pixels.div_ceil(blocks).next_multiple_of(COLS);
     let taps = s.kh * s.kw;
@@ -507,6 +522,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             let status = match way {
                 Way::Pointwise => pointwise(context, v, &s, weight),
                 Way::Winograd => winograd::run(context, v, &s, weight),
+                Way::Across => across::run(context, v, &s, weight),
                 _ => unfold_all(context, v, &s, weight),
             };
             rx_scratch_free(context, packed.cast());

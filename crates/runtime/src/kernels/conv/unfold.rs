@@ -78,15 +78,14 @@ fn runs(
     (runs, n)
 }
 
-/// Where the inputs of 16 output pixels from `first` on start, when they are all neighbours.
+/// Where the inputs of 16 output pixels from row `oy` and column `ox` on start, when they are all neighbours.
 #[inline(always)]
 fn whole(
     s: &Sizes,
     padded: Option<(&Padded, usize)>,
-    first: usize,
+    (oy, ox): (usize, usize),
     (ky, kx): (usize, usize),
 ) -> Option<usize> {
-    let (oy, ox) = (first / s.ow, first % s.ow);
     if ox + COLS > s.ow {
         return None;
     }
@@ -123,12 +122,18 @@ pub unsafe fn columns<S: Simd>(
         for (panel, first) in pixels.clone().step_by(COLS).enumerate() {
             let count = (pixels.end - first).min(COLS);
             let out = out.add(panel * COLS * deep);
+            let (mut place, at) = ((0, 0), (first / s.ow, first % s.ow));
             for tap in 0..taps {
-                let place = (tap / s.kw, tap % s.kw);
+                if tap > 0 {
+                    place.1 += 1;
+                    if place.1 == s.kw {
+                        place = (place.0 + 1, 0);
+                    }
+                }
                 let mut x = source.x.wrapping_add(c0 * plane);
                 let mut out = out.add(tap * COLS);
                 if count == COLS
-                    && let Some(from) = whole(s, source.padded, first, place)
+                    && let Some(from) = whole(s, source.padded, at, place)
                 {
                     for _ in c0..c1 {
                         copy_line::<S>(x.add(from), out);

@@ -453,6 +453,7 @@ unsafe fn outputs<S: Simd>(
                     c: sums.add(p * plan.sums()),
                     ld,
                     accumulate: c0 > 0,
+                    across: false,
                     epilogue: None,
                 };
                 let columns = |ptr, group| Columns {

@@ -1,6 +1,7 @@
 //! What happens to a result before it is stored.
 
-use crate::kernels::simd::Simd;
+use super::tile::{COLS, ROWS};
+use crate::kernels::simd::{Simd, dispatch};
 use std::ptr::null;
 
 /// As in the C header.
@@ -68,6 +69,9 @@ pub struct Target {
     pub ld: usize,
     /// Adds to the old contents.
     pub accumulate: bool,
+    /// The tile's rows are the result's columns: an element of tile row `i` and column `j` goes to `c[j * ld + i]`, its
+    /// residual comes from `residual[j * residual_ld + i]`, and `bias_axis` is 1.
+    pub across: bool,
     /// What else happens; with `bias` and `residual` at the tile's first element. `None` while
     /// sums are not complete.
     pub epilogue: Option<RxEpilogue>,
@@ -81,9 +85,14 @@ impl Target {
     #[inline(always)]
     pub unsafe fn shift(&self, rows: usize, columns: usize) -> Self {
         let mut to = *self;
+        let (down, right) = if self.across {
+            (columns, rows)
+        } else {
+            (rows, columns)
+        };
         // SAFETY: the caller's promise; bias and residual have the result's sizes.
         unsafe {
-            to.c = to.c.add(rows * self.ld + columns);
+            to.c = to.c.add(down * self.ld + right);
             if let Some(e) = &mut to.epilogue {
                 if !e.bias.is_null() {
                     e.bias = e.bias.add(if e.bias_axis == 0 { rows } else { columns });
@@ -92,7 +101,7 @@ impl Target {
                     e.scale = e.scale.add(if e.bias_axis == 0 { rows } else { columns });
                 }
                 if !e.residual.is_null() {
-                    e.residual = e.residual.add(rows * e.residual_ld as usize + columns);
+                    e.residual = e.residual.add(down * e.residual_ld as usize + right);
                 }
             }
         }
@@ -103,6 +112,17 @@ impl Target {
     #[inline(always)]
     pub fn plain(&self) -> bool {
         self.epilogue.is_none()
+    }
+
+    /// The bias and the bounds, where nothing else is to be done than to add a number to each row and to keep within
+    /// bounds: what sums in registers can have done to them before they are stored.
+    #[inline(always)]
+    pub fn rows_only(&self) -> Option<(*const f32, Option<(f32, f32)>)> {
+        let e = self.epilogue.as_ref()?;
+        let other = self.across || self.accumulate || !e.scale.is_null() || !e.residual.is_null();
+        let columns = e.bias_axis != 0 && !e.bias.is_null();
+        let bounds = (e.activation != 0).then(|| e.bounds());
+        (!other && !columns).then_some((e.bias, bounds))
     }
 
     /// Applies everything to a tile of `rows` by `vectors` and stores its first `columns`.
@@ -154,6 +174,117 @@ impl Target {
                         x = x.max(lo).min(hi);
                     }
                     x.store_part(c, n);
+                }
+            }
+        }
+    }
+
+    /// As [`Target::finish`] for a target whose rows and columns are exchanged.
+    ///
+    /// # Safety
+    /// As [`Target::finish`], with at most [`ROWS`] rows and eight vectors of the instruction set in use.
+    pub unsafe fn finish_across(
+        &self,
+        tile: *const f32,
+        rows: usize,
+        vectors: usize,
+        columns: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = self;
+            dispatch!(turn(
+                to: &Target,
+                tile: *const f32,
+                rows: usize,
+                vectors: usize,
+                columns: usize,
+            ));
+        }
+    }
+}
+
+/// Lanes that are turned over together.
+const SQUARE: usize = 4;
+/// Floats of the widest tile.
+const TILE: usize = ROWS * 8 * COLS;
+
+/// Applies what goes along columns, turns the tile over, and does the rest line by line.
+#[inline(always)]
+unsafe fn turn<S: Simd>(
+    to: &Target,
+    tile: *const f32,
+    rows: usize,
+    vectors: usize,
+    columns: usize,
+) {
+    let e = to.epilogue.unwrap_or_default();
+    let (lo, hi) = e.bounds();
+    let late = to.accumulate || !e.residual.is_null();
+    // Scale and bias come after what is accumulated: only complete sums have an epilogue.
+    let early = !to.accumulate;
+    let mut turned = std::mem::MaybeUninit::<[f32; TILE]>::uninit();
+    let turned = turned.as_mut_ptr().cast::<f32>();
+    // Every four rows have a block of their own, with four floats for each column.
+    let step = vectors * S::LANES * SQUARE;
+    // SAFETY: the callers' promise.
+    unsafe {
+        for v in 0..vectors {
+            let column = v * S::LANES;
+            let n = (columns - column).min(S::LANES);
+            for i in (0..rows).step_by(SQUARE) {
+                let mut square = [S::splat(0.0); SQUARE];
+                for (k, part) in square.iter_mut().enumerate() {
+                    if i + k < rows {
+                        let mut x = S::load(tile.add(((i + k) * vectors + v) * S::LANES));
+                        if early && !e.scale.is_null() {
+                            x = x.mul(S::load_part(e.scale.add(column), n));
+                        }
+                        if early && !e.bias.is_null() {
+                            x = x.add(S::load_part(e.bias.add(column), n));
+                        }
+                        if !late && e.activation != 0 {
+                            x = x.max(S::splat(lo)).min(S::splat(hi));
+                        }
+                        *part = x;
+                    }
+                }
+                let at = turned.add(i / SQUARE * step + column * SQUARE);
+                for (k, part) in S::weave(square).into_iter().enumerate() {
+                    part.store(at.add(k * S::LANES));
+                }
+            }
+        }
+        for j in 0..columns {
+            for i in (0..rows).step_by(SQUARE) {
+                let from = turned.add(i / SQUARE * step + j * SQUARE);
+                let c = to.c.add(j * to.ld + i);
+                let n = (rows - i).min(SQUARE);
+                if n == SQUARE && !late {
+                    c.cast::<[f32; SQUARE]>()
+                        .write_unaligned(from.cast::<[f32; SQUARE]>().read());
+                    continue;
+                }
+                for k in 0..n {
+                    let mut x = *from.add(k);
+                    if to.accumulate {
+                        x += *c.add(k);
+                        if !e.scale.is_null() {
+                            x *= *e.scale.add(j);
+                        }
+                        if !e.bias.is_null() {
+                            x += *e.bias.add(j);
+                        }
+                    }
+                    if !e.residual.is_null() {
+                        x += *e.residual.add(j * e.residual_ld as usize + i + k);
+                    }
+                    if late && e.activation != 0 {
+                        // As `a > b ? a : b`: a NaN becomes the bound.
+                        x = if x > lo { x } else { lo };
+                        x = if x < hi { x } else { hi };
+                    }
+                    *c.add(k) = x;
                 }
             }
         }

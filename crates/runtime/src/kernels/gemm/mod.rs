@@ -156,6 +156,7 @@ impl RxGemmF32 {
             c: self.c,
             ld: self.c_ld as usize,
             accumulate: self.accumulate != 0,
+            across: false,
             epilogue,
         }
     }

@@ -81,7 +81,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             }
             a = a.wrapping_add(step);
         }
-        if target.plain() && columns == NV * S::LANES {
+        if target.plain() && !target.across && columns == NV * S::LANES {
             for i in 0..MR {
                 let c = target.c.add(i * target.ld);
                 for v in 0..NV {
@@ -94,6 +94,20 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                     acc[i][v].add(old).store(c);
                 }
             }
+        } else if let Some((bias, bounds)) = target.rows_only()
+            && columns == NV * S::LANES
+        {
+            for i in 0..MR {
+                let c = target.c.add(i * target.ld);
+                let bias = S::splat(if bias.is_null() { 0.0 } else { *bias.add(i) });
+                for v in 0..NV {
+                    let mut x = acc[i][v].add(bias);
+                    if let Some((lo, hi)) = bounds {
+                        x = x.max(S::splat(lo)).min(S::splat(hi));
+                    }
+                    x.store(c.add(v * S::LANES));
+                }
+            }
         } else {
             // Through memory, in a copy, so that the sums themselves can stay in registers.
             let mut spill = [[S::splat(0.0); NV]; MR];
@@ -102,7 +116,11 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                     spill[i][v] = acc[i][v];
                 }
             }
-            target.finish::<S>(spill.as_ptr().cast(), MR, NV, columns);
+            if target.across {
+                target.finish_across(spill.as_ptr().cast(), MR, NV, columns);
+            } else {
+                target.finish::<S>(spill.as_ptr().cast(), MR, NV, columns);
+            }
         }
     }
 }

@@ -175,6 +175,16 @@ unsafe impl Simd for Avx2 {
             Self(_mm256_permute2f128_ps::<0x31>(b, d)),
         ])
     }
+    #[inline(always)]
+    unsafe fn unzip(first: Self, second: Self) -> (Self, Self) {
+        // Pairs of lanes of the first and the second vector take turns.
+        let even = _mm256_castps_pd(_mm256_shuffle_ps::<0x88>(first.0, second.0));
+        let odd = _mm256_castps_pd(_mm256_shuffle_ps::<0xdd>(first.0, second.0));
+        (
+            Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(even))),
+            Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(odd))),
+        )
+    }
 }
 
 /// Turns the square of four lanes by four vectors in either half.

@@ -139,6 +139,15 @@ unsafe impl Simd for Avx512 {
     unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
         turned(quarters(whole))
     }
+    #[inline(always)]
+    unsafe fn unzip(first: Self, second: Self) -> (Self, Self) {
+        let even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+        let odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+        (
+            Self(_mm512_permutex2var_ps(first.0, even, second.0)),
+            Self(_mm512_permutex2var_ps(first.0, odd, second.0)),
+        )
+    }
 }
 
 /// Turns the square of four lanes by four vectors in every quarter.

@@ -184,6 +184,8 @@ pub unsafe trait Simd: Copy {
     unsafe fn weave(parts: [Self; 4]) -> [Self; 4];
     /// The other way: lanes whose places have the same remainder modulo four come together.
     unsafe fn unweave(whole: [Self; 4]) -> [Self; 4];
+    /// The lanes at even and at odd places of two vectors that follow each other.
+    unsafe fn unzip(first: Self, second: Self) -> (Self, Self);
 }
 
 /// Calls a generic kernel for the instruction set in use.
@@ -224,7 +226,7 @@ mod tests {
     use super::*;
 
     #[inline(always)]
-    unsafe fn woven<S: Simd>(from: *const f32, to: *mut f32, back: *mut f32) {
+    unsafe fn woven<S: Simd>(from: *const f32, to: *mut f32, back: *mut f32, zipped: *mut f32) {
         // SAFETY: the arrays have 64 floats.
         unsafe {
             let n = S::LANES;
@@ -238,6 +240,9 @@ mod tests {
                 whole[k].store(to.add(k * n));
                 parts[k].store(back.add(k * n));
             }
+            let (even, odd) = S::unzip(parts[0], parts[1]);
+            even.store(zipped);
+            odd.store(zipped.add(n));
         }
     }
 
@@ -251,17 +256,28 @@ mod tests {
             };
             let numbers: Vec<f32> = (0..64).map(|i| i as f32).collect();
             let (mut whole, mut back) = (vec![0.0f32; 64], vec![0.0f32; 64]);
+            let mut zipped = vec![0.0f32; 32];
             let (from, to, again) = (numbers.as_ptr(), whole.as_mut_ptr(), back.as_mut_ptr());
+            let halves = zipped.as_mut_ptr();
             let chosen = isa();
             set(limit);
             // SAFETY: the arrays are long enough for four vectors.
             unsafe {
-                dispatch!(woven(from: *const f32, to: *mut f32, again: *mut f32));
+                dispatch!(woven(
+                    from: *const f32,
+                    to: *mut f32,
+                    again: *mut f32,
+                    halves: *mut f32,
+                ));
             }
             set(chosen);
             for i in 0..4 * lanes {
                 assert_eq!(whole[i], (i % 4 * lanes + i / 4) as f32, "{limit:?}, {i}");
                 assert_eq!(back[i], i as f32, "{limit:?}, {i}");
+            }
+            for (i, found) in zipped.iter().take(2 * lanes).enumerate() {
+                let from = i % lanes * 2 + i / lanes;
+                assert_eq!(*found, from as f32, "{limit:?}, {i}");
             }
         }
     }

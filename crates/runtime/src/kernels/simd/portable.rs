@@ -210,4 +210,12 @@ unsafe impl Simd for Portable {
         // SAFETY: the caller's promise.
         unsafe { Self::weave(whole) }
     }
+    #[inline(always)]
+    unsafe fn unzip(first: Self, second: Self) -> (Self, Self) {
+        let (a, b) = (first.0, second.0);
+        (
+            Self([a[0], a[2], b[0], b[2]]),
+            Self([a[1], a[3], b[1], b[3]]),
+        )
+    }
 }

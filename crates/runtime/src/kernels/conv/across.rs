@@ -1,0 +1,209 @@
+//! Convolutions with few pixels: output channels run along the vectors, pixels across them.
+//!
+//! Products of the weight with an image have the pixels along vectors, and 49 pixels fill three vectors and one
+//! lane of a fourth. With the sides exchanged a tile is up to eight pixels, however many there are, by three vectors of
+//! output channels, and turned over when it is stored.
+
+use super::{RxConv2dF32, SMALL, Sizes};
+use crate::context::RxContext;
+use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
+use crate::kernels::gemm::{block, even_piece};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+
+/// Longest piece of the common axis: so much of the weight of [`WIDE`] channels stays in the second cache.
+const DEEP: usize = 2048;
+/// Output channels whose weights are read by all pixels before the next ones: three vectors of the widest.
+const WIDE: usize = 3 * COLS;
+/// What turning over an output costs, in multiplications of one lane.
+const TURN: usize = 8;
+/// What fetching an input from its own place costs, in the same.
+const FETCH: usize = 32;
+
+/// Whether this way is faster than with pixels along vectors, by the lanes of both and what only this one does.
+pub(super) fn pays(s: &Sizes) -> bool {
+    let pixels = s.oh * s.ow;
+    if s.nhwc || s.groups != 1 || s.o < COLS || s.k == 0 {
+        return false;
+    }
+    let fetch = if as_it_lies(s) { 0 } else { FETCH * pixels };
+    let along = pixels.next_multiple_of(COLS) * s.o.next_multiple_of(ROWS) * s.k;
+    let across = pixels * s.o.next_multiple_of(COLS) * s.k + TURN * s.o * pixels + fetch * s.k;
+    // Weights and pixels both come from the second cache, not only one of them.
+    11 * across < 10 * along
+}
+
+/// Floats of the packed weight.
+pub(super) fn packed(s: &Sizes) -> usize {
+    s.o.next_multiple_of(COLS) * s.k
+}
+
+/// Pixels of a panel, so that the last one is not much smaller.
+fn high(pixels: usize) -> usize {
+    pixels.div_ceil(pixels.div_ceil(ROWS))
+}
+
+/// The inputs of neighbouring outputs are neighbours, all inside the image.
+fn as_it_lies(s: &Sizes) -> bool {
+    let one = (s.kh, s.kw, s.sh, s.sw, s.pt, s.pl) == (1, 1, 1, 1, 0, 0);
+    one && (s.oh, s.ow) == (s.h, s.w)
+}
+
+/// Packs the inputs of `count` pixels from `first` on: for each channel and place of the window a line of [`ROWS`]
+/// floats, of which the first `count` are written.
+#[inline(always)]
+unsafe fn panel<S: Simd>(s: &Sizes, x: *const f32, first: usize, count: usize, out: *mut f32) {
+    let (plane, taps) = (s.h * s.w, s.kh * s.kw);
+    // SAFETY: the callers' promise: pixels lie in the image, `out` has a panel's room.
+    unsafe {
+        if as_it_lies(s) {
+            for c in 0..s.c {
+                let (from, to) = (x.add(c * plane + first), out.add(c * ROWS));
+                for lane in (0..count).step_by(S::LANES) {
+                    let n = (count - lane).min(S::LANES);
+                    S::load_part(from.add(lane), n).store_part(to.add(lane), n);
+                }
+            }
+            return;
+        }
+        for tap in 0..taps {
+            let mut places = [None; ROWS];
+            for (i, place) in places.iter_mut().enumerate().take(count) {
+                let (oy, ox) = ((first + i) / s.ow, (first + i) % s.ow);
+                let y = (oy * s.sh + tap / s.kw * s.dh) as isize - s.pt;
+                let x = (ox * s.sw + tap % s.kw * s.dw) as isize - s.pl;
+                let inside = y >= 0 && x >= 0 && (y as usize) < s.h && (x as usize) < s.w;
+                *place = inside.then(|| y as usize * s.w + x as usize);
+            }
+            for (i, place) in places.into_iter().enumerate().take(count) {
+                let to = out.add(tap * ROWS + i);
+                match place {
+                    Some(place) => {
+                        for c in 0..s.c {
+                            *to.add(c * taps * ROWS) = *x.add(c * plane + place);
+                        }
+                    }
+                    None => {
+                        for c in 0..s.c {
+                            *to.add(c * taps * ROWS) = 0.0;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Some output channels of the pixels of some panels of an image.
+unsafe fn products(
+    (v, s): (&RxConv2dF32, &Sizes),
+    image: usize,
+    channel: usize,
+    panels: std::ops::Range<usize>,
+    (weight, packed): (*const f32, *const f32),
+) {
+    let pixels = s.oh * s.ow;
+    let (high, wide) = (high(pixels), WIDE.min(s.o - channel));
+    // SAFETY: the callers' promise: all of them exist.
+    unsafe {
+        let mut full = s.target(v, image, 0, 0);
+        full.across = true;
+        if let Some(e) = &mut full.epilogue {
+            e.bias_axis = 1;
+        }
+        let mut p0 = 0;
+        while p0 < s.k {
+            let kc = even_piece(s.k - p0, DEEP, 1);
+            let mut target = full;
+            target.accumulate = p0 > 0;
+            if p0 + kc < s.k {
+                target.epilogue = None;
+            }
+            let b = Columns {
+                ptr: weight.add(channel * s.k + p0 * COLS),
+                lane: 0,
+                group: s.k * COLS,
+                row: COLS,
+            };
+            for panel in panels.clone() {
+                let first = panel * high;
+                let rows = high.min(pixels - first);
+                let a = packed.add((panel * s.k + p0) * ROWS);
+                block(
+                    rows,
+                    wide,
+                    kc,
+                    a,
+                    s.k * ROWS,
+                    b,
+                    &target.shift(first, channel),
+                );
+            }
+            p0 += kc;
+        }
+    }
+}
+
+/// The whole convolution.
+///
+/// # Safety
+/// As `rx_conv2d_f32`; no size of the output is 0, and `weight` is packed in panels of columns.
+pub(super) unsafe fn run(
+    context: &mut RxContext,
+    v: &RxConv2dF32,
+    s: &Sizes,
+    weight: *const f32,
+) -> i32 {
+    let pixels = s.oh * s.ow;
+    let high = high(pixels);
+    let panels = pixels.div_ceil(high);
+    // Each thread takes a part of the pixels, so that few channels are enough for all.
+    let parts = context.pool.threads().min(panels);
+    let each = panels.div_ceil(parts);
+    let work = WIDE * each * high * s.k;
+    // SAFETY: the caller's promise; tasks write disjoint panels, then disjoint outputs.
+    unsafe {
+        let room = (panels * ROWS * s.k * 4) as u64;
+        let packed = rx_scratch_alloc(context, room).cast::<f32>();
+        if packed.is_null() {
+            return context.status;
+        }
+        for image in 0..s.n {
+            let x = v.x.add(image * s.c * s.h * s.w);
+            let shared = Share::new((s, x, packed));
+            let grain = SMALL / (ROWS * s.k * 8);
+            context.pool.each(panels, grain.max(1), |begin, end, _| {
+                let &(s, x, packed) = shared.get();
+                for panel_no in begin..end {
+                    let first = panel_no * high;
+                    let count = high.min(pixels - first);
+                    let out = packed.add(panel_no * ROWS * s.k);
+                    dispatch!(panel(
+                        s: &Sizes,
+                        x: *const f32,
+                        first: usize,
+                        count: usize,
+                        out: *mut f32,
+                    ));
+                }
+            });
+            let shared = Share::new((v, s, weight, packed.cast_const()));
+            let tasks = s.o.div_ceil(WIDE) * parts;
+            context
+                .pool
+                .each(tasks, (SMALL / work).max(1), |begin, end, _| {
+                    let &(v, s, weight, packed) = shared.get();
+                    for task in begin..end {
+                        let (channel, part) = (task / parts * WIDE, task % parts);
+                        let mine = part * each..((part + 1) * each).min(panels);
+                        if !mine.is_empty() {
+                            products((v, s), image, channel, mine, (weight, packed));
+                        }
+                    }
+                });
+        }
+        rx_scratch_free(context, packed.cast());
+    }
+    0
+}
