@@ -22,21 +22,23 @@ pub fn run(
     tensors: &[Tensor],
 ) -> Result<Value, Diagnostic> {
     let arguments: Vec<Value> = tensors.iter().cloned().map(Value::Tensor).collect();
-    run_timed(module, typing, entry, &arguments, 0).map(|r| r.0)
+    run_timed(module, typing, entry, &arguments, 0, None).map(|r| r.0)
 }
 
-/// Runs a function of a module on tensors and tuples by the reference evaluator, and `more` times more; also says how long each run took.
+/// Runs a function of a module on tensors and tuples by the reference evaluator, and `more` times more; also says how
+/// long each run took. A run of more than `max_steps` steps is an error.
 pub fn run_timed(
     module: &Module,
     typing: &Typing,
     entry: GlobalId,
     arguments: &[Value],
     more: usize,
+    max_steps: Option<u64>,
 ) -> Result<(Value, Vec<Duration>), Diagnostic> {
     use relax_interp::Value as V;
     let value = |v: &Value| v.fold(|t| Some(V::from(t.clone())), |f| Some(V::tuple(f)));
     let inputs: Vec<V> = arguments.iter().filter_map(value).collect();
-    let mut evaluator = Interp::new(module, typing);
+    let mut evaluator = Interp::new(module, typing).with_max_steps(max_steps);
     let mut times = Vec::new();
     let mut call = || {
         let begin = Instant::now();

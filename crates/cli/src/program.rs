@@ -114,17 +114,7 @@ impl Program {
             .global_func(*entry)
             .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
         let params = inputs::params(module, &self.typing, func);
-        let file = Mapped::open(path)?;
-        let mut arrays = weights::read_in(path, &file)?;
-        let unfit =
-            |problems| Stop::Unfit(format!("{} does not fit @{name}", path.display()), problems);
-        let mut problems = weights::constants(module, &mut arrays, stubs);
-        let (values, more) = inputs::weights(module, *entry, &params, arrays, all);
-        problems.extend(more);
-        if !problems.is_empty() {
-            return Err(unfit(problems));
-        }
-        relax_passes::bind_params(module, *entry, values);
+        let file = weights::bind(module, *entry, &params, path, (all, stubs))?;
         let (typing, diagnostics) = relax_driver::check(module, &InferOptions::default());
         if diagnostics.has_errors() {
             return Err(Stop::show(&diagnostics, &self.session.sources));

@@ -17,11 +17,19 @@ pub struct Style {
 }
 
 impl Style {
-    /// Colours where standard error is a terminal and `NO_COLOR` is not set.
+    /// Of what goes to standard error.
     pub fn for_stderr() -> Style {
-        let color = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Style { color }
+        Style {
+            color: colored(&std::io::stderr()),
+        }
     }
+}
+
+/// Whether what is written there has colours: on a terminal, or where `CLICOLOR_FORCE` asks for them, unless `NO_COLOR` is
+/// set.
+pub fn colored(stream: &impl IsTerminal) -> bool {
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|v| v != "0");
+    (stream.is_terminal() || forced) && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// Writes diagnostics to standard error, and how many there are when there are more than are

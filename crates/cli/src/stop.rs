@@ -31,20 +31,28 @@ impl Stop {
         render::to_stderr(diagnostics, sources);
         Stop::Shown
     }
+
+    /// What is left to say; what does not fit on lines of its own.
+    pub fn text(&self) -> String {
+        match self {
+            Stop::Shown => String::new(),
+            Stop::Unfit(what, lines) => format!("{what}:\n  {}", lines.join("\n  ")),
+            Stop::Failed(message) | Stop::Usage(message) => message.clone(),
+        }
+    }
 }
 
 /// The exit code of a tool, after it has said on standard error why it ended early.
 pub fn code(tool: &str, ended: Result<(), Stop>) -> ExitCode {
-    let (code, text) = match ended {
-        Ok(()) => return exit::OK,
-        Err(Stop::Shown) => (exit::ERRORS, String::new()),
-        Err(Stop::Unfit(what, lines)) => {
-            let lines: String = lines.iter().map(|line| format!("  {line}\n")).collect();
-            (exit::ERRORS, format!("{tool}: {what}:\n{lines}"))
-        }
-        Err(Stop::Failed(message)) => (exit::ERRORS, format!("{tool}: {message}\n")),
-        Err(Stop::Usage(message)) => (exit::USAGE, format!("{tool}: {message}\n")),
+    let Err(stop) = ended else {
+        return exit::OK;
     };
-    io::say(&text);
+    if stop != Stop::Shown {
+        io::say(&format!("{tool}: {}\n", stop.text()));
+    }
+    let code = match stop {
+        Stop::Usage(_) => exit::USAGE,
+        _ => exit::ERRORS,
+    };
     code.into()
 }

@@ -7,13 +7,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use memmap2::Mmap;
-#[cfg(feature = "native")]
-use relax_ir::Module;
+use relax_ir::{GlobalId, Module};
 use relax_tensor::{DType, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
-#[cfg(feature = "native")]
-use crate::inputs;
+use crate::inputs::{self, Param};
+use crate::stop::Stop;
 
 /// A file in memory.
 #[derive(Clone, Debug)]
@@ -84,12 +83,7 @@ pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
 
 /// Gives constants whose metadata section the text lacks the arrays `meta[relay.Constant][k]`, which are taken out of
 /// `arrays`. The result lists those that do not fit, and those that no array is for unless zeros will do (`stubs`).
-#[cfg(feature = "native")]
-pub fn constants(
-    module: &mut Module,
-    arrays: &mut Vec<(String, Tensor)>,
-    stubs: bool,
-) -> Vec<String> {
+fn constants(module: &mut Module, arrays: &mut Vec<(String, Tensor)>, stubs: bool) -> Vec<String> {
     let mut problems = Vec::new();
     let mut taken = Vec::new();
     let mut missing = Vec::new();
@@ -118,6 +112,29 @@ pub fn constants(
     problems.append(&mut missing);
     problems.dedup();
     problems
+}
+
+/// Gives parameters of a function, and constants whose metadata section is missing, the values in a file; with `all`
+/// every parameter must get one, without `stubs` every such constant. The result is what the values borrow from.
+pub fn bind(
+    module: &mut Module,
+    entry: GlobalId,
+    params: &[Param],
+    path: &Path,
+    (all, stubs): (bool, bool),
+) -> Result<Mapped, Stop> {
+    let name = module.globals[entry].name;
+    let file = Mapped::open(path)?;
+    let mut arrays = read_in(path, &file)?;
+    let mut problems = constants(module, &mut arrays, stubs);
+    let (values, more) = inputs::weights(module, entry, params, arrays, all);
+    problems.extend(more);
+    if !problems.is_empty() {
+        let what = format!("{} does not fit @{name}", path.display());
+        return Err(Stop::Unfit(what, problems));
+    }
+    relax_passes::bind_params(module, entry, values);
+    Ok(file)
 }
 
 /// The named tensors of a `.npz` or `.safetensors` file.

@@ -118,6 +118,49 @@ fn changes_are_shown_as_differences_of_the_passes_that_made_them() {
 }
 
 #[test]
+fn differences_have_colours_where_they_are_asked_for() {
+    let dir = Folder::new("colours");
+    dir.write("a.relay", "def @main() { add(1, 2) }");
+    let colored = |set: &[(&str, &str)]| {
+        let mut command = Command::new(OPT);
+        let flags = ["a.relay", "-O1", "--print-ir-after-change", "--no-types"];
+        command.args(flags).current_dir(&dir.0);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        command.envs(set.iter().copied());
+        let o = command.output().expect("the tool starts");
+        let err = text(&o.stderr);
+        assert!(err.contains("add(1, 2)"), "{err}");
+        err.contains("\x1b[31m-  add(1, 2)") && err.contains("\x1b[32m+  3")
+    };
+    // It is no terminal.
+    assert!(!colored(&[]));
+    assert!(colored(&[("CLICOLOR_FORCE", "1")]));
+    assert!(!colored(&[("CLICOLOR_FORCE", "0")]));
+    assert!(!colored(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]));
+}
+
+#[test]
+fn the_report_of_a_difference_shows_the_module_after_the_passes() {
+    let dir = Folder::new("differ");
+    dir.write("a.relay", "def @main(%x: int32) { add(%x, add(1, 2)) }");
+    dir.write("b.relay", "def @main(%x: int32) {\n  add(%x, 4)\n}\n");
+    let flags = [
+        "--pipeline",
+        "fold-constant",
+        "--structural-equal",
+        "b.relay",
+    ];
+    let o = dir.opt(&[&["a.relay"], &flags[..]].concat());
+    assert_eq!((o.status.code(), o.stdout.len()), (Some(1), 0));
+    let err = text(&o.stderr);
+    assert!(err.contains("left: <after the passes>:3:11"), "{err}");
+    assert!(
+        err.contains("add(%x, 3)") && err.contains("add(%x, 4)"),
+        "{err}"
+    );
+}
+
+#[test]
 fn what_passes_did_and_how_long_they_took_is_said_for_each() {
     let dir = Folder::new("stats");
     dir.write("a.relay", "def @main() { add(1, 2) }");
@@ -242,6 +285,84 @@ fn weights_come_from_both_kinds_of_files() {
     dir.write("w.safetensors", b"no");
     let o = dir.opt(&["a.relay", "--params", "w.safetensors"]);
     assert_eq!(o.status.code(), Some(2));
+}
+
+#[test]
+fn tuples_and_constants_without_metadata_come_from_files_too() {
+    let dir = Folder::new("tuples");
+    dir.write(
+        "a.relay",
+        "def @main(%x: float32, %p: (float32, (float32, float32))) {
+           add(multiply(%x, %p.0), add(%p.1.0, multiply(%p.1.1, meta[relay.Constant][0] /* ty=float32 */)))
+         }",
+    );
+    let number = |name: &str, x: f32| {
+        let value = relax_tensor::Tensor::from_slice(&[], &[x]);
+        (name.to_owned(), value)
+    };
+    let all = vec![
+        number("p.0", 2.0),
+        number("p.1.0", 3.0),
+        number("p.1.1", 4.0),
+        number("meta[relay.Constant][0]", 5.0),
+    ];
+    relax_cli::npz::write(&dir.0.join("w.npz"), &all).expect("a file");
+    let flags = [
+        "--params",
+        "w.npz",
+        "--no-types",
+        "--pipeline",
+        "simplify-expr,fold-constant",
+    ];
+    let o = dir.opt(&[&["a.relay"], &flags[..]].concat());
+    assert_eq!(
+        text(&o.stdout),
+        "#[version = \"0.0.5\"]\ndef @main(%x: float32) {\n  %0 = multiply(%x, 2f);\n  add(%0, 23f)\n}\n",
+        "{}",
+        text(&o.stderr)
+    );
+    // A tuple is bound as a whole.
+    relax_cli::npz::write(&dir.0.join("w.npz"), &all[1..]).expect("a file");
+    let o = dir.opt(&["a.relay", "--params", "w.npz"]);
+    assert!(text(&o.stderr).contains("%p.0 is missing: a tuple is bound as a whole"));
+    // The bisector takes fields by the same names.
+    dir.write(
+        "b.relay",
+        "def @main(%x: float32, %p: (float32, (float32, float32))) { add(multiply(%x, %p.0), divide(%p.1.0, %p.1.1)) }",
+    );
+    relax_cli::npz::write(&dir.0.join("p.npz"), &all[..3]).expect("a file");
+    let bisect = env!("CARGO_BIN_EXE_relax-bisect");
+    let run = |inputs: &str| {
+        let mut command = Command::new(bisect);
+        command
+            .args(["b.relay", "-O2", "--inputs", inputs])
+            .current_dir(&dir.0);
+        command.output().expect("the tool starts")
+    };
+    let o = run("p.npz");
+    assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
+    relax_cli::npz::write(&dir.0.join("p.npz"), &[number("p.2", 1.0)]).expect("a file");
+    let o = run("p.npz");
+    assert_eq!(o.status.code(), Some(2));
+    assert!(
+        text(&o.stderr).contains("the array `p.2` belongs to no parameter"),
+        "{}",
+        text(&o.stderr)
+    );
+}
+
+#[test]
+fn a_file_of_several_modules_that_is_not_split_is_said() {
+    let dir = Folder::new("unsplit");
+    dir.write(
+        "a.relay",
+        "def @main() { 1 }\n// -----\ndef @main() { 2 }\n",
+    );
+    let o = dir.opt(&["a.relay"]);
+    assert_eq!(o.status.code(), Some(1));
+    assert!(text(&o.stderr).contains("with --split-input-file the parts"));
+    let o = dir.opt(&["a.relay", "--split-input-file"]);
+    assert_eq!((o.status.code(), o.stderr.len()), (Some(0), 0));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! refused.
 
 use relax_driver::{PassConfig, Pipeline, ReadOptions, Session, Silent, Style, run_pipeline};
-use relax_ir::Module;
-use relax_passes::{Contract, Form, Options, PassDef, PassRun, Step, codes};
+use relax_ir::{Expr, GlobalKind, Module};
+use relax_passes::{Contract, Form, Found, Options, PassDef, PassRun, Step, codes, each_block};
 use relax_testkit::{Features, program};
 
 fn read(text: &str) -> (Session, Module) {
@@ -145,6 +145,158 @@ fn what_is_known_of_functions_that_stay_is_kept() {
     assert_eq!(outcome.found.effects, 1);
 }
 
+/// Runs passes of the library, then one of the test. What was found out, and what went wrong.
+fn and_then(text: &str, passes: &str, pass: &'static PassDef) -> (Found, Option<String>) {
+    let (mut session, mut module) = read(text);
+    let mut pipeline = session.pipeline(passes).expect("a pipeline");
+    pipeline.steps.push(Step::Pass(PassRun {
+        pass,
+        options: Options::defaults(pass),
+    }));
+    let config = PassConfig {
+        check_preserved: true,
+        ..PassConfig::default()
+    };
+    let outcome = run_pipeline(&pipeline, &mut module, &config, &mut Silent);
+    let said = |(_, errors): (_, relax_base::Diagnostics)| {
+        let text: Vec<String> = errors.iter().map(|d| d.message.to_string()).collect();
+        text.join("; ")
+    };
+    (outcome.found, outcome.failure.map(said))
+}
+
+/// Makes @f give a pair.
+static PAIRS: PassDef = PassDef {
+    name: "pairs",
+    doc: "Makes @f give its result twice.",
+    options: &[],
+    contract: Contract::TYPED,
+    run: |cx| {
+        let m = &mut *cx.module;
+        let f = m.global("f").expect("there is @f");
+        let GlobalKind::Func(func) = m.globals[f].kind else {
+            return Ok(());
+        };
+        let body = m.funcs[func].body;
+        let pair = m.tuple(&[body, body], m.span(body));
+        m.set_global_body(f, pair);
+        Ok(())
+    },
+};
+
+#[test]
+fn only_functions_that_changed_are_typed_and_verified_again() {
+    // The first pass changes @f, the second @g, the third nothing.
+    let text = "def @f(%x: float32) { let %y = exp(%x); %x }
+                def @g(%x: float32) { add(exp(%x), exp(%x)) }
+                def @h(%x: float32) { tanh(@g(%x)) }
+                def @k(%x: float32) -> float32 { tanh(@f(%x)) }";
+    let (mut session, mut module) = read(text);
+    let passes = "dead-code-elimination,eliminate-common-subexpr,dead-code-elimination";
+    let pipeline = session.pipeline(passes).expect("a pipeline");
+    let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
+    assert!(outcome.failure.is_none());
+    let Found {
+        typed, verified, ..
+    } = outcome.found;
+    // All four once, then @f, then @g: their types stay, so @h and @k are not looked at.
+    assert_eq!((typed, verified), (4 + 1 + 1, 4 + 1));
+}
+
+#[test]
+fn functions_that_refer_to_one_of_another_type_are_typed_again() {
+    let text = "def @f(%x: float32) { exp(%x) }
+                def @g(%x: float32) { @f(%x) }
+                def @h(%x: float32) { let %y = @g(%x); (%y, %x) }
+                def @k(%x: float32) -> float32 { tanh(%x) }
+                def @l(%x: float32) { @k(%x) }";
+    let (found, failure) = and_then(text, "infer-type", &PAIRS);
+    assert_eq!(failure, None);
+    // `infer-type` looks at all five and is not counted. Then @f; its type is another, so @g and with it @h are typed,
+    // in one go with @f.
+    assert_eq!(found.typed, 5 + 1 + 3);
+    // Where the types do not fit any more, that is found too.
+    let text = "def @f(%x: float32) { exp(%x) }
+                def @g(%x: float32) -> float32 { @f(%x) }";
+    let (_, failure) = and_then(text, "infer-type", &PAIRS);
+    assert!(
+        failure.is_some_and(|f| f.starts_with("`pairs` left a module whose types do not fit")),
+        "@g gives a pair where it says that it gives a number"
+    );
+}
+
+/// A pass over dataflow blocks that binds other values to what leaves them.
+static OTHER_TYPES: PassDef = PassDef {
+    name: "other-types",
+    doc: "Binds a pair last.",
+    options: &[],
+    contract: Contract::TYPED.each_block(),
+    run: |cx| {
+        each_block(cx, |b| {
+            if let Some(last) = b.bindings.last_mut() {
+                let span = b.module.span(last.value);
+                last.value = b.module.tuple(&[last.value, last.value], span);
+            }
+            Ok(())
+        })
+    },
+};
+
+/// A pass that says it sees dataflow blocks only, and changes what follows them.
+static OUTSIDE: PassDef = PassDef {
+    name: "outside",
+    doc: "Makes all functions give pairs.",
+    options: &[],
+    contract: Contract::TYPED.each_block(),
+    run: |cx| {
+        for (global, body) in cx.module.global_bodies() {
+            let m = &mut *cx.module;
+            let pair = m.tuple(&[body, body], m.span(body));
+            m.set_global_body(global, pair);
+        }
+        Ok(())
+    },
+};
+
+/// One that forgets what leaves the block.
+static FORGETS: PassDef = PassDef {
+    name: "forgets",
+    doc: "Drops the last binding.",
+    options: &[],
+    contract: Contract::TYPED.each_block(),
+    run: |cx| {
+        each_block(cx, |b| {
+            assert!(!b.outputs().is_empty());
+            b.bindings.pop();
+            b.count("bindings dropped", 1);
+            Ok(())
+        })
+    },
+};
+
+#[test]
+fn what_leaves_dataflow_blocks_stays_what_it_is() {
+    let text = "def @main(%x: Tensor[(2,), float32]) {
+                  dataflow { %a = exp(%x); %b = tanh(%a); output(%b); };
+                  (%b, %x)
+                }";
+    for (pass, said) in [
+        (
+            &OTHER_TYPES,
+            "`other-types` sees dataflow blocks only, but %b, which leaves one, had type",
+        ),
+        (
+            &OUTSIDE,
+            "`outside` sees dataflow blocks only, but something outside of the dataflow blocks",
+        ),
+        (&FORGETS, "`forgets` left a broken module"),
+    ] {
+        let (_, failure) = and_then(text, "infer-type", pass);
+        let failure = failure.expect("refused");
+        assert!(failure.starts_with(said), "{failure}");
+    }
+}
+
 /// A pass that says it preserves effects, and adds one.
 static LIES: PassDef = PassDef {
     name: "lies",
@@ -155,8 +307,8 @@ static LIES: PassDef = PassDef {
         for (global, body) in cx.module.global_bodies() {
             let m = &mut *cx.module;
             let span = m.span(body);
-            let cell = m.add(relax_ir::Expr::RefNew(body), span);
-            let read = m.add(relax_ir::Expr::RefRead(cell), span);
+            let cell = m.add(Expr::RefNew(body), span);
+            let read = m.add(Expr::RefRead(cell), span);
             m.set_global_body(global, read);
         }
         Ok(())

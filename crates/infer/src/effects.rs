@@ -23,10 +23,23 @@ impl Solver<'_> {
         let m = self.m;
         let n = m.funcs.len();
         self.purity = vec![true; n];
-        if !self.may_have_effects() && m.blocks.is_empty() {
+        let effects = self.may_have_effects();
+        if !effects && m.blocks.is_empty() {
             return;
         }
-        let bound = self.bound_functions();
+        if !effects && let Some(part) = &self.part {
+            // Nothing has effects, so all that is left to look at are the blocks.
+            let bound = self.bound_functions(&mut part.exprs.iter().copied());
+            let block = |e: &ExprId| match m.exprs[*e] {
+                Expr::Dataflow { block, .. } => Some(block),
+                _ => None,
+            };
+            for block in part.exprs.iter().filter_map(block).collect::<Vec<_>>() {
+                self.check_block(block, &bound);
+            }
+            return;
+        }
+        let bound = self.bound_functions(&mut m.exprs.ids());
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
         let mut impure: Vec<usize> = Vec::new();
         let mut seen = vec![false; m.exprs.len()];
@@ -64,32 +77,38 @@ impl Solver<'_> {
 
     /// Whether the module holds anything that could be an effect.
     fn may_have_effects(&self) -> bool {
-        self.m.exprs.values().any(|e| match e {
+        let effect = |e: ExprId| match &self.m.exprs[e] {
             Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
             Expr::Op(op) => self.op_effects(*op) != Effects::Pure,
             _ => false,
-        })
+        };
+        match &self.part {
+            Some(part) => part.had_effects || part.exprs.iter().any(|&e| effect(e)),
+            None => self.m.exprs.ids().any(effect),
+        }
     }
 
     fn op_effects(&self, op: OpId) -> Effects {
         registry().get(op).map_or(Effects::Pure, |d| d.effects)
     }
 
-    /// The functions that variables are bound to.
-    fn bound_functions(&self) -> FxHashMap<VarId, FuncId> {
+    /// The functions that variables are bound to by these expressions.
+    fn bound_functions(&self, exprs: &mut dyn Iterator<Item = ExprId>) -> FxHashMap<VarId, FuncId> {
+        let m = self.m;
         let mut bound = FxHashMap::default();
-        for e in self.m.exprs.values() {
-            if let Expr::Let { var, value, .. } = e
-                && let Expr::Func(f) = self.m.exprs[*value]
-            {
-                bound.insert(*var, f);
+        let mut bind = |var: VarId, value: ExprId| {
+            if let Expr::Func(f) = m.exprs[value] {
+                bound.insert(var, f);
             }
-        }
-        for block in self.m.blocks.values() {
-            for b in &block.bindings {
-                if let Expr::Func(f) = self.m.exprs[b.value] {
-                    bound.insert(b.var, f);
+        };
+        for e in exprs {
+            match m.exprs[e] {
+                Expr::Let { var, value, .. } => bind(var, value),
+                Expr::Dataflow { block, .. } => {
+                    let bindings = m.blocks[block].bindings.iter();
+                    bindings.for_each(|b| bind(b.var, b.value));
                 }
+                _ => {}
             }
         }
         bound

@@ -1,7 +1,7 @@
 //! Globals in the order of their dependencies, and what is decided when a group of them is walked.
 
 use relax_base::{Diagnostic, Id};
-use relax_ir::{DTy, Expr, ExprId, FuncId, GlobalId, GlobalKind, Type, TypeId};
+use relax_ir::{DTy, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Type, TypeId};
 use relax_sym::{Dim, Proof};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
@@ -13,22 +13,32 @@ use crate::solver::{NO_EXPR, Solver, UNTYPED};
 use crate::unknown::{Lit, Sol, Sort};
 use crate::{Check, CheckKind};
 
+/// Of each global whether its annotations say its type.
+pub(crate) fn complete(m: &Module) -> Vec<bool> {
+    let annotated = |f: FuncId| {
+        let func = &m.funcs[f];
+        func.ret.is_some() && func.params.iter().all(|&p| m.vars[p].ty.is_some())
+    };
+    (m.globals.values())
+        .map(|g| match g.kind {
+            GlobalKind::Func(f) => annotated(f),
+            GlobalKind::Prim(_) => true,
+        })
+        .collect()
+}
+
 impl Solver<'_> {
-    /// Types every function of the module.
-    pub fn run(&mut self) {
+    /// Types every function of the module, or those of the [part](Solver::part) that is asked for. How many.
+    pub fn run(&mut self) -> usize {
         let m = self.m;
+        let asked = |id: GlobalId| self.part.as_ref().is_none_or(|p| p.asked[id.index()]);
         let funcs: Vec<(GlobalId, FuncId)> = (m.globals.iter())
             .filter_map(|(id, g)| match g.kind {
-                GlobalKind::Func(f) => Some((id, f)),
-                GlobalKind::Prim(_) => None,
+                GlobalKind::Func(f) if asked(id) => Some((id, f)),
+                _ => None,
             })
             .collect();
-        let complete: Vec<bool> = (m.globals.values())
-            .map(|g| match g.kind {
-                GlobalKind::Func(f) => self.is_annotated(f),
-                GlobalKind::Prim(_) => true,
-            })
-            .collect();
+        let complete = complete(m);
         for &(g, f) in &funcs {
             if complete[g.index()] {
                 self.global_ty[g.index()] = self.signature(f);
@@ -42,11 +52,7 @@ impl Solver<'_> {
         for group in groups {
             self.infer_group(&group, &complete);
         }
-    }
-
-    fn is_annotated(&self, f: FuncId) -> bool {
-        let func = &self.m.funcs[f];
-        func.ret.is_some() && func.params.iter().all(|&p| self.m.vars[p].ty.is_some())
+        funcs.len()
     }
 
     fn infer_group(&mut self, group: &[(GlobalId, FuncId)], complete: &[bool]) {
@@ -412,12 +418,12 @@ impl Solver<'_> {
     pub fn report_open(&mut self) {
         let quiet = self.diags.has_errors();
         let mut closed: FxHashSet<TypeId> = FxHashSet::default();
-        for i in 0..self.var_ty.len() {
-            let t = self.var_ty[i];
+        for v in self.vars_to_end() {
+            let t = self.var_ty[v.index()];
             if t == UNTYPED || !self.is_open_but(t, &mut closed) {
                 continue;
             }
-            let var = &self.m.vars[relax_ir::VarId::from_index(i)];
+            let var = &self.m.vars[v];
             if !quiet {
                 let text = self.show_type(t);
                 let d = Diagnostic::error(
@@ -435,12 +441,11 @@ impl Solver<'_> {
             }
             self.poison_type(t);
         }
-        for i in 0..self.expr_ty.len() {
-            let t = self.expr_ty[i];
+        for e in self.exprs_to_end() {
+            let t = self.expr_ty[e.index()];
             if t.0 >= crate::solver::OPEN.0 || !self.is_open_but(t, &mut closed) {
                 continue;
             }
-            let e = ExprId::from_index(i);
             if !quiet && !self.place(e).is_none() {
                 let text = self.show_type(t);
                 let d = Diagnostic::error(

@@ -11,6 +11,7 @@
 //! module that the resolver or the builder made.
 //! Invariant: results and diagnostics do not depend on anything but the module and the options.
 
+mod again;
 mod call;
 pub mod codes;
 mod concluded;
@@ -37,6 +38,7 @@ mod walk;
 use relax_base::Diagnostics;
 use relax_ir::Module;
 
+pub use again::{Again, infer_again};
 pub use typing::{Check, CheckKind, Typing, show_type};
 
 /// How strictly to check.
@@ -54,23 +56,18 @@ pub struct InferOptions {
 /// [`relax_ir::Type::Error`]. Diagnostics come in the order of the text.
 pub fn infer(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
     let types = std::mem::take(&mut module.types);
-    let mut solver = solver::Solver::new(module, types, options);
-    solver.run();
+    let solver = solver::Solver::new(module, types, options);
+    let outcome = solve(solver).1;
+    outcome.into_module(module)
+}
+
+/// Runs a solver to its end: how many functions of globals it typed, and the outcome.
+fn solve(mut solver: solver::Solver<'_>) -> (usize, typing::Outcome) {
+    let typed = solver.run();
     if solver.fuel == 0 {
         solver.report_fuel(solver.cur_call);
     }
     solver.report_open();
     solver.check_effects();
-    let outcome = typing::finish(solver);
-    module.types = outcome.types;
-    for info in outcome.new_dims {
-        module.dims.push(info);
-    }
-    for (c, value) in outcome.literals {
-        module.consts[c] = value;
-        module.literals.insert(c, false);
-    }
-    let mut diagnostics = outcome.diagnostics;
-    diagnostics.sort();
-    (outcome.typing, diagnostics)
+    (typed, typing::finish(solver))
 }

@@ -10,6 +10,7 @@ use relax_ir::{
 use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::again::Part;
 use crate::concluded::Concluded;
 use crate::flags::{Flags, INFER};
 use crate::map::{Leaf, Mapper, map_dims};
@@ -96,6 +97,8 @@ pub(crate) struct Solver<'m> {
     pub literal_unknowns: Vec<(ExprId, DTyInfer)>,
     /// Globals of the group being inferred that have no complete signature.
     pub open_globals: FxHashSet<GlobalId>,
+    /// What is to be typed, where not all is.
+    pub part: Option<Part<'m>>,
 }
 
 /// An equality that could not be decided where it was asked for.
@@ -162,6 +165,7 @@ impl<'m> Solver<'m> {
             current_global: None,
             literal_unknowns: Vec::new(),
             open_globals: FxHashSet::default(),
+            part: None,
         };
         s.adopt_unknowns();
         s.new_scratch();

@@ -2,8 +2,8 @@
 
 use relax_base::{Diagnostics, Id, SideTable};
 use relax_ir::{
-    ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, Shape, Type, TypeArena,
-    TypeId, VarId,
+    ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, Module, Shape, Type,
+    TypeArena, TypeId, VarId,
 };
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
@@ -36,7 +36,8 @@ pub enum CheckKind {
     HasShape(TypeId),
 }
 
-/// The types of a module, beside its nodes. Nodes that no function reaches have the error type.
+/// The types of a module, beside its nodes. Nodes that no function reaches have the error type, or after
+/// [`infer_again`](crate::infer_again) that which they had when one did.
 #[derive(Clone, Debug)]
 pub struct Typing {
     /// Of expressions. Operators and constructors that are only called have the error type:
@@ -71,6 +72,22 @@ pub(crate) struct Outcome {
     pub new_dims: Vec<DimInfo>,
     pub literals: Vec<(ConstId, Tensor)>,
     pub diagnostics: Diagnostics,
+}
+
+impl Outcome {
+    /// Puts into the module what was found about it; the types beside it.
+    pub fn into_module(mut self, module: &mut Module) -> (Typing, Diagnostics) {
+        module.types = self.types;
+        for info in self.new_dims {
+            module.dims.push(info);
+        }
+        for (c, value) in self.literals {
+            module.consts[c] = value;
+            module.literals.insert(c, false);
+        }
+        self.diagnostics.sort();
+        (self.typing, self.diagnostics)
+    }
 }
 
 /// Fills in all solutions and puts generalised function types where they belong.
@@ -135,13 +152,18 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
         }
         s.map_type_with(t, &mut mapper, &mut memo)
     };
+    let (ended, ended_vars) = (s.exprs_to_end(), s.vars_to_end());
+    let mut exprs = std::mem::take(&mut s.expr_ty);
+    for &e in &ended {
+        exprs[e.index()] = resolve(&mut s, exprs[e.index()]);
+    }
+    let mut vars = std::mem::take(&mut s.var_ty);
+    for v in ended_vars {
+        vars[v.index()] = resolve(&mut s, vars[v.index()]);
+    }
     let mut table = |s: &mut Solver<'_>, list: Vec<TypeId>| -> Vec<TypeId> {
         list.into_iter().map(|t| resolve(s, t)).collect()
     };
-    let exprs = std::mem::take(&mut s.expr_ty);
-    let exprs = table(&mut s, exprs);
-    let vars = std::mem::take(&mut s.var_ty);
-    let vars = table(&mut s, vars);
     let funcs = std::mem::take(&mut s.func_ty);
     let funcs = table(&mut s, funcs);
     let globals = std::mem::take(&mut s.global_ty);
@@ -157,10 +179,12 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
             *t = table(&mut s, vec![*t])[0];
         }
     }
+    s.add_what_stays(&mut type_args, &mut checks);
     checks.sort_by_key(|c| c.expr);
     let mut literals = Vec::new();
-    for (i, &t) in exprs.iter().enumerate() {
-        if let Expr::Const(c) = s.m.exprs[ExprId::from_index(i)]
+    for e in ended {
+        let t = exprs[e.index()];
+        if let Expr::Const(c) = s.m.exprs[e]
             && s.m.literals.get(&c).copied().unwrap_or(false)
             && let Some(dtype) = s.types.as_tensor(t).and_then(|t| t.dtype.known())
             && dtype != s.m.consts[c].dtype()
@@ -171,7 +195,7 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
                     let text = s.m.consts[c].get_i64(0);
                     let d = relax_base::Diagnostic::error(
                         crate::codes::LITERAL,
-                        s.place(ExprId::from_index(i)),
+                        s.place(e),
                         format!("{text} does not fit {dtype}, which its context asks for"),
                     );
                     s.report(d);

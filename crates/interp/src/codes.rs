@@ -22,3 +22,5 @@ pub const DEPTH: Code = Code(1108);
 pub const BROKEN: Code = Code(1109);
 /// A tensor is read after its memory was given away.
 pub const MEMORY: Code = Code(1110);
+/// The program takes more steps than it may.
+pub const STEPS: Code = Code(1111);

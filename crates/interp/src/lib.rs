@@ -38,6 +38,8 @@ pub struct Interp<'m> {
     plans: FxHashMap<machine::PlanKey, Rc<plan::Plan>>,
     places: machine::memory::Places,
     unit: Value,
+    /// How many instructions a run may take.
+    max_steps: Option<u64>,
 }
 
 impl<'m> Interp<'m> {
@@ -53,11 +55,18 @@ impl<'m> Interp<'m> {
             plans: FxHashMap::default(),
             places: machine::memory::Places::default(),
             unit: Value::tuple(vec![]),
+            max_steps: None,
         }
     }
     /// With these packed functions.
     pub fn with_packed(mut self, packed: impl Packed + 'm) -> Self {
         self.packed = Box::new(packed);
+        self
+    }
+    /// A run that takes more than so many steps ends with an error at the call that it has come to. A step is an
+    /// instruction of the evaluator: a call, a branch, a tuple. Without a limit a program that does not end runs on.
+    pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
+        self.max_steps = steps;
         self
     }
     /// Calls a global function. Arguments are checked against its parameters' types, where symbolic

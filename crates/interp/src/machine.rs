@@ -216,7 +216,10 @@ impl Interp<'_> {
 
     /// Runs until the last frame returns.
     fn go(&mut self, run: &mut Run) -> Result<Value> {
+        let most = self.max_steps.unwrap_or(u64::MAX);
+        let mut steps = 0;
         loop {
+            steps += 1;
             let frame = run
                 .frames
                 .last_mut()
@@ -264,6 +267,11 @@ impl Interp<'_> {
                     args,
                     tail,
                 } => {
+                    // Without calls code only goes forward, and ends.
+                    if steps > most {
+                        let text = format!("the program has not ended after {most} steps");
+                        return self.error(codes::STEPS, *at, text);
+                    }
                     let callee = self.read(run, base, *callee);
                     let args = self.read_all(run, base, args);
                     if let Some(value) = self.call(run, *at, callee, args, *dst, *tail)?

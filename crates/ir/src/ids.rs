@@ -72,6 +72,16 @@ impl Default for IdSet {
     }
 }
 
+impl<K: Id> FromIterator<K> for IdSet {
+    fn from_iter<T: IntoIterator<Item = K>>(ids: T) -> Self {
+        let mut set = IdSet::new();
+        for id in ids {
+            set.insert(id);
+        }
+        set
+    }
+}
+
 impl IdSet {
     /// The empty set.
     pub fn new() -> IdSet {

@@ -52,4 +52,4 @@ pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,
     TypeArena, TypeId, TypeInfer, TypeParam, TypeParamId,
 };
-pub use verify::Breach;
+pub use verify::{Breach, Verified};

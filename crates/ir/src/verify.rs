@@ -24,8 +24,8 @@ use relax_base::{Arena, Id, SideTable, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    Expr, ExprId, FuncId, Function, Global, GlobalKind, Module, PatId, Pattern, ScopeId, Scopes,
-    TypeId, VarId,
+    Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Module, PatId, Pattern, ScopeId,
+    Scopes, TypeId, VarId,
 };
 
 /// A broken invariant.
@@ -62,16 +62,60 @@ fn within<I: Id + fmt::Debug, T>(arena: &Arena<I, T>, id: I) -> Check {
 impl Module {
     /// Checks the invariants of everything that the globals reach; the first breach.
     pub fn verify(&self) -> Result<(), Breach> {
+        Verified::default().verify(self, |_, _| {}).map(drop)
+    }
+}
+
+/// What was verified of a module, so that what stays is not looked at again: nodes are immutable, and a
+/// changed function is a new one.
+#[derive(Clone, Default, Debug)]
+pub struct Verified {
+    /// How many types of the arena.
+    types: usize,
+    /// The names of the globals, in order: where these are others, references may mean others.
+    names: Vec<Symbol>,
+    /// The function of each global, and the how manyeth to be verified it was.
+    functions: FxHashMap<GlobalId, (FuncId, u32)>,
+    /// How many functions were.
+    count: u32,
+    /// Where each variable is bound. A binder in a function that its global does not stand for any more is none.
+    binders: SideTable<VarId, Option<Binder>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Binder {
+    global: GlobalId,
+    number: u32,
+    place: Place,
+}
+
+impl Verified {
+    /// [`Module::verify`], for functions that are not those that were verified before. Gives how many that were,
+    /// and to `scopes` the scopes of each, which it needed. After a breach nothing is known to be verified.
+    pub fn verify(
+        &mut self,
+        m: &Module,
+        mut scopes: impl FnMut(FuncId, Scopes),
+    ) -> Result<usize, Breach> {
+        let mut before = std::mem::take(self);
+        let mut names = m.globals.values().map(|g| g.name);
+        if before.types > m.types.len() || !before.names.iter().all(|n| names.next() == Some(*n)) {
+            before = Verified::default();
+        }
+        let first = before.count;
         let mut verifier = Verifier {
-            m: self,
-            binders: SideTable::default(),
+            m,
+            at: (GlobalId(0), 0),
+            known: before,
         };
-        verifier.module()
+        verifier.module(&mut scopes)?;
+        *self = verifier.known;
+        Ok((self.count - first) as usize)
     }
 }
 
 /// What binds a variable.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Place {
     Params(Symbol),
     Expr(ExprId),
@@ -88,19 +132,46 @@ impl fmt::Display for Place {
 
 struct Verifier<'m> {
     m: &'m Module,
-    /// Where each variable is bound.
-    binders: SideTable<VarId, Option<Place>>,
+    /// The global whose function is looked at, and the function's number.
+    at: (GlobalId, u32),
+    known: Verified,
 }
 
 impl Verifier<'_> {
-    fn module(&mut self) -> Check {
+    fn module(&mut self, scopes: &mut dyn FnMut(FuncId, Scopes)) -> Check {
         let m = self.m;
-        for id in (0..m.types.len()).map(TypeId::from_index) {
+        for id in (self.known.types..m.types.len()).map(TypeId::from_index) {
             if m.types.children(id).iter().any(|c| *c >= id) {
                 return breach(7, format!("{id:?} is made of a later type"));
             }
         }
+        self.known.types = m.types.len();
         self.names()?;
+        self.known.names = m.globals.values().map(|g| g.name).collect();
+        // All that changed are forgotten before one of them is looked at: a variable may move from one to another.
+        let mut changed = Vec::new();
+        for (id, global) in m.globals.iter() {
+            let GlobalKind::Func(f) = global.kind else {
+                self.known.functions.remove(&id);
+                continue;
+            };
+            within(&m.funcs, f)?;
+            if self
+                .known
+                .functions
+                .get(&id)
+                .is_none_or(|known| known.0 != f)
+            {
+                self.known.functions.remove(&id);
+                changed.push((id, f, global.name));
+            }
+        }
+        for (id, f, name) in changed {
+            self.known.count += 1;
+            self.at = (id, self.known.count);
+            self.known.functions.insert(id, (f, self.known.count));
+            self.global(f, name, scopes)?;
+        }
         for (id, global) in m.globals.iter() {
             let Global {
                 name,
@@ -108,13 +179,6 @@ impl Verifier<'_> {
                 span: _,
                 prelude: _,
             } = global;
-            match kind {
-                GlobalKind::Prim(_) => {}
-                GlobalKind::Func(f) => {
-                    within(&m.funcs, *f)?;
-                    self.global(*f, *name)?;
-                }
-            }
             if m.expression == Some(id) && matches!(kind, GlobalKind::Prim(_)) {
                 return breach(8, format!("@{name} is no function"));
             }
@@ -150,7 +214,12 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    fn global(&mut self, func: FuncId, name: Symbol) -> Check {
+    fn global(
+        &mut self,
+        func: FuncId,
+        name: Symbol,
+        give: &mut dyn FnMut(FuncId, Scopes),
+    ) -> Check {
         self.acyclic(func)?;
         let m = self.m;
         let Function {
@@ -179,11 +248,23 @@ impl Verifier<'_> {
             fine?;
             self.node(id, &visible, &scopes)?;
         }
-        self.outputs(&scopes)
+        self.outputs(&scopes)?;
+        give(func, scopes);
+        Ok(())
     }
 
     fn bound(&mut self, var: VarId, place: Place) -> Check {
-        if let Some(other) = self.binders.entry(var).replace(place) {
+        let (global, number) = self.at;
+        let binder = Binder {
+            global,
+            number,
+            place,
+        };
+        if let Some(other) = self.known.binders.entry(var).replace(binder)
+            && let Some(known) = self.known.functions.get(&other.global)
+            && known.1 == other.number
+        {
+            let other = other.place;
             let name = self.m.vars[var].name;
             let message = format!("%{name} ({var:?}) is bound at {other} and at {place}");
             return breach(3, message);

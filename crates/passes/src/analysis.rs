@@ -8,9 +8,9 @@
 use std::fmt;
 use std::sync::{Arc, RwLock};
 
-use relax_base::{Diagnostics, Symbol};
+use relax_base::{Diagnostics, Id, Symbol};
 use relax_infer::{InferOptions, Typing};
-use relax_ir::{FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId};
+use relax_ir::{Breach, FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId, Verified};
 use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -65,6 +65,26 @@ impl State {
         State(globals.collect())
     }
 
+    /// The functions, in order.
+    pub fn functions(&self) -> Vec<FuncId> {
+        let function = |(_, value): &(Symbol, Value)| match value {
+            Value::Func(f) => Some(*f),
+            Value::Prim(_) => None,
+        };
+        self.0.iter().filter_map(function).collect()
+    }
+
+    /// Which globals stand for what they stood for in an earlier state; nothing when they have other ids now.
+    pub fn stays_since(&self, before: &State) -> Option<Vec<bool>> {
+        let mut old = before.0.iter();
+        let stays = |now: &(Symbol, Value)| match old.next() {
+            Some(old) => (old.0 == now.0).then(|| old.1 == now.1),
+            None => Some(false),
+        };
+        let all: Option<Vec<bool>> = self.0.iter().map(stays).collect();
+        all.filter(|_| old.next().is_none())
+    }
+
     /// The tensor programs that are not those of an earlier state.
     pub fn programs_since(&self, before: &State) -> Vec<Arc<Program>> {
         let place = |(_, value): &(Symbol, Value)| match value {
@@ -98,8 +118,12 @@ struct OfFunction {
 /// How often something was found out, rather than known.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Types, of the whole module.
+    /// Types, of the module.
     pub types: usize,
+    /// How many functions were looked at for that: those that changed, and those that refer to one whose type did.
+    pub typed: usize,
+    /// How many functions were verified: those that changed.
+    pub verified: usize,
     /// Effects, of the whole module.
     pub effects: usize,
     /// Scopes and purity, of one function each.
@@ -109,6 +133,8 @@ pub struct Found {
 impl std::ops::AddAssign for Found {
     fn add_assign(&mut self, other: Found) {
         self.types += other.types;
+        self.typed += other.typed;
+        self.verified += other.verified;
         self.effects += other.effects;
         self.of_functions += other.of_functions;
     }
@@ -118,6 +144,9 @@ impl std::ops::AddAssign for Found {
 #[derive(Default, Debug)]
 pub(crate) struct Analyses {
     types: Option<Known<Typing>>,
+    /// The types of the module before it changed: those of functions that stay are not found again.
+    types_before: Option<Known<Typing>>,
+    verified: Verified,
     effects: Option<Known<Effects>>,
     functions: RwLock<FxHashMap<FuncId, OfFunction>>,
     pub found: Found,
@@ -130,6 +159,8 @@ impl Analyses {
     pub fn for_share(&self) -> Analyses {
         Analyses {
             types: self.types.clone(),
+            types_before: None,
+            verified: Verified::default(),
             effects: self.effects.clone(),
             functions: RwLock::new(self.of_functions().clone()),
             found: Found::default(),
@@ -164,7 +195,24 @@ impl Analyses {
         }
         assert!(!self.share, "a pass over each function needs `Form::Typed`");
         self.found.types += 1;
-        let (mut typing, diagnostics) = relax_infer::infer(m, options);
+        let before = self.types.take().or(self.types_before.take());
+        let stays = (before.as_ref()).and_then(|k| State::of(m).stays_since(&k.state));
+        let bodies = m.global_bodies();
+        // Where all are to be typed, nothing is gained by what was known.
+        let stays = stays.filter(|stays| bodies.iter().any(|(g, _)| stays[g.index()]));
+        let before = before.filter(|_| stays.is_some());
+        let (mut typing, diagnostics) = match before.zip(stays) {
+            Some((before, stays)) => {
+                let stays = |g: GlobalId| stays[g.index()];
+                let again = relax_infer::infer_again(m, options, &before.value, stays);
+                self.found.typed += again.looked_at;
+                (again.typing, again.diagnostics)
+            }
+            None => {
+                self.found.typed += bodies.len();
+                relax_infer::infer(m, options)
+            }
+        };
         if diagnostics.has_errors() {
             return Err(diagnostics);
         }
@@ -181,6 +229,18 @@ impl Analyses {
             state: State::of(m),
             value: typing,
         });
+        self.types_before = None;
+    }
+
+    /// Verifies the functions that changed since it was called last, and keeps the scopes that it needs for that.
+    pub fn verify(&mut self, m: &Module) -> Result<(), Breach> {
+        let mut verified = std::mem::take(&mut self.verified);
+        let looked_at = verified.verify(m, |func, scopes| {
+            self.keep(func, |of| of.scopes = Some(Arc::new(scopes)));
+        })?;
+        self.found.verified += looked_at;
+        self.verified = verified;
+        Ok(())
     }
 
     /// Which functions are pure; finds it out when that is not known.
@@ -257,11 +317,15 @@ impl Analyses {
                 _ => *known = None,
             }
         }
+        let before = self.types.clone();
         keep(
             &mut self.types,
             &state,
             preserved.contains(&Analysis::Types),
         );
+        if self.types.is_none() {
+            self.types_before = before.or(self.types_before.take());
+        }
         keep(
             &mut self.effects,
             &state,
@@ -305,6 +369,26 @@ impl Analyses {
             found,
             ..Analyses::default()
         };
+    }
+
+    /// An expression for which inference from the beginning finds another type than is known: for tests of passes.
+    pub fn typed_otherwise(&self, m: &Module, options: &InferOptions) -> Option<String> {
+        let known = self.known_types(m)?;
+        let mut fresh = m.clone();
+        let (now, _) = relax_infer::infer(&mut fresh, options);
+        let bodies = m.global_bodies();
+        let exprs = m.post_order(bodies.iter().map(|b| b.1)).into_iter();
+        let globals = bodies
+            .iter()
+            .map(|(g, _)| (known.globals[*g], now.globals[*g]));
+        let all = exprs.map(|e| (known.exprs[e], now.exprs[e])).chain(globals);
+        // What inference makes up has other numbers each time, and the same letters.
+        let mut shown = all.filter(|(a, b)| a != b).map(|(a, b)| {
+            let show = |t| fresh.show_type(t).to_string();
+            (show(a), show(b))
+        });
+        let (a, b) = shown.find(|(a, b)| a != b)?;
+        Some(format!("{a} is known, and {b} is found"))
     }
 
     /// What a pass declares to preserve and does not: for tests of passes.

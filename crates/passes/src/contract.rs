@@ -84,6 +84,9 @@ pub struct Contract {
     ///
     /// [`Module::global_bodies`]: relax_ir::Module::global_bodies
     pub each_function: bool,
+    /// Whether it is a pass over each dataflow block on its own ([`each_block`](crate::each_block)), and so one over
+    /// each function. The manager then checks that what leaves the blocks, and what is around them, stays.
+    pub each_block: bool,
 }
 
 impl Contract {
@@ -97,6 +100,7 @@ impl Contract {
         preserves: &[],
         asks: &[],
         each_function: false,
+        each_block: false,
     };
     /// Looks at the program as it is written: needs nothing.
     pub const PLAIN: Contract = Contract {
@@ -148,6 +152,12 @@ impl Contract {
         self.each_function = true;
         self
     }
+    /// A pass over each dataflow block on its own.
+    pub const fn each_block(mut self) -> Contract {
+        self.each_function = true;
+        self.each_block = true;
+        self
+    }
     /// Keeps these forms.
     pub const fn keeps(mut self, forms: &'static [Form]) -> Contract {
         self.keeps = forms;
@@ -181,6 +191,9 @@ impl fmt::Display for Contract {
                 "What is known of {} stays true.",
                 words.join(" and ")
             ));
+        }
+        if self.each_block {
+            parts.push("Sees one dataflow block at a time.".into());
         }
         if self.each_function {
             parts.push("Functions are rewritten in parallel.".into());

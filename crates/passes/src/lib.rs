@@ -12,6 +12,7 @@
 mod analysis;
 mod annotate;
 mod bind;
+mod blocks;
 mod build;
 pub mod codes;
 mod contract;
@@ -35,6 +36,7 @@ mod util;
 
 pub use analysis::{Analysis, Found};
 pub use bind::{Bound, bind_params};
+pub use blocks::{BlockCx, BlockPass, each_block};
 pub use contract::{Contract, Floats, Form};
 pub use cx::PassCx;
 pub use manager::{Config, Event, Observer, Outcome, Silent, run};

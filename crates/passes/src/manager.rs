@@ -10,7 +10,9 @@ use relax_ir::Module;
 use rustc_hash::FxHashMap;
 
 use crate::analysis::{Analyses, State};
-use crate::{Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, codes, shares};
+use crate::{
+    Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, blocks, codes, shares,
+};
 
 /// How a pipeline is run.
 #[derive(Clone, Copy, Debug)]
@@ -115,6 +117,9 @@ pub fn run(
 
 type Failure = Box<(PassRun, Diagnostics)>;
 
+/// Of a module that a pass broke.
+const BUG: &str = "this is a mistake of the pass, not of the program: please report it";
+
 struct Manager<'a> {
     module: &'a mut Module,
     config: &'a Config,
@@ -126,7 +131,7 @@ struct Manager<'a> {
     forms: Vec<Form>,
     /// The module as idempotent passes (with their options) left it last.
     settled: FxHashMap<String, State>,
-    /// How many nodes the module had when those that are alive were counted last.
+    /// How many nodes were alive when they were counted last.
     counted: usize,
 }
 
@@ -183,7 +188,7 @@ impl Manager<'_> {
         self.prepare(run)?;
         let mut checking = begin.elapsed();
         let mut counts = BTreeMap::new();
-        if annotate::missing(self.module) {
+        if self.analyses.known_types(self.module).is_none() && annotate::missing(self.module) {
             // Found before a pass drops what it was found by. Mistakes are the verifier's to report.
             let _ = self.analyses.types(self.module, &self.config.infer);
         }
@@ -235,14 +240,35 @@ impl Manager<'_> {
                 assert!(untrue.is_empty(), "`{run}` does not preserve {untrue:?}");
             }
         }
-        drop(typing);
+        let blocks = typing.filter(|_| contract.each_block);
         self.forms.extend(contract.gives);
         let begin = Instant::now();
-        if changed && self.config.verify_each {
+        let verify = changed && self.config.verify_each;
+        if verify {
             self.verify(run, &before)?;
         }
+        // Before types are found for nodes with other numbers; what is compared with the old nodes comes first.
+        if blocks.is_none() {
+            self.collect();
+        }
+        if verify {
+            self.retype(run)?;
+        }
+        if let Some(types) = blocks {
+            if verify && let Some(what) = self.blocks_changed(&before, &types) {
+                let message = format!("`{}` sees dataflow blocks only, but {what}", run.pass.name);
+                let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message);
+                return Err(d.note(BUG).into());
+            }
+            self.collect();
+        }
+        if changed && self.config.check_preserved {
+            let otherwise = self
+                .analyses
+                .typed_otherwise(self.module, &self.config.infer);
+            assert!(otherwise.is_none(), "after `{run}`: {otherwise:?}");
+        }
         checking += begin.elapsed();
-        self.collect();
         if contract.idempotent {
             self.settled.insert(key, State::of(self.module));
         }
@@ -261,26 +287,31 @@ impl Manager<'_> {
         Ok(changed)
     }
 
+    /// Verifies what a pass left.
     fn verify(&mut self, run: &PassRun, before: &State) -> Result<(), Diagnostics> {
-        let bug = "this is a mistake of the pass, not of the program: please report it";
-        if let Err(breach) = self.module.verify() {
+        if let Err(breach) = self.analyses.verify(self.module) {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);
-            let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug);
+            let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(BUG);
             return Err(d.into());
         }
         for program in State::of(self.module).programs_since(before) {
             let problems = relax_loops::verify(&program).diagnostics(&program);
             if !problems.is_empty() {
                 let message = format!("`{}` left a broken tensor program", run.pass.name);
-                let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(bug);
+                let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(BUG);
                 let mut all = Diagnostics::from(d);
                 all.extend(problems);
                 return Err(all);
             }
         }
+        Ok(())
+    }
+
+    /// Finds the types of what a pass left.
+    fn retype(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
         if let Err(errors) = self.analyses.types(self.module, &self.config.infer) {
             let message = format!("`{}` left a module whose types do not fit", run.pass.name);
-            let d = Diagnostic::error(codes::ILL_TYPED, Span::NONE, message).note(bug);
+            let d = Diagnostic::error(codes::ILL_TYPED, Span::NONE, message).note(BUG);
             let mut all = Diagnostics::from(d);
             all.extend(errors);
             return Err(all);
@@ -288,10 +319,36 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Drops nodes that nothing reaches any more, once they are most of the module.
+    /// What a pass over dataflow blocks changed beside these.
+    fn blocks_changed(&self, before: &State, types: &Typing) -> Option<String> {
+        let m = &*self.module;
+        let now = self.analyses.known_types(m)?;
+        let functions = before.functions();
+        if functions.len() != State::of(m).functions().len() {
+            return Some("there are other functions now".into());
+        }
+        for (old, new) in functions.into_iter().zip(State::of(m).functions()) {
+            let outputs = match blocks::kept(m, m.funcs[old].body, m.funcs[new].body) {
+                Ok(outputs) => outputs,
+                Err(what) => return Some(what),
+            };
+            if let Some(v) = outputs.into_iter().find(|v| types.vars[*v] != now.vars[*v]) {
+                let show = |t| m.show_type(t);
+                return Some(format!(
+                    "%{}, which leaves one, had type {} and has type {}",
+                    m.vars[v].name,
+                    show(types.vars[v]),
+                    show(now.vars[v])
+                ));
+            }
+        }
+        None
+    }
+
+    /// Drops nodes that nothing reaches any more, once they are half of the module.
     fn collect(&mut self) {
         const SMALL: usize = 1 << 12;
-        // So few nodes cannot be most of it since they were counted last.
+        // So few more cannot be half of it.
         if self.module.exprs.len() < SMALL.max(self.counted * 2) {
             return;
         }
@@ -299,12 +356,12 @@ impl Manager<'_> {
             .module
             .post_order(self.module.global_bodies().iter().map(|b| b.1))
             .len();
-        if live < self.module.exprs.len() / 4 {
+        if live <= self.module.exprs.len() / 2 {
             *self.module = self.module.compact().module;
             self.analyses.forget();
             // Functions have other numbers now.
             self.settled.clear();
         }
-        self.counted = self.module.exprs.len();
+        self.counted = live;
     }
 }

@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use relax_base::Diagnostics;
-use relax_cli::bisect::{Finding, Inputs, Kind, Question, Tolerance, Verdict, reduce, search};
+use relax_cli::bisect::{
+    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search,
+};
 use relax_cli::load::{self, Loaded};
 use relax_cli::opt::reproducer;
 use relax_cli::{diff, exit, inputs, io, render, weights};
@@ -35,27 +37,39 @@ struct Args {
     /// file.
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// Arguments by the names of parameters, from a .npz or .safetensors file. Others are random.
+    /// Arguments by the names of parameters (`p.0` for a field of a parameter `%p` that is a tuple), from a .npz or
+    /// .safetensors file. Others are random.
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     /// The first seed of random arguments.
-    #[arg(long, value_name = "SEED", default_value_t = 0)]
+    #[arg(
+        long,
+        value_name = "SEED",
+        default_value_t = 0,
+        allow_negative_numbers = true
+    )]
     random: u64,
     /// How many times the program is run, each with the next seed.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 3, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
     runs: u64,
     /// The extent that random arguments take where the type leaves it open.
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(i64).range(0..))]
+    #[arg(long, value_name = "N", default_value_t = 4, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
     /// Puts NaN, infinities and zeros of both signs among random numbers.
     #[arg(long)]
     special: bool,
     /// How far numbers may be apart, relative to the larger one.
-    #[arg(long, value_name = "X", default_value_t = 1e-4, value_parser = distance)]
+    #[arg(long, value_name = "X", default_value_t = 1e-4, allow_negative_numbers = true, value_parser = distance)]
     rtol: f64,
     /// How far numbers may be apart.
-    #[arg(long, value_name = "X", default_value_t = 1e-5, value_parser = distance)]
+    #[arg(long, value_name = "X", default_value_t = 1e-5, allow_negative_numbers = true, value_parser = distance)]
     atol: f64,
+    /// How many steps (calls, branches, tuples) a run of the program may take.
+    #[arg(long, value_name = "N", default_value_t = MAX_STEPS, allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    max_steps: u64,
     /// Zeros differ when their signs do.
     #[arg(long)]
     signed_zeros: bool,
@@ -133,6 +147,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             runs: args.runs,
             extent: args.extent,
             special: args.special,
+            max_steps: args.max_steps,
         },
         tolerance: Tolerance {
             relative: args.rtol,
@@ -156,6 +171,10 @@ fn run(args: &Args) -> Result<ExitCode, String> {
             Ok(exit::ERRORS.into())
         }
         Verdict::Unclear(message) => Err(message),
+        Verdict::Endless(error) => {
+            render::to_stderr(&Diagnostics::from(*error), &session.sources);
+            Err("a program that does not end cannot be compared; --max-steps allows more".into())
+        }
         Verdict::Wrong(finding) => {
             report(&finding, &session);
             if args.reduce {
@@ -191,12 +210,18 @@ fn given(
         let (path, problems) = (path.display(), problems.join("\n  "));
         return Err(format!("{path} does not fit @{name}:\n  {problems}"));
     }
-    let tensors = values.into_iter().filter_map(|(name, value)| match value {
-        Bound::Tensor(tensor) => Some((name, tensor)),
-        // Programs with tuples among their parameters are not bisected.
-        Bound::Tuple(_) => None,
-    });
-    Ok(tensors.collect())
+    let mut tensors = Vec::new();
+    let mut work: Vec<(String, Bound)> = values.into_iter().rev().collect();
+    while let Some((name, value)) = work.pop() {
+        match value {
+            Bound::Tensor(tensor) => tensors.push((name, tensor)),
+            Bound::Tuple(fields) => {
+                let fields = fields.into_iter().enumerate().rev();
+                work.extend(fields.map(|(i, f)| (format!("{name}.{i}"), f)));
+            }
+        }
+    }
+    Ok(tensors)
 }
 
 /// A number that is none too small to be a distance.

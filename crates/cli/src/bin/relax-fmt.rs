@@ -1,6 +1,5 @@
 //! `relax-fmt PATH…`: lays out Relay and Relax texts.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -157,7 +156,7 @@ fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, String> {
         text.push_str(&format!("{name}\n"));
     }
     if args.diff {
-        let color = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let color = render::colored(&std::io::stdout());
         let formatted = format!("{name} (formatted)");
         diff::unified((&name, &formatted), &before, &after, color, &mut text);
     }

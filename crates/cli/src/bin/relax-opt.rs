@@ -10,9 +10,10 @@ use relax_cli::opt::watch::{Watch, Wishes};
 use relax_cli::opt::{expected, reproducer, split};
 use relax_cli::{exit, inputs, io, load, render, weights};
 use relax_driver::{
-    PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule, run_pipeline,
+    InferOptions, PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule,
+    run_pipeline,
 };
-use relax_ir::{EqualOptions, Module};
+use relax_ir::{EqualOptions, Module, Type};
 
 /// Reads a Relay or Relax text, transforms it and prints it.
 #[derive(Parser, Debug)]
@@ -87,7 +88,8 @@ struct Args {
     /// Runs the pipeline that the file (a reproducer) names in its first line.
     #[arg(long, conflicts_with_all = ["pipeline", "level"])]
     run_reproducer: bool,
-    /// Constants for parameters of @main, by name, from a .npz or .safetensors file.
+    /// Constants for parameters of @main, by name (`p.0` for a field of a tuple), and for constants whose metadata
+    /// section is missing, from a .npz or .safetensors file.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     /// Gives constants whose metadata section is missing placeholders of zeros.
@@ -199,7 +201,7 @@ impl<'a> Run<'a> {
             color: render::Style::for_stderr().color,
         };
         let options = ReadOptions {
-            stub_constants: args.stub_constants,
+            stub_constants: args.stub_constants || args.params.is_some(),
         };
         Ok(Run {
             args,
@@ -250,10 +252,19 @@ impl<'a> Run<'a> {
                 io::write(self.path, split::join(&parts).as_bytes())?;
             }
         } else {
+            let marked = text.contains(&format!("\n{}\n", split::MARK));
             match self.module(bytes, &pipeline)? {
                 Outcome::Done(text) => out.push(text),
                 Outcome::Updated(new) => io::write(self.path, new.as_bytes())?,
-                Outcome::Failed => code = exit::ERRORS,
+                Outcome::Failed => {
+                    code = exit::ERRORS;
+                    if marked {
+                        let mark = split::MARK;
+                        eprintln!(
+                            "relax-opt: with --split-input-file the parts between `{mark}` lines are modules of their own"
+                        );
+                    }
+                }
             }
         }
         if self.args.timing {
@@ -326,7 +337,7 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Failed);
         }
         if let Some(path) = &self.args.params {
-            bind(&mut module, path)?;
+            bind(&mut module, path, self.args.stub_constants)?;
         }
         let config = PassConfig {
             verify_each: self.args.verify_each,
@@ -359,7 +370,7 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Failed);
         }
         if let Some(other) = &self.args.structural_equal {
-            return self.compare(&module, other);
+            return self.compare(&module, other, !pipeline.steps.is_empty());
         }
         let typing = outcome.typing.filter(|_| !self.args.no_types);
         let typed = typing.as_deref().map(|typing| TypedModule {
@@ -406,7 +417,14 @@ impl<'a> Run<'a> {
         !diagnostics.has_errors() && difference.is_none()
     }
 
-    fn compare(&mut self, module: &Module, other: &Path) -> Result<Outcome, String> {
+    /// Compares with the module of another file. After passes, the places on the left are those of the module as it would
+    /// be printed: the text that was read may show nothing of the difference.
+    fn compare(
+        &mut self,
+        module: &Module,
+        other: &Path,
+        rewritten: bool,
+    ) -> Result<Outcome, String> {
         let bytes = io::read(other)?;
         let (other_module, diagnostics) = self.session.read(&io::display_name(other), bytes);
         if diagnostics.has_errors() {
@@ -418,7 +436,14 @@ impl<'a> Run<'a> {
         Ok(
             match relax_driver::difference(module, &other_module, options) {
                 None => Outcome::Done(String::new()),
-                Some(found) => {
+                Some(mut found) => {
+                    if rewritten {
+                        let text = relax_driver::print(module, Style::Pretty, None);
+                        let name = "<after the passes>";
+                        let (printed, _) = self.session.read(name, text.into_bytes());
+                        let again = relax_driver::difference(&printed, &other_module, options);
+                        found = again.unwrap_or(found);
+                    }
                     eprintln!("relax-opt: the modules differ: {}", found.text);
                     for (side, span) in [("left", found.left), ("right", found.right)] {
                         eprint!("{}", render::context(side, span, &self.session.sources));
@@ -430,18 +455,24 @@ impl<'a> Run<'a> {
     }
 }
 
-fn bind(module: &mut Module, path: &Path) -> Result<(), String> {
-    let values = weights::read(path)?;
+fn bind(module: &mut Module, path: &Path, stubs: bool) -> Result<(), String> {
     let main = module.expression.or_else(|| module.global("main"));
     let main = main.ok_or("--params needs a function @main")?;
     let func = module.global_func(main);
     let func = func.ok_or("--params needs a function, and @main is none")?;
-    let params = inputs::annotated(module, func);
-    let (values, problems) = inputs::weights(module, main, &params, values, false);
-    if !problems.is_empty() {
-        let (path, problems) = (path.display(), problems.join("\n  "));
-        return Err(format!("{path} does not fit @main:\n  {problems}"));
+    // What is wrong with types is for the passes to say.
+    let (typing, errors) = relax_driver::check(module, &InferOptions::default());
+    let mut params = inputs::annotated(module, func);
+    if !errors.has_errors() {
+        let found = inputs::params(module, &typing, func);
+        for (param, found) in params.iter_mut().zip(found) {
+            if matches!(module.types[found.ty], Type::Tensor(_) | Type::Tuple(_)) {
+                *param = found;
+            }
+        }
     }
-    relax_passes::bind_params(module, main, values);
-    Ok(())
+    match weights::bind(module, main, &params, path, (false, stubs)) {
+        Ok(_) => Ok(()),
+        Err(stop) => Err(stop.text()),
+    }
 }

@@ -25,6 +25,11 @@ struct Args {
     /// What runs the program.
     #[arg(long, value_enum, default_value_t = Engine::Native)]
     engine: Engine,
+    /// Ends with an error when a run takes more steps (calls, branches, tuples): for programs that may not end. With
+    /// `--engine interp`.
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    max_steps: Option<u64>,
     /// Threads for parallel loops, this one included; 0 for one per processor.
     #[arg(long, value_name = "T", default_value_t = 1, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u16).range(0..=1024))]
@@ -101,6 +106,11 @@ fn run(args: &Args) -> Result<(), Stop> {
     if args.profile && args.engine == Engine::Interp {
         return Err(Stop::Usage(
             "--profile needs --engine native: the evaluator has no kernels".into(),
+        ));
+    }
+    if args.max_steps.is_some() && args.engine == Engine::Native {
+        return Err(Stop::Usage(
+            "--max-steps needs --engine interp: native code does not count".into(),
         ));
     }
     if args.outputs.as_deref() == Some(Path::new("-")) {
@@ -192,9 +202,9 @@ fn evaluate(
         ));
     }
     let more = args.bench.unwrap_or(0) as usize;
-    let (value, times) =
-        evaluator::run_timed(&program.module, &program.typing, entry, arguments, more)
-            .map_err(|d| Stop::show(&d.into(), &program.session.sources))?;
+    let (module, typing, most) = (&program.module, &program.typing, args.max_steps);
+    let (value, times) = evaluator::run_timed(module, typing, entry, arguments, more, most)
+        .map_err(|d| Stop::show(&d.into(), &program.session.sources))?;
     if args.summary {
         io::say(&format!("ran in {:?}\n", times[0]));
     }

@@ -1,15 +1,16 @@
 //! What programs are run on.
 
 use relax_driver::Typing;
+use relax_interp::Value;
 use relax_ir::{FuncId, Module};
 use relax_tensor::Tensor;
 
-use crate::inputs::{Param, params, random};
+use crate::inputs::{Param, assemble, params, random, slots};
 
 /// What a program is run on.
 #[derive(Clone, Debug)]
 pub struct Inputs {
-    /// Tensors by the names of parameters. Parameters without one get random numbers.
+    /// Tensors by the names of parameters, fields of tuples as `p.0`. Others get random numbers.
     pub given: Vec<(String, Tensor)>,
     /// The first seed of the random numbers.
     pub seed: u64,
@@ -19,7 +20,12 @@ pub struct Inputs {
     pub extent: i64,
     /// Whether NaN, infinities and zeros of both signs are among the random numbers.
     pub special: bool,
+    /// How many steps of the evaluator a run may take.
+    pub max_steps: u64,
 }
+
+/// How many steps a run may take unless said otherwise: some seconds for the evaluator.
+pub const MAX_STEPS: u64 = 10_000_000;
 
 impl Default for Inputs {
     fn default() -> Inputs {
@@ -29,6 +35,7 @@ impl Default for Inputs {
             runs: 1,
             extent: 4,
             special: false,
+            max_steps: MAX_STEPS,
         }
     }
 }
@@ -41,8 +48,9 @@ impl Inputs {
         m: &Module,
         typing: &Typing,
         entry: FuncId,
-    ) -> Result<Vec<Tensor>, Vec<String>> {
-        let params: Vec<Param> = params(m, typing, entry);
+    ) -> Result<Vec<Value>, Vec<String>> {
+        let whole: Vec<Param> = params(m, typing, entry);
+        let params = slots(m, &whole);
         let seed = self.seed.wrapping_add(run);
         let mut all = random(m, &params, seed, self.extent)?;
         for (param, tensor) in params.iter().zip(&mut all) {
@@ -54,7 +62,9 @@ impl Inputs {
                 odd(tensor, seed);
             }
         }
-        Ok(all)
+        let mut values = all.into_iter().map(Value::from);
+        let value = |p: &Param| assemble(m, p.ty, &mut values, Value::tuple);
+        Ok(whole.iter().filter_map(value).collect())
     }
 }
 

@@ -10,7 +10,7 @@ mod search;
 mod shapes;
 mod value;
 
-pub use inputs::Inputs;
+pub use inputs::{Inputs, MAX_STEPS};
 pub use reduce::{Reduced, reduce};
 pub use search::{Finding, Kind, Question, Verdict, search};
 pub use value::Tolerance;

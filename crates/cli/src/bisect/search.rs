@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use relax_base::Diagnostics;
+use relax_base::{Diagnostic, Diagnostics};
 use relax_driver::{
     InferOptions, PassConfig, PassEvent, PassObserver, Pipeline, Typing, check, run_pipeline,
 };
@@ -73,6 +73,8 @@ pub enum Verdict {
     Wrong(Box<Finding>),
     /// A pass says that it cannot treat the program: its right.
     Refused(String, Diagnostics),
+    /// The program takes more steps than it may before any pass.
+    Endless(Box<Diagnostic>),
     /// The question makes no sense: no such function, no inputs for it.
     Unclear(String),
 }
@@ -84,10 +86,15 @@ pub fn search(module: &Module, question: &Question) -> Verdict {
     if diagnostics.has_errors() {
         return Verdict::Unclear("the program has errors".into());
     }
-    let wanted = match outcomes(&start, &typing, question) {
+    let steps = question.inputs.max_steps;
+    let wanted = match outcomes(&start, &typing, question, steps) {
         Ok(all) => all,
         Err(message) => return Verdict::Unclear(message),
     };
+    let endless = |o: &Outcome| o.as_ref().err().and_then(|e| e.endless.clone());
+    if let Some(error) = wanted.iter().find_map(endless) {
+        return Verdict::Endless(error);
+    }
     let mut watch = Watch {
         start: &start,
         question,
@@ -139,28 +146,45 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
     text.unwrap_or("no message").to_owned()
 }
 
-/// What one run gives: a value, or the code of the error that ends it.
-type Outcome = Result<Value, String>;
+/// What one run gives: a value, or the error that ends it.
+type Outcome = Result<Value, Failure>;
+
+#[derive(Debug)]
+struct Failure {
+    text: String,
+    /// It did not end by itself: the place where it was then.
+    endless: Option<Box<Diagnostic>>,
+}
 
 /// Runs the entry on all inputs. The error says why that makes no sense.
-fn outcomes(m: &Module, typing: &Typing, question: &Question) -> Result<Vec<Outcome>, String> {
+fn outcomes(
+    m: &Module,
+    typing: &Typing,
+    question: &Question,
+    max_steps: u64,
+) -> Result<Vec<Outcome>, String> {
     let name = &question.entry;
     let entry = m
         .global(name)
         .ok_or(format!("there is no function @{name}"))?;
     let func = m.global_func(entry);
     let func = func.ok_or(format!("@{name} is a tensor program"))?;
-    let mut interp = Interp::new(m, typing);
+    let mut interp = Interp::new(m, typing).with_max_steps(Some(max_steps));
     let mut all = Vec::new();
     for run in 0..question.inputs.runs {
         let inputs = question.inputs.of_run(run, m, typing, func);
         let inputs = inputs.map_err(|problems| problems.join("; "))?;
-        let inputs = inputs.into_iter().map(Value::from).collect();
         // A crash of the evaluator is a result like an error: the other side must have it too.
         let value = catch_unwind(AssertUnwindSafe(|| interp.run(entry, inputs)));
         all.push(match value {
-            Ok(value) => value.map_err(|d| format!("{}: {}", d.code, d.message)),
-            Err(panic) => Err(format!("the evaluator crashed: {}", message(&*panic))),
+            Ok(value) => value.map_err(|d| Failure {
+                text: format!("{}: {}", d.code, d.message),
+                endless: (d.code == relax_interp::codes::STEPS).then(|| Box::new(d)),
+            }),
+            Err(panic) => Err(Failure {
+                text: format!("the evaluator crashed: {}", message(&*panic)),
+                endless: None,
+            }),
         });
     }
     Ok(all)
@@ -189,7 +213,9 @@ impl Watch<'_> {
                 &made
             }
         };
-        let now = match outcomes(&module, typing, self.question) {
+        // A pass may make a program slower, but not that much.
+        let steps = self.question.inputs.max_steps.saturating_mul(10);
+        let now = match outcomes(&module, typing, self.question, steps) {
             Ok(all) => all,
             Err(message) => return Some(message),
         };
@@ -198,8 +224,8 @@ impl Watch<'_> {
                 (Ok(was), Ok(is)) => {
                     difference((self.start, was), (&module, is), self.question.tolerance)
                 }
-                (Ok(_), Err(e)) => Some(format!("it fails now: {e}")),
-                (Err(e), Ok(_)) => Some(format!("it failed before ({e}) and does not now")),
+                (Ok(_), Err(e)) => Some(format!("it fails now: {}", e.text)),
+                (Err(e), Ok(_)) => Some(format!("it failed before ({}) and does not now", e.text)),
                 // Which check fails first may change.
                 (Err(_), Err(_)) => None,
             };

@@ -140,6 +140,8 @@ impl Watch {
         out.push_str("found out, and known from then on:\n");
         for (n, what) in [
             (self.found.types, "times types"),
+            (self.found.typed, "functions typed for that"),
+            (self.found.verified, "functions verified"),
             (self.found.effects, "times effects"),
             (self.found.of_functions, "times something of one function"),
         ] {

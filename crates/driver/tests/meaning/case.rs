@@ -15,6 +15,10 @@ pub struct Case {
     main: Option<String>,
 }
 
+/// Steps of the evaluator that a program may take: those that take more, or do not end, are not evaluated. A pass may
+/// make a program slower, but not ten times.
+const STEPS: u64 = 200_000;
+
 /// Inputs with what the program gives for them; nothing where it fails, which is an outcome that a pass need
 /// not keep.
 pub struct Runs(Vec<Run>);
@@ -28,7 +32,7 @@ struct Run {
 impl Runs {
     pub fn new(case: &Case, inputs: Vec<(Among, Vec<Tensor>)>) -> Runs {
         let run = |(among, inputs): (Among, Vec<Tensor>)| {
-            let outputs = outcome(&case.module, &inputs).ok()?;
+            let outputs = outcome(&case.module, &inputs, STEPS).ok()?;
             Some(Run {
                 among,
                 inputs,
@@ -98,7 +102,7 @@ impl Case {
             return Some(format!("the type was {old} and is {new}"));
         }
         for run in runs.0.iter().filter(|r| kept.for_inputs(r.among)) {
-            let difference = match outcome(&after, &run.inputs) {
+            let difference = match outcome(&after, &run.inputs, 10 * STEPS) {
                 Ok(new) => kept.difference(&run.outputs, &new),
                 Err(message) if kept.may_refuse() && message.contains("must be equal") => None,
                 Err(message) => Some(format!("the program fails: {message}")),
@@ -126,7 +130,7 @@ impl Case {
 }
 
 /// What `@main` gives; errors of the program at run time are outcomes too.
-fn outcome(m: &Module, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
+fn outcome(m: &Module, inputs: &[Tensor], steps: u64) -> Result<Vec<Tensor>, String> {
     let mut m = m.clone();
     let (typing, diagnostics) = check(&mut m, &InferOptions::default());
     if let Some(d) = diagnostics.iter().find(|d| d.is_error()) {
@@ -135,6 +139,7 @@ fn outcome(m: &Module, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     let entry = m.global("main").ok_or("no @main")?;
     let inputs = inputs.iter().map(|t| Value::from(t.clone())).collect();
     let value = Interp::new(&m, &typing)
+        .with_max_steps(Some(steps))
         .run(entry, inputs)
         .map_err(|d| d.message.to_string())?;
     value.flatten().ok_or_else(|| "no tensors".to_owned())

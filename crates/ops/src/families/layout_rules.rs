@@ -248,17 +248,41 @@ pub fn padded(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// `begin`, `end` and `strides` are for the axes that `axes` names, or the first ones.
+/// `begin`, `end` and `strides` are for the axes that `axes` names, or the first ones: then each may be for another number
+/// of axes, and the shorter ones are completed as the operator does.
 pub fn sliced(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
-    let count = s.attrs.get("begin")?.as_array()?.len();
-    let axes = ints(s.attrs, "axes").unwrap_or_else(|| (0..count as i64).collect());
+    let mut attrs = s.attrs.clone();
+    let axes = match ints(s.attrs, "axes") {
+        Some(axes) => axes,
+        None => {
+            let list = |name: &str| Some(s.attrs.get(name)?.as_array()?.to_vec());
+            let (mut begin, mut end, mut strides) =
+                (list("begin")?, list("end")?, list("strides")?);
+            let count = begin.len().max(end.len()).max(strides.len());
+            strides.resize(count, AttrValue::Int(1));
+            let steps: Vec<i64> = strides
+                .iter()
+                .map(AttrValue::as_int)
+                .collect::<Option<_>>()?;
+            for &step in &steps[begin.len()..] {
+                begin.push(AttrValue::Int(super::slice::first(step)));
+            }
+            for &step in &steps[end.len()..] {
+                end.push(AttrValue::Int(super::slice::last(step)));
+            }
+            for (name, list) in [("begin", begin), ("end", end), ("strides", strides)] {
+                attrs.set(name, AttrValue::array(list));
+            }
+            (0..count as i64).collect()
+        }
+    };
     let mut places = Vec::new();
     for axis in axes {
         let axis = axis_from(axis, order.rank())?;
         places.push(order.place(axis)? as i64);
     }
-    let attrs = s.attrs.clone().with("axes", AttrValue::ints(&places));
+    let attrs = attrs.with("axes", AttrValue::ints(&places));
     like(s, attrs, order)
 }
 

@@ -116,12 +116,12 @@ struct Ranges<E> {
 }
 
 /// The start of every axis, seen in the direction of the step.
-fn first<E>(stride: i64) -> Item<E> {
-    Item::Int(if stride > 0 { 0 } else { i64::MAX })
+pub(super) fn first(stride: i64) -> i64 {
+    if stride > 0 { 0 } else { i64::MAX }
 }
 /// The end of every axis; TVM's, which for ranges that go back leaves out index 0.
-fn last<E>(stride: i64) -> Item<E> {
-    Item::Int(if stride < 0 { 0 } else { i64::MAX })
+pub(super) fn last(stride: i64) -> i64 {
+    if stride < 0 { 0 } else { i64::MAX }
 }
 
 impl<E: Clone> Ranges<E> {
@@ -181,10 +181,10 @@ impl<E: Clone> Ranges<E> {
                 }
                 strides.resize(rank, 1);
                 for s in &strides[begin.len()..] {
-                    begin.push(first(*s));
+                    begin.push(Item::Int(first(*s)));
                 }
                 for s in &strides[end.len()..] {
-                    end.push(last(*s));
+                    end.push(Item::Int(last(*s)));
                 }
                 (0..rank as i64).collect()
             }
@@ -213,7 +213,7 @@ impl<E: Clone> Ranges<E> {
             strides.fill(1);
             for (b, e) in begin.iter().zip(&mut end) {
                 *e = match (&b, &e) {
-                    (_, Item::Int(..0)) => last(1),
+                    (_, Item::Int(..0)) => Item::Int(last(1)),
                     (Item::Int(b), Item::Int(e)) => Item::Int(b.saturating_add(*e)),
                     _ => return Err((
                         "slice_mode",

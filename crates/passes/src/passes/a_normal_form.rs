@@ -5,6 +5,7 @@
 //! one chain.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use relax_base::{Diagnostics, SideTable};
 use relax_ir::{
@@ -34,7 +35,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         if crate::util::is_external(&cx.module.funcs[func]) {
             continue;
         }
-        let new = normal_form(cx.module, body, Order::ArgumentsFirst, |_, _| true);
+        let scopes = cx.scopes(func);
+        let new = normal_form_in(cx.module, scopes, body, Order::ArgumentsFirst, |_, _| true);
         cx.module.set_global_body(global, new);
     }
     Ok(())
@@ -68,7 +70,7 @@ enum Item {
 
 struct Walk<'m, F> {
     m: &'m mut Module,
-    scopes: Scopes,
+    scopes: Arc<Scopes>,
     /// The inner scopes that a node opens, in order of its parts.
     inner: SideTable<ExprId, Vec<ScopeId>>,
     bindings: SideTable<ScopeId, VecDeque<Item>>,
@@ -82,15 +84,26 @@ struct Walk<'m, F> {
     named: F,
 }
 
-/// The body with a `let` for each compound expression for which `named` holds (and for what a `let`
-/// binds already), in the scope where it is evaluated.
+/// [`normal_form_in`] of a body that is not that of a function yet.
 pub(super) fn normal_form(
     m: &mut Module,
     body: ExprId,
     literals: Order,
     named: impl Fn(&Module, ExprId) -> bool,
 ) -> ExprId {
-    let scopes = Scopes::new(m, body);
+    let scopes = Arc::new(Scopes::new(m, body));
+    normal_form_in(m, scopes, body, literals, named)
+}
+
+/// The body with a `let` for each compound expression for which `named` holds (and for what a `let`
+/// binds already), in the scope where it is evaluated; `scopes` are those under the body.
+pub(super) fn normal_form_in(
+    m: &mut Module,
+    scopes: Arc<Scopes>,
+    body: ExprId,
+    literals: Order,
+    named: impl Fn(&Module, ExprId) -> bool,
+) -> ExprId {
     let mut inner: SideTable<ExprId, Vec<ScopeId>> = SideTable::default();
     for scope in scopes.ids() {
         use relax_ir::ScopeKind as K;

@@ -6,7 +6,7 @@
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, Module, ScopeId, Scopes};
 
-use super::a_normal_form::{Order, normal_form};
+use super::a_normal_form::{Order, normal_form_in};
 use crate::util::share_constants;
 use crate::{Analysis, Contract, Form, PassCx, PassDef};
 
@@ -24,17 +24,18 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     share_constants(cx.module);
     for (global, body) in cx.module.global_bodies() {
-        let lifted = lifted(cx.module, body);
+        let func = cx.module.global_func(global).expect("it has a body");
+        let scopes = cx.scopes(func);
+        let lifted = lifted(cx.module, &scopes, body);
         let first = Order::ArgumentsFirst;
-        let new = normal_form(cx.module, body, first, |_, e| lifted.contains(e));
+        let new = normal_form_in(cx.module, scopes, body, first, |_, e| lifted.contains(e));
         cx.module.set_global_body(global, new);
     }
     Ok(())
 }
 
 /// The nodes that are evaluated further out than their first user.
-fn lifted(m: &Module, body: ExprId) -> IdSet {
-    let scopes = Scopes::new(m, body);
+fn lifted(m: &Module, scopes: &Scopes, body: ExprId) -> IdSet {
     let mut inner = relax_base::SideTable::<ExprId, Vec<ScopeId>>::default();
     for scope in scopes.ids() {
         use relax_ir::ScopeKind as K;

@@ -39,7 +39,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let mut kept = polymorphic(cx.module, &typing, body);
         kept.extend(narrowed(cx.module, &typing, body));
         if !into_functions {
-            kept.extend(captured(cx.module, body));
+            let func = cx.module.global_func(global).expect("it has a body");
+            let scopes = cx.scopes(func);
+            kept.extend(captured(cx.module, &scopes));
         }
         let new = graph(cx.module, body, &purity, &kept);
         cx.module.set_global_body(global, new);
@@ -78,8 +80,7 @@ fn narrowed(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
 }
 
 /// The variables that a function other than the one that binds them reads, where their values are computed.
-fn captured(m: &Module, body: ExprId) -> FxHashSet<VarId> {
-    let scopes = Scopes::new(m, body);
+fn captured(m: &Module, scopes: &Scopes) -> FxHashSet<VarId> {
     // The function around each scope; outer scopes come first.
     let mut around = Vec::with_capacity(scopes.len());
     for scope in scopes.ids() {

@@ -2,6 +2,7 @@
 
 mod a_normal_form;
 mod basic_block_normal_form;
+mod canonicalize_bindings;
 mod canonicalize_cast;
 mod canonicalize_ops;
 mod combine_parallel;
@@ -44,6 +45,7 @@ use crate::PassDef;
 
 /// All passes.
 pub(crate) static PASSES: &[&[PassDef]] = &[
+    canonicalize_bindings::PASSES,
     canonicalize_cast::PASSES,
     canonicalize_ops::PASSES,
     flatten_atrous_conv::PASSES,

@@ -8,7 +8,7 @@ use relax_base::Diagnostics;
 use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
-use super::a_normal_form::{Order, normal_form};
+use super::a_normal_form::{Order, normal_form_in};
 use crate::purity::Purity;
 use crate::util::{is_external, let_chain, opened_block, rewrite_chains, share_constants};
 use crate::{Contract, Form, PassCx, PassDef};
@@ -24,7 +24,8 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 /// Binds each operation to a variable, in order of evaluation, with dataflow blocks opened. Constants, shapes
 /// and tuples that are used once stay where they are used. Variables from the returned one on are new.
-pub(super) fn bind_operations(m: &mut Module) -> VarId {
+pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
+    let m = &mut *cx.module;
     m.rewrite_globals(|m, new, _| opened_block(m, new));
     share_constants(m);
     // Variables from here on are ours to name.
@@ -47,7 +48,9 @@ pub(super) fn bind_operations(m: &mut Module) -> VarId {
                 plain.insert(e);
             }
         }
-        let new = normal_form(m, body, Order::ArgumentsFirst, |_, e| !plain.contains(e));
+        let scopes = cx.analyses.scopes(m, func);
+        let first = Order::ArgumentsFirst;
+        let new = normal_form_in(m, scopes, body, first, |_, e| !plain.contains(e));
         let new = without_copies(m, new, fresh);
         m.set_global_body(global, new);
     }
@@ -56,7 +59,7 @@ pub(super) fn bind_operations(m: &mut Module) -> VarId {
 
 /// Brings all functions to Relax's form.
 pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let fresh = bind_operations(cx.module);
+    let fresh = bind_operations(cx);
     let all = cx.bodies_with_purity()?;
     let mut blocks = 0;
     for (global, body, purity) in all {

@@ -61,7 +61,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         }
         // A library's own function computes one composite.
-        let found = regions(edit.m, body, compiler, merge && !packed);
+        let scopes = cx.analyses.scopes(edit.m, func);
+        let found = regions(edit.m, &scopes, body, compiler, merge && !packed);
         let within = edit.m.globals[global].name;
         let mut cut = Cut {
             edit: &mut edit,

@@ -372,7 +372,7 @@ impl Resolver<'_> {
                 let message = "this refers to a metadata section, which the file does not have";
                 let d = Diagnostic::error(codes::META_REF, span, message).note(
                     "`--stub-constants` gives such constants placeholders of zeros, typed by \
-                     the comments that TVM prints after them; `--params` of relax-run and relaxc \
+                     the comments that TVM prints after them; `--params` \
                      their values",
                 );
                 if self.first_report('M', Symbol::new("")) {

@@ -108,7 +108,8 @@ fn run(cx: &mut PassCx<'_>, kind: &dyn Kind) -> Result<(), Diagnostics> {
         if groups.is_empty() {
             continue;
         }
-        let scopes = Scopes::new(edit.m, body);
+        let func = edit.m.global_func(global).expect("it has a body");
+        let scopes = cx.analyses.scopes(edit.m, func);
         for (number, group) in groups.iter().enumerate() {
             if in_one_scope(&edit, &scopes, group)
                 && let Some(results) = combine(&mut edit, kind, group)

@@ -5,6 +5,8 @@ use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, FuncId, Module, Shape, Type, TypeId, VarId};
 use rustc_hash::FxHashMap;
 
+use crate::util::any_type;
+
 /// Whether under a node stands something that may be written only once: what binds dimension
 /// variables or type parameters, which are the function's that it stands in.
 pub(super) fn fixed(m: &Module) -> SideTable<ExprId, bool> {
@@ -34,7 +36,7 @@ pub(super) fn loose(m: &Module, root: TypeId) -> bool {
         Shape::Unknown | Shape::Infer(_) => true,
         Shape::Param(_) => false,
     };
-    any(m, root, |t| match t {
+    any_type(m, root, |t| match t {
         Type::Tensor(t) => open(&t.shape) || matches!(t.dtype, DTy::Unknown | DTy::Infer(_)),
         Type::Shape(s) => open(s),
         Type::Object | Type::Error | Type::Infer(_) => true,
@@ -46,7 +48,7 @@ pub(super) fn loose(m: &Module, root: TypeId) -> bool {
 /// Dimension variables may stand in it: functions that bind some are never unfolded, so what was in
 /// scope stays in scope.
 pub(super) fn closed(m: &Module, root: TypeId) -> bool {
-    !any(m, root, |t| match t {
+    !any_type(m, root, |t| match t {
         Type::Tensor(t) => t.shape.dims().is_none() || t.dtype.known().is_none(),
         Type::Shape(s) => s.dims().is_none(),
         Type::Func(f) => !f.params.is_empty() || !f.dims.is_empty(),
@@ -57,13 +59,13 @@ pub(super) fn closed(m: &Module, root: TypeId) -> bool {
 
 /// Whether a data type stands in it.
 pub(super) fn has_data(m: &Module, root: TypeId) -> bool {
-    any(m, root, |t| matches!(t, Type::Adt(..)))
+    any_type(m, root, |t| matches!(t, Type::Adt(..)))
 }
 
 /// Whether type parameters stand in it, or what an error left open.
 pub(super) fn has_params(m: &Module, root: TypeId) -> bool {
     let open = |shape: &Shape| matches!(shape, Shape::Param(_) | Shape::Infer(_));
-    any(m, root, |t| match t {
+    any_type(m, root, |t| match t {
         Type::Tensor(t) => open(&t.shape) || matches!(t.dtype, DTy::Param(_) | DTy::Infer(_)),
         Type::Shape(s) => open(s),
         Type::Param(_) | Type::Error | Type::Infer(_) => true,
@@ -74,17 +76,6 @@ pub(super) fn has_params(m: &Module, root: TypeId) -> bool {
 /// Whether a node calls a function that is registered at run time.
 pub(super) fn calls_packed(m: &Module, e: ExprId) -> bool {
     matches!(m.exprs[e], Expr::Call { callee, .. } if matches!(m.exprs[callee], Expr::Extern(_)))
-}
-
-fn any(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
-    let mut stack = vec![root];
-    while let Some(t) = stack.pop() {
-        if test(&m.types[t]) {
-            return true;
-        }
-        stack.extend(m.types.children(t));
-    }
-    false
 }
 
 /// What a function uses from outside, found once for each.

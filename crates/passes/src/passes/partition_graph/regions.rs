@@ -46,8 +46,13 @@ fn compiler(m: &Module, e: ExprId, wanted: &str) -> Option<Symbol> {
 }
 
 /// Finds the regions under `body`.
-pub(super) fn regions(m: &Module, body: ExprId, wanted: &str, merge: bool) -> Regions {
-    let scopes = Scopes::new(m, body);
+pub(super) fn regions(
+    m: &Module,
+    scopes: &Scopes,
+    body: ExprId,
+    wanted: &str,
+    merge: bool,
+) -> Regions {
     let order = m.post_order([body]);
     let mut this = Regions::default();
     // The regions that a node needs by way of nodes outside of them.

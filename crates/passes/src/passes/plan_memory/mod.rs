@@ -55,7 +55,7 @@ fn operator(treatment: Treatment) -> Option<OpId> {
 }
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let fresh = bind_operations(cx.module);
+    let fresh = bind_operations(cx);
     let typing = cx.typing()?;
     let [
         Some(call_tir),

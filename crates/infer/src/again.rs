@@ -1,0 +1,206 @@
+//! Inference of a module of which most was typed before.
+//!
+//! What a function's type is depends on its own text and on the types of the globals that it refers to. So those
+//! functions are typed that changed, and those that refer to a global whose type came out different; all
+//! others keep what was found. Where a function without complete annotations refers to such a global, its own type
+//! may come out different too, so those that refer to it are typed with it.
+
+use relax_base::{Diagnostics, Id};
+use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, IdSet, Module, TypeId, VarId};
+use rustc_hash::FxHashMap;
+
+use crate::groups::complete;
+use crate::solver::{Solver, UNTYPED};
+use crate::typing::Outcome;
+use crate::{Check, InferOptions, Typing};
+
+/// What [`infer_again`] gives.
+#[derive(Debug)]
+pub struct Again {
+    /// The types, as [`infer`](crate::infer) would find them.
+    pub typing: Typing,
+    /// What there is to say about the functions that were looked at.
+    pub diagnostics: Diagnostics,
+    /// How many functions of globals were looked at; one that was looked at twice counts twice.
+    pub looked_at: usize,
+}
+
+/// Finds the types of a module that had the types `before`, when its globals are the same that they were for which
+/// `stays` holds. Globals may have been added behind the others, and none removed; nodes may only have been added.
+pub fn infer_again(
+    module: &mut Module,
+    options: &InferOptions,
+    before: &Typing,
+    stays: impl Fn(GlobalId) -> bool,
+) -> Again {
+    let mut asked: Vec<bool> = module.globals.ids().map(|g| !stays(g)).collect();
+    let mut types = std::mem::take(&mut module.types);
+    let mut looked_at = 0;
+    loop {
+        let mut solver = Solver::new(module, types, options);
+        solver.adopt(Part::new(module, asked.clone(), before));
+        let (typed, outcome) = crate::solve(solver);
+        looked_at += typed;
+        // Mistakes are reported before it is asked what else they make wrong.
+        if outcome.diagnostics.has_errors() || !widen(module, &mut asked, before, &outcome) {
+            let (typing, diagnostics) = outcome.into_module(module);
+            return Again {
+                typing,
+                diagnostics,
+                looked_at,
+            };
+        }
+        types = outcome.types;
+    }
+}
+
+/// Asks for all functions whose type depends on that of a global which came out different from before; whether
+/// there is one.
+fn widen(m: &Module, asked: &mut [bool], before: &Typing, outcome: &Outcome) -> bool {
+    let mut changed: Vec<GlobalId> = (m.globals.ids())
+        .filter(|&g| asked[g.index()] && before.globals[g] != outcome.typing.globals[g])
+        .collect();
+    if changed.is_empty() || asked.iter().all(|a| *a) {
+        return false;
+    }
+    let complete = complete(m);
+    let mut users: FxHashMap<GlobalId, Vec<GlobalId>> = FxHashMap::default();
+    for (user, body) in m.global_bodies() {
+        if asked[user.index()] {
+            continue;
+        }
+        for e in m.post_order([body]) {
+            if let Expr::Global(used) = m.exprs[e] {
+                users.entry(used).or_default().push(user);
+            }
+        }
+    }
+    let mut more = false;
+    while let Some(global) = changed.pop() {
+        for user in users.remove(&global).unwrap_or_default() {
+            if !std::mem::replace(&mut asked[user.index()], true) {
+                more = true;
+                if !complete[user.index()] {
+                    changed.push(user);
+                }
+            }
+        }
+    }
+    more
+}
+
+/// The part of a module that a solver types.
+#[derive(Debug)]
+pub(crate) struct Part<'m> {
+    /// Which globals.
+    pub asked: Vec<bool>,
+    /// The expressions in them, parts first.
+    pub exprs: Vec<ExprId>,
+    /// The variables that these bind.
+    vars: Vec<VarId>,
+    /// Whether some function had effects.
+    pub had_effects: bool,
+    /// The types of all others.
+    before: &'m Typing,
+}
+
+impl<'m> Part<'m> {
+    fn new(m: &Module, asked: Vec<bool>, before: &'m Typing) -> Part<'m> {
+        let (mut bodies, mut vars) = (Vec::new(), Vec::new());
+        for (global, body) in m.global_bodies() {
+            if asked[global.index()]
+                && let Some(func) = m.global_func(global)
+            {
+                bodies.push(body);
+                vars.extend(&m.funcs[func].params);
+            }
+        }
+        let exprs = m.post_order(bodies);
+        for &e in &exprs {
+            m.for_each_bound(e, |v| vars.push(v));
+        }
+        let had_effects = m.funcs.ids().any(|f| !before.pure[f]);
+        Part {
+            asked,
+            exprs,
+            vars,
+            had_effects,
+            before,
+        }
+    }
+}
+
+impl<'m> Solver<'m> {
+    /// Takes over the types of everything that is not in the part.
+    fn adopt(&mut self, part: Part<'m>) {
+        let (m, before) = (self.m, part.before);
+        self.expr_ty = m.exprs.ids().map(|e| before.exprs[e]).collect();
+        self.var_ty = m.vars.ids().map(|v| before.vars[v]).collect();
+        self.func_ty = m.funcs.ids().map(|f| before.funcs[f]).collect();
+        self.global_ty = m.globals.ids().map(|g| before.globals[g]).collect();
+        for (g, global) in m.globals.iter() {
+            if part.asked[g.index()] {
+                self.global_ty[g.index()] = UNTYPED;
+                if let GlobalKind::Func(f) = global.kind {
+                    self.func_ty[f.index()] = UNTYPED;
+                }
+            }
+        }
+        for &e in &part.exprs {
+            self.expr_ty[e.index()] = UNTYPED;
+            if let Expr::Func(f) = m.exprs[e] {
+                self.func_ty[f.index()] = UNTYPED;
+            }
+        }
+        for &v in &part.vars {
+            self.var_ty[v.index()] = UNTYPED;
+        }
+        self.part = Some(part);
+        // A program that nothing calls now may be called by what stays.
+        for g in m.globals.ids() {
+            if let GlobalKind::Prim(_) = m.globals[g].kind {
+                self.global_type(g);
+            }
+        }
+    }
+
+    /// The expressions whose types this solver finds.
+    pub fn exprs_to_end(&self) -> Vec<ExprId> {
+        match &self.part {
+            Some(part) => part.exprs.clone(),
+            None => self.m.exprs.ids().collect(),
+        }
+    }
+
+    /// The variables whose types this solver finds.
+    pub fn vars_to_end(&self) -> Vec<VarId> {
+        match &self.part {
+            Some(part) => part.vars.clone(),
+            None => self.m.vars.ids().collect(),
+        }
+    }
+
+    /// What was found about expressions outside of the part.
+    pub fn add_what_stays(
+        &self,
+        type_args: &mut FxHashMap<ExprId, Box<[TypeId]>>,
+        checks: &mut Vec<Check>,
+    ) {
+        let Some(part) = &self.part else { return };
+        let before = part.before;
+        if before.type_args.is_empty() && before.checks.is_empty() {
+            return;
+        }
+        let mut inside = IdSet::new();
+        for &e in &part.exprs {
+            inside.insert(e);
+        }
+        let args = before
+            .type_args
+            .iter()
+            .filter(|(e, _)| !inside.contains(**e));
+        type_args.extend(args.map(|(e, args)| (*e, args.clone())));
+        let stay = before.checks.iter().filter(|c| !inside.contains(c.expr));
+        checks.extend(stay.cloned());
+    }
+}
