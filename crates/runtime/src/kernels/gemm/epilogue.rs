@@ -60,6 +60,17 @@ impl RxEpilogue {
     }
 }
 
+/// What is added to a tile's sums.
+#[derive(Clone, Copy)]
+pub enum Bias {
+    /// Nothing.
+    None,
+    /// A number for each row.
+    Rows(*const f32),
+    /// A number for each column.
+    Columns(*const f32),
+}
+
 /// Where a tile goes, and what happens to it on the way.
 #[derive(Clone, Copy)]
 pub struct Target {
@@ -114,15 +125,20 @@ impl Target {
         self.epilogue.is_none()
     }
 
-    /// The bias and the bounds, where nothing else is to be done than to add a number to each row and to keep within
-    /// bounds: what sums in registers can have done to them before they are stored.
+    /// The bias and the bounds, where nothing else is to be done than to add the one and to keep within the others: what
+    /// sums in registers can have done to them before they are stored.
     #[inline(always)]
-    pub fn rows_only(&self) -> Option<(*const f32, Option<(f32, f32)>)> {
+    pub fn bias_only(&self) -> Option<(Bias, Option<(f32, f32)>)> {
         let e = self.epilogue.as_ref()?;
-        let other = self.across || self.accumulate || !e.scale.is_null() || !e.residual.is_null();
-        let columns = e.bias_axis != 0 && !e.bias.is_null();
-        let bounds = (e.activation != 0).then(|| e.bounds());
-        (!other && !columns).then_some((e.bias, bounds))
+        if self.across || self.accumulate || !e.scale.is_null() || !e.residual.is_null() {
+            return None;
+        }
+        let bias = match e.bias_axis {
+            _ if e.bias.is_null() => Bias::None,
+            0 => Bias::Rows(e.bias),
+            _ => Bias::Columns(e.bias),
+        };
+        Some((bias, (e.activation != 0).then(|| e.bounds())))
     }
 
     /// Applies everything to a tile of `rows` by `vectors` and stores its first `columns`.

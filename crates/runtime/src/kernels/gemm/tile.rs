@@ -1,7 +1,7 @@
 //! The innermost part of matrix products and convolutions: one tile of the result, kept in
 //! registers while the common axis is summed.
 
-use super::epilogue::Target;
+use super::epilogue::{Bias, Target};
 use crate::kernels::simd::Simd;
 
 /// Rows of a panel of A.
@@ -94,14 +94,23 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                     acc[i][v].add(old).store(c);
                 }
             }
-        } else if let Some((bias, bounds)) = target.rows_only()
+        } else if let Some((bias, bounds)) = target.bias_only()
             && columns == NV * S::LANES
         {
+            // Along columns the biases of all rows are these; along rows each has its own.
+            let mut biases = [S::splat(0.0); NV];
+            if let Bias::Columns(bias) = bias {
+                for v in 0..NV {
+                    biases[v] = S::load(bias.add(v * S::LANES));
+                }
+            }
             for i in 0..MR {
                 let c = target.c.add(i * target.ld);
-                let bias = S::splat(if bias.is_null() { 0.0 } else { *bias.add(i) });
+                if let Bias::Rows(bias) = bias {
+                    biases = [S::splat(*bias.add(i)); NV];
+                }
                 for v in 0..NV {
-                    let mut x = acc[i][v].add(bias);
+                    let mut x = acc[i][v].add(biases[v]);
                     if let Some((lo, hi)) = bounds {
                         x = x.max(S::splat(lo)).min(S::splat(hi));
                     }
