@@ -53,6 +53,7 @@ fn code(status: i32) -> Option<Code> {
         6 => 1102,
         10 => 850,
         11 => 851,
+        12 => 1110,
         _ => return None,
     }))
 }

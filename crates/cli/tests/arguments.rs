@@ -4,6 +4,9 @@
 
 #[path = "common/folder.rs"]
 mod folder;
+#[path = "common/npy.rs"]
+mod npy;
+use npy::npy;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -43,21 +46,6 @@ fn fails(dir: &Path, tool: &str, code: i32, args: &[&str]) -> String {
 
 fn floats(shape: &[i64], values: &[f32]) -> Tensor {
     Tensor::from_slice(shape, values)
-}
-
-/// A `.npy` file.
-fn npy(descr: &str, order: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-    let mut header =
-        format!("{{'descr': '{descr}', 'fortran_order': {order}, 'shape': {shape}, }}");
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    header.push('\n');
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    file.extend((header.len() as u16).to_le_bytes());
-    file.extend(header.as_bytes());
-    file.extend(data);
-    file
 }
 
 const NESTED: &str = "
@@ -176,7 +164,7 @@ def @main(%x: Tensor[(2), float32]) {
     dir.write("m.relay", text);
     dir.write(
         "x.npy",
-        npy("<f4", "False", "(2,)", &[0, 0, 128, 63, 0, 0, 0, 64]),
+        npy("<f4", false, "(2,)", &[0, 0, 128, 63, 0, 0, 0, 64]),
     );
     let constant = |k: u32, values: &[f32]| {
         (
@@ -220,15 +208,10 @@ fn arrays_in_other_forms_are_read() {
         values.into_iter().flat_map(each).collect()
     };
     for (name, descr, order, data) in [
-        ("c.npy", "<i2", "False", bytes([0, 1, 2, 3, 4, 5], false)),
-        (
-            "fortran.npy",
-            "<i2",
-            "True",
-            bytes([0, 3, 1, 4, 2, 5], false),
-        ),
-        ("big.npy", ">i2", "False", bytes([0, 1, 2, 3, 4, 5], true)),
-        ("both.npy", ">i2", "True", bytes([0, 3, 1, 4, 2, 5], true)),
+        ("c.npy", "<i2", false, bytes([0, 1, 2, 3, 4, 5], false)),
+        ("fortran.npy", "<i2", true, bytes([0, 3, 1, 4, 2, 5], false)),
+        ("big.npy", ">i2", false, bytes([0, 1, 2, 3, 4, 5], true)),
+        ("both.npy", ">i2", true, bytes([0, 3, 1, 4, 2, 5], true)),
     ] {
         dir.write(name, npy(descr, order, "(2, 3)", &data));
         assert_eq!(
@@ -240,7 +223,7 @@ fn arrays_in_other_forms_are_read() {
     for descr in ["<u2", "|V2"] {
         dir.write(
             "b.npy",
-            npy(descr, "False", "(2,)", &[0xc0, 0x3f, 0x80, 0xbf]),
+            npy(descr, false, "(2,)", &[0xc0, 0x3f, 0x80, 0xbf]),
         );
         let printed = prints(&dir.0, RUN, &["b.relay", "--inputs", "b.npy"]);
         assert_eq!(printed, "Tensor[(2,), bfloat16]\n[1.5, -1.]\n", "{descr}");
@@ -249,11 +232,11 @@ fn arrays_in_other_forms_are_read() {
         ("|O", "elements of type |O are no numbers"),
         ("<c8", "elements of type <c8"),
     ] {
-        dir.write("bad.npy", npy(descr, "False", "(2,)", &[0; 16]));
+        dir.write("bad.npy", npy(descr, false, "(2,)", &[0; 16]));
         let found = fails(&dir.0, RUN, 2, &["m.relay", "--inputs", "bad.npy"]);
         assert!(found.contains(said), "{found}");
     }
-    dir.write("short.npy", npy("<i2", "False", "(2, 3)", &[0; 4]));
+    dir.write("short.npy", npy("<i2", false, "(2, 3)", &[0; 4]));
     fails(&dir.0, RUN, 2, &["m.relay", "--inputs", "short.npy"]);
 }
 
@@ -361,11 +344,11 @@ fn a_program_reads_and_prints_every_element_type() {
     let text = "def @main(%x: float16, %y: bfloat16, %b: bool, %i: int64, %u: uint16) { (%x, %y, %b, %i, %u) }";
     dir.write("m.relay", text);
     prints(&dir.0, RELAXC, &["m.relay", "-o", "m", "--emit", "exe"]);
-    dir.write("x.npy", npy("<f2", "False", "()", &[0, 0x3e]));
-    dir.write("y.npy", npy("<u2", "False", "()", &[0xc0, 0x3f]));
-    dir.write("b.npy", npy("|b1", "False", "()", &[1]));
-    dir.write("i.npy", npy("<i8", "False", "()", &(-7i64).to_le_bytes()));
-    dir.write("u.npy", npy("<u2", "False", "()", &[9, 0]));
+    dir.write("x.npy", npy("<f2", false, "()", &[0, 0x3e]));
+    dir.write("y.npy", npy("<u2", false, "()", &[0xc0, 0x3f]));
+    dir.write("b.npy", npy("|b1", false, "()", &[1]));
+    dir.write("i.npy", npy("<i8", false, "()", &(-7i64).to_le_bytes()));
+    dir.write("u.npy", npy("<u2", false, "()", &[9, 0]));
     let files = ["x.npy", "y.npy", "b.npy", "i.npy", "u.npy"];
     let program = dir.0.join("m");
     let program = program.to_str().expect("a path in UTF-8");
@@ -378,7 +361,7 @@ fn a_program_reads_and_prints_every_element_type() {
         usage.contains(" x.npy y.npy b.npy i.npy u.npy\n  x.npy: float16\n"),
         "{usage}"
     );
-    dir.write("f.npy", npy("<f4", "True", "(2, 2)", &[0; 16]));
+    dir.write("f.npy", npy("<f4", true, "(2, 2)", &[0; 16]));
     let said = fails(
         &dir.0,
         program,

@@ -7,17 +7,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn sources(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            sources(&path, out);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            out.push(path);
-        }
-    }
-}
-
 /// The codes that stand in the code of a source file: comments do not count, nor do unit tests,
 /// which stand at the end of a file.
 fn codes(text: &str, out: &mut BTreeSet<u16>) {
@@ -39,9 +28,7 @@ fn used() -> BTreeSet<u16> {
         .expect("the crates")
         .flatten()
     {
-        let mut files = Vec::new();
-        sources(&krate.path().join("src"), &mut files);
-        for file in files {
+        for file in relax_testkit::files(&krate.path().join("src"), "rs") {
             codes(
                 &std::fs::read_to_string(&file).expect("a source file"),
                 &mut used,

@@ -28,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use relax_testkit::files;
 
 const TOOLS: &[(&str, Option<&str>)] = &[
     ("relax-fmt", option_env!("CARGO_BIN_EXE_relax-fmt")),
@@ -52,14 +53,9 @@ fn bless() -> bool {
 fn main() {
     let args = Arguments::from_args();
     let root = root();
-    let mut files = Vec::new();
-    collect(&root.join("tests"), &mut files);
-    files.sort();
-    let mut examples = Vec::new();
-    collect(&root.join("examples"), &mut examples);
+    let mut examples = files(&root.join("examples"), "relay");
     examples.retain(|p| !p.starts_with(root.join("examples/models")));
-    examples.sort();
-    let trials = files
+    let trials = files(&root.join("tests"), "relay")
         .into_iter()
         .chain(examples)
         .map(|path| {
@@ -73,17 +69,6 @@ fn main() {
         })
         .collect();
     libtest_mimic::run(&args, trials).exit();
-}
-
-fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|e| e == "relay") {
-            files.push(path);
-        }
-    }
 }
 
 /// Checks a file of `examples/`.

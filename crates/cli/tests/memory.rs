@@ -1,4 +1,5 @@
-//! Repeated calls allocate nothing: what a call gives back serves the next one of the same sizes.
+//! Repeated calls allocate nothing: what a call gives back serves the next one of the same sizes. And a call that
+//! gets no memory says where, and leaves nothing behind.
 #![cfg(feature = "native")]
 
 use std::path::Path;
@@ -107,4 +108,48 @@ def @total(%l: List[Tensor[(k,), float32]], %sum: Tensor[(k,), float32]) -> Tens
 }
 def @main(%x: Tensor[(k,), float32]) { @total(@build(40, %x), %x) }";
     steady(text, &[vec![zeros(&[5])], vec![zeros(&[900])]]);
+}
+
+#[test]
+fn wherever_memory_ends_an_error_says_so_and_nothing_is_left() {
+    let text = "type Seq[A] { More(A, Seq[A]), End, }
+def @build(%n: int32, %x: Tensor[(k,), float32]) -> Seq[(Tensor[(k,), float32], ref(int32))] {
+  if (%n < 1) { End } else { More((%x * cast(%n, dtype=\"float32\"), ref(%n)), @build(%n - 1, %x)) }
+}
+def @total(%l: Seq[(Tensor[(k,), float32], ref(int32))], %f: fn (Tensor[(k,), float32]) -> Tensor[(k,), float32], %s: Tensor[(k,), float32]) -> Tensor[(k,), float32] {
+  match (%l) { More((%h, %r), %t) => @total(%t, %f, %f(%h) + %s * cast(ref_read(%r), dtype=\"float32\")), End => %s }
+}
+def @main(%x: Tensor[(k,), float32]) {
+  let %l = @build(9, %x);
+  (@total(%l, fn (%y: Tensor[(k,), float32]) { tanh(%y + %x) }, %x), nn.dense(expand_dims(%x, axis=0), expand_dims(%x, axis=0), units=1))
+}";
+    let input = [zeros(&[3000])];
+    for pipeline in ["O0", "O2", "infer-type,legalize,lower-shapes,plan-memory"] {
+        let jit = compile(text, pipeline);
+        let mut calls = 0;
+        loop {
+            let ledger: &'static Ledger = Box::leak(Box::default());
+            ledger.give_only(calls);
+            // SAFETY: the ledger lives as long as the process.
+            let host = unsafe { Host::with_allocator(1, &ledger.hooks()) }.expect("a context");
+            let found = host.call(&jit, "main", &input);
+            let left = host.heap().live_objects;
+            drop(host);
+            assert_eq!(
+                (left, ledger.live(), ledger.wrong()),
+                (0, 0, 0),
+                "after {calls}"
+            );
+            match found {
+                Ok(_) => break,
+                Err(said) if calls == 0 => assert!(said.contains("out of memory"), "{said}"),
+                Err(said) => assert!(
+                    said.starts_with("memory.relay:") && said.contains("out of memory"),
+                    "with {pipeline}, after {calls}: {said}"
+                ),
+            }
+            calls += 1;
+        }
+        assert!(calls > 3, "{pipeline}: the program takes memory");
+    }
 }

@@ -8,6 +8,10 @@ use relax_cli::{inputs, load, npz};
 use relax_driver::ReadOptions;
 use relax_tensor::{DType, Tensor};
 
+#[path = "common/npy.rs"]
+mod npy;
+use npy::npy;
+
 fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mlp.relay")
 }
@@ -134,21 +138,10 @@ fn what_does_not_fit_is_listed_together() {
     assert!(text.contains("%data is missing"), "{text}");
 }
 
-/// A `.npy` file of float32.
-fn npy(path: &Path, t: &Tensor) {
+/// Writes a `.npy` file of float32.
+fn write_npy(path: &Path, t: &Tensor) {
     let shape: Vec<String> = t.shape().iter().map(|d| format!("{d},")).collect();
-    let mut header = format!(
-        "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}",
-        shape.concat()
-    );
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    header.push('\n');
-    let mut file = b"\x93NUMPY\x01\x00".to_vec();
-    file.extend((header.len() as u16).to_le_bytes());
-    file.extend(header.as_bytes());
-    file.extend(t.bytes());
+    let file = npy("<f4", false, &format!("({})", shape.concat()), t.bytes());
     std::fs::write(path, file).expect("writable");
 }
 
@@ -169,7 +162,7 @@ fn weights_in_a_file_of_their_own_are_mapped() {
     let at = |name: &str| room.path().join(name);
     let (data, weights) = arrays();
     npz::write(&at("weights.npz"), &weights).expect("writable");
-    npy(&at("x.npy"), &data[0].1);
+    write_npy(&at("x.npy"), &data[0].1);
     for mode in ["embed", "external"] {
         program(&model(), &at("weights.npz"), mode, &at(mode));
     }
@@ -249,7 +242,7 @@ fn a_real_model_gives_one_answer_in_every_mode() {
     let weights = arrays.split_off(1);
     npz::write(&at("weights.npz"), &weights).expect("writable");
     npz::write(&at("data.npz"), &arrays).expect("writable");
-    npy(&at("data.npy"), &arrays[0].1);
+    write_npy(&at("data.npy"), &arrays[0].1);
 
     let mut answers: Vec<(String, Vec<f64>)> = Vec::new();
     for threads in ["1", "2"] {

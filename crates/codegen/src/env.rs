@@ -18,7 +18,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_reuse_tensor", "ppiip>p"),
     ("rx_grow_tensor", "ppiip>p"),
     ("rx_tensor_grown", "pp>"),
-    ("rx_tensor_view", "ppliip>p"),
+    ("rx_place_tensor", "ppliip>p"),
     ("rx_profile_begin", "p>l"),
     ("rx_profile_end", "pilpipil>"),
     ("rx_retain", "p>"),

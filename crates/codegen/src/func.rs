@@ -179,6 +179,10 @@ pub(crate) fn emit(
     }
     e.emit_cleanups();
     e.b.switch_to_block(e.fail);
+    // What failed without a place of its own (an allocation) failed in this function.
+    let place = e.place();
+    let (place, also) = (e.text(&place), e.int32(0));
+    e.call("rx_fail_at", &[e.ctx, place, also]);
     let mut nothing = vec![e.b.ins().iconst(types::I64, 0)];
     if let Some(dtype) = f.result {
         nothing.push(e.scalars().int(dtype, 0));
@@ -350,14 +354,20 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
             .b
             .ins()
             .icmp(IntCC::UnsignedGreaterThanOrEqual, sp, limit);
-        let (name, place) = (self.f.name, self.f.place);
+        let place = self.place();
         self.require(fine, |e| {
-            let place = match place.as_str() {
-                "" => e.text(&format!("@{name}")),
-                at => e.text(&format!("{at}: @{name}")),
-            };
+            let place = e.text(&place);
             e.call("rx_fail_stack", &[e.ctx, place]);
         });
+    }
+
+    /// How errors name this function.
+    fn place(&self) -> String {
+        let name = self.f.name;
+        match self.f.place.as_str() {
+            "" => format!("@{name}"),
+            at => format!("{at}: @{name}"),
+        }
     }
 
     /// Reads the captured values at the start, so that the closure can be given up before the body
@@ -440,8 +450,8 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
         }
     }
 
-    /// A new tensor of the given extents, or a dead one in its place.
-    fn tensor(&mut self, out: &lir::Alloc) -> Value {
+    /// A new tensor of the given extents, or a dead one in its place, for a call at `place` (the function's where it is not known).
+    fn tensor(&mut self, out: &lir::Alloc, place: Option<Symbol>) -> Value {
         if let Some(place) = out.place {
             let tensor = self.reg(place);
             self.retain(tensor);
@@ -463,7 +473,14 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                 self.value_of(name, &[self.ctx, dead, code, rank, dims])
             }
         };
-        self.checked(t)
+        let Some(place) = place else {
+            return self.checked(t);
+        };
+        self.require(t, |e| {
+            let (at, also) = (e.text(place.as_str()), e.int32(0));
+            e.call("rx_fail_at", &[e.ctx, at, also]);
+        });
+        t
     }
 
     fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
@@ -507,7 +524,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                 for (g, &dst) in given.iter().zip(dsts) {
                     outs.push(match g {
                         Some(out) => {
-                            let t = self.tensor(out);
+                            let t = self.tensor(out, Some(*place));
                             // Owned from here on, if only the next allocation fails.
                             self.set(dst, t);
                             self.owned.take(dst);
@@ -648,7 +665,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
             } => {
                 let mut values: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
                 for (out, &dst) in given.iter().zip(dsts) {
-                    let t = self.tensor(out);
+                    let t = self.tensor(out, None);
                     self.set(dst, t);
                     self.owned.take(dst);
                     values.push(t);
@@ -667,7 +684,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                     grows: false,
                     place: None,
                 };
-                let v = self.tensor(&block);
+                let v = self.tensor(&block, None);
                 self.set(*dst, v);
             }
             Inst::Place {
@@ -682,7 +699,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
                 let code = self.int32(dl_dtype(tensor.dtype));
                 let storage = self.reg(*storage);
                 let args = [self.ctx, storage, offset, code, rank, dims];
-                let v = self.value_of("rx_tensor_view", &args);
+                let v = self.value_of("rx_place_tensor", &args);
                 let v = self.checked(v);
                 self.set(*dst, v);
             }

@@ -491,10 +491,13 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
     }
 
-    /// The place of the operator of a fused group whose indices into a buffer depend on data.
+    /// The place of the operator of a fused group whose indices into a buffer depend on data. Where several are, it
+    /// could be any of them: the failure is the group's.
     fn part_reading(&self, buf: Buf) -> Option<relax_base::Symbol> {
-        let of = self.program.readers.iter().find(|r| r.0 == buf)?;
-        self.def.parts.get(of.1 as usize).copied()
+        let mut readers = (self.program.readers.iter()).filter(|r| r.0 == buf);
+        let part = readers.next()?.1;
+        let one = readers.all(|r| r.1 == part);
+        (self.def.parts.get(part as usize).copied()).filter(|_| one)
     }
 
     /// The successful end, and the failing one; both free what is left in the frame.

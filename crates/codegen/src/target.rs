@@ -49,6 +49,11 @@ impl Target {
         self.isa(true).map(drop)
     }
 
+    /// Whether it is the machine that this runs on, named or not.
+    pub fn is_host(&self) -> bool {
+        self.full_triple().is_ok_and(|t| t == Triple::host())
+    }
+
     /// The triple with all its parts.
     fn full_triple(&self) -> Result<Triple, TargetError> {
         let Some(text) = &self.triple else {

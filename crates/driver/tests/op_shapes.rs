@@ -10,11 +10,13 @@ mod op_cases;
 
 use std::collections::BTreeMap;
 
-use libtest_mimic::{Arguments, Failed, Trial};
-use op_cases::{Case, Checked, Kind, checked, known, module_of, path_of, read, tensor};
+use libtest_mimic::Failed;
+use op_cases::{
+    Case, Checked, Kind, checked, each_operator, filled, known, module_of, path_of, read,
+};
 use relax_interp::Value;
 use relax_ir::{Module, Shape, Type, TypeId};
-use relax_ops::{OpDef, registry};
+use relax_ops::OpDef;
 use relax_sym::DimVar;
 use relax_tensor::{DType, Tensor};
 
@@ -54,13 +56,7 @@ const TRIES: usize = 12;
 const LARGEST: i64 = 20_000;
 
 fn main() {
-    let args = Arguments::from_args();
-    let ops = registry().iter().map(|(_, op)| op);
-    let trials = ops
-        .filter(|op| op.compute.is_some() && !op.inputs.is_empty())
-        .map(|op| Trial::test(op.name, || run(op)))
-        .collect();
-    libtest_mimic::run(&args, trials).exit();
+    each_operator(run)
 }
 
 /// xorshift64* (Vigna, 2016).
@@ -134,18 +130,6 @@ fn fit(inferred: &Extents, found: &[Tensor]) -> bool {
     };
     inferred.len() == found.len()
         && (inferred.iter().zip(found)).all(|(a, b)| a.as_ref().is_none_or(|a| axes(a, b.shape())))
-}
-
-/// What a tensor of another shape is filled with: the case's elements, again and again.
-fn filled(p: &Part<'_>, shape: &[i64]) -> Result<Tensor, String> {
-    let text = p.elements;
-    if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'))
-        && !inner.ends_with("...")
-    {
-        let rest = if inner.trim().is_empty() { "1" } else { inner };
-        return tensor(p.dtype, shape, &format!("[{rest}, ...]"));
-    }
-    tensor(p.dtype, shape, text)
 }
 
 /// Checks one case with equal extents as one variable, and with a variable for each; the number of
@@ -225,7 +209,7 @@ fn check_parts(
             continue;
         }
         let inputs = (parts.iter().zip(&shapes))
-            .map(|(p, s)| filled(p, s))
+            .map(|(p, s)| filled(p.dtype, s, p.elements))
             .collect::<Result<Vec<_>, _>>()?;
         // The elements may not fit other extents: indices out of range, and the like.
         let Some(found) = constant.run(&inputs).ok().as_ref().and_then(Value::flatten) else {

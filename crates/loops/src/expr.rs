@@ -65,6 +65,19 @@ pub enum UnOp {
     Clz,
 }
 
+impl UnOp {
+    /// Whether it is a function of real numbers, which integers are converted for.
+    pub fn is_real(self) -> bool {
+        use UnOp::*;
+        match self {
+            Exp | Log | Log2 | Log10 | Sqrt | Rsqrt | Sin | Cos | Tan | Asin | Acos | Atan
+            | Sinh | Cosh | Tanh | Asinh | Acosh | Atanh | Erf | Sigmoid => true,
+            Neg | Abs | Not | Floor | Ceil | Trunc | Round | RoundEven | IsNan | IsInf
+            | IsFinite | Popcount | Clz => false,
+        }
+    }
+}
+
 /// Binary scalar functions. Both operands have the same element type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum BinOp {
@@ -289,8 +302,12 @@ impl Ex {
         }
     }
 
-    /// A unary function of this.
+    /// A unary function of this. A function of real numbers takes an integer as `float64`, and its result is cut off
+    /// toward zero.
     pub fn unary(&self, op: UnOp) -> Ex {
+        if op.is_real() && (self.dtype().is_integral() || self.dtype().is_bool()) {
+            return self.cast(DType::F64).unary(op).cast(self.dtype());
+        }
         let dtype = match op {
             UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite => DType::BOOL,
             _ => self.dtype(),

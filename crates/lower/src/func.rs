@@ -129,6 +129,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
                     Captured::Var(v) => this.bind(*v, dst),
                     Captured::Node(e) => {
                         this.nodes.insert(*e, dst);
+                        this.name_dims(this.type_of(*e), dst);
                     }
                     Captured::Dim(d) => {
                         this.dims.insert(*d, (dst, 0));

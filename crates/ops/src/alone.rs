@@ -135,6 +135,11 @@ pub fn requirements(
 }
 
 impl Requirements {
+    /// Whether nothing is left to be asked.
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
     /// A type of arguments in an arena of its own, with a variable for each `?`. `None` for what is not made
     /// of tensors and shapes.
     fn adopt(

@@ -10,7 +10,7 @@ use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use relax_ops::alone::{Arg, call_type};
+use relax_ops::alone::{Arg, call_type, requirements};
 
 /// A module under rewriting, with the types of its expressions, new ones included.
 pub struct Edit<'a> {
@@ -127,6 +127,13 @@ impl<'a> Edit<'a> {
             args: self.m.list(args).to_vec(),
             attrs,
         })
+    }
+    /// Whether a call's own relation still has to be asked when the program runs, because extents are `?`. Others that
+    /// compute the same may ask for less: where a bias has one element, a sum broadcasts it.
+    pub fn asks_when_run(&self, call: &OpCall) -> bool {
+        let args: Vec<TypeId> = call.args.iter().map(|&a| self.ty(a)).collect();
+        let attrs = self.m.attrs(call.attrs);
+        !requirements(call.def, &self.m.types, &self.m.dims, &args, &[], attrs).is_empty()
     }
     /// The built-in operator that a call calls, and the arguments.
     pub fn callee(&self, e: ExprId) -> Option<(OpId, &'static OpDef, &[ExprId])> {

@@ -5,12 +5,13 @@
 
 use relax_base::{Diagnostic, Symbol};
 use relax_infer::Typing;
-use relax_ir::{Expr, ExprId, FuncId, Module, TypeId};
+use relax_ir::{Expr, ExprId, FuncId, Module, Type, TypeId, dim_to_ex};
 use relax_loops::{
     Buf, Builder, Compute, Ex, ExKind, Hint, Program, Reduce, Role, Stage, Stmt, TensorRef, Var,
     drop_unused, extents, inline_compute, map_expr, statements, visit_expr,
 };
 use relax_ops::registry;
+use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
 
 use crate::{codes, programs};
@@ -28,6 +29,8 @@ pub fn program(
     let mut values: FxHashMap<ExprId, Vec<TensorRef>> = FxHashMap::default();
     let mut vars = FxHashMap::default();
     let mut number = 0;
+    // The dimension variables of the types, as extents of the program.
+    let mut known = Extents::default();
     for &p in &func.params {
         let infos = programs::flatten(m, typing.vars[p])
             .ok_or_else(|| unknown(m, func.span, typing.vars[p]))?;
@@ -36,6 +39,7 @@ pub fn program(
             tensors.push(b.input(&format!("p{number}"), info.dtype, &info.shape));
             number += 1;
         }
+        note(m, typing.vars[p], &tensors, &mut known);
         vars.insert(p, tensors);
     }
     let mut names = Vec::new();
@@ -103,7 +107,10 @@ pub fn program(
                     .collect();
                 names.push(def.name);
                 b.program.parts.push(span);
-                append(&mut b.program, &part, &inputs)
+                let given = given(m, out, &part, &known);
+                let made = append(&mut b.program, &part, &inputs, given);
+                note(m, out, &made, &mut known);
+                made
             }
             _ => return Err(refuse("control flow")),
         };
@@ -144,7 +151,7 @@ fn unknown(m: &Module, span: relax_base::Span, ty: TypeId) -> Box<Diagnostic> {
 
 /// Number of tensors in the fields `from..to` of a tuple.
 fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usize {
-    let relax_ir::Type::Tuple(fields) = &m.types[type_of(m, typing, tuple)] else {
+    let Type::Tuple(fields) = &m.types[type_of(m, typing, tuple)] else {
         return 0;
     };
     fields[from as usize..to as usize]
@@ -153,9 +160,59 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
         .sum()
 }
 
-/// Copies the stages of `part` into `program`, reading `inputs`; returns the outputs.
-fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<TensorRef> {
-    let number = program.parts.len() as u32 - 1;
+/// What dimension variables of types are in a program.
+type Extents = FxHashMap<DimVar, Ex>;
+
+/// The extents of each tensor of a type, tuples flattened in order.
+fn dims_of(m: &Module, ty: TypeId) -> Vec<Option<&[Dim]>> {
+    let (mut out, mut work) = (Vec::new(), vec![ty]);
+    while let Some(ty) = work.pop() {
+        match &m.types[ty] {
+            Type::Tensor(t) => out.push(t.shape.dims()),
+            Type::Tuple(fields) => work.extend(fields.iter().rev()),
+            _ => out.push(None),
+        }
+    }
+    out
+}
+
+/// Learns dimension variables from tensors of a type.
+fn note(m: &Module, ty: TypeId, tensors: &[TensorRef], known: &mut Extents) {
+    for (dims, t) in dims_of(m, ty).into_iter().zip(tensors) {
+        for (d, extent) in dims.unwrap_or_default().iter().zip(&t.shape) {
+            if let Some(Atom::Var(v)) = d.as_atom() {
+                known.entry(v).or_insert_with(|| extent.clone());
+            }
+        }
+    }
+}
+
+/// Extents of a part's outputs that its inputs do not say, by the type of its result: `newshape=[n, n]` where
+/// another operand of the group has the extent `n`.
+fn given(m: &Module, ty: TypeId, part: &Program, known: &Extents) -> FxHashMap<Var, Ex> {
+    let mut out = FxHashMap::default();
+    for (dims, buf) in dims_of(m, ty).into_iter().zip(&part.outputs) {
+        for (d, extent) in dims.unwrap_or_default().iter().zip(&part.bufs[*buf].shape) {
+            if let ExKind::Var(v) = extent.kind()
+                && let Some(ex) = dim_to_ex(d, |v| known.get(&v).cloned())
+            {
+                out.entry(*v).or_insert(ex);
+            }
+        }
+    }
+    out
+}
+
+/// Copies the stages of `part` into `program`, reading `inputs`; returns the outputs. `given` are dimension variables
+/// of the part that its inputs may not bind.
+fn append(
+    program: &mut Program,
+    part: &Program,
+    inputs: &[TensorRef],
+    given: FxHashMap<Var, Ex>,
+) -> Vec<TensorRef> {
+    // Programs that are chained are no parts of a group.
+    let number = (program.parts.len() as u32).saturating_sub(1);
     let mut vars: FxHashMap<Var, Ex> = FxHashMap::default();
     // Dimension variables are the inputs' extents.
     for (&buf, t) in part.inputs.iter().zip(inputs) {
@@ -164,6 +221,9 @@ fn append(program: &mut Program, part: &Program, inputs: &[TensorRef]) -> Vec<Te
                 vars.entry(*v).or_insert_with(|| extent.clone());
             }
         }
+    }
+    for (v, extent) in given {
+        vars.entry(v).or_insert(extent);
     }
     for (v, info) in part.vars.iter() {
         if vars.contains_key(&v) {
@@ -306,7 +366,7 @@ pub fn chain(first: &Program, next: &Program, at: usize) -> Option<Program> {
         program.inputs.push(buf);
         inputs.push(TensorRef { buf, shape, dtype });
     }
-    for t in append(&mut program, next, &inputs) {
+    for t in append(&mut program, next, &inputs, FxHashMap::default()) {
         program.bufs[t.buf].role = Role::Output;
         program.outputs.push(t.buf);
     }

@@ -22,6 +22,13 @@
 extern "C" {
 #endif
 
+/* Members without a fixed length end some structures, in C++ too. */
+#if defined(__GNUC__)
+#define RX_EXTENSION __extension__
+#else
+#define RX_EXTENSION
+#endif
+
 #define RX_ABI_VERSION 1
 
 /* ---- status codes ------------------------------------------------------------------ */
@@ -38,7 +45,8 @@ typedef enum RxStatus {
   RX_ERR_ARITHMETIC = 8, /* integer division by zero and the like */
   RX_ERR_INTERNAL = 9, /* a defect of the runtime itself, reported instead of a crash */
   RX_ERR_BOUNDS = 10,  /* a tensor program left a buffer */
-  RX_ERR_ASSERTION = 11 /* an assertion of a tensor program does not hold */
+  RX_ERR_ASSERTION = 11, /* an assertion of a tensor program does not hold */
+  RX_ERR_OVERLAP = 12  /* a tensor was placed over one that is still used */
 } RxStatus;
 
 /* ---- DLPack (version 0.x structures; repeated here so that no other header is needed) - */
@@ -133,7 +141,7 @@ typedef struct RxTensor {
 
 typedef struct RxFields { /* Tuple and Adt */
   RxObject header;
-  RxObject *fields[]; /* 16: header.count of them */
+  RX_EXTENSION RxObject *fields[]; /* 16: header.count of them */
 } RxFields;
 
 typedef struct RxContext RxContext;
@@ -148,7 +156,7 @@ struct RxClosure {
   RxObject header;       /*  0: tag = arity, count = captures */
   const void *code;      /* 16: the generated code, in the code generator's own convention */
   RxClosureEntry entry;  /* 24: the same function for C callers */
-  RxObject *captures[];  /* 32 */
+  RX_EXTENSION RxObject *captures[];  /* 32 */
 };
 
 typedef struct RxRef {
@@ -158,7 +166,7 @@ typedef struct RxRef {
 
 typedef struct RxShape {
   RxObject header;
-  int64_t dims[]; /* 16: header.count of them */
+  RX_EXTENSION int64_t dims[]; /* 16: header.count of them */
 } RxShape;
 
 typedef struct RxForeign {
@@ -169,7 +177,7 @@ typedef struct RxForeign {
 
 typedef struct RxString {
   RxObject header;
-  char bytes[]; /* 16: header.count bytes of UTF-8, then a NUL */
+  RX_EXTENSION char bytes[]; /* 16: header.count bytes of UTF-8, then a NUL */
 } RxString;
 
 /* ---- context ----------------------------------------------------------------------- */
@@ -205,7 +213,8 @@ void rx_context_destroy(RxContext *ctx);
 int32_t rx_set_allocator(RxContext *ctx, const RxAllocator *allocator);
 /* Number of threads for parallel loops, the calling one included; 0: one per processor. */
 int32_t rx_set_threads(RxContext *ctx, int32_t threads);
-/* Stack reserved for generated code (address space; memory is used as calls nest).
+/* Stack reserved for generated code (address space; memory is used as calls nest), 2 GiB or
+ * half of the machine's memory unless said otherwise.
  * Zero runs generated code on the caller's own stack. */
 int32_t rx_set_stack_size(RxContext *ctx, uint64_t bytes);
 void rx_heap_stats(const RxContext *ctx, RxHeapStats *out);
@@ -275,6 +284,10 @@ RxObject *rx_tensor_borrow(RxContext *ctx, DLDataType dtype, int32_t ndim, const
 /* A tensor over `base`'s memory from a byte offset on; `base` is borrowed and retained. */
 RxObject *rx_tensor_view(RxContext *ctx, RxObject *base, uint64_t byte_offset, DLDataType dtype,
                          int32_t ndim, const int64_t *shape);
+/* As rx_tensor_view for a block of memory that a program manages itself (memory.alloc_storage): fails
+ * with RX_ERR_OVERLAP where a tensor that was placed there before is still alive. */
+RxObject *rx_place_tensor(RxContext *ctx, RxObject *block, uint64_t byte_offset, DLDataType dtype,
+                          int32_t ndim, const int64_t *shape);
 /* Consumes `tensor` and returns it with another shape of as many elements (in place when
  * it has one reference, else a view). */
 RxObject *rx_tensor_reshape(RxContext *ctx, RxObject *tensor, int32_t ndim, const int64_t *shape);

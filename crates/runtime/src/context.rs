@@ -36,6 +36,8 @@ pub enum Status {
     Bounds = 10,
     /// An assertion of a tensor program does not hold.
     Assertion = 11,
+    /// A tensor was placed over one that is still used.
+    Overlap = 12,
 }
 
 /// See the module's text. Generated code reads the first three fields.
@@ -456,10 +458,13 @@ pub unsafe extern "C" fn rx_fail_values(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_fail_at(ctx: *mut RxContext, place: *const c_char, also: i32) -> i32 {
     guard(ctx, |context| {
+        let had_place = context.placed;
+        if had_place && also == 0 {
+            return context.status;
+        }
         // SAFETY: the caller's promise.
         let place = unsafe { text(place) };
-        let had_place = context.placed;
-        if place.is_empty() || had_place && also == 0 {
+        if place.is_empty() {
             return context.status;
         }
         let told = match context.message.split_last() {

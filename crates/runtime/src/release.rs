@@ -102,6 +102,9 @@ unsafe fn bury(ctx: *mut RxContext, object: *mut RxObject, dead: &mut *mut RxObj
                 // While the object still counts as live, so that the deleter may use the context.
                 crate::dlpack::delete(owner.cast());
             }
+            if (*object).flags == crate::tensor::PLACED {
+                crate::tensor::unplace(tensor);
+            }
             (*ctx).heap.release(object.cast(), (*object).cls);
             if storage == Storage::View as u32 {
                 // The owner is no view itself, so this goes one level deep.

@@ -8,8 +8,12 @@ use crate::context::{RxContext, Status, guard};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Reserved when nothing else was said: enough for some ten million nested calls.
-const DEFAULT: u64 = 4 << 30;
+/// Reserved when nothing else was said: two hundred bytes for each of ten million nested calls. A machine with less than twice as
+/// much memory reserves half of what it has, so that a recursion without an end is an error there too.
+const DEFAULT: u64 = 2 << 30;
+/// What shallow calls use, in small pages. Below it the system is asked for large ones: a deep recursion touches each
+/// page once, and half a million faults per gigabyte would take most of its time.
+const SMALL_PAGES: usize = 2 << 20;
 /// Left below the limit for runtime functions, which do not check.
 const RESERVE: usize = 256 << 10;
 /// Taken to be free on the caller's own stack, where no stack can be reserved.
@@ -30,6 +34,24 @@ pub struct Stack {
 /// Skipped below the frame of a function whose stack is entered again.
 const SKIP: usize = 16 << 10;
 
+/// Half of the machine's memory, in bytes.
+fn half_of_memory() -> u64 {
+    #[cfg(unix)]
+    {
+        // SAFETY: nothing but numbers.
+        let (pages, size) = unsafe {
+            (
+                libc::sysconf(libc::_SC_PHYS_PAGES),
+                libc::sysconf(libc::_SC_PAGESIZE),
+            )
+        };
+        if pages > 0 && size > 0 {
+            return (pages as u64).saturating_mul(size as u64) / 2;
+        }
+    }
+    u64::MAX
+}
+
 type Body = unsafe extern "C" fn(*mut RxContext, *mut c_void) -> i32;
 
 impl Stack {
@@ -38,7 +60,7 @@ impl Stack {
         Self {
             base: null_mut(),
             mapped: 0,
-            wanted: DEFAULT,
+            wanted: DEFAULT.min(half_of_memory()),
             inside: false,
             top: None,
             host: 0,
@@ -51,6 +73,15 @@ impl Stack {
             self.mapped as u64
         } else {
             CALLERS as u64
+        }
+    }
+
+    /// Gives the memory back, and keeps the addresses. Nothing runs on the stack.
+    fn shed(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.mapped > 0 {
+            // SAFETY: the range was mapped by `reserve`; what stood on it has returned.
+            unsafe { libc::madvise(self.base.cast(), self.mapped, libc::MADV_DONTNEED) };
         }
     }
 
@@ -75,6 +106,8 @@ impl Stack {
                 let base = libc::mmap(null_mut(), size, access, flags, -1, 0);
                 if base != libc::MAP_FAILED {
                     libc::mprotect(base, 0x10000, libc::PROT_NONE);
+                    #[cfg(target_os = "linux")]
+                    libc::madvise(base, size.saturating_sub(SMALL_PAGES), libc::MADV_HUGEPAGE);
                     (self.base, self.mapped) = (base.cast(), size);
                 }
             }
@@ -192,6 +225,9 @@ pub unsafe extern "C" fn rx_call_on_stack(
         let status = run(ctx, body, data);
         (*ctx).stack.inside = false;
         (*ctx).stack_limit = 0;
+        if status == Status::Stack as i32 && (*ctx).stack.top.is_none() {
+            (*ctx).stack.shed();
+        }
         status
     }
 }

@@ -25,7 +25,7 @@ table! {
         rx_foreign_pointer rx_ref_set rx_call_closure;
     crate::release => rx_retain rx_release rx_drop rx_is_unique;
     crate::tensor => rx_alloc_tensor rx_reuse_tensor rx_grow_tensor rx_tensor_grown rx_tensor_copy rx_tensor_borrow rx_tensor_view
-        rx_tensor_reshape rx_tensor_unique rx_scalar_i64 rx_scalar_f64 rx_tensor_ndim
+        rx_place_tensor rx_tensor_reshape rx_tensor_unique rx_scalar_i64 rx_scalar_f64 rx_tensor_ndim
         rx_tensor_shape rx_tensor_dtype rx_tensor_data rx_tensor_nbytes rx_tensor_elements
         rx_check_tensor;
     crate::dlpack => rx_from_dlpack rx_to_dlpack;

@@ -86,3 +86,50 @@ fn the_headers_are_cpp_too() {
         Err(reason) => println!("left out: no C++ compiler ({reason})"),
     }
 }
+
+/// The headers say nothing that a strict compiler of any standard minds.
+#[test]
+fn headers_are_standard_c_and_cpp() {
+    let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");
+    let room = tempfile::tempdir().expect("a temporary directory");
+    let languages = [
+        ("CC", "cc", "h.c", &["c99", "c11", "c17"][..]),
+        (
+            "CXX",
+            "c++",
+            "h.cc",
+            &["c++98", "c++11", "c++17", "c++20"][..],
+        ),
+    ];
+    for (variable, usual, file, standards) in languages {
+        let compiler = std::env::var(variable).unwrap_or_else(|_| usual.into());
+        let file = room.path().join(file);
+        std::fs::write(
+            &file,
+            "#include <relax_runtime.h>\n#include <relax_kernels.h>\nint main(void) { return 0; }\n",
+        )
+        .expect("writable");
+        for standard in standards {
+            let built = Command::new(&compiler)
+                .arg(format!("-std={standard}"))
+                .args([
+                    "-Wall",
+                    "-Wextra",
+                    "-pedantic",
+                    "-Werror",
+                    "-fsyntax-only",
+                    "-I",
+                ])
+                .arg(&include)
+                .arg(&file)
+                .output();
+            match built {
+                Err(reason) => println!("left out: no compiler ({compiler}: {reason})"),
+                Ok(built) => {
+                    let said = String::from_utf8_lossy(&built.stderr);
+                    assert!(built.status.success(), "{standard}: {said}");
+                }
+            }
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! Prints the random program of a seed: `cargo run -p relax-testkit --example program -- SEED
-//! [all|tensors|smooth]`.
+//! [all|tensors|smooth|native]`.
 
 use relax_testkit::{Features, program};
 
@@ -9,6 +9,7 @@ fn main() {
     let features = match args.next().as_deref() {
         Some("tensors") => Features::TENSORS,
         Some("smooth") => Features::SMOOTH,
+        Some("native") => Features::NATIVE,
         _ => Features::ALL,
     };
     let p = program(seed, &features);

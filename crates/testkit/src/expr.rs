@@ -1,10 +1,9 @@
-//! Expressions of any type, and blocks.
-
-use std::fmt::Write as _;
+//! Expressions of any type.
 
 use crate::program::Features;
+use crate::programs::Programs;
 use crate::rng::Rng;
-use crate::types::{Dim, Elem, Ty};
+use crate::types::{Dim, Dims, Elem, Ty};
 
 /// A global function that may be called.
 pub struct Global {
@@ -24,14 +23,24 @@ pub struct Gen {
     pub env: Vec<(String, Ty)>,
     /// How many nodes the function may still get.
     pub fuel: i64,
-    /// A variable with the dimension `n`, where there is one.
-    pub base: Option<String>,
+    /// The dimension variables in scope, each with a variable of one axis of that extent.
+    pub bases: Vec<(u32, String)>,
+    /// Local functions in scope that apply a function `fn (A) -> A` to an `A`, for any `A`.
+    pub appliers: Vec<String>,
+    /// The program's own data types: the fields of each constructor.
+    pub data: Vec<Vec<Vec<Ty>>>,
+    /// Items that expressions asked for.
+    pub programs: Programs,
     /// How deep in closures and loops: what runs often stays small.
-    inner: u32,
+    pub inner: u32,
     /// Within dataflow blocks and graph bindings: operators only.
     pub plain: bool,
+    /// Operands may go through a function that hides their extents.
+    pub hiding: bool,
+    /// How many dimension variables matches have bound.
+    pub matched: u32,
+    pub graph: u32,
     fresh: u32,
-    graph: u32,
 }
 
 impl Gen {
@@ -42,44 +51,52 @@ impl Gen {
             globals: Vec::new(),
             env: Vec::new(),
             fuel: 0,
-            base: None,
+            bases: Vec::new(),
+            appliers: Vec::new(),
+            data: Vec::new(),
+            programs: Programs::default(),
             inner: 0,
             plain: false,
-            fresh: 0,
+            hiding: false,
+            matched: 1,
             graph: 0,
+            fresh: 0,
         }
     }
 
-    fn name(&mut self) -> String {
+    /// A name of its own.
+    pub fn name(&mut self) -> String {
         self.fresh += 1;
         format!("%v{}", self.fresh)
     }
 
+    fn elem(&mut self) -> Elem {
+        let f = self.features;
+        if f.elements && self.rng.chance(50) {
+            use Elem::*;
+            return *(self.rng).pick(&[F16, BF16, F64, I8, I16, I64, U8, U16, Bool]);
+        }
+        let all = if f.smooth {
+            &[Elem::F32, Elem::F32, Elem::F32, Elem::I32][..]
+        } else {
+            use Elem::*;
+            &[F32, F32, F32, F32, I32, I32, Bool, F64, I64][..]
+        };
+        *self.rng.pick(all)
+    }
+
     /// A tensor type.
     pub fn tensor_ty(&mut self, symbolic: bool) -> Ty {
-        let elem = if self.features.smooth {
-            *self.rng.pick(&[Elem::F32, Elem::F32, Elem::F32, Elem::I32])
-        } else {
-            let all = [
-                Elem::F32,
-                Elem::F32,
-                Elem::F32,
-                Elem::F32,
-                Elem::I32,
-                Elem::I32,
-                Elem::Bool,
-                Elem::F64,
-                Elem::I64,
-            ];
-            *self.rng.pick(&all)
-        };
+        let elem = self.elem();
         let rank = *self.rng.pick(&[0, 0, 1, 1, 2, 2, 2, 3, 4]);
         let mut dims: Vec<Dim> = (0..rank)
             .map(|_| Dim::Const(*self.rng.pick(&[1, 2, 2, 3, 4])))
             .collect();
-        if symbolic && !dims.is_empty() && self.rng.chance(50) {
-            let at = self.rng.below(dims.len());
-            dims[at] = Dim::N;
+        for _ in 0..2 {
+            if symbolic && !dims.is_empty() && !self.bases.is_empty() && self.rng.chance(40) {
+                let at = self.rng.below(dims.len());
+                dims[at] = Dim::Var(self.rng.pick(&self.bases).0);
+            }
         }
         Ty::Tensor(dims, elem)
     }
@@ -96,203 +113,21 @@ impl Gen {
                 let count = self.rng.below(4);
                 Ty::Tuple((0..count).map(|_| *below(self)).collect())
             }
-            2 if f.closures => Ty::Func(vec![*below(self)], below(self)),
+            2 if f.closures => {
+                let count = *self.rng.pick(&[1, 1, 1, 2, 0]);
+                Ty::Func((0..count).map(|_| *below(self)).collect(), below(self))
+            }
             3 if f.control => Ty::List(below(self)),
             4 if f.control => Ty::Option(below(self)),
             5 if f.control => Ty::Choice(below(self)),
+            6 if f.control && !self.data.is_empty() => Ty::Data(self.rng.below(self.data.len())),
+            7 if f.control && f.references && f.data => Ty::Ref(below(self)),
             _ => self.tensor_ty(symbolic),
         }
     }
 
-    /// The body of a global function: a block of its own.
-    pub fn function(&mut self, params: &[(String, Ty)], ret: &Ty, fuel: i64) -> String {
-        let params = params.iter().map(|(n, t)| (format!("%{n}"), t.clone()));
-        self.env = params.collect();
-        let symbol = Ty::Tensor(vec![Dim::N], Elem::F32);
-        let base = self.env.iter().find(|v| v.1 == symbol);
-        self.base = base.map(|v| v.0.clone());
-        (self.fuel, self.inner, self.graph) = (fuel, 0, 0);
-        self.block(ret, 5)
-    }
-
-    /// `if (k <= 0) { acc } else { … step(k - 1, …) … }`, over `%k` and `%acc`.
-    pub fn countdown(&mut self, step: &str, ty: &Ty, fuel: i64) -> String {
-        self.env = vec![
-            ("%k".into(), Ty::scalar(Elem::I32)),
-            ("%acc".into(), ty.clone()),
-        ];
-        (self.base, self.fuel, self.inner, self.graph) = (None, fuel, 2, 0);
-        self.countdown_here(step, ty, "%k", "%acc")
-    }
-
-    fn countdown_here(&mut self, step: &str, ty: &Ty, k: &str, acc: &str) -> String {
-        let tail = self.rng.chance(50);
-        let next = self.expr(ty, 3);
-        let more = format!("{step}(subtract({k}, 1), {next})");
-        let last = if tail {
-            more
-        } else {
-            let mark = self.env.len();
-            let rest = self.name();
-            self.env.push((rest.clone(), ty.clone()));
-            let combined = self.expr(ty, 3);
-            self.env.truncate(mark);
-            format!("let {rest}: {ty} = {more}; {combined}")
-        };
-        format!("if (less_equal({k}, 0)) {{ {acc} }} else {{ {last} }}\n")
-    }
-
-    /// Statements and a last expression.
-    pub fn block(&mut self, ty: &Ty, depth: u32) -> String {
-        let mark = self.env.len();
-        let mut out = String::new();
-        let statements = if self.fuel > 10 {
-            let most = 1 + (self.fuel / 4).min(9) as usize;
-            self.rng.below(most)
-        } else {
-            0
-        };
-        let symbolic = self.base.is_some();
-        for _ in 0..statements {
-            let f = self.features;
-            let line = match self.rng.below(14) {
-                0 | 1 if f.closures => {
-                    let t = self.value_ty(symbolic, 1);
-                    let ret = self.value_ty(symbolic, 1);
-                    let value = self.closure(std::slice::from_ref(&t), &ret);
-                    let v = self.name();
-                    self.env.push((v.clone(), Ty::Func(vec![t], Box::new(ret))));
-                    format!("let {v} = {value};")
-                }
-                2 if f.closures && f.control => self.local_loop(),
-                3 | 4 if f.references => self.reference(symbolic),
-                5 if f.dataflow && self.inner == 0 => self.dataflow(symbolic),
-                6 | 7 if f.sharing => {
-                    let t = self.tensor_ty(symbolic);
-                    let value = self.operators(&t);
-                    let v = format!("%{}", self.graph);
-                    self.graph += 1;
-                    self.env.push((v.clone(), t));
-                    format!("{v} = {value};")
-                }
-                8 => {
-                    // A Relax binding.
-                    let t = self.tensor_ty(symbolic);
-                    let value = self.expr(&t, depth.min(3));
-                    let v = self.name();
-                    self.env.push((v.clone(), t));
-                    format!("{v} = {value};")
-                }
-                _ => {
-                    let t = self.value_ty(symbolic, 2);
-                    let value = self.expr(&t, depth.min(3));
-                    let v = self.name();
-                    self.env.push((v.clone(), t.clone()));
-                    if self.rng.chance(30) {
-                        format!("let {v}: {t} = {value};")
-                    } else {
-                        format!("let {v} = {value};")
-                    }
-                }
-            };
-            let _ = writeln!(out, "  {line}");
-        }
-        let last = self.expr(ty, depth);
-        let _ = writeln!(out, "  {last}");
-        self.env.truncate(mark);
-        out
-    }
-
-    /// A tensor by operators alone: what a dataflow block and a shared node may hold.
-    fn operators(&mut self, ty: &Ty) -> String {
-        let was = std::mem::replace(&mut self.plain, true);
-        let value = self.expr(ty, 3);
-        self.plain = was;
-        value
-    }
-
-    fn dataflow(&mut self, symbolic: bool) -> String {
-        let mut lines = String::from("dataflow {");
-        let mark = self.env.len();
-        let mut made = Vec::new();
-        for _ in 0..1 + self.rng.below(3) {
-            let t = self.tensor_ty(symbolic);
-            let value = self.operators(&t);
-            let v = self.name();
-            let _ = write!(lines, " {v} = {value};");
-            self.env.push((v.clone(), t.clone()));
-            made.push((v, t));
-        }
-        self.env.truncate(mark);
-        // The last one, and some of the others, are seen outside.
-        let last = made.len() - 1;
-        let mut index = 0;
-        made.retain(|_| {
-            index += 1;
-            index - 1 == last || self.rng.chance(50)
-        });
-        let names: Vec<&str> = made.iter().map(|m| &*m.0).collect();
-        let _ = write!(lines, " output({}); }};", names.join(", "));
-        self.env.extend(made);
-        lines
-    }
-
-    fn reference(&mut self, symbolic: bool) -> String {
-        let cells: Vec<(String, Ty)> = (self.env.iter())
-            .filter_map(|(v, t)| match t {
-                Ty::Ref(t) => Some((v.clone(), (**t).clone())),
-                _ => None,
-            })
-            .collect();
-        let v = self.name();
-        if cells.is_empty() || self.rng.chance(20) {
-            let t = self.value_ty(symbolic, 1);
-            let value = self.expr(&t, 2);
-            self.env.push((v.clone(), Ty::Ref(Box::new(t))));
-            return format!("let {v} = ref({value});");
-        }
-        let (cell, t) = self.rng.pick(&cells).clone();
-        if self.rng.chance(50) {
-            self.env.push((v.clone(), t));
-            format!("let {v} = ref_read({cell});")
-        } else {
-            let value = self.expr(&t, 2);
-            format!("let {v} = ref_write({cell}, {value});")
-        }
-    }
-
-    fn local_loop(&mut self) -> String {
-        let symbolic = self.base.is_some();
-        let ty = self.value_ty(symbolic, 1);
-        let start = self.expr(&ty, 2);
-        let (steps, name, result) = (self.steps(), self.name(), self.name());
-        let mark = self.env.len();
-        // Names of their own: an inner loop must not hide the variables of an outer one.
-        let (k, acc) = (self.name(), self.name());
-        self.env.push((k.clone(), Ty::scalar(Elem::I32)));
-        self.env.push((acc.clone(), ty.clone()));
-        self.inner += 1;
-        let body = self.countdown_here(&name, &ty, &k, &acc);
-        self.inner -= 1;
-        self.env.truncate(mark);
-        self.env.push((result.clone(), ty.clone()));
-        format!(
-            "let {name} = fn ({k}: int32, {acc}: {ty}) -> {ty} {{ {body} }};\n  \
-             let {result} = {name}({steps}, {start});"
-        )
-    }
-
-    /// A number of steps: a literal, or something that is found at run time, at most 3.
-    fn steps(&mut self) -> String {
-        if self.rng.chance(60) {
-            format!("{}", self.rng.below(4))
-        } else {
-            let count = self.expr(&Ty::scalar(Elem::I32), 2);
-            format!("minimum({count}, 3)")
-        }
-    }
-
-    fn closure(&mut self, args: &[Ty], ret: &Ty) -> String {
+    /// A function of these types.
+    pub fn closure(&mut self, args: &[Ty], ret: &Ty) -> String {
         let mark = self.env.len();
         let mut shown = Vec::new();
         for t in args {
@@ -301,7 +136,9 @@ impl Gen {
             self.env.push((v, t.clone()));
         }
         self.inner += 1;
+        let bases = self.bases.len();
         let body = self.block(ret, 2);
+        self.bases.truncate(bases);
         self.inner -= 1;
         self.env.truncate(mark);
         format!("fn ({}) -> {ret} {{\n{body}}}", shown.join(", "))
@@ -376,6 +213,7 @@ impl Gen {
                 list
             }
             Ty::Option(t) => format!("Some({})", self.expr(t, depth)),
+            Ty::Data(k) => self.instance(*k, depth),
             Ty::Choice(t) => {
                 let first = self.expr(t, depth);
                 if self.rng.chance(50) {
@@ -422,7 +260,7 @@ impl Gen {
                 Some(format!("{v}({})", args.join(", ")))
             }
             5 if f.closures => {
-                let t = self.value_ty(self.base.is_some(), 1);
+                let t = self.value_ty(!self.bases.is_empty(), 1);
                 let function = self.closure(std::slice::from_ref(&t), ty);
                 let arg = self.expr(&t, below);
                 Some(format!("({function})({arg})"))
@@ -435,21 +273,30 @@ impl Gen {
         }
     }
 
-    /// A scalar truth value.
-    pub fn condition(&mut self, depth: u32) -> String {
-        self.expr(&Ty::scalar(Elem::Bool), depth)
-    }
-
     fn call(&mut self, ty: &Ty, depth: u32) -> Option<String> {
-        let can = |g: &&Global| g.ret == *ty && !g.args.iter().any(Ty::symbolic);
-        let found: Vec<(String, Vec<Ty>, bool)> = (self.globals.iter())
-            .filter(can)
-            .map(|g| (g.name.clone(), g.args.clone(), g.counted))
+        let found: Vec<(usize, Dims)> = (self.globals.iter().enumerate())
+            .filter_map(|(at, g)| {
+                let mut dims = Dims::new();
+                g.ret.unify(ty, &mut dims).then_some((at, dims))
+            })
             .collect();
         if found.is_empty() {
             return None;
         }
-        let (name, args, counted) = self.rng.pick(&found).clone();
+        let (at, mut dims) = self.rng.pick(&found).clone();
+        let g = &self.globals[at];
+        let (name, args, counted) = (g.name.clone(), g.args.clone(), g.counted);
+        // Extents that the result does not decide: sizes of this call's own.
+        let mut open = Vec::new();
+        args.iter().for_each(|t| t.vars(&mut open));
+        for v in open {
+            let own = match self.bases.is_empty() || self.rng.chance(60) {
+                true => Dim::Const(*self.rng.pick(&[1, 2, 3, 5])),
+                false => Dim::Var(self.rng.pick(&self.bases).0),
+            };
+            dims.entry(v).or_insert(own);
+        }
+        let args: Vec<Ty> = args.iter().map(|t| t.with(&dims)).collect();
         let mut shown = Vec::new();
         for (i, t) in args.iter().enumerate() {
             let arg = if counted && i == 0 {
@@ -462,43 +309,9 @@ impl Gen {
         Some(format!("@{name}({})", shown.join(", ")))
     }
 
-    fn matching(&mut self, ty: &Ty, depth: u32) -> String {
-        let t = self.value_ty(self.base.is_some(), 1);
-        let (p, q) = (self.name(), self.name());
-        let mark = self.env.len();
-        let clause = |this: &mut Gen, bound: &[(&str, Ty)]| {
-            let bound = bound.iter().map(|(v, t)| (v.to_string(), t.clone()));
-            this.env.extend(bound);
-            let body = this.block(ty, depth);
-            this.env.truncate(mark);
-            format!("{{\n{body}}}")
-        };
-        match self.rng.below(3) {
-            0 => {
-                let list = Ty::List(Box::new(t.clone()));
-                let some = clause(self, &[(&p, t.clone()), (&q, list.clone())]);
-                let none = clause(self, &[]);
-                let value = self.expr(&list, depth);
-                format!("match ({value}) {{ Cons({p}, {q}) => {some}, Nil => {none} }}")
-            }
-            1 => {
-                let some = clause(self, &[(&p, t.clone())]);
-                let none = clause(self, &[]);
-                let value = self.expr(&Ty::Option(Box::new(t)), depth);
-                format!("match ({value}) {{ Some({p}) => {some}, None => {none} }}")
-            }
-            _ => {
-                let both = clause(self, &[(&p, t.clone()), (&q, t.clone())]);
-                let rest = clause(self, &[]);
-                let value = self.expr(&Ty::Choice(Box::new(t)), depth);
-                format!("match ({value}) {{ Both({p}, {q}) => {both}, _ => {rest} }}")
-            }
-        }
-    }
-
     /// Polymorphic functions of the prelude and of the program.
     fn library(&mut self, ty: &Ty, depth: u32) -> Option<String> {
-        let other = self.value_ty(self.base.is_some(), 1);
+        let other = self.value_ty(!self.bases.is_empty(), 1);
         let list = |t: &Ty| Ty::List(Box::new(t.clone()));
         if let Ty::List(element) = ty {
             return Some(match self.rng.below(2) {
@@ -522,6 +335,11 @@ impl Gen {
             return Some(format!("@swap({})", self.expr(&pair, depth)));
         }
         let own = std::slice::from_ref(ty);
+        if !self.appliers.is_empty() && self.rng.chance(40) {
+            let apply = self.rng.pick(&self.appliers).clone();
+            let f = self.closure(own, ty);
+            return Some(format!("{apply}({f}, {})", self.expr(ty, depth)));
+        }
         Some(match self.rng.below(4) {
             0 => {
                 let f = self.closure(&[ty.clone(), other.clone()], ty);

@@ -8,6 +8,12 @@ use crate::types::Elem;
 impl Elem {
     fn dtype(self) -> DType {
         match self {
+            Elem::F16 => DType::F16,
+            Elem::BF16 => DType::BF16,
+            Elem::I8 => DType::I8,
+            Elem::I16 => DType::I16,
+            Elem::U8 => DType::U8,
+            Elem::U16 => DType::U16,
             Elem::F32 => DType::F32,
             Elem::F64 => DType::F64,
             Elem::I32 => DType::I32,
@@ -32,7 +38,7 @@ pub fn tensor(rng: &mut Rng, elem: Elem, shape: &[i64], special: bool) -> Tensor
     ];
     for i in 0..out.len() {
         match elem {
-            Elem::F32 | Elem::F64 => {
+            Elem::F16 | Elem::BF16 | Elem::F32 | Elem::F64 => {
                 let value = if special && rng.chance(25) {
                     *rng.pick(&odd)
                 } else {
@@ -41,7 +47,12 @@ pub fn tensor(rng: &mut Rng, elem: Elem, shape: &[i64], special: bool) -> Tensor
                 };
                 out.set_f64(i, value);
             }
-            Elem::I32 | Elem::I64 => out.set_i64(i, rng.below(9) as i64 - 3),
+            Elem::U8 | Elem::U16 => out.set_i64(i, rng.below(9) as i64),
+            // Near the ends now and then: arithmetic wraps.
+            Elem::I8 if rng.chance(10) => out.set_i64(i, *rng.pick(&[-128, 127, 100])),
+            Elem::I8 | Elem::I16 | Elem::I32 | Elem::I64 => {
+                out.set_i64(i, rng.below(9) as i64 - 3);
+            }
             Elem::Bool => out.set_i64(i, rng.below(2) as i64),
         }
     }

@@ -12,13 +12,18 @@
 //! tensors and tuples of tensors.
 
 mod compare;
+mod data;
 mod expr;
+mod files;
 mod inputs;
 mod program;
+mod programs;
 mod rng;
+mod statements;
 mod tensor;
 mod types;
 
 pub use compare::{agree, same};
+pub use files::files;
 pub use program::{Features, Program, program};
 pub use rng::Rng;

@@ -18,8 +18,17 @@ pub struct Features {
     pub control: bool,
     /// Reference cells.
     pub references: bool,
-    /// A dimension variable.
+    /// Dimension variables.
     pub symbolic: bool,
+    /// Extents that typing does not know: hidden, found again by matches, or dependent on data.
+    pub unknown: bool,
+    /// Tensor programs and calls of them.
+    pub programs: bool,
+    /// The program's own data types with functions and references in them, patterns within patterns, local functions
+    /// for any type.
+    pub data: bool,
+    /// All element types.
+    pub elements: bool,
     /// Relax's dataflow blocks.
     pub dataflow: bool,
     /// Graph bindings that several places use, in different scopes too.
@@ -40,6 +49,10 @@ impl Features {
         control: true,
         references: true,
         symbolic: true,
+        unknown: false,
+        programs: false,
+        data: false,
+        elements: false,
         dataflow: true,
         sharing: true,
         special: true,
@@ -52,6 +65,10 @@ impl Features {
         control: false,
         references: false,
         symbolic: false,
+        unknown: false,
+        programs: false,
+        data: false,
+        elements: false,
         dataflow: false,
         sharing: true,
         special: true,
@@ -63,6 +80,15 @@ impl Features {
         special: false,
         smooth: true,
         ..Features::ALL
+    };
+    /// All that native code has to do.
+    pub const NATIVE: Features = Features {
+        unknown: true,
+        programs: true,
+        data: true,
+        elements: true,
+        size: 80,
+        ..Features::SMOOTH
     };
 }
 
@@ -79,27 +105,31 @@ pub struct Program {
 pub fn program(seed: u64, features: &Features) -> Program {
     let mut rng = Rng::new(seed);
     let size = features.size;
-    let n = [1, 2, 2, 3, 5, 0][rng.below(6)];
+    let extents = [0; 2].map(|_| [1, 2, 2, 3, 5, 0][rng.below(6)]);
     let mut gen_ = Gen::new(rng, *features);
     let mut items = String::from(
         "type Choice[A] {\n  First(A),\n  Both(A, A),\n  Neither,\n}\n\
          def @twice[A](%step: fn (A) -> A, %from: A) -> A { %step(%step(%from)) }\n\
          def @swap[A, B](%pair: (A, B)) -> (B, A) { (%pair.1, %pair.0) }\n",
     );
+    if features.data {
+        for _ in 0..gen_.rng.below(3) {
+            let text = gen_.data_type();
+            items.push_str(&text);
+        }
+    }
     for k in 0..gen_.rng.below(4) {
-        let text = match gen_.rng.below(3) {
+        let text = match gen_.rng.below(4) {
             0 if features.control => gen_.recursive(k, size / 6),
             1 if features.control => gen_.mutual(k, size / 6),
+            2 if features.control => gen_.folding(k, size / 6),
             _ => gen_.plain(k, size / 4),
         };
         items.push_str(&text);
     }
 
-    let symbolic = features.symbolic && gen_.rng.chance(50);
-    let mut params = Vec::new();
-    if symbolic {
-        params.push(("x".to_owned(), Ty::Tensor(vec![Dim::N], Elem::F32)));
-    }
+    let mut params = gen_.bases(50, "x");
+    let symbolic = !params.is_empty();
     for i in 0..1 + gen_.rng.below(4) {
         let ty = gen_.tensor_ty(symbolic);
         params.push((format!("p{i}"), ty));
@@ -128,6 +158,7 @@ pub fn program(seed: u64, features: &Features) -> Program {
         shown.join(", ")
     );
 
+    items.push_str(gen_.programs.text());
     let mut rng = gen_.rng;
     let inputs = (params.into_iter())
         .map(|(name, ty)| {
@@ -136,7 +167,7 @@ pub fn program(seed: u64, features: &Features) -> Program {
             };
             let extent = |d: &Dim| match d {
                 Dim::Const(c) => *c,
-                Dim::N => n,
+                Dim::Var(v) => extents[*v as usize],
             };
             let shape: Vec<i64> = dims.iter().map(extent).collect();
             let value = inputs::tensor(&mut rng, elem, &shape, features.special);
@@ -150,12 +181,25 @@ pub fn program(seed: u64, features: &Features) -> Program {
 }
 
 impl Gen {
-    fn signature(&mut self, k: usize) -> (Vec<(String, Ty)>, Ty) {
-        let symbolic = self.features.symbolic && self.rng.chance(30);
+    /// Parameters of one axis each that bind the dimension variables of a signature.
+    fn bases(&mut self, percent: usize, name: &str) -> Vec<(String, Ty)> {
+        self.bases.clear();
         let mut params = Vec::new();
-        if symbolic {
-            params.push((format!("x{k}"), Ty::Tensor(vec![Dim::N], Elem::F32)));
+        for v in 0..2 {
+            if self.features.symbolic && self.rng.chance(percent) {
+                self.bases.push((v, format!("%{name}{v}")));
+                params.push((
+                    format!("{name}{v}"),
+                    Ty::Tensor(vec![Dim::Var(v)], Elem::F32),
+                ));
+            }
         }
+        params
+    }
+
+    fn signature(&mut self, k: usize) -> (Vec<(String, Ty)>, Ty) {
+        let mut params = self.bases(30, &format!("x{k}_"));
+        let symbolic = !params.is_empty();
         for i in 0..1 + self.rng.below(3) {
             params.push((format!("a{k}_{i}"), self.value_ty(symbolic, 2)));
         }

@@ -8,6 +8,11 @@ fn list<T: ToString>(of: &[T]) -> String {
     format!("[{}]", parts.join(", "))
 }
 
+/// Whether all extents are numbers.
+fn known(dims: &[Dim]) -> bool {
+    dims.iter().all(|d| matches!(d, Dim::Const(_)))
+}
+
 impl Gen {
     /// A tensor without operands of note.
     pub fn fill(&mut self, dims: &[Dim], elem: Elem) -> String {
@@ -15,7 +20,7 @@ impl Gen {
             return elem.literal(&mut self.rng);
         }
         let dtype = elem.name();
-        let Some(at) = dims.iter().position(|&d| d == Dim::N) else {
+        if known(dims) {
             let shape = list(dims);
             return match self.rng.below(3) {
                 0 => format!("zeros(shape={shape}, dtype=\"{dtype}\")"),
@@ -25,44 +30,43 @@ impl Gen {
                     format!("full({value}, shape={shape}, dtype=\"{dtype}\")")
                 }
             };
-        };
-        // Only the base has the dimension `n`: it is put in place and broadcast. What it holds
-        // may be NaN, so it is compared away where the result is no float32.
-        let base = self.base.clone().unwrap_or_default();
-        let ones: Vec<i64> = (0..dims.len())
-            .map(|i| if i == at { -1 } else { 1 })
-            .collect();
-        let mut rest: Vec<Dim> = dims.to_vec();
-        rest[at] = Dim::Const(1);
-        let rest = list(&rest);
-        let placed = match ones.len() {
-            1 => base,
-            _ => {
-                let mut text = base;
-                if at > 0 {
-                    text = format!("expand_dims({text}, axis=0, num_newaxis={at})");
-                }
-                let after = dims.len() - at - 1;
-                if after > 0 {
-                    text = format!("expand_dims({text}, axis={}, num_newaxis={after})", at + 1);
-                }
-                text
+        }
+        // Only its base has the extent of a dimension variable: bases are put in place and broadcast.
+        let mut rest = dims.to_vec();
+        let mut placed = Vec::new();
+        for (at, dim) in dims.iter().enumerate() {
+            let Dim::Var(v) = *dim else { continue };
+            rest[at] = Dim::Const(1);
+            let base = self.bases.iter().rev().find(|b| b.0 == v);
+            let mut text = base.map(|b| b.1.clone()).unwrap_or_default();
+            if at > 0 {
+                text = format!("expand_dims({text}, axis=0, num_newaxis={at})");
             }
-        };
+            let after = dims.len() - at - 1;
+            if after > 0 {
+                text = format!("expand_dims({text}, axis={}, num_newaxis={after})", at + 1);
+            }
+            placed.push(text);
+        }
+        let zeros = format!("zeros(shape={}, dtype=\"float32\")", list(&rest));
+        let sum = (placed.into_iter()).fold(zeros.clone(), |sum, p| format!("add({p}, {sum})"));
+        if elem == Elem::F32 {
+            return sum;
+        }
+        // True unless the bases hold NaN or infinities, whatever was rounded before.
+        let truth = format!("equal(multiply({sum}, 0f), {zeros})");
         match elem {
-            Elem::F32 => format!("add({placed}, zeros(shape={rest}, dtype=\"float32\"))"),
-            _ => {
-                let truth = format!("not_equal({placed}, zeros(shape={rest}, dtype=\"float32\"))");
-                match elem {
-                    Elem::Bool => truth,
-                    _ => format!("cast({truth}, dtype=\"{dtype}\")"),
-                }
-            }
+            Elem::Bool => truth,
+            _ => format!("cast({truth}, dtype=\"{dtype}\")"),
         }
     }
 
     fn arg(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> String {
-        self.expr(&Ty::Tensor(dims.to_vec(), elem), depth)
+        let value = self.expr(&Ty::Tensor(dims.to_vec(), elem), depth);
+        match self.hiding && !dims.is_empty() && self.rng.chance(15) {
+            true => self.programs.hidden(&value, dims.len(), elem),
+            false => value,
+        }
     }
 
     /// An operand that broadcasts to these dimensions.
@@ -87,7 +91,8 @@ impl Gen {
     pub fn tensor(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> String {
         let below = depth - 1;
         for _ in 0..4 {
-            let found = match self.rng.below(9) {
+            let found = match self.rng.below(10) {
+                9 if self.features.programs && !self.hiding => self.call_tir(dims, elem, below),
                 0 | 1 => Some(self.unary(dims, elem, below)),
                 2..=4 => Some(self.binary(dims, elem, below)),
                 5 => self.reduction(dims, elem, below),
@@ -106,14 +111,16 @@ impl Gen {
         let smooth = self.features.smooth;
         if self.rng.chance(15) {
             let from = match elem {
-                Elem::F32 | Elem::F64 => *self.rng.pick(&[Elem::I32, Elem::Bool, Elem::F32]),
-                Elem::I32 | Elem::I64 => *self.rng.pick(&[Elem::I32, Elem::Bool]),
                 Elem::Bool => Elem::I32,
+                _ if elem.is_float() => *self.rng.pick(&[Elem::I32, Elem::Bool, Elem::F32]),
+                _ => *self.rng.pick(&[Elem::I32, Elem::Bool]),
             };
-            let from = if smooth && from == Elem::Bool {
-                Elem::I32
-            } else {
-                from
+            let from = match self.features.elements && self.rng.chance(30) {
+                true => *self
+                    .rng
+                    .pick(&[Elem::I8, Elem::U8, Elem::I64, Elem::I16, Elem::U16]),
+                false if smooth && from == Elem::Bool => Elem::I32,
+                false => from,
             };
             let x = self.arg(dims, from, depth);
             return format!("cast({x}, dtype=\"{}\")", elem.name());
@@ -121,7 +128,7 @@ impl Gen {
         let x = self.arg(dims, elem, depth);
         let name = match elem {
             Elem::Bool => "logical_not",
-            Elem::I32 | Elem::I64 => *self.rng.pick(&["negative", "abs", "copy"]),
+            _ if !elem.is_float() => *self.rng.pick(&["negative", "abs", "copy", "bitwise_not"]),
             _ if smooth => {
                 let all = [
                     "tanh", "sigmoid", "negative", "nn.relu", "abs", "copy", "sin",
@@ -170,9 +177,29 @@ impl Gen {
             let (x, y) = (self.arg(dims, from, depth), self.operand(dims, from, depth));
             return format!("{name}({x}, {y})");
         }
+        if !elem.is_float() && elem != Elem::Bool && self.rng.chance(15) {
+            let x = self.arg(dims, elem, depth);
+            let by = 1 + self.rng.below(3);
+            let all = [
+                "divide",
+                "floor_divide",
+                "floor_mod",
+                "mod",
+                "left_shift",
+                "right_shift",
+            ];
+            return format!(
+                "{}({x}, cast({by}, dtype=\"{}\"))",
+                self.rng.pick(&all),
+                elem.name()
+            );
+        }
         let name = match elem {
             Elem::Bool => *self.rng.pick(&["logical_and", "logical_or"]),
-            Elem::F32 | Elem::F64 if !self.features.smooth => {
+            _ if !elem.is_float() && self.rng.chance(20) => {
+                *self.rng.pick(&["bitwise_and", "bitwise_or", "bitwise_xor"])
+            }
+            _ if elem.is_float() && !self.features.smooth => {
                 let all = [
                     "add", "subtract", "multiply", "divide", "maximum", "minimum",
                 ];
@@ -194,8 +221,8 @@ impl Gen {
     fn reduction(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
         let name = match elem {
             Elem::Bool => *self.rng.pick(&["all", "any"]),
-            Elem::F32 if self.features.smooth => "mean",
-            Elem::F32 | Elem::F64 => *self.rng.pick(&["sum", "max", "min", "mean"]),
+            _ if elem.is_float() && self.features.smooth => "mean",
+            _ if elem.is_float() => *self.rng.pick(&["sum", "max", "min", "mean"]),
             _ => *self.rng.pick(&["sum", "max", "min"]),
         };
         if dims.len() > 3 {
@@ -211,7 +238,24 @@ impl Gen {
     /// The same elements in another order or shape.
     fn movement(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
         let rank = dims.len();
-        match self.rng.below(6) {
+        match self.rng.below(8) {
+            // Extents that are products and sums of variables, and back.
+            6 if rank > 0 && !known(dims) && !self.hiding => {
+                let x = self.arg(dims, elem, depth);
+                let shape: Vec<String> = dims.iter().map(Dim::to_string).collect();
+                Some(format!(
+                    "reshape(reshape({x}, newshape=[-1]), shape({}))",
+                    shape.join(", ")
+                ))
+            }
+            7 if rank > 0 => {
+                let axis = self.rng.below(rank);
+                let (x, y) = (self.arg(dims, elem, depth), self.arg(dims, elem, depth));
+                let which = self.rng.below(2);
+                Some(format!(
+                    "split(concatenate(({x}, {y}), axis={axis}), indices_or_sections=2, axis={axis}).{which}"
+                ))
+            }
             0 if rank > 1 => {
                 let mut axes: Vec<usize> = (0..rank).collect();
                 for i in (1..rank).rev() {
@@ -225,7 +269,7 @@ impl Gen {
                 let x = self.arg(&from, elem, depth);
                 Some(format!("transpose({x}, axes={})", list(&axes)))
             }
-            1 if rank > 0 && !dims.contains(&Dim::N) => {
+            1 if rank > 0 && known(dims) => {
                 let count: i64 = dims
                     .iter()
                     .map(|d| if let Dim::Const(c) = d { *c } else { 1 })
@@ -257,7 +301,7 @@ impl Gen {
                 let x = self.arg(dims, elem, depth);
                 Some(format!("reverse({x}, axis={axis})"))
             }
-            5 if rank > 0 && !dims.contains(&Dim::N) => {
+            5 if rank > 0 && known(dims) => {
                 let from: Vec<Dim> = (dims.iter())
                     .map(|&d| {
                         if self.rng.chance(50) {
@@ -279,7 +323,7 @@ impl Gen {
         let consts: Vec<(usize, i64)> = (dims.iter().enumerate())
             .filter_map(|(i, d)| match d {
                 Dim::Const(c) => Some((i, *c)),
-                Dim::N => None,
+                Dim::Var(_) => None,
             })
             .collect();
         if consts.is_empty() {
@@ -332,10 +376,10 @@ impl Gen {
 
     /// Products, convolutions, poolings, normalisations.
     fn product(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
-        if !elem.is_float() {
-            return None;
-        }
         let inner = Dim::Const(2 + self.rng.below(2) as i64);
+        if !elem.is_float() {
+            return self.integer_product(dims, elem, inner, depth);
+        }
         match (dims, self.rng.below(3)) {
             (&[a, Dim::Const(u)], 0) => {
                 let x = self.arg(&[a, inner], elem, depth);
@@ -352,7 +396,8 @@ impl Gen {
                 let y = self.arg(&[a, c, inner], elem, depth);
                 Some(format!("nn.batch_matmul({x}, {y}, transpose_b=True)"))
             }
-            (&[a, Dim::Const(c), h, w], 0) => {
+            // Windows of three want an extent of one at least.
+            (&[a, Dim::Const(c), h @ Dim::Const(_), w @ Dim::Const(_)], 0) => {
                 let x = self.arg(&[a, inner, h, w], elem, depth);
                 let k = self.arg(
                     &[Dim::Const(c), inner, Dim::Const(3), Dim::Const(3)],
@@ -363,7 +408,7 @@ impl Gen {
                     "nn.conv2d({x}, {k}, padding=[1, 1, 1, 1], channels={c}, kernel_size=[3, 3])"
                 ))
             }
-            (&[_, _, _, _], 1) => {
+            (&[_, _, Dim::Const(_), Dim::Const(_)], 1) => {
                 let x = self.arg(dims, elem, depth);
                 Some(format!(
                     "nn.max_pool2d({x}, pool_size=[3, 3], padding=[1, 1, 1, 1])"
@@ -380,6 +425,46 @@ impl Gen {
                 let (g, b, m) = (stats(), stats(), stats());
                 let v = format!("ones(shape=[{c}], dtype=\"{}\")", elem.name());
                 Some(format!("nn.batch_norm({x}, {g}, {b}, {m}, {v}).0"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Products and convolutions of small integers, into 32 bits.
+    fn integer_product(
+        &mut self,
+        dims: &[Dim],
+        elem: Elem,
+        inner: Dim,
+        depth: u32,
+    ) -> Option<String> {
+        if elem != Elem::I32 || !self.features.elements {
+            return None;
+        }
+        let (a, b) = *(self.rng).pick(&[
+            (Elem::I8, Elem::I8),
+            (Elem::U8, Elem::I8),
+            (Elem::U8, Elem::U8),
+        ]);
+        match *dims {
+            [n, Dim::Const(u)] => {
+                let a = if a == b { a } else { Elem::I8 };
+                let x = self.arg(&[n, inner], a, depth);
+                let w = self.arg(&[Dim::Const(u), inner], if a == b { b } else { a }, depth);
+                Some(format!(
+                    "nn.dense({x}, {w}, units={u}, out_dtype=\"int32\")"
+                ))
+            }
+            [n, Dim::Const(c), h @ Dim::Const(_), w @ Dim::Const(_)] => {
+                let x = self.arg(&[n, inner, h, w], a, depth);
+                let k = self.arg(
+                    &[Dim::Const(c), inner, Dim::Const(3), Dim::Const(3)],
+                    b,
+                    depth,
+                );
+                Some(format!(
+                    "nn.conv2d({x}, {k}, padding=[1, 1, 1, 1], channels={c}, kernel_size=[3, 3], out_dtype=\"int32\")"
+                ))
             }
             _ => None,
         }

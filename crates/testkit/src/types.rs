@@ -1,5 +1,6 @@
 //! The types of generated programs.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::rng::Rng;
@@ -9,15 +10,17 @@ use crate::rng::Rng;
 pub enum Dim {
     /// A number.
     Const(i64),
-    /// The one dimension variable that a function may have.
-    N,
+    /// A dimension variable; a function has those that its parameters name, and more that a match binds.
+    Var(u32),
 }
 
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Dim::Const(c) => write!(f, "{c}"),
-            Dim::N => f.write_str("n"),
+            Dim::Var(0) => f.write_str("n"),
+            Dim::Var(1) => f.write_str("m"),
+            Dim::Var(k) => write!(f, "k{k}"),
         }
     }
 }
@@ -25,19 +28,31 @@ impl fmt::Display for Dim {
 /// An element type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Elem {
+    F16,
+    BF16,
     F32,
     F64,
+    I8,
+    I16,
     I32,
     I64,
+    U8,
+    U16,
     Bool,
 }
 
 impl Elem {
     pub fn is_float(self) -> bool {
-        matches!(self, Elem::F32 | Elem::F64)
+        matches!(self, Elem::F16 | Elem::BF16 | Elem::F32 | Elem::F64)
     }
     pub fn name(self) -> &'static str {
         match self {
+            Elem::F16 => "float16",
+            Elem::BF16 => "bfloat16",
+            Elem::I8 => "int8",
+            Elem::I16 => "int16",
+            Elem::U8 => "uint8",
+            Elem::U16 => "uint16",
             Elem::F32 => "float32",
             Elem::F64 => "float64",
             Elem::I32 => "int32",
@@ -51,6 +66,12 @@ impl Elem {
         let float = *rng.pick(&halves);
         let int = rng.below(7) as i64 - 2;
         match self {
+            Elem::F16 => format!("{float:?}f16"),
+            Elem::BF16 => format!("cast({float:?}f, dtype=\"bfloat16\")"),
+            Elem::I8 => format!("{int}i8"),
+            Elem::I16 => format!("{int}i16"),
+            Elem::U8 => format!("{}u8", int.abs()),
+            Elem::U16 => format!("{}u16", int.abs()),
             Elem::F32 => format!("{float:?}f"),
             Elem::F64 => format!("{float:?}f64"),
             Elem::I32 => format!("{int}"),
@@ -73,19 +94,79 @@ pub enum Ty {
     Option(Box<Ty>),
     /// `Choice[T]`, which every program defines.
     Choice(Box<Ty>),
+    /// A data type of the program's own, by number.
+    Data(usize),
 }
+
+/// What stands for the dimension variables of a signature where it is called.
+pub type Dims = BTreeMap<u32, Dim>;
 
 impl Ty {
     pub fn scalar(elem: Elem) -> Ty {
         Ty::Tensor(Vec::new(), elem)
     }
-    /// Whether the function's dimension variable stands in it.
-    pub fn symbolic(&self) -> bool {
+    /// The type with other extents for its dimension variables; those without one stay.
+    pub fn with(&self, dims: &Dims) -> Ty {
+        let all = |of: &[Ty]| of.iter().map(|t| t.with(dims)).collect();
+        let one = |t: &Ty| Box::new(t.with(dims));
         match self {
-            Ty::Tensor(dims, _) => dims.contains(&Dim::N),
-            Ty::Tuple(fields) => fields.iter().any(Ty::symbolic),
-            Ty::Func(args, ret) => args.iter().any(Ty::symbolic) || ret.symbolic(),
-            Ty::Ref(t) | Ty::List(t) | Ty::Option(t) | Ty::Choice(t) => t.symbolic(),
+            Ty::Tensor(own, elem) => {
+                let dim = |d: &Dim| match d {
+                    Dim::Var(v) => dims.get(v).copied().unwrap_or(*d),
+                    Dim::Const(_) => *d,
+                };
+                Ty::Tensor(own.iter().map(dim).collect(), *elem)
+            }
+            Ty::Tuple(fields) => Ty::Tuple(all(fields)),
+            Ty::Func(args, ret) => Ty::Func(all(args), one(ret)),
+            Ty::Ref(t) => Ty::Ref(one(t)),
+            Ty::List(t) => Ty::List(one(t)),
+            Ty::Option(t) => Ty::Option(one(t)),
+            Ty::Choice(t) => Ty::Choice(one(t)),
+            Ty::Data(_) => self.clone(),
+        }
+    }
+    /// Extents for the dimension variables with which it is `other`; false where there are none.
+    pub fn unify(&self, other: &Ty, dims: &mut Dims) -> bool {
+        let mut all = |a: &[Ty], b: &[Ty]| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.unify(b, dims))
+        };
+        match (self, other) {
+            (Ty::Tensor(a, x), Ty::Tensor(b, y)) => {
+                let mut one = |(a, b): (&Dim, &Dim)| match a {
+                    Dim::Var(v) => *dims.entry(*v).or_insert(*b) == *b,
+                    Dim::Const(_) => a == b,
+                };
+                x == y && a.len() == b.len() && a.iter().zip(b).all(&mut one)
+            }
+            (Ty::Tuple(a), Ty::Tuple(b)) => all(a, b),
+            (Ty::Func(a, r), Ty::Func(b, s)) => all(a, b) && r.unify(s, dims),
+            (Ty::Ref(a), Ty::Ref(b))
+            | (Ty::List(a), Ty::List(b))
+            | (Ty::Option(a), Ty::Option(b))
+            | (Ty::Choice(a), Ty::Choice(b)) => a.unify(b, dims),
+            (a, b) => a == b,
+        }
+    }
+    /// The dimension variables in it, each once.
+    pub fn vars(&self, out: &mut Vec<u32>) {
+        match self {
+            Ty::Tensor(dims, _) => {
+                for d in dims {
+                    if let Dim::Var(v) = d
+                        && !out.contains(v)
+                    {
+                        out.push(*v);
+                    }
+                }
+            }
+            Ty::Tuple(fields) => fields.iter().for_each(|t| t.vars(out)),
+            Ty::Func(args, ret) => {
+                args.iter().for_each(|t| t.vars(out));
+                ret.vars(out);
+            }
+            Ty::Ref(t) | Ty::List(t) | Ty::Option(t) | Ty::Choice(t) => t.vars(out),
+            Ty::Data(_) => {}
         }
     }
 }
@@ -119,6 +200,7 @@ impl fmt::Display for Ty {
             Ty::List(t) => write!(f, "List[{t}]"),
             Ty::Option(t) => write!(f, "Option[{t}]"),
             Ty::Choice(t) => write!(f, "Choice[{t}]"),
+            Ty::Data(k) => write!(f, "Own{k}"),
         }
     }
 }

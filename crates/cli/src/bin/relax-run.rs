@@ -34,10 +34,11 @@ struct Args {
     #[arg(long, value_name = "T", default_value_t = 1, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: u16,
-    /// Megabytes of stack that calls may take. Only what is used takes memory.
-    #[arg(long, value_name = "MB", default_value_t = 4096, allow_negative_numbers = true,
+    /// Megabytes of stack that calls may take, 2048 unless the machine's memory is small. Only what is used takes
+    /// memory.
+    #[arg(long, value_name = "MB", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
-    stack: u32,
+    stack: Option<u32>,
     /// The arguments: a `.npz` or `.safetensors` file with arrays by parameter name (`x`, or `p.0` for a field of a
     /// parameter `%p` that is a tuple), or `in0`, `in1`, … by position with tuples flattened in order; or a `.npy`
     /// file with the only one.
@@ -235,7 +236,9 @@ fn compiled(
         io::say(&format!("{summary}ready after {:?}\n", begin.elapsed()));
     }
     let host = Host::new(args.threads.into())?;
-    host.set_stack_size(u64::from(args.stack) << 20)?;
+    if let Some(megabytes) = args.stack {
+        host.set_stack_size(u64::from(megabytes) << 20)?;
+    }
     let failed = |message: String| match places.diagnostic(host.status(), &message) {
         Some(d) => Stop::show(&d.into(), &program.session.sources),
         None => Stop::Failed(message),

@@ -139,13 +139,13 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
 }
 
 /// What cannot be asked for together.
-fn possible(args: &Args) -> Result<(), String> {
+fn possible(args: &Args, target: &Target) -> Result<(), String> {
     let standard_output = args.output == Path::new("-");
     let linked = matches!(args.emit, Emit::Static | Emit::Shared | Emit::Exe);
     if linked && standard_output {
         return Err("libraries and programs go to a file, not to standard output".into());
     }
-    if linked && args.target.is_some() {
+    if linked && !target.is_host() {
         return Err("linking for another target is the caller's work: use --emit obj".into());
     }
     if args.size_report && !args.emit.is_code() {
@@ -160,12 +160,12 @@ fn possible(args: &Args) -> Result<(), String> {
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
-    possible(args)?;
     let target = Target {
         triple: args.target.clone(),
         features: args.cpu.clone(),
         optimize: args.source.passes.level > 0,
     };
+    possible(args, &target)?;
     target.check().map_err(|e| e.0)?;
     let mut program = args.source.read()?;
     let mut entries = roots(&program.module, args)?;

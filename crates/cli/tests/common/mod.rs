@@ -18,6 +18,8 @@ struct Book {
     live: HashMap<usize, Layout>,
     calls: u64,
     wrong: u64,
+    /// How many calls are answered; all, where nothing is said.
+    most: Option<u64>,
 }
 
 impl Ledger {
@@ -28,6 +30,11 @@ impl Ledger {
             alloc: Some(get),
             free: Some(put),
         }
+    }
+
+    /// Gives nothing after so many calls.
+    pub fn give_only(&self, calls: u64) {
+        self.0.lock().expect("no panic inside").most = Some(calls);
     }
 
     /// Blocks that are out.
@@ -50,10 +57,13 @@ unsafe extern "C" fn get(user: *mut c_void, size: usize, align: usize) -> *mut c
     // SAFETY: the hooks carry their ledger.
     let ledger = unsafe { &*user.cast::<Ledger>() };
     let layout = Layout::from_size_align(size.max(1), align).expect("a layout");
-    // SAFETY: the size is not zero.
-    let block = unsafe { alloc(layout) };
     let mut book = ledger.0.lock().expect("no panic inside");
     book.calls += 1;
+    if book.most.is_some_and(|most| book.calls > most) {
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the size is not zero.
+    let block = unsafe { alloc(layout) };
     book.live.insert(block as usize, layout);
     block.cast()
 }

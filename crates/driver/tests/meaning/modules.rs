@@ -9,7 +9,7 @@ use relax_driver::{InferOptions, check};
 use relax_ir::{DTy, Module, Type};
 use relax_sym::Dim;
 use relax_tensor::Tensor;
-use relax_testkit::Rng;
+use relax_testkit::{Rng, files};
 
 use crate::case::{Case, Runs};
 use crate::kept::{Among, Kept, pipelines};
@@ -82,22 +82,9 @@ fn inputs(m: &Module, seed: u64, among: Among) -> Option<Vec<Tensor>> {
     Some(all)
 }
 
-fn texts(dir: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        let path = entry.path();
-        if path.is_dir() {
-            texts(&path, out);
-        } else if path.extension().is_some_and(|e| e == "relay") {
-            out.push(path);
-        }
-    }
-}
-
 /// The files that `RELAX_SAMPLE` asks for, of those with a text of their own.
 fn sample(dir: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    texts(dir, &mut files);
-    files.sort();
+    let mut files = files(dir, "relay");
     let mut seen = HashSet::new();
     files.retain(|f| std::fs::read(f).is_ok_and(|text| seen.insert(text)));
     let asked = std::env::var("RELAX_SAMPLE").unwrap_or_default();

@@ -23,10 +23,12 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use libtest_mimic::{Arguments, Failed, Trial};
 use relax_base::{Diagnostic, SourceMap};
 use relax_driver::{InferOptions, ReadOptions, Session, Typing, check};
 use relax_interp::{Interp, Value};
 use relax_ir::{DTy, GlobalKind, Module, Shape, Type, TypeId};
+use relax_ops::{OpDef, registry};
 use relax_tensor::{DType, Tensor};
 
 /// What a case is about.
@@ -496,4 +498,26 @@ pub fn outcome(items: &str, case: &Case) -> Result<String, String> {
         // A computation may refuse what only values show.
         Err(d) => Ok(c.shown(&d)),
     }
+}
+
+/// A test of each operator that has a computation and inputs.
+pub fn each_operator(run: fn(&OpDef) -> Result<(), Failed>) -> ! {
+    let args = Arguments::from_args();
+    let ops = registry().iter().map(|(_, op)| op);
+    let trials = ops
+        .filter(|op| op.compute.is_some() && !op.inputs.is_empty())
+        .map(|op| Trial::test(op.name, move || run(op)))
+        .collect();
+    libtest_mimic::run(&args, trials).exit()
+}
+
+/// A tensor of another shape than its case has: the case's elements, again and again.
+pub fn filled(dtype: DType, shape: &[i64], elements: &str) -> Result<Tensor, String> {
+    if let Some(inner) = (elements.strip_prefix('[')).and_then(|t| t.strip_suffix(']'))
+        && !inner.ends_with("...")
+    {
+        let rest = if inner.trim().is_empty() { "1" } else { inner };
+        return tensor(dtype, shape, &format!("[{rest}, ...]"));
+    }
+    tensor(dtype, shape, elements)
 }

@@ -230,7 +230,7 @@ impl Legalizer<'_> {
     /// A new tensor program of the module.
     fn define(&mut self, m: &mut Module, wish: String, mut program: Program) -> Option<GlobalId> {
         open_outputs(&mut program);
-        // A computation may not be made for the call's element types (the logarithm of an integer, say).
+        // A computation may not be made for the call's element types (the bits of a float, say).
         if !printable(&program) || !relax_loops::verify(&program).problems.is_empty() {
             return None;
         }

@@ -58,6 +58,9 @@ fn form(edit: &mut Edit<'_>, call: ExprId, keep: bool) -> Option<ExprId> {
         return None;
     }
     let form = hooks.inference?;
+    if edit.asks_when_run(&edit.op_call(call)?) {
+        return None;
+    }
     let site = site(edit, call)?;
     let span = edit.m.span(call);
     form(&mut At { edit, span }, &site)

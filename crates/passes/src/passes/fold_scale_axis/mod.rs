@@ -63,11 +63,15 @@ struct Message {
     positive: bool,
 }
 
-/// What a call does with a scale.
+/// What a call does with a scale. All is of one element type: the product of 8-bit integers into 32 bits has no room
+/// for the scale in its weight. Integers wrap, and what wraps is not kept positive.
 fn role(e: &Edit<'_>, node: ExprId) -> Option<(OpCall, ScaleRole)> {
     let call = e.op_call(node)?;
     let role = call.def.hooks.scale?;
-    Some((call, role))
+    let dtype = e.dtype(node)?;
+    let one = call.args.iter().all(|&a| e.dtype(a) == Some(dtype));
+    let wraps = role == ScaleRole::Positive && !dtype.is_float();
+    (one && !wraps).then_some((call, role))
 }
 
 /// A constant, perhaps reshaped or repeated.
