@@ -316,7 +316,11 @@ def @main() -> int32 { @loop(0, Empty) }
         .expect("a shell");
     let said = String::from_utf8_lossy(&ran.stderr);
     assert_eq!(ran.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("relax-run: out of memory: "), "{said}");
+    let told = "[RX0852] Error: @loop: out of memory: ";
+    assert!(
+        said.starts_with(told) && said.contains("m.relay:2:1"),
+        "{said}"
+    );
 }
 
 /// The same text gives the same bytes from wherever it is read.

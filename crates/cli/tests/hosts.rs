@@ -42,7 +42,8 @@ fn a_c_program_calls_a_static_library() {
     let text = ok(&ran.expect("just built"));
     assert_eq!(
         text,
-        "error: no packed function \"host.print\" is registered\nhost.print: (2, 3)\n\
+        "error: call_packed.relay:2:1: @main: no packed function \"host.print\" is registered\n\
+         host.print: (2, 3)\n\
          1 2 3 1 2 3\n4 5 6 4 5 6\nlive objects: 0\n"
     );
 }
