@@ -150,6 +150,8 @@ fn integers(ctx: *mut RxContext) {
             x: x.as_ptr().cast(),
             weight: weight.as_ptr().cast(),
             y: y.as_mut_ptr(),
+            x_zero: 3,
+            weight_zero: 0,
         };
         // SAFETY: all arrays have the sizes that the descriptor states.
         let seconds = best(|| assert_eq!(unsafe { rx_conv2d_i32(ctx, &v) }, 0));

@@ -91,6 +91,30 @@ int32_t rx_gemm_i16_i16_i32(RxContext *ctx, const RxGemm *g);
 int32_t rx_gemm_i32_i32_i32(RxContext *ctx, const RxGemm *g);
 int32_t rx_gemm_i64_i64_i64(RxContext *ctx, const RxGemm *g);
 
+/* A product of integers of at most 32 bits, what is in *_zero taken off every element; sums wrap. */
+typedef struct RxGemmI32 {
+  RxGemm gemm;             /*   0: the result is int32 */
+  int32_t a_type, b_type;  /*  96, 100: RX_INT8, ... */
+  int32_t a_zero, b_zero;  /* 104, 108 */
+} RxGemmI32;               /* 112 bytes */
+int32_t rx_gemm_i32(RxContext *ctx, const RxGemmI32 *g);
+
+/* y = bound(zero + (int32)((((x + bias) << left) * factor + half) >> right)), in 64 bits, wrapping; every table has one
+ * number for each channel. */
+typedef struct RxRequantize {
+  int64_t outer, channels, inner; /*  0..16: extents before, of and after the axis of channels */
+  const int32_t *x;               /* 24 */
+  const int32_t *bias;            /* 32 */
+  const int64_t *left, *factor;   /* 40, 48 */
+  const int64_t *half, *right;    /* 56, 64 */
+  const int32_t *zero;            /* 72 */
+  int32_t low, high;              /* 80, 84: bounds, which the result's type holds */
+  int32_t y_type;                 /* 88: RX_INT8, ... */
+  int32_t reserved;               /* 92 */
+  void *y;                        /* 96 */
+} RxRequantize;                   /* 104 bytes */
+int32_t rx_requantize_i32(RxContext *ctx, const RxRequantize *q);
+
 /* ---- convolution --------------------------------------------------------------------- */
 
 enum { RX_NCHW = 0 /* weight OIHW */, RX_NHWC = 1 /* weight HWIO; depthwise HWOI */ };
@@ -143,7 +167,8 @@ typedef struct RxConv2dI32 {
   const void *x;                  /* 144 */
   const void *weight;             /* 152 */
   int32_t *y;                     /* 160 */
-} RxConv2dI32;                    /* 168 bytes */
+  int32_t x_zero, weight_zero;    /* 168, 172: taken off every element; padding is 0 after that */
+} RxConv2dI32;                    /* 176 bytes */
 int32_t rx_conv2d_i32(RxContext *ctx, const RxConv2dI32 *conv);
 
 typedef struct RxPool2dF32 {

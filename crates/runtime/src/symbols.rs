@@ -38,10 +38,12 @@ table! {
     crate::kernels::gemm => rx_gemm_f32 rx_batch_gemm_f32;
     crate::kernels::gemm::pack => rx_pack_b_f32_size rx_pack_b_f32 rx_pack_a_f32_size rx_pack_a_f32;
     crate::kernels::gemm::other => rx_gemm_f64 rx_gemm_i8_i8_i32 rx_gemm_u8_i8_i32
-        rx_gemm_u8_u8_i32 rx_gemm_i16_i16_i32 rx_gemm_i32_i32_i32 rx_gemm_i64_i64_i64;
+        rx_gemm_u8_u8_i32 rx_gemm_i16_i16_i32 rx_gemm_i32_i32_i32 rx_gemm_i64_i64_i64
+        rx_gemm_i32;
     crate::kernels::conv => rx_conv2d_f32 rx_conv2d_f32_pack_size rx_conv2d_f32_pack;
     crate::kernels::conv::transpose => rx_conv2d_transpose_f32;
     crate::kernels::integer::conv => rx_conv2d_i32;
+    crate::kernels::requantize => rx_requantize_i32;
     crate::kernels::pool2d => rx_pool2d_f32;
     crate::kernels::vmath => rx_vexp_f32 rx_vlog_f32 rx_vtanh_f32 rx_verf_f32 rx_vsigmoid_f32
         rx_vsqrt_f32 rx_vrsqrt_f32 rx_vsin_f32 rx_vcos_f32 rx_vgelu_f32 rx_vpow_f32;

@@ -10,6 +10,7 @@ use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::*;
 use relax_runtime::kernels::gemm::pack::{rx_pack_a_f32, rx_pack_a_f32_size};
 use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
+use relax_runtime::kernels::requantize::{RxRequantize, rx_requantize_i32};
 use std::ptr::{null, null_mut};
 
 /// Numbers of an element type as bytes, and as what they mean.
@@ -32,7 +33,7 @@ fn numbers(random: &mut Random, code: i32, n: usize, large: bool) -> (Vec<u8>, V
 
 /// A convolution without arrays: sizes in the order of the descriptor up to the window, then steps, padding,
 /// distances, groups.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 struct Case {
     image: [i64; 4],
     filters: [i64; 3],
@@ -68,7 +69,13 @@ impl Case {
     }
 }
 
-fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), large: bool) {
+fn check_conv(
+    ctx: *mut RxContext,
+    case: Case,
+    types: (i32, i32),
+    zeros: (i32, i32),
+    large: bool,
+) {
     let ([n, c, h, w], [o, kh, kw]) = (case.image, case.filters);
     let extent = |size: i64, window: i64, k: usize| {
         (size + 2 * case.pad[k] - (window - 1) * case.apart[k] - 1) / case.step[k] + 1
@@ -88,6 +95,8 @@ fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), large: bool) {
         x: x.as_ptr().cast(),
         weight: weight.as_ptr().cast(),
         y: y.as_mut_ptr(),
+        x_zero: zeros.0,
+        weight_zero: zeros.1,
     };
     // SAFETY: all arrays have the sizes that the descriptor states.
     assert_eq!(unsafe { rx_conv2d_i32(ctx, &v) }, 0);
@@ -115,7 +124,8 @@ fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), large: bool) {
                     ((filter * cg + channel) * kh + ky) * kw + kx,
                 )
             };
-            sum = sum.wrapping_add(xs[at as usize].wrapping_mul(ws[tap as usize]));
+            let x = xs[at as usize].wrapping_sub(zeros.0);
+            sum = sum.wrapping_add(x.wrapping_mul(ws[tap as usize].wrapping_sub(zeros.1)));
         }
         let at = if nhwc {
             ((image * oh + oy) * ow + ox) * o + filter
@@ -124,7 +134,7 @@ fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), large: bool) {
         };
         assert_eq!(
             y[at as usize], sum,
-            "{case:?} {types:?} at {image} {filter} {oy} {ox}"
+            "{case:?} {types:?} {zeros:?} at {image} {filter} {oy} {ox}"
         );
     }
 }
@@ -188,14 +198,19 @@ fn convolutions_of_integers_are_exact() {
                     .iter()
                     .filter(|c| layout == 0 || c.groups < c.image[1])
                 {
-                    check_conv(ctx, Case { layout, ..*case }, types, false);
+                    for zeros in [(0, 0), (17, 0), (100, -5), (-128, 127), (300, 0), (0, 40_000)] {
+                        // Zero points that are none, and those of wider elements, go the general way.
+                        if zeros.0 != 300 && zeros.1 != 40_000 || *case == plain {
+                            check_conv(ctx, Case { layout, ..*case }, types, zeros, false);
+                        }
+                    }
                 }
             }
         }
         // Elements beyond 16 bits.
         for layout in [0, 1] {
-            check_conv(ctx, Case { layout, ..plain }, (3, 3), true);
-            check_conv(ctx, Case { layout, ..plain }, (0, 3), true);
+            check_conv(ctx, Case { layout, ..plain }, (3, 3), (0, 0), true);
+            check_conv(ctx, Case { layout, ..plain }, (0, 3), (7, -3), true);
         }
     });
 }
@@ -240,6 +255,109 @@ fn products_of_integers_are_exact() {
                         want = want.wrapping_add(a[i * k + p].wrapping_mul(y));
                     }
                     assert_eq!(found, want, "{m} {n} {k} at {i}, {j}");
+                }
+            }
+        }
+    });
+}
+
+/// Products of all types and of few and many rows, with and without zero points.
+#[test]
+fn products_without_zero_points_are_exact() {
+    everywhere(|ctx, _| {
+        let mut random = Random(5);
+        for (m, n, k) in [(1, 50, 37), (3, 33, 130), (4, 5, 64), (19, 70, 200), (64, 33, 1030)] {
+            for types in [(0, 0), (1, 0), (1, 1), (0, 1), (3, 0), (2, 2)] {
+                for (zeros, transposed) in
+                    [((0, 0), true), ((12, 0), false), ((-7, 90), true), ((130, 3), false)]
+                {
+                    let (a, av) = numbers(&mut random, types.0, m * k, false);
+                    let (b, bv) = numbers(&mut random, types.1, k * n, false);
+                    let mut c = vec![5i32; m * n];
+                    let g = RxGemmI32 {
+                        gemm: RxGemm {
+                            m: m as i64,
+                            n: n as i64,
+                            k: k as i64,
+                            a: a.as_ptr().cast(),
+                            a_rs: k as i64,
+                            a_cs: 1,
+                            b: b.as_ptr().cast(),
+                            b_rs: if transposed { 1 } else { n as i64 },
+                            b_cs: if transposed { k as i64 } else { 1 },
+                            c: c.as_mut_ptr().cast(),
+                            c_ld: n as i64,
+                            accumulate: i32::from(transposed),
+                            reserved: 0,
+                        },
+                        a_type: types.0,
+                        b_type: types.1,
+                        a_zero: zeros.0,
+                        b_zero: zeros.1,
+                    };
+                    // SAFETY: all arrays have the sizes that the product states.
+                    assert_eq!(unsafe { rx_gemm_i32(ctx, &g) }, 0);
+                    for (at, &found) in c.iter().enumerate() {
+                        let (i, j) = (at / n, at % n);
+                        let mut want = if transposed { 5 } else { 0i32 };
+                        for p in 0..k {
+                            let y = bv[if transposed { j * k + p } else { p * n + j }] - zeros.1;
+                            want = want.wrapping_add((av[i * k + p] - zeros.0).wrapping_mul(y));
+                        }
+                        let text = format!("{m} {n} {k} {types:?} {zeros:?} at {i}, {j}");
+                        assert_eq!(found, want, "{text}");
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn sums_are_requantised_exactly() {
+    everywhere(|ctx, _| {
+        let mut random = Random(6);
+        for (outer, channels, inner) in [(2usize, 5usize, 37usize), (9, 20, 1), (1, 1, 100)] {
+            let n = outer * channels * inner;
+            let x: Vec<i32> = (0..n).map(|_| random.bits() as i32 >> 6).collect();
+            let bias: Vec<i32> = (0..channels).map(|c| c as i32 * 100 - 7).collect();
+            let left: Vec<i64> = (0..channels).map(|c| (c % 3) as i64).collect();
+            let factor: Vec<i64> = (0..channels).map(|c| (1 << 30) + 12_345 * c as i64).collect();
+            let right: Vec<i64> = (0..channels).map(|c| 45 + c as i64 % 4).collect();
+            let half: Vec<i64> = right.iter().map(|r| 1 << (r - 1)).collect();
+            let zero: Vec<i32> = (0..channels).map(|c| c as i32 - 3).collect();
+            for (y_type, low, high) in [(0, -128, 127), (1, 0, 255), (2, -300, 300), (3, -9, 1000)] {
+                let mut y = vec![0u8; 4 * n];
+                let q = RxRequantize {
+                    outer: outer as i64,
+                    channels: channels as i64,
+                    inner: inner as i64,
+                    x: x.as_ptr(),
+                    bias: bias.as_ptr(),
+                    left: left.as_ptr(),
+                    factor: factor.as_ptr(),
+                    half: half.as_ptr(),
+                    right: right.as_ptr(),
+                    zero: zero.as_ptr(),
+                    low,
+                    high,
+                    y_type,
+                    reserved: 0,
+                    y: y.as_mut_ptr().cast(),
+                };
+                // SAFETY: arrays and tables have the sizes that the descriptor states.
+                assert_eq!(unsafe { rx_requantize_i32(ctx, &q) }, 0);
+                for (i, &x) in x.iter().enumerate() {
+                    let c = i / inner % channels;
+                    let product = (i64::from(x + bias[c]) << left[c]) * factor[c] + half[c];
+                    let want = ((product >> right[c]) as i32 + zero[c]).clamp(low, high);
+                    let found = match y_type {
+                        0 => i32::from(y[i] as i8),
+                        1 => i32::from(y[i]),
+                        2 => i32::from(i16::from_le_bytes([y[2 * i], y[2 * i + 1]])),
+                        _ => i32::from_le_bytes(y[4 * i..4 * i + 4].try_into().unwrap()),
+                    };
+                    assert_eq!(found, want, "type {y_type} at {i}");
                 }
             }
         }

@@ -7,8 +7,9 @@ use relax_runtime::kernels::attention::RxAttentionF32;
 use relax_runtime::kernels::conv::RxConv2dF32;
 use relax_runtime::kernels::gemm::RxGemmF32;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
-use relax_runtime::kernels::gemm::other::RxGemm;
+use relax_runtime::kernels::gemm::other::{RxGemm, RxGemmI32};
 use relax_runtime::kernels::integer::conv::RxConv2dI32;
+use relax_runtime::kernels::requantize::RxRequantize;
 use relax_runtime::kernels::pool2d::RxPool2dF32;
 use relax_runtime::kernels::strips::{RxStripOp, RxStrips};
 use relax_runtime::object::*;
@@ -82,6 +83,18 @@ fn offsets_are_as_documented() {
     );
     assert_eq!(size_of::<RxGemm>(), 96);
     assert_eq!(
+        (size_of::<RxGemmI32>(), offset_of!(RxGemmI32, a_type)),
+        (112, 96)
+    );
+    assert_eq!(
+        (
+            size_of::<RxRequantize>(),
+            offset_of!(RxRequantize, low),
+            offset_of!(RxRequantize, y)
+        ),
+        (104, 80, 96)
+    );
+    assert_eq!(
         (size_of::<RxConv2dF32>(), offset_of!(RxConv2dF32, epilogue)),
         (216, 168)
     );
@@ -89,9 +102,10 @@ fn offsets_are_as_documented() {
         [
             size_of::<RxConv2dI32>(),
             offset_of!(RxConv2dI32, x_type),
-            offset_of!(RxConv2dI32, x)
+            offset_of!(RxConv2dI32, x),
+            offset_of!(RxConv2dI32, x_zero)
         ],
-        [168, 132, 144]
+        [176, 132, 144, 168]
     );
     assert_eq!(
         (size_of::<RxPool2dF32>(), offset_of!(RxPool2dF32, x)),

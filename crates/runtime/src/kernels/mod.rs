@@ -9,6 +9,7 @@ pub mod math;
 mod padded;
 pub mod pool2d;
 pub mod reduce;
+pub mod requantize;
 pub mod rows;
 pub mod simd;
 mod small;

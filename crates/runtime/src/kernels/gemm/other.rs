@@ -2,7 +2,7 @@
 //! to rows of a block of sums, which compilers turn into vector code for each instruction set. Products
 //! of small integers go their own way (`kernels::integer`) where their operands fit 16 bits.
 
-use crate::context::{RxContext, guard};
+use crate::context::{RxContext, Status, guard};
 use crate::kernels::integer::{Element, Matrices};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
@@ -55,8 +55,56 @@ impl RxGemm {
             c: self.c.cast(),
             ld: size(self.c_ld)?,
             accumulate: self.accumulate != 0,
+            zeros: (0, 0),
         })
     }
+}
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxGemmI32 {
+    /// The product.
+    pub gemm: RxGemm,
+    /// The left operand's elements: 0 int8, 1 uint8, 2 int16, 3 int32.
+    pub a_type: i32,
+    /// The right operand's elements.
+    pub b_type: i32,
+    /// What is taken off every element of the left operand.
+    pub a_zero: i32,
+    /// What is taken off every element of the right operand.
+    pub b_zero: i32,
+}
+
+/// A product of integers without their zero points, with sums of 32 bits, which wrap.
+///
+/// # Safety
+/// The operands are as large as the sizes and strides say, and do not overlap the result.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let g = &*g;
+            let types = Element::of(g.a_type).zip(Element::of(g.b_type));
+            let Some((product, (a, b))) = g.gemm.matrices().zip(types) else {
+                let text = "rx_gemm_i32: sizes or types that are no product";
+                return context.fail(Status::Argument, text);
+            };
+            let product = Matrices {
+                zeros: (g.a_zero, g.b_zero),
+                ..product
+            };
+            match product.run(context, a, b) {
+                Ok(true) => 0,
+                Ok(false) => {
+                    product.plain(a, b);
+                    0
+                }
+                Err(status) => status,
+            }
+        }
+    })
 }
 
 /// Columns that are summed together.

@@ -3,6 +3,9 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::bytes::Bytes;
+use super::conv_bytes::ByteConv;
+use super::quads::Kernel;
 use super::{Element, Operand, Product, Scratch};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
@@ -29,12 +32,16 @@ pub struct RxConv2dI32 {
     pub weight: *const c_void,
     /// Output.
     pub y: *mut i32,
+    /// What is taken off every element of the input; padding is 0 after that.
+    pub x_zero: i32,
+    /// What is taken off every element of the weight.
+    pub weight_zero: i32,
 }
 
 /// A convolution whose sizes were looked at.
-struct Conv<'v> {
-    v: &'v RxConv2dI32,
-    s: Sizes,
+pub(super) struct Conv<'v> {
+    pub(super) v: &'v RxConv2dI32,
+    pub(super) s: Sizes,
     x: Element,
     weight: Element,
 }
@@ -50,7 +57,7 @@ impl<'v> Conv<'v> {
     }
 
     /// Height and width of what the window reads.
-    fn read(&self) -> (usize, usize) {
+    pub(super) fn read(&self) -> (usize, usize) {
         let s = &self.s;
         let reach = |out: usize, step: usize, window: usize, apart: usize| {
             (out - 1) * step + window.saturating_sub(1) * apart + 1
@@ -77,7 +84,7 @@ impl<'v> Conv<'v> {
                     let at = (row as usize * s.w + cut) * each * self.x.size();
                     fits &= self
                         .x
-                        .narrow(from.byte_add(at), count * each, line.add(left * each));
+                        .narrow(from.byte_add(at), count * each, self.v.x_zero, line.add(left * each));
                 }
             }
         }
@@ -124,7 +131,8 @@ impl<'v> Conv<'v> {
             let along_w = along_x.add(s.k);
             let data = along_w.add(s.k).cast::<i16>();
             let weight = data.add(s.n * image);
-            let fits = self.weight.narrow(self.v.weight, weights, weight);
+            let zero = self.v.weight_zero;
+            let fits = self.weight.narrow(self.v.weight, weights, zero, weight);
             if !fits || !self.pad_all(context, data) {
                 return Ok(false);
             }
@@ -251,6 +259,20 @@ impl<'v> Conv<'v> {
         });
     }
 
+    /// As bytes, with the kernel for them, where the operands are; depthwise windows have too few to sum.
+    fn bytes(&self) -> Option<(Kernel, ByteConv<'_>)> {
+        let s = &self.s;
+        if s.k == 0 || (s.cg == 1 && s.groups > 1) {
+            return None;
+        }
+        let bytes = ByteConv {
+            conv: self,
+            x: Bytes::data(self.v.x, self.x, self.v.x_zero)?,
+            weight: Bytes::weight(self.v.weight, self.weight, self.v.weight_zero)?,
+        };
+        Some((Kernel::chosen()?, bytes))
+    }
+
     /// The sums one by one, for elements beyond 16 bits.
     unsafe fn plain(&self, context: &mut RxContext) {
         let s = &self.s;
@@ -295,6 +317,7 @@ impl<'v> Conv<'v> {
                 };
                 // SAFETY: the callers' promise: both places are in the arrays.
                 let (a, b) = unsafe { (self.x.read(v.x, from), self.weight.read(v.weight, at)) };
+                let (a, b) = (a.wrapping_sub(v.x_zero), b.wrapping_sub(v.weight_zero));
                 sum = sum.wrapping_add(a.wrapping_mul(b));
             }
         }
@@ -324,6 +347,9 @@ pub unsafe extern "C" fn rx_conv2d_i32(ctx: *mut RxContext, conv: *const RxConv2
             let s = &conv.s;
             if s.n * s.o * s.oh * s.ow == 0 {
                 return 0;
+            }
+            if let Some((kernel, bytes)) = conv.bytes() {
+                return bytes.run(kernel, context).err().unwrap_or(0);
             }
             match conv.products(context) {
                 Ok(true) => 0,

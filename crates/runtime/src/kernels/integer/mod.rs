@@ -1,6 +1,7 @@
 //! Products of small integers with sums of 32 bits: matrix products and convolutions of quantised tensors.
 //!
-//! Elements are brought to 16 bits, which products of two neighbours along the common axis are summed from in one
+//! Bytes are multiplied as quads where the processor has instructions for that ([`quads`]). Elsewhere, and for wider
+//! elements, they are brought to 16 bits, which products of two neighbours along the common axis are summed from in one
 //! instruction (`pmaddwd`, with AVX-512 VNNI `vpdpwssd`). Both wrap as sums of 32 bits do, so results are those
 //! of the plain loop to the bit. Operands of 32 bits (zero points taken off) are looked through first; where one does
 //! not fit 16 bits the plain loop computes the product.
@@ -8,7 +9,10 @@
 //! An operand is an array and two tables of offsets, one along its own axis and one along the common axis:
 //! a matrix with any strides and the unfolded image of a convolution are the same to the kernel.
 
+mod bytes;
 pub mod conv;
+mod conv_bytes;
+mod quads;
 mod tile;
 
 use std::ffi::c_void;
@@ -51,11 +55,23 @@ impl Element {
         })
     }
 
-    /// Brings `n` elements to 16 bits; `false` where one does not fit.
+    /// Brings `n` elements, less a zero point, to 16 bits; `false` where one does not fit.
     ///
     /// # Safety
     /// `from` has `n` elements, `to` room for them.
-    unsafe fn narrow(self, from: *const c_void, n: usize, to: *mut i16) -> bool {
+    unsafe fn narrow(self, from: *const c_void, n: usize, zero: i32, to: *mut i16) -> bool {
+        if zero != 0 {
+            let mut lost = 0;
+            for i in 0..n {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    let x = self.read(from, i).wrapping_sub(zero);
+                    *to.add(i) = x as i16;
+                    lost |= i32::from(x as i16) ^ x;
+                }
+            }
+            return lost == 0;
+        }
         // SAFETY: the caller's promise.
         unsafe {
             let to = std::slice::from_raw_parts_mut(to, n);
@@ -361,9 +377,32 @@ pub(crate) struct Matrices {
     pub c: *mut i32,
     pub ld: usize,
     pub accumulate: bool,
+    /// What is taken off every element of A and of B.
+    pub zeros: (i32, i32),
 }
 
 impl Matrices {
+    /// As bytes, with the kernel for them, where the operands are.
+    fn bytes(&self, a: Element, b: Element) -> Option<(quads::Kernel, bytes::Dense)> {
+        let lines = self.a_strides.1 == 1 && (self.b_strides.0 == 1 || self.b_strides.1 == 1);
+        if !lines || self.k == 0 {
+            return None;
+        }
+        let dense = bytes::Dense {
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            a: bytes::Bytes::data(self.a, a, self.zeros.0)?,
+            b: bytes::Bytes::weight(self.b, b, self.zeros.1)?,
+            a_row: self.a_strides.0,
+            b_strides: self.b_strides,
+            c: self.c,
+            ld: self.ld,
+            accumulate: self.accumulate,
+        };
+        Some((quads::Kernel::chosen()?, dense))
+    }
+
     /// Computes the product, if the operands fit 16 bits: `Ok(false)` where they do not and nothing was written.
     ///
     /// # Safety
@@ -377,6 +416,10 @@ impl Matrices {
         let (m, n, k) = (self.m, self.n, self.k);
         if m == 0 || n == 0 {
             return Ok(true);
+        }
+        if let Some((kernel, dense)) = self.bytes(a, b) {
+            // SAFETY: the caller's promise.
+            return unsafe { dense.run(kernel, context) }.map(|()| true);
         }
         let length = |extent: usize, (one, along): (usize, usize)| {
             if k == 0 {
@@ -407,8 +450,8 @@ impl Matrices {
             fill(columns, n, self.b_strides.1);
             fill(along_b, k, self.b_strides.0);
             let copies = table.add(m + n + 2 * k).cast::<i16>();
-            let fits = a.narrow(self.a, lengths.0, copies)
-                && b.narrow(self.b, lengths.1, copies.add(lengths.0));
+            let fits = a.narrow(self.a, lengths.0, self.zeros.0, copies)
+                && b.narrow(self.b, lengths.1, self.zeros.1, copies.add(lengths.0));
             if !fits {
                 return Ok(false);
             }
@@ -430,6 +473,29 @@ impl Matrices {
             match product.run(context) {
                 0 => Ok(true),
                 status => Err(status),
+            }
+        }
+    }
+}
+
+impl Matrices {
+    /// The sums one by one, for elements beyond 16 bits.
+    ///
+    /// # Safety
+    /// As [`Matrices::run`].
+    pub(crate) unsafe fn plain(&self, a: Element, b: Element) {
+        for (i, j) in (0..self.m).flat_map(|i| (0..self.n).map(move |j| (i, j))) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let to = self.c.add(i * self.ld + j);
+                let mut sum = if self.accumulate { *to } else { 0 };
+                for p in 0..self.k {
+                    let x = a.read(self.a, i * self.a_strides.0 + p * self.a_strides.1);
+                    let y = b.read(self.b, p * self.b_strides.0 + j * self.b_strides.1);
+                    let (x, y) = (x.wrapping_sub(self.zeros.0), y.wrapping_sub(self.zeros.1));
+                    sum = sum.wrapping_add(x.wrapping_mul(y));
+                }
+                *to = sum;
             }
         }
     }

@@ -1,0 +1,357 @@
+//! Operands of 8 bits with their zero points, as quads for [`quads`](super::quads).
+//!
+//! With data `x` and weight `w` offset to `u = x + dx` (unsigned) and `s = w + dw` (signed), and zero points offset
+//! alike, a sum of `(x - zx) * (w - zw)` over `k` elements is `sum(u s) - zu sum(s) - zs sum(u) + k zu zs`. The sums of
+//! the weight are made with its quads; those of the data, needed only where the weight has a zero point, are a
+//! product with ones.
+
+use std::ffi::c_void;
+
+use super::quads::{Dots, Kernel, Operand, Product, with_dots};
+use super::{Element, Scratch};
+use crate::context::RxContext;
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+
+/// An operand of bytes: what is flipped in each to make it unsigned (data) or signed (weight), and its zero point
+/// then.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes {
+    pub from: *const u8,
+    pub flip: u8,
+    pub zero: i32,
+}
+
+impl Bytes {
+    /// `None` where elements are no bytes, or the zero point is none.
+    pub(super) fn data(from: *const c_void, element: Element, zero: i32) -> Option<Bytes> {
+        let (flip, zero) = match element {
+            Element::U8 => (0, zero),
+            Element::I8 => (0x80, zero.checked_add(128)?),
+            _ => return None,
+        };
+        (0..=255).contains(&zero).then_some(Bytes {
+            from: from.cast(),
+            flip,
+            zero,
+        })
+    }
+
+    /// As [`Bytes::data`], for the signed operand.
+    pub(super) fn weight(from: *const c_void, element: Element, zero: i32) -> Option<Bytes> {
+        let (flip, zero) = match element {
+            Element::I8 => (0, zero),
+            Element::U8 => (0x80, zero.checked_sub(128)?),
+            _ => return None,
+        };
+        (-128..=127).contains(&zero).then_some(Bytes {
+            from: from.cast(),
+            flip,
+            zero,
+        })
+    }
+
+    /// The flip of a quad.
+    pub(super) fn mask(&self) -> u32 {
+        u32::from(self.flip) * 0x0101_0101
+    }
+}
+
+/// Sums of the four signed bytes of a quad.
+pub(super) fn signed_sum(quad: u32) -> i32 {
+    quad.to_le_bytes().iter().map(|&b| i32::from(b as i8)).sum()
+}
+
+/// Four lines side by side: quad `i` has element `i` of each.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
+unsafe fn weave<S: Simd>(lines: [*const u8; 4], n: usize, mask: u32, to: *mut u32) {
+    let [a, b, c, d] = lines;
+    for i in 0..n {
+        // SAFETY: the callers' promise.
+        unsafe {
+            let low = u32::from(*a.add(i)) | u32::from(*b.add(i)) << 8;
+            let high = u32::from(*c.add(i)) << 16 | u32::from(*d.add(i)) << 24;
+            *to.add(i) = (low | high) ^ mask;
+        }
+    }
+}
+
+/// [`weave`] for the instruction set in use.
+///
+/// # Safety
+/// Lines have `n` bytes, `to` room for as many quads.
+pub(super) unsafe fn woven(lines: [*const u8; 4], n: usize, mask: u32, to: *mut u32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        dispatch!(weave(
+            lines: [*const u8; 4],
+            n: usize,
+            mask: u32,
+            to: *mut u32,
+        ));
+    }
+}
+
+/// Bytes side by side as quads, `n` bytes to `n.div_ceil(4)` quads; zeros (as if flipped) fill the last one.
+///
+/// # Safety
+/// `from` has `n` bytes, `to` room for the quads.
+pub(super) unsafe fn copied(from: *const u8, n: usize, mask: u32, to: *mut u32) {
+    #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
+    unsafe fn copy<S: Simd>(from: *const u8, n: usize, mask: u32, to: *mut u32) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe { *to.add(i) = from.add(4 * i).cast::<u32>().read_unaligned() ^ mask };
+        }
+    }
+    let whole = n / 4;
+    // SAFETY: the caller's promise.
+    unsafe {
+        dispatch!(copy(from: *const u8, whole: usize, mask: u32, to: *mut u32));
+        if !n.is_multiple_of(4) {
+            let mut last = [0u8; 4];
+            for (i, byte) in last.iter_mut().enumerate().take(n % 4) {
+                *byte = *from.add(4 * whole + i) ^ mask as u8;
+            }
+            *to.add(whole) = u32::from_le_bytes(last);
+        }
+    }
+}
+
+/// Most rows for which a weight whose columns lie side by side is read as it lies.
+const FEW: usize = 4;
+
+/// Columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep` each; `start` has what each
+/// row's sums start with.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
+unsafe fn columns<S: Dots, const M: usize>(
+    d: &Dense,
+    (a, deep): (*const u32, usize),
+    start: *const i32,
+    columns: std::ops::Range<usize>,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let (ones, mask) = (S::splat(0x0101_0101), S::splat(d.b.mask()));
+        let bytes = 4 * S::LANES;
+        for j in columns {
+            let from = d.b.from.add(j * d.b_strides.1);
+            let (mut sums, mut own) = ([S::splat(0); M], S::splat(0));
+            for p in 0..d.k.div_ceil(bytes) {
+                let here = from.add(p * bytes);
+                let rest = d.k - p * bytes;
+                let w = if rest >= bytes {
+                    S::load(here.cast()).xor(mask)
+                } else {
+                    let mut last = [0u8; 64];
+                    for (i, to) in last.iter_mut().enumerate().take(rest) {
+                        *to = *here.add(i) ^ d.b.flip;
+                    }
+                    S::load(last.as_ptr().cast())
+                };
+                own = own.dot(ones, w);
+                for r in 0..M {
+                    let row = a.add(r.min(d.m - 1) * deep + p * S::LANES);
+                    sums[r] = sums[r].dot(S::load(row), w);
+                }
+            }
+            let own = own.total().wrapping_mul(d.a.zero);
+            for r in 0..M.min(d.m) {
+                let to = d.c.add(r * d.ld + j);
+                let old = if d.accumulate { *to } else { 0 };
+                let sum = sums[r].total().wrapping_sub(own);
+                *to = old.wrapping_add(sum).wrapping_add(*start.add(r));
+            }
+        }
+    }
+}
+
+/// [`columns`] for the number of rows.
+#[inline(always)]
+unsafe fn few<S: Dots>(
+    d: &Dense,
+    a: *const u32,
+    deep: usize,
+    start: *const i32,
+    begin: usize,
+    end: usize,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        match d.m {
+            1 => columns::<S, 1>(d, (a, deep), start, begin..end),
+            2 => columns::<S, 2>(d, (a, deep), start, begin..end),
+            _ => columns::<S, FEW>(d, (a, deep), start, begin..end),
+        }
+    }
+}
+
+/// A matrix product of bytes.
+#[derive(Clone, Copy)]
+pub(super) struct Dense {
+    pub m: usize,
+    pub n: usize,
+    /// Elements of the common axis, at least one.
+    pub k: usize,
+    pub a: Bytes,
+    pub b: Bytes,
+    pub a_row: usize,
+    /// Steps of B along the common axis and along columns: one of them is 1.
+    pub b_strides: (usize, usize),
+    pub c: *mut i32,
+    pub ld: usize,
+    pub accumulate: bool,
+}
+
+impl Dense {
+    /// At most [`FEW`] rows by a weight whose columns lie side by side: nothing but the rows is copied.
+    unsafe fn few(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
+        let deep = self.k.div_ceil(64) * 16;
+        let scratch = Scratch::new(context, (self.m * deep + FEW) * 4).ok_or(context.status)?;
+        // SAFETY: the scratch has room for the rows and what their sums start with.
+        unsafe {
+            let start = scratch.memory.cast::<i32>();
+            let a = start.add(FEW).cast::<u32>();
+            std::ptr::write_bytes(a, 0, self.m * deep);
+            for i in 0..self.m {
+                let row = a.add(i * deep);
+                copied(self.a.from.add(i * self.a_row), self.k, self.a.mask(), row);
+                *start.add(i) = self.row_start(row, deep).wrapping_add(self.both());
+            }
+            let shared = Share::new((self, a, start));
+            let grain = ((1 << 18) / (self.k * self.m)).max(1);
+            context.pool.each(self.n, grain, |begin, end, _| {
+                let &(d, a, start) = shared.get();
+                let (a, start) = (a.cast_const(), start.cast_const());
+                with_dots!(
+                    kernel,
+                    few(
+                        d: &Dense,
+                        a: *const u32,
+                        deep: usize,
+                        start: *const i32,
+                        begin: usize,
+                        end: usize,
+                    )
+                );
+            });
+        }
+        Ok(())
+    }
+
+    /// What both zero points together add to each sum.
+    fn both(&self) -> i32 {
+        (self.k as i32)
+            .wrapping_mul(self.a.zero)
+            .wrapping_mul(self.b.zero)
+    }
+
+    /// What B's zero point takes off the sums of a row.
+    unsafe fn row_start(&self, row: *const u32, quads: usize) -> i32 {
+        let mut sum = 0i32;
+        if self.b.zero != 0 {
+            for p in 0..quads {
+                // SAFETY: the callers' promise.
+                let bytes = unsafe { *row.add(p) }.to_le_bytes();
+                sum = sum.wrapping_add(bytes.iter().map(|&b| i32::from(b)).sum());
+            }
+        }
+        self.b.zero.wrapping_mul(sum).wrapping_neg()
+    }
+
+    /// Computes the product; rows of A have their elements side by side.
+    ///
+    /// # Safety
+    /// The operands are as large as sizes and strides say, and do not overlap the result.
+    pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
+        let (m, n, k) = (self.m, self.n, self.k);
+        if m <= FEW && self.b_strides.0 == 1 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.few(kernel, context) };
+        }
+        let quads = k.div_ceil(4);
+        // SAFETY: the scratch has room for tables and quads; the rest is the caller's promise.
+        unsafe {
+            let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
+            let bytes = (m * quads + n * quads) * 4 + (n + m) * 4;
+            let copies = Scratch::new(context, bytes).ok_or(context.status)?;
+            let at_row = tables.memory.cast::<usize>();
+            let (at_column, along_a) = (at_row.add(m), at_row.add(m + n));
+            let along_b = along_a.add(quads);
+            let a = copies.memory.cast::<u32>();
+            let b = a.add(m * quads);
+            let column_start = b.add(n * quads).cast::<i32>();
+            let row_start = column_start.add(n);
+            let lines = self.b_strides.0 == 1;
+            for i in 0..m {
+                *at_row.add(i) = i * quads;
+                let from = self.a.from.add(i * self.a_row);
+                copied(from, k, self.a.mask(), a.add(i * quads));
+            }
+            for j in 0..n {
+                *at_column.add(j) = if lines { j * quads } else { j };
+            }
+            for p in 0..quads {
+                *along_a.add(p) = p;
+                *along_b.add(p) = if lines { p } else { p * n };
+            }
+            let grain = ((1 << 16) / k).max(1);
+            let shared = Share::new((self, b, column_start));
+            if lines {
+                context.pool.each(n, grain, |begin, end, _| {
+                    let &(d, b, start) = shared.get();
+                    for j in begin..end {
+                        let (from, to) = (d.b.from.add(j * d.b_strides.1), b.add(j * quads));
+                        copied(from, k, d.b.mask(), to);
+                        *start.add(j) = (0..quads)
+                            .fold(0, |sum: i32, p| sum.wrapping_add(signed_sum(*to.add(p))));
+                    }
+                });
+            } else {
+                std::ptr::write_bytes(column_start, 0, n);
+                for p in 0..quads {
+                    let line = |i: usize| self.b.from.add((4 * p + i).min(k - 1) * self.b_strides.0);
+                    let to = b.add(p * n);
+                    woven([line(0), line(1), line(2), line(3)], n, self.b.mask(), to);
+                    // What is beyond the common axis counts nothing.
+                    let rest = (k - 4 * p).min(4);
+                    let keep = u32::MAX >> (32 - 8 * rest);
+                    for j in 0..n {
+                        *to.add(j) &= keep;
+                        let start = column_start.add(j);
+                        *start = (*start).wrapping_add(signed_sum(*to.add(j)));
+                    }
+                }
+            }
+            for j in 0..n {
+                let start = column_start.add(j);
+                *start = self.both().wrapping_sub(self.a.zero.wrapping_mul(*start));
+            }
+            for i in 0..m {
+                *row_start.add(i) = self.row_start(a.add(i * quads), quads);
+            }
+            let operand = |data: *mut u32, at: *mut usize, along: *mut usize| Operand {
+                data,
+                at,
+                along,
+            };
+            Product {
+                m,
+                n,
+                k: quads,
+                a: operand(a, at_row, along_a),
+                b: operand(b, at_column, along_b),
+                signed_rows: false,
+                row_start,
+                column_start,
+                c: self.c,
+                ld: self.ld,
+                accumulate: self.accumulate,
+            }
+            .run(kernel, context)
+        }
+    }
+}

@@ -1,0 +1,471 @@
+//! Products of unsigned by signed bytes, four neighbours along the common axis in one instruction (`vpdpbusd`).
+//!
+//! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed data are offset by
+//! 128 to be unsigned, unsigned weights to be signed; what offsets and zero points add to each sum is where the sums
+//! start ([`Product::row_start`], [`Product::column_start`]), so that results are those of the plain loop to the bit.
+#![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
+
+use super::Scratch;
+use crate::context::RxContext;
+use crate::kernels::simd::{Isa, isa};
+use crate::threads::Share;
+
+/// Rows of a panel of A.
+const ROWS: usize = 8;
+/// Columns of a panel of B.
+pub(super) const COLS: usize = 16;
+/// Most columns of a tile.
+const MOST: usize = 2 * COLS;
+/// Quads of the common axis that are multiplied in one go: two panels of B and one of A stay in the first cache.
+const PIECE: usize = 160;
+/// Columns that are packed together, at most: with [`PIECE`] they stay in the second cache.
+const WIDE: usize = 128;
+/// Below this many multiplications a product stays on one thread.
+const SMALL: usize = 1 << 19;
+
+/// A vector of 32-bit sums, or of as many quads of bytes.
+///
+/// # Safety
+/// Methods may be called only where the implementation's instruction set is enabled; pointers must be valid for
+/// all lanes.
+pub(super) unsafe trait Dots: Copy {
+    /// Sums in a vector.
+    const LANES: usize;
+    unsafe fn splat(x: u32) -> Self;
+    unsafe fn load(from: *const u32) -> Self;
+    unsafe fn store(self, to: *mut i32);
+    unsafe fn add(self, b: Self) -> Self;
+    unsafe fn xor(self, b: Self) -> Self;
+    /// Adds to each lane the four products of its bytes.
+    unsafe fn dot(self, unsigned: Self, signed: Self) -> Self;
+    /// The sum of all lanes.
+    #[inline(always)]
+    unsafe fn total(self) -> i32 {
+        let mut lanes = [0i32; 16];
+        // SAFETY: no vector is longer.
+        unsafe { self.store(lanes.as_mut_ptr()) };
+        lanes.iter().fold(0, |a, &b| a.wrapping_add(b))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Dots;
+    use std::arch::x86_64::*;
+
+    /// Implements [`Dots`] with the intrinsics of a width.
+    macro_rules! dots {
+        ($name:ident, $inner:ty, $lanes:literal, $splat:ident, $load:ident, $store:ident, $add:ident, $xor:ident, $dot:ident) => {
+            #[derive(Clone, Copy)]
+            pub(in super::super) struct $name($inner);
+
+            // SAFETY: every method is one intrinsic of the enabled instruction set.
+            #[allow(unsafe_op_in_unsafe_fn)]
+            unsafe impl Dots for $name {
+                const LANES: usize = $lanes;
+                #[inline(always)]
+                unsafe fn splat(x: u32) -> Self {
+                    $name($splat(x as i32))
+                }
+                #[inline(always)]
+                unsafe fn load(from: *const u32) -> Self {
+                    $name($load(from.cast()))
+                }
+                #[inline(always)]
+                unsafe fn store(self, to: *mut i32) {
+                    $store(to.cast(), self.0)
+                }
+                #[inline(always)]
+                unsafe fn add(self, b: Self) -> Self {
+                    $name($add(self.0, b.0))
+                }
+                #[inline(always)]
+                unsafe fn xor(self, b: Self) -> Self {
+                    $name($xor(self.0, b.0))
+                }
+                #[inline(always)]
+                unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
+                    $name($dot(self.0, unsigned.0, signed.0))
+                }
+            }
+        };
+    }
+    dots!(
+        Avx512,
+        __m512i,
+        16,
+        _mm512_set1_epi32,
+        _mm512_loadu_si512,
+        _mm512_storeu_si512,
+        _mm512_add_epi32,
+        _mm512_xor_si512,
+        _mm512_dpbusd_epi32
+    );
+    dots!(
+        Avx,
+        __m256i,
+        8,
+        _mm256_set1_epi32,
+        _mm256_loadu_si256,
+        _mm256_storeu_si256,
+        _mm256_add_epi32,
+        _mm256_xor_si256,
+        _mm256_dpbusd_avx_epi32
+    );
+}
+
+/// Which instructions there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kernel {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx,
+}
+
+impl Kernel {
+    /// What the processor has and `RELAX_ISA` allows, if anything: others multiply 16 bits.
+    pub(super) fn chosen() -> Option<Kernel> {
+        match isa() {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 if is_x86_feature_detected!("avx512vnni") => Some(Kernel::Avx512),
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 | Isa::Avx2 if is_x86_feature_detected!("avxvnni") => Some(Kernel::Avx),
+            _ => None,
+        }
+    }
+}
+
+/// Calls a generic function for the vectors of a [`Kernel`].
+macro_rules! with_dots {
+    ($kernel:expr, $name:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2")]
+            unsafe fn avx512($($arg: $ty),*) {
+                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                unsafe { $name::<$crate::kernels::integer::quads::Avx512>($($arg),*) }
+            }
+            #[target_feature(enable = "avx2,avxvnni")]
+            unsafe fn avx($($arg: $ty),*) {
+                // SAFETY: as above.
+                unsafe { $name::<$crate::kernels::integer::quads::Avx>($($arg),*) }
+            }
+            match $kernel {
+                $crate::kernels::integer::quads::Kernel::Avx512 => avx512($($arg),*),
+                $crate::kernels::integer::quads::Kernel::Avx => avx($($arg),*),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        match $kernel {}
+    }};
+}
+pub(super) use with_dots;
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{Avx, Avx512};
+
+/// An operand: row (or column) `i` has quad `p` of the common axis at `data[at[i] + along[p]]`.
+#[derive(Clone, Copy)]
+pub(super) struct Operand {
+    pub data: *const u32,
+    pub at: *const usize,
+    pub along: *const usize,
+}
+
+/// A product; `c[i * ld + j] (+)= row_start[i] + column_start[j] + sum over p of a(i, p) * b(j, p)`.
+#[derive(Clone, Copy)]
+pub(super) struct Product {
+    pub m: usize,
+    pub n: usize,
+    /// Quads of the common axis.
+    pub k: usize,
+    pub a: Operand,
+    pub b: Operand,
+    /// Whether A's bytes are the signed ones (else B's).
+    pub signed_rows: bool,
+    /// What each row's sums start with, or null.
+    pub row_start: *const i32,
+    /// What each column's sums start with, or null.
+    pub column_start: *const i32,
+    pub c: *mut i32,
+    pub ld: usize,
+    pub accumulate: bool,
+}
+
+/// A tile's operands and where it goes.
+#[derive(Clone, Copy)]
+struct Tile {
+    a: *const u32,
+    b: *const u32,
+    quads: usize,
+    /// Quads from one panel of B to the next.
+    step: usize,
+    high: usize,
+    wide: usize,
+    c: *mut i32,
+    ld: usize,
+    /// Add to what is there.
+    keep: bool,
+    row_start: *const i32,
+    column_start: *const i32,
+}
+
+/// `R` rows from row `first` of the panel, `V` vectors of columns.
+#[inline(always)]
+unsafe fn rows<S: Dots, const R: usize, const V: usize, const SIGNED_ROWS: bool>(
+    t: &Tile,
+    first: usize,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut sums = [[S::splat(0); V]; R];
+        for p in 0..t.quads {
+            let mut line = [S::splat(0); V];
+            for v in 0..V {
+                let panel = v * S::LANES / COLS * t.step + v * S::LANES % COLS;
+                line[v] = S::load(t.b.add(panel + p * COLS));
+            }
+            let quads = t.a.add(p * ROWS + first);
+            for i in 0..R {
+                let quad = S::splat(*quads.add(i));
+                for v in 0..V {
+                    sums[i][v] = if SIGNED_ROWS {
+                        sums[i][v].dot(line[v], quad)
+                    } else {
+                        sums[i][v].dot(quad, line[v])
+                    };
+                }
+            }
+        }
+        let whole = t.wide == V * S::LANES;
+        for i in 0..R {
+            if first + i >= t.high {
+                return;
+            }
+            let to = t.c.add((first + i) * t.ld);
+            let start = if t.row_start.is_null() {
+                0
+            } else {
+                *t.row_start.add(first + i)
+            };
+            if whole {
+                for v in 0..V {
+                    let at = v * S::LANES;
+                    let mut sum = sums[i][v].add(S::splat(start as u32));
+                    if !t.column_start.is_null() {
+                        sum = sum.add(S::load(t.column_start.add(at).cast()));
+                    }
+                    if t.keep {
+                        sum = sum.add(S::load(to.add(at).cast_const().cast()));
+                    }
+                    sum.store(to.add(at));
+                }
+                continue;
+            }
+            let mut line = [0i32; MOST];
+            for v in 0..V {
+                sums[i][v].store(line.as_mut_ptr().add(v * S::LANES));
+            }
+            for j in 0..t.wide {
+                let mut sum = line[j].wrapping_add(start);
+                if !t.column_start.is_null() {
+                    sum = sum.wrapping_add(*t.column_start.add(j));
+                }
+                if t.keep {
+                    sum = sum.wrapping_add(*to.add(j));
+                }
+                *to.add(j) = sum;
+            }
+        }
+    }
+}
+
+/// All rows of a panel; `V` vectors make a panel of B.
+#[inline(always)]
+unsafe fn panel<S: Dots, const V: usize, const TWICE: usize, const R: usize, const SIGNED: bool>(
+    t: &Tile,
+) {
+    let mut first = 0;
+    while first < t.high {
+        // SAFETY: the callers' promise.
+        unsafe {
+            match (t.high - first, t.wide > COLS) {
+                (1, false) => rows::<S, 1, V, SIGNED>(t, first),
+                (1, true) => rows::<S, 1, TWICE, SIGNED>(t, first),
+                (_, false) => rows::<S, R, V, SIGNED>(t, first),
+                (_, true) => rows::<S, R, TWICE, SIGNED>(t, first),
+            }
+        }
+        first += R;
+    }
+}
+
+#[inline(always)]
+unsafe fn tile<S: Dots>(t: &Tile, signed_rows: bool) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        match (S::LANES, signed_rows) {
+            (16, true) => panel::<S, 1, 2, 8, true>(t),
+            (16, false) => panel::<S, 1, 2, 8, false>(t),
+            (_, true) => panel::<S, 2, 4, 2, true>(t),
+            (_, false) => panel::<S, 2, 4, 2, false>(t),
+        }
+    }
+}
+
+impl Operand {
+    /// Packs `N` rows (columns) from `first` on, those before `end`, for `count` quads from quad `from` on: quad after
+    /// quad. Those beyond `end` are copies of the last one: nobody reads their sums.
+    unsafe fn panel<const N: usize>(
+        &self,
+        first: usize,
+        end: usize,
+        (from, count): (usize, usize),
+        out: *mut u32,
+    ) {
+        // SAFETY: the callers' promise: the tables have `end` and as many quads, `out` room for the panel.
+        unsafe {
+            let last = (end - first).min(N) - 1;
+            let mut at = [0usize; N];
+            for l in 0..N {
+                at[l] = *self.at.add(first + l.min(last));
+            }
+            let line = last + 1 == N && (1..N).all(|l| at[l] == at[0] + l);
+            for p in 0..count {
+                let data = self.data.add(*self.along.add(from + p));
+                let to = out.add(p * N);
+                if line {
+                    std::ptr::copy_nonoverlapping(data.add(at[0]), to, N);
+                } else {
+                    for l in 0..N {
+                        *to.add(l) = *data.add(at[l]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Product {
+    /// Rows `rows` (panels of A) and columns `[from, to)`. `room` holds [`WIDE`] columns of a piece.
+    unsafe fn block(
+        &self,
+        kernel: Kernel,
+        packed: *const u32,
+        rows: (usize, usize),
+        (from, to): (usize, usize),
+        room: *mut u32,
+    ) {
+        let panels = self.m.div_ceil(ROWS);
+        let mut first = 0;
+        while first < self.k {
+            let length = (self.k - first).min(PIECE);
+            let step = length * COLS;
+            // SAFETY: the caller's promise; offsets stay in the operands, the packed blocks and the result.
+            unsafe {
+                for j in 0..(to - from).div_ceil(COLS) {
+                    let out = room.add(j * step);
+                    self.b
+                        .panel::<COLS>(from + j * COLS, to, (first, length), out);
+                }
+                for panel in rows.0..rows.1 {
+                    let row = panel * ROWS;
+                    for column in (from..to).step_by(MOST) {
+                        let starts = |start: *const i32, at: usize| {
+                            if first > 0 || start.is_null() {
+                                std::ptr::null()
+                            } else {
+                                start.add(at)
+                            }
+                        };
+                        let t = &Tile {
+                            a: packed.add((first * panels + panel * length) * ROWS),
+                            b: room.add((column - from) * length),
+                            quads: length,
+                            step,
+                            high: (self.m - row).min(ROWS),
+                            wide: (to - column).min(MOST),
+                            c: self.c.add(row * self.ld + column),
+                            ld: self.ld,
+                            keep: self.accumulate || first > 0,
+                            row_start: starts(self.row_start, row),
+                            column_start: starts(self.column_start, column),
+                        };
+                        let signed_rows = self.signed_rows;
+                        with_dots!(kernel, tile(t: &Tile, signed_rows: bool));
+                    }
+                }
+            }
+            first += length;
+        }
+    }
+
+    /// Computes the product of at least one quad.
+    ///
+    /// # Safety
+    /// The operands have all quads that the tables name, the starts and the result their rows and columns.
+    pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
+        if self.m == 0 || self.n == 0 {
+            return Ok(());
+        }
+        let panels = self.m.div_ceil(ROWS);
+        let work = (self.m * self.n).saturating_mul(4 * self.k);
+        let threads = if work < SMALL {
+            1
+        } else {
+            context.pool.threads()
+        };
+        // Blocks of columns, at least two for each thread where there are as many; else rows are shared out too.
+        let wide = (self.n.div_ceil(2 * threads))
+            .next_multiple_of(MOST)
+            .clamp(MOST, WIDE);
+        let blocks = self.n.div_ceil(wide);
+        let parts = if blocks >= 2 * threads {
+            1
+        } else {
+            threads.min(panels)
+        };
+        let each = panels.div_ceil(parts);
+        let room = wide * PIECE.min(self.k);
+        let packed = Scratch::new(context, panels * ROWS * self.k * 4).ok_or(context.status)?;
+        let rooms =
+            Scratch::new(context, context.pool.threads() * room * 4).ok_or(context.status)?;
+        // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room.
+        unsafe {
+            let memory = (packed.memory.cast::<u32>(), rooms.memory.cast::<u32>());
+            let shared = Share::new((*self, memory.0, memory.1));
+            let grain = if threads == 1 {
+                panels
+            } else {
+                ((1 << 15) / self.k).max(1)
+            };
+            context.pool.each(panels, grain, |begin, end, _| {
+                let &(product, packed, _) = shared.get();
+                let mut first = 0;
+                while first < product.k {
+                    let length = (product.k - first).min(PIECE);
+                    for panel in begin..end {
+                        let out = packed.add((first * panels + panel * length) * ROWS);
+                        let piece = (first, length);
+                        (product.a).panel::<ROWS>(panel * ROWS, product.m, piece, out);
+                    }
+                    first += length;
+                }
+            });
+            let tasks = blocks * parts;
+            let grain = if threads == 1 { tasks } else { 1 };
+            context.pool.each(tasks, grain, |begin, end, worker| {
+                let &(product, packed, rooms) = shared.get();
+                for task in begin..end {
+                    let (part, block) = (task % parts, task / parts);
+                    let rows = (part * each, ((part + 1) * each).min(panels));
+                    let columns = (block * wide, ((block + 1) * wide).min(product.n));
+                    if rows.0 < rows.1 {
+                        product.block(kernel, packed, rows, columns, rooms.add(worker * room));
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+}

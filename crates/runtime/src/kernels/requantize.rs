@@ -1,0 +1,181 @@
+//! From sums of 32 bits to quantised numbers: fixed-point multiplication, rounding, saturation.
+
+use std::ffi::c_void;
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::Share;
+
+/// Elements one thread should at least handle.
+const GRAIN: usize = 1 << 14;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxRequantize {
+    /// Elements before the axis of channels.
+    pub outer: i64,
+    /// Channels; every table has one number for each.
+    pub channels: i64,
+    /// Elements after that axis.
+    pub inner: i64,
+    /// The sums.
+    pub x: *const i32,
+    /// What is added to each sum.
+    pub bias: *const i32,
+    /// Places that it is shifted left by.
+    pub left: *const i64,
+    /// What it is multiplied with then.
+    pub factor: *const i64,
+    /// What is added to the product.
+    pub half: *const i64,
+    /// Places that this is shifted right by.
+    pub right: *const i64,
+    /// What is added to the low 32 bits of that.
+    pub zero: *const i32,
+    /// The least result.
+    pub low: i32,
+    /// The largest result.
+    pub high: i32,
+    /// The result's elements: 0 int8, 1 uint8, 2 int16, 3 int32; they hold both bounds.
+    pub y_type: i32,
+    /// 0.
+    pub reserved: i32,
+    /// The result.
+    pub y: *mut c_void,
+}
+
+/// An element of a result.
+trait Small: Copy {
+    /// The low bits.
+    fn of(x: i32) -> Self;
+}
+
+macro_rules! small {
+    ($($t:ty),*) => {$(impl Small for $t {
+        #[inline(always)]
+        fn of(x: i32) -> Self {
+            x as $t
+        }
+    })*};
+}
+small!(i8, u8, i16, i32);
+
+/// What happens to the sums of a channel.
+#[derive(Clone, Copy)]
+struct Channel {
+    bias: i32,
+    left: i64,
+    factor: i64,
+    half: i64,
+    right: i64,
+    zero: i32,
+}
+
+impl RxRequantize {
+    #[inline(always)]
+    unsafe fn channel(&self, c: usize) -> Channel {
+        // SAFETY: the callers' promise.
+        unsafe {
+            Channel {
+                bias: *self.bias.add(c),
+                left: *self.left.add(c),
+                factor: *self.factor.add(c),
+                half: *self.half.add(c),
+                right: *self.right.add(c),
+                zero: *self.zero.add(c),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn number(&self, x: i32, c: &Channel) -> i32 {
+        let x = i64::from(x.wrapping_add(c.bias)).wrapping_shl(c.left as u32);
+        self.finish(x.wrapping_mul(c.factor), c)
+    }
+
+    #[inline(always)]
+    fn finish(&self, product: i64, c: &Channel) -> i32 {
+        let rounded = product.wrapping_add(c.half).wrapping_shr(c.right as u32);
+        let y = (rounded as i32).wrapping_add(c.zero);
+        y.min(self.high).max(self.low)
+    }
+}
+
+/// Lines `begin..end`: channels of `inner` elements, or, where that is 1, all channels.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
+unsafe fn lines<S: Simd, T: Small>(q: &RxRequantize, begin: usize, end: usize) {
+    let (channels, inner) = (q.channels as usize, q.inner as usize);
+    // SAFETY: the callers' promise.
+    unsafe {
+        for line in begin..end {
+            let length = if inner == 1 { channels } else { inner };
+            let (x, y) = (q.x.add(line * length), q.y.cast::<T>().add(line * length));
+            if inner == 1 {
+                for c in 0..channels {
+                    *y.add(c) = T::of(q.number(*x.add(c), &q.channel(c)));
+                }
+                continue;
+            }
+            let c = q.channel(line % channels);
+            if c.left == 0 && i32::try_from(c.factor).is_ok() {
+                // Products of 32 bits are one instruction.
+                let factor = c.factor as i32;
+                for i in 0..length {
+                    let product = i64::from((*x.add(i)).wrapping_add(c.bias)) * i64::from(factor);
+                    *y.add(i) = T::of(q.finish(product, &c));
+                }
+            } else {
+                for i in 0..length {
+                    *y.add(i) = T::of(q.number(*x.add(i), &c));
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn any<S: Simd>(q: &RxRequantize, begin: usize, end: usize) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        match q.y_type {
+            0 => lines::<S, i8>(q, begin, end),
+            1 => lines::<S, u8>(q, begin, end),
+            2 => lines::<S, i16>(q, begin, end),
+            _ => lines::<S, i32>(q, begin, end),
+        }
+    }
+}
+
+/// `y = bound(zero + low 32 bits of (((x + bias) << left) * factor + half >> right))`; everything wraps.
+///
+/// # Safety
+/// Arrays and tables are as large as the sizes say; the result is the sums' array, if as wide, or does not overlap it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_requantize_i32(ctx: *mut RxContext, q: *const RxRequantize) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        let q = unsafe { &*q };
+        if q.outer <= 0 || q.channels <= 0 || q.inner <= 0 {
+            return 0;
+        }
+        if !(0..=3).contains(&q.y_type) {
+            return context.fail(Status::Argument, "rx_requantize_i32: no such type");
+        }
+        let (count, length) = if q.inner == 1 {
+            (q.outer, q.channels)
+        } else {
+            (q.outer * q.channels, q.inner)
+        };
+        // SAFETY: lines are disjoint.
+        let shared = unsafe { Share::new(*q) };
+        let grain = GRAIN.div_ceil(length as usize);
+        context.pool.each(count as usize, grain, |begin, end, _| {
+            let q = shared.get();
+            // SAFETY: as above.
+            unsafe { dispatch!(any(q: &RxRequantize, begin: usize, end: usize)) };
+        });
+        0
+    })
+}
