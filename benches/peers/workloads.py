@@ -1,4 +1,5 @@
 """The workloads, by name. Each function makes a `Graph` anew."""
+import quantised
 import recursive
 from graph import Graph
 
@@ -122,5 +123,6 @@ ALL = {
     "dcgan": dcgan,
     "transformer": transformer,
     "lstm": lstm,
+    **quantised.ALL,
     **recursive.ALL,
 }

@@ -96,6 +96,18 @@ pub enum Hint {
         /// Whether a mean counts padding.
         count_include_pad: bool,
     },
+    /// Sums brought to another scale in fixed point:
+    /// `bound(zero + int32((((int64(data + bias) << left) * factor + half) >> right)))`.
+    Requantize {
+        /// The sums, `int32`.
+        data: Buf,
+        /// Bias, left, factor, half, right and zero, one number per index of the axis each.
+        tables: [Buf; 6],
+        /// The axis; without one the tables have one number.
+        axis: Option<usize>,
+        /// The least and the largest result.
+        bounds: (i64, i64),
+    },
 }
 
 impl Hint {
@@ -116,6 +128,11 @@ impl Hint {
             Hint::LayerNorm {
                 data, gamma, beta, ..
             } => vec![data, gamma, beta],
+            Hint::Requantize { data, tables, .. } => {
+                let mut all = vec![data];
+                all.extend(tables);
+                all
+            }
         }
     }
 }

@@ -20,6 +20,7 @@ mod hint;
 mod lower;
 mod outside;
 mod program;
+pub mod quantised;
 mod rewrite;
 mod same;
 pub mod schedule;

@@ -5,9 +5,11 @@
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::gemm::other::{RxGemm, RxGemmI32, rx_gemm_i32};
 use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
 use relax_runtime::kernels::pool2d::*;
 use relax_runtime::kernels::reduce::rx_reduce_f32;
+use relax_runtime::kernels::requantize::{RxRequantize, rx_requantize_i32};
 use relax_runtime::kernels::rows::*;
 use relax_runtime::kernels::strided::{rx_copy, rx_transpose};
 use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
@@ -212,6 +214,67 @@ fn convolutions(ctx: *mut RxContext) {
     of("depthwise 3x3 128 at 56 NHWC", 128, 128, 56, 3, 1, 128, 1);
 }
 
+/// A dense layer of 8 bits over few and many rows, and sums brought to 8 bits.
+fn quantised(ctx: *mut RxContext) {
+    let (n, k) = (1024usize, 1024usize);
+    let weight = vec![3i8; n * k];
+    for m in [1usize, 64] {
+        let (x, mut c) = (vec![200u8; m * k], vec![0i32; m * n]);
+        let g = RxGemmI32 {
+            gemm: RxGemm {
+                m: m as i64,
+                n: n as i64,
+                k: k as i64,
+                a: x.as_ptr().cast(),
+                a_rs: k as i64,
+                a_cs: 1,
+                b: weight.as_ptr().cast(),
+                b_rs: 1,
+                b_cs: k as i64,
+                c: c.as_mut_ptr().cast(),
+                c_ld: n as i64,
+                accumulate: 0,
+                reserved: 0,
+            },
+            a_type: 1,
+            b_type: 0,
+            a_zero: 128,
+            b_zero: 0,
+        };
+        show(&format!("dense {m} x 1024 x 1024, int8"), m * n * k, n * k, || {
+            // SAFETY: the arrays have the sizes that the descriptor states.
+            unsafe { rx_gemm_i32(ctx, &g) };
+        });
+    }
+    let (channels, pixels) = (64usize, 3136usize);
+    let x: Vec<i32> = (0..channels * pixels).map(|i| i as i32 * 31).collect();
+    let mut y = vec![0u8; channels * pixels];
+    let (small, wide) = (vec![5i32; channels], vec![1i64 << 30; channels]);
+    let (none, places) = (vec![0i64; channels], vec![45i64; channels]);
+    let q = RxRequantize {
+        outer: 1,
+        channels: channels as i64,
+        inner: pixels as i64,
+        x: x.as_ptr(),
+        bias: small.as_ptr(),
+        left: none.as_ptr(),
+        factor: wide.as_ptr(),
+        half: wide.as_ptr(),
+        right: places.as_ptr(),
+        zero: small.as_ptr(),
+        low: 0,
+        high: 255,
+        y_type: 1,
+        reserved: 0,
+        y: y.as_mut_ptr().cast(),
+    };
+    let elements = channels * pixels;
+    show("requantise 64 x 56 x 56", elements, 5 * elements, || {
+        // SAFETY: as above.
+        unsafe { rx_requantize_i32(ctx, &q) };
+    });
+}
+
 /// `max(1.5 x * x + 0.25 x, 0)` and a chain with a vector function, over few and over many elements.
 fn chains(ctx: *mut RxContext) {
     let op = |code: Op, dst, a, b| RxStripOp {
@@ -272,6 +335,7 @@ fn main() {
     convolutions(ctx);
     chains(ctx);
     integers(ctx);
+    quantised(ctx);
     let n = 4096 * 1024;
     let x: Vec<f32> = (0..n).map(|i| (i % 1000) as f32 * 0.01 - 5.0).collect();
     let mut y = vec![0.0f32; n];

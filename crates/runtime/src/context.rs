@@ -54,6 +54,8 @@ pub struct RxContext {
     pub(crate) pool: Pool,
     pub(crate) stack: Stack,
     pub(crate) packed: Registry,
+    /// Whether the last product of one row went through its weight from the end to the beginning.
+    pub(crate) backwards: bool,
     /// What kernels cost, where the program was compiled to say.
     pub(crate) profile: crate::profile::Profile,
     /// Text of the last error, NUL-terminated; empty when there was none.
@@ -169,6 +171,7 @@ pub extern "C" fn rx_context_create() -> *mut RxContext {
             pool: Pool::new(),
             stack: Stack::new(),
             packed: Registry::default(),
+            backwards: false,
             profile: crate::profile::Profile::default(),
             message: Vec::new(),
             placed: false,

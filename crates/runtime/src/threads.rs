@@ -6,7 +6,7 @@
 use crate::context::RxContext;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -252,6 +252,44 @@ impl Drop for Pool {
     }
 }
 
+/// Which parts of a loop are taken. A worker takes the part of its own number if it can, so that from one loop to the
+/// next it works on the same operands, which its caches may still hold.
+///
+/// Invariant: as many calls of [`Claims::take`] as there are parts take each of them once.
+pub(crate) struct Claims {
+    parts: usize,
+    taken: [AtomicU64; 4],
+    /// Parts that are given out in order, where there are too many for bits.
+    next: AtomicUsize,
+}
+
+impl Claims {
+    /// For so many parts.
+    pub fn new(parts: usize) -> Self {
+        Self {
+            parts,
+            taken: [const { AtomicU64::new(0) }; 4],
+            next: AtomicUsize::new(0),
+        }
+    }
+
+    /// A part that nobody took.
+    pub fn take(&self, worker: usize) -> usize {
+        if self.parts > 64 * self.taken.len() {
+            return self.next.fetch_add(1, Ordering::Relaxed);
+        }
+        let mine = |part: &usize| {
+            let bit = 1 << (part % 64);
+            self.taken[part / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0
+        };
+        let part = (0..self.parts)
+            .map(|k| (worker + k) % self.parts)
+            .find(mine);
+        debug_assert!(part.is_some(), "more calls than parts");
+        part.unwrap_or(0)
+    }
+}
+
 /// Pointers that the threads of a loop share.
 pub(crate) struct Share<T>(T);
 
@@ -288,6 +326,22 @@ pub unsafe extern "C" fn rx_parallel_for(
     unsafe {
         if let Some(function) = function {
             (*ctx).pool.run(n, grain, function, data);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_part_is_taken_once() {
+        for parts in [1, 2, 5, 64, 65, 256, 257] {
+            let claims = Claims::new(parts);
+            let mut taken: Vec<usize> = (0..parts).map(|k| claims.take(k * 3 % 4)).collect();
+            assert!(parts > 256 || taken[0] == 0);
+            taken.sort_unstable();
+            assert_eq!(taken, (0..parts).collect::<Vec<_>>());
         }
     }
 }

@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 use relax_loops::attention::Attention;
 use relax_loops::epilogue::Epilogue;
+use relax_loops::quantised::shifted;
 
 use super::{Kernel, Result};
 
@@ -27,25 +28,30 @@ pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
     let of = |b: Buf| program.bufs[b].dtype;
     let fits = match (of(c.out), hint) {
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
-        (DType::I32, &Hint::Gemm { a, b, .. }) => integer_product(of(a), of(b)).is_some(),
-        (DType::I32, &Hint::Conv2d { data, weight, .. }) => {
-            integer_code(of(data)).is_some() && integer_code(of(weight)).is_some()
+        (_, Hint::Requantize { .. }) => true,
+        (DType::I32, Hint::Gemm { .. } | Hint::Conv2d { .. }) => {
+            (hint.operands().into_iter()).all(|b| integer_code(of(b)).is_some())
         }
         _ => false,
     };
     fits.then_some(hint)
 }
 
-/// The kernel for products of integers with sums of 32 bits.
-fn integer_product(a: DType, b: DType) -> Option<&'static str> {
-    Some(match (a, b) {
-        (DType::I8, DType::I8) => "rx_gemm_i8_i8_i32",
-        (DType::U8, DType::I8) => "rx_gemm_u8_i8_i32",
-        (DType::U8, DType::U8) => "rx_gemm_u8_u8_i32",
-        (DType::I16, DType::I16) => "rx_gemm_i16_i16_i32",
-        (DType::I32, DType::I32) => "rx_gemm_i32_i32_i32",
-        _ => return None,
-    })
+/// A hint about integers with the operands as they were before their zero points were taken off, and these; nothing
+/// changes where there were none.
+fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
+    let mut hint = hint.clone();
+    let mut zeros = Vec::new();
+    if matches!(hint, Hint::Gemm { .. } | Hint::Conv2d { .. }) {
+        for operand in hint.operands_mut() {
+            let before = shifted(program, *operand);
+            if let Some(s) = &before {
+                *operand = s.from;
+            }
+            zeros.push(before.map(|s| s.zero));
+        }
+    }
+    (hint, zeros)
 }
 
 /// How `relax_kernels.h` numbers the types of small integers.
@@ -85,7 +91,9 @@ pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
                     wanted.extend([a.q, a.k, a.v]);
                     wanted.extend(a.mask.as_ref().map(|m| m.buf));
                 } else if let Some(hint) = hint_of(program, c) {
+                    let (hint, zeros) = looked_through(program, hint);
                     wanted.extend(hint.operands());
+                    zeros.iter().flatten().for_each(|e| see(e, &mut wanted));
                 } else {
                     see(&c.value, &mut wanted);
                     let axes = c.reduce.iter().flat_map(|r| &r.axes);
@@ -210,7 +218,14 @@ impl Kernel<'_, '_, '_> {
         let Some(hint) = hint_of(self.program, c) else {
             return Ok(false);
         };
-        let hint = hint.clone();
+        let (hint, zeros) = looked_through(self.program, hint);
+        let mut taken_off = Vec::new();
+        for zero in zeros {
+            taken_off.push(match zero {
+                Some(e) => self.eval(&e)?,
+                None => self.b.ins().iconst(types::I32, 0),
+            });
+        }
         let out = after.map_or(c.out, |a| a.0);
         self.place(out)?;
         let (out, shape) = self.of(out);
@@ -225,16 +240,21 @@ impl Kernel<'_, '_, '_> {
                 transpose_b,
             } => {
                 let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
-                let of = |b: Buf| self.program.bufs[b].dtype;
-                if let Some(name) = integer_product(of(a), of(b)) {
-                    // `RxGemm` has the result where `RxGemmF32` has packed operands.
+                let code = |b: Buf| integer_code(self.program.bufs[b].dtype);
+                if let (Some(a_type), Some(b_type)) = (code(a), code(b)) {
+                    // `RxGemm`, with which `RxGemmI32` begins, has the result where `RxGemmF32` has packed operands.
                     self.put(&g, 72, out);
                     if let Some(ld) = shape.last() {
                         self.put(&g, 80, *ld);
                     }
                     self.put_int(&g, 88, 0);
+                    self.put_int32(&g, 96, a_type);
+                    self.put_int32(&g, 100, b_type);
+                    for (at, zero) in [104, 108].into_iter().zip(taken_off) {
+                        self.b.ins().stack_store(types::I64, zero, g.0, at);
+                    }
                     let g = self.b.ins().stack_addr(types::I64, g.0, 0);
-                    self.run(name, &[g]);
+                    self.run("rx_gemm_i32", &[g]);
                     return Ok(true);
                 }
                 if let Some(ld) = shape.last() {
@@ -294,6 +314,9 @@ impl Kernel<'_, '_, '_> {
                     for (at, v) in [(144, x), (152, w), (160, out)] {
                         self.put(&f, at, v);
                     }
+                    for (at, zero) in [168, 172].into_iter().zip(taken_off) {
+                        self.b.ins().stack_store(types::I64, zero, f.0, at);
+                    }
                     let f = self.b.ins().stack_addr(types::I64, f.0, 0);
                     self.run("rx_conv2d_i32", &[f]);
                     return Ok(true);
@@ -328,6 +351,35 @@ impl Kernel<'_, '_, '_> {
                 self.put_epilogue(&f, 168, 0, epilogue);
                 let f = self.b.ins().stack_addr(types::I64, f.0, 0);
                 self.run("rx_conv2d_transpose_f32", &[f]);
+            }
+            Hint::Requantize {
+                data,
+                tables,
+                axis,
+                bounds,
+            } => {
+                let f = self.structure(104);
+                let (x, _) = self.of(data);
+                let (before, channel, behind) = match axis {
+                    Some(axis) => (&shape[..axis], &shape[axis..=axis], &shape[axis + 1..]),
+                    None => (&shape[..0], &shape[..0], &shape[..]),
+                };
+                for (at, extents) in [(0, before), (8, channel), (16, behind)] {
+                    let n = self.product(extents);
+                    self.put(&f, at, n);
+                }
+                self.put(&f, 24, x);
+                for (i, table) in tables.into_iter().enumerate() {
+                    let (table, _) = self.of(table);
+                    self.put(&f, 32 + 8 * i as i32, table);
+                }
+                self.put_int32(&f, 80, bounds.0);
+                self.put_int32(&f, 84, bounds.1);
+                let dtype = self.program.bufs[c.out].dtype;
+                self.put_int32(&f, 88, integer_code(dtype).unwrap_or_default());
+                self.put(&f, 96, out);
+                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
+                self.run("rx_requantize_i32", &[f]);
             }
             Hint::Softmax { data, log } => {
                 let (x, _) = self.of(data);
@@ -439,7 +491,7 @@ impl Kernel<'_, '_, '_> {
             Hint::Conv2dTranspose { data, weight, .. } => {
                 self.require_same((data, 1), (weight, 0), 1, false);
             }
-            Hint::Softmax { .. } | Hint::Pool2d { .. } => {}
+            Hint::Softmax { .. } | Hint::Pool2d { .. } | Hint::Requantize { .. } => {}
         }
     }
 

@@ -12,7 +12,7 @@ pub mod tile;
 
 use crate::context::{RxContext, guard};
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Claims, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use epilogue::{RxEpilogue, Target};
 use std::ptr::{null, null_mut};
@@ -355,9 +355,11 @@ unsafe fn tiles<S: Simd>(
     }
 }
 
-/// One row: A and B are read as they lie, in the order of sums of [`blocks`].
+/// One row: A and B are read as they lie, in the order of sums of [`blocks`]. Where products with the same weight
+/// follow each other, every other one goes `backwards`: it begins with what the last one left in the caches, of which a
+/// weight that does not fit would otherwise find nothing.
 #[inline(always)]
-unsafe fn one_row<S: Simd>(g: &RxGemmF32) {
+unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     let (n, k) = (g.n as usize, g.k as usize);
     let packed = !g.b_packed.is_null();
     let b = if packed {
@@ -382,7 +384,9 @@ unsafe fn one_row<S: Simd>(g: &RxGemmF32) {
     // SAFETY: the callers' promise.
     unsafe {
         let wide = 8 * S::LANES;
-        for j in (0..whole).step_by(wide) {
+        let blocks = whole.div_ceil(wide);
+        for block in 0..blocks {
+            let j = wide * if backwards { blocks - 1 - block } else { block };
             let columns = (whole - j).min(wide);
             tile::row::<S>(columns, k, a, b.from(j), &target.shift(0, j));
         }
@@ -501,14 +505,12 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     let threads = context.pool.threads();
     let way = g.way();
     let small = if m <= FEW_ROWS { SMALL_FEW } else { SMALL };
-    if m == 1
-        && k <= KC
-        && way != Way::Dots
-        && g.a_packed.is_null()
-        && (threads == 1 || work < small)
-    {
+    let row = m == 1 && k <= KC && way != Way::Dots && g.a_packed.is_null();
+    context.backwards ^= row;
+    let backwards = context.backwards;
+    if row && (threads == 1 || work < small) {
         // SAFETY: the caller's promise.
-        unsafe { dispatch!(one_row(g: &RxGemmF32)) };
+        unsafe { dispatch!(one_row(g: &RxGemmF32, backwards: bool)) };
         return 0;
     }
     let (rows, columns) = if threads == 1 || work < small {
@@ -524,7 +526,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
         ..*g
     }
     .scratch(way);
-    let each = sizes.0 + sizes.1;
+    let each = if row { 0 } else { sizes.0 + sizes.1 };
     let parts = rows * columns;
     // SAFETY: the caller's promise; every part writes its own rectangle of the result.
     unsafe {
@@ -539,13 +541,20 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
             serial(g, way, scratch);
         } else {
             let shared = Share::new((g, scratch));
-            context.pool.each(parts, 1, |begin, end, _| {
-                let (g, scratch) = shared.get();
-                for part in begin..end {
+            let claims = Claims::new(parts);
+            context.pool.each(parts, 1, |begin, end, worker| {
+                let &(g, scratch) = shared.get();
+                for _ in begin..end {
+                    let part = claims.take(worker);
                     let (i, j) = (part / columns * h, part % columns * w);
-                    if i < m && j < n {
-                        let sub = g.part(i, j, h.min(m - i), w.min(n - j));
-                        serial(&sub, way, scratch.add(part * each));
+                    if i >= m || j >= n {
+                        continue;
+                    }
+                    let sub = &g.part(i, j, h.min(m - i), w.min(n - j));
+                    if row {
+                        dispatch!(one_row(sub: &RxGemmF32, backwards: bool));
+                    } else {
+                        serial(sub, way, scratch.add(part * each));
                     }
                 }
             });

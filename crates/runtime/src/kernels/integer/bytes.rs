@@ -62,6 +62,22 @@ pub(super) fn signed_sum(quad: u32) -> i32 {
     quad.to_le_bytes().iter().map(|&b| i32::from(b as i8)).sum()
 }
 
+/// The sum of the signed bytes of `n` quads.
+#[inline(always)]
+unsafe fn signed_sums<S: Dots>(from: *const u32, n: usize, to: *mut i32) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let (ones, mut sums, mut i) = (S::splat(0x0101_0101), S::splat(0), 0);
+        while i + S::LANES <= n {
+            sums = sums.dot(ones, S::load(from.add(i)));
+            i += S::LANES;
+        }
+        *to = (i..n).fold(sums.total(), |sum, i| {
+            sum.wrapping_add(signed_sum(*from.add(i)))
+        });
+    }
+}
+
 /// Four lines side by side: quad `i` has element `i` of each.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
@@ -306,8 +322,11 @@ impl Dense {
                     for j in begin..end {
                         let (from, to) = (d.b.from.add(j * d.b_strides.1), b.add(j * quads));
                         copied(from, k, d.b.mask(), to);
-                        *start.add(j) = (0..quads)
-                            .fold(0, |sum: i32, p| sum.wrapping_add(signed_sum(*to.add(p))));
+                        let (from, sum) = (to.cast_const(), start.add(j));
+                        with_dots!(
+                            kernel,
+                            signed_sums(from: *const u32, quads: usize, sum: *mut i32)
+                        );
                     }
                 });
             } else {

@@ -60,37 +60,21 @@ impl Element {
     /// # Safety
     /// `from` has `n` elements, `to` room for them.
     unsafe fn narrow(self, from: *const c_void, n: usize, zero: i32, to: *mut i16) -> bool {
-        if zero != 0 {
-            let mut lost = 0;
-            for i in 0..n {
-                // SAFETY: the caller's promise.
-                unsafe {
-                    let x = self.read(from, i).wrapping_sub(zero);
-                    *to.add(i) = x as i16;
-                    lost |= i32::from(x as i16) ^ x;
-                }
-            }
-            return lost == 0;
-        }
         // SAFETY: the caller's promise.
         unsafe {
             let to = std::slice::from_raw_parts_mut(to, n);
+            macro_rules! less {
+                ($t:ty) => {
+                    less(std::slice::from_raw_parts(from.cast::<$t>(), n), zero, to)
+                };
+            }
             match self {
-                Element::I8 => widen(std::slice::from_raw_parts(from.cast::<i8>(), n), to),
-                Element::U8 => widen(std::slice::from_raw_parts(from.cast::<u8>(), n), to),
-                Element::I16 => widen(std::slice::from_raw_parts(from.cast::<i16>(), n), to),
-                Element::I32 => {
-                    let from = std::slice::from_raw_parts(from.cast::<i32>(), n);
-                    let mut lost = 0;
-                    for (to, &x) in to.iter_mut().zip(from) {
-                        *to = x as i16;
-                        lost |= i32::from(*to) ^ x;
-                    }
-                    return lost == 0;
-                }
+                Element::I8 => less!(i8),
+                Element::U8 => less!(u8),
+                Element::I16 => less!(i16),
+                Element::I32 => less!(i32),
             }
         }
-        true
     }
 
     /// Bytes of an element.
@@ -120,10 +104,15 @@ impl Element {
     }
 }
 
-fn widen<T: Copy + Into<i16>>(from: &[T], to: &mut [i16]) {
+/// Elements less a number in 16 bits; `false` where one does not fit.
+fn less<T: Copy + Into<i32>>(from: &[T], zero: i32, to: &mut [i16]) -> bool {
+    let mut lost = 0;
     for (to, &x) in to.iter_mut().zip(from) {
-        *to = x.into();
+        let x = x.into().wrapping_sub(zero);
+        *to = x as i16;
+        lost |= i32::from(*to) ^ x;
     }
+    lost == 0
 }
 
 /// An operand: row (or column) `i` has element `p` of the common axis at `data[at[i] + along[p]]`.

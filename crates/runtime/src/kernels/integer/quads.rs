@@ -3,6 +3,7 @@
 //! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed data are offset by
 //! 128 to be unsigned, unsigned weights to be signed; what offsets and zero points add to each sum is where the sums
 //! start ([`Product::row_start`], [`Product::column_start`]), so that results are those of the plain loop to the bit.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))] // Without vectors there is no kernel.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
 use super::Scratch;

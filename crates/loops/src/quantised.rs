@@ -1,0 +1,290 @@
+//! Stages of quantised arithmetic that kernels know: operands whose zero points are taken off, and sums brought to
+//! another scale in fixed point.
+
+use crate::{
+    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, map_expr, visit_expr,
+};
+use relax_base::Symbol;
+use relax_tensor::DType;
+
+/// Casts and bounds around a number: more of them are nobody's.
+const DEPTH: usize = 16;
+
+/// A buffer of 32-bit integers that are a buffer's elements less a number that is the same for all of them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shifted {
+    /// The elements, of the same shape.
+    pub from: Buf,
+    /// What is taken off them, `int32`.
+    pub zero: Ex,
+}
+
+/// Looks through the stage that takes a zero point off, if that is what made `buf`.
+pub fn shifted(program: &Program, buf: Buf) -> Option<Shifted> {
+    let c = (program.stages.iter()).find_map(|s| match s {
+        Stage::Compute(c) if c.out == buf => Some(c),
+        _ => None,
+    })?;
+    if c.reduce.is_some() || program.bufs[buf].dtype != DType::I32 {
+        return None;
+    }
+    let (whole, zero) = match c.value.kind() {
+        ExKind::Binary(BinOp::Sub, x, zero) => (x, zero.clone()),
+        _ => (&c.value, Ex::int(DType::I32, 0)),
+    };
+    let ExKind::Cast(element) = whole.kind() else {
+        return None;
+    };
+    let from = own_element(program, c, element)?;
+    let small = matches!(program.bufs[from].dtype, DType::I8 | DType::U8);
+    (small && axes_of(c, &zero).is_empty()).then_some(Shifted { from, zero })
+}
+
+/// The buffer of which an expression is the element at the stage's own indices.
+fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
+    let ExKind::Load(buf, index) = e.kind() else {
+        return None;
+    };
+    let same = program.bufs[*buf].shape == program.bufs[c.out].shape;
+    let own = |(i, axis): (&Ex, &Var)| match i.kind() {
+        ExKind::Var(v) => v == axis,
+        _ => false,
+    };
+    let one = |k: usize| program.bufs[*buf].shape[k].as_int() == Some(1);
+    let fits = (index.iter().zip(&c.axes).enumerate())
+        .all(|(k, at)| own(at) || (at.0.as_int() == Some(0) && one(k)));
+    (same && index.len() == c.axes.len() && fits).then_some(*buf)
+}
+
+/// The stage's axes that an expression depends on.
+fn axes_of(c: &Compute, e: &Ex) -> Vec<usize> {
+    let mut found = Vec::new();
+    visit_expr(e, |x| {
+        if let ExKind::Var(v) = x.kind()
+            && let Some(axis) = c.axes.iter().position(|a| a == v)
+            && !found.contains(&axis)
+        {
+            found.push(axis);
+        }
+    });
+    found
+}
+
+/// `bound(zero + int32((((int64(x) + bias) << left) * factor + half) >> right))`, all but `x` a number per channel.
+struct Rescaled {
+    x: Buf,
+    bias: Ex,
+    left: Ex,
+    factor: Ex,
+    half: Ex,
+    right: Ex,
+    zero: Ex,
+    bounds: (i64, i64),
+}
+
+/// A number within bounds, through casts that lose nothing: what is bounded, and its bounds.
+fn bounded(e: &Ex, depth: usize) -> Option<(&Ex, i64, i64)> {
+    if depth == 0 {
+        return None;
+    }
+    match e.kind() {
+        ExKind::Cast(x) if x.dtype().is_integral() && x.dtype() != DType::I64 => {
+            let (core, low, high) = bounded(x, depth - 1)?;
+            let (least, most) = e.dtype().int_range()?;
+            let holds = i128::from(low) >= least as i128 && i128::from(high) <= most as i128;
+            holds.then_some((core, low, high))
+        }
+        ExKind::Binary(BinOp::Max, x, b) if b.as_int().is_some() => {
+            let (core, low, high) = bounded(x, depth - 1)?;
+            let b = b.as_int()?;
+            Some((core, low.max(b), high.max(b)))
+        }
+        ExKind::Binary(BinOp::Min, x, b) if b.as_int().is_some() => {
+            let (core, low, high) = bounded(x, depth - 1)?;
+            let b = b.as_int()?;
+            Some((core, low.min(b), high.min(b)))
+        }
+        _ if e.dtype() == DType::I32 => Some((e, i32::MIN.into(), i32::MAX.into())),
+        _ => None,
+    }
+}
+
+/// Both sides of a commutative operation, the one that `is` holds for first.
+fn sides<'e>(e: &'e Ex, op: BinOp, is: impl Fn(&Ex) -> bool) -> Option<(&'e Ex, &'e Ex)> {
+    match e.kind() {
+        ExKind::Binary(o, a, b) if *o == op && is(a) => Some((a, b)),
+        ExKind::Binary(o, a, b) if *o == op && is(b) => Some((b, a)),
+        _ => None,
+    }
+}
+
+impl Rescaled {
+    /// What a stage does, and the axis along which its numbers run, if any does.
+    fn of(program: &Program, c: &Compute) -> Option<(Rescaled, Option<usize>)> {
+        let (y, low, high) = bounded(&c.value, DEPTH)?;
+        let is_cast = |e: &Ex| matches!(e.kind(), ExKind::Cast(x) if x.dtype() == DType::I64);
+        let (cast, zero) = if is_cast(y) {
+            (y, Ex::int(DType::I32, 0))
+        } else {
+            let (cast, zero) = sides(y, BinOp::Add, is_cast)?;
+            (cast, zero.clone())
+        };
+        let ExKind::Cast(shifted) = cast.kind() else {
+            return None;
+        };
+        let ExKind::Binary(BinOp::Shr, rounded, right) = shifted.kind() else {
+            return None;
+        };
+        let is_product = |e: &Ex| matches!(e.kind(), ExKind::Binary(BinOp::Mul, ..));
+        let (product, half) = sides(rounded, BinOp::Add, is_product)?;
+        let wide =
+            |e: &Ex| matches!(e.kind(), ExKind::Cast(x) if x.dtype() == DType::I32);
+        let is_shifted = |e: &Ex| {
+            wide(e) || matches!(e.kind(), ExKind::Binary(BinOp::Shl, x, _) if wide(x))
+        };
+        let (number, factor) = sides(product, BinOp::Mul, is_shifted)?;
+        let (number, left) = match number.kind() {
+            ExKind::Binary(BinOp::Shl, x, left) => (x, left.clone()),
+            _ => (number, Ex::int(DType::I64, 0)),
+        };
+        let ExKind::Cast(sum) = number.kind() else {
+            return None;
+        };
+        let (x, bias) = Rescaled::sum(program, c, sum)?;
+        let found = Rescaled {
+            x,
+            bias,
+            left,
+            factor: factor.clone(),
+            half: half.clone(),
+            right: right.clone(),
+            zero,
+            bounds: (low, high),
+        };
+        let mut axis = None;
+        for table in found.tables() {
+            let mut reads = false;
+            visit_expr(table, |e| {
+                reads |= matches!(e.kind(), ExKind::Load(b, _) if *b == x)
+            });
+            let axes = axes_of(c, table);
+            if reads || axes.len() > 1 || axes.iter().any(|a| *axis.get_or_insert(*a) != *a) {
+                return None;
+            }
+        }
+        Some((found, axis))
+    }
+
+    /// A sum with one element of its own; the rest is the bias.
+    fn sum(program: &Program, c: &Compute, sum: &Ex) -> Option<(Buf, Ex)> {
+        let mut found = None;
+        let (mut plus, mut minus) = (vec![sum], Vec::new());
+        let mut bias = Ex::int(DType::I32, 0);
+        let reads = |e: &Ex| {
+            let mut own = false;
+            visit_expr(e, |x| {
+                own |= own_element(program, c, x)
+                    .is_some_and(|b| program.bufs[b].dtype == DType::I32);
+            });
+            own
+        };
+        while let Some(e) = plus.pop() {
+            if let Some(buf) = own_element(program, c, e)
+                && found.is_none()
+                && axes_of(c, e).len() == c.axes.len()
+            {
+                found = Some(buf);
+                continue;
+            }
+            match e.kind() {
+                ExKind::Binary(BinOp::Add, a, b) if reads(a) || reads(b) => plus.extend([a, b]),
+                ExKind::Binary(BinOp::Sub, a, b) if reads(a) => {
+                    plus.push(a);
+                    minus.push(b);
+                }
+                _ => bias = &bias + e,
+            }
+        }
+        for e in minus {
+            bias = &bias - e;
+        }
+        Some((found?, bias))
+    }
+
+    fn tables(&self) -> [&Ex; 6] {
+        [
+            &self.bias,
+            &self.left,
+            &self.factor,
+            &self.half,
+            &self.right,
+            &self.zero,
+        ]
+    }
+}
+
+/// Gives stages that bring sums to another scale a hint, and stages of their own to the numbers per channel that it
+/// names. What every stage computes stays as it is.
+pub fn hint_requantised(program: &mut Program) {
+    let mut k = 0;
+    while k < program.stages.len() {
+        if let Some(added) = requantised(program, k) {
+            k += added;
+        }
+        k += 1;
+    }
+}
+
+/// Does it for one stage; the number of stages that now stand before it.
+fn requantised(program: &mut Program, k: usize) -> Option<usize> {
+    let Stage::Compute(c) = &program.stages[k] else {
+        return None;
+    };
+    let c = c.clone();
+    let dtype = program.bufs[c.out].dtype;
+    let fits = matches!(dtype, DType::I8 | DType::U8 | DType::I16 | DType::I32);
+    if !fits || c.reduce.is_some() || program.hints.iter().any(|h| h.0 == c.out) {
+        return None;
+    }
+    let (found, axis) = Rescaled::of(program, &c)?;
+    if found.x == c.out || program.bufs[found.x].dtype != DType::I32 {
+        return None;
+    }
+    let channels = match axis {
+        Some(axis) => program.bufs[c.out].shape[axis].clone(),
+        None => Ex::idx(1),
+    };
+    let names = ["bias", "left", "factor", "half", "right", "zero"];
+    let mut tables = Vec::new();
+    for (name, value) in names.into_iter().zip(found.tables()) {
+        let (var, index) = program.fresh("c", DType::I64);
+        let value = map_expr(value, |e| match e.kind() {
+            ExKind::Var(v) if axis.is_some_and(|a| c.axes[a] == *v) => Some(index.clone()),
+            _ => None,
+        });
+        let out = program.bufs.push(Buffer {
+            name: Symbol::new(name),
+            dtype: value.dtype(),
+            shape: vec![channels.clone()],
+            role: Role::Temp,
+        });
+        let stage = Compute {
+            out,
+            axes: vec![var],
+            reduce: None,
+            value,
+        };
+        tables.push(out);
+        program.stages.insert(k, Stage::Compute(stage));
+    }
+    let hint = Hint::Requantize {
+        data: found.x,
+        tables: [
+            tables[0], tables[1], tables[2], tables[3], tables[4], tables[5],
+        ],
+        axis,
+        bounds: found.bounds,
+    };
+    program.hints.push((c.out, hint));
+    Some(tables.len())
+}
