@@ -12,9 +12,9 @@ class Quantised(Program):
     #: What results may differ by.
     tolerance = 1
 
-    def __init__(self, name, x, weights, relay, onnx, shape, flops):
+    def __init__(self, name, x, weights, relay, onnx, shape):
         super().__init__(name, [Value("x", x)], weights, Value("out", np.zeros(shape, "uint8")))
-        self.flops, self.relay, self.onnx = flops, lambda: relay, onnx
+        self.relay, self.onnx = lambda: relay, onnx
 
 
 X_SCALE, X_ZERO, W_SCALE, Y_SCALE, Y_ZERO = 0.02, 128, 0.01, 0.25, 121
@@ -54,8 +54,7 @@ def @main(%x: Tensor[{shape}, uint8], %w: Tensor[{weight.shape}, int8], %b: Tens
                                 kernel_shape=[3, 3], pads=[1, 1, 1, 1])
         return model(node, x, {"w": weight, "b": bias}, shape)
 
-    return Quantised(f"int8 conv 3x3 {c} to {c}, {size} x {size}", x, {"w": weight, "b": bias}, relay, onnx, shape,
-                     2 * c * c * 9 * size * size)
+    return Quantised(f"int8 conv 3x3 {c} to {c}, {size} x {size}", x, {"w": weight, "b": bias}, relay, onnx, shape)
 
 
 def dense():
@@ -75,7 +74,7 @@ def @main(%x: Tensor[({m}, {k}), uint8], %w: Tensor[({n}, {k}), int8]) -> Tensor
         node = helper.make_node("QLinearMatMul", ["x", "xs", "xz", "w", "ws", "wz", "ys", "yz"], ["out"])
         return model(node, x, {"w": np.ascontiguousarray(weight.T)}, (m, n))
 
-    return Quantised(f"int8 dense {m} x {k} to {n}", x, {"w": weight}, relay, onnx, (m, n), 2 * m * n * k)
+    return Quantised(f"int8 dense {m} x {k} to {n}", x, {"w": weight}, relay, onnx, (m, n))
 
 
 ALL = {"int8-conv": conv, "int8-dense": dense}
