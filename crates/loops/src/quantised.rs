@@ -91,7 +91,7 @@ fn bounded(e: &Ex, depth: usize) -> Option<(&Ex, i64, i64)> {
         ExKind::Cast(x) if x.dtype().is_integral() && x.dtype() != DType::I64 => {
             let (core, low, high) = bounded(x, depth - 1)?;
             let (least, most) = e.dtype().int_range()?;
-            let holds = i128::from(low) >= least as i128 && i128::from(high) <= most as i128;
+            let holds = i128::from(low) >= least && i128::from(high) <= most;
             holds.then_some((core, low, high))
         }
         ExKind::Binary(BinOp::Max, x, b) if b.as_int().is_some() => {
@@ -137,11 +137,9 @@ impl Rescaled {
         };
         let is_product = |e: &Ex| matches!(e.kind(), ExKind::Binary(BinOp::Mul, ..));
         let (product, half) = sides(rounded, BinOp::Add, is_product)?;
-        let wide =
-            |e: &Ex| matches!(e.kind(), ExKind::Cast(x) if x.dtype() == DType::I32);
-        let is_shifted = |e: &Ex| {
-            wide(e) || matches!(e.kind(), ExKind::Binary(BinOp::Shl, x, _) if wide(x))
-        };
+        let wide = |e: &Ex| matches!(e.kind(), ExKind::Cast(x) if x.dtype() == DType::I32);
+        let is_shifted =
+            |e: &Ex| wide(e) || matches!(e.kind(), ExKind::Binary(BinOp::Shl, x, _) if wide(x));
         let (number, factor) = sides(product, BinOp::Mul, is_shifted)?;
         let (number, left) = match number.kind() {
             ExKind::Binary(BinOp::Shl, x, left) => (x, left.clone()),
@@ -183,8 +181,8 @@ impl Rescaled {
         let reads = |e: &Ex| {
             let mut own = false;
             visit_expr(e, |x| {
-                own |= own_element(program, c, x)
-                    .is_some_and(|b| program.bufs[b].dtype == DType::I32);
+                own |=
+                    own_element(program, c, x).is_some_and(|b| program.bufs[b].dtype == DType::I32);
             });
             own
         };

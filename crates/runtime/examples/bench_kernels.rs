@@ -241,10 +241,15 @@ fn quantised(ctx: *mut RxContext) {
             a_zero: 128,
             b_zero: 0,
         };
-        show(&format!("dense {m} x 1024 x 1024, int8"), m * n * k, n * k, || {
-            // SAFETY: the arrays have the sizes that the descriptor states.
-            unsafe { rx_gemm_i32(ctx, &g) };
-        });
+        show(
+            &format!("dense {m} x 1024 x 1024, int8"),
+            m * n * k,
+            n * k,
+            || {
+                // SAFETY: the arrays have the sizes that the descriptor states.
+                unsafe { rx_gemm_i32(ctx, &g) };
+            },
+        );
     }
     let (channels, pixels) = (64usize, 3136usize);
     let x: Vec<i32> = (0..channels * pixels).map(|i| i as i32 * 31).collect();

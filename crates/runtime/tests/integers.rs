@@ -69,13 +69,7 @@ impl Case {
     }
 }
 
-fn check_conv(
-    ctx: *mut RxContext,
-    case: Case,
-    types: (i32, i32),
-    zeros: (i32, i32),
-    large: bool,
-) {
+fn check_conv(ctx: *mut RxContext, case: Case, types: (i32, i32), zeros: (i32, i32), large: bool) {
     let ([n, c, h, w], [o, kh, kw]) = (case.image, case.filters);
     let extent = |size: i64, window: i64, k: usize| {
         (size + 2 * case.pad[k] - (window - 1) * case.apart[k] - 1) / case.step[k] + 1
@@ -198,7 +192,14 @@ fn convolutions_of_integers_are_exact() {
                     .iter()
                     .filter(|c| layout == 0 || c.groups < c.image[1])
                 {
-                    for zeros in [(0, 0), (17, 0), (100, -5), (-128, 127), (300, 0), (0, 40_000)] {
+                    for zeros in [
+                        (0, 0),
+                        (17, 0),
+                        (100, -5),
+                        (-128, 127),
+                        (300, 0),
+                        (0, 40_000),
+                    ] {
                         // Zero points that are none, and those of wider elements, go the general way.
                         if zeros.0 != 300 && zeros.1 != 40_000 || *case == plain {
                             check_conv(ctx, Case { layout, ..*case }, types, zeros, false);
@@ -266,11 +267,20 @@ fn products_of_integers_are_exact() {
 fn products_without_zero_points_are_exact() {
     everywhere(|ctx, _| {
         let mut random = Random(5);
-        for (m, n, k) in [(1, 50, 37), (3, 33, 130), (4, 5, 64), (19, 70, 200), (64, 33, 1030)] {
+        for (m, n, k) in [
+            (1, 50, 37),
+            (3, 33, 130),
+            (4, 5, 64),
+            (19, 70, 200),
+            (64, 33, 1030),
+        ] {
             for types in [(0, 0), (1, 0), (1, 1), (0, 1), (3, 0), (2, 2)] {
-                for (zeros, transposed) in
-                    [((0, 0), true), ((12, 0), false), ((-7, 90), true), ((130, 3), false)]
-                {
+                for (zeros, transposed) in [
+                    ((0, 0), true),
+                    ((12, 0), false),
+                    ((-7, 90), true),
+                    ((130, 3), false),
+                ] {
                     let (a, av) = numbers(&mut random, types.0, m * k, false);
                     let (b, bv) = numbers(&mut random, types.1, k * n, false);
                     let mut c = vec![5i32; m * n];
@@ -322,11 +332,14 @@ fn sums_are_requantised_exactly() {
             let x: Vec<i32> = (0..n).map(|_| random.bits() as i32 >> 6).collect();
             let bias: Vec<i32> = (0..channels).map(|c| c as i32 * 100 - 7).collect();
             let left: Vec<i64> = (0..channels).map(|c| (c % 3) as i64).collect();
-            let factor: Vec<i64> = (0..channels).map(|c| (1 << 30) + 12_345 * c as i64).collect();
+            let factor: Vec<i64> = (0..channels)
+                .map(|c| (1 << 30) + 12_345 * c as i64)
+                .collect();
             let right: Vec<i64> = (0..channels).map(|c| 45 + c as i64 % 4).collect();
             let half: Vec<i64> = right.iter().map(|r| 1 << (r - 1)).collect();
             let zero: Vec<i32> = (0..channels).map(|c| c as i32 - 3).collect();
-            for (y_type, low, high) in [(0, -128, 127), (1, 0, 255), (2, -300, 300), (3, -9, 1000)] {
+            for (y_type, low, high) in [(0, -128, 127), (1, 0, 255), (2, -300, 300), (3, -9, 1000)]
+            {
                 let mut y = vec![0u8; 4 * n];
                 let q = RxRequantize {
                     outer: outer as i64,

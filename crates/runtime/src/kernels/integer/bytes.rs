@@ -332,7 +332,8 @@ impl Dense {
             } else {
                 std::ptr::write_bytes(column_start, 0, n);
                 for p in 0..quads {
-                    let line = |i: usize| self.b.from.add((4 * p + i).min(k - 1) * self.b_strides.0);
+                    let line =
+                        |i: usize| self.b.from.add((4 * p + i).min(k - 1) * self.b_strides.0);
                     let to = b.add(p * n);
                     woven([line(0), line(1), line(2), line(3)], n, self.b.mask(), to);
                     // What is beyond the common axis counts nothing.
@@ -352,11 +353,8 @@ impl Dense {
             for i in 0..m {
                 *row_start.add(i) = self.row_start(a.add(i * quads), quads);
             }
-            let operand = |data: *mut u32, at: *mut usize, along: *mut usize| Operand {
-                data,
-                at,
-                along,
-            };
+            let operand =
+                |data: *mut u32, at: *mut usize, along: *mut usize| Operand { data, at, along };
             Product {
                 m,
                 n,

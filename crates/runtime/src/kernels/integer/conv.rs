@@ -82,9 +82,12 @@ impl<'v> Conv<'v> {
                 let row = y as isize - s.pt;
                 if row >= 0 && (row as usize) < s.h && count > 0 {
                     let at = (row as usize * s.w + cut) * each * self.x.size();
-                    fits &= self
-                        .x
-                        .narrow(from.byte_add(at), count * each, self.v.x_zero, line.add(left * each));
+                    fits &= self.x.narrow(
+                        from.byte_add(at),
+                        count * each,
+                        self.v.x_zero,
+                        line.add(left * each),
+                    );
                 }
             }
         }

@@ -1,10 +1,10 @@
 //! Convolutions of 8 bits as products of quads: four channels of a pixel are a quad, and the image is kept padded with
 //! its zero point, so that a pixel's place plus the window's is where its quad lies.
 
+use super::Scratch;
 use super::bytes::{Bytes, copied, signed_sum, woven};
 use super::conv::Conv;
 use super::quads::{Kernel, Operand, Product};
-use super::Scratch;
 use crate::context::RxContext;
 use crate::threads::Share;
 
