@@ -110,7 +110,7 @@ fn bounded(e: &Ex, depth: usize) -> Option<(&Ex, i64, i64)> {
 }
 
 /// Both sides of a commutative operation, the one that `is` holds for first.
-fn sides<'e>(e: &'e Ex, op: BinOp, is: impl Fn(&Ex) -> bool) -> Option<(&'e Ex, &'e Ex)> {
+fn sides(e: &Ex, op: BinOp, is: impl Fn(&Ex) -> bool) -> Option<(&Ex, &Ex)> {
     match e.kind() {
         ExKind::Binary(o, a, b) if *o == op && is(a) => Some((a, b)),
         ExKind::Binary(o, a, b) if *o == op && is(b) => Some((b, a)),
