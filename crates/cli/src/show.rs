@@ -7,7 +7,7 @@ use relax_ir::{Module, Type, TypeId};
 use relax_tensor::Tensor;
 
 /// Tensors with more elements than this are shown by their corners.
-const FULL: usize = 1000;
+const FULL: usize = 256;
 /// Elements shown at either end of an axis of a larger tensor.
 const EDGE: i64 = 3;
 

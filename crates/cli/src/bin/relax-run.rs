@@ -62,7 +62,7 @@ struct Args {
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
     /// Writes the results to a `.npz` file as `out0`, `out1`, … (tuples flattened in order) instead of
-    /// printing them.
+    /// printing them, which shows large tensors by their corners.
     #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     outputs: Option<PathBuf>,
     /// Runs so many times more and says what the shortest and the median run took.
@@ -198,7 +198,7 @@ fn evaluate(
     if args.summary {
         let ty = program.module.show_type(program.typing.globals[entry]);
         io::say(&format!(
-            "@{name}: {ty}\nready after {:?}\n",
+            "@{name}: {ty}\nready after {:.2?}\n",
             begin.elapsed()
         ));
     }
@@ -207,7 +207,7 @@ fn evaluate(
     let (value, times) = evaluator::run_timed(module, typing, entry, arguments, more, most)
         .map_err(|d| Stop::show(&d.into(), &program.session.sources))?;
     if args.summary {
-        io::say(&format!("ran in {:?}\n", times[0]));
+        io::say(&format!("ran in {:.2?}\n", times[0]));
     }
     if args.bench.is_some() {
         report(name.as_str(), times[1..].to_vec());
@@ -233,7 +233,7 @@ fn compiled(
     };
     if args.summary {
         let summary = native::summary(&lowered);
-        io::say(&format!("{summary}ready after {:?}\n", begin.elapsed()));
+        io::say(&format!("{summary}ready after {:.2?}\n", begin.elapsed()));
     }
     let host = Host::new(args.threads.into())?;
     if let Some(megabytes) = args.stack {
@@ -249,7 +249,7 @@ fn compiled(
             .map_err(failed)?
     };
     if args.summary {
-        io::say(&format!("ran in {took:?}\n"));
+        io::say(&format!("ran in {took:.2?}\n"));
     }
     if let Some(runs) = args.bench {
         let runs = runs as usize;
@@ -275,6 +275,6 @@ fn report(name: &str, mut times: Vec<Duration>) {
     times.sort();
     let (least, median, runs) = (times[0], times[times.len() / 2], times.len());
     io::say(&format!(
-        "@{name}: least {least:?}, median {median:?} of {runs} runs\n"
+        "@{name}: least {least:.3?}, median {median:.3?} of {runs} runs\n"
     ));
 }
