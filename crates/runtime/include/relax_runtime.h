@@ -211,7 +211,8 @@ RxContext *rx_context_create(void);
 void rx_context_destroy(RxContext *ctx);
 /* Only before the context's first allocation; the structure is copied. */
 int32_t rx_set_allocator(RxContext *ctx, const RxAllocator *allocator);
-/* Number of threads for parallel loops, the calling one included; 0: one per processor. */
+/* Number of threads for parallel loops, the calling one included; 0: one per processor. On Linux each of the others is
+ * bound to a processor that the caller is not on, where the process may use so many. */
 int32_t rx_set_threads(RxContext *ctx, int32_t threads);
 /* Stack reserved for generated code (address space; memory is used as calls nest), 2 GiB or
  * half of the machine's memory unless said otherwise.

@@ -3,7 +3,10 @@
 //! Invariant: no thread is woken for a loop that is too small, a loop inside a loop runs inline,
 //! and every piece of the range runs exactly once.
 
+mod affinity;
+
 use crate::context::RxContext;
+use affinity::Places;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -117,6 +120,7 @@ impl Shared {
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
+    places: Places,
     active: AtomicBool,
 }
 
@@ -136,6 +140,7 @@ impl Pool {
         Self {
             shared: Arc::new(shared),
             workers: Vec::new(),
+            places: Places::new(0),
             active: AtomicBool::new(false),
         }
     }
@@ -145,7 +150,8 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Stops all workers and starts `threads - 1`; returns the number of threads then.
+    /// Stops all workers and starts `threads - 1`, each on a processor of its own where the process may use so many;
+    /// returns the number of threads then.
     pub fn resize(&mut self, threads: usize) -> usize {
         if threads == self.threads() || self.active.load(Ordering::Relaxed) {
             return self.threads();
@@ -157,12 +163,16 @@ impl Pool {
             let _ = worker.join();
         }
         *self = Self::new();
+        self.places = Places::new(threads - 1);
         for worker in 1..threads {
             let shared = Arc::clone(&self.shared);
             let name = format!("relax-{worker}");
             let body = move || shared.serve(worker as i32);
             match std::thread::Builder::new().name(name).spawn(body) {
-                Ok(handle) => self.workers.push(handle),
+                Ok(handle) => {
+                    self.places.bind(worker - 1, &handle);
+                    self.workers.push(handle);
+                }
                 Err(_) => break,
             }
         }
@@ -185,6 +195,7 @@ impl Pool {
             unsafe { function(data, 0, n, 0) };
             return;
         }
+        self.places.make_room(&self.workers);
         // Four pieces for each thread even out unequal speeds.
         let piece = grain.max((n + threads * 4 - 1) / (threads * 4));
         let job = Job {
