@@ -231,7 +231,7 @@ module.exports = grammar({
         field('body', $.block),
         optional(';'),
       )),
-    grid: ($) => seq('grid', '(', comma0($._dimension), ')'),
+    grid: ($) => seq('grid', '(', comma0(choice($._dimension, $.local)), ')'),
     allocation: ($) => seq('alloc', field('name', $.local), ':', field('type', $._type), ';'),
     init: ($) => prec.right(seq('init', field('body', $.block), optional(';'))),
     compute: ($) => seq($._compute, ';'),
@@ -247,6 +247,8 @@ module.exports = grammar({
         $.graph,
         $.global,
         $.name,
+        // The operator. Among arguments the word could also be an attribute's key.
+        alias('where', $.name),
         $.integer,
         $.float,
         $.negation,
