@@ -66,7 +66,8 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     if left != 0 || ledger.live() != 0 || ledger.wrong() != 0 {
         let (blocks, wrong) = (ledger.live(), ledger.wrong());
         return Some(format!(
-            "{left} objects and {blocks} blocks are left, {wrong} were freed twice"
+            "{left} objects and {blocks} blocks are left, {wrong} were freed twice; native: {found:?}\n{}",
+            made.text
         ));
     }
     match (expected, found) {

@@ -175,7 +175,8 @@ impl Gen {
             return format!("let {v} = ref({value});");
         }
         let (cell, t) = self.rng.pick(&cells).clone();
-        if self.rng.chance(50) {
+        // What can hold the cell itself would close a cycle, which reference counts never free (docs/values.md).
+        if t.holds_cells() || self.rng.chance(50) {
             self.env.push((v.clone(), t));
             format!("let {v} = ref_read({cell});")
         } else {

@@ -102,6 +102,15 @@ pub enum Ty {
 pub type Dims = BTreeMap<u32, Dim>;
 
 impl Ty {
+    /// Whether a value may hold a reference cell: in its fields, or captured by a function.
+    pub fn holds_cells(&self) -> bool {
+        match self {
+            Ty::Tensor(..) => false,
+            Ty::Tuple(fields) => fields.iter().any(Ty::holds_cells),
+            Ty::List(t) | Ty::Option(t) | Ty::Choice(t) => t.holds_cells(),
+            Ty::Func(..) | Ty::Ref(_) | Ty::Data(_) => true,
+        }
+    }
     pub fn scalar(elem: Elem) -> Ty {
         Ty::Tensor(Vec::new(), elem)
     }
