@@ -81,10 +81,12 @@ pub enum Hint {
         /// Added to the variance.
         epsilon: f64,
     },
-    /// 2-D pooling in (n, c, h, w).
+    /// 2-D pooling.
     Pool2d {
-        /// The input.
+        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`.
         data: Buf,
+        /// Channels last.
+        nhwc: bool,
         /// Extents of the window.
         window: [i64; 2],
         /// Steps along h and w.

@@ -4,7 +4,7 @@ use relax_ir::{AttrValue, Attrs};
 
 use crate::expand::{GradientFn, InferenceFn};
 use crate::families::layout_rules;
-use crate::{ComputeError, LayoutFn, RelCx, RelResult, Te};
+use crate::{ComputeError, CostFn, LayoutFn, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,6 +246,8 @@ pub struct Hooks {
     pub uncomputed: &'static str,
     /// How it works on operands whose axes stand in another order; see [`OpDef::layout_rule`].
     pub layout: Option<LayoutFn>,
+    /// What a call costs natively, for operators where the order of axes decides that, and for those that move axes.
+    pub cost: Option<CostFn>,
 }
 
 /// An operator.
@@ -314,6 +316,7 @@ impl OpDef {
                 treatment: Treatment::Computed,
                 uncomputed: "",
                 layout: None,
+                cost: None,
             },
         }
     }
@@ -375,6 +378,11 @@ impl OpDef {
     /// Says how it works on operands whose axes stand in another order.
     pub const fn layout(mut self, f: LayoutFn) -> OpDef {
         self.hooks.layout = Some(f);
+        self
+    }
+    /// Says what a call costs natively.
+    pub const fn cost(mut self, f: CostFn) -> OpDef {
+        self.hooks.cost = Some(f);
         self
     }
     /// Gives the gradients of the arguments.

@@ -9,6 +9,7 @@
 
 pub mod alone;
 mod compute;
+mod cost;
 mod def;
 mod expand;
 pub mod families;
@@ -18,6 +19,7 @@ mod registry;
 mod relation;
 
 pub use compute::{ComputeError, Te, TensorInfo};
+pub use cost::{CostFn, Known, Priced};
 pub use def::{
     Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, Precision,
     RelFn, ScaleRole, StaticForm, Treatment, attr, input,

@@ -53,6 +53,13 @@ impl Order {
         })
     }
 
+    /// The order in which a tensor of so many axes stands as the program wrote it; `None` where letters run out.
+    pub fn still(rank: usize) -> Option<Order> {
+        let letters: String = ('A'..='Z').take(rank).collect();
+        let layout = Layout::parse(&letters).filter(|l| l.rank() == rank)?;
+        Order::between(&layout, &layout)
+    }
+
     /// Number of axes of the tensor as the program wrote it.
     pub fn rank(&self) -> usize {
         self.names.len()

@@ -32,7 +32,7 @@ fn best(mut body: impl FnMut()) -> f64 {
 }
 
 struct Conv {
-    name: &'static str,
+    name: String,
     c: i64,
     o: i64,
     size: i64,
@@ -50,7 +50,7 @@ fn wanted(name: &str) -> bool {
 }
 
 fn conv(ctx: *mut RxContext, p: &Conv) {
-    if !wanted(p.name) {
+    if !wanted(&p.name) {
         return;
     }
     let pad = p.window / 2;
@@ -117,6 +117,7 @@ fn integers(ctx: *mut RxContext) {
         ("conv 3x3 64-64 56, int8", 1, 0),
         ("conv 3x3 64-64 56, int8, NHWC", 1, 1),
         ("depthwise 3x3 64 56, int8", 64, 0),
+        ("depthwise 3x3 64 56, int8, NHWC", 64, 1),
     ] {
         if !wanted(name) {
             continue;
@@ -179,39 +180,46 @@ fn show(name: &str, elements: usize, bytes: usize, body: impl FnMut()) {
     );
 }
 
+/// Each in both layouts.
 fn convolutions(ctx: *mut RxContext) {
-    let of = |name, c, o, size, window, stride, groups, layout| {
-        conv(
-            ctx,
-            &Conv {
-                name,
-                c,
-                o,
-                size,
-                window,
-                stride,
-                groups,
-                layout,
-            },
-        );
+    let of = |name: &str, c, o, size, window, stride, groups| {
+        for (layout, word) in [(0, ""), (1, " NHWC")] {
+            conv(
+                ctx,
+                &Conv {
+                    name: format!("{name}{word}"),
+                    c,
+                    o,
+                    size,
+                    window,
+                    stride,
+                    groups,
+                    layout,
+                },
+            );
+        }
     };
-    of("conv 3x3 64-64 at 56", 64, 64, 56, 3, 1, 1, 0);
-    of("conv 3x3 64-64 at 56 NHWC", 64, 64, 56, 3, 1, 1, 1);
-    of("conv 7x7/2 3-64 at 224", 3, 64, 224, 7, 2, 1, 0);
-    of("conv 3x3/2 64-128 at 56", 64, 128, 56, 3, 2, 1, 0);
-    of("conv 3x3 128-128 at 28", 128, 128, 28, 3, 1, 1, 0);
-    of("conv 3x3 256-256 at 14", 256, 256, 14, 3, 1, 1, 0);
-    of("conv 3x3 512-512 at 7", 512, 512, 7, 3, 1, 1, 0);
-    of("conv 1x1 256-256 at 14", 256, 256, 14, 1, 1, 1, 0);
-    of("conv 1x1 64-128 at 56", 64, 128, 56, 1, 1, 1, 0);
-    of("conv 1x1/2 64-128 at 56", 64, 128, 56, 1, 2, 1, 0);
-    of("depthwise 3x3 32 at 112", 32, 32, 112, 3, 1, 32, 0);
-    of("depthwise 3x3 128 at 56", 128, 128, 56, 3, 1, 128, 0);
-    of("depthwise 3x3/2 128 at 56", 128, 128, 56, 3, 2, 128, 0);
-    of("depthwise 3x3 256 at 28", 256, 256, 28, 3, 1, 256, 0);
-    of("depthwise 3x3 1024 at 7", 1024, 1024, 7, 3, 1, 1024, 0);
-    of("depthwise 3x3 512 at 14", 512, 512, 14, 3, 1, 512, 0);
-    of("depthwise 3x3 128 at 56 NHWC", 128, 128, 56, 3, 1, 128, 1);
+    of("conv 3x3 64-64 at 56", 64, 64, 56, 3, 1, 1);
+    of("conv 7x7/2 3-64 at 224", 3, 64, 224, 7, 2, 1);
+    of("conv 3x3/2 3-32 at 224", 3, 32, 224, 3, 2, 1);
+    of("conv 3x3/2 64-128 at 56", 64, 128, 56, 3, 2, 1);
+    of("conv 3x3 16-16 at 56", 16, 16, 56, 3, 1, 1);
+    of("conv 3x3 128-128 at 28", 128, 128, 28, 3, 1, 1);
+    of("conv 3x3 256-256 at 14", 256, 256, 14, 3, 1, 1);
+    of("conv 3x3 512-512 at 7", 512, 512, 7, 3, 1, 1);
+    of("conv 5x5 64-64 at 28", 64, 64, 28, 5, 1, 1);
+    of("conv 3x3 128-128 at 28, 4 groups", 128, 128, 28, 3, 1, 4);
+    of("conv 1x1 256-256 at 14", 256, 256, 14, 1, 1, 1);
+    of("conv 1x1 64-128 at 56", 64, 128, 56, 1, 1, 1);
+    of("conv 1x1 512-512 at 7", 512, 512, 7, 1, 1, 1);
+    of("conv 1x1/2 64-128 at 56", 64, 128, 56, 1, 2, 1);
+    of("depthwise 3x3 32 at 112", 32, 32, 112, 3, 1, 32);
+    of("depthwise 3x3 128 at 56", 128, 128, 56, 3, 1, 128);
+    of("depthwise 3x3/2 128 at 56", 128, 128, 56, 3, 2, 128);
+    of("depthwise 3x3 256 at 28", 256, 256, 28, 3, 1, 256);
+    of("depthwise 3x3 1024 at 7", 1024, 1024, 7, 3, 1, 1024);
+    of("depthwise 3x3 512 at 14", 512, 512, 14, 3, 1, 512);
+    of("depthwise 5x5 128 at 28", 128, 128, 28, 5, 1, 128);
 }
 
 /// A dense layer of 8 bits over few and many rows, and sums brought to 8 bits.
@@ -377,22 +385,27 @@ fn main() {
                 to.cast(),
             );
         });
-        show(
-            "NCHW to NHWC 64 x 56 x 56",
-            64 * 3136,
-            8 * 64 * 3136,
-            || {
+        for (name, rows, columns) in [
+            ("NCHW to NHWC 64 x 56 x 56", 64, 3136),
+            ("NHWC to NCHW 56 x 56 x 64", 3136, 64),
+            ("NCHW to NHWC 3 x 224 x 224", 3, 50176),
+            ("NHWC to NCHW 224 x 224 x 3", 50176, 3),
+            ("NCHW to NHWC 512 x 7 x 7", 512, 49),
+            ("NHWC to NCHW 7 x 7 x 512", 49, 512),
+        ] {
+            let elements = (rows * columns) as usize;
+            show(name, elements, 8 * elements, || {
                 rx_transpose(
                     ctx,
                     4,
                     2,
-                    [64, 3136].as_ptr(),
+                    [rows, columns].as_ptr(),
                     [1, 0].as_ptr(),
                     from.cast(),
                     to.cast(),
                 );
-            },
-        );
+            });
+        }
         type Strip = unsafe extern "C" fn(i64, *const f32, *mut f32);
         let strips: [(&str, Strip); 10] = [
             ("exp", rx_vexp_f32),
@@ -411,34 +424,34 @@ fn main() {
                 strip(4096, from, to)
             });
         }
-        let pool = RxPool2dF32 {
-            n: 1,
-            c: 64,
-            h: 112,
-            w: 112,
-            kh: 3,
-            kw: 3,
-            oh: 56,
-            ow: 56,
-            stride_h: 2,
-            stride_w: 2,
-            pad_t: 1,
-            pad_l: 1,
-            dilation_h: 1,
-            dilation_w: 1,
-            layout: 0,
-            op: 0,
-            x: from,
-            y: to,
-        };
-        show(
-            "max_pool 3x3/2 64 at 112",
-            64 * 3136,
-            4 * 64 * (12544 + 3136),
-            || {
+        for (name, layout) in [
+            ("max_pool 3x3/2 64 at 112", 0),
+            ("max_pool 3x3/2 64 at 112 NHWC", 1),
+        ] {
+            let pool = RxPool2dF32 {
+                n: 1,
+                c: 64,
+                h: 112,
+                w: 112,
+                kh: 3,
+                kw: 3,
+                oh: 56,
+                ow: 56,
+                stride_h: 2,
+                stride_w: 2,
+                pad_t: 1,
+                pad_l: 1,
+                dilation_h: 1,
+                dilation_w: 1,
+                layout,
+                op: 0,
+                x: from,
+                y: to,
+            };
+            show(name, 64 * 3136, 4 * 64 * (12544 + 3136), || {
                 rx_pool2d_f32(ctx, &pool);
-            },
-        );
+            });
+        }
         rx_context_destroy(ctx);
     }
 }

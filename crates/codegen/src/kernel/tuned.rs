@@ -407,6 +407,7 @@ impl Kernel<'_, '_, '_> {
             }
             Hint::Pool2d {
                 data,
+                nhwc,
                 window,
                 strides,
                 padding,
@@ -415,13 +416,14 @@ impl Kernel<'_, '_, '_> {
             } => {
                 let f = self.structure(136);
                 let (x, d) = self.of(data);
-                for (i, v) in d.into_iter().enumerate() {
-                    self.put(&f, 8 * i as i32, v);
+                let (nchw_of, _) = conv_axes(nhwc);
+                for (i, axis) in nchw_of.into_iter().enumerate() {
+                    self.put(&f, 8 * i as i32, d[axis]);
                 }
                 self.put_int(&f, 32, window[0]);
                 self.put_int(&f, 40, window[1]);
-                self.put(&f, 48, shape[2]);
-                self.put(&f, 56, shape[3]);
+                self.put(&f, 48, shape[nchw_of[2]]);
+                self.put(&f, 56, shape[nchw_of[3]]);
                 for (i, v) in [strides[0], strides[1], padding[0], padding[1], 1, 1]
                     .into_iter()
                     .enumerate()
@@ -435,6 +437,7 @@ impl Kernel<'_, '_, '_> {
                 } else {
                     2
                 };
+                self.put_int32(&f, 112, nhwc.into());
                 self.put_int32(&f, 116, op);
                 self.put(&f, 120, x);
                 self.put(&f, 128, out);

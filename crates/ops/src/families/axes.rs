@@ -15,6 +15,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("transpose", "The axes in another order.", transpose)
         .gradient(super::gradients::transpose)
         .layout(super::layout_rules::transposed)
+        .cost(super::costs::moved)
         .inputs(&[input("data", "the input")])
         .attrs(&[attr(
             "axes",

@@ -53,7 +53,30 @@ impl Layouts {
             canonical_kernel,
         })
     }
-    /// The same for relations.
+    /// Whether a kernel takes a 2-D convolution in these layouts as it is, and with channels last (`Some(true)`) or
+    /// first. `depthwise`: the weight is (channels, multiplier, …); `single`: that multiplier is 1.
+    pub(super) fn tuned(&self, depthwise: bool, single: bool) -> Option<bool> {
+        let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
+        if self.out != self.data {
+            return None;
+        }
+        if plain(&self.data, "NCHW") && plain(&self.kernel, "OIHW") {
+            return Some(false);
+        }
+        // To the kernel the weight is (kh, kw, i, o). A depthwise one has channels before their multiplier there, as
+        // in `HWOI`; with a multiplier of 1 these are the same elements.
+        let last = match depthwise {
+            false => plain(&self.kernel, "HWIO"),
+            true => plain(&self.kernel, "HWOI") || single && plain(&self.kernel, "HWIO"),
+        };
+        (plain(&self.data, "NHWC") && last).then_some(true)
+    }
+    /// Whether a kernel takes a transposed 2-D convolution in these layouts as it is.
+    pub(super) fn tuned_transpose(&self) -> bool {
+        let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
+        plain(&self.data, "NCHW") && plain(&self.kernel, "IOHW") && self.out == self.data
+    }
+    /// Reads them for a relation.
     pub(super) fn of_rel(cx: &RelCx<'_>, n: usize, io: &str) -> RelResult<Layouts> {
         let get = |name: &str| cx.attr(name).as_str().unwrap_or("").to_owned();
         match Layouts::read(&get, n, io) {
@@ -61,7 +84,7 @@ impl Layouts {
             Err((name, message)) => cx.refuse(Subject::Attr(name), message),
         }
     }
-    /// The same for computations.
+    /// Reads them for a computation.
     pub(super) fn of_te(te: &Te<'_>, n: usize, io: &str) -> Result<Layouts, ComputeError> {
         Layouts::read(&|name| te.str(name).to_owned(), n, io).map_err(|e| e.1.into())
     }

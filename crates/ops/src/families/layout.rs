@@ -16,6 +16,7 @@ pub static OPS: &[OpDef] = &[
         layout_transform,
     )
     .layout(super::layout_rules::transformed)
+    .cost(super::costs::moved)
     .inputs(&[input("data", "the input")])
     .attrs(&[
         attr(

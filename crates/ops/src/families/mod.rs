@@ -7,6 +7,7 @@ mod broadcast_to;
 mod cast;
 mod conv_attrs;
 mod conv_forms;
+mod costs;
 mod create;
 mod dyn_image;
 mod einsum;

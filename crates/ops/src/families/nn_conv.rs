@@ -54,6 +54,7 @@ pub static OPS: &[OpDef] = &[
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Convolution)
     .layout(super::layout_rules::convolution)
+    .cost(super::costs::conv2d)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(o, i, kh, kw) in its layout"),
@@ -420,22 +421,19 @@ pub(super) fn conv_stage(
         let xe = p.at(&x_at).cast(dtype);
         xe * at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype)
     });
-    if n == 2 {
-        let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
-        let nchw = plain(&l.data, "NCHW") && plain(&l.kernel, "OIHW");
-        let nhwc = plain(&l.data, "NHWC") && plain(&l.kernel, "HWIO") && !depthwise;
-        if (nchw || nhwc) && l.out == l.data {
-            let hint = Hint::Conv2d {
-                data: x.buf,
-                weight: w.buf,
-                strides: [strides[0], strides[1]],
-                padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
-                dilation: [dilation[0], dilation[1]],
-                groups,
-                nhwc,
-            };
-            te.program.hints.push((y.buf, hint));
-        }
+    if n == 2
+        && let Some(nhwc) = l.tuned(depthwise, weight[1].as_int() == Some(1))
+    {
+        let hint = Hint::Conv2d {
+            data: x.buf,
+            weight: w.buf,
+            strides: [strides[0], strides[1]],
+            padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
+            dilation: [dilation[0], dilation[1]],
+            groups,
+            nhwc,
+        };
+        te.program.hints.push((y.buf, hint));
     }
     Ok(y)
 }

@@ -9,8 +9,8 @@ use super::nn_conv::{
     pairs, reach, require_weight, steps, taps_of_weight, weight_of,
 };
 use crate::{
-    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Layout, OpDef, RelCx, RelResult, Stop,
-    Subject, Te, attr, input,
+    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
+    Te, attr, input,
 };
 
 macro_rules! transpose_attrs {
@@ -75,6 +75,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
+    .cost(super::costs::conv2d_transpose)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(i, o, kh, kw) in its layout"),
@@ -245,8 +246,7 @@ pub(super) fn transpose_stage(
         let we = at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype);
         Ex::where_(&hits, &(&xe * &we), &xe.same(0.0))
     });
-    let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
-    if n == 2 && plain(&l.data, "NCHW") && plain(&l.kernel, "IOHW") && l.out == l.data {
+    if n == 2 && l.tuned_transpose() {
         let hint = Hint::Conv2dTranspose {
             data: x.buf,
             weight: w.buf,

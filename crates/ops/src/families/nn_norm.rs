@@ -63,6 +63,7 @@ pub static OPS: &[OpDef] = &[
     .full_precision()
     .fast_form("nn.fast_softmax")
     .layout(super::layout_rules::along_axis)
+    .cost(super::costs::along_rows)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -84,6 +85,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::log_softmax)
     .layout(super::layout_rules::along_axis)
+    .cost(super::costs::along_rows)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -114,6 +116,7 @@ pub static OPS: &[OpDef] = &[
     .whole_kernel()
     .full_precision()
     .layout(super::layout_rules::along_axis)
+    .cost(super::costs::along_rows)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(-1))
     .compute(layer_norm),

@@ -148,10 +148,10 @@ pub static OPS: &[OpDef] = &[
         window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
     ),
     adaptive!("nn.adaptive_max_pool1d", 1, true, "NCW"),
-    adaptive!("nn.adaptive_max_pool2d", 2, true, "NCHW"),
+    adaptive!("nn.adaptive_max_pool2d", 2, true, "NCHW").cost(super::costs::tiled),
     adaptive!("nn.adaptive_max_pool3d", 3, true, "NCDHW"),
     adaptive!("nn.adaptive_avg_pool1d", 1, false, "NCW", full_precision),
-    adaptive!("nn.adaptive_avg_pool2d", 2, false, "NCHW", full_precision),
+    adaptive!("nn.adaptive_avg_pool2d", 2, false, "NCHW", full_precision).cost(super::costs::tiled),
     adaptive!("nn.adaptive_avg_pool3d", 3, false, "NCDHW", full_precision),
     OpDef::new(
         "nn.global_max_pool2d",
@@ -322,9 +322,11 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
             divided(&pooled.at(i), &count.max(1i64))
         })
     };
-    if n == 2 && te.str("layout") == "NCHW" && !ceil && dilation == [1, 1] {
+    let nhwc = te.str("layout") == "NHWC";
+    if n == 2 && (nhwc || te.str("layout") == "NCHW") && !ceil && dilation == [1, 1] {
         let hint = Hint::Pool2d {
             data: x.buf,
+            nhwc,
             window: [size[0], size[1]],
             strides: [strides[0], strides[1]],
             padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],

@@ -41,6 +41,7 @@ pub static OPS: &[OpDef] = &[
         conv2d,
     )
     .layout(super::layout_rules::convolution)
+    .cost(super::costs::conv2d)
     .inputs(INPUTS)
     .attrs(CONV2D_ATTRS)
     .fusion(Fusion::OutElementwise)

@@ -14,7 +14,7 @@ use relax_ir::OpId;
 use relax_ops::{Layout, registry};
 use rustc_hash::FxHashMap;
 
-use self::walk::Walk;
+pub(super) use self::walk::Walk;
 use crate::edit::Edit;
 use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef, codes};
 
@@ -37,7 +37,8 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-type Wanted = FxHashMap<OpId, Vec<Layout>>;
+/// The layouts that calls of operators are to take: of the data, and perhaps of the weight.
+pub(super) type Wanted = FxHashMap<OpId, Vec<Layout>>;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let wanted = wanted(cx)?;

@@ -5,6 +5,7 @@ mod basic_block_normal_form;
 mod canonicalize_bindings;
 mod canonicalize_cast;
 mod canonicalize_ops;
+mod choose_layouts;
 mod combine_parallel;
 mod convert_layout;
 mod dead_code_elimination;
@@ -78,6 +79,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     fold_scale_axis::PASSES,
     combine_parallel::PASSES,
     convert_layout::PASSES,
+    choose_layouts::PASSES,
     merge_composite::PASSES,
     normalize::PASSES,
     relay_to_relax::PASSES,

@@ -51,7 +51,7 @@ enum Key {
 type Transform = (Key, String, String);
 
 /// One function under conversion.
-pub(super) struct Walk<'w, 'm> {
+pub(in crate::passes) struct Walk<'w, 'm> {
     edit: &'w mut Edit<'m>,
     wanted: &'w Wanted,
     warnings: &'w mut Diagnostics,
@@ -397,12 +397,41 @@ impl<'w, 'm> Walk<'w, 'm> {
         self.edit.tuple(&fields, span)
     }
 
+    /// The operand of a call that does nothing but move axes, when that stands as the result shall.
+    fn moved_there(&self, e: ExprId, from: Option<&Order>, to: Option<&Order>) -> Option<ExprId> {
+        let (None, Some(to)) = (from, to) else {
+            return None;
+        };
+        let call = self.edit.op_call(e)?;
+        let [operand] = call.args[..] else {
+            return None;
+        };
+        let dims = self.edit.dims(operand)?;
+        let operands = [Operand {
+            order: Some(Order::still(dims.len())?),
+            dims: Some(dims),
+        }];
+        let site = Relayout {
+            attrs: self.edit.m.attrs(call.attrs),
+            operands: &operands,
+            results: 1,
+            wanted: None,
+        };
+        match call.def.layout_rule()?(&site)? {
+            Relaid::Operand(order) if order == *to => Some(operand),
+            _ => None,
+        }
+    }
+
     /// A tensor brought from one order to another.
     fn transform(&mut self, e: ExprId, from: Option<&Order>, to: Option<&Order>) -> ExprId {
         let to = to.cloned().and_then(Order::moved);
         let (mut e, mut to) = (e, to.as_ref());
         if from == to {
             return e;
+        }
+        if let Some(before) = self.moved_there(e, from, to) {
+            return before;
         }
         let span = self.edit.m.span(e);
         // An operand of fewer axes broadcasts along new axes before its own.
