@@ -7,7 +7,8 @@
 
 use std::ffi::c_void;
 
-use super::quads::{Dots, Kernel, Operand, Product, with_dots};
+use super::quads::{Dots, Kernel, Product, with_dots};
+use super::share::Operand;
 use super::{Element, Scratch};
 use crate::context::RxContext;
 use crate::kernels::simd::{Simd, dispatch};

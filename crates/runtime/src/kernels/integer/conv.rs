@@ -5,8 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bytes::Bytes;
 use super::conv_bytes::ByteConv;
+use super::pairs::Product;
 use super::quads::Kernel;
-use super::{Element, Operand, Product, Scratch};
+use super::share::Operand;
+use super::{Element, Scratch};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
 use crate::kernels::simd::{Simd, dispatch};
@@ -199,10 +201,7 @@ impl<'v> Conv<'v> {
                     ld,
                     accumulate: false,
                 };
-                match product.run(context) {
-                    0 => {}
-                    status => return Err(status),
-                }
+                product.run(context)?;
             }
         }
         Ok(true)

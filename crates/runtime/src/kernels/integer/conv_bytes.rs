@@ -4,7 +4,8 @@
 use super::Scratch;
 use super::bytes::{Bytes, copied, signed_sum, woven};
 use super::conv::Conv;
-use super::quads::{Kernel, Operand, Product};
+use super::quads::{Kernel, Product};
+use super::share::Operand;
 use crate::context::RxContext;
 use crate::threads::Share;
 
@@ -258,7 +259,7 @@ impl ByteConv<'_> {
         &self,
         kernel: Kernel,
         context: &mut RxContext,
-        x: Operand,
+        x: Operand<u32>,
         (ones, origin): (*const u32, *const usize),
         to: *mut i32,
     ) -> Result<(), i32> {

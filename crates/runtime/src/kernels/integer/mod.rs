@@ -1,10 +1,9 @@
 //! Products of small integers with sums of 32 bits: matrix products and convolutions of quantised tensors.
 //!
 //! Bytes are multiplied as quads where the processor has instructions for that ([`quads`]). Elsewhere, and for wider
-//! elements, they are brought to 16 bits, which products of two neighbours along the common axis are summed from in one
-//! instruction (`pmaddwd`, with AVX-512 VNNI `vpdpwssd`). Both wrap as sums of 32 bits do, so results are those
-//! of the plain loop to the bit. Operands of 32 bits (zero points taken off) are looked through first; where one does
-//! not fit 16 bits the plain loop computes the product.
+//! elements, they are brought to 16 bits and multiplied as pairs ([`pairs`]); [`share`] divides the work of both. Both
+//! wrap as sums of 32 bits do, so results are those of the plain loop to the bit. Operands of 32 bits (zero points taken
+//! off) are looked through first; where one does not fit 16 bits the plain loop computes the product.
 //!
 //! An operand is an array and two tables of offsets, one along its own axis and one along the common axis:
 //! a matrix with any strides and the unfolded image of a convolution are the same to the kernel.
@@ -12,23 +11,17 @@
 mod bytes;
 pub mod conv;
 mod conv_bytes;
+mod pairs;
 mod quads;
+mod share;
 mod tile;
 
 use std::ffi::c_void;
 
 use crate::context::RxContext;
-use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
-use tile::{COLS, Kernel, ROWS};
-
-/// Pairs of the common axis that are multiplied in one go: two panels of B of this length stay in the first cache.
-const PAIRS: usize = 256;
-/// Columns that are packed together, at most: with [`PAIRS`] they take a quarter of the second cache.
-const WIDE: usize = 128;
-/// Below this many multiplications a product stays on one thread: with pairs in vectors, the time of 2^16 operations on
-/// elements at most (`--example bench_threads`).
-const SMALL: usize = 1 << 18;
+use pairs::Product;
+use share::Operand;
 
 /// Element types of operands, by their numbers in the C header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,27 +108,6 @@ fn less<T: Copy + Into<i32>>(from: &[T], zero: i32, to: &mut [i16]) -> bool {
     lost == 0
 }
 
-/// An operand: row (or column) `i` has element `p` of the common axis at `data[at[i] + along[p]]`.
-#[derive(Clone, Copy)]
-struct Operand {
-    data: *const i16,
-    at: *const usize,
-    along: *const usize,
-}
-
-/// A product; `c[i * ld + j] (+)= sum over p of a(i, p) * b(j, p)`.
-#[derive(Clone, Copy)]
-struct Product {
-    m: usize,
-    n: usize,
-    k: usize,
-    a: Operand,
-    b: Operand,
-    c: *mut i32,
-    ld: usize,
-    accumulate: bool,
-}
-
 /// Scratch memory of a context that goes back when this does.
 struct Scratch {
     context: *mut RxContext,
@@ -155,201 +127,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // SAFETY: allocated by `new` from the same context.
         unsafe { rx_scratch_free(self.context, self.memory) };
-    }
-}
-
-impl Product {
-    /// Packs panels `[from, to)` of [`ROWS`] rows of A, for all of the common axis: piece after piece, panel after
-    /// panel, pair after pair, a row's two elements side by side.
-    unsafe fn pack_a(&self, out: *mut i16, from: usize, to: usize) {
-        let panels = self.m.div_ceil(ROWS);
-        let mut first = 0;
-        let pairs = self.k.div_ceil(2);
-        while first < pairs {
-            let length = (pairs - first).min(PAIRS);
-            for panel in from..to {
-                // SAFETY: `out` has room for all panels of all pieces.
-                unsafe {
-                    let out = out.add((first * panels + panel * length) * 2 * ROWS);
-                    self.a
-                        .panel::<ROWS>(panel * ROWS, self.m, (first, length), self.k, out);
-                }
-            }
-            first += length;
-        }
-    }
-
-    /// Rows `rows` (panels of A) and columns `[from, to)`. `room` holds [`WIDE`] columns of a piece.
-    unsafe fn block(
-        &self,
-        kernel: Kernel,
-        packed: *const i16,
-        rows: (usize, usize),
-        (from, to): (usize, usize),
-        room: *mut i16,
-    ) {
-        let (panels, pairs) = (self.m.div_ceil(ROWS), self.k.div_ceil(2));
-        let mut first = 0;
-        while first < pairs {
-            let length = (pairs - first).min(PAIRS);
-            let step = length * 2 * COLS;
-            let columns = (to - from).div_ceil(COLS);
-            // SAFETY: the caller's promise; offsets stay in the operands, the packed blocks and the result.
-            unsafe {
-                for j in 0..columns {
-                    let out = room.add(j * step);
-                    self.b
-                        .panel::<COLS>(from + j * COLS, to, (first, length), self.k, out);
-                }
-                for panel in rows.0..rows.1 {
-                    let a = packed.add((first * panels + panel * length) * 2 * ROWS);
-                    let high = (self.m - panel * ROWS).min(ROWS);
-                    let mut j = 0;
-                    while j < columns {
-                        let together = (columns - j).min(kernel.panels());
-                        let column = from + j * COLS;
-                        let wide = (to - column).min(together * COLS);
-                        let c = self.c.add(panel * ROWS * self.ld + column);
-                        let keep = self.accumulate || first > 0;
-                        let b = room.add(j * step);
-                        kernel.run(a, b, length, step, (high, wide), c, self.ld, keep);
-                        j += together;
-                    }
-                }
-            }
-            first += length;
-        }
-    }
-
-    /// Computes the product, with A packed already or packed here.
-    ///
-    /// # Safety
-    /// The operands have all elements that the tables name, and the result its rows and columns.
-    unsafe fn run(&self, context: &mut RxContext) -> i32 {
-        if self.m == 0 || self.n == 0 {
-            return 0;
-        }
-        let (panels, pairs) = (self.m.div_ceil(ROWS), self.k.div_ceil(2));
-        if pairs == 0 {
-            // SAFETY: the caller's promise.
-            unsafe { self.clear() };
-            return 0;
-        }
-        let work = (self.m * self.n).saturating_mul(self.k);
-        let threads = if work < SMALL {
-            1
-        } else {
-            context.pool.threads()
-        };
-        // Blocks of columns, at least two for each thread where there are as many; else rows are shared out too.
-        let wide = (self.n.div_ceil(2 * threads))
-            .next_multiple_of(2 * COLS)
-            .clamp(2 * COLS, WIDE);
-        let blocks = self.n.div_ceil(wide);
-        let parts = if blocks >= 2 * threads {
-            1
-        } else {
-            threads.min(panels)
-        };
-        let each = panels.div_ceil(parts);
-        let Some(packed) = Scratch::new(context, panels * ROWS * pairs * 4) else {
-            return context.status;
-        };
-        let room = wide * PAIRS.min(pairs) * 2;
-        let Some(rooms) = Scratch::new(context, context.pool.threads() * room * 2) else {
-            return context.status;
-        };
-        let kernel = Kernel::chosen();
-        // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room.
-        unsafe {
-            let shared = Share::new((
-                *self,
-                packed.memory.cast::<i16>(),
-                rooms.memory.cast::<i16>(),
-            ));
-            let grain = if threads == 1 {
-                panels
-            } else {
-                ((1 << 15) / pairs).max(1)
-            };
-            context.pool.each(panels, grain, |begin, end, _| {
-                let &(product, packed, _) = shared.get();
-                product.pack_a(packed, begin, end);
-            });
-            let tasks = blocks * parts;
-            let grain = if threads == 1 { tasks } else { 1 };
-            context.pool.each(tasks, grain, |begin, end, worker| {
-                let &(product, packed, rooms) = shared.get();
-                for task in begin..end {
-                    let (part, block) = (task % parts, task / parts);
-                    let rows = (part * each, ((part + 1) * each).min(panels));
-                    let columns = (block * wide, ((block + 1) * wide).min(product.n));
-                    if rows.0 < rows.1 {
-                        product.block(kernel, packed, rows, columns, rooms.add(worker * room));
-                    }
-                }
-            });
-        }
-        0
-    }
-
-    /// Sums of nothing.
-    unsafe fn clear(&self) {
-        if self.accumulate {
-            return;
-        }
-        for i in 0..self.m {
-            // SAFETY: the callers' promise.
-            unsafe { std::ptr::write_bytes(self.c.add(i * self.ld), 0, self.n) };
-        }
-    }
-}
-
-impl Operand {
-    /// Packs `N` rows (columns) from `first` on, those before `end`, for pairs `[pairs.0, pairs.0 + pairs.1)` of a
-    /// common axis of `k`: pair after pair, a row's two elements side by side; zeros where there is nothing.
-    unsafe fn panel<const N: usize>(
-        &self,
-        first: usize,
-        end: usize,
-        pairs: (usize, usize),
-        k: usize,
-        out: *mut i16,
-    ) {
-        // SAFETY: the callers' promise: the tables have `end` and `k` entries, `out` room for the panel.
-        unsafe {
-            let valid = (end - first).min(N);
-            let mut at = [0usize; N];
-            for (l, at) in at.iter_mut().enumerate() {
-                *at = *self.at.add(first + l.min(valid - 1));
-            }
-            let line = valid == N && (1..N).all(|l| at[l] == at[0] + l);
-            for p in 0..pairs.1 {
-                let at_k = 2 * (pairs.0 + p);
-                let to = out.add(p * 2 * N);
-                let x = self.data.add(*self.along.add(at_k));
-                let last = at_k + 1 == k;
-                let y = if last {
-                    x
-                } else {
-                    self.data.add(*self.along.add(at_k + 1))
-                };
-                let keep = if last { 0 } else { -1i16 };
-                if line {
-                    let (x, y) = (x.add(at[0]), y.add(at[0]));
-                    for l in 0..N {
-                        *to.add(2 * l) = *x.add(l);
-                        *to.add(2 * l + 1) = *y.add(l) & keep;
-                    }
-                } else {
-                    for (l, &at) in at.iter().enumerate() {
-                        let here = if l < valid { -1i16 } else { 0 };
-                        *to.add(2 * l) = *x.add(at) & here;
-                        *to.add(2 * l + 1) = *y.add(at) & here & keep;
-                    }
-                }
-            }
-        }
     }
 }
 
@@ -459,10 +236,7 @@ impl Matrices {
                 ld: self.ld,
                 accumulate: self.accumulate,
             };
-            match product.run(context) {
-                0 => Ok(true),
-                status => Err(status),
-            }
+            product.run(context).map(|()| true)
         }
     }
 }

@@ -6,23 +6,9 @@
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))] // Without vectors there is no kernel.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
-use super::Scratch;
+use super::share::{COLS, Extents, MOST, Operand, Panels, Piece, Place, ROWS, share_out};
 use crate::context::RxContext;
 use crate::kernels::simd::{Isa, isa};
-use crate::threads::Share;
-
-/// Rows of a panel of A.
-const ROWS: usize = 8;
-/// Columns of a panel of B.
-pub(super) const COLS: usize = 16;
-/// Most columns of a tile.
-const MOST: usize = 2 * COLS;
-/// Quads of the common axis that are multiplied in one go: two panels of B and one of A stay in the first cache.
-const PIECE: usize = 160;
-/// Columns that are packed together, at most: with [`PIECE`] they stay in the second cache.
-const WIDE: usize = 128;
-/// Below this many multiplications a product stays on one thread.
-const SMALL: usize = 1 << 19;
 
 /// A vector of 32-bit sums, or of as many quads of bytes.
 ///
@@ -165,14 +151,6 @@ pub(super) use with_dots;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Avx, Avx512};
 
-/// An operand: row (or column) `i` has quad `p` of the common axis at `data[at[i] + along[p]]`.
-#[derive(Clone, Copy)]
-pub(super) struct Operand {
-    pub data: *const u32,
-    pub at: *const usize,
-    pub along: *const usize,
-}
-
 /// A product; `c[i * ld + j] (+)= row_start[i] + column_start[j] + sum over p of a(i, p) * b(j, p)`.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
@@ -180,8 +158,8 @@ pub(super) struct Product {
     pub n: usize,
     /// Quads of the common axis.
     pub k: usize,
-    pub a: Operand,
-    pub b: Operand,
+    pub a: Operand<u32>,
+    pub b: Operand<u32>,
     /// Whether A's bytes are the signed ones (else B's).
     pub signed_rows: bool,
     /// What each row's sums start with, or null.
@@ -314,7 +292,7 @@ unsafe fn tile<S: Dots>(t: &Tile, signed_rows: bool) {
     }
 }
 
-impl Operand {
+impl Operand<u32> {
     /// Packs `N` rows (columns) from `first` on, those before `end`, for `count` quads from quad `from` on: quad after
     /// quad. Those beyond `end` are copies of the last one: nobody reads their sums.
     unsafe fn panel<const N: usize>(
@@ -347,126 +325,72 @@ impl Operand {
     }
 }
 
-impl Product {
-    /// Rows `rows` (panels of A) and columns `[from, to)`. `room` holds [`WIDE`] columns of a piece.
-    unsafe fn block(
-        &self,
-        kernel: Kernel,
-        packed: *const u32,
-        rows: (usize, usize),
-        (from, to): (usize, usize),
-        room: *mut u32,
-    ) {
-        let panels = self.m.div_ceil(ROWS);
-        let mut first = 0;
-        while first < self.k {
-            let length = (self.k - first).min(PIECE);
-            let step = length * COLS;
-            // SAFETY: the caller's promise; offsets stay in the operands, the packed blocks and the result.
-            unsafe {
-                for j in 0..(to - from).div_ceil(COLS) {
-                    let out = room.add(j * step);
-                    self.b
-                        .panel::<COLS>(from + j * COLS, to, (first, length), out);
-                }
-                for panel in rows.0..rows.1 {
-                    let row = panel * ROWS;
-                    for column in (from..to).step_by(MOST) {
-                        let starts = |start: *const i32, at: usize| {
-                            if first > 0 || start.is_null() {
-                                std::ptr::null()
-                            } else {
-                                start.add(at)
-                            }
-                        };
-                        let t = &Tile {
-                            a: packed.add((first * panels + panel * length) * ROWS),
-                            b: room.add((column - from) * length),
-                            quads: length,
-                            step,
-                            high: (self.m - row).min(ROWS),
-                            wide: (to - column).min(MOST),
-                            c: self.c.add(row * self.ld + column),
-                            ld: self.ld,
-                            keep: self.accumulate || first > 0,
-                            row_start: starts(self.row_start, row),
-                            column_start: starts(self.column_start, column),
-                        };
-                        let signed_rows = self.signed_rows;
-                        with_dots!(kernel, tile(t: &Tile, signed_rows: bool));
-                    }
-                }
-            }
-            first += length;
+// SAFETY: tables, panels and tiles are those of the product, whose maker promises the rest.
+unsafe impl Panels for (Product, Kernel) {
+    const PIECE: usize = 160;
+    const SMALL: usize = 1 << 19;
+
+    fn extents(&self) -> Extents {
+        Extents {
+            rows: self.0.m,
+            columns: self.0.n,
+            words: self.0.k,
+            elements: 4 * self.0.k,
         }
     }
 
+    fn tile_columns(&self) -> usize {
+        MOST
+    }
+
+    unsafe fn pack_rows(&self, first: usize, piece: Piece, out: *mut u32) {
+        let Product { m, a, .. } = self.0;
+        // SAFETY: the caller's promise.
+        unsafe { a.panel::<ROWS>(first, m, piece, out) };
+    }
+
+    unsafe fn pack_columns(&self, first: usize, end: usize, piece: Piece, out: *mut u32) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.b.panel::<COLS>(first, end, piece, out) };
+    }
+
+    unsafe fn tile(&self, place: &Place) {
+        let (product, kernel) = (&self.0, self.1);
+        let starts = |start: *const i32, at: usize| {
+            if place.piece.0 > 0 || start.is_null() {
+                std::ptr::null()
+            } else {
+                start.wrapping_add(at)
+            }
+        };
+        // SAFETY: the caller's promise; the kernel is one of this processor.
+        unsafe {
+            let t = &Tile {
+                a: place.a,
+                b: place.b,
+                quads: place.piece.1,
+                step: place.step,
+                high: place.high,
+                wide: place.wide,
+                c: product.c.add(place.row * product.ld + place.column),
+                ld: product.ld,
+                keep: product.accumulate || place.piece.0 > 0,
+                row_start: starts(product.row_start, place.row),
+                column_start: starts(product.column_start, place.column),
+            };
+            let signed_rows = product.signed_rows;
+            with_dots!(kernel, tile(t: &Tile, signed_rows: bool));
+        }
+    }
+}
+
+impl Product {
     /// Computes the product of at least one quad.
     ///
     /// # Safety
     /// The operands have all quads that the tables name, the starts and the result their rows and columns.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
-        if self.m == 0 || self.n == 0 {
-            return Ok(());
-        }
-        let panels = self.m.div_ceil(ROWS);
-        let work = (self.m * self.n).saturating_mul(4 * self.k);
-        let threads = if work < SMALL {
-            1
-        } else {
-            context.pool.threads()
-        };
-        // Blocks of columns, at least two for each thread where there are as many; else rows are shared out too.
-        let wide = (self.n.div_ceil(2 * threads))
-            .next_multiple_of(MOST)
-            .clamp(MOST, WIDE);
-        let blocks = self.n.div_ceil(wide);
-        let parts = if blocks >= 2 * threads {
-            1
-        } else {
-            threads.min(panels)
-        };
-        let each = panels.div_ceil(parts);
-        let room = wide * PIECE.min(self.k);
-        let packed = Scratch::new(context, panels * ROWS * self.k * 4).ok_or(context.status)?;
-        let rooms =
-            Scratch::new(context, context.pool.threads() * room * 4).ok_or(context.status)?;
-        // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room.
-        unsafe {
-            let memory = (packed.memory.cast::<u32>(), rooms.memory.cast::<u32>());
-            let shared = Share::new((*self, memory.0, memory.1));
-            let grain = if threads == 1 {
-                panels
-            } else {
-                ((1 << 15) / self.k).max(1)
-            };
-            context.pool.each(panels, grain, |begin, end, _| {
-                let &(product, packed, _) = shared.get();
-                let mut first = 0;
-                while first < product.k {
-                    let length = (product.k - first).min(PIECE);
-                    for panel in begin..end {
-                        let out = packed.add((first * panels + panel * length) * ROWS);
-                        let piece = (first, length);
-                        (product.a).panel::<ROWS>(panel * ROWS, product.m, piece, out);
-                    }
-                    first += length;
-                }
-            });
-            let tasks = blocks * parts;
-            let grain = if threads == 1 { tasks } else { 1 };
-            context.pool.each(tasks, grain, |begin, end, worker| {
-                let &(product, packed, rooms) = shared.get();
-                for task in begin..end {
-                    let (part, block) = (task % parts, task / parts);
-                    let rows = (part * each, ((part + 1) * each).min(panels));
-                    let columns = (block * wide, ((block + 1) * wide).min(product.n));
-                    if rows.0 < rows.1 {
-                        product.block(kernel, packed, rows, columns, rooms.add(worker * room));
-                    }
-                }
-            });
-        }
-        Ok(())
+        // SAFETY: the caller's promise.
+        unsafe { share_out(context, (*self, kernel)) }
     }
 }

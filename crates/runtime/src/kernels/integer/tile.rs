@@ -1,13 +1,7 @@
 //! The innermost part: a few rows by a few columns of sums, kept in registers.
 
+use super::share::{COLS, MOST, ROWS};
 use crate::kernels::simd::{Isa, isa};
-
-/// Rows of a panel of A.
-pub(super) const ROWS: usize = 8;
-/// Columns of a panel of B.
-pub(super) const COLS: usize = 16;
-/// Most columns of a tile.
-const MOST: usize = 2 * COLS;
 
 /// A vector of sums of 32 bits, and the products that are added to it.
 ///
@@ -170,17 +164,18 @@ mod x86 {
 
 /// A tile's operands and where it goes.
 #[derive(Clone, Copy)]
-struct Tile {
-    a: *const i16,
-    b: *const i16,
-    pairs: usize,
+pub(super) struct Tile {
+    pub a: *const i16,
+    pub b: *const i16,
+    pub pairs: usize,
     /// Elements from one panel of B to the next.
-    step: usize,
-    high: usize,
-    wide: usize,
-    c: *mut i32,
-    ld: usize,
-    keep: bool,
+    pub step: usize,
+    pub high: usize,
+    pub wide: usize,
+    pub c: *mut i32,
+    pub ld: usize,
+    /// Add to what is there.
+    pub keep: bool,
 }
 
 /// `R` rows from row `first` of the panel, `V` vectors of columns.
@@ -266,34 +261,12 @@ impl Kernel {
         }
     }
 
-    /// `high` rows by `wide` columns: the products of a panel of A and of one or two panels of B, `step` elements
-    /// apart, are stored, or added to what is there with `keep`.
+    /// The products of a panel of A and of one or two panels of B.
     ///
     /// # Safety
-    /// The panels have `pairs` pairs, the result the rows and columns; the processor has the instructions.
-    #[allow(clippy::too_many_arguments)]
-    pub(super) unsafe fn run(
-        self,
-        a: *const i16,
-        b: *const i16,
-        pairs: usize,
-        step: usize,
-        (high, wide): (usize, usize),
-        c: *mut i32,
-        ld: usize,
-        keep: bool,
-    ) {
-        let t = Tile {
-            a,
-            b,
-            pairs,
-            step,
-            high,
-            wide,
-            c,
-            ld,
-            keep,
-        };
+    /// The panels have as many pairs as the tile says, the result the rows and columns; the processor has the
+    /// instructions.
+    pub(super) unsafe fn run(self, t: &Tile) {
         #[cfg(target_arch = "x86_64")]
         {
             use x86::{Avx2, Avx512, Sse2};
@@ -315,17 +288,17 @@ impl Kernel {
             // SAFETY: `chosen` found what is enabled; the rest is the caller's promise.
             unsafe {
                 match self {
-                    Kernel::Plain => panel::<Sse2, 2, 4, 4>(&t),
-                    Kernel::Avx2 => avx2(&t),
-                    Kernel::Avx512 => avx512(&t),
-                    Kernel::Vnni => vnni(&t),
+                    Kernel::Plain => panel::<Sse2, 2, 4, 4>(t),
+                    Kernel::Avx2 => avx2(t),
+                    Kernel::Avx512 => avx512(t),
+                    Kernel::Vnni => vnni(t),
                 }
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
         // SAFETY: the caller's promise.
         unsafe {
-            panel::<Plain, 2, 4, 4>(&t);
+            panel::<Plain, 2, 4, 4>(t);
         }
     }
 }
@@ -378,7 +351,7 @@ mod tests {
                 unsafe {
                     match kernel {
                         None => panel::<Plain, 2, 4, 4>(&t),
-                        Some(k) => k.run(t.a, t.b, pairs, step, (high, wide), t.c, MOST, true),
+                        Some(k) => k.run(&t),
                     }
                 }
                 for (at, &found) in c.iter().enumerate() {

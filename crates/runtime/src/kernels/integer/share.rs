@@ -1,0 +1,221 @@
+//! How a product of small integers is shared out, whatever its words are.
+//!
+//! A word is what one lane multiplies and adds to its sum in one go: a pair of 16 bits ([`pairs`](super::pairs)) or a
+//! quad of bytes ([`quads`](super::quads)). Panels of rows of A are packed once, piece after piece of the common axis;
+//! then workers take blocks of columns of B, pack a piece of one in a room of their own, and multiply it with all
+//! panels of A (with a part of them, where there are fewer blocks than workers).
+
+use super::Scratch;
+use crate::context::RxContext;
+use crate::threads::Share;
+
+/// Rows of a panel of A.
+pub(super) const ROWS: usize = 8;
+/// Columns of a panel of B.
+pub(super) const COLS: usize = 16;
+/// Most columns of a tile.
+pub(super) const MOST: usize = 2 * COLS;
+/// Columns that are packed together, at most: a piece of them stays in the second cache.
+const WIDE: usize = 128;
+
+/// An operand of elements or words: row (or column) `i` has number `p` of the common axis at `data[at[i] + along[p]]`.
+pub(super) struct Operand<T> {
+    pub data: *const T,
+    pub at: *const usize,
+    pub along: *const usize,
+}
+
+impl<T> Clone for Operand<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Operand<T> {}
+
+/// How large a product is.
+#[derive(Clone, Copy)]
+pub(super) struct Extents {
+    pub rows: usize,
+    pub columns: usize,
+    /// Words of the common axis.
+    pub words: usize,
+    /// Its elements.
+    pub elements: usize,
+}
+
+/// Words of the common axis that are multiplied in one go: the first one, and how many there are.
+pub(super) type Piece = (usize, usize);
+
+/// One tile of the result, for one piece of the common axis.
+pub(super) struct Place {
+    pub piece: Piece,
+    /// The panel of A.
+    pub a: *const u32,
+    /// The panels of B, [`Place::step`] words apart.
+    pub b: *const u32,
+    pub step: usize,
+    pub row: usize,
+    pub column: usize,
+    /// Rows, at most [`ROWS`].
+    pub high: usize,
+    /// Columns, at most [`Panels::tile_columns`].
+    pub wide: usize,
+}
+
+/// A product and the instructions that compute it.
+///
+/// # Safety
+/// The operands have all words that the extents promise, the result its rows and columns. Functions write where they
+/// are told, and nowhere else.
+pub(super) unsafe trait Panels: Copy {
+    /// Words of the longest piece: two panels of B and one of A stay in the first cache.
+    const PIECE: usize;
+    /// Below this many multiplications a product stays on one thread.
+    const SMALL: usize;
+
+    fn extents(&self) -> Extents;
+
+    /// Columns of a tile: [`COLS`] or [`MOST`].
+    fn tile_columns(&self) -> usize;
+
+    /// Packs a piece of the panel of A from row `first` on: word after word, in each the rows'.
+    ///
+    /// # Safety
+    /// `out` has room for [`ROWS`] rows of the piece.
+    unsafe fn pack_rows(&self, first: usize, piece: Piece, out: *mut u32);
+
+    /// Packs a piece of the panel of B with columns from `first` on, those before `end`.
+    ///
+    /// # Safety
+    /// `out` has room for [`COLS`] columns of the piece.
+    unsafe fn pack_columns(&self, first: usize, end: usize, piece: Piece, out: *mut u32);
+
+    /// Computes a tile: stores its sums with the first piece, adds them with the others.
+    ///
+    /// # Safety
+    /// The panels are packed; the place lies in the result.
+    unsafe fn tile(&self, place: &Place);
+}
+
+/// Where the panel of A is packed that begins with a row, for a piece of the common axis: pieces lie behind each
+/// other, in each the panels.
+fn packed_at(panels: usize, panel: usize, (first, length): Piece) -> usize {
+    (first * panels + panel * length) * ROWS
+}
+
+/// The pieces of a common axis.
+fn pieces<P: Panels>(words: usize) -> impl Iterator<Item = Piece> {
+    (0..words)
+        .step_by(P::PIECE)
+        .map(move |first| (first, (words - first).min(P::PIECE)))
+}
+
+/// Panels `rows` of A by columns `[from, to)`; `room` has place for a piece of them.
+unsafe fn block<P: Panels>(
+    product: &P,
+    packed: *const u32,
+    rows: (usize, usize),
+    (from, to): (usize, usize),
+    room: *mut u32,
+) {
+    let Extents {
+        rows: m, words: k, ..
+    } = product.extents();
+    let panels = m.div_ceil(ROWS);
+    let columns = product.tile_columns();
+    for piece in pieces::<P>(k) {
+        let step = piece.1 * COLS;
+        // SAFETY: the callers' promise; offsets stay in the packed blocks.
+        unsafe {
+            for j in 0..(to - from).div_ceil(COLS) {
+                product.pack_columns(from + j * COLS, to, piece, room.add(j * step));
+            }
+            for panel in rows.0..rows.1 {
+                let row = panel * ROWS;
+                for column in (from..to).step_by(columns) {
+                    product.tile(&Place {
+                        piece,
+                        a: packed.add(packed_at(panels, panel, piece)),
+                        b: room.add((column - from) * piece.1),
+                        step,
+                        row,
+                        column,
+                        high: (m - row).min(ROWS),
+                        wide: (to - column).min(columns),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Computes a product of at least one word. Errors are statuses that the context has recorded.
+///
+/// # Safety
+/// What [`Panels`] promises holds.
+pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -> Result<(), i32> {
+    let Extents {
+        rows: m,
+        columns: n,
+        words: k,
+        elements,
+    } = product.extents();
+    if m == 0 || n == 0 {
+        return Ok(());
+    }
+    let panels = m.div_ceil(ROWS);
+    let work = (m * n).saturating_mul(elements);
+    let threads = if work < P::SMALL {
+        1
+    } else {
+        context.pool.threads()
+    };
+    // Blocks of columns, at least two for each thread where there are as many; else rows are shared out too.
+    let wide = (n.div_ceil(2 * threads))
+        .next_multiple_of(MOST)
+        .clamp(MOST, WIDE);
+    let blocks = n.div_ceil(wide);
+    let parts = if blocks >= 2 * threads {
+        1
+    } else {
+        threads.min(panels)
+    };
+    let each = panels.div_ceil(parts);
+    let room = wide * P::PIECE.min(k);
+    let packed = Scratch::new(context, panels * ROWS * k * 4).ok_or(context.status)?;
+    let rooms = Scratch::new(context, context.pool.threads() * room * 4).ok_or(context.status)?;
+    // SAFETY: blocks of the result are disjoint, and every worker packs B into its own room.
+    unsafe {
+        let memory = (packed.memory.cast::<u32>(), rooms.memory.cast::<u32>());
+        let shared = Share::new((product, memory.0, memory.1));
+        let grain = if threads == 1 {
+            panels
+        } else {
+            ((1 << 15) / k).max(1)
+        };
+        context.pool.each(panels, grain, |begin, end, _| {
+            let &(product, packed, _) = shared.get();
+            for piece in pieces::<P>(k) {
+                for panel in begin..end {
+                    let out = packed.add(packed_at(panels, panel, piece));
+                    product.pack_rows(panel * ROWS, piece, out);
+                }
+            }
+        });
+        let tasks = blocks * parts;
+        let grain = if threads == 1 { tasks } else { 1 };
+        context.pool.each(tasks, grain, |begin, end, worker| {
+            let &(product, packed, rooms) = shared.get();
+            for task in begin..end {
+                let (part, number) = (task % parts, task / parts);
+                let rows = (part * each, ((part + 1) * each).min(panels));
+                let columns = (number * wide, ((number + 1) * wide).min(n));
+                if rows.0 < rows.1 {
+                    block(&product, packed, rows, columns, rooms.add(worker * room));
+                }
+            }
+        });
+    }
+    Ok(())
+}
