@@ -7,7 +7,7 @@ use super::bytes::Bytes;
 use super::conv_bytes::ByteConv;
 use super::pairs::Product;
 use super::quads::Kernel;
-use super::share::Operand;
+use super::tables::Tables;
 use super::{Element, Scratch};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
@@ -48,6 +48,29 @@ pub(super) struct Conv<'v> {
     weight: Element,
 }
 
+/// What the padded copy of an image has of it.
+#[derive(Clone, Copy)]
+pub(super) struct Inside {
+    /// Rows of padding above it; the image's rows that are cut off there, if negative.
+    top: isize,
+    /// The image's rows.
+    high: usize,
+    /// Columns of padding on its left.
+    pub left: usize,
+    /// The image's columns that are cut off there.
+    pub cut: usize,
+    /// The image's columns that the copy has.
+    pub count: usize,
+}
+
+impl Inside {
+    /// The image's row of which line `y` of the copy has anything.
+    pub(super) fn row(&self, y: usize) -> Option<usize> {
+        let row = y as isize - self.top;
+        (row >= 0 && (row as usize) < self.high && self.count > 0).then_some(row as usize)
+    }
+}
+
 impl<'v> Conv<'v> {
     fn of(v: &'v RxConv2dI32) -> Option<Conv<'v>> {
         Some(Conv {
@@ -67,28 +90,56 @@ impl<'v> Conv<'v> {
         (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw))
     }
 
+    /// What a padded copy has of its image.
+    pub(super) fn inside(&self) -> Inside {
+        let (s, (_, wide)) = (&self.s, self.read());
+        let left = s.pl.max(0) as usize;
+        let cut = (-s.pl).max(0) as usize;
+        let count = s.w.saturating_sub(cut).min(wide.saturating_sub(left));
+        Inside {
+            top: s.pt,
+            high: s.h,
+            left,
+            cut,
+            count,
+        }
+    }
+
+    /// Units of a padded image, with groups of `deep` units.
+    pub(super) fn image(&self, deep: usize) -> usize {
+        let (high, wide) = self.read();
+        self.s.groups * deep * high * wide
+    }
+
+    /// The unit of the channels and the place of the window at `p` of the common axis, with groups of `deep` units.
+    pub(super) fn unit(&self, deep: usize, p: usize) -> (usize, usize) {
+        let taps = self.s.kh * self.s.kw;
+        if self.s.nhwc {
+            (p % deep, p / deep)
+        } else {
+            (p / taps, p % taps)
+        }
+    }
+
     /// Writes a padded copy of one image's channel (its rows with all channels, where they come last) in 16 bits.
     /// `false` where an element does not fit.
     unsafe fn pad(&self, from: *const c_void, to: *mut i16) -> bool {
         let (s, (high, wide)) = (&self.s, self.read());
         let each = if s.nhwc { s.c } else { 1 };
-        let left = s.pl.max(0) as usize;
-        let cut = (-s.pl).max(0) as usize;
-        let count = s.w.saturating_sub(cut).min(wide.saturating_sub(left));
+        let inside = self.inside();
         let mut fits = true;
         for y in 0..high {
             // SAFETY: the callers' promise; rows outside of the image stay zeros.
             unsafe {
-                let line = to.add(y * wide * each);
-                std::ptr::write_bytes(line, 0, wide * each);
-                let row = y as isize - s.pt;
-                if row >= 0 && (row as usize) < s.h && count > 0 {
-                    let at = (row as usize * s.w + cut) * each * self.x.size();
+                let to = to.add(y * wide * each);
+                std::ptr::write_bytes(to, 0, wide * each);
+                if let Some(row) = inside.row(y) {
+                    let at = (row * s.w + inside.cut) * each * self.x.size();
                     fits &= self.x.narrow(
                         from.byte_add(at),
-                        count * each,
+                        inside.count * each,
                         self.v.x_zero,
-                        line.add(left * each),
+                        to.add(inside.left * each),
                     );
                 }
             }
@@ -122,19 +173,15 @@ impl<'v> Conv<'v> {
 
     /// All of it as products of 16 bits; `Ok(false)` where an element does not fit.
     unsafe fn products(&self, context: &mut RxContext) -> Result<bool, i32> {
-        let (s, (high, wide)) = (&self.s, self.read());
-        let (image, pixels) = (s.c * high * wide, s.oh * s.ow);
-        let weights = s.o * s.k;
-        let tables = (pixels + s.og + 2 * s.k) * size_of::<usize>();
-        let Some(scratch) = Scratch::new(context, tables + (s.n * image + weights) * 2) else {
-            return Err(context.status);
-        };
+        let s = &self.s;
+        let (image, pixels, weights) = (self.image(s.cg), s.oh * s.ow, s.o * s.k);
+        let offsets = Tables::offsets(self, s.cg);
+        let bytes = offsets * size_of::<usize>() + (s.n * image + weights) * 2;
+        let scratch = Scratch::new(context, bytes).ok_or(context.status)?;
         // SAFETY: the scratch has room for tables and copies; the caller's promise about the arrays.
         unsafe {
-            let at_pixel = scratch.memory.cast::<usize>();
-            let (at_filter, along_x) = (at_pixel.add(pixels), at_pixel.add(pixels + s.og));
-            let along_w = along_x.add(s.k);
-            let data = along_w.add(s.k).cast::<i16>();
+            let tables = scratch.memory.cast::<usize>();
+            let data = tables.add(offsets).cast::<i16>();
             let weight = data.add(s.n * image);
             let zero = self.v.weight_zero;
             let fits = self.weight.narrow(self.v.weight, weights, zero, weight);
@@ -145,60 +192,20 @@ impl<'v> Conv<'v> {
                 self.depthwise(context, data, weight);
                 return Ok(true);
             }
-            let each = if s.nhwc { s.c } else { 1 };
-            for p in 0..pixels {
-                *at_pixel.add(p) = (p / s.ow * s.sh * wide + p % s.ow * s.sw) * each;
-            }
-            for f in 0..s.og {
-                *at_filter.add(f) = if s.nhwc { f } else { f * s.k };
-            }
-            let taps = s.kh * s.kw;
-            for p in 0..s.k {
-                let (channel, tap) = if s.nhwc {
-                    (p % s.cg, p / s.cg)
+            for task in Tables::new(self, s.cg, tables).tasks(data, weight) {
+                let ((m, a), (n, b)) = if s.nhwc {
+                    ((pixels, task.x), (s.og, task.weight))
                 } else {
-                    (p / taps, p % taps)
-                };
-                let place = tap / s.kw * s.dh * wide + tap % s.kw * s.dw;
-                *along_x.add(p) = if s.nhwc {
-                    place * each + channel
-                } else {
-                    channel * high * wide + place
-                };
-                *along_w.add(p) = if s.nhwc { p * s.o } else { p };
-            }
-            for task in 0..s.n * s.groups {
-                let (n, g) = (task / s.groups, task % s.groups);
-                let (first, filters) = if s.nhwc {
-                    (n * image + g * s.cg, g * s.og)
-                } else {
-                    (n * image + g * s.cg * high * wide, g * s.og * s.k)
-                };
-                let operand = |data: *const i16, at: *const usize, along: *const usize| Operand {
-                    data,
-                    at,
-                    along,
-                };
-                let x = operand(data.add(first), at_pixel, along_x);
-                let w = operand(weight.add(filters), at_filter, along_w);
-                let ((m, a), (columns, b)) = if s.nhwc {
-                    ((pixels, x), (s.og, w))
-                } else {
-                    ((s.og, w), (pixels, x))
-                };
-                let (to, ld) = if s.nhwc {
-                    (n * pixels * s.o + g * s.og, s.o)
-                } else {
-                    ((n * s.o + g * s.og) * pixels, pixels)
+                    ((s.og, task.weight), (pixels, task.x))
                 };
                 let product = Product {
                     m,
-                    n: columns,
+                    n,
                     k: s.k,
                     a,
                     b,
-                    c: self.v.y.add(to),
-                    ld,
+                    c: task.y,
+                    ld: task.ld,
                     accumulate: false,
                 };
                 product.run(context)?;

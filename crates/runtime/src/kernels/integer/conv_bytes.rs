@@ -3,9 +3,10 @@
 
 use super::Scratch;
 use super::bytes::{Bytes, copied, signed_sum, woven};
-use super::conv::Conv;
+use super::conv::{Conv, Inside};
 use super::quads::{Kernel, Product};
 use super::share::Operand;
+use super::tables::Tables;
 use crate::context::RxContext;
 use crate::threads::Share;
 
@@ -28,13 +29,10 @@ impl ByteConv<'_> {
         let (s, (high, wide)) = (&self.conv.s, self.conv.read());
         let (deep, mask) = (self.deep(), self.x.mask());
         let none = u32::from(self.x.zero as u8) * 0x0101_0101;
-        let left = s.pl.max(0) as usize;
-        let cut = (-s.pl).max(0) as usize;
-        let count = s.w.saturating_sub(cut).min(wide.saturating_sub(left));
-        let inside = |y: usize| {
-            let row = y as isize - s.pt;
-            (row >= 0 && (row as usize) < s.h && count > 0).then_some(row as usize)
-        };
+        let inside = self.conv.inside();
+        let Inside {
+            left, cut, count, ..
+        } = inside;
         // SAFETY: the callers' promise.
         unsafe {
             let fill = |to: *mut u32, n: usize| {
@@ -45,7 +43,7 @@ impl ByteConv<'_> {
             if s.nhwc {
                 let each = s.groups * deep;
                 let (n, y) = (part / high, part % high);
-                let Some(row) = inside(y) else {
+                let Some(row) = inside.row(y) else {
                     fill(to, wide * each);
                     return;
                 };
@@ -65,7 +63,7 @@ impl ByteConv<'_> {
             let (plane, quad) = (part / deep, part % deep);
             for y in 0..high {
                 let to = to.add(y * wide);
-                let Some(row) = inside(y) else {
+                let Some(row) = inside.row(y) else {
                     fill(to, wide);
                     continue;
                 };
@@ -131,19 +129,17 @@ impl ByteConv<'_> {
     /// As `rx_conv2d_i32`; no size of the output is 0, nor the common axis.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         let (s, (high, wide)) = (&self.conv.s, self.conv.read());
-        let (deep, taps, pixels) = (self.deep(), s.kh * s.kw, s.oh * s.ow);
-        let (k, each) = (deep * taps, s.groups * deep);
-        let image = each * high * wide;
+        let (deep, pixels) = (self.deep(), s.oh * s.ow);
+        let (k, each) = (deep * s.kh * s.kw, s.groups * deep);
+        let image = self.conv.image(deep);
         // SAFETY: the scratch has room for tables and quads; the rest is the caller's promise.
         unsafe {
-            let tables = (pixels + s.og + 2 * k + 1) * 8;
-            let tables = Scratch::new(context, tables).ok_or(context.status)?;
+            let offsets = Tables::offsets(self.conv, deep);
+            let tables = Scratch::new(context, (offsets + 1) * 8).ok_or(context.status)?;
             let copies = s.n * image + s.o * k + k + 2 * s.o + pixels;
             let copies = Scratch::new(context, copies * 4).ok_or(context.status)?;
-            let at_pixel = tables.memory.cast::<usize>();
-            let (at_filter, along_x) = (at_pixel.add(pixels), at_pixel.add(pixels + s.og));
-            let along_w = along_x.add(k);
-            let origin = along_w.add(k);
+            let tables = tables.memory.cast::<usize>();
+            let origin = tables.add(offsets);
             let data = copies.memory.cast::<u32>();
             let weight = data.add(s.n * image);
             let ones = weight.add(s.o * k);
@@ -169,69 +165,29 @@ impl ByteConv<'_> {
                 *sum = both.wrapping_sub(zu.wrapping_mul(*sum));
             }
 
-            let step = if s.nhwc { each } else { 1 };
-            for p in 0..pixels {
-                *at_pixel.add(p) = (p / s.ow * s.sh * wide + p % s.ow * s.sw) * step;
-            }
-            for f in 0..s.og {
-                *at_filter.add(f) = if s.nhwc { f } else { f * k };
-            }
             *origin = 0;
             for p in 0..k {
-                let (quad, tap) = if s.nhwc {
-                    (p % deep, p / deep)
-                } else {
-                    (p / taps, p % taps)
-                };
-                let place = tap / s.kw * s.dh * wide + tap % s.kw * s.dw;
-                *along_x.add(p) = if s.nhwc {
-                    place * each + quad
-                } else {
-                    quad * high * wide + place
-                };
-                *along_w.add(p) = if s.nhwc { p * s.o } else { p };
-                let rest = (s.cg - 4 * quad).min(4);
+                let rest = (s.cg - 4 * self.conv.unit(deep, p).0).min(4);
                 *ones.add(p) = 0x0101_0101 & (u32::MAX >> (32 - 8 * rest));
             }
-            for task in 0..s.n * s.groups {
-                let (n, g) = (task / s.groups, task % s.groups);
-                let (first, filters) = if s.nhwc {
-                    (n * image + g * deep, g * s.og)
-                } else {
-                    (n * image + g * deep * high * wide, g * s.og * k)
-                };
-                let x = Operand {
-                    data: data.add(first),
-                    at: at_pixel,
-                    along: along_x,
-                };
-                let w = Operand {
-                    data: weight.add(filters),
-                    at: at_filter,
-                    along: along_w,
-                };
+            for task in Tables::new(self.conv, deep, tables).tasks(data, weight) {
                 let mut pixel_start = std::ptr::null();
                 if zs != 0 {
-                    self.sum_pixels(kernel, context, x, (ones, origin), of_pixels)?;
+                    self.sum_pixels(kernel, context, task.x, (ones, origin), of_pixels)?;
                     pixel_start = of_pixels.cast_const();
                 }
-                let filter_start = start.add(g * s.og).cast_const();
-                let (to, ld) = if s.nhwc {
-                    (n * pixels * s.o + g * s.og, s.o)
-                } else {
-                    ((n * s.o + g * s.og) * pixels, pixels)
-                };
+                let filter_start = start.add(task.filter).cast_const();
                 let product = Product {
                     m: pixels,
                     n: s.og,
                     k,
-                    a: x,
-                    b: w,
+                    a: task.x,
+                    b: task.weight,
                     signed_rows: false,
                     row_start: pixel_start,
                     column_start: filter_start,
-                    c: self.conv.v.y.add(to),
-                    ld,
+                    c: task.y,
+                    ld: task.ld,
                     accumulate: false,
                 };
                 let product = if s.nhwc {
@@ -240,8 +196,8 @@ impl ByteConv<'_> {
                     Product {
                         m: s.og,
                         n: pixels,
-                        a: w,
-                        b: x,
+                        a: task.weight,
+                        b: task.x,
                         signed_rows: true,
                         row_start: filter_start,
                         column_start: pixel_start,

@@ -14,6 +14,7 @@ mod conv_bytes;
 mod pairs;
 mod quads;
 mod share;
+mod tables;
 mod tile;
 
 use std::ffi::c_void;
