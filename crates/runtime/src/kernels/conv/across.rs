@@ -27,7 +27,7 @@ pub(super) fn pays(s: &Sizes) -> bool {
     if s.nhwc || s.groups != 1 || s.o < COLS || s.k == 0 {
         return false;
     }
-    let fetch = if as_it_lies(s) { 0 } else { FETCH * pixels };
+    let fetch = if s.as_it_lies() { 0 } else { FETCH * pixels };
     let along = pixels.next_multiple_of(COLS) * s.o.next_multiple_of(ROWS) * s.k;
     let across = pixels * s.o.next_multiple_of(COLS) * s.k + TURN * s.o * pixels + fetch * s.k;
     // Weights and pixels both come from the second cache, not only one of them.
@@ -44,12 +44,6 @@ fn high(pixels: usize) -> usize {
     pixels.div_ceil(pixels.div_ceil(ROWS))
 }
 
-/// The inputs of neighbouring outputs are neighbours, all inside the image.
-fn as_it_lies(s: &Sizes) -> bool {
-    let one = (s.kh, s.kw, s.sh, s.sw, s.pt, s.pl) == (1, 1, 1, 1, 0, 0);
-    one && (s.oh, s.ow) == (s.h, s.w)
-}
-
 /// Packs the inputs of `count` pixels from `first` on: for each channel and place of the window a line of [`ROWS`]
 /// floats, of which the first `count` are written.
 #[inline(always)]
@@ -57,7 +51,7 @@ unsafe fn panel<S: Simd>(s: &Sizes, x: *const f32, first: usize, count: usize, o
     let (plane, taps) = (s.h * s.w, s.kh * s.kw);
     // SAFETY: the callers' promise: pixels lie in the image, `out` has a panel's room.
     unsafe {
-        if as_it_lies(s) {
+        if s.as_it_lies() {
             for c in 0..s.c {
                 let (from, to) = (x.add(c * plane + first), out.add(c * ROWS));
                 for lane in (0..count).step_by(S::LANES) {

@@ -169,17 +169,22 @@ impl Sizes {
         if self.cg == 1 && self.groups > 1 && (!self.nhwc || multiplier_one) {
             return Way::Depthwise;
         }
-        let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
         if winograd::pays(self) {
             return Way::Winograd;
         }
         if across::pays(self) {
             return Way::Across;
         }
-        if one && self.groups == 1 && (self.oh, self.ow) == (self.h, self.w) {
+        if self.groups == 1 && self.as_it_lies() {
             return Way::Pointwise;
         }
         Way::Unfold
+    }
+
+    /// Whether each output reads the one pixel at its own place.
+    fn as_it_lies(&self) -> bool {
+        let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
+        one && (self.oh, self.ow) == (self.h, self.w)
     }
 
     /// The window's way over the image.
