@@ -6,6 +6,7 @@
 
 use super::{RxConv2dF32, Sizes};
 use crate::context::{RxContext, Status, guard};
+use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::{RxGemmF32, gemm};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
@@ -69,7 +70,7 @@ impl Sizes {
 /// Scales, adds and bounds a plane of the output.
 unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
     let e = &v.epilogue;
-    let (lo, hi) = e.bounds();
+    let bounds = e.bounds();
     // SAFETY: the callers' promise: scale and bias have a number for each channel, the residual the output's form.
     unsafe {
         let scale = if e.scale.is_null() {
@@ -95,9 +96,7 @@ unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
                 x += *e.residual.add(plane * pixels + i);
             }
             if e.activation != 0 {
-                // As `a > b ? a : b`: a NaN becomes the bound.
-                x = if x > lo { x } else { lo };
-                x = if x < hi { x } else { hi };
+                x = RxEpilogue::bound(x, bounds);
             }
             *y = x;
         }

@@ -51,6 +51,13 @@ impl RxEpilogue {
         }
     }
 
+    /// A number within bounds, as the vectors bound it (`a > b ? a : b`): a NaN becomes the lower one.
+    #[inline(always)]
+    pub fn bound(x: f32, (lo, hi): (f32, f32)) -> f32 {
+        let x = if x > lo { x } else { lo };
+        if x < hi { x } else { hi }
+    }
+
     /// Nothing is to be done.
     pub fn none(&self) -> bool {
         self.bias.is_null()
@@ -296,9 +303,7 @@ unsafe fn turn<S: Simd>(
                         x += *e.residual.add(j * e.residual_ld as usize + i + k);
                     }
                     if late && e.activation != 0 {
-                        // As `a > b ? a : b`: a NaN becomes the bound.
-                        x = if x > lo { x } else { lo };
-                        x = if x < hi { x } else { hi };
+                        x = RxEpilogue::bound(x, (lo, hi));
                     }
                     *c.add(k) = x;
                 }
