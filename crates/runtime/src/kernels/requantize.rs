@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use crate::context::{RxContext, Status, guard};
+use crate::kernels::integer::Element;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 
@@ -136,14 +137,14 @@ unsafe fn lines<S: Simd, T: Small>(q: &RxRequantize, begin: usize, end: usize) {
 }
 
 #[inline(always)]
-unsafe fn any<S: Simd>(q: &RxRequantize, begin: usize, end: usize) {
+unsafe fn any<S: Simd>(q: &RxRequantize, to: Element, begin: usize, end: usize) {
     // SAFETY: the callers' promise.
     unsafe {
-        match q.y_type {
-            0 => lines::<S, i8>(q, begin, end),
-            1 => lines::<S, u8>(q, begin, end),
-            2 => lines::<S, i16>(q, begin, end),
-            _ => lines::<S, i32>(q, begin, end),
+        match to {
+            Element::I8 => lines::<S, i8>(q, begin, end),
+            Element::U8 => lines::<S, u8>(q, begin, end),
+            Element::I16 => lines::<S, i16>(q, begin, end),
+            Element::I32 => lines::<S, i32>(q, begin, end),
         }
     }
 }
@@ -160,9 +161,9 @@ pub unsafe extern "C" fn rx_requantize_i32(ctx: *mut RxContext, q: *const RxRequ
         if q.outer <= 0 || q.channels <= 0 || q.inner <= 0 {
             return 0;
         }
-        if !(0..=3).contains(&q.y_type) {
+        let Some(to) = Element::of(q.y_type) else {
             return context.fail(Status::Argument, "rx_requantize_i32: no such type");
-        }
+        };
         let (count, length) = if q.inner == 1 {
             (q.outer, q.channels)
         } else {
@@ -174,7 +175,14 @@ pub unsafe extern "C" fn rx_requantize_i32(ctx: *mut RxContext, q: *const RxRequ
         context.pool.each(count as usize, grain, |begin, end, _| {
             let q = shared.get();
             // SAFETY: as above.
-            unsafe { dispatch!(any(q: &RxRequantize, begin: usize, end: usize)) };
+            unsafe {
+                dispatch!(any(
+                    q: &RxRequantize,
+                    to: Element,
+                    begin: usize,
+                    end: usize,
+                ));
+            }
         });
         0
     })
