@@ -108,9 +108,8 @@ pub(crate) fn emit(
     def: &KernelDef,
     packed: &[Buf],
 ) -> Result<()> {
-    let mut program = relax_loops::with_starts(&def.program).into_owned();
-    relax_loops::quantised::hint_requantised(&mut program);
-    let program = &program;
+    let program = relax_loops::with_starts(&def.program);
+    let program = &*relax_loops::quantised::hint_requantised(program);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     b.switch_to_block(entry);

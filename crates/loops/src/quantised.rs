@@ -1,6 +1,8 @@
 //! Stages of quantised arithmetic that kernels know: operands whose zero points are taken off, and sums brought to
 //! another scale in fixed point.
 
+use std::borrow::Cow;
+
 use crate::{
     BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, map_expr, visit_expr,
 };
@@ -222,42 +224,44 @@ impl Rescaled {
 }
 
 /// Gives stages that bring sums to another scale a hint, and stages of their own to the numbers per channel that it
-/// names. What every stage computes stays as it is.
-pub fn hint_requantised(program: &mut Program) {
+/// names. What every stage computes stays as it is; without such a stage the program does.
+pub fn hint_requantised(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     let mut k = 0;
     while k < program.stages.len() {
-        if let Some(added) = requantised(program, k) {
+        if let Some(added) = requantised(&mut program, k) {
             k += added;
         }
         k += 1;
     }
+    program
 }
 
 /// Does it for one stage; the number of stages that now stand before it.
-fn requantised(program: &mut Program, k: usize) -> Option<usize> {
+fn requantised(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     let Stage::Compute(c) = &program.stages[k] else {
         return None;
     };
-    let c = c.clone();
     let dtype = program.bufs[c.out].dtype;
     let fits = matches!(dtype, DType::I8 | DType::U8 | DType::I16 | DType::I32);
     if !fits || c.reduce.is_some() || program.hints.iter().any(|h| h.0 == c.out) {
         return None;
     }
-    let (found, axis) = Rescaled::of(program, &c)?;
+    let (found, axis) = Rescaled::of(program, c)?;
     if found.x == c.out || program.bufs[found.x].dtype != DType::I32 {
         return None;
     }
+    let (rescaled, channel) = (c.out, axis.map(|axis| c.axes[axis]));
     let channels = match axis {
-        Some(axis) => program.bufs[c.out].shape[axis].clone(),
+        Some(axis) => program.bufs[rescaled].shape[axis].clone(),
         None => Ex::idx(1),
     };
+    let program = program.to_mut();
     let names = ["bias", "left", "factor", "half", "right", "zero"];
     let mut tables = Vec::new();
     for (name, value) in names.into_iter().zip(found.tables()) {
         let (var, index) = program.fresh("c", DType::I64);
         let value = map_expr(value, |e| match e.kind() {
-            ExKind::Var(v) if axis.is_some_and(|a| c.axes[a] == *v) => Some(index.clone()),
+            ExKind::Var(v) if channel == Some(*v) => Some(index.clone()),
             _ => None,
         });
         let out = program.bufs.push(Buffer {
@@ -283,6 +287,6 @@ fn requantised(program: &mut Program, k: usize) -> Option<usize> {
         axis,
         bounds: found.bounds,
     };
-    program.hints.push((c.out, hint));
+    program.hints.push((rescaled, hint));
     Some(tables.len())
 }

@@ -57,7 +57,7 @@ impl Kernel<'_, '_, '_> {
             };
             self.put_int32(&f, 164, kind);
             let fill = self.b.ins().f32const(fill);
-            self.put_float(&f, 168, fill);
+            self.put(&f, 168, fill);
             let along = [(a.out, 0), (a.out, 1), (a.k, key)];
             for (i, axis) in mask.axes.iter().enumerate() {
                 let Some(axis) = *axis else { continue };
@@ -67,7 +67,7 @@ impl Kernel<'_, '_, '_> {
             }
         }
         let scale = self.b.ins().f32const(a.scale);
-        self.put_float(&f, 160, scale);
+        self.put(&f, 160, scale);
         let f = self.b.ins().stack_addr(types::I64, f.0, 0);
         self.run("rx_attention_f32", &[f]);
         Ok(())

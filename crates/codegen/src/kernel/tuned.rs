@@ -129,12 +129,8 @@ impl Kernel<'_, '_, '_> {
         Fields(slot)
     }
 
+    /// Writes a number of any type.
     pub(super) fn put(&mut self, f: &Fields, at: i32, v: Value) {
-        self.b.ins().stack_store(types::I64, v, f.0, at);
-    }
-
-    /// A float in a descriptor.
-    pub(super) fn put_float(&mut self, f: &Fields, at: i32, v: Value) {
         self.b.ins().stack_store(types::I64, v, f.0, at);
     }
 
@@ -145,7 +141,7 @@ impl Kernel<'_, '_, '_> {
 
     pub(super) fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
         let v = self.b.ins().iconst(types::I32, v);
-        self.b.ins().stack_store(types::I64, v, f.0, at);
+        self.put(f, at, v);
     }
 
     pub(super) fn product(&mut self, extents: &[Value]) -> Value {
@@ -178,7 +174,7 @@ impl Kernel<'_, '_, '_> {
             self.put_int32(f, at + 28, 2);
             for (offset, v) in [(32, lo), (36, hi)] {
                 let v = self.b.ins().f32const(v);
-                self.b.ins().stack_store(types::I64, v, f.0, at + offset);
+                self.put(f, at + offset, v);
             }
         }
     }
@@ -251,7 +247,7 @@ impl Kernel<'_, '_, '_> {
                     self.put_int32(&g, 96, a_type);
                     self.put_int32(&g, 100, b_type);
                     for (at, zero) in [104, 108].into_iter().zip(taken_off) {
-                        self.b.ins().stack_store(types::I64, zero, g.0, at);
+                        self.put(&g, at, zero);
                     }
                     let g = self.b.ins().stack_addr(types::I64, g.0, 0);
                     self.run("rx_gemm_i32", &[g]);
@@ -315,7 +311,7 @@ impl Kernel<'_, '_, '_> {
                         self.put(&f, at, v);
                     }
                     for (at, zero) in [168, 172].into_iter().zip(taken_off) {
-                        self.b.ins().stack_store(types::I64, zero, f.0, at);
+                        self.put(&f, at, zero);
                     }
                     let f = self.b.ins().stack_addr(types::I64, f.0, 0);
                     self.run("rx_conv2d_i32", &[f]);
