@@ -191,10 +191,7 @@ impl<'m> Solver<'m> {
         if before.type_args.is_empty() && before.checks.is_empty() {
             return;
         }
-        let mut inside = IdSet::new();
-        for &e in &part.exprs {
-            inside.insert(e);
-        }
+        let inside: IdSet = part.exprs.iter().copied().collect();
         let args = before
             .type_args
             .iter()

@@ -11,7 +11,7 @@ use relax_loops::{
     drop_unused, extents, inline_compute, map_expr, statements, visit_expr,
 };
 use relax_ops::registry;
-use relax_sym::{Atom, Dim, DimVar};
+use relax_sym::{Atom, DimVar};
 use rustc_hash::FxHashMap;
 
 use crate::{codes, programs};
@@ -163,22 +163,9 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
 /// What dimension variables of types are in a program.
 type Extents = FxHashMap<DimVar, Ex>;
 
-/// The extents of each tensor of a type, tuples flattened in order.
-fn dims_of(m: &Module, ty: TypeId) -> Vec<Option<&[Dim]>> {
-    let (mut out, mut work) = (Vec::new(), vec![ty]);
-    while let Some(ty) = work.pop() {
-        match &m.types[ty] {
-            Type::Tensor(t) => out.push(t.shape.dims()),
-            Type::Tuple(fields) => work.extend(fields.iter().rev()),
-            _ => out.push(None),
-        }
-    }
-    out
-}
-
 /// Learns dimension variables from tensors of a type.
 fn note(m: &Module, ty: TypeId, tensors: &[TensorRef], known: &mut Extents) {
-    for (dims, t) in dims_of(m, ty).into_iter().zip(tensors) {
+    for (dims, t) in programs::dims(m, ty).zip(tensors) {
         for (d, extent) in dims.unwrap_or_default().iter().zip(&t.shape) {
             if let Some(Atom::Var(v)) = d.as_atom() {
                 known.entry(v).or_insert_with(|| extent.clone());
@@ -191,7 +178,7 @@ fn note(m: &Module, ty: TypeId, tensors: &[TensorRef], known: &mut Extents) {
 /// another operand of the group has the extent `n`.
 fn given(m: &Module, ty: TypeId, part: &Program, known: &Extents) -> FxHashMap<Var, Ex> {
     let mut out = FxHashMap::default();
-    for (dims, buf) in dims_of(m, ty).into_iter().zip(&part.outputs) {
+    for (dims, buf) in programs::dims(m, ty).zip(&part.outputs) {
         for (d, extent) in dims.unwrap_or_default().iter().zip(&part.bufs[*buf].shape) {
             if let ExKind::Var(v) = extent.kind()
                 && let Some(ex) = dim_to_ex(d, |v| known.get(&v).cloned())

@@ -323,11 +323,11 @@ impl Manager<'_> {
     fn blocks_changed(&self, before: &State, types: &Typing) -> Option<String> {
         let m = &*self.module;
         let now = self.analyses.known_types(m)?;
-        let functions = before.functions();
-        if functions.len() != State::of(m).functions().len() {
+        let (before, after) = (before.functions(), State::of(m).functions());
+        if before.len() != after.len() {
             return Some("there are other functions now".into());
         }
-        for (old, new) in functions.into_iter().zip(State::of(m).functions()) {
+        for (old, new) in before.into_iter().zip(after) {
             let outputs = match blocks::kept(m, m.funcs[old].body, m.funcs[new].body) {
                 Ok(outputs) => outputs,
                 Err(what) => return Some(what),

@@ -30,15 +30,19 @@ pub fn flatten(m: &Module, ty: TypeId) -> Option<Vec<TensorInfo>> {
     Some(out)
 }
 
+/// The extents of the tensors that a value of a type consists of, in the order of [`flatten`]; nothing for what is no
+/// tensor of known rank.
+pub fn dims(m: &Module, ty: TypeId) -> impl Iterator<Item = Option<&[Dim]>> {
+    let of = |ty| m.types.as_tensor(ty).and_then(|t| t.shape.dims());
+    m.types.leaves(ty).into_iter().map(of)
+}
+
 /// What the extents of the tensors of some values are, where types say it: equal ones are equal in every call.
 pub fn known_extents(m: &Module, types: impl IntoIterator<Item = TypeId>) -> Vec<Vec<Option<Dim>>> {
-    let leaves = types.into_iter().flat_map(|ty| m.types.leaves(ty));
-    let of = |ty: TypeId| {
-        let dims = m.types.as_tensor(ty).and_then(|t| t.shape.dims());
-        let symbolic = |d: &Dim| (d.is_known() && d.as_const().is_none()).then(|| d.clone());
-        dims.map_or(Vec::new(), |dims| dims.iter().map(symbolic).collect())
-    };
-    leaves.map(of).collect()
+    let symbolic = |d: &Dim| (d.is_known() && d.as_const().is_none()).then(|| d.clone());
+    let of = |dims: Option<&[Dim]>| dims.unwrap_or_default().iter().map(symbolic).collect();
+    let all = types.into_iter().flat_map(|ty| dims(m, ty));
+    all.map(of).collect()
 }
 
 /// What decides an operator's program, but for the values of constant arguments: calls with the same key are calls
