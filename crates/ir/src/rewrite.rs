@@ -197,9 +197,15 @@ impl Module {
 
     /// `root` with expressions in place of variables. Variables are ids with one binding place
     /// each, so no name is captured; but a replacement that itself binds variables may come out in
-    /// several places: copy it with [`Module::copy_fresh`] then.
-    pub fn substitute(&mut self, root: ExprId, values: &FxHashMap<VarId, ExprId>) -> ExprId {
-        self.rewrite(root, &mut Memo::default(), |m, new, _| match m.exprs[new] {
+    /// several places: copy it with [`Module::copy_fresh`] then. `memo` is that of [`Module::rewrite`]: calls that
+    /// share one must mean the same by it, for all that both of their roots reach.
+    pub fn substitute(
+        &mut self,
+        root: ExprId,
+        memo: &mut Memo,
+        values: &FxHashMap<VarId, ExprId>,
+    ) -> ExprId {
+        self.rewrite(root, memo, |m, new, _| match m.exprs[new] {
             Expr::Var(v) => values.get(&v).copied().unwrap_or(new),
             _ => new,
         })

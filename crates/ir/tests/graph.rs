@@ -186,7 +186,11 @@ fn substitution_reaches_every_use() {
     let mut m = sample("x", "y", true);
     let body = main_body(&m);
     let c = m.constant(Tensor::scalar_i64(DType::I32, 3), NO);
-    let new = m.substitute(body, &FxHashMap::from_iter([(VarId(0), c)]));
+    let new = m.substitute(
+        body,
+        &mut Memo::default(),
+        &FxHashMap::from_iter([(VarId(0), c)]),
+    );
     assert!(m.free_vars(new).is_empty());
     assert_eq!(m.free_vars(body), [VarId(0)]);
 }

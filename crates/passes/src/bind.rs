@@ -1,7 +1,7 @@
 //! Constants in place of a function's parameters.
 
 use relax_base::{Span, Symbol};
-use relax_ir::{ExprId, Function, GlobalId, GlobalKind, Module};
+use relax_ir::{ExprId, Function, GlobalId, GlobalKind, Memo, Module};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -36,7 +36,7 @@ pub fn bind_params(
             None => unknown.push(name),
         }
     }
-    let body = module.substitute(module.funcs[func].body, &subst);
+    let body = module.substitute(module.funcs[func].body, &mut Memo::default(), &subst);
     let params = params
         .into_iter()
         .filter(|p| !subst.contains_key(p))

@@ -380,8 +380,9 @@ impl Reducer {
                 names.insert(var, value);
             }
         }
+        let mut memo = Memo::default();
         for (global, body) in less.global_bodies() {
-            let new = less.substitute(body, &names);
+            let new = less.substitute(body, &mut memo, &names);
             less.set_global_body(global, new);
         }
         let Some(func) = self.entry() else { return };

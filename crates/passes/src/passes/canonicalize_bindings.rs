@@ -46,13 +46,7 @@ fn propagate(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
     let mut kept = Vec::with_capacity(b.bindings.len());
     for mut binding in std::mem::take(&mut b.bindings) {
         let checked = b.typing.checks_of(binding.value).next().is_some();
-        let stand = &stands;
-        let mut value =
-            b.module
-                .rewrite(binding.value, &mut memo, |m, new, _| match m.exprs[new] {
-                    Expr::Var(v) => stand.get(&v).copied().unwrap_or(new),
-                    _ => new,
-                });
+        let mut value = b.module.substitute(binding.value, &mut memo, &stands);
         if let Some(field) = field(b, value, &tuples) {
             value = field;
         }
@@ -121,12 +115,7 @@ fn rename(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
         {
             continue;
         }
-        binding.value =
-            b.module
-                .rewrite(binding.value, &mut memo, |m, new, _| match m.exprs[new] {
-                    Expr::Var(v) => stands.get(&v).copied().unwrap_or(new),
-                    _ => new,
-                });
+        binding.value = b.module.substitute(binding.value, &mut memo, &stands);
         if let Some(&new) = names.get(&binding.var) {
             binding.var = new;
         }

@@ -151,7 +151,7 @@ impl Lifter<'_> {
         let mut function = m.funcs[func].clone();
         if let Some(var) = recursive {
             let values = std::iter::once((var, value)).collect();
-            function.body = m.substitute(function.body, &values);
+            function.body = m.substitute(function.body, &mut Memo::default(), &values);
         }
         if captured.is_empty() && type_params.is_empty() {
             let func = m.funcs.push(function);
@@ -166,7 +166,7 @@ impl Lifter<'_> {
             params.push(param);
             rebind.insert(var, reference);
         }
-        function.body = m.substitute(function.body, &rebind);
+        function.body = m.substitute(function.body, &mut Memo::default(), &rebind);
         let inner = m.funcs.push(function);
         let body = m.add(Expr::Func(inner), span);
         let mut attrs = Attrs::new();

@@ -95,7 +95,7 @@ fn check_params(m: &mut Module, typing: &relax_infer::Typing, global: relax_ir::
         bindings.push((var, cast));
     }
     let count = bindings.len() as u64;
-    let mut body = m.substitute(function.body, &values);
+    let mut body = m.substitute(function.body, &mut Memo::default(), &values);
     for (var, value) in bindings.into_iter().rev() {
         let span = m.span(value);
         body = m.add(Expr::Let { var, value, body }, span);
