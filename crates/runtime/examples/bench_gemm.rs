@@ -2,9 +2,13 @@
 //!
 //! `cargo run --release -p relax-runtime --example bench_gemm [THREADS]`
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::dense_f32;
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
 use relax_runtime::kernels::gemm::pack::{rx_pack_b_f32, rx_pack_b_f32_size};
-use relax_runtime::kernels::gemm::{RxGemmF32, rx_gemm_f32};
+use relax_runtime::kernels::gemm::rx_gemm_f32;
 use std::time::Instant;
 
 /// The shortest of many runs, in seconds.
@@ -62,22 +66,8 @@ fn peak() {
 
 fn row(ctx: *mut RxContext, m: usize, n: usize, k: usize, transposed: bool) {
     let (a, b, mut c) = (random(m * k), random(k * n), vec![0.0f32; m * n]);
-    let (b_rs, b_cs) = if transposed { (1, k) } else { (n, 1) };
     let mut packed = vec![0.0f32; rx_pack_b_f32_size(k as i64, n as i64) as usize];
-    let mut g = RxGemmF32 {
-        m: m as i64,
-        n: n as i64,
-        k: k as i64,
-        a: a.as_ptr(),
-        a_rs: k as i64,
-        a_cs: 1,
-        b: b.as_ptr(),
-        b_rs: b_rs as i64,
-        b_cs: b_cs as i64,
-        c: c.as_mut_ptr(),
-        c_ld: n as i64,
-        ..Default::default()
-    };
+    let mut g = dense_f32((m, n, k), transposed, &a, &b, &mut c);
     // SAFETY: all operands have the stated sizes.
     let (ours, prepacked) = unsafe {
         let ours = best(|| assert_eq!(rx_gemm_f32(ctx, &g), 0));

@@ -2,10 +2,14 @@
 //!
 //! `cargo run --release -p relax-runtime --example bench_kernels [THREADS] [PART-OF-A-NAME]`
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{dense, one_pixel};
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
-use relax_runtime::kernels::gemm::other::{RxGemm, RxGemmI32, rx_gemm_i32};
+use relax_runtime::kernels::gemm::other::{RxGemmI32, rx_gemm_i32};
 use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
 use relax_runtime::kernels::pool2d::*;
 use relax_runtime::kernels::reduce::rx_reduce_f32;
@@ -14,7 +18,6 @@ use relax_runtime::kernels::rows::*;
 use relax_runtime::kernels::strided::{rx_copy, rx_transpose};
 use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
 use relax_runtime::kernels::vmath::*;
-use std::ptr::null;
 use std::time::Instant;
 
 /// The shortest of many runs, in seconds.
@@ -66,7 +69,6 @@ fn conv(ctx: *mut RxContext, p: &Conv) {
     };
     let mut v = RxConv2dF32 {
         sizes: RxConv2dSizes {
-            n: 1,
             c: p.c,
             h: p.size,
             w: p.size,
@@ -79,17 +81,15 @@ fn conv(ctx: *mut RxContext, p: &Conv) {
             stride_w: p.stride,
             pad_t: pad,
             pad_l: pad,
-            dilation_h: 1,
-            dilation_w: 1,
             groups: p.groups,
+            ..one_pixel().sizes
         },
         layout: p.layout,
-        reserved: 0,
         x: x.as_ptr(),
         weight: weight.as_ptr(),
-        weight_packed: null(),
         y: y.as_mut_ptr(),
         epilogue,
+        ..one_pixel()
     };
     // SAFETY: all arrays have the sizes that the descriptor states.
     let seconds = unsafe {
@@ -129,7 +129,6 @@ fn integers(ctx: *mut RxContext) {
         let mut y = vec![0i32; 64 * pixels];
         let v = RxConv2dI32 {
             sizes: RxConv2dSizes {
-                n: 1,
                 c,
                 h: size,
                 w: size,
@@ -138,13 +137,10 @@ fn integers(ctx: *mut RxContext) {
                 kw: 3,
                 oh: size,
                 ow: size,
-                stride_h: 1,
-                stride_w: 1,
                 pad_t: 1,
                 pad_l: 1,
-                dilation_h: 1,
-                dilation_w: 1,
                 groups,
+                ..one_pixel().sizes
             },
             layout,
             x_type: 0,
@@ -229,21 +225,7 @@ fn quantised(ctx: *mut RxContext) {
     for m in [1usize, 64] {
         let (x, mut c) = (vec![200u8; m * k], vec![0i32; m * n]);
         let g = RxGemmI32 {
-            gemm: RxGemm {
-                m: m as i64,
-                n: n as i64,
-                k: k as i64,
-                a: x.as_ptr().cast(),
-                a_rs: k as i64,
-                a_cs: 1,
-                b: weight.as_ptr().cast(),
-                b_rs: 1,
-                b_cs: k as i64,
-                c: c.as_mut_ptr().cast(),
-                c_ld: n as i64,
-                accumulate: 0,
-                reserved: 0,
-            },
+            gemm: dense((m, n, k), true, &x, &weight, &mut c),
             a_type: 1,
             b_type: 0,
             a_zero: 128,

@@ -3,10 +3,13 @@
 //!
 //! `cargo run --release -p relax-runtime --example bench_network [THREADS] [mobilenet|resnet]`
 
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::one_pixel;
 use relax_runtime::context::{RxContext, rx_context_create, rx_set_threads};
 use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
-use std::ptr::null;
 use std::time::Instant;
 
 /// Runs of the network.
@@ -29,7 +32,6 @@ fn layer(c: i64, o: i64, size: i64, window: i64, stride: i64, groups: i64) -> La
     let weight = vec![0.01f32; (o * c / groups * window * window) as usize];
     let bias = vec![1.0f32; o as usize];
     let sizes = RxConv2dSizes {
-        n: 1,
         c,
         h: size,
         w: size,
@@ -42,23 +44,18 @@ fn layer(c: i64, o: i64, size: i64, window: i64, stride: i64, groups: i64) -> La
         stride_w: stride,
         pad_t: pad,
         pad_l: pad,
-        dilation_h: 1,
-        dilation_w: 1,
         groups,
+        ..one_pixel().sizes
     };
     let mut conv = RxConv2dF32 {
         sizes,
-        layout: 0,
-        reserved: 0,
-        x: null(),
         weight: weight.as_ptr(),
-        weight_packed: null(),
-        y: std::ptr::null_mut(),
         epilogue: RxEpilogue {
             bias: bias.as_ptr(),
             activation: 1,
             ..Default::default()
         },
+        ..one_pixel()
     };
     // SAFETY: only sizes are read, then the weight, which has them.
     let packed = unsafe {

@@ -2,12 +2,11 @@
 
 mod common;
 
-use common::{Random, close, everywhere, finish};
+use common::{Random, close, everywhere, finish, one_pixel};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::*;
-use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::pool2d::*;
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
 fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bool) {
     let mut random = Random(6);
@@ -83,33 +82,7 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
 
 #[test]
 fn convolutions_of_all_kinds() {
-    let base = RxConv2dF32 {
-        sizes: RxConv2dSizes {
-            n: 1,
-            c: 1,
-            h: 1,
-            w: 1,
-            o: 1,
-            kh: 1,
-            kw: 1,
-            oh: 0,
-            ow: 0,
-            stride_h: 1,
-            stride_w: 1,
-            pad_t: 0,
-            pad_l: 0,
-            dilation_h: 1,
-            dilation_w: 1,
-            groups: 1,
-        },
-        layout: 0,
-        reserved: 0,
-        x: null(),
-        weight: null(),
-        weight_packed: null(),
-        y: null_mut(),
-        epilogue: RxEpilogue::default(),
-    };
+    let base = one_pixel();
     everywhere(|ctx, _| {
         // c, o, groups, h, w, kh, kw, stride, pad, dilation
         let cases = [

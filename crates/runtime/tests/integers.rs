@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, close, everywhere};
+use common::{Random, close, dense, everywhere, one_pixel};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::conv::transpose::rx_conv2d_transpose_f32;
 use relax_runtime::kernels::conv::{RxConv2dF32, RxConv2dSizes};
@@ -11,7 +11,7 @@ use relax_runtime::kernels::gemm::other::*;
 use relax_runtime::kernels::gemm::pack::{rx_pack_a_f32, rx_pack_a_f32_size};
 use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
 use relax_runtime::kernels::requantize::{RxRequantize, rx_requantize_i32};
-use std::ptr::{null, null_mut};
+use std::ptr::null;
 
 /// Numbers of an element type as bytes, and as what they mean.
 fn numbers(random: &mut Random, code: i32, n: usize, large: bool) -> (Vec<u8>, Vec<i32>) {
@@ -232,19 +232,8 @@ fn products_of_integers_are_exact() {
                 let (_, b) = numbers(&mut random, 3, k * n, false);
                 let mut c: Vec<i32> = (0..m * n).map(|i| i as i32).collect();
                 let g = RxGemm {
-                    m: m as i64,
-                    n: n as i64,
-                    k: k as i64,
-                    a: a.as_ptr().cast(),
-                    a_rs: k as i64,
-                    a_cs: 1,
-                    b: b.as_ptr().cast(),
-                    b_rs: if transposed { 1 } else { n as i64 },
-                    b_cs: if transposed { k as i64 } else { 1 },
-                    c: c.as_mut_ptr().cast(),
-                    c_ld: n as i64,
                     accumulate: i32::from(large),
-                    reserved: 0,
+                    ..dense((m, n, k), transposed, &a, &b, &mut c)
                 };
                 // SAFETY: all arrays have the sizes that the product states.
                 assert_eq!(unsafe { rx_gemm_i32_i32_i32(ctx, &g) }, 0);
@@ -284,22 +273,12 @@ fn products_without_zero_points_are_exact() {
                     let (a, av) = numbers(&mut random, types.0, m * k, false);
                     let (b, bv) = numbers(&mut random, types.1, k * n, false);
                     let mut c = vec![5i32; m * n];
+                    let gemm = RxGemm {
+                        accumulate: i32::from(transposed),
+                        ..dense((m, n, k), transposed, &a, &b, &mut c)
+                    };
                     let g = RxGemmI32 {
-                        gemm: RxGemm {
-                            m: m as i64,
-                            n: n as i64,
-                            k: k as i64,
-                            a: a.as_ptr().cast(),
-                            a_rs: k as i64,
-                            a_cs: 1,
-                            b: b.as_ptr().cast(),
-                            b_rs: if transposed { 1 } else { n as i64 },
-                            b_cs: if transposed { k as i64 } else { 1 },
-                            c: c.as_mut_ptr().cast(),
-                            c_ld: n as i64,
-                            accumulate: i32::from(transposed),
-                            reserved: 0,
-                        },
+                        gemm,
                         a_type: types.0,
                         b_type: types.1,
                         a_zero: zeros.0,
@@ -398,8 +377,6 @@ fn check_transposed(ctx: *mut RxContext, case: Case, more: i64, epilogue: bool, 
     }
     let v = RxConv2dF32 {
         sizes: case.sizes([oh, ow]),
-        layout: 0,
-        reserved: 0,
         x: x.as_ptr(),
         weight: if pack { null() } else { weight.as_ptr() },
         weight_packed: if pack { packed.as_ptr() } else { null() },
@@ -410,6 +387,7 @@ fn check_transposed(ctx: *mut RxContext, case: Case, more: i64, epilogue: bool, 
             activation: i32::from(epilogue),
             ..RxEpilogue::default()
         },
+        ..one_pixel()
     };
     // SAFETY: all arrays have the sizes that the descriptor states.
     assert_eq!(unsafe { rx_conv2d_transpose_f32(ctx, &v) }, 0);
@@ -480,33 +458,8 @@ fn transposed_convolutions_are_right() {
             }
             check_transposed(ctx, layer, 1, epilogue, false);
         }
-        let bad = RxConv2dF32 {
-            sizes: RxConv2dSizes {
-                n: 1,
-                c: 3,
-                h: 1,
-                w: 1,
-                o: 2,
-                kh: 1,
-                kw: 1,
-                oh: 1,
-                ow: 1,
-                stride_h: 1,
-                stride_w: 1,
-                pad_t: 0,
-                pad_l: 0,
-                dilation_h: 1,
-                dilation_w: 1,
-                groups: 2,
-            },
-            layout: 0,
-            reserved: 0,
-            x: null(),
-            weight: null(),
-            weight_packed: null(),
-            y: null_mut(),
-            epilogue: RxEpilogue::default(),
-        };
+        let mut bad = one_pixel();
+        (bad.sizes.groups, bad.sizes.c, bad.sizes.o) = (2, 3, 2);
         // SAFETY: sizes that do not fit are found before anything is read.
         assert_eq!(unsafe { rx_conv2d_transpose_f32(ctx, &bad) }, 7);
     });

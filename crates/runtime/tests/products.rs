@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, close, everywhere, finish};
+use common::{Random, close, dense, dense_f32, everywhere, finish};
 use relax_runtime::context::RxContext;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::*;
@@ -184,20 +184,7 @@ fn batches_step_through_their_operands() {
             let mut random = Random(3);
             let (a, b) = (random.floats(batch * m * k), random.floats(k * n));
             let mut c = vec![0.0f32; batch * m * n];
-            let g = RxGemmF32 {
-                m: m as i64,
-                n: n as i64,
-                k: k as i64,
-                a: a.as_ptr(),
-                a_rs: k as i64,
-                a_cs: 1,
-                b: b.as_ptr(),
-                b_rs: n as i64,
-                b_cs: 1,
-                c: c.as_mut_ptr(),
-                c_ld: n as i64,
-                ..Default::default()
-            };
+            let g = dense_f32((m, n, k), false, &a, &b, &mut c);
             // SAFETY: all arrays have the sizes that the products state.
             let status = unsafe {
                 rx_batch_gemm_f32(ctx, &g, batch as i64, (m * k) as i64, 0, (m * n) as i64)
@@ -223,20 +210,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
         let (m, n) = (150, 170);
         let (a, b) = (random.floats(m * k), random.floats(k * n));
         let mut c = vec![0.0f32; m * n];
-        let g = RxGemmF32 {
-            m: m as i64,
-            n: n as i64,
-            k: k as i64,
-            a: a.as_ptr(),
-            a_rs: k as i64,
-            a_cs: 1,
-            b: b.as_ptr(),
-            b_rs: 1,
-            b_cs: k as i64,
-            c: c.as_mut_ptr(),
-            c_ld: n as i64,
-            ..Default::default()
-        };
+        let g = dense_f32((m, n, k), true, &a, &b, &mut c);
         // SAFETY: all arrays have the sizes that the product states.
         assert_eq!(unsafe { rx_gemm_f32(ctx, &g) }, 0);
         c
@@ -278,19 +252,8 @@ fn check_other<A, C>(
         let y: Vec<A> = (0..k * n).map(|_| a(random.bits())).collect();
         let mut c: Vec<C> = (0..m * n).map(|i| narrow(i as i128)).collect();
         let g = RxGemm {
-            m: m as i64,
-            n: n as i64,
-            k: k as i64,
-            a: x.as_ptr().cast(),
-            a_rs: k as i64,
-            a_cs: 1,
-            b: y.as_ptr().cast(),
-            b_rs: 1,
-            b_cs: k as i64,
-            c: c.as_mut_ptr().cast(),
-            c_ld: n as i64,
             accumulate: 1,
-            reserved: 0,
+            ..dense((m, n, k), true, &x, &y, &mut c)
         };
         // SAFETY: all arrays have the sizes that the product states.
         assert_eq!(unsafe { entry(ctx, &g) }, 0);
@@ -348,21 +311,7 @@ fn products_of_other_types() {
         check_other(ctx, rx_gemm_f64, small, |x| *x as i128, |x| x as f64);
         // The one with two types, by hand.
         let (a, b, mut c) = ([200u8, 3], [-5i8, 7], [0i32]);
-        let g = RxGemm {
-            m: 1,
-            n: 1,
-            k: 2,
-            a: a.as_ptr().cast(),
-            a_rs: 2,
-            a_cs: 1,
-            b: b.as_ptr().cast(),
-            b_rs: 1,
-            b_cs: 2,
-            c: c.as_mut_ptr().cast(),
-            c_ld: 1,
-            accumulate: 0,
-            reserved: 0,
-        };
+        let g = dense((1, 1, 2), true, &a, &b, &mut c);
         // SAFETY: as above.
         assert_eq!(unsafe { rx_gemm_u8_i8_i32(ctx, &g) }, 0);
         assert_eq!(c, [-979]);

@@ -1,9 +1,13 @@
-//! What the kernel tests share.
-#![allow(dead_code)] // Each test file uses its part.
+//! What the kernel tests and benches share.
+#![allow(dead_code)] // Each file uses its part.
 
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
+use relax_runtime::kernels::conv::{RxConv2dF32, RxConv2dSizes};
+use relax_runtime::kernels::gemm::RxGemmF32;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
+use relax_runtime::kernels::gemm::other::RxGemm;
 use relax_runtime::kernels::simd::{Isa, best, set};
+use std::ptr::{null, null_mut};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -53,6 +57,90 @@ impl Random {
 
     pub fn below(&mut self, n: usize) -> usize {
         self.bits() as usize % n
+    }
+}
+
+/// A product of `m` by `k` and `k` by `n` numbers without gaps between rows, which the arrays have to hold;
+/// `transposed`: B is stored as `n` by `k`.
+pub fn dense<A, B, C>(
+    (m, n, k): (usize, usize, usize),
+    transposed: bool,
+    a: &[A],
+    b: &[B],
+    c: &mut [C],
+) -> RxGemm {
+    let (m, n, k) = (m as i64, n as i64, k as i64);
+    let (b_rs, b_cs) = if transposed { (1, k) } else { (n, 1) };
+    RxGemm {
+        m,
+        n,
+        k,
+        a: a.as_ptr().cast(),
+        a_rs: k,
+        a_cs: 1,
+        b: b.as_ptr().cast(),
+        b_rs,
+        b_cs,
+        c: c.as_mut_ptr().cast(),
+        c_ld: n,
+        accumulate: 0,
+        reserved: 0,
+    }
+}
+
+/// [`dense`] of float32, with nothing packed and no epilogue.
+pub fn dense_f32(
+    extents: (usize, usize, usize),
+    transposed: bool,
+    a: &[f32],
+    b: &[f32],
+    c: &mut [f32],
+) -> RxGemmF32 {
+    let g = dense(extents, transposed, a, b, c);
+    RxGemmF32 {
+        m: g.m,
+        n: g.n,
+        k: g.k,
+        a: a.as_ptr(),
+        a_rs: g.a_rs,
+        a_cs: g.a_cs,
+        b: b.as_ptr(),
+        b_rs: g.b_rs,
+        b_cs: g.b_cs,
+        c: c.as_mut_ptr(),
+        c_ld: g.c_ld,
+        ..RxGemmF32::default()
+    }
+}
+
+/// A convolution of one pixel by one number, without its arrays.
+pub fn one_pixel() -> RxConv2dF32 {
+    RxConv2dF32 {
+        sizes: RxConv2dSizes {
+            n: 1,
+            c: 1,
+            h: 1,
+            w: 1,
+            o: 1,
+            kh: 1,
+            kw: 1,
+            oh: 1,
+            ow: 1,
+            stride_h: 1,
+            stride_w: 1,
+            pad_t: 0,
+            pad_l: 0,
+            dilation_h: 1,
+            dilation_w: 1,
+            groups: 1,
+        },
+        layout: 0,
+        reserved: 0,
+        x: null(),
+        weight: null(),
+        weight_packed: null(),
+        y: null_mut(),
+        epilogue: RxEpilogue::default(),
     }
 }
 
