@@ -1,0 +1,264 @@
+//! Instructions, and how blocks end.
+
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use cranelift_frontend::Switch;
+use relax_lower::lir::{self, Hold, Inst, Term};
+use relax_tensor::DType;
+
+use super::Emit;
+use super::objects::at;
+use crate::kernel::{Unsupported, dl_dtype};
+
+impl Emit<'_, '_, '_, '_> {
+    pub(super) fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
+        match inst {
+            Inst::Scalar { dst, value } => {
+                let v = self.scalar(value)?;
+                self.set(*dst, v);
+            }
+            Inst::Unbox { dst, src } => {
+                let tensor = self.reg(*src);
+                let data = self.load(tensor, at::DATA);
+                let Hold::Scalar(dtype) = self.f.hold(*dst) else {
+                    unreachable!("an element is a scalar")
+                };
+                let v = self.scalars().load(dtype, data);
+                self.set(*dst, v);
+            }
+            Inst::Box { dst, src } => {
+                let Hold::Scalar(dtype) = self.f.hold(*src) else {
+                    unreachable!("tensors of rank 0 are made of scalars")
+                };
+                let v = self.reg(*src);
+                let t = self.boxed(dtype, v);
+                self.set(*dst, t);
+            }
+            Inst::Const { dst, data } => {
+                let v = self.object(self.program.tensors[data]);
+                self.set(*dst, v);
+            }
+            Inst::Kernel {
+                dsts,
+                kernel,
+                args,
+                given,
+                place,
+            } => self.kernel(dsts, *kernel, args, given, *place),
+            Inst::Tuple { dst, fields } => {
+                let v = if fields.is_empty() {
+                    self.value_of("rx_unit", &[])
+                } else {
+                    let n = self.int32(fields.len() as i64);
+                    let v = self.value_of("rx_alloc_tuple", &[self.ctx, n]);
+                    self.checked(v)
+                };
+                self.fill(v, at::FIELDS, fields);
+                self.set(*dst, v);
+            }
+            Inst::Adt { dst, tag, fields } => {
+                let v = if fields.is_empty() {
+                    self.object(self.program.ctors[tag])
+                } else {
+                    let (t, n) = (self.int32(i64::from(*tag)), self.int32(fields.len() as i64));
+                    let v = self.value_of("rx_alloc_adt", &[self.ctx, t, n]);
+                    self.checked(v)
+                };
+                self.fill(v, at::FIELDS, fields);
+                self.set(*dst, v);
+            }
+            Inst::Field { dst, src, index } => {
+                let whole = self.reg(*src);
+                let v = self.load(whole, at::FIELDS + 8 * *index as i32);
+                if self.f.is_counted(*dst) {
+                    self.retain(v);
+                }
+                self.set(*dst, v);
+            }
+            Inst::RefRead { dst, cell } => {
+                let cell = self.reg(*cell);
+                let v = self.load(cell, at::FIELDS);
+                self.retain(v);
+                self.set(*dst, v);
+            }
+            Inst::Closure {
+                dst,
+                func,
+                captures,
+            } => {
+                let v = self.closure(*func, captures);
+                self.set(*dst, v);
+            }
+            // Read where the function starts.
+            Inst::Capture { .. } | Inst::This { .. } => {}
+            Inst::Call {
+                dst, func, args, ..
+            } => {
+                let mut all = vec![self.ctx];
+                all.extend(args.iter().map(|&r| self.reg(r)));
+                let f = self.func(self.program.funcs[func]);
+                let call = self.b.ins().call(f, &all);
+                let results = self.b.inst_results(call).to_vec();
+                self.checked_after(inst, results[0]);
+                self.set(*dst, results[results.len() - 1]);
+            }
+            Inst::CallClosure { dst, callee, args } => {
+                let (sig, code, all) = self.closure_call(*callee, args);
+                let call = self.b.ins().call_indirect(sig, code, &all);
+                let v = self.b.inst_results(call)[0];
+                let v = self.checked_after(inst, v);
+                self.set(*dst, v);
+            }
+            Inst::CallPacked { dst, name, args } => self.call_packed(*dst, *name, args),
+            Inst::CallDps {
+                dsts,
+                name,
+                args,
+                given,
+            } => self.call_dps(dsts, *name, args, given),
+            Inst::Storage { dst, bytes } => {
+                let block = lir::Alloc {
+                    dtype: DType::U8,
+                    dims: vec![bytes.clone()],
+                    reuse: None,
+                    grows: false,
+                    place: None,
+                };
+                let v = self.tensor(&block, None);
+                self.set(*dst, v);
+            }
+            Inst::Place {
+                dst,
+                storage,
+                offset,
+                tensor,
+            } => {
+                let extents: Vec<Value> = tensor.dims.iter().map(|d| self.dim(d)).collect();
+                let rank = self.int32(extents.len() as i64);
+                let (dims, offset) = (self.words(&extents), self.dim(offset));
+                let code = self.int32(dl_dtype(tensor.dtype));
+                let storage = self.reg(*storage);
+                let args = [self.ctx, storage, offset, code, rank, dims];
+                let v = self.value_of("rx_place_tensor", &args);
+                let v = self.checked(v);
+                self.set(*dst, v);
+            }
+            Inst::Kill { .. } => {}
+            Inst::RefNew { dst, value } => {
+                let value = self.reg(*value);
+                let v = self.value_of("rx_alloc_ref", &[self.ctx, value]);
+                let v = self.checked_after(inst, v);
+                self.set(*dst, v);
+            }
+            Inst::RefWrite { cell, value } => {
+                let (cell, value) = (self.reg(*cell), self.reg(*value));
+                self.call("rx_ref_set", &[self.ctx, cell, value]);
+            }
+            Inst::Shape { dst, dims } => {
+                let n = self.int32(dims.len() as i64);
+                let v = self.value_of("rx_alloc_shape", &[self.ctx, n]);
+                let v = self.checked(v);
+                for (i, d) in dims.iter().enumerate() {
+                    let d = self.dim(d);
+                    self.store(d, v, at::FIELDS + 8 * i as i32);
+                }
+                self.set(*dst, v);
+            }
+            Inst::Text { dst, text } => {
+                let v = self.object(self.program.texts[text]);
+                self.set(*dst, v);
+            }
+            Inst::Dim { dst, src, axis } => {
+                let v = self.extent(*src, *axis);
+                self.set(*dst, v);
+            }
+            Inst::CheckTensor {
+                src,
+                rank,
+                dtype,
+                place,
+            } => self.check_tensor(*src, *rank, *dtype, *place),
+            Inst::CheckKind { src, kind, place } => self.check_kind(*src, *kind, *place),
+            Inst::CheckDims {
+                a,
+                b,
+                or_one,
+                place,
+                message,
+            } => self.check_dims((a, b), *or_one, *place, *message),
+            Inst::Retain(r) | Inst::Release(r) if self.owned.is_uncounted(*r) => {}
+            Inst::Retain(r) => {
+                let v = self.reg(*r);
+                self.retain(v);
+            }
+            Inst::Release(r) => {
+                let v = self.reg(*r);
+                self.release(v);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn term(&mut self, term: &Term) {
+        match term {
+            Term::Return(r) => {
+                let v = self.reg(*r);
+                if self.f.result.is_some() {
+                    let well = self.b.ins().iconst(types::I64, 1);
+                    self.b.ins().return_(&[well, v]);
+                } else {
+                    self.b.ins().return_(&[v]);
+                }
+            }
+            Term::Jump(to, args) => {
+                let args: Vec<BlockArg> =
+                    args.iter().map(|&r| BlockArg::Value(self.reg(r))).collect();
+                let to = self.blocks[to];
+                self.b.ins().jump(to, &args);
+            }
+            Term::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let mut c = self.reg(*cond);
+                if !matches!(self.f.hold(*cond), Hold::Scalar(_)) {
+                    let data = self.load(c, at::DATA);
+                    let flags = MemFlagsData::trusted();
+                    c = self.b.ins().load(types::I8, flags, data, 0);
+                }
+                let (then, otherwise) = (self.blocks[then], self.blocks[otherwise]);
+                self.b.ins().brif(c, then, &[], otherwise, &[]);
+            }
+            Term::Switch {
+                src,
+                cases,
+                default,
+            } => {
+                let v = self.reg(*src);
+                let tag = self.load32(v, at::TAG);
+                let mut switch = Switch::new();
+                for (tag, block) in cases {
+                    switch.set_entry(u128::from(*tag), self.blocks[block]);
+                }
+                let default = self.blocks[default];
+                switch.emit(self.b, tag, default);
+            }
+            Term::TailCall { func, args, .. } => {
+                let mut all = vec![self.ctx];
+                all.extend(args.iter().map(|&r| self.reg(r)));
+                let f = self.func(self.program.funcs[func]);
+                self.b.ins().return_call(f, &all);
+            }
+            Term::TailClosure { callee, args } => {
+                let (sig, code, all) = self.closure_call(*callee, args);
+                self.b.ins().return_call_indirect(sig, code, &all);
+            }
+            Term::NoMatch(place) => {
+                let place = self.text(place.as_str());
+                self.call("rx_fail_match", &[self.ctx, place]);
+                let cleanup = self.cleanup();
+                self.b.ins().jump(cleanup, &[]);
+            }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Runtime objects: how they are counted, made and filled.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use relax_base::Symbol;
+use relax_lower::lir::{self, FnId, Inst, Reg};
+use relax_tensor::DType;
+
+use super::Emit;
+use crate::kernel::dl_dtype;
+
+/// Offsets in runtime objects, as `docs/values.md` gives them.
+pub(super) mod at {
+    use relax_runtime::object::{RxClosure, RxFields, RxObject, RxTensor};
+    use std::mem::offset_of;
+
+    pub const KIND: i32 = offset_of!(RxObject, kind) as i32;
+    pub const TAG: i32 = offset_of!(RxObject, tag) as i32;
+    pub const COUNT: i32 = offset_of!(RxObject, count) as i32;
+    pub const FIELDS: i32 = offset_of!(RxFields, fields) as i32;
+    pub const DTYPE: i32 = offset_of!(RxTensor, dtype) as i32;
+    pub const NDIM: i32 = offset_of!(RxTensor, ndim) as i32;
+    pub const DATA: i32 = offset_of!(RxTensor, data) as i32;
+    pub const SHAPE: i32 = offset_of!(RxTensor, shape) as i32;
+    pub const CODE: i32 = offset_of!(RxClosure, code) as i32;
+    pub const ENTRY: i32 = offset_of!(RxClosure, entry) as i32;
+    pub const CAPTURES: i32 = offset_of!(RxClosure, captures) as i32;
+}
+impl Emit<'_, '_, '_, '_> {
+    /// One owner more; immortal objects are not counted.
+    pub(super) fn retain(&mut self, v: Value) {
+        let refs = self.load32(v, 0);
+        let counted = self
+            .b
+            .ins()
+            .icmp_imm_s(IntCC::SignedGreaterThanOrEqual, refs, 0);
+        let (more, done) = (self.b.create_block(), self.b.create_block());
+        self.b.ins().brif(counted, more, &[], done, &[]);
+        self.b.switch_to_block(more);
+        let new = self.b.ins().iadd_imm_s(refs, 1);
+        self.store(new, v, 0);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+    }
+
+    /// One owner less; the last one gives the object up.
+    pub(super) fn release(&mut self, v: Value) {
+        let refs = self.load32(v, 0);
+        let last = self.b.ins().icmp_imm_s(IntCC::Equal, refs, 1);
+        let [drop, shared, less, done] = [(); 4].map(|()| self.b.create_block());
+        self.b.ins().brif(last, drop, &[], shared, &[]);
+        self.b.switch_to_block(drop);
+        self.call("rx_drop", &[self.ctx, v]);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(shared);
+        let counted = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, refs, 0);
+        self.b.ins().brif(counted, less, &[], done, &[]);
+        self.b.switch_to_block(less);
+        let new = self.b.ins().iadd_imm_s(refs, -1);
+        self.store(new, v, 0);
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+    }
+
+    /// A new tensor of rank 0.
+    pub(super) fn boxed(&mut self, dtype: DType, v: Value) -> Value {
+        let (code, rank) = (self.int32(dl_dtype(dtype)), self.int32(0));
+        let none = self.b.ins().iconst(types::I64, 0);
+        let t = self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, none]);
+        let t = self.checked(t);
+        let data = self.load(t, at::DATA);
+        self.scalars().store(dtype, v, data);
+        t
+    }
+
+    /// A new tensor of the given extents, or a dead one in its place, for a call at `place` (the function's where it is not known).
+    pub(super) fn tensor(&mut self, out: &lir::Alloc, place: Option<Symbol>) -> Value {
+        if let Some(place) = out.place {
+            let tensor = self.reg(place);
+            self.retain(tensor);
+            return tensor;
+        }
+        let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
+        let rank = self.int32(extents.len() as i64);
+        let dims = self.words(&extents);
+        let code = self.int32(dl_dtype(out.dtype));
+        let t = match out.reuse {
+            None => self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]),
+            Some(dead) => {
+                let dead = self.reg(dead);
+                let name = if out.grows {
+                    "rx_grow_tensor"
+                } else {
+                    "rx_reuse_tensor"
+                };
+                self.value_of(name, &[self.ctx, dead, code, rank, dims])
+            }
+        };
+        let Some(place) = place else {
+            return self.checked(t);
+        };
+        self.require(t, |e| {
+            let (at, also) = (e.text(place.as_str()), e.int32(0));
+            e.call("rx_fail_at", &[e.ctx, at, also]);
+        });
+        t
+    }
+
+    /// Moves registers into the fields of a new object.
+    pub(super) fn fill(&mut self, object: Value, offset: i32, fields: &[Reg]) {
+        for (i, &r) in fields.iter().enumerate() {
+            let v = self.reg(r);
+            self.store(v, object, offset + 8 * i as i32);
+        }
+    }
+
+    /// A closure over registers, which it takes over.
+    pub(super) fn closure(&mut self, func: FnId, captures: &[Reg]) -> Value {
+        if captures.is_empty() {
+            return self.object(self.program.closures[&func]);
+        }
+        let arity = self.program.lowered.funcs[func].params.len() as i64;
+        let (arity, n) = (self.int32(arity), self.int32(captures.len() as i64));
+        let v = self.value_of("rx_alloc_closure", &[self.ctx, arity, n]);
+        let v = self.checked(v);
+        for (id, offset) in [
+            (self.program.funcs[&func], at::CODE),
+            (self.program.entries[&func], at::ENTRY),
+        ] {
+            let f = self.func(id);
+            let address = self.b.ins().func_addr(types::I64, f);
+            self.store(address, v, offset);
+        }
+        self.fill(v, at::CAPTURES, captures);
+        v
+    }
+
+    /// Reads the captured values at the start, so that the closure can be given up before the body
+    /// runs: the body may end in a tail call.
+    pub(super) fn unpack_closure(&mut self) {
+        let Some(closure) = self.closure else { return };
+        let block = &self.f.blocks[lir::BlockId(0)];
+        for inst in &block.insts {
+            match inst {
+                Inst::Capture { dst, index } => {
+                    let v = self.load(closure, at::CAPTURES + 8 * *index as i32);
+                    self.retain(v);
+                    self.set(*dst, v);
+                }
+                Inst::This { dst } => {
+                    self.retain(closure);
+                    self.set(*dst, closure);
+                }
+                _ => {}
+            }
+        }
+        self.release(closure);
+    }
+}

@@ -1,0 +1,115 @@
+//! Values: registers, expressions over them, memory, and what code refers to.
+
+use cranelift_codegen::ir::{
+    FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
+};
+use cranelift_module::{DataId as ClifData, FuncId as ClifFunc, Module};
+use relax_loops::{Ex, ExKind, visit_expr};
+use relax_lower::lir::Reg;
+use relax_tensor::DType;
+use rustc_hash::FxHashMap;
+
+use super::Emit;
+use crate::kernel::Unsupported;
+use crate::scalar::Scalars;
+
+impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
+    pub(super) fn scalars(&mut self) -> Scalars<'_, 'f, 'm> {
+        Scalars {
+            b: self.b,
+            env: self.env,
+        }
+    }
+
+    /// The value of an expression over scalar registers.
+    pub(super) fn scalar(&mut self, root: &Ex) -> Result<Value, Unsupported> {
+        let mut parts: Vec<&Ex> = Vec::new();
+        visit_expr(root, |e| parts.push(e));
+        let mut known: FxHashMap<usize, Value> = FxHashMap::default();
+        for e in parts {
+            let v = match e.kind() {
+                ExKind::Var(v) => self.reg(Reg(v.0)),
+                _ => self.scalars().node(e, &|part| known[&part.addr()])?,
+            };
+            known.insert(e.addr(), v);
+        }
+        Ok(known[&root.addr()])
+    }
+
+    pub(super) fn reg(&self, r: Reg) -> Value {
+        self.regs[r].expect("registers are written before they are read")
+    }
+
+    pub(super) fn set(&mut self, r: Reg, v: Value) {
+        self.regs.set(r, Some(v));
+    }
+
+    pub(super) fn load(&mut self, base: Value, offset: i32) -> Value {
+        self.b
+            .ins()
+            .load(types::I64, MemFlagsData::trusted(), base, offset)
+    }
+
+    pub(super) fn load32(&mut self, base: Value, offset: i32) -> Value {
+        self.b
+            .ins()
+            .load(types::I32, MemFlagsData::trusted(), base, offset)
+    }
+
+    pub(super) fn store(&mut self, v: Value, base: Value, offset: i32) {
+        self.b.ins().store(MemFlagsData::trusted(), v, base, offset);
+    }
+
+    pub(super) fn int32(&mut self, v: i64) -> Value {
+        self.b.ins().iconst(types::I32, v)
+    }
+
+    pub(super) fn call(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
+        let f = self.env.import(name, self.b.func);
+        let call = self.b.ins().call(f, args);
+        self.b.inst_results(call).first().copied()
+    }
+
+    pub(super) fn value_of(&mut self, name: &'static str, args: &[Value]) -> Value {
+        self.call(name, args).expect("returns a value")
+    }
+
+    pub(super) fn text(&mut self, text: &str) -> Value {
+        let gv = self.env.text(text, self.b.func);
+        self.b.ins().symbol_value(types::I64, gv)
+    }
+
+    pub(super) fn object(&mut self, id: ClifData) -> Value {
+        let gv = self.env.module.declare_data_in_func(id, self.b.func);
+        self.b.ins().symbol_value(types::I64, gv)
+    }
+
+    pub(super) fn func(&mut self, id: ClifFunc) -> FuncRef {
+        self.env.module.declare_func_in_func(id, self.b.func)
+    }
+
+    /// The values in memory, one word each.
+    pub(super) fn words(&mut self, values: &[Value]) -> Value {
+        let size = 8 * values.len().max(1) as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        for (i, &v) in values.iter().enumerate() {
+            self.b.ins().stack_store(types::I64, v, slot, 8 * i as i32);
+        }
+        self.b.ins().stack_addr(types::I64, slot, 0)
+    }
+
+    /// A dimension expression. Expressions come from dimensions, which nest at most 64 deep.
+    pub(super) fn dim(&mut self, e: &Ex) -> Value {
+        match e.kind() {
+            ExKind::Int(v) => self.b.ins().iconst(types::I64, *v),
+            ExKind::Var(v) => self.reg(Reg(v.0)),
+            ExKind::Binary(op, a, b) => {
+                let (a, b) = (self.dim(a), self.dim(b));
+                let r = self.scalars().binary(*op, DType::I64, a, b);
+                r.expect("dimension arithmetic is on integers")
+            }
+            other => unreachable!("{other:?} in a dimension"),
+        }
+    }
+}
