@@ -12,10 +12,10 @@ pub use relax_runtime::profile::RxProfileRow as KernelCost;
 use relax_runtime::profile::{rx_profile_clear, rx_profile_row};
 use relax_runtime::release::rx_release;
 use relax_runtime::stack::rx_set_stack_size;
-use relax_runtime::tensor::{
-    rx_tensor_borrow, rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim,
-    rx_tensor_shape,
+use relax_runtime::tensor::look::{
+    rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
 };
+use relax_runtime::tensor::rx_tensor_borrow;
 use relax_runtime::values::{rx_alloc_tuple, rx_field, rx_field_count, rx_kind, rx_tag};
 use relax_tensor::{DType, Tensor, TypeCode};
 

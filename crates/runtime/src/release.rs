@@ -102,8 +102,8 @@ unsafe fn bury(ctx: *mut RxContext, object: *mut RxObject, dead: &mut *mut RxObj
                 // While the object still counts as live, so that the deleter may use the context.
                 crate::dlpack::delete(owner.cast());
             }
-            if (*object).flags == crate::tensor::PLACED {
-                crate::tensor::unplace(tensor);
+            if (*object).flags == crate::tensor::place::PLACED {
+                crate::tensor::place::unplace(tensor);
             }
             (*ctx).heap.release(object.cast(), (*object).cls);
             if storage == Storage::View as u32 {

@@ -24,10 +24,13 @@ table! {
         rx_scratch_free rx_kind rx_tag rx_field_count rx_field rx_shape_dims rx_string_bytes
         rx_foreign_pointer rx_ref_set rx_call_closure;
     crate::release => rx_retain rx_release rx_drop rx_is_unique;
-    crate::tensor => rx_alloc_tensor rx_reuse_tensor rx_grow_tensor rx_tensor_grown rx_tensor_copy rx_tensor_borrow rx_tensor_view
-        rx_place_tensor rx_tensor_reshape rx_tensor_unique rx_scalar_i64 rx_scalar_f64 rx_tensor_ndim
-        rx_tensor_shape rx_tensor_dtype rx_tensor_data rx_tensor_nbytes rx_tensor_elements
-        rx_check_tensor;
+    crate::tensor => rx_alloc_tensor rx_tensor_copy rx_tensor_borrow rx_tensor_unique;
+    crate::tensor::grow => rx_reuse_tensor rx_grow_tensor rx_tensor_grown;
+    crate::tensor::view => rx_tensor_view rx_tensor_reshape;
+    crate::tensor::place => rx_place_tensor;
+    crate::tensor::scalar => rx_scalar_i64 rx_scalar_f64;
+    crate::tensor::look => rx_tensor_ndim rx_tensor_shape rx_tensor_dtype rx_tensor_data
+        rx_tensor_nbytes rx_tensor_elements rx_check_tensor;
     crate::dlpack => rx_from_dlpack rx_to_dlpack;
     crate::packed => rx_register_packed rx_has_packed rx_call_packed rx_call_dps_packed;
     crate::weights => rx_weights_map;
