@@ -19,7 +19,7 @@ use relax_tensor::{DType, TypeCode};
 use rustc_hash::FxHashMap;
 
 use crate::env::Env;
-use crate::scalar::Scalars;
+use crate::scalar::{Scalars, words};
 
 mod attention;
 mod copies;
@@ -297,7 +297,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         text: &str,
         values: &[Value],
     ) {
-        let slot = self.words(values);
+        let slot = words(self.b, values);
         let n = self.b.ins().iconst(types::I32, values.len() as i64);
         let status = self.b.ins().iconst(types::I32, status);
         let place = match place {
@@ -430,7 +430,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             .ins()
             .brif(given, have, &[BlockArg::Value(given)], need, &[]);
         self.b.switch_to_block(need);
-        let dims = self.words(extents);
+        let dims = words(self.b, extents);
         let code = self.b.ins().iconst(types::I32, dl_dtype(dtype));
         let rank = self.b.ins().iconst(types::I32, extents.len() as i64);
         let made = self.scalars_call("rx_alloc_tensor", &[code, rank, dims], true);

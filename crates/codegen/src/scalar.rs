@@ -5,7 +5,9 @@
 //! the same results as computing in the narrow type.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
+use cranelift_codegen::ir::{
+    InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
+};
 use cranelift_frontend::FunctionBuilder;
 use relax_loops::{BinOp, Ex, ExKind, UnOp};
 use relax_tensor::{DType, TypeCode};
@@ -98,6 +100,17 @@ pub(crate) fn takes_first(b: &mut FunctionBuilder<'_>, op: BinOp, x: Value, y: V
         _ => FloatCC::GreaterThan,
     };
     b.ins().fcmp(cc, x, y)
+}
+
+/// The address of values in memory, one word each.
+pub(crate) fn words(b: &mut FunctionBuilder<'_>, values: &[Value]) -> Value {
+    let size = 8 * values.len().max(1) as u32;
+    let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
+    let slot = b.create_sized_stack_slot(slot);
+    for (i, &v) in values.iter().enumerate() {
+        b.ins().stack_store(types::I64, v, slot, 8 * i as i32);
+    }
+    b.ins().stack_addr(types::I64, slot, 0)
 }
 
 /// Emits scalar operations into one function.

@@ -7,6 +7,7 @@ use relax_lower::lir::{Alloc, KernelId, Reg};
 use super::objects::at;
 use super::{Emit, closure_signature};
 use crate::profile;
+use crate::scalar::words;
 
 impl Emit<'_, '_, '_, '_> {
     /// A call of a kernel: outputs that are given are made first, others by the kernel.
@@ -19,7 +20,7 @@ impl Emit<'_, '_, '_, '_> {
         place: Symbol,
     ) {
         let tensors: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
-        let inputs = self.words(&tensors);
+        let inputs = words(self.b, &tensors);
         let mut outs = Vec::with_capacity(dsts.len());
         for (g, &dst) in given.iter().zip(dsts) {
             outs.push(match g {
@@ -38,7 +39,7 @@ impl Emit<'_, '_, '_, '_> {
                 self.owned.give(dst);
             }
         }
-        let outs = self.words(&outs);
+        let outs = words(self.b, &outs);
         let start = (self.program.profile).then(|| self.value_of("rx_profile_begin", &[self.ctx]));
         let f = self.func(self.program.kernels[&kernel]);
         let call = self.b.ins().call(f, &[self.ctx, inputs, outs]);
@@ -75,7 +76,7 @@ impl Emit<'_, '_, '_, '_> {
             {
                 // The kernel still read the argument's extents.
                 let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
-                let dims = self.words(&extents);
+                let dims = words(self.b, &extents);
                 self.call("rx_tensor_grown", &[v, dims]);
             }
             self.set(dst, v);
@@ -85,9 +86,9 @@ impl Emit<'_, '_, '_, '_> {
     /// A call of a function of the host that returns its result.
     pub(super) fn call_packed(&mut self, dst: Reg, name: Symbol, args: &[Reg]) {
         let values: Vec<Value> = args.iter().map(|&r| self.reg(r)).collect();
-        let args_at = self.words(&values);
+        let args_at = words(self.b, &values);
         let zero = self.b.ins().iconst(types::I64, 0);
-        let out = self.words(&[zero]);
+        let out = words(self.b, &[zero]);
         let (name, n) = (self.text(name.as_str()), self.int32(args.len() as i64));
         let status = self.value_of("rx_call_packed", &[self.ctx, name, args_at, n, out]);
         self.checked_status(status);
@@ -105,7 +106,7 @@ impl Emit<'_, '_, '_, '_> {
             values.push(t);
         }
         let n = self.int32(values.len() as i64);
-        let (args_at, name) = (self.words(&values), self.text(name.as_str()));
+        let (args_at, name) = (words(self.b, &values), self.text(name.as_str()));
         let status = self.value_of("rx_call_dps_packed", &[self.ctx, name, args_at, n]);
         self.checked_status(status);
         dsts.iter().for_each(|&dst| self.owned.give(dst));

@@ -12,6 +12,7 @@ use relax_tensor::DType;
 use super::Emit;
 use super::objects::at;
 use crate::kernel::dl_dtype;
+use crate::scalar::words;
 
 const KIND_TENSOR: i64 = Kind::Tensor as i64;
 const KIND_TUPLE: i64 = Kind::Tuple as i64;
@@ -21,12 +22,15 @@ const ERR_SHAPE: i64 = Status::Shape as i64;
 const ERR_DTYPE: i64 = Status::Dtype as i64;
 
 impl Emit<'_, '_, '_, '_> {
+    /// The kind of a value.
+    fn kind(&mut self, v: Value) -> Value {
+        let flags = MemFlagsData::trusted();
+        self.b.ins().uload8(types::I32, flags, v, at::KIND)
+    }
+
     /// Whether a value is a tensor (else a shape), and its rank.
     fn rank_of(&mut self, v: Value) -> (Value, Value) {
-        let kind = self
-            .b
-            .ins()
-            .uload8(types::I32, MemFlagsData::trusted(), v, at::KIND);
+        let kind = self.kind(v);
         let is_tensor = self.b.ins().icmp_imm_s(IntCC::Equal, kind, KIND_TENSOR);
         let ndim = self.load32(v, at::NDIM);
         let count = self.load32(v, at::COUNT);
@@ -36,10 +40,7 @@ impl Emit<'_, '_, '_, '_> {
     /// An extent of a tensor, or a number of a shape.
     pub(super) fn extent(&mut self, src: Reg, axis: u32) -> Value {
         let v = self.reg(src);
-        let kind = self
-            .b
-            .ins()
-            .uload8(types::I32, MemFlagsData::trusted(), v, at::KIND);
+        let kind = self.kind(v);
         let is_tensor = self.b.ins().icmp_imm_s(IntCC::Equal, kind, KIND_TENSOR);
         let [tensor, shape, done] = [(); 3].map(|()| self.b.create_block());
         let base = self.b.append_block_param(done, types::I64);
@@ -94,10 +95,7 @@ impl Emit<'_, '_, '_, '_> {
     /// Fails unless a value is of this kind.
     pub(super) fn check_kind(&mut self, src: Reg, kind: lir::Kind, place: Symbol) {
         let v = self.reg(src);
-        let found = self
-            .b
-            .ins()
-            .uload8(types::I32, MemFlagsData::trusted(), v, at::KIND);
+        let found = self.kind(v);
         let (code, fields, what) = match kind {
             lir::Kind::Tensor => (KIND_TENSOR, None, "is no tensor".to_owned()),
             lir::Kind::Shape => (KIND_SHAPE, None, "is no shape".to_owned()),
@@ -134,7 +132,7 @@ impl Emit<'_, '_, '_, '_> {
         }
         self.require(fine, |e| {
             let (place, text) = (e.text(place.as_str()), e.text(message.as_str()));
-            let (status, values, n) = (e.int32(ERR_SHAPE), e.words(&[a, b]), e.int32(2));
+            let (status, values, n) = (e.int32(ERR_SHAPE), words(e.b, &[a, b]), e.int32(2));
             e.call("rx_fail_values", &[e.ctx, status, place, text, values, n]);
         });
     }

@@ -1,6 +1,6 @@
 //! Instructions, and how blocks end.
 
-use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::Switch;
 use relax_lower::lir::{self, Hold, Inst, Term};
 use relax_tensor::DType;
@@ -132,9 +132,7 @@ impl Emit<'_, '_, '_, '_> {
                 offset,
                 tensor,
             } => {
-                let extents: Vec<Value> = tensor.dims.iter().map(|d| self.dim(d)).collect();
-                let rank = self.int32(extents.len() as i64);
-                let (dims, offset) = (self.words(&extents), self.dim(offset));
+                let ((rank, dims), offset) = (self.extents(&tensor.dims), self.dim(offset));
                 let code = self.int32(dl_dtype(tensor.dtype));
                 let storage = self.reg(*storage);
                 let args = [self.ctx, storage, offset, code, rank, dims];

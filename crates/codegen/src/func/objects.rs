@@ -80,9 +80,7 @@ impl Emit<'_, '_, '_, '_> {
             self.retain(tensor);
             return tensor;
         }
-        let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
-        let rank = self.int32(extents.len() as i64);
-        let dims = self.words(&extents);
+        let (rank, dims) = self.extents(&out.dims);
         let code = self.int32(dl_dtype(out.dtype));
         let t = match out.reuse {
             None => self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]),

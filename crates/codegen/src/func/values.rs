@@ -1,8 +1,6 @@
 //! Values: registers, expressions over them, memory, and what code refers to.
 
-use cranelift_codegen::ir::{
-    FuncRef, InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
-};
+use cranelift_codegen::ir::{FuncRef, InstBuilder, MemFlagsData, Value, types};
 use cranelift_module::{DataId as ClifData, FuncId as ClifFunc, Module};
 use relax_loops::{Ex, ExKind, visit_expr};
 use relax_lower::lir::Reg;
@@ -11,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::Emit;
 use crate::kernel::Unsupported;
-use crate::scalar::Scalars;
+use crate::scalar::{Scalars, words};
 
 impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
     pub(super) fn scalars(&mut self) -> Scalars<'_, 'f, 'm> {
@@ -88,15 +86,11 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
         self.env.module.declare_func_in_func(id, self.b.func)
     }
 
-    /// The values in memory, one word each.
-    pub(super) fn words(&mut self, values: &[Value]) -> Value {
-        let size = 8 * values.len().max(1) as u32;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
-        for (i, &v) in values.iter().enumerate() {
-            self.b.ins().stack_store(types::I64, v, slot, 8 * i as i32);
-        }
-        self.b.ins().stack_addr(types::I64, slot, 0)
+    /// The rank and the extents of a shape, in memory.
+    pub(super) fn extents(&mut self, shape: &[Ex]) -> (Value, Value) {
+        let extents: Vec<Value> = shape.iter().map(|d| self.dim(d)).collect();
+        let rank = self.int32(extents.len() as i64);
+        (rank, words(self.b, &extents))
     }
 
     /// A dimension expression. Expressions come from dimensions, which nest at most 64 deep.

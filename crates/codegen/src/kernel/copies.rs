@@ -6,6 +6,7 @@ use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
 
 use super::strips::{affine, inside};
 use super::{Access, Kernel, Result, digits};
+use crate::scalar::words;
 
 /// Most pieces of a stage.
 const PIECES: usize = 64;
@@ -172,9 +173,9 @@ impl Kernel<'_, '_, '_> {
             let width = self.b.ins().iconst(types::I32, size);
             let rank = self.b.ins().iconst(types::I32, part.len() as i64);
             let (part, steps, out_steps) = (
-                self.words(&part),
-                self.words(&steps),
-                self.words(&out_steps),
+                words(self.b, &part),
+                words(self.b, &steps),
+                words(self.b, &out_steps),
             );
             let args = [width, rank, part, from, steps, to, out_steps];
             self.run("rx_copy_strided", &args);

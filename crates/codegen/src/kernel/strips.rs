@@ -8,6 +8,7 @@ use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::{Access, Kernel, Result};
+use crate::scalar::words;
 use relax_runtime::kernels::strips::{Op, RxStripOp};
 
 /// Stages of so few elements are not worth a call.
@@ -432,13 +433,13 @@ impl Kernel<'_, '_, '_> {
             .flat_map(|v| v.to_le_bytes())
             .collect();
         let (ops, temps) = strips.program();
-        let words = |o: &RxStripOp| [o.code, o.dst, o.args[0], o.args[1], o.args[2], o.args[3]];
+        let numbers = |o: &RxStripOp| [o.code, o.dst, o.args[0], o.args[1], o.args[2], o.args[3]];
         let code: Vec<u8> = (ops.iter())
-            .flat_map(words)
+            .flat_map(numbers)
             .flat_map(i32::to_le_bytes)
             .collect();
         let (values, code) = (self.constant(&values), self.constant(&code));
-        let (extents, data, steps) = (self.words(&extents), self.words(&data), self.words(&steps));
+        let [extents, data, steps] = [extents, data, steps].map(|x| words(self.b, &x));
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 80, 3);
         let slot = self.b.create_sized_stack_slot(slot);
         let counts = [
@@ -514,16 +515,5 @@ impl Kernel<'_, '_, '_> {
         let id = self.env.data("strips", bytes, 8);
         let gv = self.env.module.declare_data_in_func(id, self.b.func);
         self.b.ins().symbol_value(types::I64, gv)
-    }
-
-    /// The address of words on the stack.
-    pub(super) fn words(&mut self, words: &[Value]) -> Value {
-        let size = 8 * words.len().max(1) as u32;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
-        for (k, &v) in words.iter().enumerate() {
-            self.b.ins().stack_store(types::I64, v, slot, 8 * k as i32);
-        }
-        self.b.ins().stack_addr(types::I64, slot, 0)
     }
 }
