@@ -1,0 +1,214 @@
+//! Expressions: each over parts that were made already.
+
+use relax_base::Span;
+use relax_ir::{Attrs, Expr, ExprId, Function, Type, TypeId, VarStyle};
+use rustc_hash::FxHashMap;
+
+use super::{Failure, List, Reverse};
+use crate::build::gradients;
+use crate::util::copied_clauses;
+
+impl Reverse<'_, '_> {
+    /// What became of a part of an expression.
+    pub(super) fn part(&mut self, e: ExprId) -> Result<ExprId, Failure> {
+        match self.edit.m.exprs[e] {
+            Expr::Var(v) => Ok(self.var(v)),
+            Expr::Global(g) => {
+                let new = self.global(e, g)?;
+                Ok(self.add(Expr::Global(new)))
+            }
+            Expr::Op(_) => {
+                Err(self.refuse(e, "an operator stands as a value; put it into a function"))
+            }
+            Expr::Extern(_) => Err(self.refuse(e, "nothing is known of a packed function")),
+            // A constructor as a function takes the way back like all others.
+            Expr::Ctor(c) => {
+                let fields = self.edit.m.ctors[c].fields.len();
+                let (mut params, mut args) = (Vec::new(), Vec::new());
+                for _ in 0..fields {
+                    let (var, arg) = self.edit.m.fresh_var("x", None, VarStyle::Param);
+                    params.push(var);
+                    args.push(arg);
+                }
+                let (back, _) = self
+                    .edit
+                    .m
+                    .fresh_var("bp", Some(self.cell), VarStyle::Param);
+                params.push(back);
+                let body = self.edit.m.call(e, &args, Span::NONE);
+                let func = self.edit.m.funcs.push(Function {
+                    type_params: Vec::new(),
+                    dims: Vec::new(),
+                    params,
+                    ret: None,
+                    constraints: Vec::new(),
+                    body,
+                    attrs: Attrs::new(),
+                    span: Span::NONE,
+                });
+                Ok(self.add(Expr::Func(func)))
+            }
+            _ => Ok(self.memo[&e]),
+        }
+    }
+
+    /// The carried form of a node over parts that were made already; `None` for names.
+    pub(super) fn node(&mut self, e: ExprId) -> Result<Option<ExprId>, Failure> {
+        let span = self.edit.m.span(e);
+        let new = match self.edit.m.exprs[e].clone() {
+            Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) => {
+                return Ok(None);
+            }
+            Expr::Error => e,
+            Expr::Const(_) => {
+                let mut list = List::new();
+                let ty = self.typing.exprs[e];
+                let new = self
+                    .carried(ty, e, &mut list)
+                    .expect("a constant is a tensor");
+                self.close(list, new)
+            }
+            Expr::Func(f) => {
+                let body = self.edit.m.funcs[f].body;
+                let back = self.params[&e];
+                let new = self.part(body)?;
+                let function = self.literal(f, new, back)?;
+                let func = self.edit.m.funcs.push(function);
+                self.edit.m.add(Expr::Func(func), span)
+            }
+            Expr::Let { var, value, body } => {
+                let (value, body) = (self.part(value)?, self.part(body)?);
+                let var = self.var_id(var);
+                self.edit.m.add(Expr::Let { var, value, body }, span)
+            }
+            Expr::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                let cond = self.part(cond)?;
+                let cond = self.field(cond, 0);
+                let (then, otherwise) = (self.part(then)?, self.part(otherwise)?);
+                let new = Expr::If {
+                    cond,
+                    then,
+                    otherwise,
+                };
+                self.edit.m.add(new, span)
+            }
+            Expr::Match {
+                value,
+                clauses,
+                complete,
+            } => {
+                let value = self.part(value)?;
+                let var = |w: &mut Self, v| Ok(w.var_id(v));
+                let clauses = copied_clauses(self, |w| w.edit.m, &clauses, Self::part, var)?;
+                let new = Expr::Match {
+                    value,
+                    clauses,
+                    complete,
+                };
+                self.edit.m.add(new, span)
+            }
+            Expr::Call { callee, args, .. } => {
+                let args = self.edit.m.list(args).to_vec();
+                self.call_node(e, callee, &args)?
+            }
+            Expr::Tuple(_)
+            | Expr::Proj { .. }
+            | Expr::RefNew(_)
+            | Expr::RefRead(_)
+            | Expr::RefWrite(..) => {
+                let mut parts = Vec::new();
+                self.edit.m.for_each_child(e, |c| parts.push(c));
+                let mut new = FxHashMap::default();
+                for part in parts {
+                    let made = self.part(part)?;
+                    new.insert(part, made);
+                }
+                self.edit.m.map_children(e, |c| new[&c])
+            }
+            Expr::Shape(_) | Expr::MatchShape { .. } | Expr::MatchCast { .. } => {
+                return Err(self.refuse(e, "shape values and checks are not carried"));
+            }
+            Expr::Dataflow { .. } => unreachable!("blocks were dissolved"),
+        };
+        Ok(Some(new))
+    }
+
+    fn call_node(&mut self, e: ExprId, callee: ExprId, args: &[ExprId]) -> Result<ExprId, Failure> {
+        let span = self.edit.m.span(e);
+        let mut new = Vec::with_capacity(args.len() + 1);
+        for &arg in args {
+            new.push(self.part(arg)?);
+        }
+        match self.edit.m.exprs[callee] {
+            Expr::Ctor(c) => {
+                let fixed = |t: &TypeId| matches!(self.edit.m.types[*t], Type::Tensor(_));
+                if self.edit.m.ctors[c].fields.iter().any(fixed) {
+                    return Err(
+                        self.refuse(e, "the constructor's fields are tensors by definition")
+                    );
+                }
+                Ok(self.edit.m.call(callee, &new, span))
+            }
+            Expr::Op(_) => self.operator(e, args, &new),
+            _ => {
+                let callee = self.part(callee)?;
+                new.push(self.back[&e]);
+                Ok(self.edit.m.call(callee, &new, span))
+            }
+        }
+    }
+
+    /// A call of an operator: its value, carried, and a step of the way back.
+    fn operator(&mut self, e: ExprId, old: &[ExprId], args: &[ExprId]) -> Result<ExprId, Failure> {
+        let Some(call) = self.edit.op_call(e) else {
+            return Err(self.refuse(e, "operators of the module have none"));
+        };
+        let only = "the operator takes or gives something else than tensors";
+        let mut list = List::new();
+        let (mut values, mut types) = (Vec::new(), Vec::new());
+        for (&arg, &old) in args.iter().zip(old) {
+            let ty = self.same_type(self.typing.exprs[old]);
+            let value = self.value(ty, arg, &mut list);
+            values.push(value.ok_or_else(|| self.refuse(e, only))?);
+            types.push(ty);
+        }
+        let attrs = self.subst.attrs(self.edit.m.attrs(call.attrs));
+        let span = self.edit.m.span(e);
+        let node = self.edit.recall(&call, &values, attrs, span);
+        let ty = self.same_type(self.typing.exprs[e]);
+        self.edit.set_ty(node, ty);
+        let result = self.bind(&mut list, node);
+        let carried = self.carried(ty, result, &mut list);
+        let carried = carried.ok_or_else(|| self.refuse(e, only))?;
+        if !self.has_float(ty) || !types.iter().any(|&t| self.has_float(t)) {
+            return Ok(self.close(list, carried));
+        }
+        let name = call.def.name;
+        if call.def.hooks.gradient.is_none() {
+            return Err(self.refuse(e, &format!("`{name}` has none")));
+        }
+        let back = self.back[&e];
+        let before = self.add(Expr::RefRead(back));
+        let before = self.bind(&mut list, before);
+        let mut inner = List::new();
+        let grad = self
+            .grad(ty, carried, &mut inner)
+            .ok_or_else(|| self.refuse(e, only))?;
+        let Some(grads) = gradients(&mut self.edit, node, grad, Span::NONE) else {
+            return Err(self.refuse(e, &format!("`{name}` has none in this form")));
+        };
+        for ((&arg, &ty), grad) in args.iter().zip(&types).zip(grads) {
+            self.update(ty, arg, grad, &mut inner);
+        }
+        let last = self.edit.m.call(before, &[], Span::NONE);
+        let body = self.close(inner, last);
+        let step = self.step(body);
+        let write = self.add(Expr::RefWrite(back, step));
+        self.bind(&mut list, write);
+        Ok(self.close(list, carried))
+    }
+}
