@@ -1,27 +1,22 @@
 //! The machine: frames on a list of its own, so that recursion of a program never is recursion
 //! of the evaluator.
 
+mod checks;
 pub(crate) mod memory;
+mod operators;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use relax_base::{Diagnostic, Span};
-use relax_infer::CheckKind;
-use relax_ir::{Attrs, Expr, ExprId, FuncId, GlobalId, GlobalKind, OpId, Shape, Type};
-use relax_loops::execute_for;
+use relax_ir::{Expr, ExprId, FuncId, GlobalId, GlobalKind, OpId};
 use relax_ops::{Treatment, registry};
-use relax_sym::Dim;
-use relax_tensor::Tensor;
 
 use crate::code::{Code, Ins, Slot, Src};
-use crate::plan::{self, Plan, Request};
-use crate::types::{Dims, Misfit, eval, match_dims, match_type};
+use crate::types::{Dims, match_type};
 use crate::value::{Closure, Node, Value};
 use crate::{Interp, codes, compile};
 
-/// What a cast or a match looks at.
-const VALUE: &str = "the value";
 /// Values of all frames together: 2 GiB of them.
 const MOST_VALUES: usize = 1 << 27;
 
@@ -64,26 +59,6 @@ impl Interp<'_> {
     }
     fn error<T>(&self, code: relax_base::Code, e: ExprId, text: impl Into<String>) -> Result<T> {
         Err(Box::new(Diagnostic::error(code, self.span(e), text)))
-    }
-
-    fn misfit<T>(&self, span: Span, what: &str, misfit: Misfit) -> Result<T> {
-        Err(Box::new(match misfit {
-            Misfit::Dim(axis, found, wanted, dim) => {
-                let mut which = format!("axis {axis}");
-                if dim.as_const().is_none() {
-                    which.push_str(&format!(", {},", self.m.show_dim(&dim)));
-                }
-                if what != VALUE {
-                    which = format!("{what}: {which}");
-                }
-                let text = format!("{which} should be {wanted}, but is {found}");
-                Diagnostic::error(codes::DIMENSION, span, text)
-            }
-            Misfit::Other(found, wanted) => {
-                let text = format!("{what} is {found}, where {wanted} is expected");
-                Diagnostic::error(codes::TYPE, span, text)
-            }
-        }))
     }
 
     /// Calls a global function on checked arguments.
@@ -210,6 +185,7 @@ impl Interp<'_> {
             Src::Extern(name) => Value::Extern(name),
         }
     }
+
     fn read_all(&mut self, run: &Run, base: usize, srcs: &[Src]) -> Vec<Value> {
         srcs.iter().map(|s| self.read(run, base, *s)).collect()
     }
@@ -399,78 +375,6 @@ impl Interp<'_> {
         Err(Box::new(Diagnostic::error(codes::TYPE, span, text)))
     }
 
-    fn dim(&self, dims: &Dims, e: ExprId, dim: &Dim) -> Result<i64> {
-        match eval(dims, dim) {
-            Some(v) => Ok(v),
-            None => {
-                let shown = self.m.show_dim(dim);
-                self.error(
-                    codes::UNBOUND,
-                    e,
-                    format!("the dimension `{shown}` has no value here"),
-                )
-            }
-        }
-    }
-
-    fn match_value(&self, e: ExprId, value: &Value, dims: &mut Dims) -> Result<()> {
-        let result = match &self.m.exprs[e] {
-            Expr::MatchCast { ty, .. } => match_type(self.m, dims, value, *ty),
-            Expr::MatchShape { dims: wanted, .. } => match value {
-                Value::Tensor(t) => match_dims(dims, t.shape(), wanted),
-                Value::Shape(s) => match_dims(dims, s, wanted),
-                _ => Err(Misfit::Other(
-                    value.kind().into(),
-                    "a tensor or a shape".into(),
-                )),
-            },
-            _ => Ok(()),
-        };
-        result.or_else(|m| self.misfit(self.span(e), VALUE, m))
-    }
-
-    fn check(&self, e: ExprId, value: &Value, dims: &mut Dims) -> Result<()> {
-        for check in self.typing.checks_of(e) {
-            match &check.kind {
-                CheckKind::Equal(a, b) | CheckKind::Broadcast(a, b) => {
-                    let (Some(x), Some(y)) = (eval(dims, a), eval(dims, b)) else {
-                        // An extent that only the value has; its program checks it.
-                        continue;
-                    };
-                    // 0 against 1 would give 0, where the type says the greater of both.
-                    let one = matches!(check.kind, CheckKind::Broadcast(..)) && x.min(y) == 1;
-                    if x != y && !one {
-                        let (a, b) = (self.m.show_dim(a), self.m.show_dim(b));
-                        let text = format!("`{a}` is {x} and `{b}` is {y}, but they must be equal");
-                        return self.error(codes::DIMENSION, e, text);
-                    }
-                }
-                CheckKind::HasType(ty) => {
-                    let looked_at = matches!(self.m.exprs[e], Expr::MatchCast { .. });
-                    if !looked_at && let Err(misfit) = match_type(self.m, dims, value, *ty) {
-                        return self.misfit(self.span(e), VALUE, misfit);
-                    }
-                }
-                CheckKind::HasShape(ty) => {
-                    let (Type::Shape(Shape::Dims(wanted)), found) = (
-                        &self.m.types[*ty],
-                        match value {
-                            Value::Tensor(t) => t.shape(),
-                            Value::Shape(s) => &s[..],
-                            _ => continue,
-                        },
-                    ) else {
-                        continue;
-                    };
-                    if let Err(misfit) = match_dims(dims, found, wanted) {
-                        return self.misfit(self.span(e), VALUE, misfit);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// A call: the value, or `None` when a frame was entered for it.
     fn call(
         &mut self,
@@ -568,178 +472,5 @@ impl Interp<'_> {
         }
         let span = self.span(at);
         self.enter(run, code, args, closure, dst, span)
-    }
-
-    fn attrs(&self, at: ExprId) -> &Attrs {
-        match self.m.exprs[at] {
-            Expr::Call { attrs, .. } => self.m.attrs(attrs),
-            _ => self.m.attrs(relax_ir::AttrsId::NONE),
-        }
-    }
-
-    /// The tensors of one argument: of a tensor, a shape, or a tuple of them.
-    fn tensors(&self, at: ExprId, value: &Value) -> Result<Vec<Tensor>> {
-        self.readable(at, value)?;
-        if let Value::Shape(s) = value {
-            return Ok(vec![plan::shape_tensor(s)]);
-        }
-        match value.flatten() {
-            Some(all) => Ok(all),
-            None => self.error(
-                codes::NO_COMPUTATION,
-                at,
-                format!(
-                    "an operator is given {}, which is not made of tensors",
-                    value.kind()
-                ),
-            ),
-        }
-    }
-
-    fn operator(&mut self, at: ExprId, op: OpId, args: Vec<Value>, dims: &Dims) -> Result<Value> {
-        let mut tensors = Vec::with_capacity(args.len());
-        for a in &args {
-            tensors.push(self.tensors(at, a)?);
-        }
-        let mut key: Vec<i64> = Vec::new();
-        for all in &tensors {
-            key.push(-1 - all.len() as i64);
-            for t in all {
-                let d = t.dtype();
-                key.push(
-                    i64::from(d.code as u8) << 32
-                        | i64::from(d.bits) << 16
-                        | t.shape().len() as i64,
-                );
-                key.extend(t.shape());
-            }
-        }
-        let attrs = plan::concrete(self.attrs(at), dims);
-        if attrs.is_some() || !dims.is_empty() {
-            key.extend(dims.iter().map(|d| d.1));
-        }
-        let key = (at, op, key);
-        let plan = match self.plans.get(&key) {
-            Some(plan) => plan.clone(),
-            None => {
-                let consts = self.constants(at, args.len());
-                let request = Request {
-                    m: self.m,
-                    typing: self.typing,
-                    at,
-                    op,
-                    attrs: attrs.as_ref().unwrap_or_else(|| self.attrs(at)),
-                    args: &args,
-                    tensors: &tensors,
-                    consts: &consts,
-                    dims,
-                    span: self.span(at),
-                };
-                let plan: Rc<Plan> = Rc::new(plan::plan(&request)?);
-                self.plans.insert(key, plan.clone());
-                plan
-            }
-        };
-        let inputs: Vec<Tensor> = tensors.into_iter().flatten().collect();
-        let outs = execute_for(&plan.program, &inputs, plan.outs.as_deref())
-            .map_err(|e| Box::new(e.diagnostic(self.span(at))))?;
-        Ok(plan::build(&plan.form, outs))
-    }
-
-    /// Which arguments of a call are constants in the text.
-    fn constants(&self, at: ExprId, n: usize) -> Vec<bool> {
-        match &self.m.exprs[at] {
-            Expr::Call { args, .. } if args.len() == n => (self.m.list(*args).iter())
-                .map(|a| matches!(self.m.exprs[*a], Expr::Const(_)))
-                .collect(),
-            _ => vec![false; n],
-        }
-    }
-
-    /// The shapes of `call_tir`'s third argument, and whether there are several.
-    fn wanted(&self, at: ExprId, value: &Value) -> Result<(Vec<Vec<i64>>, bool)> {
-        let shape = |v: &Value| match v {
-            Value::Shape(s) => Some(s.to_vec()),
-            _ => None,
-        };
-        let all = match value.fields() {
-            Some(fields) => fields
-                .iter()
-                .map(shape)
-                .collect::<Option<Vec<_>>>()
-                .map(|s| (s, true)),
-            None => shape(value).map(|s| (vec![s], false)),
-        };
-        match all {
-            Some(found) => Ok(found),
-            None => self.error(codes::TYPE, at, "the output shape is no shape value"),
-        }
-    }
-
-    fn results(&self, outs: Vec<Tensor>, several: bool) -> Value {
-        let mut values: Vec<Value> = outs.into_iter().map(Value::from).collect();
-        match values.pop() {
-            Some(one) if !several => one,
-            last => {
-                values.extend(last);
-                Value::tuple(values)
-            }
-        }
-    }
-
-    fn call_tir(&mut self, at: ExprId, args: Vec<Value>) -> Result<Value> {
-        let [Value::Global(g), inputs, shape] = &args[..] else {
-            return self.error(
-                codes::TYPE,
-                at,
-                "this form of call needs a tensor program, inputs and a shape",
-            );
-        };
-        let m = self.m;
-        let GlobalKind::Prim(program) = &m.globals[*g].kind else {
-            return self.error(
-                codes::TYPE,
-                at,
-                format!("@{} is no tensor program", m.globals[*g].name),
-            );
-        };
-        let inputs = self.tensors(at, inputs)?;
-        let (shapes, several) = self.wanted(at, shape)?;
-        let outs = execute_for(program, &inputs, Some(&shapes))
-            .map_err(|e| Box::new(e.diagnostic(self.span(at))))?;
-        Ok(self.results(outs, several))
-    }
-
-    fn call_dps(&mut self, at: ExprId, args: Vec<Value>) -> Result<Value> {
-        let [Value::Extern(name), inputs, shape] = &args[..] else {
-            return self.error(
-                codes::TYPE,
-                at,
-                "this form of call needs a name, inputs and a shape",
-            );
-        };
-        let inputs = self.tensors(at, inputs)?;
-        let (shapes, several) = self.wanted(at, shape)?;
-        let Some(dtypes) = plan::dtypes(self.attrs(at), shapes.len()) else {
-            return self.error(
-                codes::TYPE,
-                at,
-                "`dtype` gives no element type for each output",
-            );
-        };
-        let mut outs = Vec::new();
-        for (s, d) in shapes.iter().zip(dtypes) {
-            if Tensor::byte_len(d, s).is_none() {
-                return self.error(
-                    codes::DIMENSION,
-                    at,
-                    format!("there is no tensor of shape {s:?}"),
-                );
-            }
-            outs.push(Tensor::zeros(d, s));
-        }
-        let result = self.packed.call_dps(name.as_str(), &inputs, &mut outs);
-        result.or_else(|e| self.error(codes::PACKED, at, e))?;
-        Ok(self.results(outs, several))
     }
 }
