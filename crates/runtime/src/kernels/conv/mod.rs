@@ -130,6 +130,11 @@ enum Way {
     Across,
 }
 
+/// Whether a convolution of float32 goes by minimal filtering, for models of what it costs.
+pub fn filters_minimally(sizes: &RxConv2dSizes, layout: i32) -> bool {
+    Sizes::of(sizes, layout).is_some_and(|s| s.way() == Way::Winograd)
+}
+
 impl Sizes {
     /// `None` where the numbers are no convolution.
     pub fn of(v: &RxConv2dSizes, layout: i32) -> Option<Self> {
