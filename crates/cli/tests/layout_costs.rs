@@ -7,7 +7,9 @@ use relax_tensor::DType;
 
 /// What a window of 3 by 3 with its padding costs, channels first, with taps so far apart.
 fn cost(c: i64, o: i64, size: i64, apart: i64) -> f64 {
-    let op = registry().find("nn.conv2d").and_then(|op| registry().get(op));
+    let op = registry()
+        .find("nn.conv2d")
+        .and_then(|op| registry().get(op));
     let def = op.expect("an operator");
     let mut attrs = def.default_attrs();
     attrs.set("padding", AttrValue::ints(&[apart, apart]));

@@ -486,6 +486,7 @@ fn inline(program: &mut Program) {
         if movable
             && (only_picks(&c.value) || read_once(program, out))
             && (!relax_loops::epilogue::follows_sums(program, c) || read_in_place(program, out))
+            && !apart(program, c)
         {
             let mut sources = Vec::new();
             visit_expr(&c.value, |x| {
@@ -507,6 +508,51 @@ fn inline(program: &mut Program) {
         }
         k += 1;
     }
+}
+
+/// From so many elements on, a transpose is a stage of its own beside stages that compute: a strided copy goes over blocks
+/// that stay in the first cache, and the others over elements side by side, which together take less than computing in
+/// an order that is good for one side only.
+const BLOCKS: i64 = 4096;
+
+/// Whether a stage transposes for one that computes, or computes for one that transposes.
+fn apart(program: &Program, c: &Compute) -> bool {
+    let shape = &program.bufs[c.out].shape;
+    let elements = shape
+        .iter()
+        .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    if elements.is_none_or(|n| n < BLOCKS) {
+        return false;
+    }
+    let moves = transposes(program, c);
+    let mut readers = program.stages.iter().filter_map(|stage| match stage {
+        Stage::Compute(r) if relax_loops::reads_buffer(stage, c.out) => Some(r),
+        _ => None,
+    });
+    let computes = |r: &Compute| !only_picks(&r.value);
+    match moves {
+        true => readers.any(|r| computes(r) && r.reduce.is_none()),
+        false => computes(c) && readers.any(|r| transposes(program, r)),
+    }
+}
+
+/// Whether a stage gives the elements of a buffer in another order of the axes, with another one innermost.
+fn transposes(program: &Program, c: &Compute) -> bool {
+    let ExKind::Load(from, index) = c.value.kind() else {
+        return false;
+    };
+    let wide = |buf: Buf, axis: usize| program.bufs[buf].shape[axis].as_int() != Some(1);
+    let plain = index.iter().enumerate().all(|(axis, i)| match i.kind() {
+        ExKind::Var(v) => c.axes.contains(v),
+        _ => !wide(*from, axis),
+    });
+    let innermost = (0..c.axes.len()).rev().find(|&axis| wide(c.out, axis));
+    let read = (0..index.len()).rev().find(|&axis| wide(*from, axis));
+    let (Some(innermost), Some(read)) = (innermost, read) else {
+        return false;
+    };
+    let here = |v: &Var| *v == c.axes[innermost];
+    plain && !matches!(index[read].kind(), ExKind::Var(v) if here(v))
 }
 
 /// Whether an element is another buffer's element (or a constant), with nothing computed but
