@@ -11,7 +11,10 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, TypeId, VarId};
-use relax_ops::{Effects, Known, Layout, Priced, Treatment, registry};
+use relax_ops::{
+    Effects, Known, Layout, Operand, Order, Priced, Relaid, Relayout, Treatment, registry,
+};
+use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
 use super::convert_layout::{Walk, Wanted};
@@ -46,17 +49,19 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         if is_primitive(func) || is_external(func) {
             continue;
         }
-        let Some(mut cost) = cost(&edit, body) else {
+        let layouts = layouts.get_or_insert_with(first_and_last);
+        let Some(mut cost) = Cost::of(&edit, body, layouts) else {
             continue;
         };
-        let layouts = layouts.get_or_insert_with(first_and_last);
         let mut best = body;
         // Once changed, a function is compared again, so that the pass has nothing to do on what it made.
         loop {
             let mut better = None;
-            for new in candidates(&mut edit, best, layouts) {
-                let least = better.map_or(WORTH * cost, |(_, c)| c);
-                if let Some(c) = self::cost(&edit, new).filter(|c| *c < least) {
+            for new in candidates(&mut edit, best, &cost, layouts) {
+                let least = better
+                    .as_ref()
+                    .map_or(WORTH * cost.sum, |(_, c): &(ExprId, Cost)| c.sum);
+                if let Some(c) = Cost::of(&edit, new, layouts).filter(|c| c.sum < least) {
                     better = Some((new, c));
                 }
             }
@@ -71,16 +76,30 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 }
 
 /// A body with channels first and with channels last, and each of these made of the other: transposes that the
-/// program wrote between operators are gone then, as all of these have stood in another order once.
-fn candidates(edit: &mut Edit<'_>, body: ExprId, layouts: &[Wanted; 2]) -> [ExprId; 4] {
+/// program wrote between operators are gone then, as all of these have stood in another order once. Those that cannot
+/// be worth it are left out.
+fn candidates(
+    edit: &mut Edit<'_>,
+    body: ExprId,
+    cost: &Cost,
+    layouts: &[Wanted; 2],
+) -> Vec<ExprId> {
     let mut in_layout = |body: ExprId, wanted: &Wanted| {
         // A call that cannot take the layout stays in its own, and costs what it costs there.
         let mut unheard = Diagnostics::new();
         Walk::new(edit, wanted, &mut unheard).function(body)
     };
-    let [first, last] = layouts.each_ref().map(|wanted| in_layout(body, wanted));
-    let again = [in_layout(last, &layouts[0]), in_layout(first, &layouts[1])];
-    [first, last, again[0], again[1]]
+    let mut found = Vec::new();
+    for (wanted, other) in [(0, 1), (1, 0)] {
+        if cost.least[wanted] < WORTH * cost.sum {
+            found.push(in_layout(body, &layouts[wanted]));
+            if cost.moves {
+                let there = in_layout(body, &layouts[other]);
+                found.push(in_layout(there, &layouts[wanted]));
+            }
+        }
+    }
+    found
 }
 
 /// For all operators with a layout to choose that say what it costs: channels first, and channels last.
@@ -110,48 +129,111 @@ fn first_and_last() -> [Wanted; 2] {
     [first, last]
 }
 
-/// What a body costs, in nanoseconds; `None` where that is not known, or no operator in it has a layout to choose.
-fn cost(edit: &Edit<'_>, body: ExprId) -> Option<f64> {
-    let order = outside_primitives(edit.m, body);
-    let chooses = |e: &ExprId| {
-        let def = edit.callee(*e).map(|c| c.1);
-        def.is_some_and(|d| d.hooks.cost.is_some() && d.has_layout_choice())
-    };
-    if !order.iter().any(chooses) {
-        return None;
-    }
-    let mut found = Found {
-        edit,
-        bound: FxHashMap::default(),
-        constant: IdSet::new(),
-    };
-    for &e in &order {
-        if let Expr::Let { var, value, .. } = edit.m.exprs[e] {
-            found.bound.insert(var, value);
-        }
-    }
-    let mut sum = 0.0;
-    for e in order {
-        if found.is_constant(e) {
-            found.constant.insert(e);
-            continue;
-        }
-        let Some(call) = edit.op_call(e) else {
-            continue;
+/// What a body costs, in nanoseconds.
+struct Cost {
+    sum: f64,
+    /// What the operators with a layout to choose cost alone with channels first and last: no such body costs less.
+    least: [f64; 2],
+    /// Whether other operators cost something: transposes.
+    moves: bool,
+}
+
+impl Cost {
+    /// `None` where the cost is not known, or no operator of the body has a layout to choose.
+    fn of(edit: &Edit<'_>, body: ExprId, layouts: &[Wanted; 2]) -> Option<Cost> {
+        let order = outside_primitives(edit.m, body);
+        let chooses = |e: &ExprId| {
+            let def = edit.callee(*e).map(|c| c.1);
+            def.is_some_and(|d| d.hooks.cost.is_some() && d.has_layout_choice())
         };
-        if let Some(price) = call.def.hooks.cost {
+        if !order.iter().any(chooses) {
+            return None;
+        }
+        let mut found = Found {
+            edit,
+            bound: FxHashMap::default(),
+            constant: IdSet::new(),
+        };
+        for &e in &order {
+            if let Expr::Let { var, value, .. } = edit.m.exprs[e] {
+                found.bound.insert(var, value);
+            }
+        }
+        let mut cost = Cost {
+            sum: 0.0,
+            least: [0.0; 2],
+            moves: false,
+        };
+        for e in order {
+            if found.is_constant(e) {
+                found.constant.insert(e);
+                continue;
+            }
+            let Some(call) = edit.op_call(e) else {
+                continue;
+            };
+            let Some(price) = call.def.hooks.cost else {
+                continue;
+            };
             let mut operands = Vec::new();
             for &arg in &call.args {
                 operands.extend(known(edit, edit.ty(arg))?);
             }
-            sum += price(&Priced {
+            let results = known(edit, edit.ty(e))?;
+            let priced = Priced {
                 attrs: edit.m.attrs(call.attrs),
                 operands: &operands,
-                results: &known(edit, edit.ty(e))?,
-            })?;
+                results: &results,
+            };
+            let own = price(&priced)?;
+            cost.sum += own;
+            cost.moves |= !chooses(&e);
+            if chooses(&e) {
+                for (least, wanted) in cost.least.iter_mut().zip(layouts) {
+                    *least += in_layout(&call, &priced, wanted).unwrap_or(own);
+                }
+            }
         }
+        Some(cost)
     }
-    Some(sum)
+}
+
+/// What a call costs in the layout that is asked for; `None` where it cannot take it.
+fn in_layout(call: &OpCall, now: &Priced<'_>, wanted: &Wanted) -> Option<f64> {
+    let operand = |t: &Known| Operand {
+        dims: Some(t.extents.iter().map(|&d| Dim::from(d)).collect()),
+        order: None,
+    };
+    let operands: Vec<Operand> = now.operands.iter().map(operand).collect();
+    let site = Relayout {
+        attrs: now.attrs,
+        operands: &operands,
+        results: now.results.len(),
+        wanted: Some(wanted.get(&call.op)?),
+    };
+    let Relaid::Call {
+        attrs,
+        operands,
+        results,
+    } = call.def.layout_rule()?(&site)?
+    else {
+        return None;
+    };
+    let standing = |tensors: &[Known], orders: &[Option<Order>]| -> Vec<Known> {
+        let one = |(t, order): (&Known, &Option<Order>)| match order {
+            Some(order) => Known {
+                extents: order.parts().iter().map(|p| t.extents[p.axis]).collect(),
+                dtype: t.dtype,
+            },
+            None => t.clone(),
+        };
+        tensors.iter().zip(orders).map(one).collect()
+    };
+    call.def.hooks.cost?(&Priced {
+        attrs: &attrs,
+        operands: &standing(now.operands, &operands),
+        results: &standing(now.results, &results),
+    })
 }
 
 /// What is known of a body on the way through it.
