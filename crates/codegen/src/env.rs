@@ -44,6 +44,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_gemm_f32", "pp>i"),
     ("rx_batch_gemm_f32", "ppllll>i"),
     ("rx_conv2d_f32", "pp>i"),
+    ("rx_conv2d_pool2d_f32", "ppp>i"),
     ("rx_conv2d_transpose_f32", "pp>i"),
     ("rx_conv2d_i32", "pp>i"),
     ("rx_gemm_i32", "pp>i"),

@@ -31,6 +31,7 @@ mod share;
 mod strips;
 pub(crate) mod tuned;
 mod vector;
+pub(crate) mod windows;
 
 /// Offsets in `RxTensor`.
 const DATA: i32 = std::mem::offset_of!(RxTensor, data) as i32;
@@ -166,8 +167,17 @@ pub(crate) fn emit(
             && matches!(&program.stages[f.producer],
                 Stage::Compute(c) if tuned::hint_of(program, c).is_some())
     });
+    let mut pooled = relax_loops::pooled::find(program, &fused);
+    pooled.retain(|p| needed[p.pool]);
     for (i, stage) in program.stages.iter().enumerate() {
-        if !needed[i] || fused.iter().any(|f| f.producer == i) {
+        let later = fused.iter().any(|f| f.producer == i) || pooled.iter().any(|p| p.last == i);
+        if !needed[i] || later {
+            continue;
+        }
+        if let Some(p) = pooled.iter().find(|p| p.pool == i) {
+            let epilogue = fused.iter().find(|f| f.consumer == p.last);
+            let epilogue = epilogue.map(|f| f.epilogue.clone()).unwrap_or_default();
+            k.pooled(p, &epilogue)?;
             continue;
         }
         match stage {

@@ -7,7 +7,7 @@
 use relax_loops::{Buf, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{
-    RxConv2dF32, RxConv2dSizes, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size,
+    self, RxConv2dF32, RxConv2dSizes, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size,
 };
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::pack::{
@@ -16,7 +16,8 @@ use relax_runtime::kernels::gemm::pack::{
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::kernel::tuned::{conv_axes, hint_of};
+use crate::kernel::tuned::hint_of;
+use crate::kernel::windows::conv_axes;
 
 /// A program with packed weights.
 pub(crate) struct Prepacked {
@@ -71,7 +72,7 @@ enum Form {
     Conv([i64; 17]),
 }
 
-/// Packs all constant weights of a program. `done` is told of every constant that was packed, once its own
+/// Packs all constant weights of a program, and settles which kernels write over an argument. `done` is told of every constant that was packed, once its own
 /// elements are not read any more.
 pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
     let mut out = Prepacked {
@@ -82,6 +83,7 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
     };
     let mut kernels: FxHashMap<(KernelId, Vec<usize>), KernelId> = FxHashMap::default();
     let mut data: FxHashMap<(DataId, Form), DataId> = FxHashMap::default();
+    let mut once: FxHashMap<KernelId, bool> = FxHashMap::default();
     let forms: FxHashMap<KernelId, Vec<(usize, Form)>> = (lowered.kernels.iter())
         .map(|(id, def)| (id, weights(&def.program)))
         .filter(|(_, forms)| !forms.is_empty())
@@ -94,14 +96,18 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
                 _ => None,
             })
             .collect();
-        if constants.is_empty() {
-            continue;
-        }
         let blocks: Vec<_> = lowered.funcs[f].blocks.ids().collect();
         for block in blocks {
             let insts = std::mem::take(&mut out.lowered.funcs[f].blocks[block].insts);
             let mut new = Vec::with_capacity(insts.len());
             for mut inst in insts {
+                if let Inst::Kernel { kernel, given, .. } = &mut inst
+                    && !*once
+                        .entry(*kernel)
+                        .or_insert_with(|| writes_once(&lowered.kernels[*kernel].program))
+                {
+                    (given.iter_mut().flatten()).for_each(|out| out.reuse = None);
+                }
                 if let Inst::Kernel { kernel, args, .. } = &mut inst
                     && let Some(forms) = forms.get(kernel)
                 {
@@ -187,41 +193,9 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
                 let rows = s[1] * s[2] * s[3];
                 (*weight, Form::Rows([rows, s[0], 1, rows]))
             }),
-            Hint::Conv2d {
-                data,
-                weight,
-                strides,
-                padding,
-                dilation,
-                groups,
-                nhwc,
-            } => (|| {
-                let (w, y) = (constant(*weight)?, constant(c.out)?);
-                let x = constant(*data)?;
-                let (at, taps) = conv_axes(*nhwc);
-                Some((
-                    *weight,
-                    Form::Conv([
-                        x[at[0]],
-                        x[at[1]],
-                        x[at[2]],
-                        x[at[3]],
-                        y[at[1]],
-                        w[taps[0]],
-                        w[taps[1]],
-                        y[at[2]],
-                        y[at[3]],
-                        strides[0],
-                        strides[1],
-                        padding[0],
-                        padding[1],
-                        dilation[0],
-                        dilation[1],
-                        *groups,
-                        i64::from(*nhwc),
-                    ]),
-                ))
-            })(),
+            Hint::Conv2d { weight, .. } => {
+                conv_form(program, c.out, hint).map(|form| (*weight, Form::Conv(form)))
+            }
             _ => None,
         };
         let Some((buf, form)) = found else { continue };
@@ -235,6 +209,78 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
         }
     }
     out
+}
+
+/// The fields of a convolution's descriptor from `n` to `layout`, where all extents are known.
+fn conv_form(program: &Program, out: Buf, hint: &Hint) -> Option<[i64; 17]> {
+    let Hint::Conv2d {
+        data,
+        weight,
+        strides,
+        padding,
+        dilation,
+        groups,
+        nhwc,
+    } = hint
+    else {
+        return None;
+    };
+    let constant = |buf: Buf| -> Option<Vec<i64>> {
+        program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
+    };
+    let (x, w, y) = (constant(*data)?, constant(*weight)?, constant(out)?);
+    let (at, taps) = conv_axes(*nhwc);
+    Some([
+        x[at[0]],
+        x[at[1]],
+        x[at[2]],
+        x[at[3]],
+        y[at[1]],
+        w[taps[0]],
+        w[taps[1]],
+        y[at[2]],
+        y[at[3]],
+        strides[0],
+        strides[1],
+        padding[0],
+        padding[1],
+        dilation[0],
+        dilation[1],
+        *groups,
+        i64::from(*nhwc),
+    ])
+}
+
+/// The sizes and the layout of a convolution.
+fn conv_sizes(v: [i64; 17]) -> (RxConv2dSizes, i32) {
+    let sizes = RxConv2dSizes {
+        n: v[0],
+        c: v[1],
+        h: v[2],
+        w: v[3],
+        o: v[4],
+        kh: v[5],
+        kw: v[6],
+        oh: v[7],
+        ow: v[8],
+        stride_h: v[9],
+        stride_w: v[10],
+        pad_t: v[11],
+        pad_l: v[12],
+        dilation_h: v[13],
+        dilation_w: v[14],
+        groups: v[15],
+    };
+    (sizes, v[16] as i32)
+}
+
+/// Whether a kernel that was said to write its result over an argument does so: a convolution has to write each element
+/// of it once.
+fn writes_once(program: &Program) -> bool {
+    program.hints.iter().all(|(out, hint)| {
+        let form = conv_form(program, *out, hint).map(conv_sizes);
+        form.is_some_and(|(sizes, layout)| conv::writes_once(&sizes, layout))
+    })
 }
 
 /// The packed weight, as a vector; `None` when this kernel packs nothing.
@@ -263,26 +309,10 @@ fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
         }
         Form::Columns(_) | Form::Rows(_) => None,
         Form::Conv(v) => {
+            let (sizes, layout) = conv_sizes(v);
             let conv = RxConv2dF32 {
-                sizes: RxConv2dSizes {
-                    n: v[0],
-                    c: v[1],
-                    h: v[2],
-                    w: v[3],
-                    o: v[4],
-                    kh: v[5],
-                    kw: v[6],
-                    oh: v[7],
-                    ow: v[8],
-                    stride_h: v[9],
-                    stride_w: v[10],
-                    pad_t: v[11],
-                    pad_l: v[12],
-                    dilation_h: v[13],
-                    dilation_w: v[14],
-                    groups: v[15],
-                },
-                layout: v[16] as i32,
+                sizes,
+                layout,
                 reserved: 0,
                 x: std::ptr::null(),
                 weight: floats.as_ptr(),

@@ -19,6 +19,7 @@ pub mod extents;
 mod hint;
 mod lower;
 mod outside;
+pub mod pooled;
 mod program;
 pub mod quantised;
 mod rewrite;

@@ -6,7 +6,6 @@
 //!
 //! Invariant: lowering does not recurse over expressions, patterns or types.
 
-mod attention;
 mod borrow;
 pub mod codes;
 mod constants;
@@ -14,6 +13,7 @@ mod counts;
 mod entry;
 mod func;
 mod info;
+mod join;
 pub mod lir;
 mod print;
 mod reuse;
@@ -130,7 +130,7 @@ pub fn lower(
         return Err(diagnostics);
     }
     let mut out = lw.out;
-    attention::fuse(&mut out);
+    join::fuse(&mut out);
     constants::propagate(&mut out);
     scalars::unbox(&mut out);
     out.sweep();

@@ -2,11 +2,13 @@
 //!
 //! A kernel that computes an element of its result from the same element of an argument may write into
 //! that argument's memory when nobody reads it afterwards. So may one whose result begins with the argument and
-//! goes on along the first axis (a cache that grows by a row), where the argument's block has room. Whether it is the last use is known here; whether
+//! goes on along the first axis (a cache that grows by a row), where the argument's block has room. So may a convolution
+//! whose epilogue adds the argument, where its kernel writes each element once: the back end knows which do. Whether it is the last use is known here; whether
 //! somebody else holds the tensor is asked at run time, by its reference count. Everything else is left to
 //! the heap: what is dead is released at once, and its block serves the next tensor of that size.
 
-use relax_loops::{Buf, Ex, ExKind, Program, Stage, visit_expr};
+use relax_loops::epilogue::{self, Fused};
+use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};
 
 use crate::lir::{Inst, KernelDef, KernelId, LFunc};
 use relax_base::Arena;
@@ -80,9 +82,11 @@ fn same_rows(a: &[Ex], b: &[Ex]) -> bool {
 fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     let (o, i) = (&p.bufs[out], &p.bufs[input]);
     let fits = o.shape == i.shape || same_rows(&o.shape, &i.shape);
-    if o.dtype != i.dtype || !fits || !p.hints.is_empty() {
-        // A tuned kernel may write its result in several rounds.
+    if o.dtype != i.dtype || !fits {
         return false;
+    }
+    if !p.hints.is_empty() {
+        return o.shape == i.shape && is_residual(p, out, input);
     }
     let mut writers = 0;
     for stage in &p.stages {
@@ -113,6 +117,28 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
         }
     }
     writers == 1
+}
+
+/// Whether an input is nothing but the residual of the convolution that writes an output.
+fn is_residual(p: &Program, out: Buf, input: Buf) -> bool {
+    let adds = |f: &Fused| {
+        let written = |k: usize| match &p.stages[k] {
+            Stage::Compute(c) => Some(c.out),
+            Stage::Nest(_) => None,
+        };
+        let conv = p.hints.iter().any(|(b, h)| {
+            matches!(h, Hint::Conv2d { .. })
+                && Some(*b) == written(f.producer)
+                && !h.operands().contains(&input)
+        });
+        let readers = p.stages.iter().enumerate();
+        conv && written(f.consumer) == Some(out)
+            && f.epilogue.residual == Some(input)
+            && readers
+                .filter(|(_, s)| relax_loops::reads_buffer(s, input))
+                .all(|(k, _)| k == f.consumer)
+    };
+    epilogue::find(p).iter().any(adds)
 }
 
 fn is_var(e: &Ex, v: relax_loops::Var) -> bool {

@@ -136,7 +136,7 @@ typedef struct RxConv2dF32 {
   const float *weight;            /* 144 */
   const float *weight_packed;     /* 152: not NULL: from rx_conv2d_f32_pack; weight is not read */
   float *y;                       /* 160 */
-  RxEpilogue epilogue;            /* 168: bias and scale are [o]; residual is laid out as y */
+  RxEpilogue epilogue;            /* 168: bias and scale are [o]; residual is laid out as y and may be y */
 } RxConv2dF32;                    /* 216 bytes */
 
 int32_t rx_conv2d_f32(RxContext *ctx, const RxConv2dF32 *conv);
@@ -184,6 +184,10 @@ typedef struct RxPool2dF32 {
 } RxPool2dF32;                    /* 136 bytes */
 enum { RX_POOL_MAX = 0, RX_POOL_AVG = 1 /* padding counted */, RX_POOL_AVG_VALID = 2 };
 int32_t rx_pool2d_f32(RxContext *ctx, const RxPool2dF32 *pool);
+
+/* A convolution and a pooling of its output, which is not written as a whole where that can be: conv->y and
+ * pool->x are not read. */
+int32_t rx_conv2d_pool2d_f32(RxContext *ctx, const RxConv2dF32 *conv, const RxPool2dF32 *pool);
 
 /* ---- vector mathematics: y[i] = f(x[i]); y may be x ---------------------------------- */
 

@@ -44,6 +44,7 @@ table! {
         rx_gemm_u8_u8_i32 rx_gemm_i16_i16_i32 rx_gemm_i32_i32_i32 rx_gemm_i64_i64_i64
         rx_gemm_i32;
     crate::kernels::conv => rx_conv2d_f32 rx_conv2d_f32_pack_size rx_conv2d_f32_pack;
+    crate::kernels::conv::pooled => rx_conv2d_pool2d_f32;
     crate::kernels::conv::transpose => rx_conv2d_transpose_f32;
     crate::kernels::integer::conv => rx_conv2d_i32;
     crate::kernels::requantize => rx_requantize_i32;

@@ -12,16 +12,6 @@ use relax_loops::quantised::shifted;
 
 use super::{Kernel, Result};
 
-/// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and
-/// columns in its weight.
-pub(crate) fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
-    if nhwc {
-        ([0, 3, 1, 2], [0, 1])
-    } else {
-        ([0, 1, 2, 3], [2, 3])
-    }
-}
-
 /// The hint of a stage, when a kernel takes it as it is.
 pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
     let hint = &program.hints.iter().find(|h| h.0 == c.out)?.1;
@@ -134,7 +124,7 @@ impl Kernel<'_, '_, '_> {
         self.b.ins().stack_store(types::I64, v, f.0, at);
     }
 
-    fn put_int(&mut self, f: &Fields, at: i32, v: i64) {
+    pub(super) fn put_int(&mut self, f: &Fields, at: i32, v: i64) {
         let v = self.b.ins().iconst(types::I64, v);
         self.put(f, at, v);
     }
@@ -161,8 +151,16 @@ impl Kernel<'_, '_, '_> {
         self.fail_unless_zero(status);
     }
 
+    /// Calls a function of the runtime with descriptors.
+    pub(super) fn run_with(&mut self, name: &'static str, descriptors: &[Fields]) {
+        let args: Vec<Value> = (descriptors.iter())
+            .map(|f| self.b.ins().stack_addr(types::I64, f.0, 0))
+            .collect();
+        self.run(name, &args);
+    }
+
     /// Writes `RxEpilogue` at an offset of a descriptor. `axis`: whether bias and scale go along columns.
-    fn put_epilogue(&mut self, f: &Fields, at: i32, axis: i64, e: &Epilogue) {
+    pub(super) fn put_epilogue(&mut self, f: &Fields, at: i32, axis: i64, e: &Epilogue) {
         for (offset, buf) in [(0, e.bias), (8, e.residual), (40, e.scale)] {
             if let Some(buf) = buf {
                 let (data, _) = self.of(buf);
@@ -177,35 +175,6 @@ impl Kernel<'_, '_, '_> {
                 self.put(f, at + offset, v);
             }
         }
-    }
-
-    /// Writes the sizes of a convolution: the first 128 bytes of its descriptor. `x` and `y` are images, channels,
-    /// rows and columns of input and output.
-    fn put_conv(
-        &mut self,
-        f: &Fields,
-        x: [Value; 4],
-        y: [Value; 4],
-        window: [Value; 2],
-        (strides, padding, dilation, groups): ([i64; 2], [i64; 2], [i64; 2], i64),
-    ) {
-        let sizes = [
-            x[0], x[1], x[2], x[3], y[1], window[0], window[1], y[2], y[3],
-        ];
-        for (i, v) in sizes.into_iter().enumerate() {
-            self.put(f, 8 * i as i32, v);
-        }
-        let numbers = [strides, padding, dilation];
-        for (i, v) in numbers.into_iter().flatten().chain([groups]).enumerate() {
-            self.put_int(f, 72 + 8 * i as i32, v);
-        }
-    }
-
-    /// Writes the arrays of a convolution of float32: input, weight (packed or not), output.
-    fn put_conv_arrays(&mut self, f: &Fields, x: Value, (w, packed): (Value, bool), y: Value) {
-        self.put(f, 136, x);
-        self.put(f, if packed { 152 } else { 144 }, w);
-        self.put(f, 160, y);
     }
 
     /// Emits a stage through a kernel; `false` when none takes it. With an epilogue, the kernel writes
@@ -249,16 +218,14 @@ impl Kernel<'_, '_, '_> {
                     for (at, zero) in [104, 108].into_iter().zip(taken_off) {
                         self.put(&g, at, zero);
                     }
-                    let g = self.b.ins().stack_addr(types::I64, g.0, 0);
-                    self.run("rx_gemm_i32", &[g]);
+                    self.run_with("rx_gemm_i32", &[g]);
                     return Ok(true);
                 }
                 if let Some(ld) = shape.last() {
                     self.put(&g, 112 + 16, *ld);
                 }
                 self.put_epilogue(&g, 112, 1, epilogue);
-                let g = self.b.ins().stack_addr(types::I64, g.0, 0);
-                self.run("rx_gemm_f32", &[g]);
+                self.run_with("rx_gemm_f32", &[g]);
             }
             Hint::BatchGemm {
                 a,
@@ -280,73 +247,18 @@ impl Kernel<'_, '_, '_> {
                     &[g, shape[0], steps[0], steps[1], steps[2]],
                 );
             }
-            Hint::Conv2d {
-                data,
-                weight,
-                strides,
-                padding,
-                dilation,
-                groups,
-                nhwc,
-            } => {
-                let f = self.structure(216);
-                let ((x, d), (w, k)) = (self.of(data), self.of(weight));
-                let (nchw_of, taps) = conv_axes(nhwc);
-                let axes = |from: &[Value]| nchw_of.map(|axis| from[axis]);
-                let window = taps.map(|axis| k[axis]);
-                let corner = [padding[0], padding[1]];
-                self.put_conv(
-                    &f,
-                    axes(&d),
-                    axes(&shape),
-                    window,
-                    (strides, corner, dilation, groups),
-                );
-                self.put_int32(&f, 128, nhwc.into());
+            Hint::Conv2d { data, weight, .. } => {
                 let dtype = |b: Buf| integer_code(self.program.bufs[b].dtype);
                 if let (Some(x_type), Some(weight_type)) = (dtype(data), dtype(weight)) {
-                    self.put_int32(&f, 132, x_type);
-                    self.put_int32(&f, 136, weight_type);
-                    for (at, v) in [(144, x), (152, w), (160, out)] {
-                        self.put(&f, at, v);
-                    }
-                    for (at, zero) in [168, 172].into_iter().zip(taken_off) {
-                        self.put(&f, at, zero);
-                    }
-                    let f = self.b.ins().stack_addr(types::I64, f.0, 0);
-                    self.run("rx_conv2d_i32", &[f]);
-                    return Ok(true);
+                    self.conv_i32(&hint, &shape, [x_type, weight_type], taken_off, out);
+                } else {
+                    let f = self.conv_f32(&hint, &shape, Some(out), epilogue);
+                    self.run_with("rx_conv2d_f32", &[f]);
                 }
-                let packed = self.packed.contains(&weight);
-                self.put_conv_arrays(&f, x, (w, packed), out);
-                self.put_epilogue(&f, 168, nhwc.into(), epilogue);
-                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
-                self.run("rx_conv2d_f32", &[f]);
             }
-            Hint::Conv2dTranspose {
-                data,
-                weight,
-                strides,
-                padding,
-                dilation,
-                groups,
-            } => {
-                let f = self.structure(216);
-                let ((x, d), (w, k)) = (self.of(data), self.of(weight));
-                let axes = |from: &[Value]| [from[0], from[1], from[2], from[3]];
-                let window = [k[2], k[3]];
-                self.put_conv(
-                    &f,
-                    axes(&d),
-                    axes(&shape),
-                    window,
-                    (strides, padding, dilation, groups),
-                );
-                let packed = self.packed.contains(&weight);
-                self.put_conv_arrays(&f, x, (w, packed), out);
-                self.put_epilogue(&f, 168, 0, epilogue);
-                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
-                self.run("rx_conv2d_transpose_f32", &[f]);
+            Hint::Conv2dTranspose { .. } => {
+                let f = self.conv_f32(&hint, &shape, Some(out), epilogue);
+                self.run_with("rx_conv2d_transpose_f32", &[f]);
             }
             Hint::Requantize {
                 data,
@@ -374,8 +286,7 @@ impl Kernel<'_, '_, '_> {
                 let dtype = self.program.bufs[c.out].dtype;
                 self.put_int32(&f, 88, integer_code(dtype).unwrap_or_default());
                 self.put(&f, 96, out);
-                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
-                self.run("rx_requantize_i32", &[f]);
+                self.run_with("rx_requantize_i32", &[f]);
             }
             Hint::Softmax { data, log } => {
                 let (x, _) = self.of(data);
@@ -401,44 +312,10 @@ impl Kernel<'_, '_, '_> {
                     &[rows, cols, x, gamma, beta, epsilon, out],
                 );
             }
-            Hint::Pool2d {
-                data,
-                nhwc,
-                window,
-                strides,
-                padding,
-                max,
-                count_include_pad,
-            } => {
-                let f = self.structure(136);
+            Hint::Pool2d { data, .. } => {
                 let (x, d) = self.of(data);
-                let (nchw_of, _) = conv_axes(nhwc);
-                for (i, axis) in nchw_of.into_iter().enumerate() {
-                    self.put(&f, 8 * i as i32, d[axis]);
-                }
-                self.put_int(&f, 32, window[0]);
-                self.put_int(&f, 40, window[1]);
-                self.put(&f, 48, shape[nchw_of[2]]);
-                self.put(&f, 56, shape[nchw_of[3]]);
-                for (i, v) in [strides[0], strides[1], padding[0], padding[1], 1, 1]
-                    .into_iter()
-                    .enumerate()
-                {
-                    self.put_int(&f, 64 + 8 * i as i32, v);
-                }
-                let op = if max {
-                    0
-                } else if count_include_pad {
-                    1
-                } else {
-                    2
-                };
-                self.put_int32(&f, 112, nhwc.into());
-                self.put_int32(&f, 116, op);
-                self.put(&f, 120, x);
-                self.put(&f, 128, out);
-                let f = self.b.ins().stack_addr(types::I64, f.0, 0);
-                self.run("rx_pool2d_f32", &[f]);
+                let f = self.pool_f32(&hint, &d, Some(x), &shape, out);
+                self.run_with("rx_pool2d_f32", &[f]);
             }
         }
         Ok(true)
@@ -448,7 +325,7 @@ impl Kernel<'_, '_, '_> {
     /// here.
     ///
     /// Invariant: no kernel is called with operands that it would leave.
-    fn require_operands(&mut self, hint: &Hint) {
+    pub(super) fn require_operands(&mut self, hint: &Hint) {
         match *hint {
             Hint::Gemm {
                 a,

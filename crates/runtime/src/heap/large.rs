@@ -105,11 +105,14 @@ impl Large {
         size
     }
 
-    /// A region without blocks in use, which is forgotten.
-    pub(super) fn unused(&mut self) -> Option<(*mut u8, usize)> {
+    /// A region of less than `below` bytes without blocks in use, which is forgotten.
+    pub(super) fn unused(&mut self, below: usize) -> Option<(*mut u8, usize)> {
         let whole = |k: usize| {
             let p = self.pieces[k];
-            p.first && p.free && self.pieces.get(k + 1).is_none_or(|next| next.first)
+            p.first
+                && p.free
+                && p.size < below
+                && self.pieces.get(k + 1).is_none_or(|next| next.first)
         };
         let k = (0..self.pieces.len()).find(|&k| whole(k))?;
         let p = self.pieces.remove(k);
@@ -132,7 +135,7 @@ mod tests {
         for pages in [3, 2, 5] {
             taken.push(large.take(pages * STEP).expect("there is room"));
         }
-        assert!(large.take(STEP).is_none() && large.unused().is_none());
+        assert!(large.take(STEP).is_none() && large.unused(usize::MAX).is_none());
         // The middle one comes back, and a smaller one takes its place.
         assert_eq!(large.release(taken[1]), 2 * STEP);
         assert_eq!(large.take(STEP), Some(taken[1]));
@@ -141,7 +144,11 @@ mod tests {
         }
         assert_eq!(large.take(10 * STEP), Some(taken[0]));
         assert_eq!(large.release(taken[0]), 10 * STEP);
-        assert_eq!(large.unused(), Some((memory.as_mut_ptr(), 10 * STEP)));
+        assert_eq!(large.unused(10 * STEP), None);
+        assert_eq!(
+            large.unused(usize::MAX),
+            Some((memory.as_mut_ptr(), 10 * STEP))
+        );
         assert!(large.pieces.is_empty());
     }
 }

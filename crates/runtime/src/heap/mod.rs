@@ -228,18 +228,38 @@ impl Heap {
             return null_mut();
         }
         let size = large::rounded(size as usize);
-        let block = self.large.take(size).unwrap_or_else(|| {
-            let region = self.system_or_trim(size, region_align(size));
-            if !region.is_null() {
-                self.large.add(region, size);
-            }
-            region
-        });
+        let block = match self.large.take(size) {
+            Some(block) => block,
+            None => self.new_region(size),
+        };
         if !block.is_null() {
             self.stats.live_objects += 1;
             self.stats.live_bytes += size as u64;
         }
         block
+    }
+
+    /// A block from a new region. Regions that nothing lies in and that are too small for it become part of the new one, so
+    /// that a program holds what lived at one time and not what each of its parts once took.
+    fn new_region(&mut self, size: usize) -> *mut u8 {
+        let mut joined = 0;
+        while joined < size
+            && let Some((region, bytes)) = self.large.unused(size)
+        {
+            self.give_back(region, bytes, region_align(bytes));
+            joined += bytes;
+        }
+        let whole = size.max(joined);
+        let region = self.system_or_trim(whole, region_align(whole));
+        if region.is_null() {
+            return region;
+        }
+        self.large.add(region, whole);
+        if whole == size {
+            return region;
+        }
+        self.large.release(region);
+        self.large.take(size).unwrap_or(null_mut())
     }
 
     /// A class up to half as large again with a free block.
@@ -314,7 +334,7 @@ impl Heap {
                 head = next;
             }
         }
-        while let Some((region, size)) = self.large.unused() {
+        while let Some((region, size)) = self.large.unused(usize::MAX) {
             self.give_back(region, size, region_align(size));
         }
     }
@@ -372,5 +392,30 @@ mod tests {
             unsafe { heap.release(second, class) };
         }
         assert_eq!((heap.stats.live_objects, heap.stats.live_bytes), (0, 0));
+    }
+
+    #[test]
+    fn unused_regions_become_part_of_a_larger_one() {
+        let mut heap = Heap::new();
+        let size = 100 * 4096;
+        let [a, b, c] = [(); 3].map(|()| heap.alloc(size).0);
+        // SAFETY: blocks of large size that are not used any more.
+        unsafe {
+            heap.release(a, LARGE);
+            heap.release(b, LARGE);
+            // `c` lives: its region stays.
+            let (d, _) = heap.alloc(size + 4096);
+            assert_eq!(heap.stats.held_bytes, 3 * size);
+            heap.release(d, LARGE);
+            let calls = heap.stats.system_allocs;
+            let [a, b] = [(); 2].map(|()| heap.alloc(size).0);
+            assert_eq!(
+                (calls, 3 * size),
+                (heap.stats.system_allocs, heap.stats.held_bytes)
+            );
+            [a, b, c].map(|block| heap.release(block, LARGE));
+        }
+        heap.trim();
+        assert_eq!(heap.stats.held_bytes, 0);
     }
 }

@@ -67,7 +67,7 @@ fn inside(start: i64, step: i64, count: i64, size: i64) -> (i64, i64) {
 }
 
 impl RxPool2dF32 {
-    fn window(&self) -> Window {
+    pub(super) fn window(&self) -> Window {
         let pair = |a: i64, b: i64| (a.max(0) as usize, b.max(0) as usize);
         Window {
             image: pair(self.h, self.w),
@@ -77,6 +77,33 @@ impl RxPool2dF32 {
             dilation: pair(self.dilation_h, self.dilation_w),
             pad: (self.pad_t as isize, self.pad_l as isize),
         }
+    }
+
+    /// Floats of a padded channel.
+    pub(super) fn room(&self) -> usize {
+        Padded::of(self.window()).floats().next_multiple_of(16)
+    }
+
+    /// Puts the padding around where channels will lie.
+    ///
+    /// # Safety
+    /// `room` has [`RxPool2dF32::room`] floats.
+    pub(super) unsafe fn prepare(&self, room: *mut f32) {
+        for i in 0..self.room() {
+            // SAFETY: the caller's promise.
+            unsafe { *room.add(i) = self.start() };
+        }
+    }
+
+    /// Whether the numbers are those of a pooling.
+    pub(super) fn fits(&self) -> bool {
+        let steps = [
+            self.stride_h,
+            self.stride_w,
+            self.dilation_h,
+            self.dilation_w,
+        ];
+        steps.iter().all(|&s| s >= 1) && matches!((self.layout, self.op), (0 | 1, 0..=2))
     }
 
     /// The neutral element: a window of nothing but padding gives the least finite number, as in TVM.
@@ -98,17 +125,20 @@ unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
     }
 }
 
-/// One channel: vectors run along the output's rows, over a padded copy.
+/// One channel from `x` to `y`: vectors run along the output's rows, over a padded copy.
+///
+/// # Safety
+/// `x` and `y` are channels of the sizes that `p` has; `room` is from [`RxPool2dF32::prepare`].
 #[inline(always)]
-unsafe fn channel<S: Simd>(p: &RxPool2dF32, plane: i64, room: *mut f32) {
+pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32) {
     let padded = Padded::of(p.window());
     let (oh, ow) = (p.oh as usize, p.ow as usize);
     let (kh, kw) = (p.kh.max(0) as usize, p.kw.max(0) as usize);
-    // SAFETY: the callers' promise; `room` has the padded channel's size.
+    // SAFETY: the callers' promise.
     unsafe {
-        padded.fill::<S>(p.x.add(plane as usize * (p.h * p.w) as usize), room);
+        padded.fill::<S>(x, room);
         for oy in 0..oh {
-            let y = p.y.add((plane as usize * oh + oy) * ow);
+            let y = y.add(oy * ow);
             let from = room.add(oy * p.stride_h as usize * padded.row);
             let mut ox = 0;
             while ox < ow {
@@ -193,7 +223,7 @@ unsafe fn row<S: Simd>(p: &RxPool2dF32, image: i64, oy: i64) {
 
 /// Pooling with channels first: a padded copy of a channel at a time.
 unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
-    let room = Padded::of(p.window()).floats().next_multiple_of(16);
+    let room = p.room();
     let threads = context.pool.threads();
     // SAFETY: the callers' promise; channels of the output are disjoint.
     unsafe {
@@ -201,8 +231,8 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
         if scratch.is_null() {
             return context.status;
         }
-        for i in 0..room * threads {
-            *scratch.add(i) = p.start();
+        for worker in 0..threads {
+            p.prepare(scratch.add(worker * room));
         }
         let shared = Share::new((p, scratch));
         let work = (p.oh * p.ow * p.kh * p.kw).max(1) as usize;
@@ -212,8 +242,10 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
             .each((p.n * p.c) as usize, grain, |begin, end, worker| {
                 let &(p, scratch) = shared.get();
                 let room = scratch.add(worker * room);
-                for plane in begin as i64..end as i64 {
-                    dispatch!(channel(p: &RxPool2dF32, plane: i64, room: *mut f32));
+                let (from, to) = ((p.h * p.w) as usize, (p.oh * p.ow) as usize);
+                for plane in begin..end {
+                    let (x, y) = (p.x.add(plane * from), p.y.add(plane * to));
+                    dispatch!(channel(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32));
                 }
             });
         rx_scratch_free(context, scratch.cast());
@@ -231,8 +263,7 @@ pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2
         // SAFETY: the caller's promise; rows of the output are disjoint.
         unsafe {
             let p = &*pool;
-            let steps = [p.stride_h, p.stride_w, p.dilation_h, p.dilation_w];
-            if steps.iter().any(|&s| s < 1) || !matches!((p.layout, p.op), (0 | 1, 0..=2)) {
+            if !p.fits() {
                 return context.fail(Status::Argument, "rx_pool2d_f32: sizes that are no pooling");
             }
             if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {

@@ -13,7 +13,7 @@ use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
 /// Longest piece of the common axis: so much of the weight of [`WIDE`] channels stays in the second cache.
-const DEEP: usize = 2048;
+pub(super) const DEEP: usize = 2048;
 /// Output channels whose weights are read by all pixels before the next ones: three vectors of the widest.
 const WIDE: usize = 3 * COLS;
 /// What turning over an output costs, in multiplications of one lane.

@@ -7,6 +7,7 @@
 
 mod across;
 mod depthwise;
+pub mod pooled;
 pub mod transpose;
 mod unfold;
 mod winograd;
@@ -114,6 +115,8 @@ pub(crate) struct Sizes {
     pub og: usize,
     /// The common axis: `cg * kh * kw`.
     pub k: usize,
+    /// With channels first, floats from one channel of the output to the next.
+    pub plane: usize,
     pub nhwc: bool,
 }
 
@@ -145,6 +148,7 @@ impl Sizes {
         if c % groups != 0 || o % groups != 0 || !matches!(layout, 0 | 1) {
             return None;
         }
+        let (oh, ow) = (size(v.oh)?, size(v.ow)?);
         Some(Self {
             n: size(v.n)?,
             c,
@@ -153,8 +157,8 @@ impl Sizes {
             o,
             kh,
             kw,
-            oh: size(v.oh)?,
-            ow: size(v.ow)?,
+            oh,
+            ow,
             sh: positive(v.stride_h)?,
             sw: positive(v.stride_w)?,
             pt: v.pad_t as isize,
@@ -165,6 +169,7 @@ impl Sizes {
             cg: c / groups,
             og: o / groups,
             k: c / groups * kh * kw,
+            plane: oh * ow,
             nhwc: layout == 1,
         })
     }
@@ -190,6 +195,16 @@ impl Sizes {
     fn as_it_lies(&self) -> bool {
         let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
         one && (self.oh, self.ow) == (self.h, self.w)
+    }
+
+    /// Whether each element of the output is written once, not a piece of its sum after the other.
+    fn once(&self) -> bool {
+        match self.way() {
+            Way::Winograd | Way::Depthwise => true,
+            Way::Across => self.k <= across::DEEP,
+            Way::Unfold => self.k <= KC,
+            Way::Pointwise => false,
+        }
     }
 
     /// The window's way over the image.
@@ -260,12 +275,13 @@ impl Sizes {
 
     /// The output and epilogue from an element of group `g` of image `n` on.
     unsafe fn target(&self, v: &RxConv2dF32, n: usize, g: usize, pixel: usize) -> Target {
-        let pixels = self.oh * self.ow;
         let channel = g * self.og;
         let (at, ld, axis) = if self.nhwc {
+            let pixels = self.oh * self.ow;
             ((n * pixels + pixel) * self.o + channel, self.o, 1)
         } else {
-            ((n * self.o + channel) * pixels + pixel, pixels, 0)
+            let plane = self.plane;
+            ((n * self.o + channel) * plane + pixel, plane, 0)
         };
         let mut epilogue = v.epilogue;
         epilogue.bias_axis = axis;
@@ -391,31 +407,65 @@ struct Task {
     end: usize,
 }
 
+/// The output's pixels in blocks that are unfolded at once.
+#[derive(Clone, Copy)]
+struct Blocks {
+    /// Pixels of a block.
+    each: usize,
+    /// Blocks of an image.
+    count: usize,
+    /// Floats of the unfolded block, and of the padded channels that it comes from.
+    room: (usize, usize),
+}
+
+impl Blocks {
+    /// For `threads` that share the blocks.
+    fn of(s: &Sizes, threads: usize) -> Self {
+        let pixels = s.oh * s.ow;
+        let limit = PIXELS.max(BLOCK / s.k.max(1) / COLS * COLS);
+        let limit = limit.min(pixels.div_ceil(threads).next_multiple_of(COLS));
+        let count = pixels.div_ceil(limit);
+        let each = pixels.div_ceil(count).next_multiple_of(COLS);
+        let taps = s.kh * s.kw;
+        let deep = s.k.min(KC.max(taps) + taps);
+        let rows = s.oh.min((each + s.ow - 2) / s.ow + 1);
+        let copies = s
+            .padded(0..rows)
+            .map_or(0, |p| p.floats() * deep.div_ceil(taps.max(1)));
+        let room = (
+            each.next_multiple_of(COLS) * deep,
+            copies.next_multiple_of(COLS),
+        );
+        Self { each, count, room }
+    }
+
+    /// Floats that a thread needs.
+    fn floats(&self) -> usize {
+        self.room.0 + self.room.1
+    }
+
+    /// A block of a group; none where the blocks before it hold all pixels.
+    fn task(&self, s: &Sizes, image: usize, group: usize, block: usize) -> Option<Task> {
+        let (begin, pixels) = (block * self.each, s.oh * s.ow);
+        (begin < pixels).then(|| Task {
+            image,
+            group,
+            begin,
+            end: (begin + self.each).min(pixels),
+        })
+    }
+}
+
 unsafe fn unfold_all(
     context: &mut RxContext,
     v: &RxConv2dF32,
     s: &Sizes,
     weight: *const f32,
 ) -> i32 {
-    let pixels = s.oh * s.ow;
     let threads = context.pool.threads();
-    let work = s.n * s.o * pixels * s.k;
-    let limit = PIXELS.max(BLOCK / s.k.max(1) / COLS * COLS);
-    let limit = limit.min(pixels.div_ceil(threads).next_multiple_of(COLS));
-    let blocks = pixels.div_ceil(limit);
-    let each = pixels.div_ceil(blocks).next_multiple_of(COLS);
-    let taps = s.kh * s.kw;
-    let deep = s.k.min(KC.max(taps) + taps);
-    // The unfolded block, and the padded channels that it comes from.
-    let rows = s.oh.min((each + s.ow - 2) / s.ow + 1);
-    let copies = s
-        .padded(0..rows)
-        .map_or(0, |p| p.floats() * deep.div_ceil(taps.max(1)));
-    let room = (
-        each.next_multiple_of(COLS) * deep,
-        copies.next_multiple_of(COLS),
-    );
-    let all = room.0 + room.1;
+    let work = s.n * s.o * s.oh * s.ow * s.k;
+    let blocks = Blocks::of(s, threads);
+    let all = blocks.floats();
     // SAFETY: the callers' promise; tasks write disjoint pixels.
     unsafe {
         let scratch = rx_scratch_alloc(context, (all * threads * 4) as u64).cast::<f32>();
@@ -424,23 +474,18 @@ unsafe fn unfold_all(
         }
         let x = v.x;
         let shared = Share::new((v, s, x, weight, scratch));
-        let tasks = s.n * s.groups * blocks;
+        let tasks = s.n * s.groups * blocks.count;
         let grain = (SMALL * tasks / work.max(1)).max(1);
+        let room = blocks.room;
         context.pool.each(tasks, grain, |first, last, worker| {
             let &(v, s, x, weight, scratch) = shared.get();
+            let scratch = scratch.add(worker * all);
             for i in first..last {
-                let (begin, rest) = (i % blocks * each, i / blocks);
-                if begin >= pixels {
+                let (block, rest) = (i % blocks.count, i / blocks.count);
+                let (image, group) = (rest / s.groups, rest % s.groups);
+                let Some(task) = blocks.task(s, image, group, block) else {
                     continue;
-                }
-                let end = (begin + each).min(pixels);
-                let task = Task {
-                    image: rest / s.groups,
-                    group: rest % s.groups,
-                    begin,
-                    end,
                 };
-                let scratch = scratch.add(worker * all);
                 dispatch!(unfolded(
                     v: &RxConv2dF32,
                     s: &Sizes,
@@ -495,10 +540,34 @@ unsafe fn pointwise(
     0
 }
 
+/// A convolution whose output takes the place of the residual, which it would write over too early: the residual is
+/// copied first.
+unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
+    let floats = s.n * s.o * s.oh * s.ow;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let copy = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
+        if copy.is_null() {
+            return context.status;
+        }
+        std::ptr::copy_nonoverlapping(v.epilogue.residual, copy, floats);
+        let mut v = *v;
+        v.epilogue.residual = copy;
+        let status = rx_conv2d_f32(context, &v);
+        rx_scratch_free(context, copy.cast());
+        status
+    }
+}
+
+/// Whether a convolution may write over its residual at no cost, because it writes each element of its output once.
+pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
+    Sizes::of(sizes, layout).is_some_and(|s| s.once())
+}
+
 /// A convolution.
 ///
 /// # Safety
-/// The arrays are as large as the sizes say, and the output overlaps only the residual.
+/// The arrays are as large as the sizes say, and the output overlaps nothing but the residual, whose place it may take.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2dF32) -> i32 {
     guard(ctx, |context| {
@@ -513,6 +582,10 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
                 return 0;
             }
             let way = s.way();
+            let residual = v.epilogue.residual;
+            if std::ptr::eq(residual, v.y) && !s.once() {
+                return beside_residual(context, v, &s);
+            }
             if way == Way::Depthwise {
                 return depthwise::run(context, v, &s);
             }

@@ -40,6 +40,12 @@ const FEW: usize = 12;
 const INPUTS: usize = 160 << 10;
 /// Floats of transformed weight at a time, about.
 const WEIGHTS: usize = 80 << 10;
+/// Floats of sums at a time, about.
+const SUMS: usize = 16 << 10;
+/// What transforming a weight for one more block costs, in multiplications of one lane.
+const TRANSFORM: f64 = 90.0;
+/// How much more a convolution may cost so that it takes less memory: blocks of fewer rows.
+const SPARE: f64 = 1.03;
 
 /// Rows and columns of tiles.
 fn tiles(s: &Sizes) -> (usize, usize) {
@@ -73,9 +79,10 @@ pub(super) fn pays(s: &Sizes) -> bool {
     } else {
         (count / 16.0).ceil() * 16.0
     };
-    let blocks = rows.div_ceil(Plan::high(s)) as f64;
-    let minimal =
-        PARTS as f64 * lanes + 90.0 * blocks + count * (200.0 / s.o as f64 + 150.0 / s.c as f64);
+    let blocks = rows.div_ceil(Plan::most(s)) as f64;
+    let minimal = PARTS as f64 * lanes
+        + TRANSFORM * blocks
+        + count * (200.0 / s.o as f64 + 150.0 / s.c as f64);
     1.3 * minimal < (TAPS * s.oh * s.ow) as f64
 }
 
@@ -202,12 +209,33 @@ struct Plan {
 }
 
 impl Plan {
-    /// Tile rows of a block.
-    fn high(s: &Sizes) -> usize {
+    /// The most tile rows whose transformed inputs fit.
+    fn most(s: &Sizes) -> usize {
         let (rows, columns) = tiles(s);
-        let high = (INPUTS / (PARTS * s.c * columns)).clamp(1, rows);
-        // Blocks of even height.
-        rows.div_ceil(rows.div_ceil(high))
+        (INPUTS / (PARTS * s.c * columns).max(1)).clamp(1, rows.max(1))
+    }
+
+    /// Tile rows of a block: of those whose transformed inputs fit, the fewest that cost about as little as any.
+    fn high(s: &Sizes) -> usize {
+        let most = Self::most(s);
+        let costs = (1..=most).map(|high| Self::cost(s, high));
+        let least = costs.fold(f64::INFINITY, f64::min);
+        (1..=most)
+            .find(|&high| Self::cost(s, high) <= SPARE * least)
+            .unwrap_or(most)
+    }
+
+    /// What products and transforms of the weight cost for a pair of channels with blocks of some tile rows, in
+    /// multiplications of one lane.
+    fn cost(s: &Sizes, high: usize) -> f64 {
+        let (rows, columns) = tiles(s);
+        let lanes = |rows: usize| match few(s) {
+            true => rows * columns,
+            false => (rows * columns).next_multiple_of(COLS),
+        };
+        let lanes = rows / high * lanes(high) + lanes(rows % high);
+        let blocks = rows.div_ceil(high);
+        PARTS as f64 * lanes as f64 + TRANSFORM * blocks as f64
     }
 
     /// `share`: how many threads work on the output channels of a block.
@@ -216,8 +244,10 @@ impl Plan {
         let (few, panel, high) = (few(s), panel(s), Self::high(s));
         let together = LINE / panel;
         let deep = even_piece(s.c, WEIGHTS / PARTS / panel, together).next_multiple_of(together);
+        let wide = (high * columns).next_multiple_of(if few { ROWS } else { COLS });
         let panels = s.o.div_ceil(panel);
         let group = (WEIGHTS / PARTS / panel / deep)
+            .min(SUMS / PARTS / panel / wide)
             .min(panels.div_ceil(share))
             .max(1)
             * panel;
@@ -226,7 +256,7 @@ impl Plan {
             columns,
             high,
             few,
-            wide: (high * columns).next_multiple_of(if few { ROWS } else { COLS }),
+            wide,
             panel,
             group,
             deep,

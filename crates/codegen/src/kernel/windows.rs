@@ -1,0 +1,211 @@
+//! Convolutions and pooling through the runtime's kernels: their descriptors.
+
+use cranelift_codegen::ir::Value;
+use relax_loops::epilogue::Epilogue;
+use relax_loops::pooled::Pooled;
+use relax_loops::{Buf, Hint, Stage};
+
+use super::tuned::Fields;
+use super::{Kernel, Result};
+
+/// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and
+/// columns in its weight.
+pub(crate) fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
+    if nhwc {
+        ([0, 3, 1, 2], [0, 1])
+    } else {
+        ([0, 1, 2, 3], [2, 3])
+    }
+}
+
+impl Kernel<'_, '_, '_> {
+    /// Emits the stages of a convolution and its pooling as a call of the kernel that does them at once.
+    pub(super) fn pooled(&mut self, p: &Pooled, epilogue: &Epilogue) -> Result<()> {
+        let program = self.program;
+        let hint = |stage: usize| match &program.stages[stage] {
+            Stage::Compute(c) => (program.hints.iter())
+                .find(|h| h.0 == c.out)
+                .map(|h| (c.out, &h.1)),
+            Stage::Nest(_) => None,
+        };
+        let (Some((_, conv)), Some((out, pool))) = (hint(p.conv), hint(p.pool)) else {
+            unreachable!("both stages are found by their hints")
+        };
+        self.place(out)?;
+        self.require_operands(conv);
+        let (y, shape) = self.of(out);
+        let between = (program.bufs[p.between].shape.iter())
+            .map(|e| self.eval(e))
+            .collect::<Result<Vec<Value>>>()?;
+        let conv = self.conv_f32(conv, &between, None, epilogue);
+        let pool = self.pool_f32(pool, &between, None, &shape, y);
+        self.run_with("rx_conv2d_pool2d_f32", &[conv, pool]);
+        Ok(())
+    }
+
+    /// `RxConv2dF32` of a convolution, transposed or not, with an output of extents `y`; its array may be none of memory.
+    pub(super) fn conv_f32(
+        &mut self,
+        hint: &Hint,
+        y: &[Value],
+        out: Option<Value>,
+        epilogue: &Epilogue,
+    ) -> Fields {
+        let f = self.structure(216);
+        let c = Conv::of(hint);
+        self.put_conv(&f, &c, y);
+        let ((x, _), (w, _)) = (self.of(c.data), self.of(c.weight));
+        self.put(&f, 136, x);
+        let packed = self.packed.contains(&c.weight);
+        self.put(&f, if packed { 152 } else { 144 }, w);
+        if let Some(out) = out {
+            self.put(&f, 160, out);
+        }
+        self.put_epilogue(&f, 168, c.nhwc.into(), epilogue);
+        f
+    }
+
+    /// Emits a convolution of small integers, whose zero points are `zeros`.
+    pub(super) fn conv_i32(
+        &mut self,
+        hint: &Hint,
+        y: &[Value],
+        [x_type, weight_type]: [i64; 2],
+        zeros: Vec<Value>,
+        out: Value,
+    ) {
+        let f = self.structure(176);
+        let c = Conv::of(hint);
+        self.put_conv(&f, &c, y);
+        self.put_int32(&f, 132, x_type);
+        self.put_int32(&f, 136, weight_type);
+        let ((x, _), (w, _)) = (self.of(c.data), self.of(c.weight));
+        for (at, v) in [(144, x), (152, w), (160, out)] {
+            self.put(&f, at, v);
+        }
+        for (at, zero) in [168, 172].into_iter().zip(zeros) {
+            self.put(&f, at, zero);
+        }
+        self.run_with("rx_conv2d_i32", &[f]);
+    }
+
+    /// Writes the sizes and the layout of a convolution with which its descriptors begin.
+    fn put_conv(&mut self, f: &Fields, c: &Conv, y: &[Value]) {
+        let ((_, x), (_, k)) = (self.of(c.data), self.of(c.weight));
+        let (axes, taps) = conv_axes(c.nhwc);
+        let sizes = axes.iter().map(|&axis| x[axis]);
+        let sizes = sizes.chain([y[axes[1]], k[taps[0]], k[taps[1]], y[axes[2]], y[axes[3]]]);
+        for (i, v) in sizes.enumerate() {
+            self.put(f, 8 * i as i32, v);
+        }
+        let numbers = [c.strides, c.corner, c.dilation];
+        for (i, v) in (numbers.into_iter().flatten())
+            .chain([c.groups])
+            .enumerate()
+        {
+            self.put_int(f, 72 + 8 * i as i32, v);
+        }
+        self.put_int32(f, 128, c.nhwc.into());
+    }
+
+    /// `RxPool2dF32` of a pooling of an array `x`, which may be none of memory, of extents `from`.
+    pub(super) fn pool_f32(
+        &mut self,
+        hint: &Hint,
+        from: &[Value],
+        x: Option<Value>,
+        to: &[Value],
+        y: Value,
+    ) -> Fields {
+        let Hint::Pool2d {
+            nhwc,
+            window,
+            strides,
+            padding,
+            max,
+            count_include_pad,
+            ..
+        } = *hint
+        else {
+            unreachable!("a hint about pooling")
+        };
+        let f = self.structure(136);
+        let (axes, _) = conv_axes(nhwc);
+        for (i, &axis) in axes.iter().enumerate() {
+            self.put(&f, 8 * i as i32, from[axis]);
+        }
+        self.put_int(&f, 32, window[0]);
+        self.put_int(&f, 40, window[1]);
+        self.put(&f, 48, to[axes[2]]);
+        self.put(&f, 56, to[axes[3]]);
+        let numbers = [strides[0], strides[1], padding[0], padding[1], 1, 1];
+        for (i, v) in numbers.into_iter().enumerate() {
+            self.put_int(&f, 64 + 8 * i as i32, v);
+        }
+        let op = match (max, count_include_pad) {
+            (true, _) => 0,
+            (false, true) => 1,
+            (false, false) => 2,
+        };
+        self.put_int32(&f, 112, nhwc.into());
+        self.put_int32(&f, 116, op);
+        if let Some(x) = x {
+            self.put(&f, 120, x);
+        }
+        self.put(&f, 128, y);
+        f
+    }
+}
+
+/// What the hints of both kinds of convolutions say.
+struct Conv {
+    data: Buf,
+    weight: Buf,
+    strides: [i64; 2],
+    /// Padding at the top and at the left.
+    corner: [i64; 2],
+    dilation: [i64; 2],
+    groups: i64,
+    nhwc: bool,
+}
+
+impl Conv {
+    fn of(hint: &Hint) -> Conv {
+        match *hint {
+            Hint::Conv2d {
+                data,
+                weight,
+                strides,
+                padding,
+                dilation,
+                groups,
+                nhwc,
+            } => Conv {
+                data,
+                weight,
+                strides,
+                corner: [padding[0], padding[1]],
+                dilation,
+                groups,
+                nhwc,
+            },
+            Hint::Conv2dTranspose {
+                data,
+                weight,
+                strides,
+                padding,
+                dilation,
+                groups,
+            } => Conv {
+                data,
+                weight,
+                strides,
+                corner: padding,
+                dilation,
+                groups,
+                nhwc: false,
+            },
+            _ => unreachable!("a hint about a convolution"),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A convolution whose output is only pooled.
+//!
+//! A kernel may pool rows of a convolution while they are in the cache. The stages stay as they are; [`find`] says
+//! which ones a kernel may take at once.
+
+use relax_tensor::DType;
+
+use crate::epilogue::Fused;
+use crate::{Buf, Compute, Hint, Program, Role, Stage, reads_buffer};
+
+/// A pooling with the convolution before it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pooled {
+    /// The number of the pooling's stage.
+    pub pool: usize,
+    /// The number of the convolution's stage.
+    pub conv: usize,
+    /// The number of the stage that writes what is pooled: the convolution, or its epilogue.
+    pub last: usize,
+    /// What is pooled.
+    pub between: Buf,
+}
+
+/// All of them in a program with channels first, whose products and convolutions have the epilogues `fused`.
+pub fn find(program: &Program, fused: &[Fused]) -> Vec<Pooled> {
+    let stages = program.stages.iter().enumerate();
+    stages
+        .filter_map(|(k, stage)| match stage {
+            Stage::Compute(c) => of(program, fused, k, c),
+            Stage::Nest(_) => None,
+        })
+        .collect()
+}
+
+fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Pooled> {
+    let hint = |buf: Buf| program.hints.iter().find(|h| h.0 == buf).map(|h| &h.1);
+    let Some(Hint::Pool2d {
+        data, nhwc: false, ..
+    }) = hint(c.out)
+    else {
+        return None;
+    };
+    let between = *data;
+    if program.bufs[between].role != Role::Temp || program.bufs[c.out].dtype != DType::F32 {
+        return None;
+    }
+    let writer = |buf: Buf| {
+        let mut writers = program.stages.iter().enumerate().filter_map(|(k, s)| {
+            let writes = matches!(s, Stage::Compute(c) if c.out == buf);
+            writes.then_some(k)
+        });
+        writers.next()
+    };
+    let last = writer(between)?;
+    let conv = match fused.iter().find(|f| f.consumer == last) {
+        Some(f) => f.producer,
+        None => last,
+    };
+    let Stage::Compute(sums) = &program.stages[conv] else {
+        return None;
+    };
+    let Some(Hint::Conv2d {
+        data,
+        weight,
+        nhwc: false,
+        ..
+    }) = hint(sums.out)
+    else {
+        return None;
+    };
+    let floats = [*data, *weight, sums.out, between];
+    let fits = floats.iter().all(|b| program.bufs[*b].dtype == DType::F32);
+    // What else reads the convolution's output is the padding around it, which only the pooling reads.
+    let alone = program.stages.iter().enumerate().all(|(k, stage)| {
+        k == pool
+            || !reads_buffer(stage, between)
+            || matches!(stage, Stage::Compute(padding)
+                if program.bufs[padding.out].role == Role::Temp
+                    && (program.stages.iter().enumerate())
+                        .all(|(k, s)| k == pool || !reads_buffer(s, padding.out)))
+    });
+    (fits && alone).then_some(Pooled {
+        pool,
+        conv,
+        last,
+        between,
+    })
+}

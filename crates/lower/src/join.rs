@@ -1,0 +1,270 @@
+//! Kernels in a row that the runtime does as one, without what is between them in memory.
+//!
+//! A product, a softmax of its result and another product become one kernel where `relax_loops::attention` finds in the
+//! joined program what the runtime's kernel computes: the matrix of scores is never written then. So do a convolution and
+//! the pooling of its output (`relax_loops::pooled`). In both nothing else may look at what is between. How the parts
+//! were written does not matter, their programs' hints say what they are.
+
+use relax_base::Arena;
+use relax_loops::{Ex, ExKind, Hint, Program, Var, epilogue, pooled, substitute};
+use relax_passes::fused;
+use rustc_hash::FxHashMap;
+
+use crate::lir::{BlockId, Inst, KernelDef, KernelId, LFunc, Lowered, Reg};
+
+/// Kernels in a row: each one's only result is an argument of the next.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Chain {
+    kernels: Vec<KernelId>,
+    /// Which input the result of the one before is, for all but the first.
+    inputs: Vec<usize>,
+}
+
+/// What kernels may become as one.
+#[derive(Clone, Copy, PartialEq)]
+enum Whole {
+    Attention,
+    Pooled,
+}
+
+impl Whole {
+    /// What a kernel may be the last one of, and the input that comes from the kernel before.
+    fn ending_with(p: &Program) -> Option<(Whole, usize)> {
+        p.hints.iter().find_map(|(_, h)| {
+            let (whole, buf) = match h {
+                Hint::BatchGemm {
+                    a,
+                    transpose_a: false,
+                    ..
+                } => (Whole::Attention, a),
+                Hint::Pool2d {
+                    data, nhwc: false, ..
+                } => (Whole::Pooled, data),
+                _ => return None,
+            };
+            Some((whole, p.inputs.iter().position(|i| i == buf)?))
+        })
+    }
+
+    /// Kernels that it has.
+    fn parts(self) -> usize {
+        match self {
+            Whole::Attention => 3,
+            Whole::Pooled => 2,
+        }
+    }
+
+    /// The input of a kernel in the middle that comes from the one before.
+    fn middle(self, p: &Program) -> Option<usize> {
+        (self == Whole::Attention && softmax(p)).then_some(0)
+    }
+
+    /// Whether the runtime has a kernel for a joined program.
+    fn known(self, p: &Program) -> bool {
+        match self {
+            Whole::Attention => !relax_loops::attention::find(p).is_empty(),
+            Whole::Pooled => !pooled::find(p, &epilogue::find(p)).is_empty(),
+        }
+    }
+}
+
+/// Joins kernels in all functions.
+pub(crate) fn fuse(out: &mut Lowered) {
+    let ends = |k: &KernelDef| Whole::ending_with(&k.program).is_some();
+    if !out.kernels.values().any(ends) {
+        return;
+    }
+    let mut known: FxHashMap<Chain, Option<KernelId>> = FxHashMap::default();
+    let mut changed = false;
+    for id in out.funcs.ids() {
+        let f = &mut out.funcs[id];
+        let blocks: Vec<BlockId> = f.blocks.ids().collect();
+        let mut uses = uses(f);
+        for b in blocks {
+            let mut k = 0;
+            while k < f.blocks[b].insts.len() {
+                match join(f, b, k, &mut uses, &mut out.kernels, &mut known) {
+                    Some(at) => (k, changed) = (at, true),
+                    None => k += 1,
+                }
+            }
+        }
+    }
+    if changed {
+        out.sweep();
+    }
+}
+
+fn softmax(p: &Program) -> bool {
+    let ([input], [out]) = (&p.inputs[..], &p.outputs[..]) else {
+        return false;
+    };
+    let is = |h: &Hint| matches!(h, Hint::Softmax { data, log: false } if data == input);
+    p.hints.iter().any(|(b, h)| b == out && is(h))
+}
+
+/// How often each register is read, extents not counted.
+fn uses(f: &LFunc) -> FxHashMap<Reg, usize> {
+    let mut found = FxHashMap::default();
+    for block in f.blocks.values() {
+        let insts = block
+            .insts
+            .iter()
+            .filter(|i| !matches!(i, Inst::Dim { .. }));
+        let read = insts.flat_map(|i| i.borrows().into_iter().chain(i.consumes()));
+        let end = (block.term.borrows().into_iter()).chain(block.term.consumes());
+        for r in read.chain(end) {
+            *found.entry(r).or_insert(0) += 1;
+        }
+    }
+    found
+}
+
+/// The kernel of a block that has a register as its only result.
+fn maker(insts: &[Inst], r: Reg) -> Option<(usize, KernelId)> {
+    insts.iter().enumerate().rev().find_map(|(k, i)| match i {
+        Inst::Kernel { dsts, kernel, .. } if dsts[..] == [r] => Some((k, *kernel)),
+        _ => None,
+    })
+}
+
+/// Joins the kernels that end with instruction `k` of a block; everything before the result stands as it was.
+fn join(
+    f: &mut LFunc,
+    b: BlockId,
+    k: usize,
+    uses: &mut FxHashMap<Reg, usize>,
+    kernels: &mut Arena<KernelId, KernelDef>,
+    known: &mut FxHashMap<Chain, Option<KernelId>>,
+) -> Option<usize> {
+    let insts = &f.blocks[b].insts;
+    let parts = |at: usize| match &insts[at] {
+        Inst::Kernel { kernel, args, .. } => Some((*kernel, args)),
+        _ => None,
+    };
+    let (last, mut args) = parts(k)?;
+    let (whole, mut input) = Whole::ending_with(&kernels[last].program)?;
+    // From the last one to the first: the kernels, where they stand, and what is between them.
+    let (mut chain, mut inputs) = (vec![last], vec![input]);
+    let (mut places, mut between) = (vec![k], Vec::new());
+    while chain.len() < whole.parts() {
+        let r = args[input];
+        let (at, kernel) = maker(&insts[..places[places.len() - 1]], r)?;
+        if uses.get(&r) != Some(&1) {
+            return None;
+        }
+        between.push((r, extents(&insts[at])?));
+        chain.push(kernel);
+        places.push(at);
+        args = parts(at)?.1;
+        if chain.len() < whole.parts() {
+            input = whole.middle(&kernels[kernel].program)?;
+            inputs.push(input);
+        }
+    }
+    chain.reverse();
+    inputs.reverse();
+    places.reverse();
+    let chain = Chain {
+        kernels: chain,
+        inputs,
+    };
+    let joined = match known.get(&chain) {
+        Some(found) => *found,
+        None => {
+            let found = program(kernels, &chain, whole).map(|def| kernels.push(def));
+            known.insert(chain.clone(), found);
+            found
+        }
+    }?;
+    let mut all: Vec<Reg> = args.clone();
+    for (&at, &input) in places[1..].iter().zip(&chain.inputs) {
+        let rest = parts(at)?.1.iter().enumerate();
+        all.extend(rest.filter(|(i, _)| *i != input).map(|(_, r)| *r));
+    }
+    let mut new = insts[k].clone();
+    if let Inst::Kernel { kernel, args, .. } = &mut new {
+        (*kernel, *args) = (joined, all);
+    }
+    f.blocks[b].insts[k] = new;
+    for &at in places[..places.len() - 1].iter().rev() {
+        f.blocks[b].insts.remove(at);
+    }
+    for (r, _) in &between {
+        uses.remove(r);
+    }
+    forget(f, &between);
+    Some(places[0])
+}
+
+/// The extents of a kernel's result, where its caller allocates it.
+fn extents(inst: &Inst) -> Option<Vec<Ex>> {
+    match inst {
+        Inst::Kernel { given, .. } => match &given[..] {
+            [Some(out)] if out.place.is_none() => Some(out.dims.clone()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The joined program, when the runtime has a kernel for it.
+fn program(kernels: &Arena<KernelId, KernelDef>, chain: &Chain, whole: Whole) -> Option<KernelDef> {
+    let mut parts = chain.kernels.iter().map(|k| &kernels[*k]);
+    let first = parts.next()?;
+    let (mut program, mut label) = (first.program.clone(), first.label.clone());
+    for (part, &input) in parts.zip(&chain.inputs) {
+        program = fused::chain(&program, &part.program, input)?;
+        label = format!("{label}+{}", part.label);
+    }
+    if !whole.known(&program) {
+        return None;
+    }
+    program.name = label.as_str().into();
+    Some(KernelDef {
+        program,
+        label,
+        by_hand: false,
+        parts: Vec::new(),
+        accesses: Vec::new(),
+    })
+}
+
+/// Reads the extents of tensors that are no more from what they would have been allocated with.
+fn forget(f: &mut LFunc, gone: &[(Reg, Vec<Ex>)]) {
+    let mut known: FxHashMap<Var, Ex> = FxHashMap::default();
+    for block in f.blocks.values_mut() {
+        block.insts.retain(|inst| {
+            let Inst::Dim { dst, src, axis } = inst else {
+                return true;
+            };
+            let Some((_, dims)) = gone.iter().find(|g| g.0 == *src) else {
+                return true;
+            };
+            known.insert(Var(dst.0), dims[*axis as usize].clone());
+            false
+        });
+    }
+    if known.is_empty() {
+        return;
+    }
+    // The extents of one may be said by those of the one before.
+    let whole = |e: &Ex| -> Ex {
+        let mut e = e.clone();
+        for _ in 0..gone.len() {
+            e = substitute(&e, &|v| known.get(&v).cloned());
+        }
+        e
+    };
+    for inst in f.blocks.values_mut().flat_map(|b| &mut b.insts) {
+        inst.dims_mut(&mut |e| {
+            let mut reads = false;
+            relax_loops::visit_expr(e, |x| {
+                reads |= matches!(x.kind(), ExKind::Var(v) if known.contains_key(v));
+            });
+            if reads {
+                *e = whole(e);
+            }
+        });
+    }
+}

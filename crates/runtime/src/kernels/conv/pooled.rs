@@ -1,0 +1,279 @@
+//! A convolution whose output is pooled before it leaves the cache.
+//!
+//! Rows of the convolution are made for some rows of the pooling at a time, in memory of the worker that
+//! pools them. Windows that overlap need rows of the strip before, which stay: a worker that takes
+//! strips one after the other computes each row once. The output of the convolution, with a
+//! network's first layer the largest tensor of all, is never as a whole in memory.
+
+use super::{Blocks, RxConv2dF32, Sizes, Task, Way, rx_conv2d_f32, unfolded};
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::pool2d::{RxPool2dF32, channel as pool_channel, rx_pool2d_f32};
+use crate::kernels::simd::dispatch;
+use crate::threads::Share;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use std::ops::Range;
+
+/// Floats of a strip, about: it stays in the second cache beside the unfolded block and the weight.
+const STRIP: usize = 64 << 10;
+/// Strips that a thread should have at least, so that all have work.
+const SHARE: usize = 4;
+
+/// Rows of the convolution that some rows of the pooling read.
+fn rows_for(p: &RxPool2dF32, pooled: Range<usize>) -> Range<usize> {
+    let inside = |y: i64| y.clamp(0, p.h) as usize;
+    let first = pooled.start as i64 * p.stride_h - p.pad_t;
+    let last = (pooled.end as i64 - 1) * p.stride_h - p.pad_t + (p.kh - 1) * p.dilation_h;
+    let first = inside(first);
+    first..inside(last + 1).max(first)
+}
+
+/// How the pooling's rows are cut.
+#[derive(Clone, Copy)]
+struct Strips {
+    /// Rows of the pooling in a strip.
+    each: usize,
+    /// Strips of an image.
+    count: usize,
+    /// Rows of the convolution that a strip has room for.
+    high: usize,
+}
+
+impl Strips {
+    fn of(s: &Sizes, p: &RxPool2dF32, threads: usize) -> Self {
+        let rows = p.oh as usize;
+        let row = (s.o * s.ow).max(1);
+        let overlap = (p.kh - 1) * p.dilation_h;
+        let fit = ((STRIP / row) as i64 - overlap) / p.stride_h;
+        let share = match threads {
+            1 => rows,
+            _ => (rows * s.n).div_ceil(threads * SHARE),
+        };
+        let each = (fit.max(1) as usize).min(share).min(rows);
+        Self {
+            each,
+            count: rows.div_ceil(each),
+            high: s.oh.min((each as i64 * p.stride_h + overlap) as usize),
+        }
+    }
+
+    /// The pooling's rows of a strip.
+    fn rows(&self, p: &RxPool2dF32, strip: usize) -> Range<usize> {
+        strip * self.each..((strip + 1) * self.each).min(p.oh as usize)
+    }
+}
+
+/// What all strips have in common.
+struct Both<'a> {
+    v: &'a RxConv2dF32,
+    s: Sizes,
+    p: &'a RxPool2dF32,
+    weight: *const f32,
+    strips: Strips,
+    blocks: Blocks,
+    /// Floats of a worker: the strip, what is unfolded for it, and a padded channel.
+    strip: usize,
+    unfolded: usize,
+    channel: usize,
+}
+
+impl Both<'_> {
+    /// The pooling of one strip, which holds `rows` of the convolution.
+    fn pooling(&self, pooled: &Range<usize>, rows: &Range<usize>) -> RxPool2dF32 {
+        RxPool2dF32 {
+            h: rows.len() as i64,
+            oh: pooled.len() as i64,
+            pad_t: self.p.pad_t + rows.start as i64 - pooled.start as i64 * self.p.stride_h,
+            ..*self.p
+        }
+    }
+
+    /// Some strips, one after the other.
+    unsafe fn run(&self, tasks: Range<usize>, room: *mut f32) {
+        let (s, p) = (&self.s, self.p);
+        let plane = self.strips.high * s.ow;
+        let mut held = 0..0;
+        // SAFETY: the callers' promise; a strip has room for the rows that its part of the pooling reads.
+        unsafe {
+            let unfold_room = room.add(self.strip);
+            let channel = unfold_room.add(self.unfolded);
+            for task in tasks.clone() {
+                let (image, strip) = (task / self.strips.count, task % self.strips.count);
+                let pooled = self.strips.rows(p, strip);
+                let rows = rows_for(p, pooled.clone());
+                if strip == 0 || task == tasks.start {
+                    held = rows.start..rows.start;
+                }
+                // What the strip before made and this one reads too.
+                let from = held.end.max(rows.start);
+                if held.start < rows.start && rows.start < from {
+                    let (first, n) = (rows.start - held.start, from - rows.start);
+                    for c in 0..s.o {
+                        let line = room.add(c * plane);
+                        std::ptr::copy(line.add(first * s.ow), line, n * s.ow);
+                    }
+                }
+                if from < rows.end {
+                    self.convolve(
+                        image,
+                        from..rows.end,
+                        room.add((from - rows.start) * s.ow),
+                        unfold_room,
+                    );
+                }
+                let pooling = self.pooling(&pooled, &rows);
+                pooling.prepare(channel);
+                let p = &pooling;
+                for c in 0..s.o {
+                    let x = room.add(c * plane).cast_const();
+                    let y = self.p.y.add(
+                        ((image * s.o + c) * self.p.oh as usize + pooled.start) * p.ow as usize,
+                    );
+                    let room = channel;
+                    dispatch!(pool_channel(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32));
+                }
+                held = rows;
+            }
+        }
+    }
+
+    /// Some rows of the convolution of an image, from `to` on.
+    unsafe fn convolve(&self, image: usize, rows: Range<usize>, to: *mut f32, scratch: *mut f32) {
+        // The image that is read is the only one of these sizes.
+        let s = &Sizes {
+            n: 1,
+            oh: rows.len(),
+            pt: self.s.pt - (rows.start * self.s.sh) as isize,
+            plane: self.strips.high * self.s.ow,
+            ..self.s
+        };
+        // SAFETY: the callers' promise.
+        unsafe {
+            let v = &RxConv2dF32 { y: to, ..*self.v };
+            let x = self.v.x.add(image * s.c * s.h * s.w);
+            let (weight, room) = (self.weight, self.blocks.room);
+            for group in 0..s.groups {
+                for block in 0.. {
+                    let Some(task) = self.blocks.task(s, 0, group, block) else {
+                        break;
+                    };
+                    dispatch!(unfolded(
+                        v: &RxConv2dF32,
+                        s: &Sizes,
+                        x: *const f32,
+                        weight: *const f32,
+                        task: Task,
+                        scratch: *mut f32,
+                        room: (usize, usize),
+                    ));
+                }
+            }
+        }
+    }
+}
+
+/// Strip by strip; the weight is packed.
+unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2dF32) -> i32 {
+    let threads = context.pool.threads();
+    let strips = Strips::of(&s, p, threads);
+    let blocks = Blocks::of(
+        &Sizes {
+            oh: strips.high,
+            ..s
+        },
+        1,
+    );
+    // The first and the last strip have padding of their own, which only makes less of it.
+    let pooling = RxPool2dF32 {
+        oh: strips.each as i64,
+        ..*p
+    };
+    let line = |floats: usize| floats.next_multiple_of(16);
+    let both = Both {
+        v,
+        s,
+        p,
+        weight: v.weight_packed,
+        strips,
+        blocks,
+        strip: line(s.o * strips.high * s.ow),
+        unfolded: line(blocks.floats()),
+        channel: pooling.room(),
+    };
+    let all = both.strip + both.unfolded + both.channel;
+    let tasks = s.n * strips.count;
+    let work = s.n * s.o * s.oh * s.ow * s.k;
+    // SAFETY: the callers' promise; strips of the output are disjoint.
+    unsafe {
+        let scratch = rx_scratch_alloc(context, (all * threads * 4) as u64).cast::<f32>();
+        if scratch.is_null() {
+            return context.status;
+        }
+        let grain = (super::SMALL * tasks / work.max(1)).max(1);
+        let shared = Share::new((&both, scratch));
+        context.pool.each(tasks, grain, |first, last, worker| {
+            let &(both, scratch) = shared.get();
+            both.run(first..last, scratch.add(worker * all));
+        });
+        rx_scratch_free(context, scratch.cast());
+    }
+    0
+}
+
+/// One after the other, through memory.
+unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i32 {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let bytes = (p.n * p.c * p.h * p.w * 4) as u64;
+        let between = rx_scratch_alloc(context, bytes).cast::<f32>();
+        if between.is_null() {
+            return context.status;
+        }
+        let conv = RxConv2dF32 { y: between, ..*v };
+        let pool = RxPool2dF32 { x: between, ..*p };
+        let mut status = rx_conv2d_f32(context, &conv);
+        if status == 0 {
+            status = rx_pool2d_f32(context, &pool);
+        }
+        rx_scratch_free(context, between.cast());
+        status
+    }
+}
+
+/// A convolution and a pooling of its output. The convolution's `y` and the pooling's `x` are not read.
+///
+/// Strip by strip with channels first where the convolution's weight comes packed and it unfolds its image (`Way`);
+/// elsewhere one after the other.
+///
+/// # Safety
+/// As [`rx_conv2d_f32`] and [`rx_pool2d_f32`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_pool2d_f32(
+    ctx: *mut RxContext,
+    conv: *const RxConv2dF32,
+    pool: *const RxPool2dF32,
+) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (v, p) = (&*conv, &*pool);
+            let same = (p.n, p.c, p.h, p.w, p.layout)
+                == (v.sizes.n, v.sizes.o, v.sizes.oh, v.sizes.ow, v.layout);
+            let sizes = Sizes::of(&v.sizes, v.layout).filter(|_| same && p.fits());
+            let Some(s) = sizes else {
+                let text = "rx_conv2d_pool2d_f32: sizes that are no convolution with pooling";
+                return context.fail(Status::Argument, text);
+            };
+            if s.n * s.o == 0 || p.oh <= 0 || p.ow <= 0 {
+                return 0;
+            }
+            let plain = v.epilogue.residual.is_null() && !v.weight_packed.is_null();
+            let some = s.oh * s.ow > 0 && p.kh > 0;
+            let unfolds = || matches!(s.way(), Way::Unfold | Way::Pointwise);
+            if !s.nhwc && plain && some && unfolds() {
+                strips(context, v, s, p)
+            } else {
+                whole(context, v, p)
+            }
+        }
+    })
+}
