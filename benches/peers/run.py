@@ -173,10 +173,12 @@ def close(ours, theirs, tolerance):
     return a.size == b.size and np.allclose(a.reshape(b.shape), b, rtol=1e-3, atol=tolerance)
 
 
-def measure(systems, workload, graph, rounds, seconds, before):
+def measure(systems, workload, graph, rounds, seconds, before, copied):
     """Every system in turn, `rounds` times; each turn takes about `seconds`. Ours does the work `per` times a run.
-    What took too long `before` is not tried again."""
+    What took too long `before` is not tried again. Where memory limits the work, a copy is measured (`copied`) before and after
+    each of our turns: others use the machine's memory too, and what it gives changes from second to second."""
     found, per = {}, getattr(graph, "per", 1)
+    moved = getattr(graph, "bytes_moved", None)
     for s in systems:
         error = before.get(s.name, {}).get("error", "")
         if error.startswith("no answer"):
@@ -192,6 +194,8 @@ def measure(systems, workload, graph, rounds, seconds, before):
             entry = found[s.name]
             if "error" in entry:
                 continue
+            beside = moved and turn and s.name == "Relax"
+            bandwidth = copied() if beside else None
             answer = s.run(runs.get(s.name, 1))
             if "error" in answer:
                 entry["error"] = answer["error"]
@@ -203,6 +207,8 @@ def measure(systems, workload, graph, rounds, seconds, before):
                 runs[s.name] = max(1, min(2000, int(seconds / max(median * share, 1e-6))))
                 continue
             entry.setdefault("medians", []).append(median)
+            if beside:
+                entry.setdefault("copy", []).append(moved / median / 1e9 / max(bandwidth, copied()))
             entry.setdefault("least", []).append(answer.get("least", min(answer["times"])) / share)
             entry["memory"] = max(entry.get("memory") or 0, answer["memory"] or 0)
     relax = next((s for s in systems if s.name == "Relax"), None)
@@ -284,14 +290,23 @@ def peaks(tools):
             text = ""
         found = re.search(r"peak of one thread: ([\d.]+)", text)
         gflops = float(found[1]) if found else None
+    return gflops, copy_of()(12)
+
+
+def copy_of():
+    """What measures the bandwidth of a copy: GB/s of the best of some."""
+    import numpy as np
     a = np.zeros(1 << 24, np.float32)
     b = np.ones_like(a)
-    times = []
-    for _ in range(12):
-        begin = time.perf_counter()
-        np.copyto(a, b)
-        times.append(time.perf_counter() - begin)
-    return gflops, 2 * a.nbytes / min(times) / 1e9
+
+    def copied(times=4):
+        took = []
+        for _ in range(times):
+            begin = time.perf_counter()
+            np.copyto(a, b)
+            took.append(time.perf_counter() - begin)
+        return 2 * a.nbytes / min(took) / 1e9
+    return copied
 
 
 # ---- the page -----------------------------------------------------------------------------
@@ -327,8 +342,8 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
         f"Each cell is the median over {args.rounds} rounds in which the systems take turns, of each round's median run; "
         "`±` is the range of the rounds' medians by their median. *Ratio* is the fastest other system's time by ours: "
         "above 1 ours is faster. *Share* is the part of the measured peak (arithmetic, or for workloads that memory "
-        "limits, the copy's bandwidth) that ours reaches on one thread. With T threads every system's process may use T "
-        "processors and no more. The tree's time is that of one sum. Results of all systems are compared with "
+        "limits, the bandwidth of a copy right before and after each turn) that ours reaches on one thread. With T threads "
+        "every system's process may use T processors and no more. The tree's time is that of one sum. Results of all systems are compared with "
         "ours (relative 1e-3, absolute 1e-4; numbers of 8 bits to within one); those that differ are marked ≠.", "",
     ]
     means = {}
@@ -360,8 +375,8 @@ def page(results, graphs, tree, alone, splits, networks, gflops, bandwidth, args
                     ratio = f"{best / ours:.2f}"
                 g = graphs.get(workload)
                 if g and threads == 1:
-                    if g.bytes_moved:
-                        share = f"{100 * g.bytes_moved / ours / 1e9 / bandwidth:.0f}% of copy"
+                    if "copy" in found["Relax"]:
+                        share = f"{100 * statistics.median(found['Relax']['copy']):.0f}% of copy"
                     elif g.flops and gflops:
                         share = f"{100 * g.flops / ours / 1e9 / gflops:.0f}% of peak"
             lines.append(f"| {g.name if (g := graphs.get(workload)) else workload} | " + " | ".join(cells)
@@ -474,6 +489,7 @@ def main():
     load, about = os.getloadavg()[0], machine()
     # The machine's speed varies while others use it: the best of all measurements counts.
     gflops, bandwidth = peaks(args.bin)
+    copied = copy_of()
     begin = time.monotonic()
     results, graphs, tree, alone, splits, networks = {}, {}, {}, {}, {}, {}
     processors = sorted(os.sched_getaffinity(0))
@@ -504,7 +520,7 @@ def main():
                     by_hand = next((m for m in (recursive, quantised) if workload in m.ALL), None)
                     taking = [s for s in systems if not by_hand or s.name in by_hand.SYSTEMS]
                     before = next(iter(results.get(workload, {}).values()), {})
-                    found = measure(taking, workload, graph, args.rounds, args.seconds, before)
+                    found = measure(taking, workload, graph, args.rounds, args.seconds, before, copied)
                     results.setdefault(workload, {})[threads] = found
                     # The model that was measured is still the one that is loaded.
                     if threads == 1 and (parts := kernels.split(relax)):
