@@ -17,7 +17,7 @@ use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
 use crate::kernel::tuned::hint_of;
-use crate::kernel::windows::conv_axes;
+use crate::kernel::windows::Conv;
 
 /// A program with packed weights.
 pub(crate) struct Prepacked {
@@ -213,42 +213,18 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
 
 /// The fields of a convolution's descriptor from `n` to `layout`, where all extents are known.
 fn conv_form(program: &Program, out: Buf, hint: &Hint) -> Option<[i64; 17]> {
-    let Hint::Conv2d {
-        data,
-        weight,
-        strides,
-        padding,
-        dilation,
-        groups,
-        nhwc,
-    } = hint
-    else {
+    let Hint::Conv2d { .. } = hint else {
         return None;
     };
     let constant = |buf: Buf| -> Option<Vec<i64>> {
         program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
     };
-    let (x, w, y) = (constant(*data)?, constant(*weight)?, constant(out)?);
-    let (at, taps) = conv_axes(*nhwc);
-    Some([
-        x[at[0]],
-        x[at[1]],
-        x[at[2]],
-        x[at[3]],
-        y[at[1]],
-        w[taps[0]],
-        w[taps[1]],
-        y[at[2]],
-        y[at[3]],
-        strides[0],
-        strides[1],
-        padding[0],
-        padding[1],
-        dilation[0],
-        dilation[1],
-        *groups,
-        i64::from(*nhwc),
-    ])
+    let c = Conv::of(hint);
+    let extents = c.extents(&constant(c.data)?, &constant(c.weight)?, &constant(out)?);
+    let mut form = [i64::from(c.nhwc); 17];
+    form[..9].copy_from_slice(&extents);
+    form[9..16].copy_from_slice(&c.numbers());
+    Some(form)
 }
 
 /// The sizes and the layout of a convolution.

@@ -162,6 +162,13 @@ fn join(
             inputs.push(input);
         }
     }
+    // The arguments of all are read where the last one stands.
+    if insts[places[places.len() - 1]..k]
+        .iter()
+        .any(Inst::may_overwrite)
+    {
+        return None;
+    }
     chain.reverse();
     inputs.reverse();
     places.reverse();

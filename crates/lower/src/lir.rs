@@ -372,6 +372,20 @@ impl LFunc {
 }
 
 impl Inst {
+    /// Whether memory that a tensor has already may get another content or owner: in hand-written plans of memory, and in
+    /// code that is not looked into. No read of a tensor moves across it.
+    pub fn may_overwrite(&self) -> bool {
+        match self {
+            Inst::Kernel { given, .. } => given.iter().flatten().any(|out| out.place.is_some()),
+            Inst::Place { .. }
+            | Inst::Call { .. }
+            | Inst::CallClosure { .. }
+            | Inst::CallPacked { .. }
+            | Inst::CallDps { .. } => true,
+            _ => false,
+        }
+    }
+
     /// Value registers that the instruction reads without taking their reference.
     pub fn borrows(&self) -> Vec<Reg> {
         match self {

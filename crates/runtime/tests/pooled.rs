@@ -2,10 +2,9 @@
 
 mod common;
 
-use common::{Random, everywhere};
+use common::{Random, everywhere, one_pixel};
 use relax_runtime::kernels::conv::pooled::rx_conv2d_pool2d_f32;
 use relax_runtime::kernels::conv::*;
-use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::pool2d::*;
 use std::ptr::{null, null_mut};
 
@@ -44,12 +43,7 @@ fn descriptors(
     let conv = RxConv2dF32 {
         sizes,
         layout,
-        reserved: 0,
-        x: null(),
-        weight: null(),
-        weight_packed: null(),
-        y: null_mut(),
-        epilogue: RxEpilogue::default(),
+        ..one_pixel()
     };
     let pool = RxPool2dF32 {
         n,

@@ -10,7 +10,7 @@ use super::{Kernel, Result};
 
 /// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and
 /// columns in its weight.
-pub(crate) fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
+fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
     if nhwc {
         ([0, 3, 1, 2], [0, 1])
     } else {
@@ -92,17 +92,10 @@ impl Kernel<'_, '_, '_> {
     /// Writes the sizes and the layout of a convolution with which its descriptors begin.
     fn put_conv(&mut self, f: &Fields, c: &Conv, y: &[Value]) {
         let ((_, x), (_, k)) = (self.of(c.data), self.of(c.weight));
-        let (axes, taps) = conv_axes(c.nhwc);
-        let sizes = axes.iter().map(|&axis| x[axis]);
-        let sizes = sizes.chain([y[axes[1]], k[taps[0]], k[taps[1]], y[axes[2]], y[axes[3]]]);
-        for (i, v) in sizes.enumerate() {
+        for (i, v) in c.extents(&x, &k, y).into_iter().enumerate() {
             self.put(f, 8 * i as i32, v);
         }
-        let numbers = [c.strides, c.corner, c.dilation];
-        for (i, v) in (numbers.into_iter().flatten())
-            .chain([c.groups])
-            .enumerate()
-        {
+        for (i, v) in c.numbers().into_iter().enumerate() {
             self.put_int(f, 72 + 8 * i as i32, v);
         }
         self.put_int32(f, 128, c.nhwc.into());
@@ -158,19 +151,35 @@ impl Kernel<'_, '_, '_> {
 }
 
 /// What the hints of both kinds of convolutions say.
-struct Conv {
-    data: Buf,
-    weight: Buf,
+pub(crate) struct Conv {
+    pub data: Buf,
+    pub weight: Buf,
     strides: [i64; 2],
     /// Padding at the top and at the left.
     corner: [i64; 2],
     dilation: [i64; 2],
     groups: i64,
-    nhwc: bool,
+    pub nhwc: bool,
 }
 
 impl Conv {
-    fn of(hint: &Hint) -> Conv {
+    /// The extents in the order of a descriptor, from those of input, weight and output: images, channels, height and
+    /// width, output channels, window, output.
+    pub fn extents<T: Copy>(&self, x: &[T], k: &[T], y: &[T]) -> [T; 9] {
+        let (at, taps) = conv_axes(self.nhwc);
+        let [n, c, h, w] = at.map(|axis| x[axis]);
+        let [_, o, oh, ow] = at.map(|axis| y[axis]);
+        let [kh, kw] = taps.map(|axis| k[axis]);
+        [n, c, h, w, o, kh, kw, oh, ow]
+    }
+
+    /// The numbers that follow them in a descriptor: steps, padding, distances, groups.
+    pub fn numbers(&self) -> [i64; 7] {
+        let ([sh, sw], [top, left], [dh, dw]) = (self.strides, self.corner, self.dilation);
+        [sh, sw, top, left, dh, dw, self.groups]
+    }
+
+    pub fn of(hint: &Hint) -> Conv {
         match *hint {
             Hint::Conv2d {
                 data,
