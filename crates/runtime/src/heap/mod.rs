@@ -413,7 +413,9 @@ mod tests {
                 (calls, 3 * size),
                 (heap.stats.system_allocs, heap.stats.held_bytes)
             );
-            [a, b, c].map(|block| heap.release(block, LARGE));
+            for block in [a, b, c] {
+                heap.release(block, LARGE);
+            }
         }
         heap.trim();
         assert_eq!(heap.stats.held_bytes, 0);
