@@ -390,6 +390,8 @@ impl Defunctionalize<'_, '_> {
     fn part(&mut self, e: ExprId) -> Result<ExprId, Failure> {
         match self.m.exprs[e] {
             Expr::Var(v) => self.var(v),
+            // A tensor program is no value: `call_tir` names it.
+            Expr::Global(g) if matches!(self.m.globals[g].kind, GlobalKind::Prim(_)) => Ok(e),
             Expr::Global(g) => {
                 let name = format!("@{}", self.m.globals[g].name);
                 self.named(e, self.typing.globals[g], name)
