@@ -250,6 +250,13 @@ pub struct Hooks {
     pub cost: Option<CostFn>,
 }
 
+impl Hooks {
+    /// Whether its value can be made from the operands' values, by its computation, before the program runs.
+    pub fn computable(&self) -> bool {
+        self.treatment == Treatment::Computed && !self.not_computed && !self.device_bound
+    }
+}
+
 /// An operator.
 #[derive(Clone, Copy, Debug)]
 pub struct OpDef {

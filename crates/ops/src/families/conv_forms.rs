@@ -18,6 +18,11 @@ pub(super) struct Layouts {
     pub canonical_kernel: Layout,
 }
 
+/// Whether a layout is the one that is written so.
+fn is(layout: &Layout, text: &str) -> bool {
+    Layout::parse(text).as_ref() == Some(layout)
+}
+
 impl Layouts {
     /// Reads the layout attributes; the canonical weight layout starts with `io`.
     pub(super) fn read(
@@ -56,25 +61,23 @@ impl Layouts {
     /// Whether a kernel takes a 2-D convolution in these layouts as it is, and with channels last (`Some(true)`) or
     /// first. `depthwise`: the weight is (channels, multiplier, …); `single`: that multiplier is 1.
     pub(super) fn tuned(&self, depthwise: bool, single: bool) -> Option<bool> {
-        let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
         if self.out != self.data {
             return None;
         }
-        if plain(&self.data, "NCHW") && plain(&self.kernel, "OIHW") {
+        if is(&self.data, "NCHW") && is(&self.kernel, "OIHW") {
             return Some(false);
         }
         // To the kernel the weight is (kh, kw, i, o). A depthwise one has channels before their multiplier there, as
         // in `HWOI`; with a multiplier of 1 these are the same elements.
         let last = match depthwise {
-            false => plain(&self.kernel, "HWIO"),
-            true => plain(&self.kernel, "HWOI") || single && plain(&self.kernel, "HWIO"),
+            false => is(&self.kernel, "HWIO"),
+            true => is(&self.kernel, "HWOI") || single && is(&self.kernel, "HWIO"),
         };
-        (plain(&self.data, "NHWC") && last).then_some(true)
+        (is(&self.data, "NHWC") && last).then_some(true)
     }
     /// Whether a kernel takes a transposed 2-D convolution in these layouts as it is.
     pub(super) fn tuned_transpose(&self) -> bool {
-        let plain = |layout: &Layout, text: &str| Layout::parse(text).as_ref() == Some(layout);
-        plain(&self.data, "NCHW") && plain(&self.kernel, "IOHW") && self.out == self.data
+        is(&self.data, "NCHW") && is(&self.kernel, "IOHW") && self.out == self.data
     }
     /// Reads them for a relation.
     pub(super) fn of_rel(cx: &RelCx<'_>, n: usize, io: &str) -> RelResult<Layouts> {

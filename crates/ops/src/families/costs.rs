@@ -112,11 +112,12 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
         };
         return Some(CALL + n * o * each);
     }
-    if small && groups == 1.0 && !last {
-        let part = filtering(c, o, oh, ow).unwrap_or(1.0);
-        if part < 1.0 {
-            return Some(CALL + part * PRODUCT * sums);
-        }
+    if small
+        && groups == 1.0
+        && !last
+        && let Some(part) = filtering(c, o, oh, ow)
+    {
+        return Some(CALL + part * PRODUCT * sums);
     }
     let plain = taps == 1.0 && steps == [1.0; 2] && groups == 1.0;
     let copied = match last {

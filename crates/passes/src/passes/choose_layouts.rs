@@ -11,9 +11,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, TypeId, VarId};
-use relax_ops::{
-    Effects, Known, Layout, Operand, Order, Priced, Relaid, Relayout, Treatment, registry,
-};
+use relax_ops::{Effects, Known, Layout, Operand, Order, Priced, Relaid, Relayout, registry};
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
@@ -262,11 +260,7 @@ impl Found<'_, '_> {
     }
 
     fn folds(&self, call: &OpCall) -> bool {
-        let hooks = &call.def.hooks;
-        let computed = call.def.effects == Effects::Pure
-            && hooks.treatment == Treatment::Computed
-            && !hooks.device_bound
-            && !hooks.not_computed;
+        let computed = call.def.effects == Effects::Pure && call.def.hooks.computable();
         computed && !call.args.is_empty() && call.args.iter().all(|a| self.constant.contains(*a))
     }
 }
@@ -282,8 +276,5 @@ fn known(edit: &Edit<'_>, ty: TypeId) -> Option<Vec<Known>> {
             dtype: t.dtype.known()?,
         })
     };
-    match &edit.m.types[ty] {
-        relax_ir::Type::Tuple(fields) => fields.iter().map(|f| tensor(*f)).collect(),
-        _ => Some(vec![tensor(ty)?]),
-    }
+    edit.m.types.leaves(ty).into_iter().map(tensor).collect()
 }

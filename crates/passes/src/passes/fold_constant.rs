@@ -5,7 +5,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, IdMap, Memo, Shape, Type, VarId};
-use relax_ops::{Effects, Te, TensorInfo, Treatment};
+use relax_ops::{Effects, Te, TensorInfo};
 use relax_tensor::{DType, Tensor};
 
 use crate::edit::{Edit, OpCall};
@@ -175,7 +175,7 @@ pub(super) fn computed(
         return Some(edit.constant(ask(&extents, dtype), span));
     }
     let hooks = &def.hooks;
-    if hooks.treatment != Treatment::Computed || hooks.device_bound || hooks.not_computed {
+    if !hooks.computable() {
         return None;
     }
     let mut inputs = Vec::new();

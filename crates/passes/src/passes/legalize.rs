@@ -18,7 +18,7 @@ use relax_ir::{
     Type, TypeId,
 };
 use relax_loops::{Program, Stmt};
-use relax_ops::{OpDef, Treatment, registry};
+use relax_ops::{Treatment, registry};
 use relax_sym::{Dim, DimVar};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -188,7 +188,7 @@ impl Legalizer<'_> {
             .collect();
         let (name, made) = match (registry().get(op), m.user_op(op)) {
             (Some(def), _) => {
-                if !computed(def) {
+                if !def.hooks.computable() {
                     return None;
                 }
                 let made =
@@ -254,11 +254,6 @@ impl Legalizer<'_> {
             prelude: false,
         }))
     }
-}
-
-fn computed(def: &OpDef) -> bool {
-    let h = &def.hooks;
-    h.treatment == Treatment::Computed && !h.not_computed && !h.device_bound
 }
 
 /// Extents of outputs that take a choice to compute (of two operands that broadcast, say) become
