@@ -68,8 +68,8 @@ enum Form {
     Columns([i64; 4]),
     /// The first operand of a product: rows, columns, strides.
     Rows([i64; 4]),
-    /// A convolution: the fields of its descriptor from `n` to `layout`.
-    Conv([i64; 17]),
+    /// A convolution: its sizes and layout.
+    Conv(RxConv2dSizes, i32),
 }
 
 /// Packs all constant weights of a program, and settles which kernels write over an argument. `done` is told of every constant that was packed, once its own
@@ -193,9 +193,8 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
                 let rows = s[1] * s[2] * s[3];
                 (*weight, Form::Rows([rows, s[0], 1, rows]))
             }),
-            Hint::Conv2d { weight, .. } => {
-                conv_form(program, c.out, hint).map(|form| (*weight, Form::Conv(form)))
-            }
+            Hint::Conv2d { weight, .. } => conv_sizes(program, c.out, hint)
+                .map(|(sizes, layout)| (*weight, Form::Conv(sizes, layout))),
             _ => None,
         };
         let Some((buf, form)) = found else { continue };
@@ -211,8 +210,8 @@ fn weights(program: &Program) -> Vec<(usize, Form)> {
     out
 }
 
-/// The fields of a convolution's descriptor from `n` to `layout`, where all extents are known.
-fn conv_form(program: &Program, out: Buf, hint: &Hint) -> Option<[i64; 17]> {
+/// The sizes and the layout of a convolution, where all extents are known.
+fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes, i32)> {
     let Hint::Conv2d { .. } = hint else {
         return None;
     };
@@ -221,41 +220,43 @@ fn conv_form(program: &Program, out: Buf, hint: &Hint) -> Option<[i64; 17]> {
     };
     let c = Conv::of(hint);
     let extents = c.extents(&constant(c.data)?, &constant(c.weight)?, &constant(out)?);
-    let mut form = [i64::from(c.nhwc); 17];
-    form[..9].copy_from_slice(&extents);
-    form[9..16].copy_from_slice(&c.numbers());
-    Some(form)
-}
-
-/// The sizes and the layout of a convolution.
-fn conv_sizes(v: [i64; 17]) -> (RxConv2dSizes, i32) {
+    let [n, channels, h, w, o, kh, kw, oh, ow] = extents;
+    let [
+        stride_h,
+        stride_w,
+        pad_t,
+        pad_l,
+        dilation_h,
+        dilation_w,
+        groups,
+    ] = c.numbers();
     let sizes = RxConv2dSizes {
-        n: v[0],
-        c: v[1],
-        h: v[2],
-        w: v[3],
-        o: v[4],
-        kh: v[5],
-        kw: v[6],
-        oh: v[7],
-        ow: v[8],
-        stride_h: v[9],
-        stride_w: v[10],
-        pad_t: v[11],
-        pad_l: v[12],
-        dilation_h: v[13],
-        dilation_w: v[14],
-        groups: v[15],
+        n,
+        c: channels,
+        h,
+        w,
+        o,
+        kh,
+        kw,
+        oh,
+        ow,
+        stride_h,
+        stride_w,
+        pad_t,
+        pad_l,
+        dilation_h,
+        dilation_w,
+        groups,
     };
-    (sizes, v[16] as i32)
+    Some((sizes, c.nhwc.into()))
 }
 
 /// Whether a kernel that was said to write its result over an argument does so: a convolution has to write each element
 /// of it once.
 fn writes_once(program: &Program) -> bool {
     program.hints.iter().all(|(out, hint)| {
-        let form = conv_form(program, *out, hint).map(conv_sizes);
-        form.is_some_and(|(sizes, layout)| conv::writes_once(&sizes, layout))
+        conv_sizes(program, *out, hint)
+            .is_some_and(|(sizes, layout)| conv::writes_once(&sizes, layout))
     })
 }
 
@@ -284,8 +285,7 @@ fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
             })
         }
         Form::Columns(_) | Form::Rows(_) => None,
-        Form::Conv(v) => {
-            let (sizes, layout) = conv_sizes(v);
+        Form::Conv(sizes, layout) => {
             let conv = RxConv2dF32 {
                 sizes,
                 layout,

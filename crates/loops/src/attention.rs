@@ -59,10 +59,6 @@ pub fn find(program: &Program) -> Vec<Attention> {
     outs.filter_map(|out| of(program, out)).collect()
 }
 
-fn hint(program: &Program, buf: Buf) -> Option<&Hint> {
-    Some(&program.hints.iter().find(|h| h.0 == buf)?.1)
-}
-
 fn stage(program: &Program, buf: Buf) -> Option<&Compute> {
     program.stages.iter().find_map(|s| match s {
         Stage::Compute(c) if c.out == buf => Some(c),
@@ -76,17 +72,17 @@ fn of(program: &Program, out: Buf) -> Option<Attention> {
         b: v,
         transpose_a: false,
         transpose_b,
-    } = *hint(program, out)?
+    } = *program.hint(out)?
     else {
         return None;
     };
-    let Hint::Softmax { data, log: false } = *hint(program, weights)? else {
+    let Hint::Softmax { data, log: false } = *program.hint(weights)? else {
         return None;
     };
     let (mut scores, mut scale, mut mask) = (data, 1.0f64, None);
     // Stages between the product and the softmax: at most a factor and a mask.
     for _ in 0..4 {
-        if hint(program, scores).is_some() {
+        if program.hint(scores).is_some() {
             break;
         }
         let c = stage(program, scores).filter(|c| c.reduce.is_none())?;
@@ -105,7 +101,7 @@ fn of(program: &Program, out: Buf) -> Option<Attention> {
         b: k,
         transpose_a: false,
         transpose_b: keys_in_rows,
-    } = *hint(program, scores)?
+    } = *program.hint(scores)?
     else {
         return None;
     };

@@ -163,7 +163,7 @@ impl<'p> Sums<'p> {
         let Stage::Compute(Compute { out, .. }) = stage else {
             return None;
         };
-        let hint = &program.hints.iter().find(|h| h.0 == *out)?.1;
+        let hint = program.hint(*out)?;
         let rank = program.bufs[*out].shape.len();
         let channel = match hint {
             Hint::Gemm { .. } | Hint::BatchGemm { .. } => rank.checked_sub(1)?,

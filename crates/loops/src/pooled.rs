@@ -33,10 +33,9 @@ pub fn find(program: &Program, fused: &[Fused]) -> Vec<Pooled> {
 }
 
 fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Pooled> {
-    let hint = |buf: Buf| program.hints.iter().find(|h| h.0 == buf).map(|h| &h.1);
     let Some(Hint::Pool2d {
         data, nhwc: false, ..
-    }) = hint(c.out)
+    }) = program.hint(c.out)
     else {
         return None;
     };
@@ -44,14 +43,8 @@ fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Po
     if program.bufs[between].role != Role::Temp || program.bufs[c.out].dtype != DType::F32 {
         return None;
     }
-    let writer = |buf: Buf| {
-        let mut writers = program.stages.iter().enumerate().filter_map(|(k, s)| {
-            let writes = matches!(s, Stage::Compute(c) if c.out == buf);
-            writes.then_some(k)
-        });
-        writers.next()
-    };
-    let last = writer(between)?;
+    let writes = |s: &Stage| matches!(s, Stage::Compute(c) if c.out == between);
+    let last = program.stages.iter().position(writes)?;
     let conv = match fused.iter().find(|f| f.consumer == last) {
         Some(f) => f.producer,
         None => last,
@@ -64,7 +57,7 @@ fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Po
         weight,
         nhwc: false,
         ..
-    }) = hint(sums.out)
+    }) = program.hint(sums.out)
     else {
         return None;
     };

@@ -268,6 +268,11 @@ pub struct Access {
 }
 
 impl Program {
+    /// What the stage that writes a buffer is known to be.
+    pub fn hint(&self, buf: Buf) -> Option<&crate::Hint> {
+        Some(&self.hints.iter().find(|h| h.0 == buf)?.1)
+    }
+
     /// An empty program.
     pub fn new(name: impl Into<Symbol>) -> Program {
         Program {

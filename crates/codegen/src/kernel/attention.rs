@@ -68,8 +68,7 @@ impl Kernel<'_, '_, '_> {
         }
         let scale = self.b.ins().f32const(a.scale);
         self.put(&f, 160, scale);
-        let f = self.b.ins().stack_addr(types::I64, f.0, 0);
-        self.run("rx_attention_f32", &[f]);
+        self.run_with("rx_attention_f32", &[f]);
         Ok(())
     }
 

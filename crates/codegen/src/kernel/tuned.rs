@@ -14,7 +14,7 @@ use super::{Kernel, Result};
 
 /// The hint of a stage, when a kernel takes it as it is.
 pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
-    let hint = &program.hints.iter().find(|h| h.0 == c.out)?.1;
+    let hint = program.hint(c.out)?;
     let of = |b: Buf| program.bufs[b].dtype;
     let fits = match (of(c.out), hint) {
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),

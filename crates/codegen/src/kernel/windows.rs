@@ -23,9 +23,7 @@ impl Kernel<'_, '_, '_> {
     pub(super) fn pooled(&mut self, p: &Pooled, epilogue: &Epilogue) -> Result<()> {
         let program = self.program;
         let hint = |stage: usize| match &program.stages[stage] {
-            Stage::Compute(c) => (program.hints.iter())
-                .find(|h| h.0 == c.out)
-                .map(|h| (c.out, &h.1)),
+            Stage::Compute(c) => Some((c.out, program.hint(c.out)?)),
             Stage::Nest(_) => None,
         };
         let (Some((_, conv)), Some((out, pool))) = (hint(p.conv), hint(p.pool)) else {
