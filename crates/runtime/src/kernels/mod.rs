@@ -11,6 +11,7 @@ pub mod pool2d;
 pub mod reduce;
 pub mod requantize;
 pub mod rows;
+mod scratch;
 pub mod simd;
 mod small;
 pub mod strided;

@@ -17,6 +17,7 @@ use crate::kernels::gemm::epilogue::{RxEpilogue, Target};
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::gemm::{RxGemmF32, block, even_piece, gemm, pack};
 use crate::kernels::padded::{Padded, Window};
+use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
@@ -32,7 +33,7 @@ const SMALL: usize = 1 << 19;
 
 /// The sizes with which a convolution's descriptor begins.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RxConv2dSizes {
     /// Images.
     pub n: i64,
@@ -466,12 +467,12 @@ unsafe fn unfold_all(
     let work = s.n * s.o * s.oh * s.ow * s.k;
     let blocks = Blocks::of(s, threads);
     let all = blocks.floats();
+    let Some(rooms) = Scratch::new(context, all * threads * 4) else {
+        return context.status;
+    };
+    let scratch = rooms.memory.cast::<f32>();
     // SAFETY: the callers' promise; tasks write disjoint pixels.
     unsafe {
-        let scratch = rx_scratch_alloc(context, (all * threads * 4) as u64).cast::<f32>();
-        if scratch.is_null() {
-            return context.status;
-        }
         let x = v.x;
         let shared = Share::new((v, s, x, weight, scratch));
         let tasks = s.n * s.groups * blocks.count;
@@ -497,7 +498,6 @@ unsafe fn unfold_all(
                 ));
             }
         });
-        rx_scratch_free(context, scratch.cast());
     }
     0
 }
@@ -544,18 +544,16 @@ unsafe fn pointwise(
 /// copied first.
 unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let floats = s.n * s.o * s.oh * s.ow;
+    let Some(copy) = Scratch::new(context, floats * 4) else {
+        return context.status;
+    };
+    let residual = copy.memory.cast::<f32>();
     // SAFETY: the callers' promise.
     unsafe {
-        let copy = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();
-        if copy.is_null() {
-            return context.status;
-        }
-        std::ptr::copy_nonoverlapping(v.epilogue.residual, copy, floats);
+        std::ptr::copy_nonoverlapping(v.epilogue.residual, residual, floats);
         let mut v = *v;
-        v.epilogue.residual = copy;
-        let status = rx_conv2d_f32(context, &v);
-        rx_scratch_free(context, copy.cast());
-        status
+        v.epilogue.residual = residual;
+        rx_conv2d_f32(context, &v)
     }
 }
 

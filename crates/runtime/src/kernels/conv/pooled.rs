@@ -8,9 +8,9 @@
 use super::{Blocks, RxConv2dF32, Sizes, Task, Way, rx_conv2d_f32, unfolded};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::pool2d::{RxPool2dF32, channel as pool_channel, rx_pool2d_f32};
+use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::threads::Share;
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use std::ops::Range;
 
 /// Floats of a strip, about: it stays in the second cache beside the unfolded block and the weight.
@@ -202,40 +202,36 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
     let all = both.strip + both.unfolded + both.channel;
     let tasks = s.n * strips.count;
     let work = s.n * s.o * s.oh * s.ow * s.k;
+    let Some(rooms) = Scratch::new(context, all * threads * 4) else {
+        return context.status;
+    };
+    let scratch = rooms.memory.cast::<f32>();
+    let grain = (super::SMALL * tasks / work.max(1)).max(1);
     // SAFETY: the callers' promise; strips of the output are disjoint.
     unsafe {
-        let scratch = rx_scratch_alloc(context, (all * threads * 4) as u64).cast::<f32>();
-        if scratch.is_null() {
-            return context.status;
-        }
-        let grain = (super::SMALL * tasks / work.max(1)).max(1);
         let shared = Share::new((&both, scratch));
         context.pool.each(tasks, grain, |first, last, worker| {
             let &(both, scratch) = shared.get();
             both.run(first..last, scratch.add(worker * all));
         });
-        rx_scratch_free(context, scratch.cast());
     }
     0
 }
 
 /// One after the other, through memory.
 unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i32 {
+    let Some(between) = Scratch::new(context, (p.n * p.c * p.h * p.w * 4) as usize) else {
+        return context.status;
+    };
+    let y = between.memory.cast::<f32>();
+    let conv = RxConv2dF32 { y, ..*v };
+    let pool = RxPool2dF32 { x: y, ..*p };
     // SAFETY: the callers' promise.
     unsafe {
-        let bytes = (p.n * p.c * p.h * p.w * 4) as u64;
-        let between = rx_scratch_alloc(context, bytes).cast::<f32>();
-        if between.is_null() {
-            return context.status;
+        match rx_conv2d_f32(context, &conv) {
+            0 => rx_pool2d_f32(context, &pool),
+            status => status,
         }
-        let conv = RxConv2dF32 { y: between, ..*v };
-        let pool = RxPool2dF32 { x: between, ..*p };
-        let mut status = rx_conv2d_f32(context, &conv);
-        if status == 0 {
-            status = rx_pool2d_f32(context, &pool);
-        }
-        rx_scratch_free(context, between.cast());
-        status
     }
 }
 

@@ -238,10 +238,10 @@ impl Plan {
         PARTS as f64 * lanes as f64 + TRANSFORM * blocks as f64
     }
 
-    /// `share`: how many threads work on the output channels of a block.
-    fn of(s: &Sizes, share: usize) -> Self {
+    /// `high`: tile rows of a block. `share`: how many threads work on the output channels of a block.
+    fn of(s: &Sizes, high: usize, share: usize) -> Self {
         let (rows, columns) = tiles(s);
-        let (few, panel, high) = (few(s), panel(s), Self::high(s));
+        let (few, panel) = (few(s), panel(s));
         let together = LINE / panel;
         let deep = even_piece(s.c, WEIGHTS / PARTS / panel, together).next_multiple_of(together);
         let wide = (high * columns).next_multiple_of(if few { ROWS } else { COLS });
@@ -591,7 +591,7 @@ pub(super) unsafe fn run(
     let high = Plan::high(s);
     let blocks = tiles(s).0.div_ceil(high);
     let whole = s.n * blocks >= 2 * threads;
-    let plan = Plan::of(s, if whole { 1 } else { threads });
+    let plan = Plan::of(s, high, if whole { 1 } else { threads });
     let kept = plan.inputs(s);
     let copies = if whole { threads } else { 1 };
     let room = plan.room().next_multiple_of(COLS);

@@ -20,7 +20,7 @@ mod tile;
 use std::ffi::c_void;
 
 use crate::context::RxContext;
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::kernels::scratch::Scratch;
 use pairs::Product;
 use share::Operand;
 
@@ -107,28 +107,6 @@ fn less<T: Copy + Into<i32>>(from: &[T], zero: i32, to: &mut [i16]) -> bool {
         lost |= i32::from(*to) ^ x;
     }
     lost == 0
-}
-
-/// Scratch memory of a context that goes back when this does.
-struct Scratch {
-    context: *mut RxContext,
-    memory: *mut c_void,
-}
-
-impl Scratch {
-    /// `None` without memory, which the context has recorded.
-    fn new(context: &mut RxContext, bytes: usize) -> Option<Scratch> {
-        // SAFETY: the context lives.
-        let memory = unsafe { rx_scratch_alloc(context, bytes.max(1) as u64) };
-        (!memory.is_null()).then_some(Scratch { context, memory })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // SAFETY: allocated by `new` from the same context.
-        unsafe { rx_scratch_free(self.context, self.memory) };
-    }
 }
 
 /// A matrix product of any strides.

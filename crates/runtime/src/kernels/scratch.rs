@@ -1,0 +1,29 @@
+//! Memory that a kernel holds while it runs.
+
+use std::ffi::c_void;
+
+use crate::context::RxContext;
+use crate::values::{rx_scratch_alloc, rx_scratch_free};
+
+/// Scratch memory of a context that goes back when this does.
+pub(crate) struct Scratch {
+    context: *mut RxContext,
+    /// The memory.
+    pub memory: *mut c_void,
+}
+
+impl Scratch {
+    /// `None` without memory, which the context has recorded.
+    pub fn new(context: &mut RxContext, bytes: usize) -> Option<Scratch> {
+        // SAFETY: the context lives.
+        let memory = unsafe { rx_scratch_alloc(context, bytes.max(1) as u64) };
+        (!memory.is_null()).then_some(Scratch { context, memory })
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `new` from the same context.
+        unsafe { rx_scratch_free(self.context, self.memory) };
+    }
+}
