@@ -24,6 +24,7 @@ pub mod profile;
 #[cfg(feature = "native")]
 pub mod program;
 pub mod progress;
+pub mod reading;
 pub mod render;
 #[cfg(feature = "native")]
 pub mod show;

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relax_base::{SourceMap, Span, Symbol};
-use relax_driver::{InferOptions, ReadOptions, Session, Typing};
+use relax_driver::{InferOptions, Session, Typing};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
 
 use crate::load::{self, Loaded};
+use crate::reading::Reading;
 use crate::stop::Stop;
 use crate::weights::{self, Mapped};
 use crate::{inputs, native, progress};
@@ -27,9 +28,9 @@ pub struct Source {
     /// (`meta[relay.Constant][3]`). They are constants of the program then; the other parameters are its arguments.
     #[arg(long, value_name = "FILE", help_heading = "Weights")]
     pub params: Option<PathBuf>,
-    /// Gives constants whose metadata section is missing placeholders of zeros.
-    #[arg(long, help_heading = "Weights")]
-    pub stub_constants: bool,
+    /// How the file is read.
+    #[command(flatten)]
+    pub reading: Reading,
 }
 
 /// Which passes run before code is generated.
@@ -74,9 +75,7 @@ impl Source {
     /// Reads and checks the file. Diagnostics go to standard error.
     pub fn read(&self) -> Result<Program, Stop> {
         let _shown = progress::stage("reading");
-        let options = ReadOptions {
-            stub_constants: self.stub_constants || self.params.is_some(),
-        };
+        let options = self.reading.options(self.params.is_some());
         let Loaded {
             session,
             module,
@@ -96,7 +95,7 @@ impl Source {
         let Some(path) = &self.params else {
             return Ok(());
         };
-        program.bind(path, entry, all, self.stub_constants)
+        program.bind(path, entry, all, self.reading.stubs())
     }
 }
 

@@ -13,10 +13,7 @@ fn later_allocations(example: &str, threads: usize) -> u64 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../examples")
         .join(example);
-    let options = ReadOptions {
-        stub_constants: false,
-    };
-    let loaded = load::checked(&path, options)
+    let loaded = load::checked(&path, ReadOptions::default())
         .expect("readable")
         .expect("no errors");
     let (mut session, mut module) = (loaded.session, loaded.module);

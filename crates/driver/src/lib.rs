@@ -13,5 +13,5 @@ pub use optimise::{
     run_pipeline,
 };
 pub use print::{Mismatch, Style, TypeSource, difference, print};
-pub use session::{Read, ReadOptions, Session};
+pub use session::{Read, ReadOptions, Release, Session, Stubs};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

@@ -11,7 +11,7 @@ pub(crate) const TOO_LARGE: Code = Code(1201);
 /// A file is not UTF-8.
 const NOT_UTF8: Code = Code(1202);
 
-pub use relax_resolve::Options as ReadOptions;
+pub use relax_resolve::{Options as ReadOptions, Release, Stubs};
 
 /// Everything that was read so far. Spans of all modules of a session mean places in its sources.
 #[derive(Debug, Default)]

@@ -17,6 +17,7 @@ mod layout;
 mod order;
 mod registry;
 mod relation;
+mod release;
 
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use cost::{CostFn, Known, Priced};
@@ -30,3 +31,4 @@ pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
 pub use registry::{Registry, registry};
 pub use relation::{Fit, Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};
 pub use relax_ir::{AttrValue, DTy};
+pub use release::Release;

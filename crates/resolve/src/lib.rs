@@ -12,6 +12,8 @@
 mod build;
 pub mod codes;
 pub mod names;
+mod options;
 pub mod print;
 
-pub use build::{Options, PreludeNames, prelude_files, prelude_names, resolve};
+pub use build::{PreludeNames, prelude_files, prelude_names, resolve};
+pub use options::{Options, Release, Stubs};

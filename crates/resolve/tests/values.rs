@@ -109,7 +109,8 @@ fn damaged_tensors_are_errors() {
 #[test]
 fn placeholders_are_typed_by_comments() {
     let options = Options {
-        stub_constants: true,
+        stub_constants: Some(relax_resolve::Stubs::Zeros),
+        ..Options::default()
     };
     let text = "def @f() { meta[relay.Constant][7] /* ty=Tensor[(64, 2), float16] */ }";
     let (m, diagnostics, _) = read_with(text, &options);

@@ -10,8 +10,9 @@ use relax_cli::bisect::{
 };
 use relax_cli::load::{self, Loaded};
 use relax_cli::opt::reproducer;
+use relax_cli::reading::Reading;
 use relax_cli::{diff, exit, inputs, io, render, weights};
-use relax_driver::{PassConfig, ReadOptions, Session, Style, Typing};
+use relax_driver::{PassConfig, Session, Style, Typing};
 use relax_ir::{GlobalId, Module};
 use relax_passes::Bound;
 use relax_tensor::Tensor;
@@ -79,9 +80,8 @@ struct Args {
     /// Where the (reduced) program goes, as a reproducer; `-` is standard output.
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Gives constants whose metadata section is missing placeholders of zeros.
-    #[arg(long)]
-    stub_constants: bool,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 fn main() -> ExitCode {
@@ -98,10 +98,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<ExitCode, String> {
-    let options = ReadOptions {
-        stub_constants: args.stub_constants,
-    };
-    let Some(loaded) = load::checked(&args.file, options)? else {
+    let Some(loaded) = load::checked(&args.file, args.reading.options(false))? else {
         return Ok(exit::ERRORS.into());
     };
     let Loaded {

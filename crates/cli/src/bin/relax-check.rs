@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 use relax_base::Severity;
 use relax_cli::check::{self, Checked};
+use relax_cli::reading::Reading;
 use relax_cli::{exit, files, io, render};
 
 /// Checks Relay and Relax texts: syntax, names, types, shapes, matches, effects.
@@ -34,9 +35,8 @@ struct Args {
     /// Explains a diagnostic code, such as RX0301.
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
-    /// Gives constants whose metadata section is missing placeholders of zeros.
-    #[arg(long)]
-    stub_constants: bool,
+    #[command(flatten)]
+    reading: Reading,
     /// How many files are checked at once; 0 means one for each processor.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     jobs: usize,
@@ -85,7 +85,7 @@ fn run(args: &Args) -> Result<u8, String> {
     let (paths, mut problems) = files::expand(&args.files);
     let options = check::Options {
         strict_shapes: args.strict_shapes,
-        stub_constants: args.stub_constants,
+        reading: args.reading.options(false),
     };
     let results = files::map(&paths, args.jobs, |p| {
         check::check_file(p, &options, args.fix)

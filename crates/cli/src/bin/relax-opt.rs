@@ -8,10 +8,10 @@ use clap::{Parser, ValueEnum};
 use relax_base::{Diagnostics, SourceFile};
 use relax_cli::opt::watch::{Watch, Wishes};
 use relax_cli::opt::{expected, reproducer, split};
+use relax_cli::reading::Reading;
 use relax_cli::{exit, inputs, io, load, render, weights};
 use relax_driver::{
-    InferOptions, PassConfig, Pipeline, ReadOptions, Session, Style, TypeSource, TypedModule,
-    run_pipeline,
+    InferOptions, PassConfig, Pipeline, Session, Style, TypeSource, TypedModule, run_pipeline,
 };
 use relax_ir::{EqualOptions, Module, Type};
 
@@ -92,9 +92,8 @@ struct Args {
     /// section is missing, from a .npz or .safetensors file.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// Gives constants whose metadata section is missing placeholders of zeros.
-    #[arg(long)]
-    stub_constants: bool,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 /// How modules are written.
@@ -200,9 +199,7 @@ impl<'a> Run<'a> {
             types: !args.no_types,
             color: render::Style::for_stderr().color,
         };
-        let options = ReadOptions {
-            stub_constants: args.stub_constants || args.params.is_some(),
-        };
+        let options = args.reading.options(args.params.is_some());
         Ok(Run {
             args,
             path: args.file.as_deref().ok_or("no file is given")?,
@@ -337,7 +334,7 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Failed);
         }
         if let Some(path) = &self.args.params {
-            bind(&mut module, path, self.args.stub_constants)?;
+            bind(&mut module, path, self.args.reading.stubs())?;
         }
         let config = PassConfig {
             verify_each: self.args.verify_each,

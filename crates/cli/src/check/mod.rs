@@ -20,8 +20,8 @@ pub use sarif::sarif;
 pub struct Options {
     /// Whether equalities of dimensions that cannot be decided are errors.
     pub strict_shapes: bool,
-    /// Whether constants without metadata become placeholders.
-    pub stub_constants: bool,
+    /// How they are read.
+    pub reading: ReadOptions,
 }
 
 /// A file, and what there is to say about it, in the order of the source.
@@ -52,9 +52,7 @@ impl Checked {
 
 /// Checks a text: syntax, names, and, where these are right, types and what follows from them.
 pub fn check(name: &str, bytes: Vec<u8>, options: &Options) -> Checked {
-    let mut session = Session::new(ReadOptions {
-        stub_constants: options.stub_constants,
-    });
+    let mut session = Session::new(options.reading);
     let (mut module, mut diagnostics) = session.read(name, bytes);
     if !diagnostics.has_errors() {
         let infer = InferOptions {

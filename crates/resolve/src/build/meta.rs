@@ -324,7 +324,7 @@ impl Resolver<'_> {
         {
             return self.const_expr(known, span);
         }
-        if self.meta.is_none() && !self.meta_failed && self.options.stub_constants {
+        if self.meta.is_none() && !self.meta_failed && self.options.stub_constants.is_some() {
             return self.stub_constant(index, span);
         }
         if !self.meta_entry(key, index, span) {

@@ -37,15 +37,9 @@ use meta::MetaTable;
 use scope::Scopes;
 use stmt::{Flow, Pending};
 
-pub use prelude::{PreludeNames, prelude_files, prelude_names};
+use crate::Options;
 
-/// How texts are read.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// Gives constants whose metadata section is missing a placeholder of zeros, typed by the
-    /// comment that TVM prints after them.
-    pub stub_constants: bool,
-}
+pub use prelude::{PreludeNames, prelude_files, prelude_names};
 
 /// Resolves a tree that was parsed from `file`.
 pub fn resolve(ast: &Ast, file: &SourceFile, options: &Options) -> (Module, Diagnostics) {

@@ -1,0 +1,43 @@
+//! The arguments that say how texts are read: the same in all tools.
+
+use relax_driver::{ReadOptions, Release, Stubs};
+
+/// How files are read.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Reading {
+    /// Gives constants whose metadata section is missing placeholders, typed by the comments beside them: `zeros`, or
+    /// `random` numbers of a seed (`random:7`). They are printed as references again.
+    #[arg(long, value_name = "WHAT", help_heading = "Reading", num_args = 0..=1, require_equals = true,
+          default_missing_value = "zeros")]
+    pub stub_constants: Option<Stubs>,
+    /// The version of TVM that wrote the file (`0.8`). Defaults of attributes that changed between versions are those of
+    /// this one.
+    #[arg(long, value_name = "VERSION", help_heading = "Reading")]
+    pub relay_version: Option<Release>,
+    /// Takes calls of operators that nobody knows as they are, where a comment says their type. They have effects, and
+    /// cannot be computed.
+    #[arg(long, help_heading = "Reading")]
+    pub allow_unknown_ops: bool,
+    /// Reads the Relay text in a log: lines around it and marks before its lines are passed over.
+    #[arg(long, help_heading = "Reading")]
+    pub from_log: bool,
+}
+
+impl Reading {
+    /// The options of the session. With `weights`, constants whose metadata section is missing get placeholders
+    /// whatever was asked for: their values come later.
+    pub fn options(&self, weights: bool) -> ReadOptions {
+        let placeholders = weights.then_some(Stubs::Zeros);
+        ReadOptions {
+            stub_constants: self.stub_constants.or(placeholders),
+            release: self.relay_version,
+            allow_unknown_ops: self.allow_unknown_ops,
+            from_log: self.from_log,
+        }
+    }
+
+    /// Whether constants may stay placeholders.
+    pub fn stubs(&self) -> bool {
+        self.stub_constants.is_some()
+    }
+}
