@@ -2,6 +2,11 @@
 
 use std::io::{Read, Write};
 use std::path::Path;
+use std::sync::Arc;
+
+use relax_driver::{Contents, Format};
+
+use crate::weights::Mapped;
 
 /// The bytes of a file, or of standard input for `-`; the error as a sentence.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
@@ -15,6 +20,21 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
         std::fs::read(path)
     };
     result.map_err(|e| format!("cannot read {}: {e}", display_name(path)))
+}
+
+/// What a module is read from: as [`read`]; a file that is no text is mapped, so that what it holds
+/// need not be in memory twice.
+pub fn contents(path: &Path) -> Result<Contents, String> {
+    let mut head = [0; 64];
+    let known = std::fs::metadata(path).is_ok_and(|m| m.is_file())
+        && std::fs::File::open(path).is_ok_and(|mut f| {
+            let n = f.read(&mut head).unwrap_or_default();
+            Format::detect("", &head[..n]) != Format::Relay
+        });
+    if known {
+        return Ok(Contents::Held(Arc::new(Mapped::open(path)?)));
+    }
+    read(path).map(Contents::Owned)
 }
 
 /// Writes a file, or standard output for `-`. A reader that went away is no error.

@@ -25,9 +25,9 @@ pub struct Loaded {
 /// # Errors
 /// The file cannot be read.
 pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, String> {
-    let bytes = io::read(path)?;
+    let contents = io::contents(path)?;
     let mut session = Session::new(options);
-    let (mut module, diagnostics) = session.read(&io::display_name(path), bytes);
+    let (mut module, diagnostics) = session.read(&io::display_name(path), contents);
     render::to_stderr(&diagnostics, &session.sources);
     if diagnostics.has_errors() {
         return Ok(None);

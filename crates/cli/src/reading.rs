@@ -1,10 +1,13 @@
 //! The arguments that say how texts are read: the same in all tools.
 
-use relax_driver::{ReadOptions, Release, Stubs};
+use relax_driver::{Format, ReadOptions, Release, Stubs, TextOptions};
 
 /// How files are read.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Reading {
+    /// The format of the file: `relay` or `tvm-json`. It is told by the content otherwise.
+    #[arg(long, value_name = "FORMAT", help_heading = "Reading")]
+    pub from: Option<Format>,
     /// Gives constants whose metadata section is missing placeholders, typed by the comments beside them: `zeros`, or
     /// `random` numbers of a seed (`random:7`). They are printed as references again.
     #[arg(long, value_name = "WHAT", help_heading = "Reading", num_args = 0..=1, require_equals = true,
@@ -29,10 +32,13 @@ impl Reading {
     pub fn options(&self, weights: bool) -> ReadOptions {
         let placeholders = weights.then_some(Stubs::Zeros);
         ReadOptions {
-            stub_constants: self.stub_constants.or(placeholders),
-            release: self.relay_version,
-            allow_unknown_ops: self.allow_unknown_ops,
-            from_log: self.from_log,
+            text: TextOptions {
+                stub_constants: self.stub_constants.or(placeholders),
+                release: self.relay_version,
+                allow_unknown_ops: self.allow_unknown_ops,
+                from_log: self.from_log,
+            },
+            format: self.from,
         }
     }
 

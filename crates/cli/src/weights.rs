@@ -63,6 +63,18 @@ impl Mapped {
     }
 }
 
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl relax_driver::Held for Mapped {
+    fn unneeded(&self, part: std::ops::Range<usize>) {
+        Mapped::unneeded(self, self.0.get(part).unwrap_or_default());
+    }
+}
+
 /// Tensors as a host would hand them over: large ones in memory of the process, with large pages where the system
 /// has them, not in pages of a file.
 #[cfg(feature = "native")]

@@ -599,7 +599,7 @@ def @main(%x: Tensor[(6, 4), float32], %y: Tensor[(4), float32], %c: bool) {
 
 fn question(wrong: &'static PassDef) -> (Module, Question) {
     let mut session = Session::new(ReadOptions::default());
-    let (module, errors) = session.read("program", PROGRAM.into());
+    let (module, errors) = session.read("program", PROGRAM.as_bytes().to_vec());
     assert!(!errors.has_errors());
     let mut pipeline = session
         .pipeline("infer-type,fold-constant")

@@ -3,15 +3,19 @@
 //! Nothing here opens files, prints or exits; that is the command line's (or the language
 //! server's) work.
 
+mod contents;
+mod format;
 mod optimise;
 mod print;
 mod session;
 mod typed;
 
+pub use contents::{Contents, Held};
+pub use format::Format;
 pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
     run_pipeline,
 };
 pub use print::{Mismatch, Style, TypeSource, difference, print};
-pub use session::{Read, ReadOptions, Release, Session, Stubs};
+pub use session::{Input, Read, ReadOptions, Release, Session, Stubs, TextOptions};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

@@ -6,12 +6,26 @@ use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap, Span};
 use relax_ir::Module;
 use relax_syntax::{Comment, ast::Ast};
 
+use crate::{Contents, Format};
+
 /// A file is too large for the position space.
 pub(crate) const TOO_LARGE: Code = Code(1201);
 /// A file is not UTF-8.
 const NOT_UTF8: Code = Code(1202);
 
-pub use relax_resolve::{Options as ReadOptions, Release, Stubs};
+/// A format that is recognised and not read.
+const NO_READER: Code = Code(1210);
+
+pub use relax_resolve::{Options as TextOptions, Release, Stubs};
+
+/// How files are read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReadOptions {
+    /// How modules are made of what was read.
+    pub text: TextOptions,
+    /// The format, where it is not to be told by the content.
+    pub format: Option<Format>,
+}
 
 /// Everything that was read so far. Spans of all modules of a session mean places in its sources.
 #[derive(Debug, Default)]
@@ -20,6 +34,18 @@ pub struct Session {
     pub sources: SourceMap,
     /// How texts are read.
     pub options: ReadOptions,
+}
+
+/// A file that was read, whatever its format.
+#[derive(Debug)]
+pub struct Input {
+    /// What its places mean: the text, or of another format the part of the file that can be shown.
+    /// `None` where there was no room for it.
+    pub file: Option<Arc<SourceFile>>,
+    /// Its format.
+    pub format: Format,
+    /// The module; usable where there were no errors.
+    pub module: Module,
 }
 
 /// A text that was read.
@@ -76,15 +102,43 @@ impl Session {
         Some(file)
     }
 
-    /// Reads a text: parses it and resolves its names. The module is usable only when there are
-    /// no errors.
-    pub fn read(&mut self, name: &str, bytes: Vec<u8>) -> (Module, Diagnostics) {
+    /// Reads a file of any format: parses it and resolves its names. The module is usable only when
+    /// there are no errors.
+    pub fn read(&mut self, name: &str, bytes: impl Into<Contents>) -> (Module, Diagnostics) {
         let mut diagnostics = Diagnostics::new();
-        let Some(file) = self.add(name, bytes, &mut diagnostics) else {
-            return (Module::new(), diagnostics);
-        };
-        let module = self.read_source(&file, &mut diagnostics);
-        (module, diagnostics)
+        let input = self.input(name, bytes.into(), &mut diagnostics);
+        (input.module, diagnostics)
+    }
+
+    /// The same, with what is known besides.
+    pub fn input(
+        &mut self,
+        name: &str,
+        contents: Contents,
+        diagnostics: &mut Diagnostics,
+    ) -> Input {
+        let format = self.options.format;
+        let format = format.unwrap_or_else(|| Format::detect(name, contents.bytes()));
+        match format {
+            Format::Relay => {
+                let file = self.add(name, contents.into_vec(), diagnostics);
+                let module = file.as_deref().map(|f| self.read_source(f, diagnostics));
+                Input {
+                    file,
+                    format,
+                    module: module.unwrap_or_else(Module::new),
+                }
+            }
+            Format::TvmJson => {
+                let message = format!("`{name}` is a JSON graph of TVM, which is not read yet");
+                diagnostics.push(Diagnostic::error(NO_READER, Span::NONE, message));
+                Input {
+                    file: None,
+                    format,
+                    module: Module::new(),
+                }
+            }
+        }
     }
 
     /// The same for a file that was taken in before.
@@ -98,7 +152,7 @@ impl Session {
         let syntax_errors = parsed.diagnostics.error_count();
         let unreadable = syntax_errors > 0;
         diagnostics.extend(parsed.diagnostics);
-        let (module, more) = relax_resolve::resolve(&parsed.ast, file, &self.options);
+        let (module, more) = relax_resolve::resolve(&parsed.ast, file, &self.options.text);
         if unreadable {
             // Where the text is damaged, a definition may be unread rather than missing: what the
             // resolver says besides is only worth saying when it cannot be a consequence.

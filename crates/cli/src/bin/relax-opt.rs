@@ -11,7 +11,8 @@ use relax_cli::opt::{expected, reproducer, split};
 use relax_cli::reading::Reading;
 use relax_cli::{exit, inputs, io, load, render, weights};
 use relax_driver::{
-    InferOptions, PassConfig, Pipeline, Session, Style, TypeSource, TypedModule, run_pipeline,
+    Contents, InferOptions, PassConfig, Pipeline, Session, Style, TypeSource, TypedModule,
+    run_pipeline,
 };
 use relax_ir::{EqualOptions, Module, Type};
 
@@ -210,12 +211,12 @@ impl<'a> Run<'a> {
     }
 
     fn file(&mut self) -> Result<u8, String> {
-        let bytes = io::read(self.path)?;
-        let text = String::from_utf8_lossy(&bytes);
+        let contents = io::contents(self.path)?;
+        let text = || String::from_utf8_lossy(contents.bytes());
         let named = match (&self.args.pipeline, &self.args.level) {
             (Some(p), _) => p.clone(),
             (None, Some(level)) => format!("O{level}"),
-            (None, None) if self.args.run_reproducer => reproducer::pipeline(&text)
+            (None, None) if self.args.run_reproducer => reproducer::pipeline(&text())
                 .ok_or_else(|| {
                     let path = self.path.display();
                     format!("{path} is no reproducer: {}", reproducer::EXPECTED)
@@ -236,10 +237,10 @@ impl<'a> Run<'a> {
         self.missing(&pipeline);
         let (mut out, mut code) = (Vec::new(), NO_ERRORS);
         if self.args.split_input_file {
-            let mut parts = split::split(&text);
+            let mut parts = split::split(&text());
             for (number, part) in parts.iter_mut().enumerate() {
                 self.watch.part = Some(number + 1);
-                match self.module(part.text.clone().into_bytes(), &pipeline)? {
+                match self.module(part.text.clone().into_bytes().into(), &pipeline)? {
                     Outcome::Done(text) => out.push(text),
                     Outcome::Updated(new) => part.text = new,
                     Outcome::Failed => code = exit::ERRORS,
@@ -249,13 +250,13 @@ impl<'a> Run<'a> {
                 io::write(self.path, split::join(&parts).as_bytes())?;
             }
         } else {
-            let marked = text.contains(&format!("\n{}\n", split::MARK));
-            match self.module(bytes, &pipeline)? {
+            let mark = format!("\n{}\n", split::MARK);
+            match self.module(contents.clone(), &pipeline)? {
                 Outcome::Done(text) => out.push(text),
                 Outcome::Updated(new) => io::write(self.path, new.as_bytes())?,
                 Outcome::Failed => {
                     code = exit::ERRORS;
-                    if marked {
+                    if text().contains(&mark) {
                         let mark = split::MARK;
                         eprintln!(
                             "relax-opt: with --split-input-file the parts between `{mark}` lines are modules of their own"
@@ -297,14 +298,20 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn module(&mut self, bytes: Vec<u8>, pipeline: &Pipeline) -> Result<Outcome, String> {
+    fn module(&mut self, contents: Contents, pipeline: &Pipeline) -> Result<Outcome, String> {
         let mut diagnostics = Diagnostics::new();
         let name = io::display_name(self.path);
-        let Some(file) = self.session.add(&name, bytes, &mut diagnostics) else {
+        let begin = Instant::now();
+        // What else is read, to compare with, has a format of its own.
+        self.session.options.format = self.args.reading.from;
+        let input = self.session.input(&name, contents, &mut diagnostics);
+        self.session.options.format = None;
+        self.watch.reading += begin.elapsed();
+        let Some(file) = input.file else {
             render::to_stderr(&diagnostics, &self.session.sources);
             return Ok(Outcome::Failed);
         };
-        let outcome = self.passes(&file, pipeline, &mut diagnostics)?;
+        let outcome = self.passes(&file, input.module, pipeline, &mut diagnostics)?;
         match self.args.verify_diagnostics {
             None => {
                 render::to_stderr(&diagnostics, &self.session.sources);
@@ -324,12 +331,10 @@ impl<'a> Run<'a> {
     fn passes(
         &mut self,
         file: &SourceFile,
+        mut module: Module,
         pipeline: &Pipeline,
         diagnostics: &mut Diagnostics,
     ) -> Result<Outcome, String> {
-        let begin = Instant::now();
-        let mut module = self.session.read_source(file, diagnostics);
-        self.watch.reading += begin.elapsed();
         if diagnostics.has_errors() {
             return Ok(Outcome::Failed);
         }
@@ -422,8 +427,8 @@ impl<'a> Run<'a> {
         other: &Path,
         rewritten: bool,
     ) -> Result<Outcome, String> {
-        let bytes = io::read(other)?;
-        let (other_module, diagnostics) = self.session.read(&io::display_name(other), bytes);
+        let contents = io::contents(other)?;
+        let (other_module, diagnostics) = self.session.read(&io::display_name(other), contents);
         if diagnostics.has_errors() {
             render::to_stderr(&diagnostics, &self.session.sources);
             return Err(format!("{} has errors", other.display()));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use relax_base::{Diagnostics, Severity, SourceFile, SourceMap, Span};
-use relax_driver::{InferOptions, ReadOptions, Session};
+use relax_driver::{Contents, InferOptions, ReadOptions, Session};
 
 pub use json::json;
 pub use lines::{github, short};
@@ -51,7 +51,7 @@ impl Checked {
 }
 
 /// Checks a text: syntax, names, and, where these are right, types and what follows from them.
-pub fn check(name: &str, bytes: Vec<u8>, options: &Options) -> Checked {
+pub fn check(name: &str, bytes: impl Into<Contents>, options: &Options) -> Checked {
     let mut session = Session::new(options.reading);
     let (mut module, mut diagnostics) = session.read(name, bytes);
     if !diagnostics.has_errors() {
@@ -76,10 +76,10 @@ pub fn check(name: &str, bytes: Vec<u8>, options: &Options) -> Checked {
 /// The file cannot be read or written; the reason as a sentence.
 pub fn check_file(path: &Path, options: &Options, fix: bool) -> Result<Checked, String> {
     let name = crate::io::display_name(path);
-    let bytes = crate::io::read(path)?;
     if !fix {
-        return Ok(check(&name, bytes, options));
+        return Ok(check(&name, crate::io::contents(path)?, options));
     }
+    let bytes = crate::io::read(path)?;
     let (checked, text) = fix::mend(&name, bytes.clone(), options);
     let stdin = path == Path::new("-");
     match text {

@@ -1,0 +1,88 @@
+//! Which language a file is written in.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A language that modules are read from.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Format {
+    /// The text of Relay and Relax.
+    Relay,
+    /// The JSON graph that `tvm.ir.save_json` writes.
+    TvmJson,
+}
+
+impl Format {
+    /// All, in the order in which they are listed for people.
+    pub const ALL: &[Format] = &[Format::Relay, Format::TvmJson];
+
+    /// Its name in arguments.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Relay => "relay",
+            Format::TvmJson => "tvm-json",
+        }
+    }
+
+    /// What a file is, told by its first bytes, and by the end of its name where they leave it open.
+    pub fn detect(name: &str, bytes: &[u8]) -> Format {
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        let mut text = bytes.iter().filter(|b| !b.is_ascii_whitespace());
+        match (text.next(), text.next()) {
+            // A block of Relay does not begin with a string.
+            (Some(b'{'), Some(b'"')) => Format::TvmJson,
+            // No text of Relay begins so: what the name says is believed, and the reader says what is missing.
+            (None | Some(b'{' | b'[' | b'"'), _) if ends_with(name, "json") => Format::TvmJson,
+            _ => Format::Relay,
+        }
+    }
+}
+
+/// Whether a file's name has this extension.
+fn ends_with(name: &str, extension: &str) -> bool {
+    let parts = name.rsplit_once('.');
+    parts.is_some_and(|(_, end)| end.eq_ignore_ascii_case(extension))
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Format, String> {
+        let found = Format::ALL.iter().find(|f| f.name() == text);
+        found.copied().ok_or_else(|| {
+            let names = Vec::from_iter(Format::ALL.iter().map(|f| f.name()));
+            format!("expected one of {}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_decides_before_the_name() {
+        let detect = |name: &str, text: &str| Format::detect(name, text.as_bytes());
+        assert_eq!(detect("a.relay", "{\n  \"root\": 1"), Format::TvmJson);
+        assert_eq!(detect("a", "\u{feff} {\"root\": 1"), Format::TvmJson);
+        assert_eq!(detect("a.json", "def @main() { 1 }"), Format::Relay);
+        assert_eq!(detect("a.json", ""), Format::TvmJson);
+        assert_eq!(detect("a.JSON", "[1, 2]"), Format::TvmJson);
+        assert_eq!(detect("a.relay", ""), Format::Relay);
+        assert_eq!(detect("a", "{ %x }"), Format::Relay);
+    }
+
+    #[test]
+    fn names_are_read_back() {
+        for &format in Format::ALL {
+            assert_eq!(format.to_string().parse(), Ok(format));
+        }
+        assert!("tvm".parse::<Format>().is_err());
+    }
+}
