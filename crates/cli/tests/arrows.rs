@@ -16,7 +16,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ops", &["base", "sym", "tensor", "loops", "ir"]),
     (
         "resolve",
-        &["base", "syntax", "sym", "tensor", "loops", "ir", "ops"],
+        &[
+            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "tvm",
+        ],
     ),
     ("infer", &["base", "sym", "tensor", "loops", "ir", "ops"]),
     (
@@ -39,11 +41,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         "codegen",
         &["base", "tensor", "loops", "ir", "lower", "runtime"],
     ),
+    ("tvm", &["base", "tensor", "syntax", "ops"]),
     (
         "driver",
         &[
             "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "resolve", "infer", "passes",
-            "interp", "lower",
+            "interp", "lower", "tvm",
         ],
     ),
     (

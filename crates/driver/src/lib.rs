@@ -8,6 +8,7 @@ mod format;
 mod optimise;
 mod print;
 mod session;
+mod tvm_json;
 mod typed;
 
 pub use contents::{Contents, Held};
@@ -17,5 +18,5 @@ pub use optimise::{
     run_pipeline,
 };
 pub use print::{Mismatch, Style, TypeSource, difference, print};
-pub use session::{Input, Read, ReadOptions, Release, Session, Stubs, TextOptions};
+pub use session::{GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

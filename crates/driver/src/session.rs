@@ -13,10 +13,7 @@ pub(crate) const TOO_LARGE: Code = Code(1201);
 /// A file is not UTF-8.
 const NOT_UTF8: Code = Code(1202);
 
-/// A format that is recognised and not read.
-const NO_READER: Code = Code(1210);
-
-pub use relax_resolve::{Options as TextOptions, Release, Stubs};
+pub use relax_resolve::{GivenTypes, Options as TextOptions, Release, Stubs};
 
 /// How files are read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +43,8 @@ pub struct Input {
     pub format: Format,
     /// The module; usable where there were no errors.
     pub module: Module,
+    /// The types of its expressions, where the file has them.
+    pub types: Option<GivenTypes>,
 }
 
 /// A text that was read.
@@ -127,15 +126,16 @@ impl Session {
                     file,
                     format,
                     module: module.unwrap_or_else(Module::new),
+                    types: None,
                 }
             }
             Format::TvmJson => {
-                let message = format!("`{name}` is a JSON graph of TVM, which is not read yet");
-                diagnostics.push(Diagnostic::error(NO_READER, Span::NONE, message));
+                let read = self.read_graph(name, &contents, diagnostics);
                 Input {
-                    file: None,
+                    file: read.file,
                     format,
-                    module: Module::new(),
+                    module: read.module,
+                    types: read.types,
                 }
             }
         }

@@ -124,8 +124,13 @@ fn annotations_are_compared_unless_told_otherwise() {
     let left = sample("x", "y", false);
     let mut right = left.clone();
     right.vars[VarId(0)].ty = None;
-    let find =
-        |annotations| structural_difference(&left, &right, EqualOptions { annotations }, &op_name);
+    let find = |annotations| {
+        let options = EqualOptions {
+            annotations,
+            ..EqualOptions::default()
+        };
+        structural_difference(&left, &right, options, &op_name)
+    };
     let found = find(true).expect("one side has no annotation");
     assert_eq!(found.what, "type of %x: float32 and no annotation");
     assert_eq!(find(false), None);

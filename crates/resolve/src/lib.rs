@@ -15,5 +15,7 @@ pub mod names;
 mod options;
 pub mod print;
 
-pub use build::{PreludeNames, prelude_files, prelude_names, resolve};
+pub use build::{
+    Given, GivenTypes, PreludeNames, prelude_files, prelude_names, resolve, resolve_given,
+};
 pub use options::{Options, Release, Stubs};

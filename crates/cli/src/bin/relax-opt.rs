@@ -11,8 +11,8 @@ use relax_cli::opt::{expected, reproducer, split};
 use relax_cli::reading::Reading;
 use relax_cli::{exit, inputs, io, load, render, weights};
 use relax_driver::{
-    Contents, InferOptions, PassConfig, Pipeline, Session, Style, TypeSource, TypedModule,
-    run_pipeline,
+    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, Session, Style, TypeSource,
+    TypedModule, run_pipeline,
 };
 use relax_ir::{EqualOptions, Module, Type};
 
@@ -311,7 +311,12 @@ impl<'a> Run<'a> {
             render::to_stderr(&diagnostics, &self.session.sources);
             return Ok(Outcome::Failed);
         };
-        let outcome = self.passes(&file, input.module, pipeline, &mut diagnostics)?;
+        let outcome = self.passes(
+            &file,
+            (input.module, input.types),
+            pipeline,
+            &mut diagnostics,
+        )?;
         match self.args.verify_diagnostics {
             None => {
                 render::to_stderr(&diagnostics, &self.session.sources);
@@ -331,7 +336,7 @@ impl<'a> Run<'a> {
     fn passes(
         &mut self,
         file: &SourceFile,
-        mut module: Module,
+        (mut module, given): (Module, Option<GivenTypes>),
         pipeline: &Pipeline,
         diagnostics: &mut Diagnostics,
     ) -> Result<Outcome, String> {
@@ -379,7 +384,13 @@ impl<'a> Run<'a> {
             module: &module,
             typing,
         });
-        let types = typed.as_ref().map(|t| t as &dyn TypeSource);
+        // What the file says of types holds as long as no pass has changed anything.
+        let unchanged = pipeline.steps.is_empty() && !self.args.no_types;
+        let given = given.as_ref().filter(|_| unchanged);
+        let types = match &typed {
+            Some(typed) => Some(typed as &dyn TypeSource),
+            None => given.map(|t| t as &dyn TypeSource),
+        };
         let begin = Instant::now();
         let text = relax_driver::print(&module, self.style, types);
         self.watch.printing += begin.elapsed();
@@ -434,7 +445,10 @@ impl<'a> Run<'a> {
             return Err(format!("{} has errors", other.display()));
         }
         // Whether a pass writes down what types it found is no difference between programs.
-        let options = EqualOptions { annotations: false };
+        let options = EqualOptions {
+            annotations: false,
+            close_floats: true,
+        };
         Ok(
             match relax_driver::difference(module, &other_module, options) {
                 None => Outcome::Done(String::new()),

@@ -29,11 +29,17 @@ use crate::{ExprId, FuncId, GlobalId, Module, OpId, TypeId, TypeParamId, VarId};
 pub struct EqualOptions {
     /// Whether an annotation (of a variable, of a result) that only one side has is a difference.
     pub annotations: bool,
+    /// Whether floats in attributes are the same when they differ by less than TVM's tolerance, 1e-9. A text
+    /// shows fewer digits than a program has.
+    pub close_floats: bool,
 }
 
 impl Default for EqualOptions {
     fn default() -> Self {
-        EqualOptions { annotations: true }
+        EqualOptions {
+            annotations: true,
+            close_floats: false,
+        }
     }
 }
 
@@ -68,7 +74,11 @@ fn comparer<'m>(
 /// count where both have one.
 pub fn functions_equal(m: &Module, f: FuncId, g: FuncId) -> bool {
     let op = |op| format!("{op:?}");
-    let mut cmp = comparer(m, m, EqualOptions { annotations: false }, &op);
+    let options = EqualOptions {
+        annotations: false,
+        ..EqualOptions::default()
+    };
+    let mut cmp = comparer(m, m, options, &op);
     cmp.functions(f, g, None).is_ok() && cmp.run(m.funcs[f].body, m.funcs[g].body).is_ok()
 }
 

@@ -5,6 +5,9 @@ use relax_sym::{Atom, Dim};
 use super::{Check, Comparer, Pair};
 use crate::{AttrValue, Attrs, DTy, OpId, Shape, Type, TypeId};
 
+/// The difference below which TVM takes floats in attributes for the same.
+const TOLERANCE: f64 = 1e-9;
+
 impl Comparer<'_> {
     pub(super) fn ops(&self, p: OpId, q: OpId) -> bool {
         match (self.a.user_op(p), self.b.user_op(q)) {
@@ -38,7 +41,10 @@ impl Comparer<'_> {
         let mut stack = vec![(x, y)];
         while let Some((x, y)) = stack.pop() {
             let same = match (x, y) {
-                (AttrValue::Float(p), AttrValue::Float(q)) => p.to_bits() == q.to_bits(),
+                (AttrValue::Float(p), AttrValue::Float(q)) => {
+                    let close = self.options.close_floats && (p - q).abs() < TOLERANCE;
+                    close || p.to_bits() == q.to_bits()
+                }
                 (AttrValue::Dim(_), AttrValue::Dim(_) | AttrValue::Int(_))
                 | (AttrValue::Int(_), AttrValue::Dim(_)) => match (x.as_dim(), y.as_dim()) {
                     (Some(d), Some(e)) => self.dim(&d, &e),

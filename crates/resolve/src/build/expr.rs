@@ -59,8 +59,17 @@ impl Resolver<'_> {
     pub(crate) fn run(&mut self) {
         while let Some(task) = self.tasks.pop() {
             match task {
-                Task::Expr(e) => self.look(e),
-                Task::Finish(e, base) => self.finish(e, base as usize),
+                Task::Expr(e) => {
+                    let (values, tasks) = (self.values.len(), self.tasks.len());
+                    self.look(e);
+                    if self.values.len() > values && self.tasks.len() == tasks {
+                        self.typed_value(e);
+                    }
+                }
+                Task::Finish(e, base) => {
+                    self.finish(e, base as usize);
+                    self.typed_value(e);
+                }
                 Task::Stmt { block, at, flow } => self.stmt(block, at, flow),
                 Task::Bound { stmt, var } => self.bound(stmt, var),
                 Task::BlockEnd { pending, mark } => self.block_end(pending as usize, mark),
@@ -69,7 +78,10 @@ impl Resolver<'_> {
                     pending,
                     mark,
                 } => self.flow_end(stmt, pending as usize, mark),
-                Task::FnEnd(e) => self.fn_end(e),
+                Task::FnEnd(e) => {
+                    self.fn_end(e);
+                    e.into_iter().for_each(|e| self.typed_value(e));
+                }
                 Task::Clause(c) => self.clause(c),
                 Task::Leave(mark) => self.scopes.leave(mark),
             }

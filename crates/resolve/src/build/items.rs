@@ -27,6 +27,7 @@ impl Resolver<'_> {
         }
         for (item, first) in ast.items.iter().zip(first) {
             self.reported.clear();
+            self.forget_given_types();
             self.item_vars = self.module.vars.len();
             self.define(item, first);
         }

@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::Resolver;
+use super::attrs::fit;
 use crate::codes;
 
 /// The first eight bytes of a tensor.
@@ -143,9 +144,24 @@ impl<'a> MetaTable<'a> {
     }
 
     /// The value of an attribute of an attributes object, read as the type it is declared with.
-    fn attr(&self, text: &str, ty: AttrTy, default: Option<&AttrValue>) -> Option<AttrValue> {
+    /// `by_node` says whether the text is the number of a node, where that is known of the field.
+    fn attr(
+        &self,
+        text: &str,
+        ty: AttrTy,
+        default: Option<&AttrValue>,
+        by_node: Option<bool>,
+    ) -> Option<AttrValue> {
+        if let (Some(true), Ok(index)) = (by_node, text.parse()) {
+            let value = self.object(index, 8)?;
+            return if value.is_none() {
+                Some(value)
+            } else {
+                fit(value, ty)
+            };
+        }
         let none = default.is_some_and(AttrValue::is_none);
-        let referred = self.referred(text);
+        let referred = self.referred(text).filter(|_| by_node.is_none());
         let null = text == "0" && none;
         match ty {
             AttrTy::Str | AttrTy::DType => {
@@ -281,10 +297,11 @@ pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
 impl Resolver<'_> {
     /// Reads the section's graph, if the file has one.
     pub(crate) fn metadata_section(&mut self) {
-        let Some(span) = self.ast.metadata else {
-            return;
+        let (text, span) = match (&self.ast.metadata_text, self.ast.metadata) {
+            (Some(text), _) => (text.as_str(), self.file.span().at_end()),
+            (None, Some(span)) => (self.file.slice(span), span),
+            (None, None) => return,
         };
-        let text = self.file.slice(span);
         let mut parser = serde_json::Deserializer::from_str(text);
         match Graph::deserialize(&mut parser) {
             Ok(graph) => match MetaTable::new(graph) {
@@ -298,7 +315,8 @@ impl Resolver<'_> {
             },
             Err(e) => {
                 let at = offset(text, e.line(), e.column());
-                let place = Span::new(span.start + at, span.start + at);
+                let at = (span.start + at).min(span.end);
+                let place = Span::new(at, at);
                 self.bad_metadata(place, &e.to_string());
             }
         }
@@ -318,6 +336,9 @@ impl Resolver<'_> {
                 self.error(Diagnostic::error(codes::META_REF, span, message));
             }
             return self.error_expr(span);
+        }
+        if let Some(known) = self.given_constant(index) {
+            return self.const_expr(Some(known), span);
         }
         if let Some(table) = &self.meta
             && let Some(&known) = table.constants.get(&index)
@@ -455,6 +476,11 @@ impl Resolver<'_> {
         span: Span,
         good: &mut bool,
     ) -> AttrValue {
+        if key == CONSTANT
+            && let Some(given) = self.given_attr(key, index)
+        {
+            return given;
+        }
         if !self.meta_entry(key, index, span) {
             *good = false;
             return AttrValue::None;
@@ -488,7 +514,10 @@ impl Resolver<'_> {
         let mut bad = None;
         for a in &schema.attrs {
             let value = match node.attrs.get(a.name.as_str()) {
-                Some(text) => table.attr(&text.0, a.ty, a.default.as_ref()),
+                Some(text) => {
+                    let by_node = relax_tvm::is_reference(key.as_str(), a.name.as_str());
+                    table.attr(&text.0, a.ty, a.default.as_ref(), by_node)
+                }
                 None => a.default.clone(),
             };
             if value.is_none() {

@@ -5,6 +5,7 @@ mod call;
 mod dims;
 mod expr;
 mod function;
+mod given;
 mod items;
 mod literal;
 mod meta;
@@ -39,18 +40,31 @@ use stmt::{Flow, Pending};
 
 use crate::Options;
 
+pub use given::{Given, GivenTypes};
 pub use prelude::{PreludeNames, prelude_files, prelude_names};
 
 /// Resolves a tree that was parsed from `file`.
 pub fn resolve(ast: &Ast, file: &SourceFile, options: &Options) -> (Module, Diagnostics) {
+    let (module, _, diagnostics) = resolve_given(ast, file, options, Given::default());
+    (module, diagnostics)
+}
+
+/// The same for a tree with what came along with it.
+pub fn resolve_given(
+    ast: &Ast,
+    file: &SourceFile,
+    options: &Options,
+    given: Given,
+) -> (Module, GivenTypes, Diagnostics) {
     let mut r = Resolver::new(ast, file, options);
+    r.along = given::Along::new(given);
     r.file_items();
     r.prelude_items();
     r.module.shrink();
     if r.diags.len() > 1 {
         r.diags.sort();
     }
-    (r.module, r.diags)
+    (r.module, r.along.types, r.diags)
 }
 
 /// Where a dimension variable that is not known may be bound.
@@ -122,6 +136,7 @@ struct Resolver<'a> {
     schemas: FxHashMap<OpId, std::rc::Rc<attrs::Schema>>,
     meta: Option<MetaTable<'a>>,
     meta_failed: bool,
+    along: given::Along,
 }
 
 impl<'a> Resolver<'a> {
@@ -171,6 +186,7 @@ impl<'a> Resolver<'a> {
             schemas: FxHashMap::default(),
             meta: None,
             meta_failed: false,
+            along: given::Along::default(),
         }
     }
 

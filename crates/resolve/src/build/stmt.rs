@@ -158,6 +158,7 @@ impl Resolver<'_> {
             let attrs = self.free_attrs(b.attrs);
             self.module.var_attrs.insert(var, attrs);
         }
+        self.typed_var(binder, var);
         self.scopes.bind(b.name, var);
         var
     }

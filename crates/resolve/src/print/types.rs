@@ -100,7 +100,8 @@ impl Printer<'_> {
             Type::Func(f) => self.func_type(f),
             Type::Adt(adt, args) => {
                 let (name, args) = (m.adts[*adt].name, self.all_done(args));
-                if args.is_empty() {
+                // TVM writes `T[]`.
+                if args.is_empty() && self.pretty() {
                     self.out.type_name(name, NO)
                 } else {
                     self.out.type_apply(name, args, NO)
