@@ -8,7 +8,8 @@ use std::process::Command;
 use relax_codegen::entry_symbol;
 use relax_lower::lir::{Entry, Lowered};
 
-use crate::archive;
+use crate::output::{self, Output};
+use crate::{archive, interrupt};
 
 /// The runtime's header, as C programs include it.
 pub const RUNTIME_H: &str = include_str!("../../runtime/include/relax_runtime.h");
@@ -137,7 +138,7 @@ pub fn archive(object: &[u8], lowered: &Lowered, out: &Path) -> Result<(), Strin
         .collect();
     let library = archive::append(&bytes, "model.o", object, &symbols)
         .ok_or_else(|| format!("{} is no archive in the GNU format", runtime.display()))?;
-    std::fs::write(out, library).map_err(|e| format!("cannot write {}: {e}", out.display()))
+    output::write(out, &library)
 }
 
 /// Names and types of an entry's parameters as a C array, for the program around it.
@@ -166,7 +167,8 @@ fn writable(out: &Path) -> Result<(), String> {
 /// first entry is called on the `.npy` files that are its arguments.
 pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> Result<(), String> {
     writable(out)?;
-    let room = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+    let linked = Output::create(out)?;
+    let room = interrupt::folder().map_err(|e| format!("no temporary folder: {e}"))?;
     let put = |name: &str, bytes: &[u8]| {
         let path = room.path().join(name);
         std::fs::write(&path, bytes)
@@ -174,7 +176,7 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
             .map_err(|e| format!("cannot write {name}: {e}"))
     };
     let object = put("model.o", object)?;
-    let mut args: Vec<std::ffi::OsString> = vec!["-O1".into(), "-o".into(), out.into()];
+    let mut args: Vec<std::ffi::OsString> = vec!["-O1".into(), "-o".into(), linked.path().into()];
     if executable {
         let entry = lowered.entries.first().ok_or("there is no entry to call")?;
         put("relax_runtime.h", RUNTIME_H.as_bytes())?;
@@ -201,7 +203,8 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
     for flag in ["-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"] {
         args.push(flag.into());
     }
-    cc(args)
+    cc(args)?;
+    linked.finish_as_written()
 }
 
 #[cfg(test)]

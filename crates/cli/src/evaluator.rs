@@ -3,16 +3,13 @@
 use std::time::{Duration, Instant};
 
 use relax_base::Diagnostic;
-use relax_codegen::Value;
+use relax_codegen::{MOST_PARTS, Value};
 use relax_driver::Typing;
 use relax_interp::{Interp, Node};
 use relax_ir::{GlobalId, Module};
 use relax_tensor::Tensor;
 
 use crate::progress;
-
-/// Fields nested deeper than this in a result are not shown, as in native results.
-const DEPTH: usize = 64;
 
 /// Runs a function of a module on tensors by the reference evaluator.
 pub fn run(
@@ -56,29 +53,64 @@ pub fn run_timed(
     if more > 0 {
         progress::end();
     }
-    Ok((shown(module, &value, DEPTH), times))
+    Ok((shown(module, &value), times))
 }
 
-/// A value in the form that both engines' results have. Recursion is bounded by `depth`.
-fn shown(module: &Module, value: &relax_interp::Value, depth: usize) -> Value {
+/// A value in the form that both engines' results have, from its leaves up.
+fn shown(module: &Module, value: &relax_interp::Value) -> Value {
     use relax_interp::Value as V;
-    let Some(depth) = depth.checked_sub(1) else {
-        return Value::Opaque("…");
+    enum Step<'v> {
+        See(&'v V),
+        Join(Option<u32>, usize),
+    }
+    let (mut work, mut done) = (vec![Step::See(value)], Vec::new());
+    let mut seen = 0;
+    while let Some(step) = work.pop() {
+        let value = match step {
+            Step::See(value) => value,
+            Step::Join(tag, n) => {
+                let fields = done.split_off(done.len() - n);
+                done.push(match tag {
+                    Some(tag) => Value::Adt(tag, fields),
+                    None => Value::Tuple(fields),
+                });
+                continue;
+            }
+        };
+        seen += 1;
+        let (tag, fields) = match fields(module, value) {
+            _ if seen > MOST_PARTS => {
+                done.push(Value::Opaque("…"));
+                continue;
+            }
+            Err(leaf) => {
+                done.push(leaf);
+                continue;
+            }
+            Ok(parts) => parts,
+        };
+        work.push(Step::Join(tag, fields.len()));
+        work.extend(fields.iter().rev().map(Step::See));
+    }
+    done.pop().unwrap_or(Value::Opaque("nothing"))
+}
+
+/// The fields of a value, with the number of its constructor, if it has one; a value without fields is the error.
+fn fields<'v>(
+    module: &Module,
+    value: &'v relax_interp::Value,
+) -> Result<(Option<u32>, &'v [relax_interp::Value]), Value> {
+    use relax_interp::Value as V;
+    let node = match value {
+        V::Tensor(t) => return Err(Value::Tensor((**t).clone())),
+        V::Shape(_) => return Err(Value::Opaque("a shape")),
+        V::Node(node) => node,
+        _ => return Err(Value::Opaque("a function")),
     };
-    match value {
-        V::Tensor(t) => Value::Tensor((**t).clone()),
-        V::Shape(_) => Value::Opaque("a shape"),
-        V::Node(n) => match &**n {
-            Node::Tuple(fields) => {
-                Value::Tuple(fields.iter().map(|f| shown(module, f, depth)).collect())
-            }
-            Node::Adt(c, fields) => {
-                let fields = fields.iter().map(|f| shown(module, f, depth)).collect();
-                Value::Adt(module.ctors[*c].tag, fields)
-            }
-            Node::Closure(_) => Value::Opaque("a function"),
-            Node::Ref(_) => Value::Opaque("a reference"),
-        },
-        _ => Value::Opaque("a function"),
+    match &**node {
+        Node::Tuple(fields) => Ok((None, fields)),
+        Node::Adt(c, fields) => Ok((Some(module.ctors[*c].tag), fields)),
+        Node::Closure(_) => Err(Value::Opaque("a function")),
+        Node::Ref(_) => Err(Value::Opaque("a reference")),
     }
 }

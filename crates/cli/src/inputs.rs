@@ -3,8 +3,11 @@
 use relax_driver::Typing;
 use relax_ir::{DTy, FuncId, GlobalId, Module, Shape, Type, TypeId};
 use relax_passes::Bound;
-use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
+
+use crate::fit::{Taking, fit};
+pub use crate::random::random;
+use crate::random::{self, Extents, Random};
 
 /// What a parameter of an entry function must be given.
 #[derive(Clone, Debug)]
@@ -90,15 +93,19 @@ pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
 }
 
 /// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, … (`arr_0`, … as NumPy
-/// calls arrays without a name) by position. Every missing, superfluous or misshapen one is listed in the error.
+/// calls arrays without a name) by position. With `rest`, those that are missing are made up. Every missing, superfluous
+/// or misshapen one is listed in the error.
 pub fn bind(
     m: &Module,
     slots: &[Param],
-    arrays: Vec<(String, Tensor)>,
+    arrays: &[(String, Tensor)],
+    taking: Taking,
+    rest: Option<Random>,
 ) -> Result<Vec<Tensor>, Vec<String>> {
     let mut problems = Vec::new();
     let mut used = vec![false; arrays.len()];
-    let mut out = Vec::with_capacity(slots.len());
+    let mut out: Vec<Option<Tensor>> = Vec::with_capacity(slots.len());
+    let mut extents = Extents::default();
     for (i, p) in slots.iter().enumerate() {
         let (position, unnamed) = (format!("in{i}"), format!("arr_{i}"));
         let find = |name: &str| arrays.iter().position(|a| a.0 == name);
@@ -107,6 +114,7 @@ pub fn bind(
             .or_else(|| find(&unnamed))
             .or_else(|| arrays.iter().position(|a| numbered(&p.name, &a.0)));
         match found {
+            None if rest.is_some() => out.push(None),
             None => problems.push(format!(
                 "%{} is missing: no array `{}` or `{position}` (it must be {})",
                 p.name,
@@ -115,8 +123,11 @@ pub fn bind(
             )),
             Some(k) => {
                 used[k] = true;
-                match fit(m, p, &arrays[k].1) {
-                    Ok(tensor) => out.push(tensor),
+                match fit(m, p, &arrays[k].1, taking) {
+                    Ok(tensor) => {
+                        extents.learn(m, p, &tensor);
+                        out.push(Some(tensor));
+                    }
                     Err(problem) => problems.push(problem),
                 }
             }
@@ -125,10 +136,23 @@ pub fn bind(
     for ((name, _), _) in arrays.iter().zip(&used).filter(|(_, used)| !**used) {
         problems.push(unknown(name, slots));
     }
-    if problems.is_empty() {
-        Ok(out)
-    } else {
-        Err(problems)
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut whole = Vec::with_capacity(slots.len());
+    for (i, given) in out.into_iter().enumerate() {
+        match (given, rest) {
+            (Some(tensor), _) => whole.push(tensor),
+            (None, Some(how)) => match random::tensor(m, slots, i, how, &extents) {
+                Ok(tensor) => whole.push(tensor),
+                Err(problem) => problems.push(problem),
+            },
+            (None, None) => {}
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(whole),
+        false => Err(problems),
     }
 }
 
@@ -147,7 +171,7 @@ pub fn weights(
     entry: GlobalId,
     params: &[Param],
     arrays: Vec<(String, Tensor)>,
-    all: bool,
+    (all, taking): (bool, Taking),
 ) -> (Vec<(String, Bound)>, Vec<String>) {
     let mut problems = Vec::new();
     let slots = slots(m, params);
@@ -159,7 +183,7 @@ pub fn weights(
             .or_else(|| slots.iter().position(|p| numbered(&p.name, &name)));
         match at {
             None => problems.push(unknown(&name, &slots) + &elsewhere(m, entry, &name)),
-            Some(k) => match fit(m, &slots[k], &tensor) {
+            Some(k) => match fit(m, &slots[k], &tensor, taking) {
                 Err(problem) => {
                     wrong[k] = true;
                     problems.push(problem);
@@ -236,114 +260,4 @@ pub(crate) fn shown(dtype: DType, shape: &[i64]) -> String {
     let dims: Vec<String> = shape.iter().map(i64::to_string).collect();
     let comma = if dims.len() == 1 { "," } else { "" };
     format!("Tensor[({}{comma}), {dtype}]", dims.join(", "))
-}
-
-/// A tensor for a slot, or what is wrong with it. NumPy has no bfloat16: two bytes without a sign are taken for its
-/// bits, as TVM hands them out.
-fn fit(m: &Module, p: &Param, t: &Tensor) -> Result<Tensor, String> {
-    let Type::Tensor(want) = &m.types[p.ty] else {
-        return Err(format!(
-            "%{} has type {}, which no array can stand for; run a function that makes such a value from tensors",
-            p.name,
-            m.show_type(p.ty)
-        ));
-    };
-    let bits = want.dtype == DTy::Known(DType::BF16) && t.dtype() == DType::U16;
-    let cast = bits.then(|| Tensor::from_bytes(DType::BF16, t.shape(), t.bytes()));
-    let dtype = match want.dtype {
-        DTy::Known(d) => bits || d == t.dtype(),
-        _ => true,
-    };
-    let shape = match &want.shape {
-        Shape::Dims(dims) => {
-            let same = |(d, &n): (&Dim, &i64)| d.as_const().is_none_or(|d| d == n);
-            dims.len() == t.shape().len() && dims.iter().zip(t.shape()).all(same)
-        }
-        _ => true,
-    };
-    if !dtype || !shape {
-        return Err(format!(
-            "%{} must be {}, but the array is {}",
-            p.name,
-            m.show_type(p.ty),
-            shown(t.dtype(), t.shape())
-        ));
-    }
-    Ok(cast.flatten().unwrap_or_else(|| t.clone()))
-}
-
-/// Whether there is memory for a tensor.
-fn affordable(dtype: DType, shape: &[i64]) -> bool {
-    let bytes = shape
-        .iter()
-        .all(|&d| d >= 0)
-        .then(|| Tensor::byte_len(dtype, shape));
-    (bytes.flatten()).is_some_and(|n| Vec::<u8>::new().try_reserve_exact(n).is_ok())
-}
-
-/// Tensors of numbers that depend only on the seed, the parameter's position and the element: floats
-/// in [-1, 1), small integers. Symbolic and unknown extents become `extent`. So that whole models give
-/// sensible numbers, parameters named `…weight` are scaled by their fan-in, those named `…gamma` and
-/// `…var` lie around 1.
-pub fn random(
-    m: &Module,
-    params: &[Param],
-    seed: u64,
-    extent: i64,
-) -> Result<Vec<Tensor>, Vec<String>> {
-    let mut problems = Vec::new();
-    let mut out = Vec::new();
-    for (i, p) in params.iter().enumerate() {
-        let Type::Tensor(t) = &m.types[p.ty] else {
-            problems.push(format!(
-                "%{} has type {}: no random input for it; run a function that makes such a value from tensors",
-                p.name,
-                m.show_type(p.ty)
-            ));
-            continue;
-        };
-        let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
-            problems.push(format!("%{}: rank and element type must be known", p.name));
-            continue;
-        };
-        let shape: Vec<i64> = dims
-            .iter()
-            .map(|d| d.as_const().unwrap_or(extent))
-            .collect();
-        if !affordable(dtype, &shape) {
-            problems.push(format!(
-                "%{}: no memory for {}",
-                p.name,
-                shown(dtype, &shape)
-            ));
-            continue;
-        }
-        let mut tensor = Tensor::zeros(dtype, &shape);
-        let fan_in: i64 = shape.iter().skip(1).product();
-        let (offset, scale) = match p.name.as_str() {
-            n if n.ends_with("var") => (1.0, 0.2),
-            n if n.ends_with("gamma") => (1.0, 0.1),
-            n if n.ends_with("weight") && fan_in > 0 => (0.0, (3.0 / fan_in as f64).sqrt()),
-            _ => (0.0, 1.0),
-        };
-        let mut state = (seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15)) | 1;
-        for k in 0..tensor.len() {
-            // xorshift64* (Vigna, 2016).
-            state ^= state >> 12;
-            state ^= state << 25;
-            state ^= state >> 27;
-            let bits = state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 40;
-            if dtype.is_float() {
-                tensor.set_f64(k, offset + scale * (bits as f64 / f64::from(1 << 23) - 1.0));
-            } else {
-                tensor.set_i64(k, (bits % 8) as i64);
-            }
-        }
-        out.push(tensor);
-    }
-    if problems.is_empty() {
-        Ok(out)
-    } else {
-        Err(problems)
-    }
 }

@@ -1,16 +1,26 @@
 //! Reading and writing files and the standard streams; `-` stands for a stream.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use relax_driver::{Contents, Format};
 
 use crate::weights::Mapped;
+use crate::{output, places};
+
+/// What stands for standard input or output.
+pub const STREAM: &str = "-";
+
+/// Whether a path stands for standard input or output.
+pub fn is_stream(path: &Path) -> bool {
+    path == Path::new(STREAM)
+}
 
 /// The bytes of a file, or of standard input for `-`; the error as a sentence.
 pub fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let result = if path == Path::new("-") {
+    places::input(path)?;
+    let result = if is_stream(path) {
         let mut bytes = Vec::new();
         std::io::stdin()
             .lock()
@@ -37,20 +47,20 @@ pub fn contents(path: &Path) -> Result<Contents, String> {
     read(path).map(Contents::Owned)
 }
 
-/// Writes a file, or standard output for `-`. A reader that went away is no error.
+/// Writes a file, or standard output for `-`. A file is whole or not there.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
-    let result = if path == Path::new("-") {
-        let mut out = std::io::stdout().lock();
-        out.write_all(bytes).and_then(|()| out.flush())
-    } else {
-        std::fs::write(path, bytes)
-    };
-    match result {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|e| match path == Path::new("-") {
-            true => format!("cannot write to standard output: {e}"),
-            false => format!("cannot write {}: {e}", path.display()),
-        }),
+    match is_stream(path) {
+        true => print(bytes),
+        false => output::write(path, bytes),
+    }
+}
+
+/// Writes to standard output. A reader that went away is no error.
+pub fn print(bytes: &[u8]) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|e| format!("cannot write to standard output: {e}")),
     }
 }
 
@@ -59,11 +69,16 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// As [`say`], with the arguments of `format!`. The standard library's macros end the tool where nobody reads any more.
+#[macro_export]
+macro_rules! say {
+    ($($text:tt)*) => { $crate::io::say(&format!($($text)*)) };
+}
+
 /// The name of a file in diagnostics.
 pub fn display_name(path: &Path) -> String {
-    if path == Path::new("-") {
-        "<stdin>".into()
-    } else {
-        path.display().to_string()
+    match is_stream(path) {
+        true => "<stdin>".into(),
+        false => path.display().to_string(),
     }
 }

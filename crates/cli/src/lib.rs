@@ -1,7 +1,10 @@
 //! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
 
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 #[cfg(feature = "native")]
 mod archive;
+pub mod bench;
 pub mod bisect;
 #[cfg(feature = "native")]
 pub mod cc;
@@ -12,24 +15,37 @@ pub mod evaluator;
 #[cfg(feature = "native")]
 pub mod failure;
 pub mod files;
+pub mod fit;
+pub mod formats;
 pub mod inputs;
+pub mod interrupt;
 pub mod io;
 pub mod load;
 #[cfg(feature = "native")]
 pub mod native;
 pub mod npz;
 pub mod opt;
+pub mod output;
+#[cfg(feature = "native")]
+pub mod parts;
+pub mod places;
 #[cfg(feature = "native")]
 pub mod profile;
 #[cfg(feature = "native")]
 pub mod program;
 pub mod progress;
+pub mod random;
 pub mod reading;
 pub mod render;
 #[cfg(feature = "native")]
+pub mod results;
+pub mod save;
+#[cfg(feature = "native")]
 pub mod show;
 pub mod stop;
+pub mod tool;
 pub mod weights;
+pub mod words;
 
 /// The exit codes of all tools.
 pub mod exit {

@@ -6,6 +6,7 @@ use relax_base::Diagnostics;
 use relax_driver::{InferOptions, Pipeline, ReadOptions, Session, Typing};
 use relax_ir::{GlobalId, GlobalKind, Module};
 
+use crate::stop::Stop;
 use crate::{io, render};
 
 /// A module that was read and checked.
@@ -41,8 +42,15 @@ pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, Stri
     }))
 }
 
-/// Reads a pipeline, with the files that its options name.
-pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Diagnostics> {
+/// Reads a pipeline, with the files that its options name. Mistakes in it are shown.
+pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Stop> {
+    read_pipeline(session, text).map_err(|d| {
+        render::to_stderr(&d, &session.sources);
+        Stop::Misused
+    })
+}
+
+fn read_pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Diagnostics> {
     let mut pipeline = session.pipeline(text)?;
     pipeline.load(&mut |file| {
         let bytes = io::read(Path::new(file))?;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostics, SourceMap, Span, Symbol};
 use relax_codegen::Jit;
-use relax_driver::{PassConfig, Session, Silent, Typing, run_pipeline};
+use relax_driver::{PassConfig, Pipeline, Session, Silent, Typing, run_pipeline};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::weights::Mapped;
+use crate::words::count;
 
 /// How run-time errors name a place: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
@@ -79,12 +80,12 @@ pub fn summary(lowered: &Lowered) -> String {
             None => labels.push((&kernel.label, 1)),
         }
     }
-    let _ = writeln!(out, "{} kernels:", lowered.kernels.len());
+    let _ = writeln!(out, "{}:", count(lowered.kernels.len(), "kernel"));
     for (label, count) in labels {
         let _ = writeln!(out, "{count:>6} {label}");
     }
     let bytes: usize = lowered.data.values().map(|t| t.bytes().len()).sum();
-    let _ = writeln!(out, "{bytes} bytes of constants");
+    let _ = writeln!(out, "{} of constants", count(bytes, "byte"));
     out
 }
 
@@ -119,14 +120,24 @@ pub fn jit_with(
     })
 }
 
-/// Runs a pipeline over a module, makes copies of functions that native code needs one of per type, and hands on its types afterwards.
+/// As [`passes`], for a pipeline as text.
 pub fn optimise(
     session: &mut Session,
     module: &mut Module,
     pipeline: &str,
 ) -> Result<Arc<Typing>, Diagnostics> {
-    let asked = crate::load::pipeline(session, pipeline)?;
-    let mut pipeline = crate::load::pipeline(session, "specialize")?;
+    let asked = session.pipeline(pipeline)?;
+    passes(session, module, asked)
+}
+
+/// Makes copies of functions that native code needs one of per type, runs a pipeline over a module, and hands on its
+/// types afterwards.
+pub fn passes(
+    session: &mut Session,
+    module: &mut Module,
+    asked: Pipeline,
+) -> Result<Arc<Typing>, Diagnostics> {
+    let mut pipeline = session.pipeline("specialize")?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();
     let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);

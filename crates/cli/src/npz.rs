@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -11,6 +11,7 @@ use npyz::npz::{NpzArchive, NpzWriter};
 use npyz::{Deserialize, NpyFile, Order, TypeChar};
 use relax_tensor::{DType, Tensor};
 
+use crate::output::{self, Output};
 use crate::weights::Mapped;
 
 /// The arrays of a `.npz` file, in the order of the file.
@@ -219,10 +220,10 @@ fn elements<T: relax_tensor::Element + Deserialize, R: Read>(
 
 /// Writes arrays to a `.npz` file, uncompressed.
 pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
-    let trouble = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
+    let trouble = |e: std::io::Error| output::trouble(path, &e);
     let failed = Rc::new(RefCell::new(None));
     let file = Patient {
-        file: BufWriter::new(File::create(path).map_err(trouble)?),
+        file: Output::create(path)?,
         position: 0,
         failed: Rc::clone(&failed),
     };
@@ -231,23 +232,23 @@ pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
         array(&mut npz, name, t).map_err(trouble)?;
     }
     let ended = npz.zip_writer().finish().map_err(std::io::Error::from);
-    ended.and_then(|mut file| file.flush()).map_err(trouble)?;
+    let patient = ended.map_err(trouble)?;
     match failed.take() {
         Some(e) => Err(trouble(e)),
-        None => Ok(()),
+        None => patient.file.finish(),
     }
 }
 
 /// A file that keeps its first error to itself and takes all that follows: the archiver would print a second
 /// one when it is dropped.
 struct Patient {
-    file: BufWriter<File>,
+    file: Output,
     position: u64,
     failed: Rc<RefCell<Option<std::io::Error>>>,
 }
 
 impl Patient {
-    fn attempt(&mut self, work: impl FnOnce(&mut BufWriter<File>) -> std::io::Result<()>) {
+    fn attempt(&mut self, work: impl FnOnce(&mut Output) -> std::io::Result<()>) {
         let mut failed = self.failed.borrow_mut();
         if failed.is_none() {
             *failed = work(&mut self.file).err();
@@ -262,7 +263,7 @@ impl Write for Patient {
         Ok(bytes.len())
     }
     fn flush(&mut self) -> std::io::Result<()> {
-        self.attempt(BufWriter::flush);
+        self.attempt(Output::flush);
         Ok(())
     }
 }
@@ -283,9 +284,27 @@ impl Seek for Patient {
     }
 }
 
-/// One array in NumPy's format 1.0: a header of one line, padded so that the elements are aligned in it, and
-/// the elements as they are.
+/// Writes one array to a `.npy` file.
+pub fn write_one(path: &Path, t: &Tensor) -> Result<(), String> {
+    let mut output = Output::create(path)?;
+    npy(&mut output, t).map_err(|e| output::trouble(path, &e))?;
+    output.finish()
+}
+
+/// One array of an archive.
 fn array<W: Write + Seek>(npz: &mut NpzWriter<W>, name: &str, t: &Tensor) -> std::io::Result<()> {
+    // As `np.savez`: floats hardly compress, and what is stored as it is can be mapped.
+    let stored = npyz::zip::write::FileOptions::default()
+        .compression_method(npyz::zip::CompressionMethod::Stored)
+        .large_file(t.bytes().len() as u64 >= u64::from(u32::MAX) - 4096);
+    let zip = npz.zip_writer();
+    zip.start_file(format!("{name}.npy"), stored)?;
+    npy(zip, t)
+}
+
+/// An array in NumPy's format 1.0: a header of one line, padded so that the elements are aligned in it, and
+/// the elements as they are.
+fn npy(out: &mut impl Write, t: &Tensor) -> std::io::Result<()> {
     let kind = match t.dtype() {
         DType::F16 => "<f2",
         DType::F32 => "<f4",
@@ -315,18 +334,12 @@ fn array<W: Write + Seek>(npz: &mut NpzWriter<W>, name: &str, t: &Tensor) -> std
     header.push('\n');
     let length = u16::try_from(header.len())
         .map_err(|_| std::io::Error::other("the shape is too long for a header"))?;
-    // As `np.savez`: floats hardly compress, and what is stored as it is can be mapped.
-    let stored = npyz::zip::write::FileOptions::default()
-        .compression_method(npyz::zip::CompressionMethod::Stored)
-        .large_file(t.bytes().len() as u64 >= u64::from(u32::MAX) - 4096);
-    let zip = npz.zip_writer();
-    zip.start_file(format!("{name}.npy"), stored)?;
-    zip.write_all(b"\x93NUMPY\x01\x00")?;
-    zip.write_all(&length.to_le_bytes())?;
-    zip.write_all(header.as_bytes())?;
+    out.write_all(b"\x93NUMPY\x01\x00")?;
+    out.write_all(&length.to_le_bytes())?;
+    out.write_all(header.as_bytes())?;
     let known = kind != "<i8" || t.dtype() == DType::I64;
     if known {
-        return zip.write_all(t.bytes());
+        return out.write_all(t.bytes());
     }
-    (0..t.len()).try_for_each(|i| zip.write_all(&t.get_i64(i).to_le_bytes()))
+    (0..t.len()).try_for_each(|i| out.write_all(&t.get_i64(i).to_le_bytes()))
 }

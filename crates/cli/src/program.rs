@@ -9,17 +9,18 @@ use relax_driver::{InferOptions, Session, Typing};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
 
+use crate::fit::Taking;
 use crate::load::{self, Loaded};
 use crate::reading::Reading;
 use crate::stop::Stop;
 use crate::weights::{self, Mapped};
-use crate::{inputs, native, progress};
+use crate::{inputs, native, progress, tool};
 
 /// Which program, and how it is optimised.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Source {
-    /// The file; `-` reads standard input.
-    pub file: PathBuf,
+    /// The file; `-` reads standard input, as does no file at all.
+    pub file: Option<PathBuf>,
     /// What runs before code is generated.
     #[command(flatten)]
     pub passes: Passes,
@@ -28,6 +29,9 @@ pub struct Source {
     /// (`meta[relay.Constant][3]`). They are constants of the program then; the other parameters are its arguments.
     #[arg(long, value_name = "FILE", help_heading = "Weights")]
     pub params: Option<PathBuf>,
+    /// How arrays are taken.
+    #[command(flatten)]
+    pub taking: Taking,
     /// How the file is read.
     #[command(flatten)]
     pub reading: Reading,
@@ -72,6 +76,14 @@ pub struct Program {
 }
 
 impl Source {
+    /// Which file is read.
+    ///
+    /// # Errors
+    /// See [`tool::input`].
+    pub fn path(&self) -> Result<&Path, String> {
+        tool::input(self.file.as_deref())
+    }
+
     /// Reads and checks the file. Diagnostics go to standard error.
     pub fn read(&self) -> Result<Program, Stop> {
         let _shown = progress::stage("reading");
@@ -80,7 +92,7 @@ impl Source {
             session,
             module,
             typing,
-        } = load::checked(&self.file, options)?.ok_or(Stop::Shown)?;
+        } = load::checked(self.path()?, options)?.ok_or(Stop::Shown)?;
         Ok(Program {
             session,
             module,
@@ -95,7 +107,8 @@ impl Source {
         let Some(path) = &self.params else {
             return Ok(());
         };
-        program.bind(path, entry, all, self.reading.stubs())
+        let how = (all, self.reading.stubs(), self.taking);
+        program.bind(path, entry, how)
     }
 }
 
@@ -104,8 +117,7 @@ impl Program {
         &mut self,
         path: &Path,
         entry: &mut GlobalId,
-        all: bool,
-        stubs: bool,
+        how: (bool, bool, Taking),
     ) -> Result<(), Stop> {
         let module = &mut self.module;
         let name = module.globals[*entry].name;
@@ -113,7 +125,7 @@ impl Program {
             .global_func(*entry)
             .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
         let params = inputs::params(module, &self.typing, func);
-        let file = weights::bind(module, *entry, &params, path, (all, stubs))?;
+        let file = weights::bind(module, *entry, &params, path, how)?;
         let (typing, diagnostics) = relax_driver::check(module, &InferOptions::default());
         if diagnostics.has_errors() {
             return Err(Stop::show(&diagnostics, &self.session.sources));
@@ -139,7 +151,8 @@ impl Program {
     ) -> Result<Lowered, Stop> {
         let _shown = progress::stage("optimising");
         let names: Vec<_> = roots.iter().map(|&g| self.module.globals[g].name).collect();
-        self.typing = native::optimise(&mut self.session, &mut self.module, &passes.text())
+        let pipeline = load::pipeline(&mut self.session, &passes.text())?;
+        self.typing = native::passes(&mut self.session, &mut self.module, pipeline)
             .map_err(|d| Stop::show(&d, &self.session.sources))?;
         let roots = names.iter().map(|n| self.find(n.as_str()));
         let roots = roots.collect::<Result<Vec<_>, _>>()?;

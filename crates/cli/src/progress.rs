@@ -1,6 +1,7 @@
 //! Progress of long work, on a terminal only.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -8,23 +9,36 @@ use std::time::{Duration, Instant};
 /// How long a stage may take before it is shown, and how often it is shown anew.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// Whether the line is there.
+static SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// Writes the line anew.
+fn line(text: &str) {
+    SHOWN.store(true, Ordering::Relaxed);
+    crate::say!("\r{text}");
+}
+
+/// Leaves a clean line when the tool is interrupted.
+pub fn interrupted() {
+    if SHOWN.load(Ordering::Relaxed) {
+        end();
+    }
+}
+
 /// Says on standard error that `done` of `all` are done; nothing where nobody looks.
 pub fn show(what: &str, done: usize, all: usize) {
-    let mut err = std::io::stderr();
-    if err.is_terminal() {
+    if std::io::stderr().is_terminal() {
+        crate::interrupt::listen();
         let percent = 100 * done / all.max(1);
-        // A terminal that cannot be written to misses its progress, no more.
-        let _ = write!(err, "\r{what}: {done} of {all} ({percent}%)");
-        let _ = err.flush();
+        line(&format!("{what}: {done} of {all} ({percent}%)"));
     }
 }
 
 /// Takes the line away.
 pub fn end() {
-    let mut err = std::io::stderr();
-    if err.is_terminal() {
-        let _ = write!(err, "\r\x1b[K");
-        let _ = err.flush();
+    if std::io::stderr().is_terminal() {
+        crate::say!("\r\x1b[K");
+        SHOWN.store(false, Ordering::Relaxed);
     }
 }
 
@@ -45,15 +59,13 @@ pub fn stage(what: &'static str) -> Stage {
             watch: None,
         };
     }
+    crate::interrupt::listen();
     let (sender, ended) = std::sync::mpsc::channel::<()>();
     let begin = Instant::now();
     let watch = std::thread::Builder::new().spawn(move || {
         let mut shown = false;
         while ended.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
-            // As above.
-            let mut err = std::io::stderr();
-            let _ = write!(err, "\r{what} … {} s", begin.elapsed().as_secs());
-            let _ = err.flush();
+            line(&format!("{what} … {} s", begin.elapsed().as_secs()));
             shown = true;
         }
         if shown {

@@ -1,7 +1,7 @@
 //! Diagnostics as people read them.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
 use relax_base::{Diagnostic, Diagnostics, Edit, Fix, Severity, SourceMap, Span, explain};
@@ -36,8 +36,7 @@ pub fn colored(stream: &impl IsTerminal) -> bool {
 /// shown.
 pub fn to_stderr(diagnostics: &Diagnostics, sources: &SourceMap) {
     let text = to_string(diagnostics, sources, Style::for_stderr());
-    // Nothing can be told to whoever closed the stream.
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+    crate::io::say(&text);
 }
 
 /// The same as a text.

@@ -3,25 +3,14 @@
 use std::fmt::Write as _;
 
 use relax_codegen::Value;
-use relax_ir::{Module, Type, TypeId};
 use relax_tensor::Tensor;
+
+use crate::parts::{Part, Typed, parts};
 
 /// Tensors with more elements than this are shown by their corners.
 const FULL: usize = 256;
 /// Elements shown at either end of an axis of a larger tensor.
 const EDGE: i64 = 3;
-
-/// The tensors of a value, tuples flattened in order. `None` when something else is in it.
-pub fn flatten(value: &Value) -> Option<Vec<Tensor>> {
-    match value {
-        Value::Tensor(t) => Some(vec![t.clone()]),
-        Value::Tuple(fields) => {
-            let parts: Option<Vec<Vec<Tensor>>> = fields.iter().map(flatten).collect();
-            Some(parts?.concat())
-        }
-        Value::Adt(..) | Value::Opaque(_) => None,
-    }
-}
 
 /// Where a long row of floats is largest, best first: the answer of a classifier. `None` for other values.
 pub fn largest(value: &Value) -> Option<String> {
@@ -42,50 +31,33 @@ pub fn largest(value: &Value) -> Option<String> {
     Some(parts.join(", "))
 }
 
+/// How much of a tensor is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// The corners of large ones.
+    Corners,
+    /// All elements.
+    Whole,
+}
+
 /// A value as text; its type names constructors.
-pub fn value(m: &Module, ty: TypeId, v: &Value) -> String {
-    match v {
-        Value::Tensor(t) => tensor(t),
-        Value::Tuple(fields) => {
-            let types: Vec<TypeId> = match &m.types[ty] {
-                Type::Tuple(types) => types.to_vec(),
-                _ => vec![ty; fields.len()],
-            };
-            let parts: Vec<String> = fields
-                .iter()
-                .zip(types)
-                .map(|(f, t)| value(m, t, f))
-                .collect();
-            let comma = if parts.len() == 1 { "," } else { "" };
-            format!("({}{comma})", parts.join(", "))
+pub fn value(v: &Typed<'_>, extent: Extent) -> String {
+    let mut out = String::new();
+    parts(v, &mut |part| match part {
+        Part::Tensor(t) => out.push_str(&tensor(t, extent)),
+        Part::Opaque(what) => {
+            let _ = write!(out, "<{what}>");
         }
-        Value::Adt(tag, fields) => {
-            let Type::Adt(adt, args) = &m.types[ty] else {
-                return format!("constructor {tag}");
-            };
-            let ctor = &m.ctors[m.adts[*adt].ctors[*tag as usize]];
-            // Fields of a parameter's type are shown by the argument's.
-            let of = |t: TypeId| match &m.types[t] {
-                Type::Param(p) => {
-                    let at = m.adts[*adt].params.iter().position(|q| q == p);
-                    at.and_then(|i| args.get(i)).copied().unwrap_or(t)
-                }
-                Type::Adt(inner, _) if inner == adt => ty,
-                _ => t,
-            };
-            let parts: Vec<String> = fields
-                .iter()
-                .zip(&ctor.fields)
-                .map(|(f, &t)| value(m, of(t), f))
-                .collect();
-            if parts.is_empty() {
-                ctor.name.to_string()
-            } else {
-                format!("{}({})", ctor.name, parts.join(", "))
-            }
+        Part::Open(Some(name), 0) => out.push_str(&name),
+        Part::Open(name, _) => {
+            let _ = write!(out, "{}(", name.unwrap_or_default());
         }
-        Value::Opaque(what) => format!("<{what}>"),
-    }
+        Part::Between => out.push_str(", "),
+        Part::Close(Some(_), 0) => {}
+        Part::Close(None, 1) => out.push_str(",)"),
+        Part::Close(..) => out.push(')'),
+    });
+    out
 }
 
 fn number(t: &Tensor, i: usize) -> String {
@@ -108,14 +80,14 @@ fn number(t: &Tensor, i: usize) -> String {
     }
 }
 
-/// A tensor as text: nested brackets, large ones shortened.
-pub fn tensor(t: &Tensor) -> String {
+/// A tensor as text: nested brackets.
+pub fn tensor(t: &Tensor, extent: Extent) -> String {
     let mut out = String::new();
     if t.is_scalar() {
         let _ = write!(out, "{}", number(t, 0));
         return out;
     }
-    let short = t.len() > FULL;
+    let short = t.len() > FULL && extent == Extent::Corners;
     let dims: Vec<String> = t.shape().iter().map(i64::to_string).collect();
     let comma = if dims.len() == 1 { "," } else { "" };
     let _ = writeln!(out, "Tensor[({}{comma}), {}]", dims.join(", "), t.dtype());

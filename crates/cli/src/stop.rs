@@ -11,6 +11,8 @@ use crate::{exit, io, render};
 pub enum Stop {
     /// The input has errors, which were shown.
     Shown,
+    /// What was asked for is wrong, which was shown.
+    Misused,
     /// What was given does not fit: a sentence, and all that does not, a line each.
     Unfit(String, Vec<String>),
     /// The program failed while it ran.
@@ -32,10 +34,19 @@ impl Stop {
         Stop::Shown
     }
 
+    /// How a tool ends whose work has this exit code, and has said why.
+    pub fn unless_well(code: u8) -> Result<(), Stop> {
+        match code {
+            0 => Ok(()),
+            exit::ERRORS => Err(Stop::Shown),
+            _ => Err(Stop::Misused),
+        }
+    }
+
     /// What is left to say; what does not fit on lines of its own.
     pub fn text(&self) -> String {
         match self {
-            Stop::Shown => String::new(),
+            Stop::Shown | Stop::Misused => String::new(),
             Stop::Unfit(what, lines) => format!("{what}:\n  {}", lines.join("\n  ")),
             Stop::Failed(message) | Stop::Usage(message) => message.clone(),
         }
@@ -47,11 +58,11 @@ pub fn code(tool: &str, ended: Result<(), Stop>) -> ExitCode {
     let Err(stop) = ended else {
         return exit::OK;
     };
-    if stop != Stop::Shown {
+    if !matches!(stop, Stop::Shown | Stop::Misused) {
         io::say(&format!("{tool}: {}\n", stop.text()));
     }
     let code = match stop {
-        Stop::Usage(_) => exit::USAGE,
+        Stop::Usage(_) | Stop::Misused => exit::USAGE,
         _ => exit::ERRORS,
     };
     code.into()

@@ -11,6 +11,7 @@ use relax_ir::{GlobalId, Module};
 use relax_tensor::{DType, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
+use crate::fit::Taking;
 use crate::inputs::{self, Param};
 use crate::stop::Stop;
 
@@ -22,6 +23,7 @@ impl Mapped {
     /// Maps a file.
     pub fn open(path: &Path) -> Result<Mapped, String> {
         let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+        crate::places::input(path)?;
         let file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
         // SAFETY: the mapping is private; a file that others change while it is read gives other
         // numbers, as reading it would.
@@ -127,19 +129,19 @@ fn constants(module: &mut Module, arrays: &mut Vec<(String, Tensor)>, stubs: boo
 }
 
 /// Gives parameters of a function, and constants whose metadata section is missing, the values in a file; with `all`
-/// every parameter must get one, without `stubs` every such constant. The result is what the values borrow from.
+/// every parameter must get one, without `stubs` every such constant; `taking` says how arrays are. The result is what the values borrow from.
 pub fn bind(
     module: &mut Module,
     entry: GlobalId,
     params: &[Param],
     path: &Path,
-    (all, stubs): (bool, bool),
+    (all, stubs, taking): (bool, bool, Taking),
 ) -> Result<Mapped, Stop> {
     let name = module.globals[entry].name;
     let file = Mapped::open(path)?;
     let mut arrays = read_in(path, &file)?;
     let mut problems = constants(module, &mut arrays, stubs);
-    let (values, more) = inputs::weights(module, entry, params, arrays, all);
+    let (values, more) = inputs::weights(module, entry, params, arrays, (all, taking));
     problems.extend(more);
     if !problems.is_empty() {
         let what = format!("{} does not fit @{name}", path.display());

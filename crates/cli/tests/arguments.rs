@@ -113,7 +113,7 @@ fn all_that_does_not_fit_is_listed_at_once() {
         fails(&dir.0, RUN, 1, &["m.relay", "--inputs", "bad.npz"]),
         "relax-run: the arguments do not fit @main:
   %x must be Tensor[(2,), float32], but the array is Tensor[(3,), float32]
-  %p.0 must be Tensor[(2,), float32], but the array is Tensor[(2,), float64]
+  %p.0 must be Tensor[(2,), float32], but the array is Tensor[(2,), float64]; --cast converts it (`.astype(\"float32\")` in NumPy)
   %p.1.0 is missing: no array `p.1.0` or `in2` (it must be int32)
   %p.1.1 is missing: no array `p.1.1` or `in3` (it must be bool)
   the array `p.1.00` belongs to no parameter (did you mean `p.1.0`?)
@@ -122,7 +122,7 @@ fn all_that_does_not_fit_is_listed_at_once() {
     );
     let want = "bad.npz does not fit @main:
   %x must be Tensor[(2,), float32], but the array is Tensor[(3,), float32]
-  %p.0 must be Tensor[(2,), float32], but the array is Tensor[(2,), float64]
+  %p.0 must be Tensor[(2,), float32], but the array is Tensor[(2,), float64]; --cast converts it (`.astype(\"float32\")` in NumPy)
   the array `p.1.00` belongs to no parameter (did you mean `p.1.0`?)
   the array `scale` belongs to no parameter; @other has one of that name (--entry other runs it)
 ";
@@ -246,11 +246,14 @@ fn arrays_in_other_forms_are_read() {
 fn a_full_disk_is_said_once() {
     let dir = Folder::new("full");
     dir.write("m.relay", "def @main(%x: Tensor[(2), float32]) { %x }");
-    let args = ["m.relay", "--random", "1", "--outputs", "/dev/full"];
-    assert_eq!(
-        fails(&dir.0, RUN, 2, &args),
-        "relax-run: cannot write /dev/full: No space left on device (os error 28)\n"
-    );
+    for name in ["full.npz", "full.npy", "full.json"] {
+        std::os::unix::fs::symlink("/dev/full", dir.0.join(name)).expect("a link");
+        let args = ["m.relay", "--random", "1", "--outputs", name];
+        assert_eq!(
+            fails(&dir.0, RUN, 2, &args),
+            format!("relax-run: cannot write {name}: No space left on device (os error 28)\n")
+        );
+    }
 }
 
 /// Standard streams that nobody reads any more.

@@ -176,13 +176,14 @@ fn what_passes_did_and_how_long_they_took_is_said_for_each() {
     assert!(second.contains(": changed nothing\n"), "{stats}");
     let timing = said(&dir, &[&["--timing"], &pipeline[..]].concat());
     let lines: Vec<&str> = timing.lines().collect();
-    assert_eq!(lines.len(), 7, "{timing}");
+    assert_eq!(lines.len(), 8, "{timing}");
     assert!(lines[1..].iter().all(|l| l.contains(" ms ")), "{timing}");
-    assert!(lines[6].ends_with("total"), "{timing}");
+    assert!(lines[7].ends_with("total"), "{timing}");
     for pass in [
         "fold-constant",
         "dead-code-elimination",
         "(reading)",
+        "(starting threads)",
         "(verifying, finding types)",
         "(printing)",
     ] {
@@ -476,15 +477,84 @@ fn failures_write_reproducers_that_fail_again() {
 }
 
 #[test]
-fn no_reproducer_of_errors_of_the_program() {
-    let dir = Folder::new("no-reproducer");
-    dir.write(
-        "a.relay",
-        "def @main(%x: Tensor[(2,), float32]) { nn.dense(%x, %x, units=2) }",
+fn a_reproducer_is_written_whatever_becomes_of_the_passes() {
+    let dir = Folder::new("reproducer");
+    let ill = "def @main(%x: Tensor[(2,), float32]) { nn.dense(%x, %x, units=2) }";
+    for (program, code) in [(ill, 1), ("def @main() { add(1, 2) }", 0)] {
+        dir.write("a.relay", program);
+        let flags = ["a.relay", "--pipeline", "fold-constant", "--no-types"];
+        let asked = dir.opt(&[&flags[..], &["--reproducer", "r.relay"]].concat());
+        assert_eq!(asked.status.code(), Some(code));
+        let whole = dir.read("r.relay");
+        assert!(
+            whole.starts_with("// relax-opt pipeline: fold-constant{"),
+            "{whole}"
+        );
+        assert!(whole.ends_with(program), "{whole}");
+        let again = dir.opt(&["r.relay", "--run-reproducer", "--no-types"]);
+        assert_eq!(again.status.code(), Some(code));
+        assert_eq!(text(&again.stdout), text(&asked.stdout));
+    }
+}
+
+#[test]
+fn modules_are_printed_around_the_passes_that_are_named() {
+    let dir = Folder::new("around");
+    dir.write("a.relay", "def @main() { add(1, 2) }");
+    let pipeline = [
+        "--no-types",
+        "--pipeline",
+        "infer-type,fold-constant,fuse-ops",
+    ];
+    let heads = |flags: &[&str]| -> Vec<String> {
+        let err = said(&dir, &[flags, &pipeline].concat());
+        let heads = err.lines().filter_map(|l| l.strip_prefix("// ---- "));
+        let head = |l: &str| l.split(['{', ' ']).take(2).collect::<Vec<_>>().join(" ");
+        heads.map(head).collect()
+    };
+    let two = ["after infer-type", "after fuse-ops"];
+    assert_eq!(heads(&["--print-ir-after", "infer-type,fuse-ops"]), two);
+    assert_eq!(
+        heads(&["--print-ir-after=infer-type", "--print-ir-after=fuse-ops"]),
+        two
     );
-    let o = dir.opt(&["a.relay", "-O2", "--reproducer", "r.relay"]);
+    assert_eq!(heads(&["--print-ir-before-all"]).len(), 3);
+    let o = dir.opt(&["a.relay", "--print-ir-after", "FuseOps"]);
+    assert_eq!(
+        text(&o.stderr),
+        "relax-opt: --print-ir-after: there is no pass `FuseOps`; did you mean `fuse-ops`?\n"
+    );
+}
+
+#[test]
+fn passes_are_explained_one_by_one() {
+    let dir = Folder::new("help-pass");
+    let o = dir.opt(&["--help-pass", "fuse-ops"]);
+    let said = text(&o.stdout);
+    for part in ["fuse-ops: ", "needs types", "\n  level (int; ", "max-depth"] {
+        assert!(said.contains(part), "{said}");
+    }
+    assert!(text(&dir.opt(&["--help-pass", "O2"]).stdout).contains("  fuse-ops{level=2}"));
+    let o = dir.opt(&["--help-pass", "FoldScale"]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(text(&o.stderr).starts_with("relax-opt: there is no pass `FoldScale`"));
+}
+
+#[test]
+fn options_name_functions_that_are_there() {
+    let dir = Folder::new("functions");
+    dir.write("a.relay", "def @first() { 1 }\ndef @second() { 2 }\n");
+    let pass = "remove-unused-functions{entry=\"@first secnd\"}";
+    let o = dir.opt(&["a.relay", "--pipeline", pass]);
     assert_eq!(o.status.code(), Some(1));
-    assert_eq!(dir.names("."), ["a.relay"]);
+    let err = text(&o.stderr);
+    assert!(
+        err.contains("[RX1250]") && err.contains("names @secnd"),
+        "{err}"
+    );
+    assert!(err.contains("did you mean `second`?"), "{err}");
+    let o = dir.opt(&["a.relay", "--pipeline", &pass.replace("secnd", "second")]);
+    assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
 }
 
 #[test]
@@ -526,7 +596,7 @@ fn printing_around_a_pass_that_is_not_run_is_said() {
         &["--pipeline", "infer-type", "--print-ir-after=fuse-ops"],
     );
     assert!(
-        err.contains("--print-ir-after=fuse-ops") && err.contains("does not run"),
+        err.contains("--print-ir-after fuse-ops") && err.contains("does not run"),
         "{err}"
     );
 }

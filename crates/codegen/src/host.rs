@@ -30,7 +30,7 @@ pub enum Value {
     Tuple(Vec<Value>),
     /// An ADT instance: the constructor's number and the fields as they are known.
     Adt(u32, Vec<Value>),
-    /// Something without a form outside: a closure, a reference, or what lies too deep.
+    /// Something without a form outside: a closure, a reference, or what is one part too many.
     Opaque(&'static str),
 }
 
@@ -65,8 +65,25 @@ impl Value {
     }
 }
 
-/// Fields nested deeper than this in a result are [`Value::Opaque`].
-const DEPTH: usize = 64;
+/// A value is copied up to so many parts, those that several places share counted at each; what is left is
+/// [`Value::Opaque`].
+pub const MOST_PARTS: usize = 1 << 24;
+
+/// However deep a value is, it goes without taking stack.
+impl Drop for Value {
+    fn drop(&mut self) {
+        let mut open = Vec::new();
+        let take = |v: &mut Value, open: &mut Vec<Value>| {
+            if let Value::Tuple(fields) | Value::Adt(_, fields) = v {
+                open.append(fields);
+            }
+        };
+        take(self, &mut open);
+        while let Some(mut value) = open.pop() {
+            take(&mut value, &mut open);
+        }
+    }
+}
 
 /// A context of the runtime.
 pub struct Host {
@@ -115,7 +132,7 @@ impl Host {
         entry: &str,
         inputs: &[Value],
     ) -> Result<(Value, std::time::Duration), String> {
-        self.with(jit, entry, inputs, |out| copy(out, DEPTH))
+        self.with(jit, entry, inputs, |out| copy(out))
     }
 
     /// The time that a call takes; its result goes back to the context's heap unseen.
@@ -301,17 +318,51 @@ fn from_dl(d: DLDataType) -> DType {
     }
 }
 
-/// A copy of a value. Recursion is bounded by `depth`.
-fn copy(object: *mut RxObject, depth: usize) -> Value {
-    // SAFETY (here and below): `object` is a live value that the caller owns.
-    let kind = unsafe { rx_kind(object) };
-    let fields = |depth: usize| {
-        let n = unsafe { rx_field_count(object) };
-        (0..n)
-            .map(|i| copy(unsafe { rx_field(object, i) }, depth))
-            .collect()
-    };
+/// A copy of a value, from its leaves up: it may be as deep as memory holds (a list is as deep as it is long).
+fn copy(object: *mut RxObject) -> Value {
+    enum Step {
+        See(*mut RxObject),
+        Join(Option<u32>, usize),
+    }
+    let (mut work, mut done) = (vec![Step::See(object)], Vec::new());
+    let mut seen = 0;
+    while let Some(step) = work.pop() {
+        let object = match step {
+            Step::See(object) => object,
+            Step::Join(tag, n) => {
+                let fields = done.split_off(done.len() - n);
+                done.push(match tag {
+                    Some(tag) => Value::Adt(tag, fields),
+                    None => Value::Tuple(fields),
+                });
+                continue;
+            }
+        };
+        seen += 1;
+        // SAFETY (here and below): `object` is a live value, a part of one that the caller owns.
+        let kind = unsafe { rx_kind(object) };
+        let adt = kind == Kind::Adt as i32;
+        if seen > MOST_PARTS {
+            done.push(Value::Opaque("…"));
+        } else if adt || kind == Kind::Tuple as i32 {
+            let n = unsafe { rx_field_count(object) };
+            work.push(Step::Join(
+                adt.then(|| unsafe { rx_tag(object) }),
+                n as usize,
+            ));
+            let fields = (0..n).rev();
+            work.extend(fields.map(|i| Step::See(unsafe { rx_field(object, i) })));
+        } else {
+            done.push(leaf(object, kind));
+        }
+    }
+    done.pop().unwrap_or(Value::Opaque("nothing"))
+}
+
+/// A copy of a value without fields.
+fn leaf(object: *mut RxObject, kind: i32) -> Value {
     match kind {
+        // SAFETY (here and below): `object` is a live tensor.
         k if k == Kind::Tensor as i32 => {
             let (rank, bytes) = unsafe { (rx_tensor_ndim(object), rx_tensor_nbytes(object)) };
             let shape = if rank == 0 {
@@ -328,9 +379,6 @@ fn copy(object: *mut RxObject, depth: usize) -> Value {
             let t = Tensor::from_bytes(dtype, shape, data);
             t.map_or(Value::Opaque("a malformed tensor"), Value::Tensor)
         }
-        _ if depth == 0 => Value::Opaque("…"),
-        k if k == Kind::Tuple as i32 => Value::Tuple(fields(depth - 1)),
-        k if k == Kind::Adt as i32 => Value::Adt(unsafe { rx_tag(object) }, fields(depth - 1)),
         k if k == Kind::Closure as i32 => Value::Opaque("a function"),
         k if k == Kind::Ref as i32 => Value::Opaque("a reference"),
         k if k == Kind::Shape as i32 => Value::Opaque("a shape"),

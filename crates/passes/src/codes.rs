@@ -10,6 +10,8 @@ pub const UNKNOWN_PASS: Code = Code(902);
 pub const UNKNOWN_OPTION: Code = Code(903);
 /// The value does not fit the option.
 pub const OPTION_VALUE: Code = Code(904);
+/// An option names a function that the module does not have.
+pub const UNKNOWN_FUNCTION: Code = Code(1250);
 /// A pass left a module that breaks an invariant.
 pub const BROKEN_MODULE: Code = Code(905);
 /// A pass left a module whose types do not fit.

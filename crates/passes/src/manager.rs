@@ -185,6 +185,10 @@ impl Manager<'_> {
             // What was wrong before is no mistake of the passes.
             self.analyses.types(self.module, &self.config.infer)?;
         }
+        let unknown = run.options.unknown_functions(run.pass, self.module);
+        if unknown.has_errors() {
+            return Err(unknown);
+        }
         self.prepare(run)?;
         let mut checking = begin.elapsed();
         let mut counts = BTreeMap::new();

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use relax_base::{Diagnostics, Span};
+use relax_base::{Diagnostic, Diagnostics, Span, Symbol, did_you_mean};
+use relax_ir::Module;
 
-use crate::{Contract, PassCx};
+use crate::{Contract, PassCx, codes};
 
 /// What may stand as the value of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,8 @@ pub enum OptionType {
     Text,
     /// The same, or `@FILE` for what a file holds.
     Source,
+    /// Names of functions of the module, separated by spaces. One that is no default has to be there.
+    Functions,
 }
 
 impl fmt::Display for OptionType {
@@ -29,6 +32,7 @@ impl fmt::Display for OptionType {
             OptionType::Choice(words) => f.write_str(&words.join("|")),
             OptionType::Text => f.write_str("text"),
             OptionType::Source => f.write_str("text|@FILE"),
+            OptionType::Functions => f.write_str("functions"),
         }
     }
 }
@@ -74,7 +78,7 @@ pub enum OptionValue {
     Bool(bool),
     /// Of [`OptionType::Int`].
     Int(u64),
-    /// Of [`OptionType::Choice`], [`OptionType::Text`] and [`OptionType::Source`].
+    /// Of all others.
     Text(String),
 }
 
@@ -87,7 +91,9 @@ impl OptionValue {
             OptionType::Choice(words) => {
                 OptionValue::Text(words.iter().find(|w| **w == text)?.to_string())
             }
-            OptionType::Text | OptionType::Source => OptionValue::Text(text.to_owned()),
+            OptionType::Text | OptionType::Source | OptionType::Functions => {
+                OptionValue::Text(text.to_owned())
+            }
         })
     }
 }
@@ -157,11 +163,59 @@ impl Options {
             other => panic!("option `{name}` is no integer: {other}"),
         }
     }
+    /// The names in a declared option of type [`OptionType::Functions`].
+    pub fn functions(&self, name: &str) -> Vec<Symbol> {
+        let names = self.text(name).split_whitespace();
+        names.map(|n| Symbol::from(bare(n))).collect()
+    }
+    /// The functions that options name and a module does not have.
+    pub(crate) fn unknown_functions(&self, pass: &PassDef, m: &Module) -> Diagnostics {
+        let mut errors = Diagnostics::new();
+        for (o, (_, value)) in pass.options.iter().zip(&self.values) {
+            let OptionValue::Text(text) = value else {
+                continue;
+            };
+            if o.ty != OptionType::Functions || text == o.default {
+                continue;
+            }
+            for name in text.split_whitespace().map(bare) {
+                if m.global(name).is_none() {
+                    errors.push(unknown_function(pass, (o, self.place(o.name)), name, m));
+                }
+            }
+        }
+        errors
+    }
     /// A declared option of type [`OptionType::Choice`] or [`OptionType::Text`].
     pub fn text(&self, name: &str) -> &str {
         match self.get(name) {
             OptionValue::Text(s) => s,
             other => panic!("option `{name}` is no text: {other}"),
         }
+    }
+}
+
+/// The name of a function without its sigil.
+fn bare(name: &str) -> &str {
+    name.trim_start_matches('@')
+}
+
+fn unknown_function(
+    pass: &PassDef,
+    (option, place): (&OptionDef, Span),
+    name: &str,
+    m: &Module,
+) -> Diagnostic {
+    let message = format!(
+        "the option `{}` of `{}` names @{name}, which the module does not have",
+        option.name, pass.name
+    );
+    let own = m.globals.values().filter(|g| !g.prelude);
+    let names: Vec<&str> = own.map(|g| g.name.as_str()).collect();
+    let d = Diagnostic::error(codes::UNKNOWN_FUNCTION, place, message);
+    match did_you_mean(name, names.iter().copied()) {
+        Some(near) => d.note(format!("did you mean `{near}`?")),
+        None if names.is_empty() => d.note("it has no functions"),
+        None => d.note(format!("it has @{}", names.join(", @"))),
     }
 }

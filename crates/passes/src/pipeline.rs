@@ -330,18 +330,19 @@ impl<'t> Parser<'t> {
         }
         let message = format!("there is no pass `{}`", name.text);
         let mut d = Diagnostic::error(codes::UNKNOWN_PASS, name.span, message);
-        let names = registry::all().into_iter().map(|p| p.name);
-        let names = names.chain(pipelines.iter().map(|p| p.0)).chain([FIXPOINT]);
-        if let Some(near) = did_you_mean(name.text, names) {
+        let near = did_you_mean(name.text, [FIXPOINT]).map(str::to_owned);
+        if let Some(near) = near.or_else(|| crate::meant(name.text)) {
             d = d.suggest(format!("did you mean `{near}`?"), name.span, near);
         }
         self.diagnostics.push(d.note(
             "`relax-opt --list-passes` lists all passes, and the pipelines that have a name (`O2`)",
         ));
-        // What stands in braces belongs to the unknown pass.
-        if self.peek() == Some('{') {
-            let rest = &self.text[self.at..];
-            self.at += rest.find('}').map_or(rest.len(), |end| end + 1);
+        // What stands in braces belongs to the unknown pass, and what stands in parentheses to a call in Python.
+        for (open, close) in [('{', '}'), ('(', ')')] {
+            if self.peek() == Some(open) {
+                let rest = &self.text[self.at..];
+                self.at += rest.find(close).map_or(rest.len(), |end| end + 1);
+            }
         }
         Vec::new()
     }

@@ -129,8 +129,11 @@ fn depth_is_data() {
 /// A text with comments put in between its tokens.
 fn commented() -> impl Strategy<Value = String> {
     let picks = prop::collection::vec((any::<prop::sample::Index>(), 0..5usize), 0..12);
-    (0..TEXTS.len(), picks).prop_map(|(which, picks)| {
+    // As it stands, or over many lines: with commas after the last elements.
+    let widths = prop::sample::select(vec![None, Some(1), Some(40)]);
+    (0..TEXTS.len(), widths, picks).prop_map(|(which, width, picks)| {
         let text = TEXTS[which].replace("// fmt: off", "// off");
+        let text = width.map_or_else(|| text.clone(), |width| formatted(&text, width));
         let file = file(&text);
         let tokens = relax_syntax::lex(&file).tokens;
         let mut places: Vec<(usize, usize)> = picks

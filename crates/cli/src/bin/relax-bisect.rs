@@ -6,12 +6,15 @@ use std::process::ExitCode;
 use clap::Parser;
 use relax_base::Diagnostics;
 use relax_cli::bisect::{
-    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search,
+    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search, watch_panics,
 };
+use relax_cli::fit::Taking;
 use relax_cli::load::{self, Loaded};
 use relax_cli::opt::reproducer;
 use relax_cli::reading::Reading;
-use relax_cli::{diff, exit, inputs, io, render, weights};
+use relax_cli::stop::Stop;
+use relax_cli::words::count;
+use relax_cli::{diff, formats, inputs, io, render, say, tool, weights};
 use relax_driver::{PassConfig, Session, Style, Typing};
 use relax_ir::{GlobalId, Module};
 use relax_passes::Bound;
@@ -24,10 +27,10 @@ use relax_tensor::Tensor;
 /// Exit codes: 0 all passes keep the meaning; 1 one does not, or the text has errors; 2 the call is
 /// wrong.
 #[derive(Parser, Debug)]
-#[command(name = "relax-bisect", version)]
+#[command(name = "relax-bisect")]
 struct Args {
-    /// The file; `-` reads standard input.
-    file: PathBuf,
+    /// The file; `-` reads standard input, as does no file at all.
+    file: Option<PathBuf>,
     /// The passes, as relax-opt takes them; a reproducer names its own.
     #[arg(long, value_name = "PASSES", conflicts_with = "level")]
     pipeline: Option<String>,
@@ -42,6 +45,8 @@ struct Args {
     /// .safetensors file. Others are random.
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
+    #[command(flatten)]
+    taking: Taking,
     /// The first seed of random arguments.
     #[arg(
         long,
@@ -85,22 +90,16 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    // Passes that crash are what is looked for; what they say stands in the report.
-    std::panic::set_hook(Box::new(|_| {}));
-    match run(&args) {
-        Ok(code) => code,
-        Err(message) => {
-            eprintln!("relax-bisect: {message}");
-            exit::USAGE.into()
-        }
-    }
+    tool::main(run)
 }
 
-fn run(args: &Args) -> Result<ExitCode, String> {
-    let Some(loaded) = load::checked(&args.file, args.reading.options(false))? else {
-        return Ok(exit::ERRORS.into());
-    };
+fn run(args: &Args) -> Result<(), Stop> {
+    watch_panics();
+    let file = tool::input(args.file.as_deref())?;
+    if let Some(path) = &args.output {
+        formats::text_output(path)?;
+    }
+    let loaded = load::checked(file, args.reading.options(false))?.ok_or(Stop::Shown)?;
     let Loaded {
         mut session,
         module,
@@ -111,7 +110,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
         (None, Some(level)) => format!("O{level}"),
         (None, None) => {
             // As it was read: it may have been standard input.
-            let name = io::display_name(&args.file);
+            let name = io::display_name(file);
             let source = session.sources.files().iter().find(|f| *f.name == *name);
             source
                 .and_then(|file| reproducer::pipeline(&file.text))
@@ -122,16 +121,10 @@ fn run(args: &Args) -> Result<ExitCode, String> {
                 .to_owned()
         }
     };
-    let pipeline = match load::pipeline(&mut session, &written) {
-        Ok(p) => p,
-        Err(d) => {
-            render::to_stderr(&d, &session.sources);
-            return Ok(exit::USAGE.into());
-        }
-    };
+    let pipeline = load::pipeline(&mut session, &written)?;
     let entry = load::entry(&module, args.entry.as_deref())?;
     let given = match &args.inputs {
-        Some(path) => given(path, &module, &typing, entry)?,
+        Some(path) => given(path, &module, &typing, (entry, args.taking))?,
         None => Vec::new(),
     };
     let question = Question {
@@ -154,30 +147,29 @@ fn run(args: &Args) -> Result<ExitCode, String> {
     };
     match search(&module, &question) {
         Verdict::Same(passes) => {
-            let s = if passes == 1 { "" } else { "es" };
-            eprintln!(
-                "relax-bisect: {passes} pass{s}, and the program computes the same after each"
+            say!(
+                "relax-bisect: {}, and the program computes the same after each\n",
+                count(passes, "pass")
             );
-            Ok(exit::OK)
+            Ok(())
         }
         Verdict::Refused(run, errors) => {
             render::to_stderr(&errors, &session.sources);
-            eprintln!(
-                "relax-bisect: `{run}` refuses the program, and no pass before it goes wrong"
-            );
-            Ok(exit::ERRORS.into())
+            say!("relax-bisect: `{run}` refuses the program, and no pass before it goes wrong\n");
+            Err(Stop::Shown)
         }
-        Verdict::Unclear(message) => Err(message),
+        Verdict::Unclear(message) => Err(Stop::Usage(message)),
         Verdict::Endless(error) => {
             render::to_stderr(&Diagnostics::from(*error), &session.sources);
-            Err("a program that does not end cannot be compared; --max-steps allows more".into())
+            let said = "a program that does not end cannot be compared; --max-steps allows more";
+            Err(Stop::Usage(said.into()))
         }
         Verdict::Wrong(finding) => {
             report(&finding, &session);
             if args.reduce {
                 let less = reduce(&module, &question, &finding);
-                let count = less.tries;
-                eprintln!("relax-bisect: reduced, with {count} programs tried");
+                let tried = count(less.tries, "program");
+                say!("relax-bisect: reduced, with {tried} tried\n");
                 report(&less.finding, &session);
                 let to = args.output.clone().unwrap_or_else(|| "-".into());
                 write(&to, &less.pipeline.to_string(), &less.module)?;
@@ -185,7 +177,7 @@ fn run(args: &Args) -> Result<ExitCode, String> {
                 // The program as it was before the pass, and the pass alone.
                 write(to, &finding.run, &finding.before)?;
             }
-            Ok(exit::ERRORS.into())
+            Err(Stop::Shown)
         }
     }
 }
@@ -195,14 +187,14 @@ fn given(
     path: &Path,
     module: &Module,
     typing: &Typing,
-    entry: GlobalId,
+    (entry, taking): (GlobalId, Taking),
 ) -> Result<Vec<(String, Tensor)>, String> {
     let name = module.globals[entry].name;
     let func = module.global_func(entry);
     let func = func.ok_or_else(|| format!("@{name} is no function"))?;
     let params = inputs::params(module, typing, func);
     let arrays = weights::read(path)?;
-    let (values, problems) = inputs::weights(module, entry, &params, arrays, false);
+    let (values, problems) = inputs::weights(module, entry, &params, arrays, (false, taking));
     if !problems.is_empty() {
         let (path, problems) = (path.display(), problems.join("\n  "));
         return Err(format!("{path} does not fit @{name}:\n  {problems}"));
@@ -238,18 +230,22 @@ fn write(to: &Path, pipeline: &str, module: &Module) -> Result<(), String> {
 fn report(finding: &Finding, session: &Session) {
     let (number, run) = (finding.index + 1, &finding.run);
     match &finding.kind {
-        Kind::Differs(text) => {
-            eprintln!(
-                "relax-bisect: pass {number}, `{run}`, changes what the program computes: {text}"
+        Kind::Differs(found) => {
+            let text = &found.text;
+            say!(
+                "relax-bisect: pass {number}, `{run}`, changes what the program computes: {text}\n"
             );
         }
         Kind::Broken(errors) => {
-            eprintln!("relax-bisect: pass {number}, `{run}`, breaks the module:");
+            say!("relax-bisect: pass {number}, `{run}`, breaks the module:\n");
             let errors: Diagnostics = errors.clone();
             render::to_stderr(&errors, &session.sources);
         }
-        Kind::Crashed(text) => {
-            eprintln!("relax-bisect: pass {number}, `{run}`, crashes: {text}");
+        Kind::Crashed(crash) => {
+            say!(
+                "relax-bisect: pass {number}, `{run}`, crashes: {}\n",
+                crash.text
+            );
         }
     }
     if let Some(after) = &finding.after {
@@ -258,6 +254,6 @@ fn report(finding: &Finding, session: &Session) {
         let (before, after) = (print(&finding.before), print(after));
         let color = render::Style::for_stderr().color;
         diff::unified(("before", "after"), &before, &after, color, &mut out);
-        eprint!("{out}");
+        io::say(&out);
     }
 }

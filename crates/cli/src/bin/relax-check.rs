@@ -7,18 +7,19 @@ use clap::{Parser, ValueEnum};
 use relax_base::Severity;
 use relax_cli::check::{self, Checked};
 use relax_cli::reading::Reading;
-use relax_cli::{exit, files, io, render};
+use relax_cli::stop::Stop;
+use relax_cli::words::count;
+use relax_cli::{exit, files, io, render, say, tool};
 
 /// Checks Relay and Relax texts: syntax, names, types, shapes, matches, effects.
 ///
 /// Exit codes: 0 no errors; 1 a text has errors; 2 the call is wrong, or a file cannot be read or
 /// written.
 #[derive(Parser, Debug)]
-#[command(name = "relax-check", version)]
+#[command(name = "relax-check")]
 struct Args {
-    /// The files; `-` reads standard input. Folders stand for all `.relay` files in them that
+    /// The files; `-` reads standard input, as does no file at all. Folders stand for all `.relay` files in them that
     /// `.gitignore` does not exclude.
-    #[arg(required_unless_present = "explain")]
     files: Vec<PathBuf>,
     /// How diagnostics are written: `human` to standard error, the others to standard output.
     #[arg(long, value_enum, default_value_t = Format::Human)]
@@ -65,24 +66,18 @@ enum Format {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    match run(&args) {
-        Ok(code) => code.into(),
-        Err(message) => {
-            eprintln!("relax-check: {message}");
-            exit::USAGE.into()
-        }
-    }
+    tool::main(|args: &Args| Stop::unless_well(run(args)?))
 }
 
 fn run(args: &Args) -> Result<u8, String> {
     if let Some(code) = &args.explain {
         return explain(code);
     }
-    if args.fix && args.format != Format::Human && args.files.iter().any(|f| f == Path::new("-")) {
+    let files = tool::inputs(&args.files)?;
+    if args.fix && args.format != Format::Human && files.iter().any(|f| io::is_stream(f)) {
         return Err("--fix writes the mended standard input where this format would go".into());
     }
-    let (paths, mut problems) = files::expand(&args.files);
+    let (paths, mut problems) = files::expand(&files);
     let options = check::Options {
         strict_shapes: args.strict_shapes,
         reading: args.reading.options(false),
@@ -99,7 +94,7 @@ fn run(args: &Args) -> Result<u8, String> {
     }
     report(args.format, &all)?;
     for problem in &problems {
-        eprintln!("relax-check: {problem}");
+        say!("relax-check: {problem}\n");
     }
     let sum = |severity| {
         all.iter()
@@ -136,19 +131,15 @@ fn report(format: Format, all: &[Checked]) -> Result<(), String> {
 
 /// One line at the end, on standard error.
 fn summary(files: usize, errors: usize, warnings: usize, fixed: usize) {
-    let many = |n: usize, what: &str| match n {
-        1 => format!("1 {what}"),
-        n => format!("{n} {what}s"),
-    };
     let fixed = match fixed {
         0 => String::new(),
         n => format!(", {n} fixed"),
     };
-    eprintln!(
-        "{} checked: {}, {}{fixed}",
-        many(files, "file"),
-        many(errors, "error"),
-        many(warnings, "warning")
+    say!(
+        "{} checked: {}, {}{fixed}\n",
+        count(files, "file"),
+        count(errors, "error"),
+        count(warnings, "warning")
     );
 }
 

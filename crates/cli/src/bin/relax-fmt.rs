@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use relax_base::{Diagnostics, SourceMap};
-use relax_cli::{diff, exit, files, io, render};
+use relax_cli::stop::Stop;
+use relax_cli::{diff, exit, files, io, render, say, tool};
 use relax_driver::{ReadOptions, Session};
 use relax_syntax::{FmtOptions, format_source};
 
@@ -15,11 +16,10 @@ use relax_syntax::{FmtOptions, format_source};
 /// Exit codes: 0 all is well; 1 a text has syntax errors, or `--check` or `--diff` found something
 /// to change; 2 the call is wrong, or a file cannot be read or written.
 #[derive(Parser, Debug)]
-#[command(name = "relax-fmt", version)]
+#[command(name = "relax-fmt")]
 struct Args {
-    /// The files; `-` formats standard input to standard output. Folders stand for all `.relay`
-    /// files in them that `.gitignore` does not exclude.
-    #[arg(required_unless_present = "stdin_filename")]
+    /// The files; `-` formats standard input to standard output, as does no file at all. Folders
+    /// stand for all `.relay` files in them that `.gitignore` does not exclude.
     paths: Vec<PathBuf>,
     /// Changes nothing and lists the files that are not formatted.
     #[arg(long)]
@@ -30,7 +30,7 @@ struct Args {
     /// Rewrites the spellings of the Relay documentation to the canonical ones too.
     #[arg(long)]
     upgrade: bool,
-    /// What standard input is called in messages; without files it is what is formatted.
+    /// What standard input is called in messages.
     #[arg(long, value_name = "NAME")]
     stdin_filename: Option<PathBuf>,
     /// The column after which lines wrap.
@@ -43,17 +43,7 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let mut args = Args::parse();
-    if args.paths.is_empty() {
-        args.paths.push("-".into());
-    }
-    match run(&args) {
-        Ok(code) => code.into(),
-        Err(message) => {
-            eprintln!("relax-fmt: {message}");
-            exit::USAGE.into()
-        }
-    }
+    tool::main(|args: &Args| Stop::unless_well(run(args)?))
 }
 
 /// What became of one text.
@@ -67,10 +57,10 @@ enum Outcome {
 }
 
 fn run(args: &Args) -> Result<u8, String> {
-    let (paths, problems) = files::expand(&args.paths);
+    let (paths, problems) = files::expand(&tool::inputs(&args.paths)?);
     let mut code = 0;
     for problem in &problems {
-        eprintln!("relax-fmt: {problem}");
+        say!("relax-fmt: {problem}\n");
         code = exit::USAGE;
     }
     let outcomes = files::map(&paths, args.jobs, |path| {
@@ -133,11 +123,11 @@ fn rendered(diagnostics: &Diagnostics, sources: &SourceMap) -> String {
 fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, String> {
     let (before, after) = match outcome {
         Outcome::Failed(message) => {
-            eprintln!("relax-fmt: {message}");
+            say!("relax-fmt: {message}\n");
             return Ok(exit::USAGE);
         }
         Outcome::Bad(text) => {
-            eprint!("{text}");
+            io::say(&text);
             return Ok(exit::ERRORS);
         }
         Outcome::Formatted(before, after) => (before, after),

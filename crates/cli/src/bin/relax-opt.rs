@@ -5,11 +5,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use relax_base::{Diagnostics, SourceFile};
+use relax_base::Diagnostics;
+use relax_cli::fit::Taking;
+use relax_cli::opt::around::Around;
 use relax_cli::opt::watch::{Watch, Wishes};
-use relax_cli::opt::{expected, reproducer, split};
+use relax_cli::opt::{expected, manual, reproducer, split};
 use relax_cli::reading::Reading;
-use relax_cli::{exit, inputs, io, load, render, weights};
+use relax_cli::stop::Stop;
+use relax_cli::{exit, formats, inputs, io, load, render, say, tool, weights};
 use relax_driver::{
     Contents, GivenTypes, InferOptions, PassConfig, Pipeline, Session, Style, TypeSource,
     TypedModule, run_pipeline,
@@ -18,10 +21,9 @@ use relax_ir::{EqualOptions, Module, Type};
 
 /// Reads a Relay or Relax text, transforms it and prints it.
 #[derive(Parser, Debug)]
-#[command(name = "relax-opt", version)]
+#[command(name = "relax-opt")]
 struct Args {
-    /// The file; `-` reads standard input.
-    #[arg(required_unless_present = "list_passes")]
+    /// The file; `-` reads standard input, as does no file at all.
     file: Option<PathBuf>,
     /// Where the result goes; `-` is standard output.
     #[arg(short = 'o', long = "output", default_value = "-")]
@@ -45,24 +47,14 @@ struct Args {
     /// Lists all passes with their options.
     #[arg(long)]
     list_passes: bool,
+    /// Says what a pass does, needs and takes.
+    #[arg(long, value_name = "PASS")]
+    help_pass: Option<String>,
     /// Writes the pipeline with all its options to standard error.
     #[arg(long)]
     dump_pipeline: bool,
-    /// Prints the module before a pass, or before each.
-    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    print_ir_before: Vec<String>,
-    /// Prints the module after a pass, or after each.
-    #[arg(long, value_name = "PASS", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    print_ir_after: Vec<String>,
-    /// Prints the module after each pass.
-    #[arg(long)]
-    print_ir_after_all: bool,
-    /// Prints what each pass changed.
-    #[arg(long)]
-    print_ir_after_change: bool,
-    /// Writes the module after each pass into files of this folder.
-    #[arg(long, value_name = "DIR")]
-    print_ir_tree_dir: Option<PathBuf>,
+    #[command(flatten)]
+    around: Around,
     /// Says how long each pass took.
     #[arg(long)]
     timing: bool,
@@ -83,7 +75,7 @@ struct Args {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "check")]
     verify_diagnostics: Option<Verify>,
-    /// Where pipeline and input go when a pass crashes or breaks the module.
+    /// Writes pipeline and input into one file before the passes run, whatever becomes of them then.
     #[arg(long, value_name = "FILE")]
     reproducer: Option<PathBuf>,
     /// Runs the pipeline that the file (a reproducer) names in its first line.
@@ -93,6 +85,8 @@ struct Args {
     /// section is missing, from a .npz or .safetensors file.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
+    #[command(flatten)]
+    taking: Taking,
     #[command(flatten)]
     reading: Reading,
 }
@@ -116,36 +110,14 @@ enum Verify {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    if args.list_passes {
-        return list_passes();
-    }
-    match Run::new(&args).and_then(|mut run| run.file()) {
-        Ok(code) => code.into(),
-        Err(message) => {
-            eprintln!("relax-opt: {message}");
-            exit::USAGE.into()
-        }
-    }
+    tool::main(run)
 }
 
-fn list_passes() -> ExitCode {
-    let mut text = String::new();
-    for pass in relax_passes::all() {
-        text.push_str(&format!("{}: {}\n", pass.name, pass.doc));
-        for o in pass.options {
-            text.push_str(&format!(
-                "    {}={} ({}): {}\n",
-                o.name, o.default, o.ty, o.doc
-            ));
-        }
-    }
-    for (name, passes) in relax_passes::named_pipelines() {
-        text.push_str(&format!("-{name}: {passes}\n"));
-    }
-    match io::write(Path::new("-"), text.as_bytes()) {
-        Ok(()) => exit::OK,
-        Err(_) => exit::USAGE.into(),
+fn run(args: &Args) -> Result<(), Stop> {
+    match &args.help_pass {
+        _ if args.list_passes => Ok(io::print(manual::list().as_bytes())?),
+        Some(name) => Ok(io::print(manual::of(name)?.as_bytes())?),
+        None => Stop::unless_well(Run::new(args)?.file()?),
     }
 }
 
@@ -171,46 +143,30 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(args: &'a Args) -> Result<Run<'a>, String> {
-        let mut after = args.print_ir_after.clone();
-        if args.print_ir_after_all {
-            after.push(String::new());
-        }
-        for name in args
-            .print_ir_before
-            .iter()
-            .chain(&after)
-            .filter(|n| !n.is_empty())
-        {
-            if relax_passes::find(name).is_none() {
-                let names = relax_passes::all().into_iter().map(|p| p.name);
-                let near = relax_base::did_you_mean(name, names);
-                let hint = near.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
-                return Err(format!("there is no pass `{name}`{hint}"));
-            }
+        args.around.check()?;
+        for path in [Some(&args.output), args.reproducer.as_ref()] {
+            path.map_or(Ok(()), |path| formats::text_output(path))?;
         }
         let style = match args.print_style {
             PrintStyle::Tvm => Style::Tvm,
             PrintStyle::Pretty => Style::Pretty,
         };
         let wishes = Wishes {
-            before: args.print_ir_before.clone(),
-            after,
-            change: args.print_ir_after_change,
-            tree: args.print_ir_tree_dir.clone(),
+            around: args.around.clone(),
             types: !args.no_types,
             color: render::Style::for_stderr().color,
         };
         let options = args.reading.options(args.params.is_some());
         Ok(Run {
             args,
-            path: args.file.as_deref().ok_or("no file is given")?,
+            path: tool::input(args.file.as_deref())?,
             session: Session::new(options),
             watch: Watch::new(wishes, style),
             style,
         })
     }
 
-    fn file(&mut self) -> Result<u8, String> {
+    fn file(&mut self) -> Result<u8, Stop> {
         let contents = io::contents(self.path)?;
         let text = || String::from_utf8_lossy(contents.bytes());
         let named = match (&self.args.pipeline, &self.args.level) {
@@ -224,17 +180,15 @@ impl<'a> Run<'a> {
                 .to_owned(),
             (None, None) => String::new(),
         };
-        let pipeline = match load::pipeline(&mut self.session, &named) {
-            Ok(p) => p,
-            Err(d) => {
-                render::to_stderr(&d, &self.session.sources);
-                return Ok(exit::USAGE);
-            }
-        };
+        let pipeline = load::pipeline(&mut self.session, &named)?;
         if self.args.dump_pipeline {
-            eprintln!("{pipeline}");
+            say!("{pipeline}\n");
         }
-        self.missing(&pipeline);
+        io::say(&self.args.around.missing(&pipeline));
+        self.reproducer(&pipeline, text)?;
+        if self.args.timing {
+            self.watch.threads();
+        }
         let (mut out, mut code) = (Vec::new(), NO_ERRORS);
         if self.args.split_input_file {
             let mut parts = split::split(&text());
@@ -258,21 +212,21 @@ impl<'a> Run<'a> {
                     code = exit::ERRORS;
                     if text().contains(&mark) {
                         let mark = split::MARK;
-                        eprintln!(
-                            "relax-opt: with --split-input-file the parts between `{mark}` lines are modules of their own"
+                        say!(
+                            "relax-opt: with --split-input-file the parts between `{mark}` lines are modules of their own\n"
                         );
                     }
                 }
             }
         }
         if self.args.timing {
-            eprint!("{}", self.watch.timing());
+            io::say(&self.watch.timing());
         }
         if self.args.stats {
-            eprint!("{}", self.watch.stats());
+            io::say(&self.watch.stats());
         }
         if let Some(trouble) = self.watch.troubles.first() {
-            return Err(trouble.clone());
+            return Err(trouble.clone().into());
         }
         let silent = self.args.structural_equal.is_some() || self.args.verify_diagnostics.is_some();
         if !silent && !out.is_empty() {
@@ -280,22 +234,6 @@ impl<'a> Run<'a> {
             io::write(&self.args.output, text.as_bytes())?;
         }
         Ok(code)
-    }
-
-    /// Says which passes are to be printed around and are not run.
-    fn missing(&self, pipeline: &Pipeline) {
-        let runs = pipeline.passes();
-        for (flag, names) in [
-            ("before", &self.args.print_ir_before),
-            ("after", &self.args.print_ir_after),
-        ] {
-            let absent = |n: &&String| !n.is_empty() && runs.iter().all(|r| r.pass.name != **n);
-            for name in names.iter().filter(absent) {
-                eprintln!(
-                    "relax-opt: nothing is printed for --print-ir-{flag}={name}: the pipeline does not run it"
-                );
-            }
-        }
     }
 
     fn module(&mut self, contents: Contents, pipeline: &Pipeline) -> Result<Outcome, String> {
@@ -311,12 +249,7 @@ impl<'a> Run<'a> {
             render::to_stderr(&diagnostics, &self.session.sources);
             return Ok(Outcome::Failed);
         };
-        let outcome = self.passes(
-            &file,
-            (input.module, input.types),
-            pipeline,
-            &mut diagnostics,
-        )?;
+        let outcome = self.passes((input.module, input.types), pipeline, &mut diagnostics)?;
         match self.args.verify_diagnostics {
             None => {
                 render::to_stderr(&diagnostics, &self.session.sources);
@@ -325,7 +258,7 @@ impl<'a> Run<'a> {
             Some(Verify::Check) => match expected::compare(&file, &diagnostics) {
                 Ok(()) => Ok(Outcome::Done(String::new())),
                 Err(problems) => {
-                    eprint!("{problems}");
+                    io::say(&problems);
                     Ok(Outcome::Failed)
                 }
             },
@@ -335,7 +268,6 @@ impl<'a> Run<'a> {
 
     fn passes(
         &mut self,
-        file: &SourceFile,
         (mut module, given): (Module, Option<GivenTypes>),
         pipeline: &Pipeline,
         diagnostics: &mut Diagnostics,
@@ -344,7 +276,8 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Failed);
         }
         if let Some(path) = &self.args.params {
-            bind(&mut module, path, self.args.reading.stubs())?;
+            let how = (false, self.args.reading.stubs(), self.args.taking);
+            bind(&mut module, path, how)?;
         }
         let config = PassConfig {
             verify_each: self.args.verify_each,
@@ -354,7 +287,7 @@ impl<'a> Run<'a> {
         let run =
             std::panic::AssertUnwindSafe(|| run_pipeline(pipeline, &mut module, &config, watch));
         let Ok(outcome) = std::panic::catch_unwind(run) else {
-            self.reproduce(pipeline, &file.text)?;
+            self.reproducible();
             return Err("a pass crashed; this is a bug, please report it".into());
         };
         self.watch.found += outcome.found;
@@ -368,7 +301,7 @@ impl<'a> Run<'a> {
                 .contains(&d.code)
             });
             if broken {
-                self.reproduce(pipeline, &file.text)?;
+                self.reproducible();
             }
             diagnostics.extend(errors);
             return Ok(Outcome::Failed);
@@ -401,19 +334,27 @@ impl<'a> Run<'a> {
         Ok(Outcome::Done(text))
     }
 
-    fn reproduce(&self, pipeline: &Pipeline, text: &str) -> Result<(), String> {
-        let Some(path) = &self.args.reproducer else {
-            return Ok(());
-        };
-        io::write(
-            path,
-            reproducer::write(&pipeline.to_string(), text).as_bytes(),
-        )?;
-        eprintln!(
-            "relax-opt: `relax-opt --run-reproducer {}` repeats this",
-            path.display()
-        );
-        Ok(())
+    /// Writes the reproducer that was asked for. Before anything runs: a pass may end the whole process.
+    fn reproducer<T: AsRef<str>>(
+        &self,
+        pipeline: &Pipeline,
+        text: impl Fn() -> T,
+    ) -> Result<(), String> {
+        match &self.args.reproducer {
+            Some(path) => {
+                let text = reproducer::write(&pipeline.to_string(), text().as_ref());
+                io::write(path, text.as_bytes())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Says how what went wrong can be repeated.
+    fn reproducible(&self) {
+        if let Some(path) = &self.args.reproducer {
+            let path = path.display();
+            say!("relax-opt: `relax-opt --run-reproducer {path}` repeats this\n");
+        }
     }
 
     fn roundtrip(&mut self, module: &Module) -> bool {
@@ -422,10 +363,8 @@ impl<'a> Run<'a> {
         render::to_stderr(&diagnostics, &self.session.sources);
         let difference = relax_driver::difference(module, &again, EqualOptions::default());
         if let Some(difference) = &difference {
-            eprintln!(
-                "relax-opt: the printed module reads back differently: {}",
-                difference.text
-            );
+            let what = &difference.text;
+            say!("relax-opt: the printed module reads back differently: {what}\n");
         }
         !diagnostics.has_errors() && difference.is_none()
     }
@@ -460,9 +399,9 @@ impl<'a> Run<'a> {
                         let again = relax_driver::difference(&printed, &other_module, options);
                         found = again.unwrap_or(found);
                     }
-                    eprintln!("relax-opt: the modules differ: {}", found.text);
+                    say!("relax-opt: the modules differ: {}\n", found.text);
                     for (side, span) in [("left", found.left), ("right", found.right)] {
-                        eprint!("{}", render::context(side, span, &self.session.sources));
+                        io::say(&render::context(side, span, &self.session.sources));
                     }
                     Outcome::Failed
                 }
@@ -471,7 +410,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn bind(module: &mut Module, path: &Path, stubs: bool) -> Result<(), String> {
+fn bind(module: &mut Module, path: &Path, how: (bool, bool, Taking)) -> Result<(), String> {
     let main = module.expression.or_else(|| module.global("main"));
     let main = main.ok_or("--params needs a function @main")?;
     let func = module.global_func(main);
@@ -487,7 +426,7 @@ fn bind(module: &mut Module, path: &Path, stubs: bool) -> Result<(), String> {
             }
         }
     }
-    match weights::bind(module, main, &params, path, (false, stubs)) {
+    match weights::bind(module, main, &params, path, how) {
         Ok(_) => Ok(()),
         Err(stop) => Err(stop.text()),
     }

@@ -1,20 +1,27 @@
 //! `relax-run FILE`: checks, compiles and runs a module.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
+use relax_cli::bench::Bench;
 use relax_cli::failure::Places;
+use relax_cli::formats::Format;
+use relax_cli::parts::Typed;
 use relax_cli::program::{Program, Source};
-use relax_cli::stop::{self, Stop};
-use relax_cli::{evaluator, inputs, io, load, native, npz, profile, progress, show, weights};
+use relax_cli::random::Random;
+use relax_cli::show::Extent;
+use relax_cli::stop::Stop;
+use relax_cli::{
+    evaluator, inputs, io, load, native, places, profile, progress, results, show, tool, weights,
+};
 use relax_codegen::{Host, Value};
 use relax_ir::GlobalId;
 
 /// Runs a function of a Relay or Relax text and prints its result.
 #[derive(Parser, Debug)]
-#[command(name = "relax-run", version, after_help = EXAMPLES)]
+#[command(name = "relax-run", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     source: Source,
@@ -42,14 +49,9 @@ struct Args {
     /// The arguments: a `.npz` or `.safetensors` file with arrays by parameter name (`x`, or `p.0` for a field of a
     /// parameter `%p` that is a tuple), or `in0`, `in1`, … by position with tuples flattened in order; or a `.npy`
     /// file with the only one.
-    #[arg(
-        long,
-        value_name = "FILE",
-        conflicts_with = "random",
-        help_heading = "Arguments and results"
-    )]
+    #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     inputs: Option<PathBuf>,
-    /// Takes random arguments; the same seed gives the same numbers.
+    /// Makes up the arguments that `--inputs` does not give; the same seed gives the same numbers.
     #[arg(
         long,
         value_name = "SEED",
@@ -61,14 +63,13 @@ struct Args {
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Arguments and results",
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
-    /// Writes the results to a `.npz` file as `out0`, `out1`, … (tuples flattened in order) instead of
-    /// printing them, which shows large tensors by their corners.
+    /// Writes the result into a file instead of printing it, which shows large tensors by their corners: `.npz`,
+    /// `.npy` or `.safetensors` as `out0`, `out1`, … (tuples and data types flattened in order, `constructors` for
+    /// these), `.txt` as it is printed, `.json`.
     #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     outputs: Option<PathBuf>,
-    /// Runs so many times more and says what the shortest and the median run took.
-    #[arg(long, value_name = "RUNS", help_heading = "Measuring", allow_negative_numbers = true,
-          value_parser = clap::value_parser!(u32).range(1..))]
-    bench: Option<u32>,
+    #[command(flatten)]
+    bench: Bench,
     /// Says what was compiled: types, kernels, constants; and how long reading, compiling and running took, and
     /// where a row of numbers (the answer of a classifier) is largest.
     #[arg(long, help_heading = "Measuring")]
@@ -98,8 +99,7 @@ enum Engine {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    stop::code("relax-run", run(&args))
+    tool::main(run)
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
@@ -114,11 +114,18 @@ fn run(args: &Args) -> Result<(), Stop> {
             "--max-steps needs --engine interp: native code does not count".into(),
         ));
     }
-    if args.outputs.as_deref() == Some(Path::new("-")) {
-        return Err(Stop::Usage(
-            "--outputs needs a file; without it results are printed".into(),
-        ));
-    }
+    let outputs = match &args.outputs {
+        Some(path) if io::is_stream(path) => {
+            let said = "--outputs needs a file; without it results are printed";
+            return Err(Stop::Usage(said.into()));
+        }
+        Some(path) => {
+            let format = Format::choose(path, results::FORMATS)?;
+            places::output(path)?;
+            Some((path, format))
+        }
+        None => None,
+    };
     let mut program = args.source.read()?;
     let mut entry = load::sole_entry(&program.module, args.entry.as_deref())?;
     let name = program.module.globals[entry].name;
@@ -146,17 +153,15 @@ fn run(args: &Args) -> Result<(), Stop> {
             io::say(&format!("held at most {kib} KiB\n"));
         }
     }
-    let Some(path) = &args.outputs else {
-        let text = show::value(&program.module, result_type, &value);
-        return Ok(io::write(Path::new("-"), format!("{text}\n").as_bytes())?);
+    let result = Typed {
+        module: &program.module,
+        ty: result_type,
+        value: &value,
     };
-    let tensors = show::flatten(&value).ok_or_else(|| {
-        let ty = program.module.show_type(result_type);
-        format!("@{name} returns {ty}, which is not made of tensors alone: leave out --outputs to print it")
-    })?;
-    let named = tensors.into_iter().enumerate();
-    let named: Vec<_> = named.map(|(i, t)| (format!("out{i}"), t)).collect();
-    Ok(npz::write(path, &named)?)
+    Ok(match outputs {
+        Some((path, format)) => results::write(path, format, &result)?,
+        None => io::print((show::value(&result, Extent::Corners) + "\n").as_bytes())?,
+    })
 }
 
 /// The arguments of the call.
@@ -168,17 +173,20 @@ fn arguments(args: &Args, program: &Program, entry: GlobalId) -> Result<Vec<Valu
         .ok_or_else(|| format!("@{name} is no function"))?;
     let params = inputs::params(module, &program.typing, func);
     let slots = inputs::slots(module, &params);
-    let bound = match (&args.inputs, args.random) {
-        (Some(path), _) => inputs::bind(module, &slots, weights::read(path)?),
-        (None, Some(seed)) => inputs::random(module, &slots, seed, args.extent),
-        (None, None) => inputs::bind(module, &slots, Vec::new()).map_err(|mut problems| {
-            problems.push("`--inputs FILE` gives arguments, `--random SEED` makes them up".into());
-            problems
-        }),
+    let arrays = match &args.inputs {
+        Some(path) => weights::read(path)?,
+        None => Vec::new(),
     };
-    let tensors = bound
-        .map_err(|problems| Stop::Unfit(format!("the arguments do not fit @{name}"), problems))?;
-    let tensors = match args.bench {
+    let extent = args.extent;
+    let rest = args.random.map(|seed| Random { seed, extent });
+    let bound = inputs::bind(module, &slots, &arrays, args.source.taking, rest);
+    let tensors = bound.map_err(|mut problems| {
+        if args.inputs.is_none() && rest.is_none() {
+            problems.push("`--inputs FILE` gives arguments, `--random SEED` makes them up".into());
+        }
+        Stop::Unfit(format!("the arguments do not fit @{name}"), problems)
+    })?;
+    let tensors = match args.bench.bench {
         Some(_) => weights::resident(tensors),
         None => tensors,
     };
@@ -202,16 +210,14 @@ fn evaluate(
             begin.elapsed()
         ));
     }
-    let more = args.bench.unwrap_or(0) as usize;
+    let more = args.bench.runs();
     let (module, typing, most) = (&program.module, &program.typing, args.max_steps);
     let (value, times) = evaluator::run_timed(module, typing, entry, arguments, more, most)
         .map_err(|d| Stop::show(&d.into(), &program.session.sources))?;
     if args.summary {
         io::say(&format!("ran in {:.2?}\n", times[0]));
     }
-    if args.bench.is_some() {
-        report(name.as_str(), times[1..].to_vec());
-    }
+    io::say(&args.bench.report(name.as_str(), &times[1..]));
     Ok(value)
 }
 
@@ -251,30 +257,22 @@ fn compiled(
     if args.summary {
         io::say(&format!("ran in {took:.2?}\n"));
     }
-    if let Some(runs) = args.bench {
-        let runs = runs as usize;
-        let mut times = Vec::new();
-        host.clear_profile();
-        for done in 0..runs {
-            progress::show("running", done, runs);
-            let time = host.time(&jit, name.as_str(), arguments);
-            times.push(time.map_err(failed)?);
+    let (runs, mut times) = (args.bench.runs(), Vec::new());
+    for done in 0..runs {
+        if done == args.bench.warmup() {
+            host.clear_profile();
         }
-        progress::end();
-        report(name.as_str(), times);
+        progress::show("running", done, runs);
+        let time = host.time(&jit, name.as_str(), arguments);
+        times.push(time.map_err(failed)?);
     }
+    if runs > 0 {
+        progress::end();
+    }
+    io::say(&args.bench.report(name.as_str(), &times));
     if args.profile {
         let labels = jit.kernels();
         io::say(&profile::table(labels, &host.profile(labels.len())));
     }
     Ok(value)
-}
-
-/// Says how long runs took.
-fn report(name: &str, mut times: Vec<Duration>) {
-    times.sort();
-    let (least, median, runs) = (times[0], times[times.len() / 2], times.len());
-    io::say(&format!(
-        "@{name}: least {least:.3?}, median {median:.3?} of {runs} runs\n"
-    ));
 }

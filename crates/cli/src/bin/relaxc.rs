@@ -1,29 +1,30 @@
 //! `relaxc FILE -o OUT`: compiles a module to an object file, a library or a program.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use relax_base::SourceMap;
+use relax_cli::formats::Format;
 use relax_cli::program::Source;
-use relax_cli::stop::{self, Stop};
-use relax_cli::{cc, io, load, native, progress};
+use relax_cli::stop::Stop;
+use relax_cli::{cc, io, load, native, places, progress, tool};
 use relax_codegen::{Listing, Target, listing, object};
 use relax_ir::{GlobalId, GlobalKind, Module};
 use relax_lower::lir::Lowered;
 
 /// Compiles a Relay or Relax text to native code.
 #[derive(Parser, Debug)]
-#[command(name = "relaxc", version, after_help = EXAMPLES)]
+#[command(name = "relaxc", after_help = EXAMPLES)]
 struct Args {
     #[command(flatten)]
     source: Source,
     /// Where the result goes; `-` is standard output (for objects and texts).
     #[arg(short = 'o', long = "output", value_name = "OUT")]
     output: PathBuf,
-    /// What is written.
-    #[arg(long, value_enum, value_name = "KIND", default_value_t = Emit::Obj)]
-    emit: Emit,
+    /// What is written; what the extension of OUT means unless said otherwise.
+    #[arg(long, value_enum, value_name = "KIND")]
+    emit: Option<Emit>,
     /// The functions that can be called from outside; `main` (or every function) unless said otherwise. Once for
     /// each, or separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -97,6 +98,42 @@ enum Emit {
 }
 
 impl Emit {
+    /// In which files it may go.
+    fn formats(self) -> &'static [Format] {
+        match self {
+            Emit::Obj => &[Format::Object],
+            Emit::Static => &[Format::Static],
+            Emit::Shared => &[Format::Shared],
+            Emit::Exe => &[],
+            Emit::Header => &[Format::Header],
+            Emit::Asm => &[Format::Assembly],
+            Emit::Loops => &[Format::Relay, Format::Text],
+            Emit::Clif | Emit::Lowered => &[Format::Text],
+        }
+    }
+
+    /// What is asked for: by its name, or by that of the output.
+    fn of(args: &Args) -> Result<Emit, String> {
+        if let Some(emit) = args.emit {
+            let name = emit.to_possible_value();
+            let what = format!("--emit {}", name.as_ref().map_or("", |n| n.get_name()));
+            Format::allow(&args.output, &what, emit.formats())?;
+            return Ok(emit);
+        }
+        const BY_NAME: &[Emit] = &[
+            Emit::Obj,
+            Emit::Static,
+            Emit::Shared,
+            Emit::Header,
+            Emit::Asm,
+        ];
+        let formats: Vec<Format> = BY_NAME.iter().flat_map(|e| e.formats()).copied().collect();
+        let format = Format::choose(&args.output, &formats)
+            .map_err(|e| format!("{e}; --emit says what it is otherwise (`--emit exe`)"))?;
+        let meant = BY_NAME.iter().find(|e| e.formats().contains(&format));
+        Ok(*meant.unwrap_or(&Emit::Obj))
+    }
+
     /// Whether machine code comes out.
     fn is_code(self) -> bool {
         matches!(self, Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe)
@@ -104,8 +141,7 @@ impl Emit {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    stop::code("relaxc", run(&args))
+    tool::main(run)
 }
 
 fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
@@ -139,22 +175,26 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
 }
 
 /// What cannot be asked for together.
-fn possible(args: &Args, target: &Target) -> Result<(), String> {
-    let standard_output = args.output == Path::new("-");
-    let linked = matches!(args.emit, Emit::Static | Emit::Shared | Emit::Exe);
+fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), String> {
+    let standard_output = io::is_stream(&args.output);
+    let linked = matches!(emit, Emit::Static | Emit::Shared | Emit::Exe);
     if linked && standard_output {
         return Err("libraries and programs go to a file, not to standard output".into());
     }
     if linked && !target.is_host() {
         return Err("linking for another target is the caller's work: use --emit obj".into());
     }
-    if args.size_report && !args.emit.is_code() {
+    if args.size_report && !emit.is_code() {
         return Err(
             "--size-report is about machine code: use --emit obj, static, shared or exe".into(),
         );
     }
-    if args.weights == Weights::External && standard_output && args.emit == Emit::Obj {
+    if args.weights == Weights::External && standard_output && emit == Emit::Obj {
         return Err("--weights external needs a file as output".into());
+    }
+    places::output(&args.output)?;
+    if args.weights == Weights::External && emit.is_code() {
+        places::output(&weights_file(args))?;
     }
     Ok(())
 }
@@ -165,18 +205,20 @@ fn run(args: &Args) -> Result<(), Stop> {
         features: args.cpu.clone(),
         optimize: args.source.passes.level > 0,
     };
-    possible(args, &target)?;
+    let emit = Emit::of(args)?;
+    possible(args, emit, &target)?;
     target.check().map_err(|e| e.0)?;
     let mut program = args.source.read()?;
     let mut entries = roots(&program.module, args)?;
     args.source.bind(&mut program, &mut entries[0], false)?;
     let lowered = program.lower(&args.source.passes, &entries, native::short_place)?;
-    let name = match args.source.file.file_stem() {
-        Some(stem) if args.source.file != Path::new("-") => stem.to_string_lossy(),
+    let file = args.source.path()?;
+    let name = match file.file_stem() {
+        Some(stem) if !io::is_stream(file) => stem.to_string_lossy(),
         _ => "model".into(),
     };
     let _shown = progress::stage("compiling");
-    let what = match args.emit {
+    let what = match emit {
         Emit::Header => {
             return Ok(io::write(
                 &args.output,
@@ -188,7 +230,14 @@ fn run(args: &Args) -> Result<(), Stop> {
         Emit::Clif => Listing::Clif,
         Emit::Asm => Listing::Asm,
         Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe => {
-            return binary(args, &target, &name, &lowered, &program.session.sources);
+            return binary(
+                args,
+                emit,
+                &target,
+                &name,
+                &lowered,
+                &program.session.sources,
+            );
         }
     };
     let text = listing(&lowered, &target, &name, what)
@@ -196,15 +245,21 @@ fn run(args: &Args) -> Result<(), Stop> {
     Ok(io::write(&args.output, text.as_bytes())?)
 }
 
+/// The file of the weights where they are beside the code.
+fn weights_file(args: &Args) -> PathBuf {
+    args.output.with_extension("weights")
+}
+
 /// Writes code, and the file of its weights where they are beside it.
 fn binary(
     args: &Args,
+    emit: Emit,
     target: &Target,
     name: &str,
     lowered: &Lowered,
     sources: &SourceMap,
 ) -> Result<(), Stop> {
-    let file = args.output.with_extension("weights");
+    let file = weights_file(args);
     let file_name = match args.weights {
         Weights::Embed => None,
         Weights::External => {
@@ -217,10 +272,10 @@ fn binary(
     if let Some(weights) = &object.weights {
         io::write(&file, weights)?;
     }
-    match args.emit {
+    match emit {
         Emit::Static => cc::archive(&object.bytes, lowered, &args.output)?,
         Emit::Shared | Emit::Exe => {
-            let executable = args.emit == Emit::Exe;
+            let executable = emit == Emit::Exe;
             cc::link(&object.bytes, lowered, &args.output, executable)?;
         }
         _ => io::write(&args.output, &object.bytes)?,

@@ -5,7 +5,9 @@ use relax_interp::Value;
 use relax_ir::{FuncId, Module};
 use relax_tensor::Tensor;
 
-use crate::inputs::{Param, assemble, params, random, slots};
+use crate::fit::{Taking, fit};
+use crate::inputs::{Param, assemble, bind, params, slots};
+use crate::random::Random;
 
 /// What a program is run on.
 #[derive(Clone, Debug)]
@@ -52,13 +54,20 @@ impl Inputs {
         let whole: Vec<Param> = params(m, typing, entry);
         let params = slots(m, &whole);
         let seed = self.seed.wrapping_add(run);
-        let mut all = random(m, &params, seed, self.extent)?;
+        let how = Random {
+            seed,
+            extent: self.extent,
+        };
+        // A reduced program has fewer parameters, and smaller ones.
+        let fits = |g: &&(String, Tensor)| {
+            let mut own = params.iter().filter(|p| p.name == g.0);
+            own.any(|p| fit(m, p, &g.1, Taking::default()).is_ok())
+        };
+        let given: Vec<_> = self.given.iter().filter(fits).cloned().collect();
+        let mut all = bind(m, &params, &given, Taking::default(), Some(how))?;
         for (param, tensor) in params.iter().zip(&mut all) {
-            if let Some((_, given)) = self.given.iter().find(|g| g.0 == param.name) {
-                if given.dtype() == tensor.dtype() && given.shape().len() == tensor.shape().len() {
-                    *tensor = given.clone();
-                }
-            } else if self.special && tensor.dtype().is_float() {
+            let made = given.iter().all(|g| g.0 != param.name);
+            if made && self.special && tensor.dtype().is_float() {
                 odd(tensor, seed);
             }
         }

@@ -12,5 +12,5 @@ mod value;
 
 pub use inputs::{Inputs, MAX_STEPS};
 pub use reduce::{Reduced, reduce};
-pub use search::{Finding, Kind, Question, Verdict, search};
-pub use value::Tolerance;
+pub use search::{Crash, Finding, Kind, Question, Verdict, search, watch_panics};
+pub use value::{Difference, Sort, Tolerance};

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use relax_base::{Diagnostic, Diagnostics};
 use relax_driver::{
@@ -11,7 +12,7 @@ use relax_interp::{Interp, Value};
 use relax_ir::Module;
 use relax_passes::codes;
 
-use super::value::difference;
+use super::value::{Difference, Sort, comparable, difference};
 use super::{Inputs, Tolerance};
 
 /// What is asked.
@@ -33,18 +34,68 @@ pub struct Question {
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// It computes something else.
-    Differs(String),
+    Differs(Difference),
     /// It does not verify, or its types do not fit.
     Broken(Diagnostics),
     /// There is none: the pass panicked.
-    Crashed(String),
+    Crashed(Crash),
+}
+
+/// A panic.
+#[derive(Clone, Debug)]
+pub struct Crash {
+    /// What it says.
+    pub text: String,
+    /// Where in the sources of the tool it began, when [`watch_panics`] was called.
+    pub place: Option<String>,
+}
+
+/// Where the last panic began.
+static PANICKED: Mutex<Option<String>> = Mutex::new(None);
+
+/// Has panics say nothing, and notes where they begin: passes that crash are what is looked for.
+pub fn watch_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let place = info.location().map(ToString::to_string);
+        *PANICKED.lock().unwrap_or_else(PoisonError::into_inner) = place;
+    }));
 }
 
 impl Kind {
-    /// Whether two are alike, whatever the details.
+    /// Whether two are the same failure, whatever it says of names and numbers.
     pub fn alike(&self, other: &Kind) -> bool {
-        std::mem::discriminant(self) == std::mem::discriminant(other)
+        match (self, other) {
+            (Kind::Differs(a), Kind::Differs(b)) => a.sort == b.sort,
+            (Kind::Broken(a), Kind::Broken(b)) => {
+                let said = |d: &Diagnostics| {
+                    let first = d.iter().find(|d| d.is_error());
+                    first.map(|d| (d.code, skeleton(&d.message)))
+                };
+                said(a) == said(b)
+            }
+            (Kind::Crashed(a), Kind::Crashed(b)) => {
+                a.place == b.place && skeleton(&a.text) == skeleton(&b.text)
+            }
+            _ => false,
+        }
     }
+}
+
+/// A message without the names and numbers in it.
+fn skeleton(text: &str) -> String {
+    let mut out = String::new();
+    let (mut quoted, mut named) = (false, false);
+    for c in text.chars() {
+        if c == '`' {
+            quoted = !quoted;
+            continue;
+        }
+        named = matches!(c, '%' | '@') || named && (c.is_alphanumeric() || "_.".contains(c));
+        if !quoted && !named && !c.is_ascii_digit() {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// The first pass that goes wrong.
@@ -95,6 +146,12 @@ pub fn search(module: &Module, question: &Question) -> Verdict {
     if let Some(error) = wanted.iter().find_map(endless) {
         return Verdict::Endless(error);
     }
+    if wanted.iter().flatten().any(|value| !comparable(value)) {
+        let name = &question.entry;
+        return Verdict::Unclear(format!(
+            "the result of @{name} holds a function, and functions cannot be compared; --entry names one that returns data"
+        ));
+    }
     let mut watch = Watch {
         start: &start,
         question,
@@ -124,7 +181,13 @@ pub fn search(module: &Module, question: &Question) -> Verdict {
         }))
     };
     match outcome {
-        Err(panic) => finding(Kind::Crashed(message(&*panic)), watch),
+        Err(panic) => {
+            let crash = Crash {
+                text: message(&*panic),
+                place: (PANICKED.lock().unwrap_or_else(PoisonError::into_inner)).take(),
+            };
+            finding(Kind::Crashed(crash), watch)
+        }
         Ok(outcome) => match outcome.failure {
             None => Verdict::Same(watch.passes),
             Some((run, errors)) => {
@@ -151,6 +214,8 @@ type Outcome = Result<Value, Failure>;
 
 #[derive(Debug)]
 struct Failure {
+    /// The error's code.
+    code: String,
     text: String,
     /// It did not end by itself: the place where it was then.
     endless: Option<Box<Diagnostic>>,
@@ -178,10 +243,12 @@ fn outcomes(
         let value = catch_unwind(AssertUnwindSafe(|| interp.run(entry, inputs)));
         all.push(match value {
             Ok(value) => value.map_err(|d| Failure {
+                code: d.code.to_string(),
                 text: format!("{}: {}", d.code, d.message),
                 endless: (d.code == relax_interp::codes::STEPS).then(|| Box::new(d)),
             }),
             Err(panic) => Err(Failure {
+                code: String::from("a crash"),
                 text: format!("the evaluator crashed: {}", message(&*panic)),
                 endless: None,
             }),
@@ -203,7 +270,7 @@ struct Watch<'q> {
 
 impl Watch<'_> {
     /// How the module computes something else than the program that was given.
-    fn compare(&self, event: &PassEvent<'_>) -> Option<String> {
+    fn compare(&self, event: &PassEvent<'_>) -> Option<Difference> {
         let mut module = event.module.clone();
         let made: Rc<Typing>;
         let typing = match event.typing {
@@ -217,27 +284,30 @@ impl Watch<'_> {
         let steps = self.question.inputs.max_steps.saturating_mul(10);
         let now = match outcomes(&module, typing, self.question, steps) {
             Ok(all) => all,
-            Err(message) => return Some(message),
+            Err(message) => return Some(Difference::new(Sort::Arguments, message)),
         };
         for (run, (was, is)) in self.wanted.iter().zip(&now).enumerate() {
-            let text = match (was, is) {
+            let difference = match (was, is) {
                 (Ok(was), Ok(is)) => {
                     difference((self.start, was), (&module, is), self.question.tolerance)
                 }
-                (Ok(_), Err(e)) => Some(format!("it fails now: {}", e.text)),
-                (Err(e), Ok(_)) => Some(format!("it failed before ({}) and does not now", e.text)),
+                (Ok(_), Err(e)) => {
+                    let text = format!("it fails now: {}", e.text);
+                    Some(Difference::new(Sort::Fails(e.code.clone()), text))
+                }
+                (Err(e), Ok(_)) => {
+                    let text = format!("it failed before ({}) and does not now", e.text);
+                    Some(Difference::new(Sort::Failed(e.code.clone()), text))
+                }
                 // Which check fails first may change.
                 (Err(_), Err(_)) => None,
             };
-            if let Some(text) = text {
+            if let Some(mut found) = difference {
                 let seed = self.question.inputs.seed.wrapping_add(run as u64);
-                let several = self.question.inputs.runs > 1;
-                let with = if several {
-                    format!(" (seed {seed})")
-                } else {
-                    String::new()
-                };
-                return Some(format!("{text}{with}"));
+                if self.question.inputs.runs > 1 {
+                    found.text.push_str(&format!(" (seed {seed})"));
+                }
+                return Some(found);
             }
         }
         None
@@ -254,17 +324,42 @@ impl PassObserver for Watch<'_> {
         if self.found.is_some() || !event.changed {
             return;
         }
-        if let Some(text) = self.compare(event) {
+        if let Some(difference) = self.compare(event) {
             self.found = Some(Finding {
                 index: event.index,
                 pass: event.run.pass.name,
                 run: event.run.to_string(),
-                kind: Kind::Differs(text),
+                kind: Kind::Differs(difference),
                 before: self.before.clone(),
                 after: Some(event.module.clone()),
             });
             return;
         }
         self.before = event.module.clone();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_the_same_whatever_they_say_of_names_and_numbers() {
+        let crash = |text: &str, place: &str| {
+            Kind::Crashed(Crash {
+                text: text.into(),
+                place: Some(place.into()),
+            })
+        };
+        let one = crash("index 7 of `add` at %x.1 is no index", "a.rs:1:1");
+        assert!(one.alike(&crash("index 12 of `exp` at %cut0 is no index", "a.rs:1:1")));
+        assert!(!one.alike(&crash("index 7 of `add` at %x.1 is no index", "b.rs:1:1")));
+        assert!(!one.alike(&crash("no such index 7", "a.rs:1:1")));
+        let differs = |sort| Kind::Differs(Difference::new(sort, ""));
+        assert!(differs(Sort::Nan).alike(&differs(Sort::Nan)));
+        assert!(!differs(Sort::Nan).alike(&differs(Sort::Numbers)));
+        assert!(
+            !differs(Sort::Fails("RX0850".into())).alike(&differs(Sort::Fails("RX1101".into())))
+        );
     }
 }

@@ -1,8 +1,13 @@
 //! Comparing what two programs compute.
 
+use std::rc::Rc;
+
 use relax_interp::{Node, Value};
 use relax_ir::Module;
 use relax_tensor::Tensor;
+use rustc_hash::FxHashSet;
+
+use crate::words;
 
 /// How far apart numbers may be that count as equal.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -15,69 +20,148 @@ pub struct Tolerance {
     pub zeros: bool,
 }
 
-/// Values nested deeper than this are not looked into.
-const DEPTH: usize = 256;
+/// How two results differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Difference {
+    /// In which way.
+    pub sort: Sort,
+    /// What and where, as a sentence.
+    pub text: String,
+}
 
-/// The first difference between two values, with where in them it is. Functions and references are
-/// equal to each other: only what they hold could be compared, and that takes running them.
+/// In which way two results differ.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sort {
+    /// Numbers of another size.
+    Numbers,
+    /// A NaN where there was none, or the other way round.
+    Nan,
+    /// An infinity where there was none, or the other way round.
+    Infinity,
+    /// Zeros of another sign.
+    Zero,
+    /// Another shape or element type.
+    Type,
+    /// Another constructor, another number of fields, another kind of value.
+    Structure,
+    /// It fails now, with this code.
+    Fails(String),
+    /// It failed before, with this code, and does not now.
+    Failed(String),
+    /// It cannot be run on the same arguments.
+    Arguments,
+}
+
+impl Difference {
+    pub(super) fn new(sort: Sort, text: impl Into<String>) -> Difference {
+        let text = text.into();
+        Difference { sort, text }
+    }
+}
+
+/// A place in a result: the one around it, and the number of the field in that.
+struct Place {
+    around: usize,
+    field: usize,
+}
+
+/// As words, the whole result being place 0.
+fn shown(places: &[Place], mut at: usize) -> String {
+    let mut fields = Vec::new();
+    while at > 0 {
+        fields.push(format!(".{}", places[at].field));
+        at = places[at].around;
+    }
+    fields.reverse();
+    format!("the result{}", fields.concat())
+}
+
+/// Whether all of a value can be compared: a function could only be run, on what nobody knows.
+pub(super) fn comparable(value: &Value) -> bool {
+    let (mut open, mut seen) = (vec![value.clone()], FxHashSet::default());
+    while let Some(value) = open.pop() {
+        let node = match value {
+            Value::Tensor(_) | Value::Shape(_) => continue,
+            Value::Node(node) => node,
+            _ => return false,
+        };
+        if !seen.insert(Rc::as_ptr(&node)) {
+            continue;
+        }
+        match &*node {
+            Node::Tuple(fields) | Node::Adt(_, fields) => open.extend(fields.iter().cloned()),
+            Node::Ref(cell) => open.push(cell.borrow().clone()),
+            Node::Closure(_) => return false,
+        }
+    }
+    true
+}
+
+/// The first difference between two values, with where in them it is. Functions are equal to each other.
 pub(super) fn difference(
     (lm, left): (&Module, &Value),
     (rm, right): (&Module, &Value),
     tolerance: Tolerance,
-) -> Option<String> {
-    let mut open = vec![(left.clone(), right.clone(), String::new(), 0)];
-    while let Some((left, right, path, depth)) = open.pop() {
-        let place = if path.is_empty() {
-            String::from("the result")
-        } else {
-            format!("the result{path}")
+) -> Option<Difference> {
+    let mut places = vec![Place {
+        around: 0,
+        field: 0,
+    }];
+    let mut open = vec![(left.clone(), right.clone(), 0)];
+    // What several places share is compared once.
+    let mut seen = FxHashSet::default();
+    while let Some((left, right, at)) = open.pop() {
+        let differ = |sort, text: String| {
+            let place = shown(&places, at);
+            Some(Difference::new(sort, format!("{place}: {text}")))
         };
-        let (fields, others) = match (&left, &right) {
-            (Value::Tensor(a), Value::Tensor(b)) => {
-                if let Some(text) = tensors(a, b, tolerance) {
-                    return Some(format!("{place}: {text}"));
-                }
-                continue;
-            }
-            (Value::Shape(a), Value::Shape(b)) => {
-                if a != b {
-                    return Some(format!("{place}: shape {a:?} became {b:?}"));
-                }
-                continue;
-            }
-            (Value::Node(a), Value::Node(b)) => match (&**a, &**b) {
-                (Node::Tuple(a), Node::Tuple(b)) => (a.clone(), b.clone()),
-                (Node::Adt(c, a), Node::Adt(d, b)) => {
-                    let (c, d) = (lm.ctors[*c].name, rm.ctors[*d].name);
-                    if c != d {
-                        return Some(format!("{place}: {c} became {d}"));
-                    }
-                    (a.clone(), b.clone())
-                }
-                (Node::Closure(_), _) | (Node::Ref(_), Node::Ref(_)) => continue,
-                _ => return Some(format!("{place}: another kind of value")),
+        let (a, b) = match (&left, &right) {
+            (Value::Tensor(a), Value::Tensor(b)) => match tensors(a, b, tolerance) {
+                Some((sort, text)) => return differ(sort, text),
+                None => continue,
             },
+            (Value::Shape(a), Value::Shape(b)) if a == b => continue,
+            (Value::Shape(a), Value::Shape(b)) => {
+                return differ(Sort::Structure, format!("shape {a:?} became {b:?}"));
+            }
+            (Value::Node(a), Value::Node(b)) => (a.clone(), b.clone()),
             (Value::Tensor(_) | Value::Shape(_), _) | (_, Value::Tensor(_) | Value::Shape(_)) => {
-                return Some(format!("{place}: another kind of value"));
+                return differ(Sort::Structure, "another kind of value".into());
             }
             _ => continue,
         };
-        if fields.len() != others.len() {
-            let (a, b) = (fields.len(), others.len());
-            return Some(format!("{place}: {a} fields became {b}"));
+        if !seen.insert((Rc::as_ptr(&a), Rc::as_ptr(&b))) {
+            continue;
         }
-        if depth < DEPTH {
-            let pairs = fields.into_iter().zip(others).enumerate().rev();
-            open.extend(pairs.map(|(i, (a, b))| (a, b, format!("{path}.{i}"), depth + 1)));
+        let (fields, others) = match (&*a, &*b) {
+            (Node::Tuple(a), Node::Tuple(b)) => (a.clone(), b.clone()),
+            (Node::Adt(c, a), Node::Adt(d, b)) => {
+                let (c, d) = (lm.ctors[*c].name, rm.ctors[*d].name);
+                if c != d {
+                    return differ(Sort::Structure, format!("{c} became {d}"));
+                }
+                (a.clone(), b.clone())
+            }
+            (Node::Ref(a), Node::Ref(b)) => (vec![a.borrow().clone()], vec![b.borrow().clone()]),
+            (Node::Closure(_), _) => continue,
+            _ => return differ(Sort::Structure, "another kind of value".into()),
+        };
+        if fields.len() != others.len() {
+            let (a, b) = (words::count(fields.len(), "field"), others.len());
+            return differ(Sort::Structure, format!("{a} became {b}"));
+        }
+        for (field, (a, b)) in fields.into_iter().zip(others).enumerate().rev() {
+            places.push(Place { around: at, field });
+            open.push((a, b, places.len() - 1));
         }
     }
     None
 }
 
-fn tensors(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> Option<String> {
+fn tensors(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> Option<(Sort, String)> {
     if a.dtype() != b.dtype() || a.shape() != b.shape() {
         let kind = |t: &Tensor| format!("{:?} of {}", t.shape(), t.dtype());
-        return Some(format!("{} became {}", kind(a), kind(b)));
+        return Some((Sort::Type, format!("{} became {}", kind(a), kind(b))));
     }
     let index = |mut i: usize| {
         let mut out = Vec::new();
@@ -89,34 +173,50 @@ fn tensors(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> Option<String> {
         out.reverse();
         format!("[{}]", out.join(", "))
     };
-    let mut worst: Option<(usize, String, String)> = None;
+    let mut first: Option<(usize, Sort, String, String)> = None;
     let mut count = 0;
     for i in 0..a.len() {
-        let (equal, x, y) = if a.dtype().is_float() {
+        let (sort, x, y) = if a.dtype().is_float() {
             let (x, y) = (a.get_f64(i), b.get_f64(i));
             (numbers(x, y, tolerance), x.to_string(), y.to_string())
         } else {
             let (x, y) = (a.get_i64(i), b.get_i64(i));
-            (x == y, x.to_string(), y.to_string())
+            let sort = (x != y).then_some(Sort::Numbers);
+            (sort, x.to_string(), y.to_string())
         };
-        if !equal {
+        if let Some(sort) = sort {
             count += 1;
-            worst.get_or_insert((i, x, y));
+            first.get_or_insert((i, sort, x, y));
         }
     }
-    let (i, x, y) = worst?;
-    Some(format!(
-        "{count} of {} elements differ, first at {}: {x} became {y}",
-        a.len(),
+    let (i, sort, x, y) = first?;
+    let (differ, place) = match count {
+        1 => ("differs", ""),
+        _ => ("differ", "first "),
+    };
+    let all = words::count(a.len(), "element");
+    let text = format!(
+        "{count} of {all} {differ}, {place}at {}: {x} became {y}",
         index(i)
-    ))
+    );
+    Some((sort, text))
 }
 
-fn numbers(x: f64, y: f64, t: Tolerance) -> bool {
+/// How two numbers differ; `None` when they count as equal.
+fn numbers(x: f64, y: f64, t: Tolerance) -> Option<Sort> {
     if x == 0.0 && y == 0.0 {
-        return !t.zeros || x.is_sign_negative() == y.is_sign_negative();
+        let same = !t.zeros || x.is_sign_negative() == y.is_sign_negative();
+        return (!same).then_some(Sort::Zero);
     }
-    x == y
-        || x.is_nan() && y.is_nan()
-        || (x - y).is_finite() && (x - y).abs() <= t.absolute.max(t.relative * x.abs().max(y.abs()))
+    if x == y || x.is_nan() && y.is_nan() {
+        return None;
+    }
+    if x.is_nan() || y.is_nan() {
+        return Some(Sort::Nan);
+    }
+    if x.is_infinite() || y.is_infinite() {
+        return Some(Sort::Infinity);
+    }
+    let near = (x - y).abs() <= t.absolute.max(t.relative * x.abs().max(y.abs()));
+    (!near).then_some(Sort::Numbers)
 }

@@ -1,22 +1,17 @@
 //! Watching a pipeline: printing between passes, timing, counting.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use super::around::Around;
+use crate::{output, places, say};
 use relax_driver::{Found, PassEvent, PassObserver, Style, TypeSource, TypedModule};
 
 /// What is to be shown.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// Print before these passes; an empty name means all.
-    pub before: Vec<String>,
-    /// Print after these passes; an empty name means all.
-    pub after: Vec<String>,
-    /// Print the difference after each pass that changed something.
-    pub change: bool,
-    /// Write the module after each pass into files of this folder.
-    pub tree: Option<PathBuf>,
+    /// What is printed between passes.
+    pub around: Around,
     /// With `/* ty=… */` comments.
     pub types: bool,
     /// Colours in differences.
@@ -39,6 +34,7 @@ pub struct Watch {
     style: Style,
     last: String,
     ran: Vec<Ran>,
+    starting: Duration,
     /// How long reading, the checks between passes, and printing took.
     pub reading: Duration,
     checking: Duration,
@@ -50,10 +46,6 @@ pub struct Watch {
     pub part: Option<usize>,
     /// What could not be written.
     pub troubles: Vec<String>,
-}
-
-fn wanted(names: &[String], pass: &str) -> bool {
-    names.iter().any(|n| n.is_empty() || n == pass)
 }
 
 impl Watch {
@@ -77,31 +69,39 @@ impl Watch {
     }
 
     fn show(&self, when: &str, event: &PassEvent<'_>) {
-        eprintln!("// ---- {when} {} ----", event.run);
-        eprint!("{}", self.text(event));
+        say!("// ---- {when} {} ----\n{}", event.run, self.text(event));
     }
 
     fn difference(&self, name: &str, new: &str) {
         let mut out = format!("// ---- changed by {name} ----\n");
         let names = ("before", "after");
         crate::diff::unified(names, &self.last, new, self.wishes.color, &mut out);
-        eprint!("{out}");
+        crate::io::say(&out);
     }
 
     /// Writes the module into a file of the folder.
     fn file(&mut self, name: &str, event: &PassEvent<'_>) {
-        let Some(dir) = &self.wishes.tree else { return };
+        let Some(dir) = &self.wishes.around.print_ir_tree_dir else {
+            return;
+        };
         let dir = match self.part {
             Some(part) => dir.join(part.to_string()),
             None => dir.clone(),
         };
         let path = dir.join(format!("{name}.relay"));
         let text = self.text(event);
-        let written = std::fs::create_dir_all(&dir).and_then(|()| std::fs::write(&path, text));
-        if let Err(e) = written {
-            let path = path.display();
-            self.troubles.push(format!("cannot write {path}: {e}"));
-        }
+        let made = std::fs::create_dir_all(&dir).map_err(|e| output::trouble(&path, &e));
+        let written = made
+            .and_then(|()| places::output(&path))
+            .and_then(|()| output::write(&path, text.as_bytes()));
+        self.troubles.extend(written.err());
+    }
+
+    /// Starts the threads that passes share, so that the first that needs them is not told to be slow.
+    pub fn threads(&mut self) {
+        let begin = Instant::now();
+        rayon::broadcast(|_| ());
+        self.starting = begin.elapsed();
     }
 
     /// Times of all passes and of what is done around them, slowest first, as a table.
@@ -109,6 +109,7 @@ impl Watch {
         let mut rows: Vec<(Duration, &str)> =
             (self.ran.iter().map(|r| (r.time, r.name.as_str()))).collect();
         rows.push((self.reading, "(reading)"));
+        rows.push((self.starting, "(starting threads)"));
         rows.push((self.checking, "(verifying, finding types)"));
         rows.push((self.printing, "(printing)"));
         rows.sort_by_key(|r| std::cmp::Reverse(r.0));
@@ -153,13 +154,13 @@ impl Watch {
 
 impl PassObserver for Watch {
     fn before(&mut self, event: &PassEvent<'_>) {
-        if wanted(&self.wishes.before, event.run.pass.name) {
+        if self.wishes.around.before(event.run.pass.name) {
             self.show("before", event);
         }
         if event.index > 0 {
             return;
         }
-        if self.wishes.change {
+        if self.wishes.around.print_ir_after_change {
             self.last = self.text(event);
         }
         self.file("00_input", event);
@@ -167,10 +168,10 @@ impl PassObserver for Watch {
 
     fn after(&mut self, event: &PassEvent<'_>) {
         let name = event.run.pass.name;
-        if wanted(&self.wishes.after, name) {
+        if self.wishes.around.after(name) {
             self.show("after", event);
         }
-        if self.wishes.change {
+        if self.wishes.around.print_ir_after_change {
             let new = self.text(event);
             if new != self.last {
                 self.difference(name, &new);

@@ -25,7 +25,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     doc: "Turns functions as values into data that `apply` functions take apart.",
     options: &[OptionDef {
         name: "entry",
-        ty: OptionType::Text,
+        ty: OptionType::Functions,
         default: "main",
         doc: "the function that stays as it is called; what it does not reach is dropped",
     }],
@@ -40,7 +40,7 @@ type Failure = (Span, String);
 const ROUNDS: usize = 64;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let name = cx.options.text("entry").to_owned();
+    let name = cx.options.text("entry").trim_start_matches('@').to_owned();
     let Some(entry) = cx.module.global(&name) else {
         return Err(cx.unsupported(Span::NONE, format!("there is no function `@{name}`")));
     };

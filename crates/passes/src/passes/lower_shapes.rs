@@ -7,7 +7,7 @@
 //! * A parameter of an entry, whose caller no type checker has seen, is matched against its type:
 //!   `match_cast` fails at run time with the parameter's place and both extents.
 
-use relax_base::{Diagnostics, Symbol};
+use relax_base::Diagnostics;
 use relax_ir::{DTy, Expr, ExprId, Function, GlobalKind, Memo, Module, Shape, Type, VarStyle};
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     options: &[
         OptionDef {
             name: "entry",
-            ty: OptionType::Text,
+            ty: OptionType::Functions,
             default: "main",
             doc: "the functions whose parameters are checked, separated by spaces",
         },
@@ -37,9 +37,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
-    let entries: Vec<Symbol> = (cx.options.text("entry").split_whitespace())
-        .map(Symbol::from)
-        .collect();
+    let entries = cx.options.functions("entry");
     let checks = cx.options.flag("checks");
     let m = &mut *cx.module;
     let (mut shared, mut checked) = (0, 0);

@@ -1,6 +1,6 @@
 //! `remove-unused-functions`: drops global functions that the entry does not reach.
 
-use relax_base::{Diagnostics, Symbol};
+use relax_base::Diagnostics;
 use rustc_hash::FxHashSet;
 
 use crate::{Contract, Form, OptionDef, OptionType, PassCx, PassDef};
@@ -10,7 +10,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     doc: "Drops functions that the entry does not reach.",
     options: &[OptionDef {
         name: "entry",
-        ty: OptionType::Text,
+        ty: OptionType::Functions,
         default: "main",
         doc: "the functions to keep, separated by spaces",
     }],
@@ -24,12 +24,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let entries: Vec<Symbol> = cx
-        .options
-        .text("entry")
-        .split_whitespace()
-        .map(Symbol::from)
-        .collect();
+    let entries = cx.options.functions("entry");
     let m = &mut *cx.module;
     let graph = m.call_graph();
     let own = |g: &relax_ir::Global| entries.contains(&g.name);

@@ -26,7 +26,7 @@ mod types;
 type Failure = (Span, String);
 
 pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let name = cx.options.text("entry").to_owned();
+    let name = cx.options.text("entry").trim_start_matches('@').to_owned();
     let Some(entry) = cx.module.global(&name) else {
         return Err(cx.unsupported(Span::NONE, format!("there is no function `@{name}`")));
     };

@@ -21,7 +21,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         },
         OptionDef {
             name: "entry",
-            ty: OptionType::Text,
+            ty: OptionType::Functions,
             default: "main",
             doc: "the function that higher-order mode differentiates",
         },

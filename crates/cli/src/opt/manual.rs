@@ -1,0 +1,89 @@
+//! What relax-opt says about passes.
+
+use std::fmt::Write as _;
+
+use relax_passes::PassDef;
+
+/// All passes with their options, and the pipelines that have a name.
+pub fn list() -> String {
+    let mut text = String::new();
+    for pass in relax_passes::all() {
+        let _ = writeln!(text, "{}: {}", pass.name, pass.doc);
+        for o in pass.options {
+            let _ = writeln!(text, "    {}={} ({}): {}", o.name, o.default, o.ty, o.doc);
+        }
+    }
+    for (name, passes) in relax_passes::named_pipelines() {
+        let _ = writeln!(text, "-{name}: {passes}");
+    }
+    text
+}
+
+/// What a pass does, needs, gives and takes, or what a named pipeline consists of.
+///
+/// # Errors
+/// There is none of that name; as a sentence.
+pub fn of(name: &str) -> Result<String, String> {
+    if let Some(pass) = relax_passes::find(name) {
+        return Ok(of_pass(pass));
+    }
+    let bare = name.trim_start_matches('-');
+    let mut named = relax_passes::named_pipelines().iter();
+    match named.find(|p| p.0 == bare) {
+        Some((name, passes)) => Ok(format!(
+            "{name}: the passes\n  {}\n",
+            passes.replace(',', ",\n  ")
+        )),
+        None => Err(unknown(name)),
+    }
+}
+
+fn of_pass(pass: &PassDef) -> String {
+    let mut text = format!("{}: {}\n", pass.name, pass.doc);
+    let contract = pass.contract;
+    for (what, forms) in [("needs", contract.needs), ("gives", contract.gives)] {
+        let forms: Vec<String> = forms.iter().map(ToString::to_string).collect();
+        if !forms.is_empty() {
+            let _ = writeln!(text, "  {what} {}", forms.join(", "));
+        }
+    }
+    let _ = match pass.options {
+        [] => writeln!(text, "  It takes no options."),
+        _ => writeln!(
+            text,
+            "\nOptions, as in `{}{{{}={}}}`:",
+            pass.name,
+            pass.options[0].name,
+            example(pass)
+        ),
+    };
+    for o in pass.options {
+        let default = match o.default {
+            "" => "\"\"",
+            other => other,
+        };
+        let _ = writeln!(
+            text,
+            "  {} ({}; {default} unless said otherwise)\n      {}",
+            o.name, o.ty, o.doc
+        );
+    }
+    let _ = writeln!(text, "\ndocs/passes.md shows what it makes of programs.");
+    text
+}
+
+/// A value of a pass's first option.
+fn example(pass: &PassDef) -> String {
+    match pass.options[0].default {
+        "" => "…".to_owned(),
+        other if other.contains([',', ' ']) => format!("\"{other}\""),
+        other => other.to_owned(),
+    }
+}
+
+/// That there is no such pass, and which may be meant.
+pub fn unknown(name: &str) -> String {
+    let hint =
+        relax_passes::meant(name).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+    format!("there is no pass `{name}`{hint}")
+}

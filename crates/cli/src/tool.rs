@@ -1,0 +1,106 @@
+//! What every tool does around its own work: its arguments, `--version`, completions, its man page, its exit code.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command, Parser, value_parser};
+use clap_complete::Shell;
+
+use crate::stop::{self, Stop};
+use crate::{exit, io};
+
+/// The version, and the commit of a release build.
+pub const VERSION: &str = env!("RELAX_VERSION");
+
+/// Help is wrapped at the terminal's width, and here where that is wider.
+const WIDEST: usize = 100;
+
+const COMPLETIONS: &str = "completions";
+const MAN: &str = "man";
+
+/// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended early.
+pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
+    let mut command = command::<A>();
+    let name = command.get_name().to_owned();
+    let args = match command.try_get_matches_from_mut(std::env::args_os()) {
+        Ok(matches) => match asked(&mut command, &matches) {
+            Some(text) => return stop::code(&name, io::print(&text).map_err(Stop::from)),
+            None => A::from_arg_matches(&matches).map_err(|e| e.format(&mut command)),
+        },
+        Err(e) => Err(e),
+    };
+    match args {
+        Ok(args) => stop::code(&name, work(&args)),
+        Err(e) => {
+            // Nothing can be told to whoever closed the stream.
+            let _ = e.print();
+            match e.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::OK,
+                _ => exit::USAGE.into(),
+            }
+        }
+    }
+}
+
+/// A tool's arguments, with those that all tools have.
+fn command<A: Parser>() -> Command {
+    A::command()
+        .version(VERSION)
+        .max_term_width(WIDEST)
+        .arg(
+            Arg::new(COMPLETIONS)
+                .long(COMPLETIONS)
+                .value_name("SHELL")
+                .value_parser(value_parser!(Shell))
+                .exclusive(true)
+                .help("Prints what makes a shell complete this tool's arguments"),
+        )
+        .arg(
+            Arg::new(MAN)
+                .long(MAN)
+                .action(clap::ArgAction::SetTrue)
+                .exclusive(true)
+                .help("Prints this tool's manual page, for `man -l -` or a package"),
+        )
+}
+
+/// What is printed instead of working, if that was asked for.
+fn asked(command: &mut Command, matches: &ArgMatches) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    if let Some(shell) = matches.get_one::<Shell>(COMPLETIONS) {
+        let name = command.get_name().to_owned();
+        clap_complete::generate(*shell, command, name, &mut text);
+        return Some(text);
+    }
+    if !matches.get_flag(MAN) {
+        return None;
+    }
+    let page = clap_mangen::Man::new(command.clone());
+    // Writing to memory does not fail.
+    let _ = page.render(&mut text);
+    Some(text)
+}
+
+/// The same for tools that work on many files.
+pub fn inputs(files: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+    match files {
+        [] => input(None).map(|file| vec![file.to_owned()]),
+        files => Ok(files.to_vec()),
+    }
+}
+
+/// What a tool works on: the file that is named, or standard input where none is and something is given there.
+///
+/// # Errors
+/// Standard input is a terminal, where waiting for a text would look as if the tool hung.
+pub fn input(file: Option<&Path>) -> Result<&Path, String> {
+    use std::io::IsTerminal as _;
+    match file {
+        Some(file) => Ok(file),
+        None if std::io::stdin().is_terminal() => {
+            Err("no file is given (`-` reads what is typed; --help says more)".into())
+        }
+        None => Ok(Path::new(io::STREAM)),
+    }
+}

@@ -1,0 +1,102 @@
+//! Which pass is meant by a name that is none: a slip, or TVM's name for it.
+
+use relax_base::did_you_mean;
+
+use crate::registry;
+
+/// Passes of TVM (Relay's and Relax's) whose names are not ours in another spelling, and what does their work.
+const TVM: &[(&str, &str)] = &[
+    ("AlterOpLayout", "choose-layouts"),
+    (
+        "BackwardFoldScaleAxis",
+        "fold-scale-axis{direction=backward}",
+    ),
+    ("ConvertToDataflow", "normalize"),
+    ("FirstOrderGradient", "gradient{mode=first-order}"),
+    ("ForwardFoldScaleAxis", "fold-scale-axis{direction=forward}"),
+    ("FuseOpsByPattern", "merge-composite"),
+    ("FuseTIR", "legalize"),
+    ("LegalizeOps", "legalize"),
+    ("ManifestAlloc", "plan-memory"),
+    ("MemoryPlan", "plan-memory"),
+    ("MergeCompilerRegions", "partition-graph{merge=true}"),
+    ("MergeCompositeFunctions", "partition-graph"),
+    ("MetaScheduleLayoutRewrite", "choose-layouts"),
+    ("PartialEvaluate", "partial-eval"),
+    ("SimplifyExprPostAlterOp", "simplify-expr"),
+    ("StaticPlanBlockMemory", "plan-memory"),
+    ("ToNonDataflow", "normalize"),
+    ("VMShapeLower", "lower-shapes"),
+];
+
+/// The pass, with options where it takes them, or the named pipeline that a name stands for which is none; `None` where
+/// nothing is near.
+pub fn meant(name: &str) -> Option<String> {
+    // `relay.transform.FuseOps()`, as it is written in Python.
+    let call = name.split_once('(').map_or(name, |c| c.0);
+    let last = call.rsplit('.').next().unwrap_or(call);
+    if let Some((_, ours)) = TVM.iter().find(|t| t.0 == last) {
+        return Some((*ours).to_owned());
+    }
+    let ours = kebab(last);
+    if registry::find(&ours).is_some() {
+        return Some(ours);
+    }
+    let names = registry::all().into_iter().map(|p| p.name);
+    let names = names.chain(registry::named_pipelines().iter().map(|p| p.0));
+    let near = did_you_mean(name, names.clone()).or_else(|| did_you_mean(&ours, names));
+    near.map(str::to_owned)
+}
+
+/// `FuseOps`, `fuse_ops` and `Conv2D` as we write names: `fuse-ops`, `conv2d`.
+fn kebab(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (i, &c) in chars.iter().enumerate() {
+        let before = i.checked_sub(1).map(|k| chars[k]);
+        let lower_after = chars.get(i + 1).is_some_and(|n| n.is_lowercase());
+        let begins = c.is_uppercase()
+            && before.is_some_and(|b| b.is_lowercase() || b.is_uppercase() && lower_after);
+        if begins {
+            out.push('-');
+        }
+        match c {
+            '_' => out.push('-'),
+            c => out.extend(c.to_lowercase()),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tvms_names_are_known() {
+        for (theirs, ours) in [
+            ("FuseOps", "fuse-ops"),
+            ("relay.transform.ToANormalForm()", "to-a-normal-form"),
+            (
+                "relay._transform.SimplifyFCTranspose",
+                "simplify-fc-transpose",
+            ),
+            ("CombineParallelConv2D", "combine-parallel-conv2d"),
+            ("eliminate_common_subexpr", "eliminate-common-subexpr"),
+            ("Foldconstant", "fold-constant"),
+            ("ForwardFoldScaleAxis", "fold-scale-axis{direction=forward}"),
+        ] {
+            assert_eq!(meant(theirs).as_deref(), Some(ours), "{theirs}");
+        }
+        assert_eq!(meant("ToCPS"), None);
+    }
+
+    #[test]
+    fn what_is_suggested_is_there() {
+        for (theirs, ours) in TVM {
+            let mut map = relax_base::SourceMap::new();
+            let file = map.add("<pipeline>", *ours).expect("short");
+            assert!(crate::Pipeline::parse(&file).is_ok(), "{theirs}: {ours}");
+        }
+    }
+}
