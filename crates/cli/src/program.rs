@@ -24,7 +24,7 @@ pub struct Source {
     /// What runs before code is generated.
     #[command(flatten)]
     pub passes: Passes,
-    /// A `.npz` or `.safetensors` file with values for parameters of the entry, by name (`w`, or `p.0` for a field
+    /// A `.npz`, `.safetensors` or `.params` file with values for parameters of the entry, by name (`w`, or `p.0` for a field
     /// of a parameter `%p` that is a tuple), and for constants whose metadata section the text lacks
     /// (`meta[relay.Constant][3]`). They are constants of the program then; the other parameters are its arguments.
     #[arg(long, value_name = "FILE", help_heading = "Weights")]

@@ -8,7 +8,7 @@ use safetensors::tensor::{TensorView, serialize_to_file};
 
 use crate::formats::Format;
 use crate::npz;
-use crate::output::Output;
+use crate::output::{Output, trouble};
 
 /// The forms in which arrays are written.
 pub const ARRAYS: &[Format] = &[Format::Npz, Format::Npy, Format::Safetensors];
@@ -21,6 +21,7 @@ pub fn arrays(path: &Path, format: Format, arrays: &[(String, Tensor)]) -> Resul
     match (format, arrays) {
         (Format::Npz, _) => npz::write(path, arrays),
         (Format::Safetensors, _) => safetensors(path, arrays),
+        (Format::Params, _) => params(path, arrays),
         (Format::Npy, [(_, one)]) => npz::write_one(path, one),
         (Format::Npy, _) => Err(format!(
             "{} would hold one array, and there are {}: .npz holds any number",
@@ -29,6 +30,12 @@ pub fn arrays(path: &Path, format: Format, arrays: &[(String, Tensor)]) -> Resul
         )),
         _ => Err(format!("{} does not hold arrays", path.display())),
     }
+}
+
+fn params(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
+    let mut output = Output::create(path)?;
+    relax_tvm::params::write(&mut output, arrays).map_err(|e| trouble(path, &e))?;
+    output.finish()
 }
 
 fn safetensors(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {

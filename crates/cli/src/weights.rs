@@ -1,4 +1,4 @@
-//! Weights from files: `--params x.npz|x.safetensors`.
+//! Weights from files and into them: `--params x.npz|x.safetensors|x.params`.
 //!
 //! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither read
 //! before they are used nor held twice. What a file stores compressed or misaligned is copied.
@@ -12,6 +12,7 @@ use relax_tensor::{DType, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
 use crate::fit::Taking;
+use crate::formats::Format;
 use crate::inputs::{self, Param};
 use crate::stop::Stop;
 
@@ -151,18 +152,81 @@ pub fn bind(
     Ok(file)
 }
 
-/// The named tensors of a `.npz` or `.safetensors` file.
+/// What a file of weights is, told by its first bytes, and by its name where they leave that open; `None` for one that
+/// holds none.
+fn told(path: &Path, bytes: &[u8]) -> Option<Format> {
+    if bytes.starts_with(&relax_tvm::params::MAGIC) {
+        return Some(Format::Params);
+    }
+    if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"\x93NUMPY") {
+        return Some(Format::Npz);
+    }
+    // The length of a header, which is JSON.
+    if bytes.get(6..9) == Some(b"\0\0{") {
+        return Some(Format::Safetensors);
+    }
+    let weights = [
+        Format::Params,
+        Format::Npz,
+        Format::Npy,
+        Format::Safetensors,
+    ];
+    Format::of(path).filter(|f| weights.contains(f))
+}
+
+/// The format of a file of weights; `None` for one that holds none.
+pub fn format(path: &Path) -> Option<Format> {
+    use std::io::Read;
+    let mut head = Vec::new();
+    let file = std::fs::File::open(path).ok()?;
+    file.take(16).read_to_end(&mut head).ok()?;
+    told(path, &head)
+}
+
+const SAFE_DTYPES: &[(Dtype, DType)] = &[
+    (Dtype::BOOL, DType::BOOL),
+    (Dtype::U8, DType::U8),
+    (Dtype::I8, DType::I8),
+    (Dtype::U16, DType::U16),
+    (Dtype::I16, DType::I16),
+    (Dtype::U32, DType::U32),
+    (Dtype::I32, DType::I32),
+    (Dtype::U64, DType::U64),
+    (Dtype::I64, DType::I64),
+    (Dtype::F16, DType::F16),
+    (Dtype::BF16, DType::BF16),
+    (Dtype::F32, DType::F32),
+    (Dtype::F64, DType::F64),
+];
+
+/// The tensors of a parameter file, borrowed from it; of those of one name the last.
+fn params(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
+    let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+    let mut out: Vec<(String, Tensor)> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for p in relax_tvm::params::read(map.bytes()).map_err(|m| trouble(&m.message))? {
+        let tensor = map.tensor(p.dtype, &p.shape, p.offset);
+        let tensor = tensor.ok_or_else(|| trouble(&format!("`{}` has the wrong size", p.name)))?;
+        let at = *places.entry(p.name.clone()).or_insert(out.len());
+        match out.get_mut(at) {
+            Some(old) => old.1 = tensor,
+            None => out.push((p.name, tensor)),
+        }
+    }
+    Ok(out)
+}
+
+/// The named tensors of a `.npz`, `.safetensors` or `.params` file.
 pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
     read_in(path, &Mapped::open(path)?)
 }
 
 /// As [`read`], of a file that is mapped already.
 pub(crate) fn read_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
-    let ends = |with: &str| path.extension().is_some_and(|e| e == with);
-    if ends("safetensors") {
-        safe(path, file)
-    } else {
-        crate::npz::mapped_in(path, file)
+    match told(path, file.bytes()) {
+        Some(Format::Safetensors) => safe(path, file),
+        Some(Format::Params) => params(path, file),
+        _ => crate::npz::mapped_in(path, file),
     }
 }
 
@@ -171,22 +235,12 @@ fn safe(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
     let file = SafeTensors::deserialize(map.bytes()).map_err(|e| trouble(&e))?;
     let mut out = Vec::new();
     for (name, view) in file.tensors() {
-        let dtype = match view.dtype() {
-            Dtype::BOOL => DType::BOOL,
-            Dtype::U8 => DType::U8,
-            Dtype::I8 => DType::I8,
-            Dtype::U16 => DType::U16,
-            Dtype::I16 => DType::I16,
-            Dtype::U32 => DType::U32,
-            Dtype::I32 => DType::I32,
-            Dtype::U64 => DType::U64,
-            Dtype::I64 => DType::I64,
-            Dtype::F16 => DType::F16,
-            Dtype::BF16 => DType::BF16,
-            Dtype::F32 => DType::F32,
-            Dtype::F64 => DType::F64,
-            other => return Err(trouble(&format!("`{name}` has element type {other:?}"))),
-        };
+        let dtype = SAFE_DTYPES
+            .iter()
+            .find(|d| d.0 == view.dtype())
+            .map(|d| d.1);
+        let dtype = dtype
+            .ok_or_else(|| trouble(&format!("`{name}` has element type {:?}", view.dtype())))?;
         let shape: Vec<i64> = view.shape().iter().map(|&d| d as i64).collect();
         let offset = view.data().as_ptr() as usize - map.bytes().as_ptr() as usize;
         let tensor = map.tensor(dtype, &shape, offset);

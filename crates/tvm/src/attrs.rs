@@ -43,6 +43,15 @@ impl Builder<'_, '_> {
                 attrs.push(self.out.attr(Symbol::new(name), value, span));
             }
         }
+        // What the version that wrote the graph did not have yet is not said.
+        let required = def.into_iter().flat_map(|d| d.attrs.iter());
+        for attr in required.filter(|a| a.default == relax_ops::Default::Required) {
+            if g.field(id, attr.name).is_none() {
+                let span = g.span(self.start, id);
+                let none = self.out.expr(ExprKind::Name("None".into()), span);
+                attrs.push(self.out.attr(Symbol::new(attr.name), none, span));
+            }
+        }
         Ok(self.out.make_list(attrs))
     }
 

@@ -145,17 +145,22 @@ pub(crate) fn decode(
     };
     let head = start(header_len(&start(HEAD)?).map_err(at_start)?)?;
     let header = header(&head).map_err(at_start)?;
-    let padding = text.iter().rev().take(2).filter(|&&b| b == b'=').count();
-    let total = text.len() / 4 * 3 - padding;
-    if total < header.data + header.len {
+    let most = text.len() / 4 * 3;
+    let cut = |found: usize| {
+        let found = found.saturating_sub(header.data);
         let why = format!(
-            "the tensor's base64 text has {} bytes of its {}",
-            total.saturating_sub(header.data),
+            "the tensor's base64 text has {found} bytes of its {}",
             header.len
         );
-        return Err((text.len(), why));
+        (text.len(), why)
+    };
+    if most < header.data + header.len {
+        return Err(cut(most));
     }
-    let bytes = decode_all(text, total, unneeded)?;
+    let bytes = decode_all(text, most, unneeded)?;
+    if bytes.len() < header.data + header.len {
+        return Err(cut(bytes.len()));
+    }
     // Large tensors stay where they were decoded to; the header is a multiple of eight bytes.
     if header.len > 64 {
         let owner = Arc::new(bytes);
@@ -183,18 +188,18 @@ fn bad_character(text: &[u8]) -> usize {
     text.iter().position(|b| !good(b)).unwrap_or(text.len())
 }
 
-/// All bytes of a text in base64 that stands for `total` of them.
+/// All bytes of a text in base64 that stands for at most `most` of them.
 fn decode_all(
     text: &[u8],
-    total: usize,
+    most: usize,
     unneeded: &dyn Fn(Range<usize>),
 ) -> Result<Vec<u8>, (usize, String)> {
     let mut bytes: Vec<u8> = Vec::new();
-    let room = bytes.try_reserve_exact(total);
+    let room = bytes.try_reserve_exact(most);
     room.map_err(|_| {
         (
             0,
-            format!("there is no memory for the tensor's {total} bytes"),
+            format!("there is no memory for the tensor's {most} bytes"),
         )
     })?;
     let mut read = 0;

@@ -8,11 +8,12 @@ use clap::{Parser, ValueEnum};
 use relax_base::Diagnostics;
 use relax_cli::fit::Taking;
 use relax_cli::opt::around::Around;
+use relax_cli::opt::emit::{self, Emit};
 use relax_cli::opt::watch::{Watch, Wishes};
 use relax_cli::opt::{expected, manual, reproducer, split};
 use relax_cli::reading::Reading;
 use relax_cli::stop::Stop;
-use relax_cli::{exit, formats, inputs, io, load, render, say, tool, weights};
+use relax_cli::{exit, formats, inputs, io, load, render, save, say, tool, weights};
 use relax_driver::{
     Contents, GivenTypes, InferOptions, PassConfig, Pipeline, Session, Style, TypeSource,
     TypedModule, run_pipeline,
@@ -28,6 +29,9 @@ struct Args {
     /// Where the result goes; `-` is standard output.
     #[arg(short = 'o', long = "output", default_value = "-")]
     output: PathBuf,
+    /// What is written: the module, or its constants. A file of weights is converted.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Emit::Text)]
+    emit: Emit,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = PrintStyle::Pretty)]
     print_style: PrintStyle,
@@ -82,7 +86,7 @@ struct Args {
     #[arg(long, conflicts_with_all = ["pipeline", "level"])]
     run_reproducer: bool,
     /// Constants for parameters of @main, by name (`p.0` for a field of a tuple), and for constants whose metadata
-    /// section is missing, from a .npz or .safetensors file.
+    /// section is missing, from a .npz, .safetensors or .params file.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     #[command(flatten)]
@@ -127,6 +131,8 @@ const NO_ERRORS: u8 = 0;
 enum Outcome {
     /// It came through; the text of it, if one is to be printed.
     Done(String),
+    /// It came through, and what was asked for is written.
+    Written,
     /// Its expected diagnostics were rewritten: the new text.
     Updated(String),
     /// It has errors, or differs.
@@ -144,9 +150,10 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(args: &'a Args) -> Result<Run<'a>, String> {
         args.around.check()?;
-        for path in [Some(&args.output), args.reproducer.as_ref()] {
-            path.map_or(Ok(()), |path| formats::text_output(path))?;
-        }
+        args.emit.fits(&args.output)?;
+        args.reproducer
+            .as_deref()
+            .map_or(Ok(()), formats::text_output)?;
         let style = match args.print_style {
             PrintStyle::Tvm => Style::Tvm,
             PrintStyle::Pretty => Style::Pretty,
@@ -166,7 +173,24 @@ impl<'a> Run<'a> {
         })
     }
 
+    /// Converts a file of weights; `None` where the file is none.
+    fn weights(&self) -> Result<Option<()>, Stop> {
+        if self.args.reading.from.is_some() || weights::format(self.path).is_none() {
+            return Ok(None);
+        }
+        match self.args.emit.weights() {
+            Some(format) => emit::convert(self.path, format, &self.args.output).map(Some),
+            None => Err(Stop::Usage(format!(
+                "{} holds weights: --emit npz, params or safetensors converts it; --params gives it to a program",
+                self.path.display()
+            ))),
+        }
+    }
+
     fn file(&mut self) -> Result<u8, Stop> {
+        if self.weights()?.is_some() {
+            return Ok(NO_ERRORS);
+        }
         let contents = io::contents(self.path)?;
         let text = || String::from_utf8_lossy(contents.bytes());
         let named = match (&self.args.pipeline, &self.args.level) {
@@ -196,6 +220,7 @@ impl<'a> Run<'a> {
                 self.watch.part = Some(number + 1);
                 match self.module(part.text.clone().into_bytes().into(), &pipeline)? {
                     Outcome::Done(text) => out.push(text),
+                    Outcome::Written => {}
                     Outcome::Updated(new) => part.text = new,
                     Outcome::Failed => code = exit::ERRORS,
                 }
@@ -207,6 +232,7 @@ impl<'a> Run<'a> {
             let mark = format!("\n{}\n", split::MARK);
             match self.module(contents.clone(), &pipeline)? {
                 Outcome::Done(text) => out.push(text),
+                Outcome::Written => {}
                 Outcome::Updated(new) => io::write(self.path, new.as_bytes())?,
                 Outcome::Failed => {
                     code = exit::ERRORS;
@@ -311,6 +337,12 @@ impl<'a> Run<'a> {
         }
         if let Some(other) = &self.args.structural_equal {
             return self.compare(&module, other, !pipeline.steps.is_empty());
+        }
+        if let Some(format) = self.args.emit.weights() {
+            let bound = self.args.params.as_deref().map(weights::read).transpose()?;
+            let constants = emit::constants(&module, bound.unwrap_or_default());
+            save::arrays(&self.args.output, format, &constants)?;
+            return Ok(Outcome::Written);
         }
         let typing = outcome.typing.filter(|_| !self.args.no_types);
         let typed = typing.as_deref().map(|typing| TypedModule {

@@ -2,6 +2,7 @@
 //! diagnostics, reproducers.
 
 pub mod around;
+pub mod emit;
 pub mod expected;
 pub mod manual;
 pub mod reproducer;

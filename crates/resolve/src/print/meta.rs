@@ -45,6 +45,11 @@ impl<'a> MetaWriter<'a> {
         }
     }
 
+    /// The constants so far.
+    pub(super) fn constants(&self) -> &[ConstId] {
+        &self.consts
+    }
+
     /// The index of a constant.
     pub(super) fn constant(&mut self, id: ConstId) -> u32 {
         let next = self.consts.len() as u32;

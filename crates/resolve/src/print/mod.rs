@@ -18,7 +18,7 @@ mod prim;
 mod types;
 
 use relax_base::{Span, Symbol};
-use relax_ir::{ExprId, FuncId, IdTable, Module, TypeId, VarId};
+use relax_ir::{ConstId, ExprId, FuncId, IdTable, Module, TypeId, VarId};
 use relax_syntax::Style;
 use relax_syntax::ast::{self, Ast};
 
@@ -51,6 +51,17 @@ pub fn module_to_ast(module: &Module, mode: &PrintMode<'_>) -> Ast {
     let mut printer = Printer::new(module, *mode);
     printer.module();
     printer.finish()
+}
+
+/// The constants that the text of a module refers to, in the order of their references.
+pub fn listed_constants(module: &Module) -> Vec<ConstId> {
+    let mode = PrintMode {
+        style: Style::Tvm,
+        types: None,
+    };
+    let mut printer = Printer::new(module, mode);
+    printer.module();
+    printer.meta.constants().to_vec()
 }
 
 /// One printing of one module.
