@@ -141,13 +141,16 @@ pub fn archive(object: &[u8], lowered: &Lowered, out: &Path) -> Result<(), Strin
     output::write(out, &library)
 }
 
-/// Names and types of an entry's parameters as a C array, for the program around it.
+/// Names and types of an entry's parameters as a C array, and the type of its result, for the program around it.
 fn params(entry: &Entry) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let rows: String = (entry.params.iter().zip(&entry.types))
         .map(|(name, ty)| format!("  {{\"{}\", \"{}\"}},\n", quoted(name.as_str()), quoted(ty)))
         .collect();
-    format!("static const char *const params[][2] = {{\n{rows}  {{0, 0}}\n}};\n")
+    format!(
+        "static const char *const params[][2] = {{\n{rows}  {{0, 0}}\n}};\nstatic const char result[] = \"{}\";\n",
+        quoted(&entry.result)
+    )
 }
 
 /// Whether a file can be written there, as far as its folder says: the linker's own words are not clear.
@@ -164,7 +167,7 @@ fn writable(out: &Path) -> Result<(), String> {
 }
 
 /// Links an object with the runtime into a shared library or an executable. For an executable, the
-/// first entry is called on the `.npy` files that are its arguments.
+/// first entry is called on the `.npy` and `.npz` files that are its arguments.
 pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> Result<(), String> {
     writable(out)?;
     let linked = Output::create(out)?;

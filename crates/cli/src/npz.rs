@@ -7,7 +7,8 @@ use std::path::Path;
 use std::rc::Rc;
 
 use half::f16;
-use npyz::npz::{NpzArchive, NpzWriter};
+use npyz::npz::NpzWriter;
+use npyz::zip::ZipArchive;
 use npyz::{Deserialize, NpyFile, Order, TypeChar};
 use relax_tensor::{DType, Tensor};
 
@@ -18,16 +19,66 @@ use crate::weights::Mapped;
 pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
     let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
     let file = File::open(path).map_err(|e| trouble(&e))?;
-    let mut archive = NpzArchive::new(BufReader::new(file)).map_err(|e| trouble(&e))?;
-    let names: Vec<String> = archive.array_names().map(str::to_owned).collect();
-    let mut out = Vec::with_capacity(names.len());
-    for name in names {
-        let array = archive.by_name(&name).map_err(|e| trouble(&e))?;
-        let array = array.ok_or_else(|| trouble(&format!("no array `{name}`")))?;
-        let tensor = tensor(array).map_err(|e| trouble(&format!("array `{name}`: {e}")))?;
+    let mut archive = ZipArchive::new(BufReader::new(file)).map_err(|e| trouble(&e))?;
+    let mut out = Vec::with_capacity(archive.len());
+    for i in 0..archive.len() {
+        let mut member = archive.by_index(i).map_err(|e| trouble(&e))?;
+        let Some(name) = member.name().strip_suffix(".npy").map(str::to_owned) else {
+            continue;
+        };
+        let unfit = |e: String| trouble(&format!("array `{name}`: {e}"));
+        // What it says of its size is not believed: memory is taken as bytes come.
+        let mut bytes = Vec::new();
+        let most = member.size();
+        let read = member.by_ref().take(most).read_to_end(&mut bytes);
+        read.map_err(|e| unfit(e.to_string()))?;
+        let tensor = open(&bytes).and_then(tensor).map_err(unfit)?;
         out.push((name, tensor));
     }
     Ok(out)
+}
+
+/// The largest header of an array's file. Those of arrays of numbers are a line.
+const HEADER: usize = 1 << 16;
+
+/// The file of an array. Its header is looked at before a library takes it for true that there is so much data, or
+/// follows brackets as deep as they nest.
+fn open(bytes: &[u8]) -> Result<NpyFile<&[u8]>, String> {
+    let (header, _) = parts(bytes).ok_or("it is no .npy file")?;
+    if header.matches(['(', '[', '{']).count() > 3 || header.matches("'shape'").count() > 1 {
+        return Err("its elements are no numbers that a tensor can hold".into());
+    }
+    let shape = header
+        .split_once("'shape':")
+        .and_then(|s| s.1.split_once('('));
+    let (shape, _) = shape
+        .and_then(|s| s.1.split_once(')'))
+        .ok_or("it has no shape")?;
+    let mut count = 1usize;
+    for extent in shape.split(',').map(str::trim).filter(|e| !e.is_empty()) {
+        let extent = extent.trim_end_matches('L').parse().ok();
+        let more = extent.and_then(|n| count.checked_mul(n));
+        count = more.ok_or_else(|| format!("its shape is too large: ({shape})"))?;
+    }
+    // An element has a byte or more.
+    if count > bytes.len() {
+        return Err("it ends before its array does".into());
+    }
+    NpyFile::new(bytes).map_err(|e| e.to_string())
+}
+
+/// The line that says what is in the file of an array, and the elements.
+fn parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let rest = bytes.strip_prefix(b"\x93NUMPY")?;
+    let (version, rest) = rest.split_at_checked(2)?;
+    let (length, rest) = match version[0] {
+        1 => rest.split_at_checked(2)?,
+        _ => rest.split_at_checked(4)?,
+    };
+    let length = length.iter().rev().fold(0, |n, b| n << 8 | usize::from(*b));
+    let (header, data) = rest.split_at_checked(length)?;
+    let header = std::str::from_utf8(header).ok()?;
+    (length <= HEADER).then_some((header, data))
 }
 
 /// As [`read`], with the arrays that the file stores uncompressed and aligned borrowed from it.
@@ -41,11 +92,8 @@ pub fn mapped_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, St
     let unreadable = |why: &str| format!("cannot read {}: {why}", path.display());
     if map.starts_with(b"\x93NUMPY") {
         // A file of one array: the first argument.
-        let npy = NpyFile::new(map).map_err(|e| unreadable(&e.to_string()))?;
-        return Ok(vec![(
-            "in0".to_owned(),
-            tensor(npy).map_err(|e| unreadable(&e))?,
-        )]);
+        let one = open(map).and_then(tensor).map_err(|e| unreadable(&e))?;
+        return Ok(vec![("in0".to_owned(), one)]);
     }
     if !map.starts_with(b"PK") {
         return Err(unreadable(
@@ -59,13 +107,16 @@ pub fn mapped_in(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, St
     for (name, range) in members {
         let trouble = |e: String| format!("cannot read {}: array `{name}`: {e}", path.display());
         let bytes = map.get(range.clone()).unwrap_or_default();
-        let npy = NpyFile::new(bytes).map_err(|e| trouble(e.to_string()))?;
+        let npy = open(bytes).map_err(trouble)?;
         let shape: Vec<i64> = npy.shape().iter().map(|&d| d as i64).collect();
         let plain = match npy.dtype() {
             npyz::DType::Plain(ty) if npy.order() == Order::C => {
                 little_endian(&ty).and_then(|dtype| {
-                    let offset = range.end.checked_sub(Tensor::byte_len(dtype, &shape)?)?;
-                    file.tensor(dtype, &shape, offset)
+                    // Not one byte of another member's.
+                    let data = parts(bytes)?.1.len();
+                    let fits = Tensor::byte_len(dtype, &shape)? <= data;
+                    let offset = range.end - data;
+                    file.tensor(dtype, &shape, offset).filter(|_| fits)
                 })
             }
             _ => None,

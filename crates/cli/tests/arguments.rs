@@ -364,19 +364,135 @@ fn a_program_reads_and_prints_every_element_type() {
         "()\n1.5\n()\n1.5\n()\n1\n()\n-7\n()\n9\n"
     );
     let usage = fails(&dir.0, program, 2, &files[..2]);
-    assert!(
-        usage.contains(" x.npy y.npy b.npy i.npy u.npy\n  x.npy: float16\n"),
-        "{usage}"
-    );
-    dir.write("f.npy", npy("<f4", true, "(2, 2)", &[0; 16]));
-    let said = fails(
+    for part in [
+        "b is missing, bool\n",
+        " x.npy y.npy b.npy i.npy u.npy\n",
+        "\n  x.npy: float16\n",
+    ] {
+        assert!(usage.contains(part), "{usage}");
+    }
+    let help = prints(&dir.0, program, &["--help"]);
+    for part in [
+        "ARRAYS.npz",
+        "RELAX_THREADS",
+        "(float16, bfloat16, bool, int64, uint16)",
+    ] {
+        assert!(help.contains(part), "{help}");
+    }
+    let many = [&files[..], &["x.npy"]].concat();
+    assert!(fails(&dir.0, program, 2, &many).contains("one file too many"));
+    assert!(fails(&dir.0, program, 2, &["--fast"]).contains("there is no option --fast"));
+    dir.write("o.npy", npy("|O", false, "()", &[0; 8]));
+    let others = [&["o.npy"], &files[1..]].concat();
+    let said = "o.npy: has elements of type |O, which are no numbers that a tensor can hold\n";
+    assert_eq!(fails(&dir.0, program, 2, &others), said);
+}
+
+/// A program takes archives, tuples by the names of their fields, and columns first.
+#[test]
+#[cfg(unix)]
+fn a_program_takes_archives() {
+    let dir = Folder::new("program-archives");
+    dir.write("m.relay", NESTED);
+    prints(
         &dir.0,
-        program,
-        2,
-        &["f.npy", "y.npy", "b.npy", "i.npy", "u.npy"],
+        RELAXC,
+        &["m.relay", "-o", "m", "--emit", "exe", "--entry", "main"],
     );
-    assert_eq!(
-        said,
-        "f.npy: is no array of numbers in C order and little-endian\n"
+    let program = dir.0.join("m");
+    let program = program.to_str().expect("a path in UTF-8");
+    npz::write(&dir.0.join("p.npz"), &leaves()).expect("writable");
+    let mut whole = leaves();
+    whole.insert(0, ("x".into(), floats(&[2], &[1.0, 2.0])));
+    npz::write(&dir.0.join("named.npz"), &whole).expect("writable");
+    let numbered = whole.iter().enumerate();
+    let numbered: Vec<_> = numbered
+        .map(|(i, a)| (format!("in{i}"), a.1.clone()))
+        .collect();
+    npz::write(&dir.0.join("in.npz"), &numbered).expect("writable");
+    dir.write(
+        "x.npy",
+        npy(">f4", true, "(2,)", &[63, 128, 0, 0, 64, 0, 0, 0]),
     );
+    let want = "(2,)\n11\n22\n()\n3\n()\n1\n";
+    for files in [
+        &["named.npz"][..],
+        &["in.npz"],
+        &["p.npz", "x.npy"],
+        &["x.npy", "p.npz"],
+    ] {
+        assert_eq!(prints(&dir.0, program, files), want, "{files:?}");
+    }
+    let said = fails(&dir.0, program, 2, &["p.npz"]);
+    assert!(
+        said.contains("x is missing, Tensor[(2,), float32]"),
+        "{said}"
+    );
+    let other = [("y".to_owned(), floats(&[1], &[1.0]))];
+    npz::write(&dir.0.join("other.npz"), &other).expect("writable");
+    let said = fails(&dir.0, program, 2, &["other.npz"]);
+    assert_eq!(said, "other.npz: `y` belongs to no parameter\n");
+    // Whatever is in a file, the program ends by itself.
+    let good = std::fs::read(dir.0.join("named.npz")).expect("there");
+    for at in (0..good.len()).step_by(7) {
+        let mut bad = good.clone();
+        bad[at] = 0xff;
+        dir.write("bad.npz", &bad);
+        let code = call(&dir.0, program, &["bad.npz"]).status.code();
+        assert!(code.is_some(), "byte {at}");
+    }
+}
+
+/// Files that say they are more than they are.
+#[test]
+fn hostile_files_are_errors() {
+    let dir = Folder::new("hostile");
+    dir.write("m.relay", "def @main(%x: Tensor[(2,), float32]) { %x }");
+    let nested = format!("(2,), 'more': {}", "(".repeat(40000));
+    for (what, descr, shape) in [
+        ("overflow", "<f4", "(4294967296, 4294967296)"),
+        ("long", "<f4", "(99999999999999999999,)"),
+        ("large", "<f4", "(1099511627776,)"),
+        ("negative", "<f4", "(-2,)"),
+        ("nested", "<f4", nested.as_str()),
+        ("twice", "<f4", "(2,), 'shape': (4294967296, 4294967296)"),
+    ] {
+        dir.write("bad.npy", npy(descr, false, shape, &[0; 8]));
+        let said = fails(&dir.0, RUN, 2, &["m.relay", "--inputs", "bad.npy"]);
+        assert!(
+            said.starts_with("relax-run: cannot read bad.npy: "),
+            "{what}: {said}"
+        );
+    }
+    let x = [("x".to_owned(), floats(&[2], &[1.0, 2.0]))];
+    npz::write(&dir.0.join("good.npz"), &x).expect("writable");
+    let good = std::fs::read(dir.0.join("good.npz")).expect("there");
+    for at in 0..good.len() {
+        for byte in [0, 0xff] {
+            let mut bad = good.clone();
+            bad[at] = byte;
+            dir.write("bad.npz", &bad);
+            let _ = relax_cli::weights::read(&dir.0.join("bad.npz"));
+        }
+    }
+}
+
+#[test]
+fn missing_arguments_are_made_up_beside_those_given() {
+    let dir = Folder::new("rest");
+    dir.write(
+        "m.relay",
+        "def @main(%x: Tensor[(n, 2), float32], %y: Tensor[(n), float32], %z: Tensor[(n * 2), int32]) { (%y, %z) }",
+    );
+    let x = [("x".to_owned(), Tensor::zeros(DType::F64, &[3, 2]))];
+    npz::write(&dir.0.join("x.npz"), &x).expect("writable");
+    let args = ["m.relay", "--inputs", "x.npz", "--random", "1"];
+    let said = fails(&dir.0, RUN, 1, &args);
+    assert!(
+        said.contains("; --cast converts it (`.astype(\"float32\")` in NumPy)"),
+        "{said}"
+    );
+    let printed = prints(&dir.0, RUN, &[&args[..], &["--cast"]].concat());
+    assert!(printed.starts_with("(Tensor[(3,), float32]\n"), "{printed}");
+    assert!(printed.contains("Tensor[(6,), int32]\n"), "{printed}");
 }

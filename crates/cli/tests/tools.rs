@@ -159,6 +159,27 @@ fn fmt_wraps_at_the_width_that_is_asked_for() {
     assert_eq!(stdin(FMT, &["--width", "3", "-"], text).code, 2);
 }
 
+#[test]
+fn fmt_keeps_the_ends_of_lines() {
+    let dir = Folder::new("line-ends");
+    let crlf = |text: &str| text.replace('\n', "\r\n");
+    let text = "/* over\n   lines */\ndef @main(%x:float32){\n  // fmt: off\n  let %a   = 1;\n  // fmt: on\n  %x }\n";
+    dir.write("lf.relay", text).write("crlf.relay", crlf(text));
+    // One line of another kind.
+    dir.write("mixed.relay", crlf(text).replacen("\r\n", "\n", 1));
+    let o = dir.run(FMT, &["."]);
+    assert_eq!((o.code, o.err.as_str()), (0, ""));
+    let lf = dir.read("lf.relay");
+    assert!(
+        !lf.contains('\r') && lf.contains("def @main(%x: float32) {\n"),
+        "{lf}"
+    );
+    assert_eq!(dir.read("crlf.relay"), crlf(&lf));
+    assert_eq!(dir.read("mixed.relay"), crlf(&lf));
+    let o = dir.run(FMT, &["--check", "."]);
+    assert_eq!((o.code, o.out.as_str()), (0, ""));
+}
+
 const BAD: &str = "def @main(%x: float32) {\n  let %y = add(%x, %x)\n  %z\n}\n";
 
 #[test]

@@ -13,6 +13,7 @@ pub mod kernels;
 pub mod object;
 pub mod packed;
 pub mod profile;
+pub mod program;
 pub mod release;
 pub mod scalar;
 pub mod stack;

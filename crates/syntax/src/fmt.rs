@@ -29,11 +29,51 @@ impl Default for FmtOptions {
 }
 
 /// Formats a file. The result holds the same tokens and comments in the same order, commas and
-/// semicolons that mean nothing aside; with `upgrade` some are spelled differently.
+/// semicolons that mean nothing aside; with `upgrade` some are spelled differently. Lines end as most
+/// of the file's do.
 ///
 /// # Errors
 /// The syntax errors of a file that does not parse.
 pub fn format_source(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics> {
+    let text = formatted(file, options)?;
+    Ok(LineEnds::of(file.text.as_bytes()).apply(text))
+}
+
+/// How the lines of a text end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LineEnds {
+    /// As on Unix.
+    Lf,
+    /// As on Windows.
+    CrLf,
+}
+
+impl LineEnds {
+    /// Those of most lines.
+    pub fn of(text: &[u8]) -> LineEnds {
+        let lines = text.iter().filter(|&&b| b == b'\n').count();
+        let long = text.windows(2).filter(|w| w == b"\r\n").count();
+        match 2 * long > lines {
+            true => LineEnds::CrLf,
+            false => LineEnds::Lf,
+        }
+    }
+
+    /// A text with all lines ending so.
+    pub fn apply(self, text: String) -> String {
+        // Comments over several lines, and what is not formatted, have their own.
+        let plain = match text.contains('\r') {
+            true => text.replace("\r\n", "\n"),
+            false => text,
+        };
+        match self {
+            LineEnds::Lf => plain,
+            LineEnds::CrLf => plain.replace('\n', "\r\n"),
+        }
+    }
+}
+
+fn formatted(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics> {
     if options.upgrade
         && let Some(text) = upgrade::upgrade(file)?
     {

@@ -17,7 +17,7 @@ mod grammar {
     include!(concat!(env!("OUT_DIR"), "/relay.rs"));
 }
 
-pub use fmt::{FmtOptions, decode, format_source};
+pub use fmt::{FmtOptions, LineEnds, decode, format_source};
 pub use lex::{Comment, Lexed, Token, lex};
 pub use parse::{Parsed, parse, parse_type};
 pub use print::{PrintOptions, Style, print};

@@ -172,7 +172,7 @@ fn commented() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn comments_survive(text in commented(), width in prop::sample::select(vec![1usize, 40, 100])) {

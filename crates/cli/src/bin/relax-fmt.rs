@@ -8,7 +8,7 @@ use relax_base::{Diagnostics, SourceMap};
 use relax_cli::stop::Stop;
 use relax_cli::{diff, exit, files, io, render, say, tool};
 use relax_driver::{ReadOptions, Session};
-use relax_syntax::{FmtOptions, format_source};
+use relax_syntax::{FmtOptions, LineEnds, format_source};
 
 /// Formats Relay and Relax texts, in place unless asked otherwise. Only layout changes: every
 /// comment stays, and so does every token but optional commas and semicolons.
@@ -99,6 +99,9 @@ fn format(args: &Args, path: &Path) -> Outcome {
         Ok(bytes) => bytes,
         Err(message) => return Outcome::Failed(message),
     };
+    // As it stands: reading takes the text for what it means.
+    let ends = LineEnds::of(&bytes);
+    let original = String::from_utf8(bytes.clone()).ok();
     let mut session = Session::new(ReadOptions::default());
     let mut diagnostics = Diagnostics::new();
     let file = session.add(&name(args, path), bytes, &mut diagnostics);
@@ -110,7 +113,10 @@ fn format(args: &Args, path: &Path) -> Outcome {
         upgrade: args.upgrade,
     };
     match format_source(&file, &options) {
-        Ok(text) => Outcome::Formatted(file.text.to_string(), text),
+        Ok(text) => {
+            let original = original.unwrap_or_else(|| file.text.to_string());
+            Outcome::Formatted(original, ends.apply(text))
+        }
         Err(diagnostics) => Outcome::Bad(rendered(&diagnostics, &session.sources)),
     }
 }

@@ -82,8 +82,7 @@ enum Emit {
     Static,
     /// A shared library with the runtime in it.
     Shared,
-    /// A program that takes `.npy` files and prints the result; the variable RELAX_THREADS sets how many threads it
-    /// uses.
+    /// A program that takes `.npy` and `.npz` files and prints the result; its --help says more.
     Exe,
     /// The C header of the entries.
     Header,

@@ -174,8 +174,8 @@ impl Sink<'_> {
         Some(out)
     }
 
-    /// A comma that the original may have here is taken as read.
-    pub(super) fn pass_comma(&mut self) {
+    /// A comma that the original may have here is taken as read; whether it has one, with no comment before it.
+    pub(super) fn pass_comma(&mut self) -> bool {
         if let Some(w) = &mut self.weave
             && let Some(src) = w.tokens.get(w.token)
             && w.file.slice(src.span()) == ","
@@ -183,7 +183,9 @@ impl Sink<'_> {
         {
             w.end = src.end;
             w.token += 1;
+            return true;
         }
+        false
     }
 
     /// Prints the comments before the token that begins at `start`.
@@ -333,7 +335,14 @@ impl Sink<'_> {
         self.trailing();
         loop {
             let Some(w) = &self.weave else { return };
-            let Some(c) = w.next_comment() else { return };
+            let Some(c) = w.next_comment() else {
+                // Comments may stand before the comma behind the last element, and others behind it.
+                if !self.pass_comma() {
+                    return;
+                }
+                self.trailing();
+                continue;
+            };
             let newlines = w.newlines(w.end, c.span.start);
             if newlines == 0 {
                 self.comment(c, true);

@@ -1,0 +1,276 @@
+//! Which file gives which argument.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::npy::Array;
+use super::{npy, said, zip};
+use crate::context::RxContext;
+use crate::object::{RxFields, RxObject};
+use crate::tensor::rx_tensor_copy;
+use crate::values::rx_alloc_tuple;
+
+/// A parameter of the entry, and the arrays that it takes: itself, or the fields of a tuple.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    name: String,
+    ty: String,
+    slots: Vec<Slot>,
+}
+
+/// What one array is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// `p`, or `p.0` for a field.
+    pub name: String,
+    /// The type, as it is written.
+    pub ty: String,
+    /// How many tuples begin before it, and how many end behind it.
+    tuples: (usize, usize),
+}
+
+/// Why there are no arguments.
+#[derive(Debug)]
+pub enum Wrong {
+    /// The program is called wrongly.
+    Called(String),
+    /// This file cannot be used.
+    File(String, String),
+}
+
+impl Parameter {
+    /// A parameter of a type as it is written.
+    pub fn new(name: String, ty: String) -> Parameter {
+        let slots = slots(&name, &ty);
+        Parameter { name, ty, slots }
+    }
+}
+
+/// The leaves of a type: tuples are in parentheses, and whatever else it has in brackets belongs to a leaf.
+fn slots(name: &str, ty: &str) -> Vec<Slot> {
+    let mut out: Vec<Slot> = Vec::new();
+    let mut path: Vec<usize> = Vec::new();
+    let mut leaf = String::new();
+    let (mut depth, mut opened) = (0usize, 0);
+    let full = |path: &[usize]| {
+        let fields: String = path.iter().map(|i| format!(".{i}")).collect();
+        format!("{name}{fields}")
+    };
+    for c in ty.chars().chain(['\0']) {
+        let inside = depth > 0;
+        match c {
+            '(' if leaf.trim().is_empty() && !inside => {
+                opened += 1;
+                path.push(0);
+                continue;
+            }
+            ',' | ')' | '\0' if !inside => {
+                let own = std::mem::take(&mut leaf).trim().to_owned();
+                if !own.is_empty() {
+                    out.push(Slot {
+                        name: full(&path),
+                        ty: own,
+                        tuples: (std::mem::take(&mut opened), 0),
+                    });
+                }
+                if c == ')' {
+                    path.pop();
+                    if let Some(last) = out.last_mut() {
+                        last.tuples.1 += 1;
+                    }
+                } else if let Some(at) = path.last_mut() {
+                    *at += 1;
+                }
+                continue;
+            }
+            '(' | '[' | '<' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            '>' if !leaf.ends_with('-') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        leaf.push(c);
+    }
+    out
+}
+
+/// How a program is called.
+pub fn usage(program: &str, parameters: &[Parameter], result: &str) -> String {
+    let slots: Vec<&Slot> = parameters.iter().flat_map(|p| &p.slots).collect();
+    let files: String = slots.iter().map(|s| format!(" {}.npy", s.name)).collect();
+    let mut out = format!("usage: {program}{files}\n");
+    if !slots.is_empty() {
+        out.push_str(&format!("       {program} ARRAYS.npz [FILE.npy]…\n"));
+    }
+    for s in &slots {
+        out.push_str(&format!("  {}.npy: {}\n", s.name, s.ty));
+    }
+    if result.is_empty() {
+        return out;
+    }
+    if !slots.is_empty() {
+        out.push_str(
+            "\nEach argument is an array as NumPy saves it (np.save). An archive (np.savez) has arrays by these names, or\n\
+             in0, in1, … by position; what it does not have comes from .npy files, in order.\n",
+        );
+    }
+    for p in parameters.iter().filter(|p| p.slots.len() != 1) {
+        out.push_str(&format!("{} is of type {}.\n", p.name, p.ty));
+    }
+    out.push_str(&format!(
+        "\nThe result, {result}, is printed: each tensor as a line with its shape and a line for each element.\n\
+         RELAX_THREADS is how many threads share loops, one unless it is set; 0 is one for each processor.\n\
+         Exit codes: 0 it ran; 1 it failed; 2 wrongly called, or a file cannot be read.\n"
+    ));
+    out
+}
+
+/// Reads the arguments into objects, which are the caller's, however this ends.
+pub fn read(
+    ctx: *mut RxContext,
+    parameters: &[Parameter],
+    words: &[OsString],
+    out: &mut Vec<*mut RxObject>,
+) -> Result<(), Wrong> {
+    let slots: Vec<&Slot> = parameters.iter().flat_map(|p| &p.slots).collect();
+    let arrays = files(words, &slots)?;
+    let mut arrays = arrays.into_iter();
+    for p in parameters {
+        // Tuples that have begun, each with its fields so far.
+        let mut open: Vec<Vec<*mut RxObject>> = Vec::new();
+        let first = out.len();
+        for slot in &p.slots {
+            open.extend((0..slot.tuples.0).map(|_| Vec::new()));
+            let (path, array) = arrays.next().ok_or_else(|| missing(slot))?;
+            let dims = &array.shape;
+            // SAFETY: the context lives; the array has as many bytes as its shape and element type say.
+            let object = unsafe {
+                rx_tensor_copy(
+                    ctx,
+                    array.dtype,
+                    dims.len() as i32,
+                    dims.as_ptr(),
+                    array.bytes.as_ptr().cast(),
+                )
+            };
+            if object.is_null() {
+                return Err(Wrong::File(path, said(ctx)));
+            }
+            // Owned by `out` until a tuple owns it.
+            out.push(object);
+            if let Some(fields) = open.last_mut() {
+                fields.push(object);
+            }
+            for _ in 0..slot.tuples.1 {
+                let fields = open.pop().unwrap_or_default();
+                let object =
+                    tuple(ctx, &fields).ok_or_else(|| Wrong::File(path.clone(), said(ctx)))?;
+                out.retain(|o| !fields.contains(o));
+                out.push(object);
+                if let Some(around) = open.last_mut() {
+                    around.push(object);
+                }
+            }
+        }
+        if p.slots.is_empty() {
+            let object = tuple(ctx, &[]).ok_or_else(|| Wrong::Called(said(ctx)))?;
+            out.push(object);
+        }
+        debug_assert_eq!(out.len(), first + 1);
+    }
+    Ok(())
+}
+
+/// A tuple that owns its fields.
+fn tuple(ctx: *mut RxContext, fields: &[*mut RxObject]) -> Option<*mut RxObject> {
+    // SAFETY: the context lives; the tuple has so many fields, which are unset.
+    unsafe {
+        let tuple = rx_alloc_tuple(ctx, fields.len() as u32);
+        if tuple.is_null() {
+            return None;
+        }
+        let at = (&raw mut (*tuple.cast::<RxFields>()).fields).cast::<*mut RxObject>();
+        for (i, field) in fields.iter().enumerate() {
+            at.add(i).write(*field);
+        }
+        Some(tuple)
+    }
+}
+
+fn missing(slot: &Slot) -> Wrong {
+    Wrong::Called(format!("{} is missing, {}", slot.name, slot.ty))
+}
+
+/// The array of each slot, with the file that it came from.
+fn files(words: &[OsString], slots: &[&Slot]) -> Result<Vec<(String, Array)>, Wrong> {
+    let mut found: Vec<Option<(String, Array)>> = slots.iter().map(|_| None).collect();
+    let mut single = Vec::new();
+    for word in words {
+        let path = word.to_string_lossy().into_owned();
+        if path.starts_with('-') && path != "-" {
+            return Err(Wrong::Called(format!("there is no option {path}")));
+        }
+        let bytes = std::fs::read(Path::new(word));
+        let bytes = bytes.map_err(|e| Wrong::File(path.clone(), format!("cannot be read: {e}")))?;
+        if !zip::is(&bytes) {
+            single.push((path, bytes));
+            continue;
+        }
+        let unfit = |why: String| Wrong::File(path.clone(), why);
+        for member in zip::members(&bytes).map_err(unfit)? {
+            let name = member.name.strip_suffix(".npy").unwrap_or(&member.name);
+            let by_name = slots.iter().position(|s| s.name == name);
+            let numbered = |i: &usize| name == format!("in{i}") || name == format!("arr_{i}");
+            let at = by_name.or_else(|| (0..slots.len()).find(numbered));
+            let at = at.ok_or_else(|| unfit(format!("`{name}` belongs to no parameter")))?;
+            let array = zip::contents(&bytes, &member)
+                .and_then(|bytes| npy::read(&bytes, &slots[at].ty))
+                .map_err(|why| unfit(format!("`{name}` {why}")))?;
+            found[at] = Some((path.clone(), array));
+        }
+    }
+    let mut single = single.into_iter();
+    let mut out = Vec::with_capacity(slots.len());
+    for (slot, found) in slots.iter().zip(found) {
+        out.push(match (found, single.len()) {
+            (Some(found), _) => found,
+            (None, 0) => return Err(missing(slot)),
+            (None, _) => {
+                let (path, bytes) = single.next().unwrap_or_default();
+                let array = npy::read(&bytes, &slot.ty);
+                (path.clone(), array.map_err(|why| Wrong::File(path, why))?)
+            }
+        });
+    }
+    match single.next() {
+        Some((path, _)) => Err(Wrong::Called(format!("{path} is one file too many"))),
+        None => Ok(out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tuples_have_a_slot_for_each_field() {
+        let shown = |ty: &str| -> Vec<String> {
+            let each = |s: Slot| format!("{}: {} {:?}", s.name, s.ty, s.tuples);
+            slots("p", ty).into_iter().map(each).collect()
+        };
+        assert_eq!(
+            shown("Tensor[(n, 4), float32]"),
+            ["p: Tensor[(n, 4), float32] (0, 0)"]
+        );
+        assert_eq!(
+            shown("(Tensor[(4,), float32], (int32, (bool,)))"),
+            [
+                "p.0: Tensor[(4,), float32] (1, 0)",
+                "p.1.0: int32 (1, 0)",
+                "p.1.1.0: bool (1, 3)",
+            ]
+        );
+        assert_eq!(shown("fn (int32, int32) -> (int32, int32)").len(), 1);
+        assert_eq!(shown("List[(int32, int32)]").len(), 1);
+        assert_eq!(shown("()"), [""; 0]);
+    }
+}
