@@ -54,6 +54,7 @@ fn code(status: i32) -> Option<Code> {
         10 => 850,
         11 => 851,
         12 => 1110,
+        13 => 854,
         _ => return None,
     }))
 }

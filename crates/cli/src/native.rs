@@ -41,7 +41,14 @@ pub fn lower(
     roots: &[GlobalId],
     sources: &SourceMap,
 ) -> Result<Lowered, Diagnostics> {
-    relax_lower::lower(module, typing, roots, &|span| place(sources, span))
+    let mut lowered = relax_lower::lower(module, typing, roots, &|span| place(sources, span))?;
+    lowered.checks = checked();
+    Ok(lowered)
+}
+
+/// Whether code is to check what it takes as proven, too: the environment says `RELAX_CHECK=1`.
+pub fn checked() -> bool {
+    std::env::var_os("RELAX_CHECK").is_some_and(|v| v == "1")
 }
 
 /// The tensor programs of a lowered module's kernels, as text.

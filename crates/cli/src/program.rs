@@ -157,9 +157,11 @@ impl Program {
         let roots = names.iter().map(|n| self.find(n.as_str()));
         let roots = roots.collect::<Result<Vec<_>, _>>()?;
         let sources = &self.session.sources;
-        relax_lower::lower(&self.module, &self.typing, &roots, &|span| {
+        let mut lowered = relax_lower::lower(&self.module, &self.typing, &roots, &|span| {
             place(sources, span)
         })
-        .map_err(|d| Stop::show(&d, sources))
+        .map_err(|d| Stop::show(&d, sources))?;
+        lowered.checks = native::checked();
+        Ok(lowered)
     }
 }

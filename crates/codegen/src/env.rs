@@ -30,6 +30,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_scratch_free", "pp>"),
     ("rx_tensor_unique", "pp>p"),
     ("rx_is_unique", "p>i"),
+    ("rx_check_reach", "pppipi>i"),
     ("rx_fail", "pipp>i"),
     ("rx_fail_int", "pippl>i"),
     ("rx_fail_values", "pipppi>i"),
@@ -60,6 +61,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_f16_to_f32", "i>f"),
     ("rx_f32_to_f16", "f>i"),
     ("rx_ipow", "ll>l"),
+    ("memset", "pil>p"),
     ("expf", "f>f"),
     ("exp", "d>d"),
     ("logf", "f>f"),
@@ -127,6 +129,8 @@ pub(crate) struct Env<'m> {
     pub parts: Vec<(FuncId, Function)>,
     /// Number of these so far.
     pub part_count: usize,
+    /// Whether what is proven is checked all the same.
+    pub checks: bool,
 }
 
 impl<'m> Env<'m> {
@@ -139,6 +143,7 @@ impl<'m> Env<'m> {
             tensor_count: 0,
             parts: Vec::new(),
             part_count: 0,
+            checks: false,
         }
     }
 

@@ -29,6 +29,7 @@ pub struct Jit {
 }
 
 unsafe extern "C" {
+    fn memset(to: *mut std::ffi::c_void, byte: i32, bytes: usize) -> *mut std::ffi::c_void;
     fn expf(x: f32) -> f32;
     fn exp(x: f64) -> f64;
     fn logf(x: f32) -> f32;
@@ -79,7 +80,7 @@ macro_rules! addresses {
 
 fn libm() -> Vec<(&'static str, *const u8)> {
     let table: &[(&str, *const u8)] = addresses!(
-        expf exp logf log log2f log2 log10f log10 sinf sin cosf cos tanf tan asinf asin acosf acos
+        memset expf exp logf log log2f log2 log10f log10 sinf sin cosf cos tanf tan asinf asin acosf acos
         atanf atan sinhf sinh coshf cosh tanhf tanh asinhf asinh acoshf acosh atanhf atanh erff erf
         roundf round powf pow atan2f atan2 fmodf fmod
     );

@@ -5,7 +5,6 @@
 //! write into. The result is 0 or a status with the message in the context; outputs that the
 //! kernel had allocated by then stay in `outputs`, the caller releases them.
 
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value,
     types,
@@ -16,16 +15,19 @@ use relax_lower::lir::KernelDef;
 use relax_runtime::context::Status;
 use relax_runtime::object::RxTensor;
 use relax_tensor::{DType, TypeCode};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::env::Env;
 use crate::scalar::{Scalars, words};
+use memory::local_bytes;
 
 mod attention;
+mod bind;
 mod copies;
 mod digits;
 mod eval;
 mod lanes;
+mod memory;
 mod nest;
 mod share;
 mod strips;
@@ -36,15 +38,14 @@ pub(crate) mod windows;
 /// Offsets in `RxTensor`.
 const DATA: i32 = std::mem::offset_of!(RxTensor, data) as i32;
 const SHAPE: i32 = std::mem::offset_of!(RxTensor, shape) as i32;
+const NBYTES: i32 = std::mem::offset_of!(RxTensor, nbytes) as i32;
 /// Status codes of the runtime.
 const ERR_MEMORY: i64 = Status::Memory as i64;
 const ERR_SHAPE: i64 = Status::Shape as i64;
+const ERR_EXTENT: i64 = Status::Extent as i64;
 const ERR_ARGUMENT: i64 = Status::Argument as i64;
 const ERR_BOUNDS: i64 = Status::Bounds as i64;
 const ERR_ASSERTION: i64 = Status::Assertion as i64;
-/// Local buffers of constant size up to this many bytes live on the stack.
-const STACK_BYTES: i64 = 16 * 1024;
-
 /// Why a program has no code: it asks for something that the back end does not do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unsupported(pub String);
@@ -69,6 +70,8 @@ struct Kernel<'a, 'f, 'm> {
     ctx: Value,
     outputs: Value,
     places: FxHashMap<Buf, Place>,
+    /// The bytes of tensors, by what they say themselves; of code that is checked.
+    sizes: FxHashMap<Buf, Value>,
     vars: FxHashMap<Var, Value>,
     /// The extents that loop variables run over, as written.
     over: FxHashMap<Var, Ex>,
@@ -81,6 +84,8 @@ struct Kernel<'a, 'f, 'm> {
     /// Buffers from the heap, one word each; null while there is none.
     frame: StackSlot,
     temps: Vec<Buf>,
+    /// Buffers whose elements are 0 where no statement writes them first.
+    unwritten: &'a FxHashSet<Buf>,
     /// Whether nobody has scheduled the program, so that its loops run as seems best.
     auto: bool,
     /// In a vector loop: its lanes.
@@ -109,6 +114,7 @@ pub(crate) fn emit(
     def: &KernelDef,
     packed: &[Buf],
 ) -> Result<()> {
+    let unwritten = &relax_loops::unwritten(&def.program);
     let program = relax_loops::with_starts(&def.program);
     let program = &*relax_loops::quantised::hint_requantised(program);
     let entry = b.create_block();
@@ -138,6 +144,7 @@ pub(crate) fn emit(
         ctx,
         outputs,
         places: FxHashMap::default(),
+        sizes: FxHashMap::default(),
         vars: FxHashMap::default(),
         over: FxHashMap::default(),
         ranges: FxHashMap::default(),
@@ -145,6 +152,7 @@ pub(crate) fn emit(
         held: Vec::new(),
         frame,
         temps,
+        unwritten,
         auto: !nest::has_marks(program),
         group: None,
         shared: None,
@@ -235,69 +243,6 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
     }
 
-    /// Binds dimension variables from the inputs' shapes and checks all other extents.
-    fn bind(&mut self, inputs: Value) -> Result<()> {
-        let program = self.program;
-        let mut checks = Vec::new();
-        for (i, &buf) in program.inputs.iter().enumerate() {
-            let tensor = self.word(inputs, 8 * i as i32);
-            let extents = if self.packed.contains(&buf) {
-                // The panels have another shape; the weight's own is constant.
-                let shape = &program.bufs[buf].shape;
-                let constant = |e: &Ex| e.as_int().unwrap_or_default();
-                (shape.iter())
-                    .map(|e| self.b.ins().iconst(types::I64, constant(e)))
-                    .collect()
-            } else {
-                self.read_extents(tensor, buf, &mut checks)
-            };
-            let data = self.word(tensor, DATA);
-            self.places.insert(buf, Place { data, extents });
-        }
-        for (i, &buf) in program.outputs.iter().enumerate() {
-            let unbound = |e: &Ex, vars: &FxHashMap<Var, Value>| {
-                matches!(e.kind(), relax_loops::ExKind::Var(v)
-                    if program.dims.contains(v) && !vars.contains_key(v))
-            };
-            if program.bufs[buf]
-                .shape
-                .iter()
-                .any(|e| unbound(e, &self.vars))
-            {
-                let tensor = self.word(self.outputs, 8 * i as i32);
-                self.fail_if_null(tensor);
-                self.read_extents(tensor, buf, &mut checks);
-            }
-        }
-        for (buf, axis, found) in checks {
-            let expected = self.eval(&program.bufs[buf].shape[axis])?;
-            let same = self.b.ins().icmp(IntCC::Equal, expected, found);
-            self.require_extent(same, (buf, axis), expected, found);
-        }
-        Ok(())
-    }
-
-    /// Fails with both values unless `fine` holds for an extent.
-    fn require_extent(
-        &mut self,
-        fine: Value,
-        (buf, axis): (Buf, usize),
-        expected: Value,
-        found: Value,
-    ) {
-        let (ok, bad) = (self.b.create_block(), self.b.create_block());
-        self.b.set_cold_block(bad);
-        self.b.ins().brif(fine, ok, &[], bad, &[]);
-        self.b.switch_to_block(bad);
-        let name = self.program.bufs[buf].name;
-        let text = format!(
-            "tensor program `{}`: axis {axis} of `{name}` has extent {{}} where the program needs {{}}",
-            self.program.name
-        );
-        self.fail_showing(ERR_SHAPE, None, &text, &[found, expected]);
-        self.b.switch_to_block(ok);
-    }
-
     /// Ends the kernel with a message in which each `{}` stands for the next of `values`. Where no place of
     /// its own is known, the caller adds that of the call.
     fn fail_showing(
@@ -318,41 +263,6 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         let args = [status, place, text, slot, n];
         let status = self.scalars_call("rx_fail_values", &args, true);
         self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
-    }
-
-    /// The extents of a tensor; new dimension variables are bound, others queued for a check.
-    fn read_extents(
-        &mut self,
-        tensor: Value,
-        buf: Buf,
-        checks: &mut Vec<(Buf, usize, Value)>,
-    ) -> Vec<Value> {
-        let shape = &self.program.bufs[buf].shape;
-        let pointer = if shape.is_empty() {
-            None
-        } else {
-            Some(self.word(tensor, SHAPE))
-        };
-        let mut extents = Vec::new();
-        for (axis, e) in shape.iter().enumerate() {
-            let found = self.word(pointer.expect("read above"), 8 * axis as i32);
-            match e.kind() {
-                relax_loops::ExKind::Var(v) if !self.vars.contains_key(v) => {
-                    self.vars.insert(*v, found);
-                    self.ranges.insert(*v, (0, i64::MAX >> 16));
-                    extents.push(found);
-                }
-                relax_loops::ExKind::Int(n) => {
-                    checks.push((buf, axis, found));
-                    extents.push(self.b.ins().iconst(types::I64, *n));
-                }
-                _ => {
-                    checks.push((buf, axis, found));
-                    extents.push(found);
-                }
-            }
-        }
-        extents
     }
 
     fn word(&mut self, base: Value, offset: i32) -> Value {
@@ -386,100 +296,10 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.b.switch_to_block(ok);
     }
 
-    /// Makes sure that a buffer that outlives its stage has memory.
-    fn place(&mut self, buf: Buf) -> Result<()> {
-        let role = self.program.bufs[buf].role;
-        if self.places.contains_key(&buf) || role == Role::Local {
-            return Ok(());
-        }
-        let shape = self.program.bufs[buf].shape.clone();
-        let dtype = self.program.bufs[buf].dtype;
-        let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
-        let data = match role {
-            Role::Output => self.output(buf, dtype, &extents),
-            _ => {
-                let bytes = self.byte_size(dtype, &extents);
-                let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
-                self.fail_if_null(data);
-                self.keep(buf, data);
-                data
-            }
-        };
-        self.places.insert(buf, Place { data, extents });
-        Ok(())
-    }
-
     fn scalars_call(&mut self, name: &'static str, args: &[Value], with_ctx: bool) -> Value {
         let mut all = if with_ctx { vec![self.ctx] } else { vec![] };
         all.extend(args);
         self.scalars().call(name, &all)
-    }
-
-    /// Extents that a program computes are taken as 0 where they come out negative.
-    fn byte_size(&mut self, dtype: DType, extents: &[Value]) -> Value {
-        let mut bytes = self.b.ins().iconst(types::I64, dtype.size() as i64);
-        for &e in extents {
-            bytes = self.b.ins().imul(bytes, e);
-        }
-        let zero = self.b.ins().iconst(types::I64, 0);
-        self.b.ins().smax(bytes, zero)
-    }
-
-    fn output(&mut self, buf: Buf, dtype: DType, extents: &[Value]) -> Value {
-        let index = self
-            .program
-            .outputs
-            .iter()
-            .position(|&o| o == buf)
-            .expect("an output");
-        let offset = 8 * index as i32;
-        let given = self.word(self.outputs, offset);
-        let (have, need) = (self.b.create_block(), self.b.create_block());
-        self.b.append_block_param(have, types::I64);
-        self.b
-            .ins()
-            .brif(given, have, &[BlockArg::Value(given)], need, &[]);
-        self.b.switch_to_block(need);
-        let dims = words(self.b, extents);
-        let code = self.b.ins().iconst(types::I32, dl_dtype(dtype));
-        let rank = self.b.ins().iconst(types::I32, extents.len() as i64);
-        let made = self.scalars_call("rx_alloc_tensor", &[code, rank, dims], true);
-        self.fail_if_null(made);
-        self.b
-            .ins()
-            .store(MemFlagsData::trusted(), made, self.outputs, offset);
-        self.b.ins().jump(have, &[BlockArg::Value(made)]);
-        self.b.switch_to_block(have);
-        let tensor = self.b.block_params(have)[0];
-        self.word(tensor, DATA)
-    }
-
-    /// Keeps a buffer's memory in its word of the frame, whose number is the result.
-    fn keep(&mut self, buf: Buf, data: Value) -> usize {
-        let slot = self.temps.iter().position(|&t| t == buf);
-        let slot = slot.expect("buffers from the heap are listed");
-        self.b
-            .ins()
-            .stack_store(types::I64, data, self.frame, 8 * slot as i32);
-        slot
-    }
-
-    /// Frees the memory in a word of the frame, if there is any.
-    fn free_slot(&mut self, slot: usize) {
-        let at = 8 * slot as i32;
-        let pointer = self
-            .b
-            .ins()
-            .stack_load(types::I64, types::I64, self.frame, at);
-        let [free, next] = [(); 2].map(|()| self.b.create_block());
-        self.b.ins().brif(pointer, free, &[], next, &[]);
-        self.b.switch_to_block(free);
-        let f = self.env.import("rx_scratch_free", self.b.func);
-        self.b.ins().call(f, &[self.ctx, pointer]);
-        let null = self.b.ins().iconst(types::I64, 0);
-        self.b.ins().stack_store(types::I64, null, self.frame, at);
-        self.b.ins().jump(next, &[]);
-        self.b.switch_to_block(next);
     }
 
     /// The ends of checks that failed.
@@ -528,15 +348,6 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
         self.b.ins().return_(&[status]);
     }
-}
-
-/// The size of a local buffer that lives on the stack; `None` for those that are larger, or of a size that
-/// is known only when the program runs.
-fn local_bytes(program: &Program, buf: Buf) -> Option<i64> {
-    let b = &program.bufs[buf];
-    (b.shape.iter())
-        .try_fold(b.dtype.size() as i64, |n, e| n.checked_mul(e.as_int()?))
-        .filter(|n| (0..=STACK_BYTES).contains(n))
 }
 
 /// DLPack's dtype as the four bytes that the C interface takes.

@@ -78,6 +78,7 @@ pub(crate) fn compile(
 ) -> Result<Compiled, Box<Diagnostic>> {
     let lowered = &weights.lowered;
     let mut env = Env::new(module);
+    env.checks = lowered.checks;
     let mut program = Program {
         lowered,
         funcs: FxHashMap::default(),

@@ -194,7 +194,17 @@ impl Scalars<'_, '_, '_> {
             let wide = self.b.ins().ishl_imm_s(bits, 16);
             return self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide);
         }
-        self.b.ins().load(register(dtype), flags, address, 0)
+        let v = self.b.ins().load(register(dtype), flags, address, 0);
+        self.truth(dtype, v)
+    }
+
+    /// A truth value as 0 or 1, whatever byte stands for it: memory may come from elsewhere, and what is known of indices
+    /// rests on it. Other values as they are.
+    fn truth(&mut self, dtype: DType, v: Value) -> Value {
+        if dtype.is_bool() {
+            return self.b.ins().icmp_imm_s(IntCC::NotEqual, v, 0);
+        }
+        v
     }
 
     /// Writes an element.
@@ -364,6 +374,7 @@ impl Scalars<'_, '_, '_> {
         let float = dtype.is_float();
         let r = match op {
             UnOp::Neg if float => self.b.ins().fneg(v),
+            UnOp::Neg if dtype.is_bool() => v,
             UnOp::Neg => self.b.ins().ineg(v),
             UnOp::Abs if float => self.b.ins().fabs(v),
             UnOp::Abs if signed(dtype) => self.b.ins().iabs(v),
@@ -444,7 +455,11 @@ impl Scalars<'_, '_, '_> {
             return one;
         }
         let r = if let Some(r) = one {
-            r
+            // Arithmetic on truth values gives truth values: what is not 0 is true.
+            match op {
+                BinOp::Add | BinOp::Sub => self.truth(dtype, r),
+                _ => r,
+            }
         } else if dtype.is_float() {
             self.float_binary(op, dtype, a, b)?
         } else {
@@ -495,7 +510,8 @@ impl Scalars<'_, '_, '_> {
                 if ty == types::I64 {
                     r
                 } else {
-                    self.b.ins().ireduce(ty, r)
+                    let r = self.b.ins().ireduce(ty, r);
+                    self.truth(dtype, r)
                 }
             }
             _ => return None,

@@ -52,6 +52,8 @@ pub const BAD_SHAPE: Code = Code(403);
 pub const UNSOLVED_DIM: Code = Code(404);
 /// A match does not handle every case.
 pub const MISSING: Code = Code(601);
+/// Whether a match handles every case is too much to decide.
+pub const COVERAGE: Code = Code(412);
 /// A clause of a match is never reached.
 pub const UNREACHABLE: Code = Code(602);
 /// An effect inside a dataflow block.

@@ -4,17 +4,25 @@
 //! when some value matches it and none of the clauses before it. The wildcard is useful after all
 //! clauses exactly when the match is not exhaustive; the values that witness it are spelled out.
 //!
-//! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`], since usefulness is
-//! NP-complete. A match beyond the budget counts as exhaustive with a note.
+//! Spelling out all that is missing takes time that grows fast with columns and clauses. Beyond [`BUDGET`] it is only
+//! decided whether something is ([`decide`]).
+//!
+//! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`] and [`DECISION`], since usefulness is
+//! NP-complete. A match that even these do not decide is an error: none is accepted that leaves values out.
 
 use relax_base::Diagnostic;
 use relax_ir::{CtorId, Expr, ExprId, PatId, Pattern};
 
 use crate::codes;
 use crate::solver::Solver;
+use decide::Decision;
+
+mod decide;
 
 /// How many rows may be looked at for one match.
-const BUDGET: u64 = 2_000_000;
+const BUDGET: u64 = 500_000;
+/// How many more to decide whether something is missing, for each question.
+const DECISION: u64 = 20_000_000;
 /// How many missing patterns are spelled out.
 const SHOWN: usize = 5;
 
@@ -57,16 +65,18 @@ impl Solver<'_> {
         if self.bad_matches.contains(&e) {
             return;
         }
-        let mut budget = BUDGET;
+        let (mut budget, mut decisions) = (BUDGET, DECISION);
         let mut rows: Vec<Vec<Cell>> = Vec::new();
         let mut covered_at = None;
         for (i, c) in clauses.iter().enumerate() {
             let row = vec![Some(c.pattern)];
-            let useful = self.missing(&rows, row.clone(), 1, &mut budget);
-            if budget == 0 {
-                return;
-            }
-            if useful.is_empty() {
+            let found = self.missing(&rows, row.clone(), 1, &mut budget);
+            let useful = match budget {
+                // Where it is not known, the clause is given the benefit of the doubt.
+                0 => self.decided(&rows, Some(c.pattern), &mut decisions) != Decision::Covered,
+                _ => !found.is_empty(),
+            };
+            if !useful {
                 let mut d = Diagnostic::warning(
                     codes::UNREACHABLE,
                     self.pattern_place(c.pattern, e),
@@ -91,18 +101,26 @@ impl Solver<'_> {
         if !complete {
             return;
         }
-        let missing = self.missing(&rows, vec![None], SHOWN + 1, &mut budget);
-        if missing.is_empty() || budget == 0 {
+        let mut missing = self.missing(&rows, vec![None], SHOWN + 1, &mut budget);
+        let mut more = missing.len() > SHOWN;
+        if budget == 0 {
+            match self.decided(&rows, None, &mut DECISION.clone()) {
+                Decision::Covered => return,
+                Decision::Missing(one) => (missing, more) = (vec![one], true),
+                Decision::Unknown => return self.undecided(e),
+            }
+        }
+        if missing.is_empty() {
             return;
         }
         let shown: Vec<String> = (missing.iter().take(SHOWN))
             .map(|p| format!("`{p}`"))
             .collect();
         let mut list = shown.join(", ");
-        if missing.len() > SHOWN {
+        if more {
             list.push_str(" and more");
         }
-        let s = if missing.len() == 1 { "case" } else { "cases" };
+        let s = if missing.len() == 1 && !more { "case" } else { "cases" };
         let message = match clauses.len() {
             0 => "the match has no clauses, so it handles no case".to_string(),
             _ => format!("the match does not handle the {s} {list}"),
@@ -117,6 +135,22 @@ impl Solver<'_> {
                 d = d.label(adt.span, format!("`{}` is defined here", adt.name));
             }
         }
+        self.report(d);
+    }
+
+    /// Whether something matches a pattern (anything, without one) and none of the rows.
+    fn decided(&self, rows: &[Vec<Cell>], row: Option<PatId>, budget: &mut u64) -> Decision {
+        let rows: Vec<PatId> = rows.iter().filter_map(|r| r[0]).collect();
+        decide::decide(self.m, &rows, row, budget)
+    }
+
+    fn undecided(&mut self, e: ExprId) {
+        let d = Diagnostic::error(
+            codes::COVERAGE,
+            self.place(e),
+            "whether this match handles every case takes too long to decide",
+        )
+        .note("make it smaller, add `_ => …`, or use `match?`, which is for matches that may fail");
         self.report(d);
     }
 

@@ -12,13 +12,23 @@ use relax_tensor::DType;
 use crate::{BinOp, Ex, ExKind, UnOp, Var};
 
 /// Sums and products nest at most this deep in what is looked at.
-const DEEPEST: u32 = 64;
+pub(crate) const DEEPEST: u32 = 64;
 
 /// `constant + Σ factor · variable`; no factor is 0.
 #[derive(Clone, Default)]
-struct Linear {
-    constant: i128,
-    factors: BTreeMap<Var, i128>,
+pub(crate) struct Linear {
+    pub(crate) constant: i128,
+    pub(crate) factors: BTreeMap<Var, i128>,
+}
+
+/// Whether two expressions are the same number, by their form.
+pub(crate) fn same_number(a: &Ex, b: &Ex) -> bool {
+    let difference = || {
+        let mut sum = Linear::of(a, DEEPEST)?;
+        sum.add(&Linear::of(b, DEEPEST)?, -1)?;
+        Some(sum.is_zero())
+    };
+    a == b || difference() == Some(true)
 }
 
 impl Linear {
@@ -35,7 +45,7 @@ impl Linear {
     }
 
     /// `None` for what is not linear, or too deep to be looked at.
-    fn of(e: &Ex, depth: u32) -> Option<Linear> {
+    pub(crate) fn of(e: &Ex, depth: u32) -> Option<Linear> {
         let depth = depth.checked_sub(1)?;
         let mut sum = Linear::default();
         match e.kind() {
@@ -61,6 +71,11 @@ impl Linear {
             _ => return None,
         }
         Some(sum)
+    }
+
+    /// Whether it is 0 whatever the variables are.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.constant == 0 && self.factors.is_empty()
     }
 
     fn show(&self, name: &dyn Fn(Var) -> String) -> String {

@@ -20,6 +20,8 @@ use crate::{
 
 /// A loop that is written out has at most so many iterations.
 pub const MOST_UNROLLED: i64 = 64;
+/// A vector has at most so many lanes.
+pub const MOST_LANES: u32 = 64;
 
 /// One rewrite. Loops are named by their variables' names as the program's text shows them; a name
 /// stands for every loop of that name.
@@ -281,7 +283,7 @@ fn apply(program: &mut Program, step: &Step) -> Result<(), NoSchedule> {
             }
         }
         Step::Vectorize { var, width } => {
-            if *width < 2 || *width > 64 {
+            if *width < 2 || *width > MOST_LANES {
                 return Err(NoSchedule::Number("a vector has 2 to 64 lanes"));
             }
             at_loops(program, *var, &mut |p, s| {

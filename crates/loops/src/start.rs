@@ -32,6 +32,12 @@ pub fn with_starts(program: &Program) -> Cow<'_, Program> {
     Cow::Owned(program)
 }
 
+/// Whether the start values of a reduction over the loops `over`, of which `outer` is the outermost, are set also where
+/// none of these runs.
+pub(crate) fn starts_without(outer: &Stmt, over: &[Var]) -> bool {
+    skeleton(std::slice::from_ref(outer), over).is_some_and(|copy| !copy.is_empty())
+}
+
 /// A block with copies before its loops; `None` where it needs none. Blocks nest as deep as the resolver and
 /// the schedules let them.
 fn block(body: &[Stmt], around: &mut FxHashSet<Var>) -> Option<Vec<Stmt>> {

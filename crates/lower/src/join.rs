@@ -232,6 +232,8 @@ fn program(kernels: &Arena<KernelId, KernelDef>, chain: &Chain, whole: Whole) ->
         program,
         label,
         by_hand: false,
+        // Its caller makes its output as the last part's, whose extents are its own.
+        holds_outputs: false,
         parts: Vec::new(),
         accesses: Vec::new(),
     })

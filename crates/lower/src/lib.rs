@@ -320,6 +320,8 @@ impl Lowering<'_> {
             program,
             label: label.to_owned(),
             by_hand: by_hand && !span.is_none(),
+            // What calls a tensor program of the module says itself how large its outputs are.
+            holds_outputs: by_hand,
             parts,
             accesses,
         })

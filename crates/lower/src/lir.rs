@@ -293,6 +293,9 @@ pub struct KernelDef {
     /// Whether it is a tensor program of the module: what fails is at its own lines, and it is told where
     /// it was called.
     pub by_hand: bool,
+    /// Whether some call makes outputs by other extents than those that the program computes from its inputs (of
+    /// `call_tir`, or of a result's type): the kernel holds them against its own then.
+    pub holds_outputs: bool,
     /// Where the parts of the program stand ([`Program::parts`]), for run-time errors.
     pub parts: Vec<Symbol>,
     /// Where its accesses stand ([`Program::accesses`]).
@@ -327,6 +330,9 @@ pub struct Lowered {
     pub data: Arena<DataId, Tensor>,
     /// Functions that can be called from outside.
     pub entries: Vec<Entry>,
+    /// Whether code checks also what is proven: extents, indices, and what each call of a kernel of the runtime may
+    /// touch.
+    pub checks: bool,
 }
 
 /// The arguments that are lent, or those that are not.

@@ -46,7 +46,8 @@ typedef enum RxStatus {
   RX_ERR_INTERNAL = 9, /* a defect of the runtime itself, reported instead of a crash */
   RX_ERR_BOUNDS = 10,  /* a tensor program left a buffer */
   RX_ERR_ASSERTION = 11, /* an assertion of a tensor program does not hold */
-  RX_ERR_OVERLAP = 12  /* a tensor was placed over one that is still used */
+  RX_ERR_OVERLAP = 12, /* a tensor was placed over one that is still used */
+  RX_ERR_EXTENT = 13   /* an extent is not the one that a tensor program needs */
 } RxStatus;
 
 /* ---- DLPack (version 0.x structures; repeated here so that no other header is needed) - */
@@ -279,7 +280,8 @@ RxObject *rx_make_string(RxContext *ctx, const char *bytes, uint64_t length);
 RxObject *rx_make_foreign(RxContext *ctx, void *pointer, void (*destroy)(void *));
 RxObject *rx_tensor_copy(RxContext *ctx, DLDataType dtype, int32_t ndim, const int64_t *shape,
                          const void *data);
-/* Wraps memory that the caller keeps alive and unchanged as long as the tensor lives. */
+/* Wraps memory that the caller keeps alive and unchanged as long as the tensor lives. Booleans are
+ * bytes of 0 and 1 here; where others are among them, the tensor is a copy with 1 in their place. */
 RxObject *rx_tensor_borrow(RxContext *ctx, DLDataType dtype, int32_t ndim, const int64_t *shape,
                            void *data);
 /* A tensor over `base`'s memory from a byte offset on; `base` is borrowed and retained. */
@@ -340,10 +342,21 @@ int32_t rx_call_closure(RxContext *ctx, RxObject *closure, RxObject *const *owne
 int32_t rx_check_tensor(RxContext *ctx, const RxObject *object, const char *what,
                         DLDataType dtype, int32_t ndim, const int64_t *shape);
 
+/* An array that a kernel may touch. */
+typedef struct RxArray {
+  const void *data;
+  int64_t bytes;
+} RxArray;
+
+/* RX_OK when everything that a call of a kernel (by its name, with these words as arguments behind the
+ * context) touches lies in one of the arrays. Code compiled under RELAX_CHECK=1 asks before each call. */
+int32_t rx_check_reach(RxContext *ctx, const char *kernel, const int64_t *args, int32_t nargs,
+                       const RxArray *arrays, int32_t n);
+
 /* ---- DLPack ------------------------------------------------------------------------ */
 
 /* Takes over `managed` (its deleter runs when the tensor goes). Memory that is not compact
- * and row-major is copied, and `managed` deleted at once. On failure the caller keeps it. */
+ * and row-major, and booleans other than 0 and 1, are copied, and `managed` deleted at once. On failure the caller keeps it. */
 RxObject *rx_from_dlpack(RxContext *ctx, DLManagedTensor *managed);
 /* Consumes `tensor`. The result's deleter gives it back to ctx; call it on ctx's thread. */
 DLManagedTensor *rx_to_dlpack(RxContext *ctx, RxObject *tensor);

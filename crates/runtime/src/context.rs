@@ -38,6 +38,8 @@ pub enum Status {
     Assertion = 11,
     /// A tensor was placed over one that is still used.
     Overlap = 12,
+    /// An extent is not the one that a tensor program needs.
+    Extent = 13,
 }
 
 /// See the module's text. Generated code reads the first three fields.

@@ -3,7 +3,7 @@
 use crate::context::{RxContext, Status};
 use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
 use crate::release::rx_release;
-use crate::tensor::{extents, rx_alloc_tensor, rx_tensor_borrow};
+use crate::tensor::{extents, rx_alloc_tensor, rx_tensor_borrow, settle_booleans};
 use crate::values::{is, rx_scratch_alloc, rx_scratch_free};
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -114,10 +114,16 @@ pub unsafe extern "C" fn rx_from_dlpack(
             let to = (*tensor.cast::<RxTensor>()).data;
             let strides = extents(from.ndim, from.strides);
             crate::kernels::strided::copy(size, shape, data, strides, to.cast(), &dense);
+            settle_booleans(tensor.cast());
             delete(managed);
             return tensor;
         }
         let tensor = rx_tensor_borrow(ctx, from.dtype, from.ndim, from.shape, data.cast());
+        if !tensor.is_null() && (*tensor).tag != Storage::Borrowed as u32 {
+            // A copy.
+            delete(managed);
+            return tensor;
+        }
         if !tensor.is_null() {
             (*tensor).tag = Storage::DLPack as u32;
             (*tensor.cast::<RxTensor>()).owner = managed.cast();

@@ -14,6 +14,7 @@ pub mod object;
 pub mod packed;
 pub mod profile;
 pub mod program;
+pub mod reach;
 pub mod release;
 pub mod scalar;
 pub mod stack;

@@ -106,6 +106,8 @@ unsafe fn block(
         };
         let head = (64 + 8 * dims.len() as u64).next_multiple_of(64);
         let bytes = match room {
+            // Behind such a block stands a fence.
+            Some(room) if (*ctx).heap.is_fenced() => head + nbytes + room,
             Some(room) => head + (nbytes + room).next_multiple_of(64),
             None => head,
         };
@@ -128,6 +130,35 @@ unsafe fn block(
         (*tensor).scalar = 0;
         copy_nonoverlapping(dims.as_ptr(), own_shape, dims.len());
         tensor
+    }
+}
+
+/// Whether elements of a type are booleans with other bytes among them than 0 and 1.
+///
+/// # Safety
+/// `data` has `nbytes` bytes.
+pub(crate) unsafe fn odd_booleans(dtype: DLDataType, data: *const c_void, nbytes: u64) -> bool {
+    if dtype.canonical() != DLDataType::BOOL || data.is_null() {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), nbytes as usize) };
+    bytes.iter().fold(0, |all, b| all | b) > 1
+}
+
+/// Makes the booleans of a tensor of our own bytes of 0 and 1.
+///
+/// # Safety
+/// `tensor` is null or a live tensor whose elements nobody else reads.
+pub(crate) unsafe fn settle_booleans(tensor: *mut RxTensor) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if !tensor.is_null() && odd_booleans((*tensor).dtype, (*tensor).data, (*tensor).nbytes) {
+            let data = (*tensor).data.cast::<u8>();
+            for b in std::slice::from_raw_parts_mut(data, (*tensor).nbytes as usize) {
+                *b = u8::from(*b != 0);
+            }
+        }
     }
 }
 
@@ -168,11 +199,12 @@ pub unsafe extern "C" fn rx_tensor_copy(
                 (*tensor).nbytes as usize,
             );
         }
+        settle_booleans(tensor);
         tensor.cast()
     }
 }
 
-/// A tensor over memory that the caller keeps.
+/// A tensor over memory that the caller keeps; a copy, where booleans in it are other bytes than 0 and 1.
 ///
 /// # Safety
 /// `ctx` is a context; `shape` has `ndim` elements; `data` outlives the tensor.
@@ -188,6 +220,10 @@ pub unsafe extern "C" fn rx_tensor_borrow(
     unsafe {
         let tensor = block(ctx, dtype, ndim, shape, None);
         if !tensor.is_null() {
+            if odd_booleans(dtype, data, (*tensor).nbytes) {
+                rx_release(ctx, tensor.cast());
+                return rx_tensor_copy(ctx, dtype, ndim, shape, data);
+            }
             (*tensor).header.tag = Storage::Borrowed as u32;
             (*tensor).data = data;
         }

@@ -73,6 +73,7 @@ impl Emit<'_, '_, '_, '_> {
             let v = self.load(outs, 8 * i as i32);
             if let Some(out) = given
                 && out.grows
+                && !self.env.checks
             {
                 // The kernel still read the argument's extents.
                 let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();

@@ -82,7 +82,9 @@ impl Emit<'_, '_, '_, '_> {
         }
         let (rank, dims) = self.extents(&out.dims);
         let code = self.int32(dl_dtype(out.dtype));
-        let t = match out.reuse {
+        // A tensor that grows has its old extents until it is written, which a kernel that checks does not take.
+        let reuse = out.reuse.filter(|_| !(out.grows && self.env.checks));
+        let t = match reuse {
             None => self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]),
             Some(dead) => {
                 let dead = self.reg(dead);

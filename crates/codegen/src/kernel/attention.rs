@@ -3,6 +3,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::Buf;
+use relax_loops::fits;
 use relax_loops::attention::{Attention, Masking};
 
 use super::{Kernel, Result};
@@ -14,11 +15,7 @@ impl Kernel<'_, '_, '_> {
         // Axes of a key's and a value's number, and of their elements.
         let (key, depth) = if a.keys_in_rows { (1, 2) } else { (2, 1) };
         let (value, width) = if a.values_in_rows { (1, 2) } else { (2, 1) };
-        self.require_same((a.q, 2), (a.k, depth), 1, false);
-        self.require_same((a.k, key), (a.v, value), 1, false);
-        for operand in [a.q, a.k, a.v] {
-            self.require_same((a.out, 0), (operand, 0), 1, true);
-        }
+        self.require_fits(fits::of_attention(self.program, a))?;
         let f = self.structure(176);
         let (out, shape) = self.of(a.out);
         let [(q, q_of), (k, k_of), (v, v_of)] = [a.q, a.k, a.v].map(|b| self.of(b));
@@ -58,10 +55,8 @@ impl Kernel<'_, '_, '_> {
             self.put_int32(&f, 164, kind);
             let fill = self.b.ins().f32const(fill);
             self.put(&f, 168, fill);
-            let along = [(a.out, 0), (a.out, 1), (a.k, key)];
             for (i, axis) in mask.axes.iter().enumerate() {
                 let Some(axis) = *axis else { continue };
-                self.require_same(along[i], (mask.buf, axis), 1, false);
                 let step = self.product(&extents[axis + 1..]);
                 self.put(&f, 128 + 8 * i as i32, step);
             }

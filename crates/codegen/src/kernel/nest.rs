@@ -7,15 +7,15 @@
 //! the same operations in the same order whichever way its loop runs.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use cranelift_frontend::Variable;
 use relax_loops::{
-    Buf, Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
+    Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
 };
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::{ERR_ASSERTION, ERR_SHAPE, Kernel, Place, Result, Unsupported, local_bytes};
+use super::{ERR_ASSERTION, ERR_SHAPE, Kernel, Result, Unsupported};
 use crate::scalar::register;
 
 /// Loops that are written out give at most so many statements.
@@ -385,28 +385,6 @@ impl Kernel<'_, '_, '_> {
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
         self.forget_loads();
-        Ok(())
-    }
-
-    fn alloc_local(&mut self, buf: Buf, scratch: &mut Vec<usize>) -> Result<()> {
-        let shape = self.program.bufs[buf].shape.clone();
-        let dtype = self.program.bufs[buf].dtype;
-        let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
-        let data = match local_bytes(self.program, buf) {
-            Some(n) => {
-                let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, n.max(8) as u32, 4);
-                let slot = self.b.create_sized_stack_slot(slot);
-                self.b.ins().stack_addr(types::I64, slot, 0)
-            }
-            None => {
-                let bytes = self.byte_size(dtype, &extents);
-                let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
-                self.fail_if_null(data);
-                scratch.push(self.keep(buf, data));
-                data
-            }
-        };
-        self.places.insert(buf, Place { data, extents });
         Ok(())
     }
 

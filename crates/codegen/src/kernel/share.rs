@@ -29,7 +29,8 @@ use relax_loops::{
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::nest::Body;
-use super::{ERR_ARGUMENT, Kernel, Place, Result, local_bytes};
+use super::memory::local_bytes;
+use super::{ERR_ARGUMENT, Kernel, Place, Result};
 use crate::scalar::register;
 
 /// No piece of a loop has less work than this, in elementary operations: about the time in which a sleeping
@@ -336,6 +337,7 @@ impl Kernel<'_, '_, '_> {
             ctx,
             outputs: data,
             places,
+            sizes: FxHashMap::default(),
             vars,
             over: self.over.clone(),
             ranges: self.ranges.clone(),
@@ -343,6 +345,7 @@ impl Kernel<'_, '_, '_> {
             held: Vec::new(),
             frame,
             temps: Vec::new(),
+            unwritten: self.unwritten,
             auto: self.auto,
             group: None,
             shared: Some(Shared { data, var }),

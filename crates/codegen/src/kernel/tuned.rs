@@ -8,6 +8,7 @@ use rustc_hash::FxHashSet;
 
 use relax_loops::attention::Attention;
 use relax_loops::epilogue::Epilogue;
+use relax_loops::fits::{self, Fit};
 use relax_loops::quantised::shifted;
 
 use super::{Kernel, Result};
@@ -144,7 +145,11 @@ impl Kernel<'_, '_, '_> {
         (p.data, p.extents.clone())
     }
 
+    /// Calls a kernel of the runtime. Code that is checked says first how large the arrays are that there are.
     pub(super) fn run(&mut self, name: &'static str, args: &[Value]) {
+        if self.env.checks {
+            self.check_reach(name, args);
+        }
         let mut all = vec![self.ctx];
         all.extend(args);
         let status = self.scalars().call(name, &all);
@@ -196,7 +201,7 @@ impl Kernel<'_, '_, '_> {
         let (out, shape) = self.of(out);
         let none = Epilogue::default();
         let epilogue = after.map_or(&none, |a| a.1);
-        self.require_operands(&hint);
+        self.require_fits(fits::of_hint(self.program, c.out, &hint))?;
         match hint {
             Hint::Gemm {
                 a,
@@ -321,88 +326,25 @@ impl Kernel<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Kernels trust that their operands fit each other: where an extent was `?` to typing, this is found
-    /// here.
+    /// Fails unless what a kernel trusts in holds, where it is not proven.
     ///
     /// Invariant: no kernel is called with operands that it would leave.
-    pub(super) fn require_operands(&mut self, hint: &Hint) {
-        match *hint {
-            Hint::Gemm {
-                a,
-                b,
-                transpose_a,
-                transpose_b,
-            } => {
-                let last = self.program.bufs[a].shape.len() - 1;
-                let k = (a, if transpose_a { last - 1 } else { last });
-                self.require_same(k, (b, usize::from(transpose_b)), 1, false);
+    pub(super) fn require_fits(&mut self, fits: Vec<Fit>) -> Result<()> {
+        for fit in fits {
+            if fit.is_proven() && !self.env.checks {
+                continue;
             }
-            Hint::BatchGemm {
-                a,
-                b,
-                transpose_a,
-                transpose_b,
-            } => {
-                let k = (a, if transpose_a { 1 } else { 2 });
-                self.require_same(k, (b, 1 + usize::from(transpose_b)), 1, false);
-                self.require_same((a, 0), (b, 0), 1, true);
-            }
-            Hint::Conv2d {
-                data,
-                weight,
-                groups,
-                nhwc,
-                ..
-            } => {
-                let (channels, taken) = if nhwc { (3, 2) } else { (1, 1) };
-                self.require_same((data, channels), (weight, taken), groups, false);
-            }
-            Hint::LayerNorm {
-                data, gamma, beta, ..
-            } => {
-                let last = self.program.bufs[data].shape.len() - 1;
-                self.require_same((data, last), (gamma, 0), 1, false);
-                self.require_same((data, last), (beta, 0), 1, false);
-            }
-            Hint::Conv2dTranspose { data, weight, .. } => {
-                self.require_same((data, 1), (weight, 0), 1, false);
-            }
-            Hint::Softmax { .. } | Hint::Pool2d { .. } | Hint::Requantize { .. } => {}
-        }
-    }
-
-    /// Fails unless an extent is `times` another one, or, where they are broadcast, one of them is 1.
-    /// Nothing is emitted for constants: typing has compared them.
-    pub(super) fn require_same(
-        &mut self,
-        (a, i): (Buf, usize),
-        (b, j): (Buf, usize),
-        times: i64,
-        broadcast: bool,
-    ) {
-        let (x, y) = (
-            &self.program.bufs[a].shape[i],
-            &self.program.bufs[b].shape[j],
-        );
-        if (times == 1 && x == y) || (x.as_int().is_some() && y.as_int().is_some()) {
-            return;
-        }
-        let (expected, found) = (self.places[&a].extents[i], self.places[&b].extents[j]);
-        let whole = self.b.ins().imul_imm_s(found, times);
-        let mut fine = self.b.ins().icmp(IntCC::Equal, expected, whole);
-        if broadcast {
-            for extent in [expected, found] {
-                let one = self.b.ins().icmp_imm_s(IntCC::Equal, extent, 1);
+            // Values are known by address.
+            self.held.extend([fit.found.clone(), fit.needed.clone()]);
+            let (found, needed) = (self.eval(&fit.found)?, self.eval(&fit.needed)?);
+            let mut fine = self.b.ins().icmp(IntCC::Equal, found, needed);
+            if fit.or_one {
+                let one = self.b.ins().icmp_imm_s(IntCC::Equal, found, 1);
                 fine = self.b.ins().bor(fine, one);
             }
+            self.require_extent(fine, fit.at, needed, found);
         }
-        let expected = if times == 1 {
-            expected
-        } else {
-            let times = self.b.ins().iconst(types::I64, times);
-            self.b.ins().sdiv(expected, times)
-        };
-        self.require_extent(fine, (b, j), expected, found);
+        Ok(())
     }
 
     fn rows(&mut self, shape: &[Value]) -> (Value, Value) {

@@ -2,6 +2,7 @@
 
 use cranelift_codegen::ir::Value;
 use relax_loops::epilogue::Epilogue;
+use relax_loops::fits;
 use relax_loops::pooled::Pooled;
 use relax_loops::{Buf, Hint, Stage};
 
@@ -26,11 +27,12 @@ impl Kernel<'_, '_, '_> {
             Stage::Compute(c) => Some((c.out, program.hint(c.out)?)),
             Stage::Nest(_) => None,
         };
-        let (Some((_, conv)), Some((out, pool))) = (hint(p.conv), hint(p.pool)) else {
+        let (Some((sums, conv)), Some((out, pool))) = (hint(p.conv), hint(p.pool)) else {
             unreachable!("both stages are found by their hints")
         };
         self.place(out)?;
-        self.require_operands(conv);
+        self.require_fits(fits::of_hint(program, sums, conv))?;
+        self.require_fits(fits::of_hint(program, out, pool))?;
         let (y, shape) = self.of(out);
         let between = (program.bufs[p.between].shape.iter())
             .map(|e| self.eval(e))

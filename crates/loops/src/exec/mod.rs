@@ -187,8 +187,8 @@ fn allocate(
     for extent in &info.shape {
         shape.push(scalar(program, extent, dims, bufs)?);
     }
-    if let Some(wanted) = fixed.get(&buf) {
-        for (axis, (&found, &wanted)) in shape.iter().zip(wanted).enumerate() {
+    if let Some(given) = fixed.get(&buf) {
+        for (axis, (&wanted, &found)) in shape.iter().zip(given).enumerate() {
             if found != wanted {
                 return Err(Fault::Extent {
                     buf,

@@ -5,7 +5,8 @@ use relax_base::SideTable;
 use super::Verifier;
 use super::facts::{Facts, assume, has_load};
 use crate::rewrite::visit_expr;
-use crate::{Buf, Ex, ExKind, Role, Stmt, Var, statements};
+use crate::schedule::MOST_LANES;
+use crate::{Buf, Ex, ExKind, Mark, Role, Stmt, Var, statements};
 
 impl Verifier<'_> {
     pub(super) fn nest(&mut self, body: &[Stmt]) {
@@ -47,9 +48,14 @@ impl Verifier<'_> {
                 Stmt::For {
                     var,
                     extent,
-                    mark: _,
+                    mark,
                     body,
                 } => {
+                    if let Mark::Vectorize(w) = mark
+                        && !(1..=MOST_LANES).contains(w)
+                    {
+                        self.problem(format!("a vector has 1 to {MOST_LANES} lanes, not {w}"));
+                    }
                     self.index_type(extent, "the extent of a loop");
                     self.expr(extent, &facts);
                     self.enter(*var, extent);

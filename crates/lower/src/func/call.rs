@@ -219,6 +219,7 @@ impl FnLower<'_, '_> {
         if program.dims.iter().all(bound) {
             return Ok(None);
         }
+        self.lw.out.kernels[kernel].holds_outputs = true;
         let m = self.m();
         let (mut given, mut work) = (Vec::new(), vec![ty]);
         while let Some(t) = work.pop() {

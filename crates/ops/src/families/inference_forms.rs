@@ -17,6 +17,11 @@ fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<ExprId> {
     let value = Tensor::scalar_f64(dtype, f64::from(value as f32));
     Some(b.constant(value))
 }
+/// Only what computes with floats has another form: integers are cut off at each step, and other steps give other
+/// numbers.
+fn of_floats(b: &dyn Build, data: ExprId) -> Option<()> {
+    b.dtype(data)?.is_float().then_some(())
+}
 /// A vector over one axis, with axes of extent 1 after it.
 fn along(b: &mut dyn Build, x: ExprId, rank: usize, axis: usize) -> ExprId {
     let after = rank - axis - 1;
@@ -42,6 +47,7 @@ pub fn batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
         return None;
     };
     let (rank, axis) = axis_of(b, site)?;
+    of_floats(b, data)?;
     let epsilon = number(b, data, site.float("epsilon")?)?;
     let var = bi(b, "add", var, epsilon);
     let root = un(b, "sqrt", var);
@@ -68,6 +74,7 @@ pub fn dropout(_: &mut dyn Build, site: &Site) -> Option<ExprId> {
 
 /// `(data - mean) / sqrt(variance + epsilon)` over some axes.
 fn normal(b: &mut dyn Build, site: &Site, data: ExprId, axes: &[i64]) -> Option<ExprId> {
+    of_floats(b, data)?;
     let epsilon = number(b, data, site.float("epsilon")?)?;
     let attrs = [
         ("axis", AttrValue::ints(axes)),
@@ -113,6 +120,7 @@ pub fn instance_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
 /// Of `nn.group_norm`.
 pub fn group_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let (rank, axis) = axis_of(b, site)?;
+    of_floats(b, site.args[0])?;
     let old = b.extents(site.args[0])?;
     let groups = site.int("num_groups")?;
     let (mut new, mut axes) = (Vec::new(), Vec::new());

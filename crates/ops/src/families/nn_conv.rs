@@ -264,6 +264,8 @@ pub(super) fn conv_result(
             (w[0].clone(), taps)
         }
     };
+    let rule = "the result's channels, which `groups` divides,";
+    super::util::need_multiple(cx, &channels, groups, Subject::Attr("groups"), rule)?;
     let mut out = vec![data[0].clone(), channels];
     for i in 0..n {
         let size = &data[2 + i];

@@ -4,6 +4,7 @@ use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
 
 use super::conv_attrs;
+use super::util::need_multiple;
 use super::nn_conv::{
     Layouts, at_canonical, canonical_arg, declared_channels, declared_window, numbers, padding_of,
     pairs, reach, require_weight, steps, taps_of_weight, weight_of,
@@ -116,6 +117,9 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
             format!("`groups` must be at least 1, not {groups}"),
         );
     }
+    let rule = "the data's channels, which `groups` divides,";
+    need_multiple(cx, &data[1], groups, Subject::Attr("groups"), rule)?;
+    let count = groups;
     let groups = Dim::from(groups);
     let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
     // TVM reads as many numbers as there are axes, and lets further ones be.
@@ -157,6 +161,8 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
             (channels.unwrap_or_else(|| &w[1] * &groups), taps)
         }
     };
+    let rule = "the result's channels, which `groups` divides,";
+    need_multiple(cx, &channels, count, Subject::Attr("groups"), rule)?;
     let mut out = vec![data[0].clone(), channels];
     for i in 0..n {
         let size = &data[2 + i];

@@ -8,7 +8,9 @@ use super::conv_attrs;
 use super::nn_conv::{
     Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
 };
-use super::util::{axis_attr, dtype_or, finish, need_eq, tensor_type, word};
+use super::util::{
+    axis_attr, dtype_or, finish, need_eq, need_multiple, tensor_type, word,
+};
 use super::util_te::{Done, set};
 use super::vision_nms::of_rank;
 use crate::AttrTy::{Bool, Int, Ints, Str};
@@ -117,7 +119,10 @@ fn positive(cx: &RelCx<'_>, name: &'static str) -> RelResult<i64> {
 fn deformable(cx: &mut RelCx<'_>) -> RelResult {
     let l = Layouts::of_rel(cx, 2, "OI")?;
     let (data, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
-    let groups = Dim::from(positive(cx, "groups")?);
+    let groups = positive(cx, "groups")?;
+    let rule = "the data's channels, which `groups` divides,";
+    need_multiple(cx, &data[1], groups, Subject::Attr("groups"), rule)?;
+    let (count, groups) = (groups, Dim::from(groups));
     let offsets = Dim::from(positive(cx, "deformable_groups")?);
     let (strides, dilation) = (steps(cx, "strides", 2, 1)?, steps(cx, "dilation", 2, 1)?);
     let padding = padding_of(cx, 2)?;
@@ -162,6 +167,8 @@ fn deformable(cx: &mut RelCx<'_>) -> RelResult {
             (w[0].clone(), w[2..].to_vec())
         }
     };
+    let rule = "the result's channels, which `groups` divides,";
+    need_multiple(cx, &channels, count, Subject::Attr("groups"), rule)?;
     let mut out = vec![data[0].clone(), channels];
     for k in 0..2 {
         let pad = Dim::from(padding[k].0.saturating_add(padding[k].1));

@@ -4,6 +4,7 @@
 //! one loop nest.
 
 use relax_base::{Diagnostic, Span, Symbol};
+use relax_loops::schedule::MOST_LANES;
 use relax_loops::{
     Access, BinOp, Buf, Buffer, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo,
     statements,
@@ -329,6 +330,13 @@ impl Resolver<'_> {
                 let mark = cx.undo.len();
                 let mut headed = Vec::with_capacity(headers.len());
                 let mut good = true;
+                if let ForKind::Vectorize(w) = kind
+                    && !(1..=MOST_LANES).contains(&w)
+                {
+                    let message = format!("a vector has 1 to {MOST_LANES} lanes, not {w}");
+                    self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
+                    good = false;
+                }
                 // Extents are read before the variables come into scope.
                 for l in ast.list(headers) {
                     let extent = self.index_expr(cx, ast.loops[l].extent);

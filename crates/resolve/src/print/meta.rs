@@ -29,7 +29,7 @@ pub(super) struct MetaWriter<'a> {
     consts: Vec<ConstId>,
     const_index: FxHashMap<ConstId, u32>,
     attrs: Vec<(&'static str, Vec<(OpId, AttrsId)>)>,
-    attr_index: FxHashMap<AttrsId, u32>,
+    attr_index: FxHashMap<(&'static str, AttrsId), u32>,
 }
 
 impl<'a> MetaWriter<'a> {
@@ -61,7 +61,7 @@ impl<'a> MetaWriter<'a> {
 
     /// The index of the attributes of a call, among the objects of that key.
     pub(super) fn attrs(&mut self, key: &'static str, op: OpId, attrs: AttrsId) -> u32 {
-        if let Some(&index) = self.attr_index.get(&attrs) {
+        if let Some(&index) = self.attr_index.get(&(key, attrs)) {
             return index;
         }
         let list = match self.attrs.iter().position(|(k, _)| *k == key) {
@@ -74,7 +74,7 @@ impl<'a> MetaWriter<'a> {
         let before = self.kept_len.get(&Symbol::new(key)).copied();
         let index = before.unwrap_or(0) + list.len() as u32;
         list.push((op, attrs));
-        self.attr_index.insert(attrs, index);
+        self.attr_index.insert((key, attrs), index);
         index
     }
 
@@ -259,7 +259,7 @@ impl Graph {
     }
 
     /// The attributes of a call. Numbers, truth values and element types stand in place, as TVM
-    /// writes C++ values; lists, strings and integers that may be absent are nodes.
+    /// writes C++ values; lists, and what may be absent, are nodes. Reading asks the same table.
     fn attrs(
         &mut self,
         key: &str,
@@ -268,9 +268,9 @@ impl Graph {
     ) -> usize {
         let mut fields = Vec::new();
         for (name, value) in attrs.iter() {
-            let by_node = schema
-                .and_then(|d| d.attr(name.as_str()))
-                .is_some_and(|a| is_boxed(a.ty));
+            let by_type = || schema.and_then(|d| d.attr(name.as_str()));
+            let by_node = relax_tvm::is_reference(key, name.as_str())
+                .unwrap_or_else(|| by_type().is_some_and(|a| is_boxed(a.ty)));
             let text = match value {
                 AttrValue::Bool(b) if !by_node => u8::from(*b).to_string(),
                 AttrValue::Int(i) if !by_node => i.to_string(),

@@ -3,9 +3,11 @@
 //! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, those up to 64 KiB come one by one in
 //! eight steps per doubling; freed blocks wait in their class's list. Larger ones are pieces of regions
 //! ([`large`]). A program that repeats its sizes asks the allocator for nothing.
+//! Under `RELAX_HEAP=debug` each block is an allocation of its own between fences ([`fenced`]).
 //!
 //! Invariant: blocks of a size divisible by 64 start at a multiple of 64, all others at one of 16.
 
+mod fenced;
 mod large;
 
 use large::Large;
@@ -47,6 +49,8 @@ const CLASSED: u64 = 64 << 10;
 const CLASSES: usize = SMALL_CLASSES + 6 * 8;
 /// Stands for the class of larger blocks.
 const LARGE: u16 = u16::MAX;
+/// Stands for the class of blocks between fences.
+const FENCED: u16 = u16::MAX - 1;
 const LARGEST: u64 = 1 << 46;
 const SLAB_MIN: usize = 16 << 10;
 const SLAB_MAX: usize = 1 << 20;
@@ -67,6 +71,8 @@ pub struct Heap {
     next_slab: usize,
     slabs: Vec<(*mut u8, usize)>,
     large: Large,
+    /// Whether blocks stand between fences.
+    fenced: bool,
     /// Counters.
     pub stats: RxHeapStats,
 }
@@ -141,6 +147,7 @@ impl Heap {
             next_slab: SLAB_MIN,
             slabs: Vec::new(),
             large: Large::default(),
+            fenced: fenced::wanted(),
             stats: RxHeapStats::default(),
         }
     }
@@ -152,6 +159,11 @@ impl Heap {
         }
         self.allocator = allocator;
         true
+    }
+
+    /// Whether blocks stand between fences, and are no larger than what was asked for.
+    pub fn is_fenced(&self) -> bool {
+        self.fenced
     }
 
     fn system(&mut self, size: usize, align: usize) -> *mut u8 {
@@ -179,6 +191,9 @@ impl Heap {
     /// A block of at least `size` bytes and its class, or null.
     #[inline]
     pub fn alloc(&mut self, size: u64) -> (*mut u8, u16) {
+        if self.fenced {
+            return (self.alloc_fenced(size), FENCED);
+        }
         let Some(class) = class_of(size) else {
             return (self.alloc_large(size), LARGE);
         };
@@ -296,7 +311,9 @@ impl Heap {
 
     /// The bytes that a block in use has; `block` and `class` came from one call of [`Heap::alloc`].
     pub fn room(&self, block: *const u8, class: u16) -> u64 {
-        if class == LARGE {
+        if class == FENCED {
+            fenced::size(block)
+        } else if class == LARGE {
             self.large.size(block) as u64
         } else {
             class_size(class.into())
@@ -309,6 +326,10 @@ impl Heap {
     /// `block` and `class` came from one call of [`Heap::alloc`], and the block is no longer used.
     #[inline]
     pub unsafe fn release(&mut self, block: *mut u8, class: u16) {
+        if class == FENCED {
+            // SAFETY: the caller's promise.
+            return unsafe { self.release_fenced(block) };
+        }
         if class == LARGE {
             self.stats.live_objects -= 1;
             self.stats.live_bytes -= self.large.release(block) as u64;

@@ -46,8 +46,13 @@ impl Padded {
         let (oh, ow) = window.output;
         let (kh, kw) = (window.window.0.max(1), window.window.1.max(1));
         let sw = window.stride.1;
-        let rows = (oh - 1) * window.stride.0 + (kh - 1) * window.dilation.0 + 1;
-        let columns = (ow - 1) * sw + (kw - 1) * window.dilation.1 + 1;
+        // Sizes beyond all memory stay so: who asks for that much is told that there is none.
+        let reach = |n: usize, step: usize, taps: usize, distance: usize| {
+            let places = (n - 1).saturating_mul(step);
+            places.saturating_add((taps - 1).saturating_mul(distance)).saturating_add(1)
+        };
+        let rows = reach(oh, window.stride.0, kh, window.dilation.0);
+        let columns = reach(ow, sw, kw, window.dilation.1);
         let phase = columns.div_ceil(sw);
         let left = (-window.pad.1).max(0) as usize;
         let first = window.pad.1.max(0) as usize;
@@ -59,7 +64,7 @@ impl Padded {
         Self {
             rows,
             phase,
-            row: phase * sw,
+            row: phase.saturating_mul(sw),
             left,
             first,
             count,
@@ -69,7 +74,7 @@ impl Padded {
 
     /// Floats of a channel, with what vectors may read past its end.
     pub fn floats(&self) -> usize {
-        self.rows * self.row + SLACK
+        self.rows.saturating_mul(self.row).saturating_add(SLACK)
     }
 
     /// Where the input of output column 0 lies for a place of the window, from the output row's

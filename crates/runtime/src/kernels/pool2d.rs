@@ -81,7 +81,8 @@ impl RxPool2dF32 {
 
     /// Floats of a padded channel.
     pub(super) fn room(&self) -> usize {
-        Padded::of(self.window()).floats().next_multiple_of(16)
+        let floats = Padded::of(self.window()).floats();
+        floats.checked_next_multiple_of(16).unwrap_or(usize::MAX)
     }
 
     /// Puts the padding around where channels will lie.
@@ -227,7 +228,7 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
     let threads = context.pool.threads();
     // SAFETY: the callers' promise; channels of the output are disjoint.
     unsafe {
-        let scratch = rx_scratch_alloc(context, (room * threads * 4) as u64).cast::<f32>();
+        let scratch = rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }

@@ -1,0 +1,142 @@
+//! The start of a kernel: dimension variables are bound, and the tensors that it is given are held against the
+//! extents that its program says.
+//!
+//! Invariant: behind this, every tensor that was given has the extents of its buffer. A kernel's element accesses and
+//! what it hands to the runtime's kernels rest on that.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
+use relax_loops::{Buf, Ex, ExKind, Var, visit_expr};
+use rustc_hash::FxHashMap;
+
+use super::{DATA, ERR_EXTENT, Kernel, Place, Result, SHAPE};
+
+impl Kernel<'_, '_, '_> {
+    /// Binds dimension variables from the shapes of inputs, and of outputs where no input has them, and checks all
+    /// other extents: those of inputs, and of outputs that the caller made by other numbers than the program's.
+    pub(super) fn bind(&mut self, inputs: Value) -> Result<()> {
+        let program = self.program;
+        let mut checks = Vec::new();
+        for (i, &buf) in program.inputs.iter().enumerate() {
+            let tensor = self.word(inputs, 8 * i as i32);
+            let extents = if self.packed.contains(&buf) {
+                // The panels have another shape; the weight's own is constant.
+                let shape = &program.bufs[buf].shape;
+                let constant = |e: &Ex| e.as_int().unwrap_or_default();
+                (shape.iter())
+                    .map(|e| self.b.ins().iconst(types::I64, constant(e)))
+                    .collect()
+            } else {
+                self.read_extents(tensor, buf, &mut checks)
+            };
+            let data = self.word(tensor, DATA);
+            self.note_size(buf, tensor);
+            self.places.insert(buf, Place { data, extents });
+        }
+        for (i, &buf) in program.outputs.iter().enumerate() {
+            let unbound = |e: &Ex, vars: &FxHashMap<Var, Value>| {
+                matches!(e.kind(), ExKind::Var(v)
+                    if program.dims.contains(v) && !vars.contains_key(v))
+            };
+            let shape = &program.bufs[buf].shape;
+            if self.def.holds_outputs || shape.iter().any(|e| unbound(e, &self.vars)) {
+                let tensor = self.word(self.outputs, 8 * i as i32);
+                self.fail_if_null(tensor);
+                self.read_extents(tensor, buf, &mut checks);
+            }
+        }
+        for (buf, axis, found) in checks {
+            let extent = &program.bufs[buf].shape[axis];
+            // What is known only later is checked when the output is written.
+            if !reads(extent) {
+                let expected = self.eval(extent)?;
+                self.require_equal((buf, axis), expected, found);
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds a tensor that was given for an output against extents that came of data.
+    pub(super) fn check_given(&mut self, buf: Buf, tensor: Value, extents: &[Value]) {
+        let shape = &self.program.bufs[buf].shape;
+        let late = |e: &Ex| self.env.checks || self.def.holds_outputs && reads(e);
+        let axes: Vec<usize> = (0..shape.len()).filter(|&k| late(&shape[k])).collect();
+        if axes.is_empty() {
+            return;
+        }
+        let given = self.word(tensor, SHAPE);
+        for axis in axes {
+            let found = self.word(given, 8 * axis as i32);
+            self.require_equal((buf, axis), extents[axis], found);
+        }
+    }
+
+    /// Fails with both values unless an extent is the one that the program needs.
+    fn require_equal(&mut self, at: (Buf, usize), expected: Value, found: Value) {
+        let same = self.b.ins().icmp(IntCC::Equal, expected, found);
+        self.require_extent(same, at, expected, found);
+    }
+
+    /// Fails with both values unless `fine` holds for an extent.
+    pub(super) fn require_extent(
+        &mut self,
+        fine: Value,
+        (buf, axis): (Buf, usize),
+        expected: Value,
+        found: Value,
+    ) {
+        let (ok, bad) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.b.ins().brif(fine, ok, &[], bad, &[]);
+        self.b.switch_to_block(bad);
+        let name = self.program.bufs[buf].name;
+        let text = format!(
+            "tensor program `{}`: axis {axis} of `{name}` has extent {{}} where the program needs {{}}",
+            self.program.name
+        );
+        self.fail_showing(ERR_EXTENT, None, &text, &[found, expected]);
+        self.b.switch_to_block(ok);
+    }
+
+    /// The extents of a tensor; new dimension variables are bound, others queued for a check.
+    fn read_extents(
+        &mut self,
+        tensor: Value,
+        buf: Buf,
+        checks: &mut Vec<(Buf, usize, Value)>,
+    ) -> Vec<Value> {
+        let shape = &self.program.bufs[buf].shape;
+        let pointer = if shape.is_empty() {
+            None
+        } else {
+            Some(self.word(tensor, SHAPE))
+        };
+        let mut extents = Vec::new();
+        for (axis, e) in shape.iter().enumerate() {
+            let found = self.word(pointer.expect("read above"), 8 * axis as i32);
+            match e.kind() {
+                ExKind::Var(v) if !self.vars.contains_key(v) => {
+                    self.vars.insert(*v, found);
+                    self.ranges.insert(*v, (0, relax_loops::MOST_EXTENT));
+                    extents.push(found);
+                }
+                ExKind::Int(n) => {
+                    checks.push((buf, axis, found));
+                    extents.push(self.b.ins().iconst(types::I64, *n));
+                }
+                _ => {
+                    checks.push((buf, axis, found));
+                    extents.push(found);
+                }
+            }
+        }
+        extents
+    }
+}
+
+/// Whether an expression reads elements.
+fn reads(e: &Ex) -> bool {
+    let mut found = false;
+    visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Load(..)));
+    found
+}

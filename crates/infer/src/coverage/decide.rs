@@ -1,0 +1,375 @@
+//! Whether some value matches none of a list of patterns, for matches that are too large to spell out what is missing.
+//!
+//! Usefulness of patterns is satisfiability in another dress: a row of a match is a conjunction of tests ("the part at
+//! this place is built by this constructor"), and a value that no row takes fails a test of each. So this is the
+//! procedure of Davis, Logemann and Loveland over constructors instead of truth values: a row with one test left
+//! excludes its constructor, a constructor that no row asks for is the best choice at its place, and what was found to
+//! have no such value is remembered by the rows that were left.
+//!
+//! Invariant: keeps its own stack, and its work is bounded.
+
+use std::rc::Rc;
+
+use relax_ir::{CtorId, Module, PatId, Pattern};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// The answer.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum Decision {
+    /// A value that no row takes, as a pattern.
+    Missing(String),
+    /// The rows take every value.
+    Covered,
+    /// The work was more than it may be.
+    Unknown,
+}
+
+/// A part of the value: an index into the table of places. Parts have larger numbers than what they are parts of.
+type Place = u32;
+
+/// Which part of which place a place is: under a constructor, or of a tuple.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct PartOf {
+    whole: Place,
+    under: Option<CtorId>,
+    index: u32,
+}
+
+/// A row: at each of these places the value must be built by the pattern's constructor. Sorted by place.
+type Row = Rc<[(Place, PatId)]>;
+
+/// What is still to be refuted, and what was chosen on the way.
+#[derive(Clone)]
+struct State {
+    rows: Vec<Row>,
+    chosen: Vec<(Place, CtorId)>,
+    excluded: FxHashMap<Place, Vec<CtorId>>,
+}
+
+/// What decides whether a state has a value: its rows, and what is excluded at their places.
+type Key = (Vec<Row>, Vec<(Place, Vec<CtorId>)>);
+
+enum Task {
+    Try(State),
+    /// All ways on from a state were tried.
+    Dead(Key),
+}
+
+struct Search<'m> {
+    m: &'m Module,
+    /// The place of each part, and what each place is.
+    parts: FxHashMap<PartOf, Place>,
+    places: Vec<Option<PartOf>>,
+    /// Places that hold tuples, and of how many parts.
+    tuples: FxHashMap<Place, u32>,
+    dead: FxHashSet<Key>,
+    /// Work that is left, in rows that are looked at.
+    budget: u64,
+}
+
+/// Looks for a value that matches `pattern` (any value, without one) and none of `rows`; takes from `budget` what it did.
+pub(super) fn decide(
+    m: &Module,
+    rows: &[PatId],
+    pattern: Option<PatId>,
+    budget: &mut u64,
+) -> Decision {
+    let mut search = Search {
+        m,
+        parts: FxHashMap::default(),
+        places: vec![None],
+        tuples: FxHashMap::default(),
+        dead: FxHashSet::default(),
+        budget: *budget,
+    };
+    let rows = rows.iter().map(|&p| search.row(&[(0, p)])).collect();
+    let mut state = State {
+        rows,
+        chosen: Vec::new(),
+        excluded: FxHashMap::default(),
+    };
+    // What the pattern asks for is chosen already.
+    let mut asked: Vec<(Place, PatId)> = pattern.map(|p| (0, p)).into_iter().collect();
+    while let Some((place, p)) = asked.pop() {
+        for &(place, p) in search.row(&[(place, p)]).iter() {
+            if let Pattern::Ctor(c, parts) = &m.patterns[p] {
+                search.choose(&mut state, place, *c);
+                asked.extend(search.under(place, *c, parts));
+            }
+        }
+    }
+    let decision = search.run(state);
+    *budget = search.budget;
+    decision
+}
+
+impl Search<'_> {
+    fn part(&mut self, of: PartOf) -> Place {
+        let places = &mut self.places;
+        *self.parts.entry(of).or_insert_with(|| {
+            places.push(Some(of));
+            places.len() as Place - 1
+        })
+    }
+
+    /// The parts of a pattern's constructor with their patterns.
+    fn under(&mut self, whole: Place, c: CtorId, parts: &[PatId]) -> Vec<(Place, PatId)> {
+        let under = Some(c);
+        let parts = parts.iter().take(self.m.ctors[c].fields.len());
+        let place = |(index, &p): (u32, &PatId)| {
+            (
+                self.part(PartOf {
+                    whole,
+                    under,
+                    index,
+                }),
+                p,
+            )
+        };
+        (0u32..).zip(parts).map(place).collect()
+    }
+
+    /// The tests of some patterns at some places: tuples are taken apart, what takes anything is no test.
+    fn row(&mut self, patterns: &[(Place, PatId)]) -> Row {
+        let m = self.m;
+        let mut tests = Vec::new();
+        let mut work = patterns.to_vec();
+        while let Some((whole, p)) = work.pop() {
+            match &m.patterns[p] {
+                Pattern::Wildcard | Pattern::Var(_) => {}
+                Pattern::Ctor(..) => tests.push((whole, p)),
+                Pattern::Tuple(parts) => {
+                    self.tuples.insert(whole, parts.len() as u32);
+                    for (index, &p) in (0u32..).zip(parts.iter()) {
+                        let under = None;
+                        let place = self.part(PartOf {
+                            whole,
+                            under,
+                            index,
+                        });
+                        work.push((place, p));
+                    }
+                }
+            }
+        }
+        tests.sort();
+        tests.into()
+    }
+
+    fn ctor(&self, p: PatId) -> Option<CtorId> {
+        match &self.m.patterns[p] {
+            Pattern::Ctor(c, _) => Some(*c),
+            _ => None,
+        }
+    }
+
+    /// Whether the parts of a constructor pattern take anything.
+    fn is_plain(&self, p: PatId) -> bool {
+        let mut work = vec![p];
+        let mut first = true;
+        while let Some(p) = work.pop() {
+            match &self.m.patterns[p] {
+                Pattern::Wildcard | Pattern::Var(_) => {}
+                Pattern::Ctor(_, parts) if std::mem::take(&mut first) => work.extend(parts.iter()),
+                Pattern::Tuple(parts) => work.extend(parts.iter()),
+                Pattern::Ctor(..) => return false,
+            }
+        }
+        true
+    }
+
+    /// The constructors that a place may still have; `like` is one of its type.
+    fn open(&self, state: &State, place: Place, like: CtorId) -> Vec<CtorId> {
+        let out = state.excluded.get(&place);
+        let all = &self.m.adts[self.m.ctors[like].adt].ctors;
+        let open = |c: &&CtorId| out.is_none_or(|o| !o.contains(c));
+        all.iter().filter(open).copied().collect()
+    }
+
+    /// Goes on with a constructor at a place: rows that ask for another one are refuted, the others ask for its parts.
+    fn choose(&mut self, state: &mut State, place: Place, c: CtorId) {
+        let rows = std::mem::take(&mut state.rows);
+        self.budget = self.budget.saturating_sub(rows.len() as u64);
+        for row in rows {
+            let Some(k) = row.iter().position(|t| t.0 == place) else {
+                state.rows.push(row);
+                continue;
+            };
+            let p = row[k].1;
+            if self.ctor(p) != Some(c) {
+                continue;
+            }
+            let Pattern::Ctor(_, parts) = &self.m.patterns[p] else {
+                continue;
+            };
+            let inside = self.under(place, c, parts);
+            let more = self.row(&inside);
+            let mut tests: Vec<_> = row.iter().filter(|t| t.0 != place).copied().collect();
+            tests.extend(more.iter());
+            tests.sort();
+            state.rows.push(tests.into());
+        }
+        state.excluded.remove(&place);
+        state.chosen.push((place, c));
+    }
+
+    /// Does what has only one way; whether some value may still be left.
+    fn settle(&mut self, state: &mut State) -> bool {
+        loop {
+            self.budget = self.budget.saturating_sub(1 + state.rows.len() as u64);
+            if self.budget == 0 {
+                return true;
+            }
+            if state.rows.iter().any(|r| r.is_empty()) {
+                return false;
+            }
+            let single = state.rows.iter().find_map(|r| match r[..] {
+                [(place, p)] if self.is_plain(p) => Some((place, self.ctor(p)?)),
+                _ => None,
+            });
+            let Some((place, c)) = single else {
+                return true;
+            };
+            // Only another constructor fails that row.
+            let m = self.m;
+            let asks = |r: &Row| {
+                r.iter().any(|&(at, p)| {
+                    at == place && matches!(&m.patterns[p], Pattern::Ctor(d, _) if *d == c)
+                })
+            };
+            state.rows.retain(|r| !asks(r));
+            state.excluded.entry(place).or_default().push(c);
+            match self.open(state, place, c)[..] {
+                [] => return false,
+                [one] => self.choose(state, place, one),
+                _ => {}
+            }
+        }
+    }
+
+    /// The place at which the most and shortest rows have a test, and a constructor of its type.
+    fn busiest(&self, state: &State) -> Option<(Place, CtorId)> {
+        let mut weights: FxHashMap<Place, (f64, CtorId)> = FxHashMap::default();
+        for row in &state.rows {
+            let weight = 0.5f64.powi(row.len().min(60) as i32);
+            for &(place, p) in row.iter() {
+                let Some(c) = self.ctor(p) else { continue };
+                weights.entry(place).or_insert((0.0, c)).0 += weight;
+            }
+        }
+        let best = weights.into_iter().max_by(|a, b| {
+            let weight = a.1.0.total_cmp(&b.1.0);
+            weight.then(b.0.cmp(&a.0))
+        });
+        best.map(|(place, (_, c))| (place, c))
+    }
+
+    fn key(&self, state: &State) -> Key {
+        let mut rows = state.rows.clone();
+        rows.sort();
+        rows.dedup();
+        let mut out: Vec<(Place, Vec<CtorId>)> = (state.excluded.iter())
+            .filter(|(place, _)| rows.iter().any(|r| r.iter().any(|t| t.0 == **place)))
+            .map(|(place, all)| {
+                let mut all = all.clone();
+                all.sort();
+                (*place, all)
+            })
+            .collect();
+        out.sort();
+        (rows, out)
+    }
+
+    fn run(&mut self, state: State) -> Decision {
+        let mut work = vec![Task::Try(state)];
+        while let Some(task) = work.pop() {
+            let mut state = match task {
+                Task::Try(state) => state,
+                Task::Dead(key) => {
+                    self.dead.insert(key);
+                    continue;
+                }
+            };
+            if !self.settle(&mut state) {
+                continue;
+            }
+            if self.budget == 0 {
+                return Decision::Unknown;
+            }
+            let Some((place, like)) = self.busiest(&state) else {
+                return Decision::Missing(self.spell(&state));
+            };
+            let key = self.key(&state);
+            if self.dead.contains(&key) {
+                continue;
+            }
+            work.push(Task::Dead(key));
+            let open = self.open(&state, place, like);
+            let asked: FxHashSet<CtorId> = (state.rows.iter())
+                .flat_map(|r| r.iter().filter(|t| t.0 == place))
+                .filter_map(|t| self.ctor(t.1))
+                .collect();
+            // One that no row asks for refutes all that ask at this place: no other way is better.
+            let ways = match open.iter().find(|c| !asked.contains(c)) {
+                Some(&other) => vec![other],
+                None => open,
+            };
+            for &c in ways.iter().rev() {
+                let mut next = state.clone();
+                self.choose(&mut next, place, c);
+                work.push(Task::Try(next));
+            }
+        }
+        Decision::Covered
+    }
+
+    /// The value that was found, as a pattern.
+    fn spell(&self, state: &State) -> String {
+        let chosen: FxHashMap<Place, CtorId> = state.chosen.iter().copied().collect();
+        let mut texts: FxHashMap<Place, String> = FxHashMap::default();
+        // Parts stand behind what they are parts of.
+        for place in (0..self.places.len() as Place).rev() {
+            let list = |under: Option<CtorId>, n: u32| -> String {
+                let text = |index| {
+                    let of = PartOf {
+                        whole: place,
+                        under,
+                        index,
+                    };
+                    let found = self.parts.get(&of).and_then(|p| texts.get(p));
+                    found.map_or("_", String::as_str)
+                };
+                (0..n).map(text).collect::<Vec<_>>().join(", ")
+            };
+            let named = |c: CtorId, parts: &dyn Fn(u32) -> String| {
+                let ctor = &self.m.ctors[c];
+                match ctor.fields.len() as u32 {
+                    0 => ctor.name.to_string(),
+                    n => format!("{}({})", ctor.name, parts(n)),
+                }
+            };
+            let text = if let Some(&c) = chosen.get(&place) {
+                named(c, &|n| list(Some(c), n))
+            } else if let Some(out) = state.excluded.get(&place).and_then(|o| o.first()) {
+                let Some(&c) = self.open(state, place, *out).first() else {
+                    continue;
+                };
+                named(c, &|n| vec!["_"; n as usize].join(", "))
+            } else if let Some(&n) = self.tuples.get(&place) {
+                let parts = list(None, n);
+                if parts.chars().all(|c| "_, ".contains(c)) {
+                    continue;
+                }
+                if n == 1 {
+                    format!("({parts},)")
+                } else {
+                    format!("({parts})")
+                }
+            } else {
+                continue;
+            };
+            texts.insert(place, text);
+        }
+        texts.remove(&0).unwrap_or_else(|| "_".into())
+    }
+}

@@ -1,0 +1,290 @@
+//! What runtime kernels take for granted of extents.
+//!
+//! A kernel reads its sizes off some of its operands and trusts that the others are as large. The stage that it
+//! stands for checks each of its accesses; the kernel checks none. So each way to call one states here what it
+//! trusts in, and who emits the call proves it or has it checked before.
+//!
+//! Invariant: a kernel whose fits hold reads and writes inside its operands, whatever types said.
+
+use crate::attention::Attention;
+use crate::outside::same_number;
+use crate::{Buf, Ex, Hint, Program};
+
+/// An extent that a kernel takes for a number.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Fit {
+    /// The buffer and the axis that messages name.
+    pub at: (Buf, usize),
+    /// What is found there.
+    pub found: Ex,
+    /// What the kernel takes it for.
+    pub needed: Ex,
+    /// Whether 1 does as well: the only element stands for all.
+    pub or_one: bool,
+}
+
+impl Fit {
+    /// Whether it holds in every call.
+    pub fn is_proven(&self) -> bool {
+        same_number(&self.found, &self.needed) || self.or_one && self.found.as_int() == Some(1)
+    }
+}
+
+/// What the kernel that a hint stands for trusts in when it writes `out`.
+pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
+    let mut fits = Fits::of(program);
+    match *hint {
+        Hint::Gemm {
+            a,
+            b,
+            transpose_a,
+            transpose_b,
+        } => fits.gemm([a, b, out], [transpose_a, transpose_b]),
+        Hint::BatchGemm {
+            a,
+            b,
+            transpose_a,
+            transpose_b,
+        } => {
+            let k = fits.extent(a, if transpose_a { 1 } else { 2 });
+            fits.same((b, 1 + usize::from(transpose_b)), k);
+            let batch = fits.extent(out, 0);
+            fits.same_or_one((a, 0), batch.clone());
+            fits.same_or_one((b, 0), batch);
+            let rows = fits.extent(a, if transpose_a { 2 } else { 1 });
+            fits.same((out, 1), rows);
+            let columns = fits.extent(b, 2 - usize::from(transpose_b));
+            fits.same((out, 2), columns);
+        }
+        Hint::Conv2d { .. } => fits.conv(out, hint),
+        Hint::Conv2dTranspose {
+            data,
+            weight,
+            groups,
+            ..
+        } => {
+            let channels = fits.extent(data, 1);
+            fits.same((weight, 0), channels);
+            let images = fits.extent(data, 0);
+            fits.same((out, 0), images);
+            let filters = fits.extent(weight, 1) * groups;
+            fits.same((out, 1), filters);
+        }
+        Hint::Softmax { data, .. } => fits.alike(out, data),
+        Hint::LayerNorm {
+            data, gamma, beta, ..
+        } => {
+            fits.alike(out, data);
+            let last = program.bufs[data].shape.len().saturating_sub(1);
+            let row = fits.extent(data, last);
+            fits.same((gamma, 0), row.clone());
+            fits.same((beta, 0), row);
+        }
+        // Windows are cut to the image, so any number of them will do.
+        Hint::Pool2d { data, nhwc, .. } => {
+            for axis in [0, if nhwc { 3 } else { 1 }] {
+                let extent = fits.extent(data, axis);
+                fits.same((out, axis), extent);
+            }
+        }
+        Hint::Requantize {
+            data, tables, axis, ..
+        } => {
+            fits.alike(out, data);
+            let channels = axis.map_or(Ex::idx(1), |axis| fits.extent(out, axis));
+            for table in tables {
+                fits.same((table, 0), channels.clone());
+            }
+        }
+    }
+    fits.all
+}
+
+/// What the kernel for attention trusts in.
+pub fn of_attention(program: &Program, a: &Attention) -> Vec<Fit> {
+    let mut fits = Fits::of(program);
+    // Axes of a key's and a value's number, and of their elements.
+    let (key, depth) = if a.keys_in_rows { (1, 2) } else { (2, 1) };
+    let (value, width) = if a.values_in_rows { (1, 2) } else { (2, 1) };
+    let of_query = fits.extent(a.q, 2);
+    fits.same((a.k, depth), of_query);
+    let keys = fits.extent(a.k, key);
+    fits.same((a.v, value), keys);
+    let batch = fits.extent(a.out, 0);
+    for operand in [a.q, a.k, a.v] {
+        fits.same_or_one((operand, 0), batch.clone());
+    }
+    let queries = fits.extent(a.q, 1);
+    fits.same((a.out, 1), queries);
+    let columns = fits.extent(a.v, width);
+    fits.same((a.out, 2), columns);
+    if let Some(mask) = &a.mask {
+        let along = [(a.out, 0), (a.out, 1), (a.k, key)];
+        for ((buf, of), axis) in along.into_iter().zip(mask.axes) {
+            if let Some(axis) = axis {
+                let extent = fits.extent(buf, of);
+                fits.same((mask.buf, axis), extent);
+            }
+        }
+        // The others are read at their first index.
+        for axis in 0..program.bufs[mask.buf].shape.len() {
+            if !mask.axes.contains(&Some(axis)) {
+                let extent = fits.extent(mask.buf, axis);
+                fits.same((mask.buf, axis), extent.max(1));
+            }
+        }
+    }
+    fits.all
+}
+
+struct Fits<'p> {
+    program: &'p Program,
+    all: Vec<Fit>,
+}
+
+impl<'p> Fits<'p> {
+    fn of(program: &'p Program) -> Fits<'p> {
+        let all = Vec::new();
+        Fits { program, all }
+    }
+
+    /// An extent; one that nothing fits where the buffer has no such axis.
+    fn extent(&self, buf: Buf, axis: usize) -> Ex {
+        let shape = &self.program.bufs[buf].shape;
+        shape.get(axis).cloned().unwrap_or(Ex::idx(-1))
+    }
+
+    fn same(&mut self, at: (Buf, usize), needed: Ex) {
+        let found = self.extent(at.0, at.1);
+        self.push(at, found, needed, false);
+    }
+
+    fn same_or_one(&mut self, at: (Buf, usize), needed: Ex) {
+        let found = self.extent(at.0, at.1);
+        self.push(at, found, needed, true);
+    }
+
+    fn push(&mut self, at: (Buf, usize), found: Ex, needed: Ex, or_one: bool) {
+        self.all.push(Fit {
+            at,
+            found,
+            needed,
+            or_one,
+        });
+    }
+
+    /// All axes of a buffer as long as those of another one.
+    fn alike(&mut self, out: Buf, data: Buf) {
+        let rank = |b: Buf| self.program.bufs[b].shape.len();
+        for axis in 0..rank(out).max(rank(data)) {
+            let extent = self.extent(data, axis);
+            self.same((out, axis), extent);
+        }
+    }
+
+    fn product(&self, shape: &[Ex]) -> Ex {
+        shape.iter().fold(Ex::idx(1), |n, d| n * d)
+    }
+
+    fn gemm(&mut self, [a, b, out]: [Buf; 3], [transpose_a, transpose_b]: [bool; 2]) {
+        let program = self.program;
+        let [a_shape, out_shape] = [a, out].map(|b| &program.bufs[b].shape[..]);
+        let (Some((last, lead)), Some((width, rows))) =
+            (a_shape.split_last(), out_shape.split_last())
+        else {
+            // A product of something else than matrices: nothing fits.
+            return self.push((out, 0), Ex::idx(0), Ex::idx(-1), false);
+        };
+        let (k, m) = match transpose_a {
+            true => (self.extent(a, 0), last.clone()),
+            false => (last.clone(), self.product(lead)),
+        };
+        self.same((b, usize::from(transpose_b)), k);
+        let columns = self.extent(b, usize::from(!transpose_b));
+        let axis = out_shape.len() - 1;
+        self.push((out, axis), width.clone(), columns, false);
+        if !transpose_a && rows.len() == lead.len() {
+            for (axis, extent) in lead.iter().enumerate() {
+                self.same((out, axis), extent.clone());
+            }
+        } else {
+            let found = self.product(rows);
+            self.push((out, 0), found, m, false);
+        }
+    }
+
+    fn conv(&mut self, out: Buf, hint: &Hint) {
+        let Hint::Conv2d {
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            groups,
+            nhwc,
+        } = *hint
+        else {
+            return;
+        };
+        let (image, [input, output], taps) = match nhwc {
+            true => ([0, 3, 1, 2], [2, 3], [0, 1]),
+            false => ([0, 1, 2, 3], [1, 0], [2, 3]),
+        };
+        let [n, channels, ..] = image;
+        let all = self.extent(data, channels);
+        let (of_group, filters) = (self.extent(weight, input), self.extent(weight, output));
+        let depthwise = groups > 1 && all.as_int() == Some(groups);
+        if depthwise && of_group.as_int() != Some(1) {
+            // The weight has an axis for the channels and one for what each of them gives.
+            self.same((out, channels), &of_group * &filters);
+        } else {
+            self.same((weight, input), all.floor_div(groups));
+            if groups != 1 {
+                self.same((data, channels), of_group * groups);
+            }
+            self.same((out, channels), filters);
+        }
+        let images = self.extent(data, n);
+        self.same((out, n), images);
+        for i in 0..2 {
+            let window = (self.extent(weight, taps[i]) - 1) * dilation[i] + 1;
+            let around = padding[i] + padding[i + 2];
+            let room = self.extent(data, image[2 + i]) + around - window;
+            self.same((out, image[2 + i]), room.floor_div(strides[i]) + 1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Builder;
+    use relax_tensor::DType;
+
+    /// A product of (m, k) and (n, k) whose result has `columns` columns.
+    fn product(columns: Option<i64>) -> Vec<Fit> {
+        let mut b = Builder::new("f");
+        let x = b.input("x", DType::F32, &[Some(4), Some(8)]);
+        let w = b.input("w", DType::F32, &[None, Some(8)]);
+        let columns = columns.map_or(w.shape[0].clone(), Ex::idx);
+        let y = b.compute("y", &[Ex::idx(4), columns], |i| x.at(i) + w.at(i));
+        b.output(&y);
+        let hint = Hint::Gemm {
+            a: x.buf,
+            b: w.buf,
+            transpose_a: false,
+            transpose_b: true,
+        };
+        of_hint(&b.program, y.buf, &hint)
+    }
+
+    #[test]
+    fn what_follows_from_the_extents_needs_no_check() {
+        assert!(product(None).iter().all(Fit::is_proven));
+        let open: Vec<Fit> = (product(Some(8)).into_iter())
+            .filter(|f| !f.is_proven())
+            .collect();
+        assert_eq!(open.len(), 1, "the result has as many columns as `w` rows");
+        assert_eq!(open[0].found.as_int(), Some(8));
+    }
+}

@@ -1,0 +1,366 @@
+//! What calls of kernels touch, held against the memory that they were given (`RELAX_CHECK=1`).
+//!
+//! Code that was compiled to be checked says before each call of a kernel which arrays there are and how large they
+//! are: the sizes of tensors and of scratch memory, not what types say of them. Here the kernel's own arguments, as it
+//! will read them, are turned into the elements that it may touch. The two come from different places, so a mistake in
+//! one of them is found.
+//!
+//! Invariant: looks at arguments and sizes only, never at elements.
+
+use std::ffi::{c_char, c_void};
+
+use crate::context::{RxContext, Status, guard, text};
+use crate::kernels::attention::RxAttentionF32;
+use crate::kernels::conv::{RxConv2dF32, RxConv2dSizes};
+use crate::kernels::gemm::RxGemmF32;
+use crate::kernels::gemm::epilogue::RxEpilogue;
+use crate::kernels::gemm::other::RxGemmI32;
+use crate::kernels::integer::conv::RxConv2dI32;
+use crate::kernels::pool2d::RxPool2dF32;
+use crate::kernels::requantize::RxRequantize;
+use crate::kernels::strips::RxStrips;
+
+/// An array that a kernel may touch, as in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxArray {
+    /// Its first byte.
+    pub data: *const c_void,
+    /// Its bytes.
+    pub bytes: i64,
+}
+
+/// Bytes from a pointer on that a call may touch: the least and one behind the greatest.
+struct Touched {
+    what: &'static str,
+    data: usize,
+    from: i128,
+    to: i128,
+}
+
+/// What a call touches.
+#[derive(Default)]
+struct Reach(Vec<Touched>);
+
+/// Extents along which an array is walked, with the steps.
+type Axes<'a> = &'a [(i64, i64)];
+
+impl Reach {
+    /// Elements of `size` bytes: all that the steps lead to.
+    fn walk<T>(&mut self, what: &'static str, data: *const T, size: usize, axes: Axes<'_>) {
+        if data.is_null() || axes.iter().any(|a| a.0 <= 0) {
+            return;
+        }
+        let (mut low, mut high) = (0i128, 0i128);
+        for &(extent, step) in axes {
+            let reach = (i128::from(extent) - 1) * i128::from(step);
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let size = size as i128;
+        self.0.push(Touched {
+            what,
+            data: data.addr(),
+            from: low * size,
+            to: (high + 1) * size,
+        });
+    }
+
+    /// Elements side by side.
+    fn all<T>(&mut self, what: &'static str, data: *const T, size: usize, extents: &[i64]) {
+        if extents.iter().any(|&n| n <= 0) {
+            return;
+        }
+        let n = extents.iter().try_fold(1i64, |n, e| n.checked_mul(*e));
+        self.walk(what, data, size, &[(n.unwrap_or(i64::MAX), 1)]);
+    }
+
+    /// `lines` is how many numbers scale and bias have, `rows` and `columns` the residual.
+    fn epilogue(&mut self, e: &RxEpilogue, lines: i64, residual: Axes<'_>) {
+        self.all("bias", e.bias, 4, &[lines]);
+        self.all("scale", e.scale, 4, &[lines]);
+        self.walk("residual", e.residual, 4, residual);
+    }
+
+    fn gemm(&mut self, g: &RxGemmF32, [batch, a, b, c]: [i64; 4]) {
+        if g.a_packed.is_null() {
+            self.walk("left operand", g.a, 4, &[(batch, a), (g.m, g.a_rs), (g.k, g.a_cs)]);
+        }
+        if g.b_packed.is_null() {
+            self.walk("right operand", g.b, 4, &[(batch, b), (g.k, g.b_rs), (g.n, g.b_cs)]);
+        }
+        let result = [(batch, c), (g.m, g.c_ld), (g.n, 1)];
+        self.walk("result", g.c, 4, &result);
+        let lines = if g.epilogue.bias_axis == 0 { g.m } else { g.n };
+        let rows = [(batch, c), (g.m, g.epilogue.residual_ld), (g.n, 1)];
+        self.epilogue(&g.epilogue, lines, &rows);
+    }
+
+    fn image(&mut self, s: &RxConv2dSizes) -> [i64; 4] {
+        [s.n, s.c, s.h, s.w]
+    }
+
+    fn conv(&mut self, v: &RxConv2dF32) {
+        let s = &v.sizes;
+        let image = self.image(s);
+        self.all("image", v.x, 4, &image);
+        if v.weight_packed.is_null() {
+            self.all("weight", v.weight, 4, &[weights(s), s.kh, s.kw]);
+        }
+        let out = [s.n, s.o, s.oh, s.ow];
+        self.all("result", v.y, 4, &out);
+        let n = out.iter().try_fold(1i64, |n, e| n.checked_mul(*e));
+        self.epilogue(&v.epilogue, s.o, &[(n.unwrap_or(i64::MAX), 1)]);
+    }
+
+    fn attention(&mut self, a: &RxAttentionF32) {
+        let q = [(a.batch, a.q_step), (a.rows, a.depth), (a.depth, 1)];
+        self.walk("queries", a.q, 4, &q);
+        let k = [(a.batch, a.k_step), (a.depth, a.k_rs), (a.keys, a.k_cs)];
+        self.walk("keys", a.k, 4, &k);
+        let v = [(a.batch, a.v_step), (a.keys, a.v_rs), (a.width, a.v_cs)];
+        self.walk("values", a.v, 4, &v);
+        let size = if a.mask_kind == 0 { 4 } else { 1 };
+        let mask = [(a.batch, a.mask_step), (a.rows, a.mask_rs), (a.keys, a.mask_cs)];
+        self.walk("mask", a.mask, size, &mask);
+        self.all("result", a.out, 4, &[a.batch, a.rows, a.width]);
+    }
+
+    unsafe fn strips(&mut self, s: &RxStrips) {
+        let (axes, inputs) = ((s.axes + s.reduced).max(0) as usize, s.inputs.max(0) as usize);
+        // SAFETY: the descriptor's arrays are as long as it says.
+        unsafe {
+            let extents = words(s.extents, axes);
+            for i in 0..inputs {
+                let steps = words(s.strides.wrapping_add(i * axes), axes);
+                let axes: Vec<_> = extents.iter().copied().zip(steps.iter().copied()).collect();
+                self.walk("operand", *s.data.add(i), 4, &axes);
+            }
+            self.all("result", s.out, 4, &extents[..(s.axes.max(0) as usize).min(axes)]);
+        }
+    }
+
+    fn requantize(&mut self, r: &RxRequantize) {
+        let all = [r.outer, r.channels, r.inner];
+        self.all("sums", r.x, 4, &all);
+        if r.outer > 0 && r.inner > 0 {
+            for (data, size) in [
+                (r.bias.cast::<c_void>(), 4),
+                (r.left.cast(), 8),
+                (r.factor.cast(), 8),
+                (r.half.cast(), 8),
+                (r.right.cast(), 8),
+                (r.zero.cast(), 4),
+            ] {
+                self.all("table", data, size, &[r.channels]);
+            }
+        }
+        self.all("result", r.y, element(r.y_type), &all);
+    }
+
+    /// What a call of a kernel touches; nothing for one that is not known here.
+    ///
+    /// # Safety
+    /// `args` are those of a call of the kernel, behind the context; descriptors and arrays of numbers are live.
+    unsafe fn of(&mut self, kernel: &str, args: &[i64]) {
+        let pointer = |i: usize| std::ptr::with_exposed_provenance::<c_void>(args[i] as usize);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (kernel, args.len()) {
+                ("rx_gemm_f32", 1) => self.gemm(&*pointer(0).cast(), [1, 0, 0, 0]),
+                ("rx_batch_gemm_f32", 5) => {
+                    self.gemm(&*pointer(0).cast(), [args[1], args[2], args[3], args[4]]);
+                }
+                ("rx_gemm_i32", 1) => {
+                    let g = &*pointer(0).cast::<RxGemmI32>();
+                    let (p, a, b) = (&g.gemm, element(g.a_type), element(g.b_type));
+                    self.walk("left operand", p.a, a, &[(p.m, p.a_rs), (p.k, p.a_cs)]);
+                    self.walk("right operand", p.b, b, &[(p.k, p.b_rs), (p.n, p.b_cs)]);
+                    self.walk("result", p.c, 4, &[(p.m, p.c_ld), (p.n, 1)]);
+                }
+                ("rx_conv2d_f32" | "rx_conv2d_transpose_f32", 1) => {
+                    self.conv(&*pointer(0).cast());
+                }
+                ("rx_conv2d_i32", 1) => {
+                    let v = &*pointer(0).cast::<RxConv2dI32>();
+                    let image = self.image(&v.sizes);
+                    self.all("image", v.x, element(v.x_type), &image);
+                    let s = &v.sizes;
+                    let size = element(v.weight_type);
+                    self.all("weight", v.weight, size, &[weights(s), s.kh, s.kw]);
+                    self.all("result", v.y, 4, &[s.n, s.o, s.oh, s.ow]);
+                }
+                ("rx_conv2d_pool2d_f32", 2) => {
+                    self.conv(&*pointer(0).cast());
+                    let p = &*pointer(1).cast::<RxPool2dF32>();
+                    self.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
+                }
+                ("rx_pool2d_f32", 1) => {
+                    let p = &*pointer(0).cast::<RxPool2dF32>();
+                    self.all("image", p.x, 4, &[p.n, p.c, p.h, p.w]);
+                    self.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
+                }
+                ("rx_softmax_f32" | "rx_log_softmax_f32", 4) => {
+                    self.all("operand", pointer(2), 4, &args[..2]);
+                    self.all("result", pointer(3), 4, &args[..2]);
+                }
+                // The summand of the variance is no word.
+                ("rx_layer_norm_f32", 6) => {
+                    self.all("operand", pointer(2), 4, &args[..2]);
+                    self.all("scale", pointer(3), 4, &args[1..2]);
+                    self.all("shift", pointer(4), 4, &args[1..2]);
+                    self.all("result", pointer(5), 4, &args[..2]);
+                }
+                ("rx_requantize_i32", 1) => self.requantize(&*pointer(0).cast()),
+                ("rx_attention_f32", 1) => self.attention(&*pointer(0).cast()),
+                ("rx_strips_f32", 1) => self.strips(&*pointer(0).cast()),
+                ("rx_copy_strided", 7) => {
+                    let (size, rank) = (args[0] as i32 as usize, (args[1] as i32).max(0) as usize);
+                    let extents = words(pointer(2).cast(), rank);
+                    for (what, data, steps) in [("operand", 3, 4), ("result", 5, 6)] {
+                        let steps = words(pointer(steps).cast(), rank);
+                        let axes = extents.iter().copied().zip(steps.iter().copied());
+                        self.walk(what, pointer(data), size, &axes.collect::<Vec<_>>());
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Pairs of channels that a convolution's weight has a window for.
+fn weights(s: &RxConv2dSizes) -> i64 {
+    s.o.saturating_mul(s.c / s.groups.max(1))
+}
+
+/// The bytes of an element by the numbers that descriptors have for types.
+fn element(number: i32) -> usize {
+    match number {
+        0 | 1 => 1,
+        2 => 2,
+        _ => 4,
+    }
+}
+
+/// # Safety
+/// `data` has `n` numbers, or is null.
+unsafe fn words<'a>(data: *const i64, n: usize) -> &'a [i64] {
+    if data.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data, n) }
+}
+
+/// Whether an array holds all that is touched.
+fn holds(array: &RxArray, t: &Touched) -> bool {
+    let offset = t.data as i128 - array.data.addr() as i128;
+    offset + t.from >= 0 && offset + t.to <= i128::from(array.bytes)
+}
+
+/// Fails unless all that a call of a kernel touches lies in one of some arrays.
+///
+/// # Safety
+/// `ctx` is a context, `kernel` a C string, `args` has the `nargs` words of a call of the kernel behind the context, and
+/// `arrays` has `n` arrays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_check_reach(
+    ctx: *mut RxContext,
+    kernel: *const c_char,
+    args: *const i64,
+    nargs: i32,
+    arrays: *const RxArray,
+    n: i32,
+) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let kernel = text(kernel);
+            let mut reach = Reach::default();
+            reach.of(&kernel, words(args, nargs.max(0) as usize));
+            let arrays = std::slice::from_raw_parts(arrays, n.max(0) as usize);
+            for t in &reach.0 {
+                if !arrays.iter().any(|a| holds(a, t)) {
+                    let (what, from, to) = (t.what, t.from, t.to);
+                    let text = format!(
+                        "`{kernel}` would touch bytes {from} to {to} of its {what}, and there are no such"
+                    );
+                    return context.fail(Status::Bounds, &text);
+                }
+            }
+            0
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn array<T>(data: &[T]) -> RxArray {
+        RxArray {
+            data: data.as_ptr().cast(),
+            bytes: std::mem::size_of_val(data) as i64,
+        }
+    }
+
+    /// Whether a call of `kernel` stays in `arrays`.
+    fn inside(kernel: &str, args: &[i64], arrays: &[RxArray]) -> bool {
+        let mut reach = Reach::default();
+        // SAFETY: the tests' descriptors are live.
+        unsafe { reach.of(kernel, args) };
+        assert!(!reach.0.is_empty(), "{kernel} is not known");
+        reach.0.iter().all(|t| arrays.iter().any(|a| holds(a, t)))
+    }
+
+    #[test]
+    fn a_product_touches_its_operands_and_no_more() {
+        let (a, b, mut c) = ([0f32; 6], [0f32; 12], [0f32; 8]);
+        let mut g = RxGemmF32 {
+            m: 2,
+            n: 4,
+            k: 3,
+            a: a.as_ptr(),
+            a_rs: 3,
+            a_cs: 1,
+            b: b.as_ptr(),
+            b_rs: 4,
+            b_cs: 1,
+            c: c.as_mut_ptr(),
+            c_ld: 4,
+            ..Default::default()
+        };
+        let arrays = [array(&a), array(&b), array(&c)];
+        let call = |g: &RxGemmF32| inside("rx_gemm_f32", &[(&raw const *g).addr() as i64], &arrays);
+        assert!(call(&g));
+        g.n = 5;
+        assert!(!call(&g), "a column more than there are");
+        g.n = 4;
+        g.epilogue.bias = a.as_ptr();
+        assert!(call(&g));
+        g.m = 3;
+        assert!(!call(&g), "a row more than there are");
+    }
+
+    #[test]
+    fn steps_may_lead_backwards() {
+        let (from, to) = ([0f32; 4], [0f32; 4]);
+        let (extents, back, on) = ([4i64], [-1i64], [1i64]);
+        let address = |p: *const i64| p.addr() as i64;
+        let call = |first: &f32| {
+            let args = [
+                4,
+                1,
+                address(extents.as_ptr()),
+                (&raw const *first).addr() as i64,
+                address(back.as_ptr()),
+                to.as_ptr().addr() as i64,
+                address(on.as_ptr()),
+            ];
+            inside("rx_copy_strided", &args, &[array(&from), array(&to)])
+        };
+        let _ = (from.as_ptr().expose_provenance(), to.as_ptr().expose_provenance());
+        assert!(call(&from[3]) && !call(&from[2]));
+    }
+}
