@@ -120,7 +120,11 @@ impl Solver<'_> {
         if more {
             list.push_str(" and more");
         }
-        let s = if missing.len() == 1 && !more { "case" } else { "cases" };
+        let s = if missing.len() == 1 && !more {
+            "case"
+        } else {
+            "cases"
+        };
         let message = match clauses.len() {
             0 => "the match has no clauses, so it handles no case".to_string(),
             _ => format!("the match does not handle the {s} {list}"),

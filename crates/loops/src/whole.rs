@@ -118,7 +118,9 @@ impl<'s> Cover<'s> {
                     None
                 }
                 Stmt::While { body, .. } => {
-                    self.early |= statements(body).flat_map(Stmt::exprs).any(|e| self.reads(e));
+                    self.early |= statements(body)
+                        .flat_map(Stmt::exprs)
+                        .any(|e| self.reads(e));
                     None
                 }
                 Stmt::Alloc { .. } | Stmt::Assert { .. } => None,
@@ -132,16 +134,13 @@ impl<'s> Cover<'s> {
 
     fn reads(&self, e: &Ex) -> bool {
         let mut found = false;
-        visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Load(b, _) if *b == self.buf));
+        visit_expr(e, |x| {
+            found |= matches!(x.kind(), ExKind::Load(b, _) if *b == self.buf)
+        });
         found
     }
 
-    fn two_ways(
-        &mut self,
-        cond: &Ex,
-        then: &'s [Stmt],
-        otherwise: &'s [Stmt],
-    ) -> Option<Vec<Ex>> {
+    fn two_ways(&mut self, cond: &Ex, then: &'s [Stmt], otherwise: &'s [Stmt]) -> Option<Vec<Ex>> {
         let before = self.guards.len();
         let inside = self.bounds(cond);
         let found = inside.then(|| self.block(then)).flatten();
@@ -181,7 +180,9 @@ impl<'s> Cover<'s> {
             && (loops.iter().all(|s| runs(s))
                 || loops.first().is_some_and(|s| starts_without(s, over)));
         if !known {
-            self.early |= statements(body).flat_map(Stmt::exprs).any(|e| self.reads(e));
+            self.early |= statements(body)
+                .flat_map(Stmt::exprs)
+                .any(|e| self.reads(e));
             return None;
         }
         let before = self.starts.clone();
@@ -221,7 +222,12 @@ impl<'s> Cover<'s> {
                 return false;
             }
         }
-        let of_index = |g: &(Ex, Ex)| index.iter().zip(self.shape).any(|(i, n)| g.0 == *i && g.1 == *n);
+        let of_index = |g: &(Ex, Ex)| {
+            index
+                .iter()
+                .zip(self.shape)
+                .any(|(i, n)| g.0 == *i && g.1 == *n)
+        };
         self.guards.iter().all(of_index)
             && self.around.iter().all(|s| match s {
                 Stmt::For { var, extent, .. } => match self.starts.contains(var) {
@@ -301,7 +307,11 @@ mod tests {
 
     #[test]
     fn stores_under_loops_over_everything_write_everything() {
-        assert!(whole(|n, x, y| n.grid(&x.shape, |n, i| n.store(y, i, x.at(i)))));
+        assert!(whole(|n, x, y| n.grid(&x.shape, |n, i| n.store(
+            y,
+            i,
+            x.at(i)
+        ))));
         // Split loops with a guard, and names for indices.
         assert!(whole(|n, x, y| {
             n.for_((&x.shape[0] + 3).floor_div(4), |n, o| {
@@ -316,11 +326,7 @@ mod tests {
         // Both ways.
         assert!(whole(|n, x, y| {
             n.grid(&x.shape, |n, i| {
-                n.if_else(
-                    i[0].lt(2),
-                    |n| n.store(y, i, 1),
-                    |n| n.store(y, i, x.at(i)),
-                );
+                n.if_else(i[0].lt(2), |n| n.store(y, i, 1), |n| n.store(y, i, x.at(i)));
             });
         }));
     }
@@ -331,7 +337,9 @@ mod tests {
             n.grid(&x.shape, |n, i| n.if_(i[0].lt(2), |n| n.store(y, i, 1)));
         }));
         assert!(!whole(|n, x, y| {
-            n.for_(x.shape[0].clone(), |n, i| n.store(y, &[i.clone(), Ex::idx(3)], 1));
+            n.for_(x.shape[0].clone(), |n, i| {
+                n.store(y, &[i.clone(), Ex::idx(3)], 1)
+            });
         }));
         assert!(!whole(|n, x, y| {
             n.for_(x.shape[0].clone(), |n, i| {

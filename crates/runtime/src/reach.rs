@@ -84,10 +84,20 @@ impl Reach {
 
     fn gemm(&mut self, g: &RxGemmF32, [batch, a, b, c]: [i64; 4]) {
         if g.a_packed.is_null() {
-            self.walk("left operand", g.a, 4, &[(batch, a), (g.m, g.a_rs), (g.k, g.a_cs)]);
+            self.walk(
+                "left operand",
+                g.a,
+                4,
+                &[(batch, a), (g.m, g.a_rs), (g.k, g.a_cs)],
+            );
         }
         if g.b_packed.is_null() {
-            self.walk("right operand", g.b, 4, &[(batch, b), (g.k, g.b_rs), (g.n, g.b_cs)]);
+            self.walk(
+                "right operand",
+                g.b,
+                4,
+                &[(batch, b), (g.k, g.b_rs), (g.n, g.b_cs)],
+            );
         }
         let result = [(batch, c), (g.m, g.c_ld), (g.n, 1)];
         self.walk("result", g.c, 4, &result);
@@ -121,13 +131,20 @@ impl Reach {
         let v = [(a.batch, a.v_step), (a.keys, a.v_rs), (a.width, a.v_cs)];
         self.walk("values", a.v, 4, &v);
         let size = if a.mask_kind == 0 { 4 } else { 1 };
-        let mask = [(a.batch, a.mask_step), (a.rows, a.mask_rs), (a.keys, a.mask_cs)];
+        let mask = [
+            (a.batch, a.mask_step),
+            (a.rows, a.mask_rs),
+            (a.keys, a.mask_cs),
+        ];
         self.walk("mask", a.mask, size, &mask);
         self.all("result", a.out, 4, &[a.batch, a.rows, a.width]);
     }
 
     unsafe fn strips(&mut self, s: &RxStrips) {
-        let (axes, inputs) = ((s.axes + s.reduced).max(0) as usize, s.inputs.max(0) as usize);
+        let (axes, inputs) = (
+            (s.axes + s.reduced).max(0) as usize,
+            s.inputs.max(0) as usize,
+        );
         // SAFETY: the descriptor's arrays are as long as it says.
         unsafe {
             let extents = words(s.extents, axes);
@@ -136,7 +153,12 @@ impl Reach {
                 let axes: Vec<_> = extents.iter().copied().zip(steps.iter().copied()).collect();
                 self.walk("operand", *s.data.add(i), 4, &axes);
             }
-            self.all("result", s.out, 4, &extents[..(s.axes.max(0) as usize).min(axes)]);
+            self.all(
+                "result",
+                s.out,
+                4,
+                &extents[..(s.axes.max(0) as usize).min(axes)],
+            );
         }
     }
 
@@ -360,7 +382,10 @@ mod tests {
             ];
             inside("rx_copy_strided", &args, &[array(&from), array(&to)])
         };
-        let _ = (from.as_ptr().expose_provenance(), to.as_ptr().expose_provenance());
+        let _ = (
+            from.as_ptr().expose_provenance(),
+            to.as_ptr().expose_provenance(),
+        );
         assert!(call(&from[3]) && !call(&from[2]));
     }
 }

@@ -3,8 +3,8 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::Buf;
-use relax_loops::fits;
 use relax_loops::attention::{Attention, Masking};
+use relax_loops::fits;
 
 use super::{Kernel, Result};
 

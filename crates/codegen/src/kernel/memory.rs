@@ -155,7 +155,10 @@ impl Kernel<'_, '_, '_> {
             for &e in extents {
                 sign = self.b.ins().bor(sign, e);
             }
-            let fine = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThanOrEqual, sign, 0);
+            let fine = self
+                .b
+                .ins()
+                .icmp_imm_s(IntCC::SignedGreaterThanOrEqual, sign, 0);
             let [ok, bad] = [(); 2].map(|()| self.b.create_block());
             self.b.set_cold_block(bad);
             self.b.ins().brif(fine, ok, &[], bad, &[]);
@@ -239,11 +242,19 @@ pub(super) fn local_bytes(program: &Program, buf: Buf) -> Option<i64> {
     let size = |b: Buf| {
         let b = &program.bufs[b];
         (b.shape.iter())
-            .try_fold(b.dtype.size() as i64, |n, e: &Ex| n.checked_mul(e.as_int()?))
+            .try_fold(b.dtype.size() as i64, |n, e: &Ex| {
+                n.checked_mul(e.as_int()?)
+            })
             .filter(|n| b.role == Role::Local && (0..=STACK_BYTES).contains(n))
     };
     let own = size(buf)?;
     // Small ones, which registers and lines of the cache hold, always do.
-    let before = || program.bufs.ids().take_while(|&b| b != buf).filter_map(size);
+    let before = || {
+        program
+            .bufs
+            .ids()
+            .take_while(|&b| b != buf)
+            .filter_map(size)
+    };
     (own <= 64 || before().sum::<i64>() + own <= FRAME_BYTES).then_some(own)
 }

@@ -28,8 +28,8 @@ use relax_loops::{
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::nest::Body;
 use super::memory::local_bytes;
+use super::nest::Body;
 use super::{ERR_ARGUMENT, Kernel, Place, Result};
 use crate::scalar::register;
 

@@ -4,11 +4,11 @@ use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
 
 use super::conv_attrs;
-use super::util::need_multiple;
 use super::nn_conv::{
     Layouts, at_canonical, canonical_arg, declared_channels, declared_window, numbers, padding_of,
     pairs, reach, require_weight, steps, taps_of_weight, weight_of,
 };
+use super::util::need_multiple;
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
     Te, attr, input,

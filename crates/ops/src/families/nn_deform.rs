@@ -8,9 +8,7 @@ use super::conv_attrs;
 use super::nn_conv::{
     Layouts, at_canonical, canonical_arg, numbers, padding_of, pairs, reach, steps,
 };
-use super::util::{
-    axis_attr, dtype_or, finish, need_eq, need_multiple, tensor_type, word,
-};
+use super::util::{axis_attr, dtype_or, finish, need_eq, need_multiple, tensor_type, word};
 use super::util_te::{Done, set};
 use super::vision_nms::of_rank;
 use crate::AttrTy::{Bool, Int, Ints, Str};

@@ -40,7 +40,9 @@ fn broken(block: *const u8) -> Option<String> {
         )
     };
     if before.iter().any(|&b| b != POST) {
-        return Some(format!("something was written before a block of {size} bytes"));
+        return Some(format!(
+            "something was written before a block of {size} bytes"
+        ));
     }
     let at = after.iter().position(|&b| b != POST)?;
     Some(format!(

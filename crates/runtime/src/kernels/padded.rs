@@ -49,7 +49,9 @@ impl Padded {
         // Sizes beyond all memory stay so: who asks for that much is told that there is none.
         let reach = |n: usize, step: usize, taps: usize, distance: usize| {
             let places = (n - 1).saturating_mul(step);
-            places.saturating_add((taps - 1).saturating_mul(distance)).saturating_add(1)
+            places
+                .saturating_add((taps - 1).saturating_mul(distance))
+                .saturating_add(1)
         };
         let rows = reach(oh, window.stride.0, kh, window.dilation.0);
         let columns = reach(ow, sw, kw, window.dilation.1);

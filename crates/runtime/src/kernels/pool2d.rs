@@ -228,7 +228,8 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
     let threads = context.pool.threads();
     // SAFETY: the callers' promise; channels of the output are disjoint.
     unsafe {
-        let scratch = rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
+        let scratch =
+            rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }

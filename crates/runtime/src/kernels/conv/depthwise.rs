@@ -387,7 +387,8 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         }
         let room = Padded::of(s.window()).floats().next_multiple_of(16);
         let threads = context.pool.threads();
-        let scratch = rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
+        let scratch =
+            rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
         if scratch.is_null() {
             return context.status;
         }
