@@ -101,6 +101,16 @@ pub struct LineCol {
 }
 
 impl SourceFile {
+    /// A file at the same place with another text, of the same length.
+    pub fn with_text(&self, text: String) -> SourceFile {
+        debug_assert_eq!(text.len(), self.text.len());
+        SourceFile {
+            name: self.name.clone(),
+            line_starts: line_starts(&text),
+            text: text.into(),
+            start: self.start,
+        }
+    }
     /// The whole file as a span.
     pub fn span(&self) -> Span {
         Span::new(self.start, self.start + self.text.len() as u32)
@@ -139,6 +149,13 @@ impl SourceFile {
     }
 }
 
+fn line_starts(text: &str) -> Vec<u32> {
+    let ends = text.bytes().enumerate().filter(|b| b.1 == b'\n');
+    std::iter::once(0)
+        .chain(ends.map(|b| b.0 as u32 + 1))
+        .collect()
+}
+
 /// All files of a session.
 #[derive(Debug, Default)]
 pub struct SourceMap {
@@ -162,18 +179,11 @@ impl SourceMap {
         let start = self.files.last().map_or(1, |f| f.span().end + 1);
         let len = u32::try_from(text.len()).ok()?;
         start.checked_add(len)?.checked_add(2)?;
-        let mut line_starts = vec![0];
-        line_starts.extend(
-            text.bytes()
-                .enumerate()
-                .filter(|b| b.1 == b'\n')
-                .map(|b| b.0 as u32 + 1),
-        );
         let file = Arc::new(SourceFile {
             name: name.into(),
+            line_starts: line_starts(&text),
             text,
             start,
-            line_starts,
         });
         self.files.push(file.clone());
         Some(file)

@@ -9,10 +9,15 @@ const EXTENSION: &str = "relay";
 /// that no `.gitignore` or `.ignore` excludes, sorted by path. A file that is named twice is worked
 /// on once. What cannot be listed is said in the second part; the rest is still worked on.
 pub fn expand(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
+    expand_to(paths, false)
+}
+
+/// The same; of folders files of any name, where `all` are wanted.
+pub fn expand_to(paths: &[PathBuf], all: bool) -> (Vec<PathBuf>, Vec<String>) {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
         if path.is_dir() {
-            folder(path, &mut files, &mut problems);
+            folder(path, all, &mut files, &mut problems);
         } else {
             files.push(path.clone());
         }
@@ -22,7 +27,7 @@ pub fn expand(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
     (files, problems)
 }
 
-fn folder(path: &Path, files: &mut Vec<PathBuf>, problems: &mut Vec<String>) {
+fn folder(path: &Path, all: bool, files: &mut Vec<PathBuf>, problems: &mut Vec<String>) {
     let walk = ignore::WalkBuilder::new(path)
         .require_git(false)
         .sort_by_file_path(Ord::cmp)
@@ -31,7 +36,8 @@ fn folder(path: &Path, files: &mut Vec<PathBuf>, problems: &mut Vec<String>) {
         match entry {
             Ok(e) => {
                 let is_file = e.file_type().is_some_and(|t| !t.is_dir());
-                if is_file && e.path().extension().is_some_and(|x| x == EXTENSION) {
+                let named = || e.path().extension().is_some_and(|x| x == EXTENSION);
+                if is_file && (all || named()) {
                     files.push(e.into_path());
                 }
             }

@@ -28,12 +28,8 @@ pub struct Loaded {
 pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, String> {
     let contents = io::contents(path)?;
     let mut session = Session::new(options);
-    let (mut module, diagnostics) = session.read(&io::display_name(path), contents);
-    render::to_stderr(&diagnostics, &session.sources);
-    if diagnostics.has_errors() {
-        return Ok(None);
-    }
-    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    let name = io::display_name(path);
+    let (module, typing, diagnostics) = session.check(&name, contents, &InferOptions::default());
     render::to_stderr(&diagnostics, &session.sources);
     Ok((!diagnostics.has_errors()).then_some(Loaded {
         session,

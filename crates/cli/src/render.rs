@@ -1,41 +1,90 @@
 //! Diagnostics as people read them.
 
+mod view;
+
 use std::fmt::Write as _;
 use std::io::IsTerminal;
 
 use ariadne::{Color, Config, IndexType, Label, Report, ReportKind, Source};
+use clap::ValueEnum;
 use relax_base::{Diagnostic, Diagnostics, Edit, Fix, Severity, SourceMap, Span, explain};
+
+use view::View;
 
 /// More diagnostics than this are counted, not shown.
 const MOST: usize = 100;
+
+/// Lines of a source are this long at most where no terminal says how much room there is.
+const WIDTH: usize = 240;
+/// What stands before a line and behind it.
+const MARGIN: usize = 12;
 
 /// How diagnostics are rendered.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// Whether to use colours.
     pub color: bool,
+    /// How many characters of a line of a source are shown.
+    pub width: usize,
+}
+
+/// Whether to use colours.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, or where `FORCE_COLOR` or `CLICOLOR_FORCE` asks for them, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 impl Style {
     /// Of what goes to standard error.
     pub fn for_stderr() -> Style {
+        Style::of(ColorChoice::Auto)
+    }
+
+    /// The same, with a choice of colours.
+    pub fn of(choice: ColorChoice) -> Style {
         Style {
-            color: colored(&std::io::stderr()),
+            color: match choice {
+                ColorChoice::Auto => colored(&std::io::stderr()),
+                ColorChoice::Always => true,
+                ColorChoice::Never => false,
+            },
+            width: width().saturating_sub(MARGIN).max(40),
         }
     }
 }
 
-/// Whether what is written there has colours: on a terminal, or where `CLICOLOR_FORCE` asks for them, unless `NO_COLOR` is
-/// set.
+/// How wide lines on standard error may be.
+fn width() -> usize {
+    let told = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
+    let terminal = || terminal_size::terminal_size_of(std::io::stderr());
+    told.or_else(|| terminal().map(|(w, _)| usize::from(w.0)))
+        .unwrap_or(WIDTH)
+}
+
+/// Whether what is written there has colours: on a terminal, or where `FORCE_COLOR` or `CLICOLOR_FORCE` asks for them,
+/// unless `NO_COLOR` is set.
 pub fn colored(stream: &impl IsTerminal) -> bool {
-    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|v| v != "0");
-    (stream.is_terminal() || forced) && std::env::var_os("NO_COLOR").is_none()
+    let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
+    let forced = set("FORCE_COLOR") || set("CLICOLOR_FORCE");
+    let none = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    (stream.is_terminal() || forced) && !none
 }
 
 /// Writes diagnostics to standard error, and how many there are when there are more than are
 /// shown.
 pub fn to_stderr(diagnostics: &Diagnostics, sources: &SourceMap) {
-    let text = to_string(diagnostics, sources, Style::for_stderr());
+    to_stderr_in(diagnostics, sources, Style::for_stderr());
+}
+
+/// The same in a style.
+pub fn to_stderr_in(diagnostics: &Diagnostics, sources: &SourceMap, style: Style) {
+    let text = to_string(diagnostics, sources, style);
     crate::io::say(&text);
 }
 
@@ -100,9 +149,12 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
         }
         return;
     };
+    let own = |s: &Span| sources.file(*s).is_some_and(|f| f.start == file.start);
+    let places: Vec<Span> = (d.labels.iter().map(|l| l.span)).filter(own).collect();
+    let view = View::new(file, &places, style.width);
     let range = |span: Span| {
-        let start = (span.start - file.start) as usize;
-        let end = (span.end - file.start) as usize;
+        let start = view.at((span.start - file.start) as usize);
+        let end = view.at((span.end - file.start) as usize);
         (file.name.as_str(), start..end.max(start))
     };
     let config = Config::default()
@@ -120,10 +172,7 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     let (primary, fixes) = primary(d);
     let mut labels: Vec<(bool, Span, &str)> = Vec::new();
     for (i, label) in d.labels.iter().enumerate() {
-        if sources
-            .file(label.span)
-            .is_some_and(|f| f.start == file.start)
-        {
+        if own(&label.span) {
             let text = if i == 0 { primary } else { &label.text };
             labels.push((i == 0, label.span, text));
         }
@@ -146,9 +195,14 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
         report = report.with_help(advice(fix, sources));
     }
     let mut bytes = Vec::new();
-    let source = (file.name.as_str(), Source::from(&*file.text));
+    let source = (file.name.as_str(), Source::from(view.text.as_str()));
     if report.finish().write(source, &mut bytes).is_ok() {
-        out.push_str(&String::from_utf8_lossy(&bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        // The column of the file, where that of what is shown is another.
+        let at = file.line_col(d.span().start);
+        let shown = view.column(range(d.span()).1.start);
+        let place = |column| format!("{}:{}:{column}", file.name, at.line);
+        out.push_str(&text.replacen(&place(shown), &place(at.col as usize), 1));
     }
 }
 

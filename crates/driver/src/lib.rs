@@ -10,6 +10,7 @@ mod print;
 mod session;
 mod tvm_json;
 mod typed;
+mod whole;
 
 pub use contents::{Contents, Held};
 pub use format::Format;

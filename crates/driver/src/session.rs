@@ -76,6 +76,12 @@ impl Session {
         bytes: Vec<u8>,
         diagnostics: &mut Diagnostics,
     ) -> Option<Arc<SourceFile>> {
+        if let Some(d) = crate::whole::no_text(name, &bytes) {
+            // The file stands there without its bytes, as the place of the error.
+            let file = self.sources.add(name, "")?;
+            diagnostics.push(d(file.span()));
+            return None;
+        }
         let (text, bad) = match String::from_utf8(bytes) {
             Ok(text) => (text, None),
             Err(e) => {
@@ -148,15 +154,17 @@ impl Session {
 
     /// The same, with the tree and the comments the module was made of.
     pub fn read_tree(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Read {
-        let parsed = relax_syntax::parse(file);
+        let (inner, parsed) = crate::whole::read(file, self.options.text.from_log);
+        let file = inner.as_ref().unwrap_or(file);
         let syntax_errors = parsed.diagnostics.error_count();
-        let unreadable = syntax_errors > 0;
+        let unreadable = !parsed.ast.errors.is_empty();
         diagnostics.extend(parsed.diagnostics);
         let (module, more) = relax_resolve::resolve(&parsed.ast, file, &self.options.text);
         if unreadable {
             // Where the text is damaged, a definition may be unread rather than missing: what the
             // resolver says besides is only worth saying when it cannot be a consequence.
-            let parts = diagnostics.iter().map(Diagnostic::span).collect::<Vec<_>>();
+            let said = diagnostics.iter().map(Diagnostic::span);
+            let parts: Vec<Span> = said.chain(parsed.ast.errors.iter().copied()).collect();
             let near = |d: &Diagnostic| {
                 let own = d.span();
                 let touch =

@@ -5,7 +5,7 @@ use relax_ir::{ExprId, FuncId, GlobalKind, Module, Type, TypeId, VarId};
 
 pub use relax_infer::{Check, CheckKind, InferOptions, Typing};
 
-use crate::TypeSource;
+use crate::{Contents, Session, TypeSource};
 
 /// A typed module as what a printer reads.
 #[derive(Clone, Copy)]
@@ -37,12 +37,32 @@ impl TypeSource for TypedModule<'_> {
     }
 }
 
+impl Session {
+    /// Reads a text and finds its types, with everything there is to say about both. What depends on
+    /// a mistake is not judged; all else is, so that independent mistakes are said at once. The module
+    /// and its types are usable where there are no errors.
+    pub fn check(
+        &mut self,
+        name: &str,
+        contents: impl Into<Contents>,
+        options: &InferOptions,
+    ) -> (Module, Typing, Diagnostics) {
+        let (mut module, mut diagnostics) = self.read(name, contents);
+        let (typing, more) = check(&mut module, options);
+        diagnostics.extend(more);
+        diagnostics.sort();
+        (module, typing, diagnostics)
+    }
+}
+
 /// Finds the types of a module, with everything there is to say about them.
 pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
     let (typing, mut diagnostics) = relax_infer::infer(module, options);
     // Tensor programs have rules of their own: bounds, reductions, buffers written before read.
-    for global in module.globals.values() {
-        if let GlobalKind::Prim(program) = &global.kind {
+    for (id, global) in module.globals.iter() {
+        if let GlobalKind::Prim(program) = &global.kind
+            && !module.damage.globals.contains(&id)
+        {
             diagnostics.extend(relax_loops::verify(program).diagnostics(program));
         }
     }

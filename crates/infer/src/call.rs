@@ -100,6 +100,7 @@ impl Solver<'_> {
             flags |= f;
         }
         if flags & ERROR != 0 {
+            self.excuse_all(list);
             return self.error;
         }
         self.cur_call = e;
@@ -204,20 +205,24 @@ impl Solver<'_> {
             if self.types[ty] != Type::Error {
                 self.report_not_function(e, ty);
             }
+            self.excuse_all(list);
             return self.error;
         };
         let generic = !(f.params.is_empty() && f.dims.is_empty());
         let (arity, ret, params) = (f.args.len(), f.ret, f.params.len() + f.dims.len());
         if given.len() > params {
             self.report_type_arg_count(e, given.len(), params);
+            self.excuse_all(list);
             return self.error;
         }
         if let Some((i, t, kind)) = self.wrong_kind(ty, given) {
             self.report_type_arg_kind(e, i, t, kind);
+            self.excuse_all(list);
             return self.error;
         }
         if arity != list.len() {
             self.report_arg_count(e, arity, list.len());
+            self.excuse_all(list);
             return if generic { self.error } else { ret };
         }
         let mut result = ret;
@@ -273,6 +278,7 @@ impl Solver<'_> {
         }
         if poisoned && generic {
             // What is wrong with the argument was said; the result would be said to be wrong too.
+            self.excuse_all(list);
             self.solve_queue();
             return self.error;
         }
@@ -331,6 +337,9 @@ impl Solver<'_> {
     /// The type of a constructor as a function.
     pub fn constructor_type(&mut self, c: CtorId) -> TypeId {
         let ctor = &self.m.ctors[c];
+        if self.m.damage.adts.contains(&ctor.adt) {
+            return self.error;
+        }
         let ret = self.adt_type(ctor.adt);
         let params = self.m.adts[ctor.adt].params.clone();
         let func = FuncType {
@@ -357,6 +366,9 @@ impl Solver<'_> {
     /// `op` item.
     pub fn operator_type(&mut self, op: OpId) -> TypeId {
         if let Some(user) = self.m.user_op(op) {
+            if self.m.damage.user_ops.contains(&op) {
+                return self.error;
+            }
             let args: Box<[TypeId]> = user.params.iter().map(|p| p.1).collect();
             let mut params = user.type_params.clone();
             let ret = user.ret.unwrap_or_else(|| {

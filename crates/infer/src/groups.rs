@@ -56,7 +56,7 @@ impl Solver<'_> {
     }
 
     fn infer_group(&mut self, group: &[(GlobalId, FuncId)], complete: &[bool]) {
-        let errors = self.diags.error_count();
+        let errors = self.errors;
         let (first_scheme, first_rel) = (self.schemes.len(), self.rels.len());
         let first_check = self.open_checks.len();
         self.open_globals = (group.iter().map(|g| g.0))
@@ -86,8 +86,12 @@ impl Solver<'_> {
             }
         }
         self.open_globals.clear();
-        self.report_stuck(first_rel, self.diags.error_count() > errors);
+        self.report_stuck(first_rel, self.errors > errors);
         self.decide_checks(first_check);
+        if self.errors > errors {
+            let spans = group.iter().map(|g| self.m.funcs[g.1].span);
+            self.mistaken.extend(spans);
+        }
     }
 
     /// Literals that nothing has decided take the type that their text alone has.
@@ -190,15 +194,17 @@ impl Solver<'_> {
             let mut culprit = None;
             for (i, &t) in rel.args.iter().enumerate() {
                 let t = self.resolve(t);
-                poisoned |= self.flags(t) & ERROR != 0;
+                poisoned |= self.flags(t) & ERROR != 0 || self.is_excused(t);
                 if culprit.is_none() && self.flags(t) & INFER != 0 {
                     culprit = Some(i);
                 }
             }
+            let open = self.rel_unknowns(id);
+            poisoned |= open.iter().any(|&v| self.unknowns[v as usize].excused);
             if !poisoned {
                 self.report_waiting(&rel, culprit);
             }
-            for v in self.rel_unknowns(id) {
+            for v in open {
                 self.poison_unknown(v);
             }
             let out = self.head(rel.out);
@@ -416,7 +422,7 @@ impl Solver<'_> {
 
     /// Unknowns that are left anywhere: the place to annotate is named, once per unknown.
     pub fn report_open(&mut self) {
-        let quiet = self.diags.has_errors();
+        self.mistaken.sort_unstable();
         let mut closed: FxHashSet<TypeId> = FxHashSet::default();
         for v in self.vars_to_end() {
             let t = self.var_ty[v.index()];
@@ -424,7 +430,7 @@ impl Solver<'_> {
                 continue;
             }
             let var = &self.m.vars[v];
-            if !quiet {
+            if !self.is_excused(t) && !self.follows_mistake(var.span) {
                 let text = self.show_type(t);
                 let d = Diagnostic::error(
                     codes::INCOMPLETE,
@@ -446,7 +452,8 @@ impl Solver<'_> {
             if t.0 >= crate::solver::OPEN.0 || !self.is_open_but(t, &mut closed) {
                 continue;
             }
-            if !quiet && !self.place(e).is_none() {
+            let place = self.place(e);
+            if !self.is_excused(t) && !place.is_none() && !self.follows_mistake(place) {
                 let text = self.show_type(t);
                 let d = Diagnostic::error(
                     codes::INCOMPLETE,
@@ -458,6 +465,13 @@ impl Solver<'_> {
             }
             self.poison_type(t);
         }
+    }
+
+    /// Whether a place lies in a function that has errors.
+    fn follows_mistake(&self, place: relax_base::Span) -> bool {
+        let after = self.mistaken.partition_point(|s| s.start <= place.start);
+        let last = after.checked_sub(1).map(|i| self.mistaken[i]);
+        place.is_none() && self.errors > 0 || last.is_some_and(|s| place.end <= s.end)
     }
 
     fn poison_type(&mut self, t: TypeId) {

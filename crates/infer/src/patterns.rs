@@ -14,7 +14,17 @@ impl Solver<'_> {
         let mut work = vec![(pat, ty)];
         while let Some((pat, ty)) = work.pop() {
             let ty = self.head(ty);
+            let error = self.error;
             match &m.patterns[pat] {
+                Pattern::Ctor(_, parts) | Pattern::Tuple(parts) if self.is_damaged(pat) => {
+                    self.excuse(ty);
+                    self.bad_matches.insert(of);
+                    work.extend(parts.iter().rev().map(|&p| (p, error)));
+                }
+                Pattern::Wildcard if self.is_damaged(pat) => {
+                    self.excuse(ty);
+                    self.bad_matches.insert(of);
+                }
                 Pattern::Wildcard => {}
                 Pattern::Var(v) => {
                     if m.vars[*v].ty.is_none() && self.var_ty[v.index()] == UNTYPED {
@@ -51,7 +61,6 @@ impl Solver<'_> {
                         );
                         self.report(d);
                     }
-                    let error = self.error;
                     for (i, &p) in parts.iter().enumerate().rev() {
                         let field = f.args.get(i).copied().filter(|_| ok);
                         work.push((p, field.unwrap_or(error)));
@@ -79,6 +88,17 @@ impl Solver<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Whether a pattern is not the one that was written, or of nothing that is known.
+    fn is_damaged(&self, pat: PatId) -> bool {
+        let damage = &self.m.damage;
+        match self.m.patterns[pat] {
+            Pattern::Ctor(c, _) => {
+                damage.patterns.contains(&pat) || damage.adts.contains(&self.m.ctors[c].adt)
+            }
+            _ => damage.patterns.contains(&pat),
         }
     }
 

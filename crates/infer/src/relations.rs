@@ -131,7 +131,10 @@ impl Solver<'_> {
         out: TypeId,
         call: ExprId,
     ) -> RelResult {
-        let mut poisoned = false;
+        let mut poisoned = match kind {
+            RelKind::User(id) => self.m.damage.relations.contains(id),
+            _ => false,
+        };
         let mut rigid = false;
         for &t in args {
             let t = self.resolve(t);
@@ -140,6 +143,9 @@ impl Solver<'_> {
         }
         if poisoned {
             // The error was reported where it arose; the result is as unknown as the argument.
+            for &t in args {
+                self.excuse(t);
+            }
             let error = self.error;
             let _ = self.unify(out, error);
             return Ok(());

@@ -126,6 +126,8 @@ impl Solver<'_> {
     /// Reports that two types do not agree where [`Solver::site`] says.
     pub fn report_clash(&mut self, found: TypeId, expected: TypeId, clash: &Clash) {
         let (found, expected) = (self.resolve(found), self.resolve(expected));
+        self.excuse(found);
+        self.excuse(expected);
         if (self.flags(found) | self.flags(expected)) & ERROR != 0 {
             return;
         }
@@ -384,6 +386,9 @@ impl Solver<'_> {
         call: ExprId,
         refusal: &Refusal,
     ) {
+        for t in args.iter().chain([&out]) {
+            self.excuse(*t);
+        }
         for t in args.iter().chain([&out]) {
             let t = self.resolve(*t);
             if self.flags(t) & ERROR != 0 {

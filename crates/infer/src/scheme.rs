@@ -248,8 +248,8 @@ impl Solver<'_> {
                 let t = self.resolve(t);
                 let flags = self.flags(t);
                 if flags & ERROR != 0 {
-                    agree = true;
-                    break;
+                    // A use of which not all is known says nothing.
+                    continue;
                 }
                 if (!params.is_empty() || !dims.is_empty()) && self.mentions(t, &params, &dims) {
                     agree = false;
@@ -292,6 +292,11 @@ impl Solver<'_> {
             if !matches!(u.sol, Sol::Open) {
                 continue;
             }
+            if u.excused {
+                // It is open because of a mistake: whatever depends on it is not judged.
+                self.poison_unknown(v);
+                continue;
+            }
             let name = Symbol::new(&letter(number));
             number += 1;
             let sol = match u.sort {
@@ -330,9 +335,14 @@ impl Solver<'_> {
                 continue;
             };
             self.rels[id as usize].state = State::Done;
-            let args = (rel.args.iter().chain([&rel.out]))
+            let args: Box<[TypeId]> = (rel.args.iter().chain([&rel.out]))
                 .map(|&t| self.resolve(t))
                 .collect();
+            if args.iter().any(|&t| self.flags(t) & ERROR != 0) {
+                let error = self.error;
+                let _ = self.unify(rel.out, error);
+                continue;
+            }
             let c = Constraint { rel: name, args };
             if !constraints.contains(&c) {
                 constraints.push(c);

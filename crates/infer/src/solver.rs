@@ -76,6 +76,10 @@ pub(crate) struct Solver<'m> {
     /// Whether each function is pure.
     pub purity: Vec<bool>,
     pub diags: Diagnostics,
+    /// How many of them are errors.
+    pub errors: usize,
+    /// Where the functions stand that have errors, with those they depend on.
+    pub mistaken: Vec<Span>,
     /// The function being walked, innermost last.
     pub funcs: Vec<FuncId>,
     /// The call whose relation runs.
@@ -151,6 +155,8 @@ impl<'m> Solver<'m> {
             bad_matches: FxHashSet::default(),
             purity: Vec::new(),
             diags: Diagnostics::new(),
+            errors: 0,
+            mistaken: Vec::new(),
             funcs: Vec::new(),
             cur_call: NO_EXPR,
             concluded: Concluded::default(),
@@ -225,6 +231,7 @@ impl<'m> Solver<'m> {
             lit,
             level: self.level,
             watch: NO_WATCH,
+            excused: false,
         });
         id
     }
@@ -339,6 +346,7 @@ impl<'m> Solver<'m> {
         }
     }
     pub fn report(&mut self, d: Diagnostic) {
+        self.errors += usize::from(d.is_error());
         self.diags.push(d);
     }
 }

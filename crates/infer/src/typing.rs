@@ -1,6 +1,6 @@
 //! The result of inference.
 
-use relax_base::{Diagnostics, Id, SideTable};
+use relax_base::{Diagnostic, Diagnostics, Id, SideTable};
 use relax_ir::{
     ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, Module, Shape, Type,
     TypeArena, TypeId, VarId,
@@ -84,6 +84,16 @@ impl Outcome {
         for (c, value) in self.literals {
             module.consts[c] = value;
             module.literals.insert(c, false);
+        }
+        if !module.damage.places.is_empty() {
+            let sound = |d: &Diagnostic| !module.damage.covers(d.span());
+            let kept = self
+                .diagnostics
+                .into_iter()
+                .filter(sound)
+                .collect::<Vec<_>>();
+            self.diagnostics = Diagnostics::new();
+            self.diagnostics.extend(kept);
         }
         self.diagnostics.sort();
         (self.typing, self.diagnostics)

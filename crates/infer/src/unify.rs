@@ -59,7 +59,11 @@ impl Solver<'_> {
                 let v = v.0;
                 self.bind_type(v, a, a, b)
             }
-            (Type::Error, _) | (_, Type::Error) => Ok(()),
+            (Type::Error, _) | (_, Type::Error) => {
+                self.excuse(a);
+                self.excuse(b);
+                Ok(())
+            }
             (Type::Tensor(x), Type::Tensor(y)) => {
                 let (x, y) = (x.clone(), y.clone());
                 self.unify_shape(&x.shape, &y.shape)
@@ -165,14 +169,13 @@ impl Solver<'_> {
 
     /// Lets no unknown of `t` be generalised where `v` may not be. False when `v` occurs in `t`.
     fn lower_levels(&mut self, v: u32, t: TypeId) -> bool {
-        let level = self.unknowns[v as usize].level;
+        let (level, excused) = self.standing(v);
         let mut ok = true;
         let visited = self.for_unknowns(t, &mut |s, u| {
             if u == v {
                 ok = false;
             }
-            let at = &mut s.unknowns[u as usize].level;
-            *at = (*at).min(level);
+            s.cap(u, level, excused);
         });
         // Types that grow with every step of a long chain are looked through again and again.
         if visited > 64 {
@@ -224,12 +227,12 @@ impl Solver<'_> {
         match (&a, &b) {
             (Shape::Infer(v), Shape::Infer(w)) if v == w => Ok(()),
             (Shape::Infer(v), other) | (other, Shape::Infer(v)) => {
-                let (v, level) = (v.0, self.unknowns[v.index()].level);
+                let (v, (level, excused)) = (v.0, self.standing(v.0));
                 match other {
-                    Shape::Infer(w) => self.cap_level(w.0, level),
+                    Shape::Infer(w) => self.cap(w.0, level, excused),
                     Shape::Dims(dims) => {
                         for w in dims.iter().flat_map(Dim::infer_vars) {
-                            self.cap_level(w.0, level);
+                            self.cap(w.0, level, excused);
                         }
                     }
                     _ => {}
@@ -256,9 +259,40 @@ impl Solver<'_> {
         }
     }
 
-    fn cap_level(&mut self, v: u32, level: u32) {
-        let at = &mut self.unknowns[v as usize].level;
-        *at = (*at).min(level);
+    /// What an unknown hands on to those in its solution.
+    fn standing(&self, v: u32) -> (u32, bool) {
+        let u = &self.unknowns[v as usize];
+        (u.level, u.excused)
+    }
+
+    fn cap(&mut self, v: u32, level: u32, excused: bool) {
+        let u = &mut self.unknowns[v as usize];
+        u.level = u.level.min(level);
+        u.excused |= excused;
+    }
+
+    /// Notes that whatever is still unknown in a type may be so because of a mistake that was reported.
+    pub fn excuse(&mut self, t: TypeId) {
+        if self.flags(t) & INFER != 0 {
+            self.for_unknowns(t, &mut |s, v| s.unknowns[v as usize].excused = true);
+        }
+    }
+
+    /// The same for the types of some expressions.
+    pub fn excuse_all(&mut self, list: &[relax_ir::ExprId]) {
+        for &e in list {
+            let t = self.type_of(e);
+            self.excuse(t);
+        }
+    }
+
+    /// Whether a type holds an unknown that is excused.
+    pub fn is_excused(&mut self, t: TypeId) -> bool {
+        let mut excused = false;
+        if self.flags(t) & INFER != 0 {
+            self.for_unknowns(t, &mut |s, v| excused |= s.unknowns[v as usize].excused);
+        }
+        excused
     }
 
     /// Makes two element types equal.
@@ -275,9 +309,9 @@ impl Solver<'_> {
                     (Lit::Int, _) | (_, Lit::Int) => Lit::Int,
                     _ => Lit::No,
                 };
-                let level = x.level.min(y.level);
-                let target = &mut self.unknowns[w.index()];
-                (target.lit, target.level) = (lit, level);
+                let (level, excused) = (x.level, x.excused);
+                self.unknowns[w.index()].lit = lit;
+                self.cap(w.0, level, excused);
                 self.solved(v.0, Sol::DType(b));
                 Ok(())
             }
@@ -343,9 +377,9 @@ impl Solver<'_> {
                             if value.as_const().is_some_and(|c| c < 0) {
                                 return Err((a, b));
                             }
-                            let level = self.unknowns[v.index()].level;
+                            let (level, excused) = self.standing(v.0);
                             for w in value.infer_vars() {
-                                self.cap_level(w.0, level);
+                                self.cap(w.0, level, excused);
                             }
                             self.solved(v.0, Sol::Dim(value));
                         }

@@ -49,6 +49,9 @@ pub(crate) struct Unknown {
     pub level: u32,
     /// Head of the list of relations that run again when it is solved, in the solver's pool.
     pub watch: u32,
+    /// Whether something that might have told what it is has been reported as wrong: that it stays open
+    /// is no news then.
+    pub excused: bool,
 }
 
 /// The end of a watch list.

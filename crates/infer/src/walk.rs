@@ -540,6 +540,9 @@ impl Solver<'_> {
 
     /// The type of a global, as known where it is used.
     pub fn global_type(&mut self, g: GlobalId) -> TypeId {
+        if self.m.damage.globals.contains(&g) {
+            return self.error;
+        }
         if self.global_ty[g.index()] == UNTYPED {
             self.global_ty[g.index()] = match &self.m.globals[g].kind {
                 GlobalKind::Func(f) => return self.signature(*f),

@@ -11,6 +11,7 @@
 mod attrs;
 mod compact;
 mod copy;
+mod damage;
 mod dim_ex;
 mod equal;
 mod expr;
@@ -31,6 +32,7 @@ mod visit;
 pub use attrs::{AttrValue, Attrs, AttrsId};
 pub use compact::Compacted;
 pub use copy::{Copier, TypeSubst};
+pub use damage::Damage;
 pub use dim_ex::dim_to_ex;
 pub use equal::{
     Difference, EqualOptions, functions_equal, structural_difference, structural_equal,

@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 
 use crate::lists::Lists;
 use crate::{
-    AttrValue, Attrs, AttrsId, Block, BlockId, Expr, ExprId, ExprList, FuncId, Function, PatId,
-    Pattern, RelId, RelationDef, TypeArena, TypeId, TypeParamId, Var, VarId, VarStyle,
+    AttrValue, Attrs, AttrsId, Block, BlockId, Damage, Expr, ExprId, ExprList, FuncId, Function,
+    PatId, Pattern, RelId, RelationDef, TypeArena, TypeId, TypeParamId, Var, VarId, VarStyle,
 };
 
 relax_base::define_id! {
@@ -193,6 +193,8 @@ pub struct Module {
     /// References into the metadata section that stand for a `?`, `meta[tir.Mul][0]`: the dimension
     /// with mark `i` ([`Dim::mark`]) is spelled as entry `i - 1`.
     pub meta_dims: Vec<(Symbol, u32)>,
+    /// What stands for text with mistakes.
+    pub damage: Damage,
     pub(crate) attrs: Arena<AttrsId, Attrs>,
     pub(crate) lists: Lists,
     pub(crate) type_args: Arena<TypeArgsId, Box<[TypeId]>>,

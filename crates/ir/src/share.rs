@@ -123,6 +123,8 @@ impl Module {
             type_holes: self.type_holes,
             metadata: self.metadata.clone(),
             meta_dims: self.meta_dims.clone(),
+            // Of a module with errors nobody takes shares.
+            damage: crate::Damage::default(),
             attrs: self.attrs.clone(),
             lists: self.lists.clone(),
             type_args: self.type_args.clone(),

@@ -114,11 +114,8 @@ impl Unit {
             strict_shapes: strict,
         };
         let (typing, more) = relax_driver::check(&mut module, &options);
-        let sound = !diagnostics.has_errors();
-        if sound {
-            diagnostics.extend(more);
-            diagnostics.sort();
-        }
+        diagnostics.extend(more);
+        diagnostics.sort();
         // What the metadata section has wrong is said once, by the first chunk.
         let meta = (metadata && own == 0).then(|| {
             let last = placed[placed.len() - 1];

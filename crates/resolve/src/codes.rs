@@ -59,6 +59,32 @@ pub const PROGRAM_TYPE: Code = Code(802);
 /// A construct does not belong into a tensor program.
 pub const PROGRAM_FORM: Code = Code(803);
 
+/// Whether an error of this code leaves an error node behind where it stands, so that what does not
+/// depend on it can be judged all the same.
+pub fn leaves_node(code: Code) -> bool {
+    matches!(
+        code,
+        UNKNOWN_LOCAL
+            | UNKNOWN_GLOBAL
+            | UNKNOWN_NAME
+            | UNKNOWN_TYPE
+            | UNKNOWN_GRAPH
+            | MISPLACED
+            | PATTERN
+            | LITERAL
+            | META_REF
+            | TYPE_ARITY
+            | TYPE_FORM
+            | UNKNOWN_DIM
+            | DIM_FORM
+            | OP_ARITY
+            | UNKNOWN_ATTR
+            | ATTR_TYPE
+            | MISSING_ATTR
+            | ATTR_PLACE
+    )
+}
+
 /// Whether an error of this code may be the consequence of text that could not be read: the
 /// definition that is missed may stand in the unreadable part.
 pub fn may_follow(code: Code) -> bool {
@@ -78,6 +104,7 @@ pub fn may_follow(code: Code) -> bool {
             | OP_ARITY
             | MISSING_ATTR
             | PROGRAM_NAME
+            | PROGRAM_FORM
             | MISPLACED
     )
 }

@@ -133,6 +133,8 @@ pub struct Ast {
     /// JSON text for a tree that no file stands behind: what the printer writes as the metadata
     /// section.
     pub metadata_text: Option<String>,
+    /// Where the text was not understood, in order.
+    pub errors: Vec<Span>,
     /// Expressions.
     pub exprs: Arena<ExprId, Expr>,
     /// Types, shapes and dimensions.

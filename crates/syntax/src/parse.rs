@@ -160,6 +160,8 @@ impl<'s> Parser<'s> {
                 "there are too many errors to report them all",
             ));
         }
+        let errors = diagnostics.iter().filter(|d| d.is_error());
+        self.builder.ast.errors = errors.map(Diagnostic::span).collect();
         self.builder.ast.shrink();
         Parsed {
             ast: self.builder.ast,

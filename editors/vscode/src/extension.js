@@ -5,10 +5,12 @@ const path = require('node:path');
 const { execFile } = require('node:child_process');
 const vscode = require('vscode');
 const { LanguageClient } = require('vscode-languageclient/node');
+const { find, buildable } = require('./find.js');
 
 /** @type {LanguageClient | undefined} */
 let client;
 let output;
+let extension;
 
 function settings() {
   const all = vscode.workspace.getConfiguration('relax');
@@ -20,18 +22,53 @@ function settings() {
   };
 }
 
+function folders() {
+  return (vscode.workspace.workspaceFolders || []).map((f) => f.uri.fsPath);
+}
+
 function serverPath() {
-  return vscode.workspace.getConfiguration('relax').get('server.path') || 'relax-lsp';
+  return find(vscode.workspace.getConfiguration('relax').get('server.path'), folders());
 }
 
 /** A tool that stands beside the server. */
 function tool(name) {
   const server = serverPath();
-  return server.includes(path.sep) ? path.join(path.dirname(server), name) : name;
+  return server ? path.join(path.dirname(server), name) : name;
+}
+
+/** There is no server: what can be done about that. */
+async function offer() {
+  const build = buildable(folders());
+  const choices = [...(build ? ['Build It'] : []), 'Choose It…', 'How to Get It'];
+  const said = 'Relay: the language server `relax-lsp` was not found; without it texts are only coloured.';
+  const choice = await vscode.window.showWarningMessage(said, ...choices);
+  if (choice === 'Build It') {
+    const shell = new vscode.ShellExecution('cargo build --release -p relax-lsp -p relax-cli', { cwd: build });
+    const task = new vscode.Task({ type: 'relax' }, vscode.TaskScope.Workspace, 'build the server', 'relax', shell);
+    const running = await vscode.tasks.executeTask(task);
+    const ended = vscode.tasks.onDidEndTaskProcess((e) => {
+      if (e.execution !== running) return;
+      ended.dispose();
+      if (e.exitCode === 0) restart();
+    });
+  } else if (choice === 'Choose It…') {
+    const chosen = await vscode.window.showOpenDialog({ canSelectMany: false, title: 'The program relax-lsp' });
+    // The new setting starts it.
+    const settings = vscode.workspace.getConfiguration('relax');
+    if (chosen) await settings.update('server.path', chosen[0].fsPath, vscode.ConfigurationTarget.Global);
+  } else if (choice === 'How to Get It') {
+    const readme = vscode.Uri.joinPath(extension.extensionUri, 'README.md');
+    await vscode.commands.executeCommand('markdown.showPreview', readme);
+  }
 }
 
 async function start() {
   const command = serverPath();
+  if (!command) {
+    client = undefined;
+    offer().catch(() => {});
+    return;
+  }
   const args = vscode.workspace.getConfiguration('relax').get('server.extraArgs') || [];
   const server = { command, args };
   client = new LanguageClient('relax', 'Relay', server, {
@@ -71,16 +108,18 @@ function activeDocument() {
 }
 
 function ask(command, ...args) {
+  if (!client) throw new Error('the language server is not running');
   return client.sendRequest('workspace/executeCommand', { command, arguments: args });
 }
 
 async function diffAfter(document) {
   const uri = document || activeDocument();
   if (!uri) return;
-  const passes = await ask('relax.passes');
-  const pass = await vscode.window.showQuickPick(passes, { placeHolder: 'Show the module after…' });
-  if (!pass) return;
+  let pass;
   try {
+    const passes = await ask('relax.passes');
+    pass = await vscode.window.showQuickPick(passes, { placeHolder: 'Show the module after…' });
+    if (!pass) return;
     await ask('relax.showAfter', uri, null, pass);
   } catch (error) {
     // What does not check has no module after a pass: the reason, not a comparison with nothing.
@@ -125,6 +164,7 @@ async function foldData(document) {
 }
 
 async function activate(context) {
+  extension = context;
   output = vscode.window.createOutputChannel('Relay');
   context.subscriptions.push(output);
   context.subscriptions.push(

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use relax_base::Severity;
+use relax_cli::check::levels::{self, Levels};
 use relax_cli::check::{self, Checked};
 use relax_cli::reading::Reading;
 use relax_cli::stop::Stop;
@@ -30,9 +31,21 @@ struct Args {
     /// Makes equalities of dimensions that cannot be decided errors.
     #[arg(long)]
     strict_shapes: bool,
-    /// Counts warnings as errors.
-    #[arg(long, value_enum)]
-    deny: Option<Deny>,
+    /// Makes diagnostics of this code errors; `warnings` counts all warnings as errors.
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    deny: Vec<String>,
+    /// Makes diagnostics of this code warnings.
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    warn: Vec<String>,
+    /// Does not report diagnostics of this code. `// relax: allow(CODE)` does that for one line.
+    #[arg(long, value_name = "CODE", value_delimiter = ',')]
+    allow: Vec<String>,
+    /// Takes files of any name in folders, not only `.relay` files.
+    #[arg(long)]
+    all_files: bool,
+    /// Whether diagnostics have colours.
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = render::ColorChoice::Auto)]
+    color: render::ColorChoice,
     /// Explains a diagnostic code, such as RX0301.
     #[arg(long, value_name = "CODE")]
     explain: Option<String>,
@@ -41,13 +54,6 @@ struct Args {
     /// How many files are checked at once; 0 means one for each processor.
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     jobs: usize,
-}
-
-/// What counts as an error.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Deny {
-    /// Warnings.
-    Warnings,
 }
 
 /// How diagnostics are written.
@@ -77,7 +83,11 @@ fn run(args: &Args) -> Result<u8, String> {
     if args.fix && args.format != Format::Human && files.iter().any(|f| io::is_stream(f)) {
         return Err("--fix writes the mended standard input where this format would go".into());
     }
-    let (paths, mut problems) = files::expand(&files);
+    let levels = Levels::new(&args.allow, &args.warn, &args.deny)?;
+    let (paths, problems) = files::expand_to(&files, args.all_files);
+    if paths.is_empty() && problems.is_empty() {
+        return Err(nothing_found(&files, args.all_files));
+    }
     let options = check::Options {
         strict_shapes: args.strict_shapes,
         reading: args.reading.options(false),
@@ -86,38 +96,57 @@ fn run(args: &Args) -> Result<u8, String> {
         check::check_file(p, &options, args.fix)
     })?;
     let mut all = Vec::new();
-    for result in results {
-        match result {
-            Ok(checked) => all.push(checked),
-            Err(message) => problems.push(message),
-        }
+    for (path, result) in paths.iter().zip(results) {
+        all.push(match result {
+            Ok(mut checked) => {
+                levels.apply(&mut checked);
+                checked
+            }
+            Err(message) => Checked::failed(&io::display_name(path), message),
+        });
     }
-    report(args.format, &all)?;
-    for problem in &problems {
+    let folders = problems.into_iter().map(|p| Checked::failed("", p));
+    all.extend(folders);
+    report(args, &all)?;
+    let problems = all.iter().filter_map(|c| c.failed.as_ref());
+    for problem in problems.clone() {
         say!("relax-check: {problem}\n");
     }
+    let failed = problems.count();
     let sum = |severity| {
-        all.iter()
+        (all.iter().filter(|c| c.failed.is_none()))
             .map(|c: &Checked| c.count(severity))
             .sum::<usize>()
     };
     let (errors, warnings) = (sum(Severity::Error), sum(Severity::Warning));
     let fixed = all.iter().map(|c| c.fixed).sum();
-    summary(all.len(), errors, warnings, fixed);
-    let denied = args.deny == Some(Deny::Warnings) && warnings > 0;
+    summary(all.len() - failed, errors, warnings, fixed);
+    let denied = levels.deny_warnings && warnings > 0;
     Ok(match () {
-        () if !problems.is_empty() => exit::USAGE,
+        () if failed > 0 => exit::USAGE,
         () if errors > 0 || denied => exit::ERRORS,
         () => 0,
     })
 }
 
-fn report(format: Format, all: &[Checked]) -> Result<(), String> {
+/// Why there is nothing to check.
+fn nothing_found(files: &[PathBuf], all: bool) -> String {
+    let names = Vec::from_iter(files.iter().map(|f| f.display().to_string())).join(", ");
+    match all {
+        true => format!("there is no file in {names}"),
+        false => {
+            format!("there is no `.relay` file in {names}; `--all-files` takes files of any name")
+        }
+    }
+}
+
+fn report(args: &Args, all: &[Checked]) -> Result<(), String> {
     let mut text = String::new();
-    match format {
+    match args.format {
         Format::Human => {
-            for checked in all {
-                render::to_stderr(&checked.diagnostics, &checked.sources);
+            let style = render::Style::of(args.color);
+            for checked in all.iter().filter(|c| c.failed.is_none()) {
+                render::to_stderr_in(&checked.diagnostics, &checked.sources, style);
             }
             return Ok(());
         }
@@ -144,9 +173,7 @@ fn summary(files: usize, errors: usize, warnings: usize, fixed: usize) {
 }
 
 fn explain(code: &str) -> Result<u8, String> {
-    let number = code.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    let known = number.parse().ok().map(relax_base::Code);
-    match known.and_then(relax_base::explain::explain) {
+    match levels::code(code).and_then(relax_base::explain::explain) {
         Some(text) => io::write(Path::new("-"), text.as_bytes()).map(|()| 0),
         None => Err(format!("there is no diagnostic `{code}`")),
     }

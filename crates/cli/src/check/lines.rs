@@ -8,7 +8,12 @@ use super::{Checked, word};
 
 /// `file:line:column: error[RX0301]: message`, as compilers write it.
 pub fn short(checked: &Checked, out: &mut String) {
-    for d in checked.diagnostics.iter() {
+    // What cannot be read is said on standard error, with the file's name in it.
+    for d in checked
+        .diagnostics
+        .iter()
+        .filter(|_| checked.failed.is_none())
+    {
         if let Some(file) = checked.file(d.span()) {
             let at = file.line_col(d.span().start);
             let _ = write!(out, "{}:{}:{}: ", file.name, at.line, at.col);

@@ -2,13 +2,14 @@
 
 pub mod fix;
 mod json;
+pub mod levels;
 mod lines;
 mod sarif;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use relax_base::{Diagnostics, Severity, SourceFile, SourceMap, Span};
+use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, SourceMap, Span};
 use relax_driver::{Contents, InferOptions, ReadOptions, Session};
 
 pub use json::json;
@@ -33,9 +34,28 @@ pub struct Checked {
     pub diagnostics: Diagnostics,
     /// How many suggested edits were applied.
     pub fixed: usize,
+    /// Why nothing is known of it, where it cannot be read or written.
+    pub failed: Option<String>,
 }
 
+/// A file cannot be read or written.
+const UNREADABLE: Code = Code(150);
+
 impl Checked {
+    /// A file of which nothing but a reason is known.
+    pub fn failed(name: &str, reason: String) -> Checked {
+        let mut sources = SourceMap::new();
+        let file = sources.add(name, "");
+        let place = file.map_or(Span::NONE, |f| f.span());
+        let d = Diagnostic::error(UNREADABLE, place, reason.clone());
+        Checked {
+            sources,
+            diagnostics: d.into(),
+            fixed: 0,
+            failed: Some(reason),
+        }
+    }
+
     /// Number of diagnostics of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.diagnostics
@@ -50,22 +70,18 @@ impl Checked {
     }
 }
 
-/// Checks a text: syntax, names, and, where these are right, types and what follows from them.
+/// Checks a text: syntax, names, types and what follows from them.
 pub fn check(name: &str, bytes: impl Into<Contents>, options: &Options) -> Checked {
     let mut session = Session::new(options.reading);
-    let (mut module, mut diagnostics) = session.read(name, bytes);
-    if !diagnostics.has_errors() {
-        let infer = InferOptions {
-            strict_shapes: options.strict_shapes,
-        };
-        let (_, more) = relax_driver::check(&mut module, &infer);
-        diagnostics.extend(more);
-        diagnostics.sort();
-    }
+    let infer = InferOptions {
+        strict_shapes: options.strict_shapes,
+    };
+    let (_, _, diagnostics) = session.check(name, bytes, &infer);
     Checked {
         sources: session.sources,
         diagnostics,
         fixed: 0,
+        failed: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! Diagnostics as a SARIF 2.1.0 log, the form that code scanning services and editors read.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use relax_base::{Code, Diagnostic, Severity, Span, explain};
 use serde_sarif::sarif::{
@@ -100,9 +101,24 @@ fn message(text: &str) -> Message {
 }
 
 fn artifact(name: &str) -> ArtifactLocation {
-    ArtifactLocation::builder()
-        .uri(name.replace('\\', "/").replace(' ', "%20"))
-        .build()
+    ArtifactLocation::builder().uri(uri(name)).build()
+}
+
+/// A path as an address: relative where the path is. What has a meaning in addresses is escaped.
+fn uri(path: &str) -> String {
+    let path = path.replace('\\', "/");
+    let mut out = String::with_capacity(path.len());
+    if path.starts_with('/') {
+        out.push_str("file://");
+    }
+    for b in path.bytes() {
+        let plain = b.is_ascii_alphanumeric() || b"-._~/".contains(&b);
+        match plain {
+            true => out.push(char::from(b)),
+            false => _ = write!(out, "%{b:02X}"),
+        }
+    }
+    out
 }
 
 fn region(checked: &Checked, span: Span) -> Option<Region> {
@@ -161,4 +177,19 @@ fn fixes(checked: &Checked, d: &Diagnostic) -> Vec<Fix> {
         );
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::uri;
+
+    #[test]
+    fn addresses_are_escaped() {
+        assert_eq!(uri("a b/c#1%.relay"), "a%20b/c%231%25.relay");
+        assert_eq!(
+            uri("/tmp/größe[1].relay"),
+            "file:///tmp/gr%C3%B6%C3%9Fe%5B1%5D.relay"
+        );
+        assert_eq!(uri("<stdin>"), "%3Cstdin%3E");
+    }
 }

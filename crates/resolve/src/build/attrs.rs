@@ -231,12 +231,14 @@ impl Resolver<'_> {
                 ));
             }
         }
+        let mut unknown = false;
         for a in ast.list(given) {
             let ast::Attr { key, value, span } = ast.attrs[a];
             let place = ast.exprs[value].span;
             let Some(i) = schema.attrs.iter().position(|s| s.name == key) else {
                 // TVM's printer names the attributes' type where it cannot know the operator.
                 if key != "attrs_type_key" {
+                    unknown = true;
                     self.unknown_attr(&schema, key, span, name);
                 }
                 continue;
@@ -283,7 +285,10 @@ impl Resolver<'_> {
                 (Some((value, _)), _) => value,
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
-                    self.missing_attr(a.name, call, name);
+                    // What is not known may have been meant to be it.
+                    if !unknown {
+                        self.missing_attr(a.name, call, name);
+                    }
                     AttrValue::None
                 }
             };

@@ -123,16 +123,17 @@ impl Resolver<'_> {
             return self.call_packed(base, attrs, span, ast.exprs[name_expr].span);
         }
         let mut call_attrs = AttrsId::NONE;
+        let mistakes = self.mistakes;
         match self.module.exprs[callee] {
             Expr::Op(op) => {
                 let name = self.op_name(op);
                 let shape = match self.shape_arg(op, base, attrs, span, name) {
                     Ok(shape) => shape,
-                    Err(()) => return self.error_expr(span),
+                    Err(()) => return self.broken_call(base, ast.exprs[name_expr].span, span),
                 };
                 let n = self.values.len() - base - 1;
                 if !self.check_arity(op, n, span, name) {
-                    return self.error_expr(span);
+                    return self.broken_call(base, ast.exprs[name_expr].span, span);
                 }
                 call_attrs = match meta {
                     Some((key, index, place)) => {
@@ -145,11 +146,14 @@ impl Resolver<'_> {
                     }
                     None => self.op_attrs(op, attrs, shape, ast.exprs[name_expr].span, name),
                 };
+                if self.mistakes > mistakes {
+                    return self.broken_call(base, ast.exprs[name_expr].span, span);
+                }
             }
             Expr::Error => {
                 // The attributes of an unknown operator are still looked into for other mistakes.
                 self.free_attrs(attrs);
-                return self.error_expr(span);
+                return self.broken_call(base, ast.exprs[name_expr].span, span);
             }
             Expr::Ctor(_) if !attrs.is_empty() => {
                 let first = ast.nth(attrs, 0).map_or(span, |a| ast.attrs[a].span);
@@ -180,6 +184,14 @@ impl Resolver<'_> {
             attrs: call_attrs,
             type_args,
         };
+        self.module.add(call, place)
+    }
+
+    /// A call that cannot be one of what it names.
+    fn broken_call(&mut self, base: usize, callee: Span, span: Span) -> ExprId {
+        let parts = self.values.split_off(base + 1);
+        let call = self.broken(callee, &parts);
+        let place = self.at(span);
         self.module.add(call, place)
     }
 
@@ -296,7 +308,7 @@ impl Resolver<'_> {
         let Some(callee) = callee else {
             let message = "`call_packed` takes the name of a function, a string, first";
             self.error(Diagnostic::error(codes::OP_ARITY, place, message));
-            return self.error_expr(span);
+            return self.broken_call(base, place, span);
         };
         let attrs = self.free_attrs(attrs);
         let attrs = self.module.make_attrs(attrs);

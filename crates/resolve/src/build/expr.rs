@@ -201,8 +201,11 @@ impl Resolver<'_> {
                 self.tasks.push(Task::Expr(lhs));
             }
             ExprKind::Shape(dims) => {
+                let mistakes = self.mistakes;
                 let dims: Vec<_> = ast.list(dims).map(|d| self.dim(d)).collect();
-                self.value(Expr::Shape(dims.into()), span);
+                let known = self.mistakes == mistakes;
+                let shape = known.then(|| Expr::Shape(dims.into()));
+                self.value(shape.unwrap_or(Expr::Error), span);
             }
             ExprKind::MatchShape { value, .. } | ExprKind::MatchCast { value, .. } => {
                 self.later(e);
@@ -243,11 +246,16 @@ impl Resolver<'_> {
             ExprKind::RefWrite { .. } => Expr::RefWrite(parts(self, 0), parts(self, 1)),
             ExprKind::Binary { op, .. } => self.finish_binary(op, span, base),
             ExprKind::MatchShape { dims, .. } => {
+                let mistakes = self.mistakes;
                 let dims: Vec<_> =
                     self.binding_dims(|r| ast.list(dims).map(|d| r.dim(d)).collect());
-                Expr::MatchShape {
-                    value: parts(self, 0),
-                    dims: dims.into(),
+                let value = parts(self, 0);
+                match self.mistakes == mistakes {
+                    true => Expr::MatchShape {
+                        value,
+                        dims: dims.into(),
+                    },
+                    false => self.broken(span, &[value]),
                 }
             }
             ExprKind::MatchCast { ty, .. } => {
@@ -292,7 +300,8 @@ impl Resolver<'_> {
             None => {
                 let message = format!("`{}` stands for no operator", op.as_str());
                 self.error(Diagnostic::error(codes::UNKNOWN_NAME, span, message));
-                Expr::Error
+                let parts = self.values[base..].to_vec();
+                self.broken(span, &parts)
             }
         }
     }

@@ -25,11 +25,15 @@ impl Resolver<'_> {
         for item in &ast.items {
             first.push(self.declare(item, false));
         }
-        for (item, first) in ast.items.iter().zip(first) {
+        for (i, (item, first)) in ast.items.iter().zip(first).enumerate() {
             self.reported.clear();
             self.forget_given_types();
             self.item_vars = self.module.vars.len();
+            let said = self.diags.len();
             self.define(item, first);
+            if self.diags.len() > said || !ast.errors.is_empty() {
+                self.damage(i, said);
+            }
         }
     }
 
@@ -111,6 +115,8 @@ impl Resolver<'_> {
         if let Some(&old) = self.globals.get(&name) {
             let old = self.module.globals[old].span;
             self.duplicate(span, old, &format!("`@{name}` is defined twice"));
+            let first = self.globals[&name];
+            self.module.damage.globals.insert(first);
             return false;
         }
         let span = self.at(span);

@@ -2,6 +2,7 @@
 
 mod attrs;
 mod call;
+mod damage;
 mod dims;
 mod expr;
 mod function;
@@ -114,6 +115,8 @@ struct Resolver<'a> {
     free_names: FxHashMap<Symbol, VarId>,
     /// Names already reported in this item: one mistake, one error.
     reported: FxHashSet<(char, Symbol)>,
+    /// How many mistakes were met so far, those included that were reported before.
+    mistakes: usize,
     /// How many variables there were before this item.
     item_vars: usize,
     dim_mode: DimMode,
@@ -170,6 +173,7 @@ impl<'a> Resolver<'a> {
             free: None,
             free_names: FxHashMap::default(),
             reported: FxHashSet::default(),
+            mistakes: 0,
             item_vars: 0,
             dim_mode: DimMode::Reject,
             new_dims: Vec::new(),
@@ -196,18 +200,33 @@ impl<'a> Resolver<'a> {
     }
 
     fn error(&mut self, d: Diagnostic) {
+        self.mistakes += usize::from(d.is_error());
         self.diags.push(d);
     }
 
     /// Whether this name has not been reported as unknown in this item; `sort` tells apart names
     /// of different sorts.
     fn first_report(&mut self, sort: char, name: Symbol) -> bool {
-        self.reported.insert((sort, name))
+        let first = self.reported.insert((sort, name));
+        self.mistakes += usize::from(!first);
+        first
     }
 
     fn error_expr(&mut self, span: Span) -> ExprId {
         let span = self.at(span);
         self.module.add(relax_ir::Expr::Error, span)
+    }
+
+    /// A call of what is not known: its parts are looked at all the same, and nothing is said about
+    /// what depends on it.
+    fn broken(&mut self, callee: Span, parts: &[ExprId]) -> relax_ir::Expr {
+        let callee = self.error_expr(callee);
+        relax_ir::Expr::Call {
+            callee,
+            args: self.module.make_list(parts),
+            attrs: AttrsId::NONE,
+            type_args: 0,
+        }
     }
 
     fn error_type(&mut self) -> TypeId {

@@ -67,6 +67,7 @@ impl Resolver<'_> {
                 Step::Finish(p, base) => (p, base),
             };
             let ast::Pat { kind, span } = ast.pats[p];
+            let mistakes = self.mistakes;
             let pattern = match kind {
                 PatKind::Error | PatKind::Wildcard => Pattern::Wildcard,
                 PatKind::Var(binder) => {
@@ -84,6 +85,10 @@ impl Resolver<'_> {
             };
             done.truncate(base);
             let id = self.module.patterns.push(pattern);
+            let ctor = matches!(kind, PatKind::Ctor { .. });
+            if kind == PatKind::Error || ctor && self.mistakes > mistakes {
+                self.module.damage.patterns.insert(id);
+            }
             let place = self.at(span);
             if !place.is_none() {
                 self.module.pattern_spans.set(id, place);
@@ -101,7 +106,7 @@ impl Resolver<'_> {
         fields: &[PatId],
     ) -> Pattern {
         let Some(ctor) = self.ctor_named(name) else {
-            if self.first_report('C', name) {
+            if self.first_report('a', name) {
                 let names = self.module.ctors.values().map(|c| c.name.as_str());
                 let near = did_you_mean(name.as_str(), names);
                 let place = relax_base::Span::new(
@@ -120,7 +125,7 @@ impl Resolver<'_> {
                 };
                 self.error(d);
             }
-            return Pattern::Wildcard;
+            return Pattern::Tuple(fields.into());
         };
         let wanted = self.ctor_arity(ctor);
         if wanted != given {
@@ -139,7 +144,7 @@ impl Resolver<'_> {
                 d.label(place, "defined here")
             };
             self.error(d);
-            return Pattern::Wildcard;
+            return Pattern::Tuple(fields.into());
         }
         Pattern::Ctor(ctor, fields.into())
     }

@@ -105,7 +105,11 @@ impl Resolver<'_> {
             self.error(Diagnostic::error(codes::PROGRAM_FORM, b.span, message));
             return None;
         };
-        let (shape, dtype) = self.buffer_type(cx, ty, bind_dims)?;
+        let Some((shape, dtype)) = self.buffer_type(cx, ty, bind_dims) else {
+            // Nothing is said where it is used.
+            self.reported.insert(('%', b.name));
+            return None;
+        };
         let buf = cx.program.bufs.push(Buffer {
             name: b.name,
             dtype,
@@ -130,15 +134,13 @@ impl Resolver<'_> {
         };
         let parts = match kind {
             TypeExprKind::Error => return None,
-            TypeExprKind::Name(_) => dtype_of(self, ty).map(|d| (ast::List::EMPTY, d)),
+            TypeExprKind::Name(_) => Some((ast::List::EMPTY, dtype_of(self, ty))),
             TypeExprKind::Apply { head, args } if args.len() == 2 => {
                 let known = matches!(ast.types[head].kind,
                     TypeExprKind::Name(n) if n == "Buffer" || n == "Tensor");
                 match (ast.nth(args, 0), ast.nth(args, 1)) {
                     (Some(shape), Some(dtype)) if known => match ast.types[shape].kind {
-                        TypeExprKind::Tuple { items, .. } => {
-                            dtype_of(self, dtype).map(|d| (items, d))
-                        }
+                        TypeExprKind::Tuple { items, .. } => Some((items, dtype_of(self, dtype))),
                         _ => None,
                     },
                     _ => None,
@@ -146,17 +148,17 @@ impl Resolver<'_> {
             }
             _ => None,
         };
-        let Some((items, dtype)) = parts else {
+        if !matches!(parts, Some((_, Some(_)))) {
             let message = "tensor programs know buffers, `Buffer[(n, 4), float32]`, and numbers, \
                            `float32`";
             self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
-            return None;
-        };
-        let shape: Option<Vec<Ex>> = ast
-            .list(items)
-            .map(|d| self.extent(cx, d, bind_dims))
-            .collect();
-        Some((shape?, dtype))
+        }
+        // The extents bind dimensions, whatever else is wrong.
+        let (items, dtype) = parts?;
+        let extents = ast.list(items).map(|d| self.extent(cx, d, bind_dims));
+        let shape: Vec<Option<Ex>> = extents.collect();
+        let shape: Option<Vec<Ex>> = shape.into_iter().collect();
+        Some((shape?, dtype?))
     }
 
     /// A buffer's extent; new names become dimension variables where `bind` allows it.

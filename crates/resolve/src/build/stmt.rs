@@ -26,6 +26,8 @@ enum PendingKind {
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     outputs: Vec<(Symbol, VarId, Span)>,
+    /// Whether a name among them means nothing: any variable of the block may have been meant.
+    unknown: bool,
 }
 
 impl Resolver<'_> {
@@ -181,7 +183,7 @@ impl Resolver<'_> {
                 style: VarStyle::Effect,
             }),
         };
-        if matches!(self.module.exprs[value], Expr::Shape(_)) {
+        if matches!(self.module.exprs[value], Expr::Shape(_) | Expr::Error) {
             self.shapes.insert(var, value);
         }
         self.pending.push(Pending {
@@ -222,6 +224,8 @@ impl Resolver<'_> {
                 }
                 None => {
                     self.unknown_local(name, span);
+                    let flow = self.flows.last_mut().expect("inside a dataflow block");
+                    flow.unknown = true;
                 }
             }
         }
@@ -249,6 +253,11 @@ impl Resolver<'_> {
             } else if !outputs.contains(&var) {
                 outputs.push(var);
                 self.scopes.bind(name, var);
+            }
+        }
+        if flow.unknown {
+            for b in &bindings {
+                self.scopes.bind(self.module.vars[b.var].name, b.var);
             }
         }
         let block = self.module.blocks.push(Block {
