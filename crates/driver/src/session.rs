@@ -131,7 +131,11 @@ impl Session {
                 Input {
                     file,
                     format,
-                    module: module.unwrap_or_else(Module::new),
+                    module: match module {
+                        Some(module) => module,
+                        // Not the default one, which lacks the empty lists.
+                        None => Module::new(),
+                    },
                     types: None,
                 }
             }

@@ -147,12 +147,11 @@ impl Depth {
         while let Some((i, c)) = chars.next() {
             let next = line[i + c.len_utf8()..].chars().next();
             match c {
-                _ if self.comment => {
-                    if c == '*' && next == Some('/') {
-                        self.comment = false;
-                        chars.next();
-                    }
+                '*' if self.comment && next == Some('/') => {
+                    self.comment = false;
+                    chars.next();
                 }
+                _ if self.comment => {}
                 '\\' if string => {
                     chars.next();
                 }
