@@ -18,6 +18,8 @@ const WIDEST: usize = 100;
 
 const COMPLETIONS: &str = "completions";
 const MAN: &str = "man";
+/// What both are listed under.
+const HEADING: &str = "Other forms of this help";
 
 /// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended early.
 pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
@@ -51,6 +53,7 @@ fn command<A: Parser>() -> Command {
         .arg(
             Arg::new(COMPLETIONS)
                 .long(COMPLETIONS)
+                .help_heading(HEADING)
                 .value_name("SHELL")
                 .value_parser(value_parser!(Shell))
                 .exclusive(true)
@@ -59,6 +62,7 @@ fn command<A: Parser>() -> Command {
         .arg(
             Arg::new(MAN)
                 .long(MAN)
+                .help_heading(HEADING)
                 .action(clap::ArgAction::SetTrue)
                 .exclusive(true)
                 .help("Prints this tool's manual page, for `man -l -` or a package"),

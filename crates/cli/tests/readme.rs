@@ -1,7 +1,7 @@
-//! The README's tour is what the tools really print. Every line `$ command` of its `text` blocks runs, in a
-//! folder where `examples/` is; `$ cat FILE` makes the file that it shows.
+//! The README's tour and the examples of docs/tools.md are what the tools really print. Every line `$ command` of
+//! their `text` blocks runs, in a folder where `examples/` is; `$ cat FILE` makes the file that it shows.
 //!
-//! `RELAX_BLESS=1` writes what the tools print now into the README.
+//! `RELAX_BLESS=1` writes what the tools print now into the pages.
 
 #![cfg(feature = "native")]
 
@@ -12,6 +12,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("relax-fmt", env!("CARGO_BIN_EXE_relax-fmt")),
     ("relax-check", env!("CARGO_BIN_EXE_relax-check")),
     ("relax-opt", env!("CARGO_BIN_EXE_relax-opt")),
+    ("relax-bisect", env!("CARGO_BIN_EXE_relax-bisect")),
     ("relax-run", env!("CARGO_BIN_EXE_relax-run")),
     ("relaxc", env!("CARGO_BIN_EXE_relaxc")),
 ];
@@ -21,7 +22,7 @@ fn output(command: &str, folder: &Path) -> String {
     let mut words = command.split_whitespace();
     let name = words.next().expect("a command");
     let tool = TOOLS.iter().find(|t| t.0 == name);
-    let (_, tool) = tool.unwrap_or_else(|| panic!("the README calls `{name}`, which is no tool"));
+    let (_, tool) = tool.unwrap_or_else(|| panic!("a page calls `{name}`, which is no tool"));
     let out = Command::new(tool)
         .args(words)
         .current_dir(folder)
@@ -54,9 +55,18 @@ fn replay(block: &str, folder: &Path) -> String {
 
 #[test]
 fn tour() {
+    check("README.md");
+}
+
+#[test]
+fn tools() {
+    check("docs/tools.md");
+}
+
+fn check(page: &str) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let path = root.join("README.md");
-    let text = std::fs::read_to_string(&path).expect("the README");
+    let path = root.join(page);
+    let text = std::fs::read_to_string(&path).expect("the page");
     let folder = tempfile::tempdir().expect("a folder");
     let examples = root.join("examples").canonicalize().expect("examples");
     std::os::unix::fs::symlink(examples, folder.path().join("examples")).expect("a link");
@@ -77,17 +87,17 @@ fn tour() {
             _ => now.push_str(part),
         }
     }
-    assert!(commands > 2, "the README's tour has commands");
+    assert!(commands > 2, "{page} has commands");
     if now == text {
         return;
     }
     if std::env::var_os("RELAX_BLESS").is_some_and(|v| v == "1") {
-        std::fs::write(&path, now).expect("the README is written");
+        std::fs::write(&path, now).expect("the page is written");
         return;
     }
     let diff = similar::TextDiff::from_lines(&text, &now);
     panic!(
-        "the README's tour is not what the tools print (RELAX_BLESS=1 rewrites it):\n{}",
+        "{page} is not what the tools print (RELAX_BLESS=1 rewrites it):\n{}",
         diff.unified_diff().context_radius(2)
     );
 }

@@ -59,7 +59,7 @@ struct Args {
         allow_negative_numbers = true
     )]
     random: Option<u64>,
-    /// The extent that random arguments take where the type leaves it open.
+    /// The extent that random arguments take where neither the type nor an argument that is given says it.
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Arguments and results",
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
@@ -86,7 +86,7 @@ Examples:
   relax-run model.relay --params weights.safetensors --inputs image.npy --summary
   relax-run model.relay --random 1 --bench 100 --threads 2 --profile
 
-What is measured goes to standard error. Exit codes: 0 it ran; 1 the text has errors, the arguments do not fit, or the
+What is measured goes to standard error. Exit codes: 0 it ran; 1 the text has errors, the arguments do not fit, or the \
 program failed; 2 wrongly called, or a file cannot be read or written.";
 
 /// What runs the program.

@@ -61,7 +61,7 @@ Examples:
   relaxc model.relay -o model --emit exe --cpu native              a program of its own
   relaxc model.relay -o - --emit asm --target aarch64              its instructions, on another machine
 
-Exit codes: 0 it was written; 1 the text has errors, or the weights do not fit; 2 wrongly called, or a file cannot be
+Exit codes: 0 it was written; 1 the text has errors, or the weights do not fit; 2 wrongly called, or a file cannot be \
 read or written.";
 
 /// Where the elements of large constants go.
