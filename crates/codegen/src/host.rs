@@ -132,7 +132,7 @@ impl Host {
         entry: &str,
         inputs: &[Value],
     ) -> Result<(Value, std::time::Duration), String> {
-        self.with(jit, entry, inputs, |out| copy(out))
+        self.with(jit, entry, inputs, copy)
     }
 
     /// The time that a call takes; its result goes back to the context's heap unseen.

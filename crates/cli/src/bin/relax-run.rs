@@ -158,10 +158,11 @@ fn run(args: &Args) -> Result<(), Stop> {
         ty: result_type,
         value: &value,
     };
-    Ok(match outputs {
+    match outputs {
         Some((path, format)) => results::write(path, format, &result)?,
         None => io::print((show::value(&result, Extent::Corners) + "\n").as_bytes())?,
-    })
+    }
+    Ok(())
 }
 
 /// The arguments of the call.
