@@ -11,12 +11,11 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let out = std::env::var("OUT_DIR").expect("set by cargo");
     let done = lalrpop::Configuration::new()
-        .set_in_dir(grammar)
         .set_out_dir(out)
         .emit_rerun_directives(false)
         .emit_comments(false)
         .emit_whitespace(false)
-        .process();
+        .process_file(grammar.join("relay.lalrpop"));
     if let Err(error) = done {
         panic!("grammar/relay.lalrpop: {error}");
     }

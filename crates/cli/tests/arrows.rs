@@ -43,10 +43,26 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("tvm", &["base", "tensor", "syntax", "ops"]),
     (
+        "tvmscript",
+        &["base", "sym", "tensor", "loops", "ir", "ops"],
+    ),
+    (
         "driver",
         &[
-            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "resolve", "infer", "passes",
-            "interp", "lower", "tvm",
+            "base",
+            "syntax",
+            "sym",
+            "tensor",
+            "loops",
+            "ir",
+            "ops",
+            "resolve",
+            "infer",
+            "passes",
+            "interp",
+            "lower",
+            "tvm",
+            "tvmscript",
         ],
     ),
     (
@@ -64,15 +80,15 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that only one room may know.
+/// Crates that only one room (or those named) may know.
 const KEPT: &[(&str, &str)] = &[
     ("cranelift-codegen", "codegen"),
     ("cranelift-object", "codegen"),
     ("cranelift-jit", "codegen"),
     ("ariadne", "cli"),
     ("clap", "cli"),
-    ("lalrpop-util", "syntax"),
-    ("logos", "syntax"),
+    ("lalrpop-util", "syntax tvmscript"),
+    ("logos", "syntax tvmscript"),
     ("lsp-server", "lsp"),
     ("lsp-types", "lsp"),
 ];
@@ -123,7 +139,7 @@ fn every_arrow_is_drawn() {
         for (krate, keeper) in KEPT {
             let knows = uses.iter().any(|u| u == krate);
             assert!(
-                !knows || room == *keeper,
+                !knows || keeper.split(' ').any(|k| k == room),
                 "only `{keeper}` may know `{krate}`, not `{room}`"
             );
         }

@@ -10,32 +10,64 @@ pub enum Format {
     Relay,
     /// The JSON graph that `tvm.ir.save_json` writes.
     TvmJson,
+    /// Relax in TVMScript, Python as TVM 0.27 writes it.
+    TvmScript,
 }
+
+/// How a text in TVMScript begins, where no comment of the user's comes first.
+const SCRIPT: [&[u8]; 9] = [
+    b"# from typing import",
+    b"# from tvm",
+    b"from tvm",
+    b"import tvm",
+    b"metadata = tvm.",
+    b"@I.ir_module",
+    b"@R.function",
+    b"@T.prim_func",
+    b"# tvmscript",
+];
 
 impl Format {
     /// All, in the order in which they are listed for people.
-    pub const ALL: &[Format] = &[Format::Relay, Format::TvmJson];
+    pub const ALL: &[Format] = &[Format::Relay, Format::TvmJson, Format::TvmScript];
 
     /// Its name in arguments.
     pub fn name(self) -> &'static str {
         match self {
             Format::Relay => "relay",
             Format::TvmJson => "tvm-json",
+            Format::TvmScript => "tvmscript",
         }
     }
 
     /// What a file is, told by its first bytes, and by the end of its name where they leave it open.
     pub fn detect(name: &str, bytes: &[u8]) -> Format {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+        if is_script(bytes) {
+            return Format::TvmScript;
+        }
         let mut text = bytes.iter().filter(|b| !b.is_ascii_whitespace());
         match (text.next(), text.next()) {
             // A block of Relay does not begin with a string.
             (Some(b'{'), Some(b'"')) => Format::TvmJson,
             // No text of Relay begins so: what the name says is believed, and the reader says what is missing.
             (None | Some(b'{' | b'[' | b'"'), _) if ends_with(name, "json") => Format::TvmJson,
+            _ if ends_with(name, "py") => Format::TvmScript,
             _ => Format::Relay,
         }
     }
+}
+
+/// Whether the text says by its first lines that it is TVMScript: by how it begins, or by a class under
+/// `@I.ir_module` near its beginning.
+fn is_script(bytes: &[u8]) -> bool {
+    let text = bytes.trim_ascii_start();
+    if SCRIPT.iter().any(|s| text.starts_with(s)) {
+        return true;
+    }
+    let head = &text[..text.len().min(4096)];
+    head.split(|&b| b == b'\n')
+        .any(|line| line.starts_with(b"@I.ir_module"))
 }
 
 /// Whether a file's name has this extension.
@@ -76,6 +108,15 @@ mod tests {
         assert_eq!(detect("a.JSON", "[1, 2]"), Format::TvmJson);
         assert_eq!(detect("a.relay", ""), Format::Relay);
         assert_eq!(detect("a", "{ %x }"), Format::Relay);
+        assert_eq!(detect("a.py", ""), Format::TvmScript);
+        assert_eq!(
+            detect("a", "# by hand\n@I.ir_module\nclass M:"),
+            Format::TvmScript
+        );
+        assert_eq!(
+            detect("a.txt", "# from tvm.script import ir as I\n"),
+            Format::TvmScript
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod contents;
 mod format;
 mod optimise;
 mod print;
+mod script;
 mod session;
 mod tvm_json;
 mod typed;
@@ -19,5 +20,6 @@ pub use optimise::{
     run_pipeline,
 };
 pub use print::{Mismatch, Style, TypeSource, difference, listed_constants, print};
+pub use script::print_tvmscript;
 pub use session::{GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

@@ -139,6 +139,18 @@ impl Session {
                     types: None,
                 }
             }
+            Format::TvmScript => {
+                let file = self.add(name, contents.into_vec(), diagnostics);
+                let module = file
+                    .as_deref()
+                    .map(|f| relax_tvmscript::read(f, diagnostics));
+                Input {
+                    file,
+                    format,
+                    module: module.unwrap_or_else(Module::new),
+                    types: None,
+                }
+            }
             Format::TvmJson => {
                 let read = self.read_graph(name, &contents, diagnostics);
                 Input {

@@ -24,7 +24,14 @@ impl Solver<'_> {
             _ => (AttrsId::NONE, &[][..]),
         };
         match m.exprs[callee] {
-            Expr::Op(op) if op.user_index().is_none() => self.operator_call(e, op, args, attrs),
+            Expr::Op(op) if op.user_index().is_none() => {
+                let ty = self.operator_call(e, op, args, attrs);
+                if registry().get(op).is_some_and(|d| d.hooks.told) && ty != self.error {
+                    self.packed.push(e);
+                    return self.told(e, ty, type_args);
+                }
+                ty
+            }
             Expr::Op(op) => {
                 let ty = self.operator_type(op);
                 self.apply(e, ty, args, type_args)
@@ -35,7 +42,8 @@ impl Solver<'_> {
             }
             Expr::Extern(_) => {
                 self.packed.push(e);
-                self.fresh()
+                let ty = self.fresh();
+                self.told(e, ty, type_args)
             }
             Expr::Global(g) => {
                 let ty = self.global_type(g);
@@ -55,6 +63,20 @@ impl Solver<'_> {
                 let ty = self.type_of(callee);
                 self.apply(e, ty, args, type_args)
             }
+        }
+    }
+
+    /// The type of a call whose type arguments say what it gives: one type, or the fields of a tuple.
+    fn told(&mut self, e: ExprId, ty: TypeId, given: &[TypeId]) -> TypeId {
+        let want = match given {
+            [] => return ty,
+            [one] => *one,
+            several => self.types.tuple(several),
+        };
+        self.site = Site::Rel(e);
+        match self.unify(ty, want) {
+            Ok(()) => want,
+            Err(_) => self.error,
         }
     }
 

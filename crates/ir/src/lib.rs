@@ -22,6 +22,7 @@ mod rel;
 mod remove;
 mod rewrite;
 mod scope;
+mod script;
 mod share;
 mod show;
 mod types;
@@ -49,6 +50,7 @@ pub use module::{
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
 pub use rewrite::inline_call;
 pub use scope::{ScopeId, ScopeKind, Scopes};
+pub use script::{Kept, Script};
 pub use share::Own;
 pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,

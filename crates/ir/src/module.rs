@@ -195,6 +195,8 @@ pub struct Module {
     pub meta_dims: Vec<(Symbol, u32)>,
     /// What stands for text with mistakes.
     pub damage: Damage,
+    /// What a text in TVMScript said beside all this.
+    pub script: Option<Arc<crate::Script>>,
     pub(crate) attrs: Arena<AttrsId, Attrs>,
     pub(crate) lists: Lists,
     pub(crate) type_args: Arena<TypeArgsId, Box<[TypeId]>>,

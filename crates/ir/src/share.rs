@@ -125,6 +125,7 @@ impl Module {
             meta_dims: self.meta_dims.clone(),
             // Of a module with errors nobody takes shares.
             damage: crate::Damage::default(),
+            script: self.script.clone(),
             attrs: self.attrs.clone(),
             lists: self.lists.clone(),
             type_args: self.type_args.clone(),

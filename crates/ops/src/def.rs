@@ -239,6 +239,8 @@ pub struct Hooks {
     pub fusion_barrier: bool,
     /// Whether it stands for something that other stages do: no kernel is made of it.
     pub not_computed: bool,
+    /// Whether the type of a call is the one that its type arguments give, and anything where there are none.
+    pub told: bool,
     /// How the compiler comes by the value of a call.
     pub treatment: Treatment,
     /// For an operator that has no computation and no treatment of its own: why, one sentence
@@ -320,6 +322,7 @@ impl OpDef {
                 reshape: false,
                 fusion_barrier: false,
                 not_computed: false,
+                told: false,
                 treatment: Treatment::Computed,
                 uncomputed: "",
                 layout: None,
@@ -433,6 +436,11 @@ impl OpDef {
     /// Says that no kernel is made of it.
     pub const fn not_computed(mut self) -> OpDef {
         self.hooks.not_computed = true;
+        self
+    }
+    /// Says that a call's type is what its type arguments give.
+    pub const fn told(mut self) -> OpDef {
+        self.hooks.told = true;
         self
     }
     /// Names the faster, less precise operator on the same operands.

@@ -102,6 +102,8 @@ enum PrintStyle {
     Tvm,
     /// Wrapped at 100 columns.
     Pretty,
+    /// As Relax in TVMScript, which TVM 0.27 reads.
+    Tvmscript,
 }
 
 /// What happens to expected diagnostics.
@@ -156,7 +158,7 @@ impl<'a> Run<'a> {
             .map_or(Ok(()), formats::text_output)?;
         let style = match args.print_style {
             PrintStyle::Tvm => Style::Tvm,
-            PrintStyle::Pretty => Style::Pretty,
+            PrintStyle::Pretty | PrintStyle::Tvmscript => Style::Pretty,
         };
         let wishes = Wishes {
             around: args.around.clone(),
@@ -357,7 +359,17 @@ impl<'a> Run<'a> {
             None => given.map(|t| t as &dyn TypeSource),
         };
         let begin = Instant::now();
-        let text = relax_driver::print(&module, self.style, types);
+        let text = if self.args.print_style == PrintStyle::Tvmscript {
+            match relax_driver::print_tvmscript(&module, types) {
+                Ok(text) => text,
+                Err(errors) => {
+                    diagnostics.extend(errors);
+                    return Ok(Outcome::Failed);
+                }
+            }
+        } else {
+            relax_driver::print(&module, self.style, types)
+        };
         self.watch.printing += begin.elapsed();
         if !self.args.split_input_file {
             // The process is about to end: taking the module apart node by node would be for nothing.

@@ -47,6 +47,10 @@ mod qnn_util;
 mod random;
 mod reduce;
 mod relax;
+mod relax_kept;
+mod relax_math;
+mod relax_nn;
+mod relax_shape;
 mod repeat;
 mod resample;
 mod reshape;
@@ -107,6 +111,10 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     random::OPS,
     reduce::OPS,
     relax::OPS,
+    relax_kept::OPS,
+    relax_math::OPS,
+    relax_nn::OPS,
+    relax_shape::OPS,
     repeat::OPS,
     reshape::OPS,
     scan::OPS,

@@ -375,7 +375,7 @@ fn batch_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
 }
 
 /// Mean and variance of `x` over the axes where `over` holds; both keep the other axes.
-fn moments(te: &mut Te<'_>, x: &TensorRef, over: &[bool]) -> (TensorRef, TensorRef) {
+pub(super) fn moments(te: &mut Te<'_>, x: &TensorRef, over: &[bool]) -> (TensorRef, TensorRef) {
     let pick = |which: bool| -> Vec<Ex> {
         x.shape
             .iter()

@@ -129,7 +129,8 @@ fn gives_scalar(cx: &RelCx<'_>) -> RelResult<bool> {
     Ok(cx.ints("axis")?.unwrap_or_default().is_empty() && !cx.flag("keepdims"))
 }
 
-fn reduce(cx: &mut RelCx<'_>) -> RelResult {
+/// The type of a reduction: the extents that are left.
+pub(super) fn reduce(cx: &mut RelCx<'_>) -> RelResult {
     let (dims, dtype) = shaped(cx, 0)?;
     match dims {
         Some(dims) => {
@@ -155,15 +156,20 @@ fn not_scalar(cx: &RelCx<'_>, rank: usize) -> RelResult {
 }
 
 fn arg_reduce(cx: &mut RelCx<'_>) -> RelResult {
+    index_reduce(cx, DType::I32)
+}
+
+/// The type of a reduction to indices of that element type.
+pub(super) fn index_reduce(cx: &mut RelCx<'_>, dtype: DType) -> RelResult {
     let (dims, _) = shaped(cx, 0)?;
     match dims {
         Some(dims) => {
             not_scalar(cx, dims.len())?;
             let dims = left(cx, &dims)?;
-            finish(cx, dims, DType::I32)
+            finish(cx, dims, dtype)
         }
-        None if gives_scalar(cx)? => finish(cx, Vec::new(), DType::I32),
-        None => cx.finish_unranked(DType::I32),
+        None if gives_scalar(cx)? => finish(cx, Vec::new(), dtype),
+        None => cx.finish_unranked(dtype),
     }
 }
 
@@ -199,18 +205,20 @@ fn variance(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 /// How a reduction's input index is made of output and reduction indices.
-struct Plan {
+pub(super) struct Plan {
     /// Which axes are reduced.
-    axes: Vec<usize>,
-    keep: bool,
+    pub axes: Vec<usize>,
+    /// Whether they stay, with extent 1.
+    pub keep: bool,
     /// The output's extents.
-    shape: Vec<Ex>,
+    pub shape: Vec<Ex>,
     /// The extents of the reduced axes.
-    over: Vec<Ex>,
+    pub over: Vec<Ex>,
 }
 
 impl Plan {
-    fn new(te: &Te<'_>, x: &TensorRef) -> Result<Plan, crate::ComputeError> {
+    /// The plan of a call.
+    pub fn new(te: &Te<'_>, x: &TensorRef) -> Result<Plan, crate::ComputeError> {
         let rank = x.rank().min(MAX_RANK);
         let given = te.ints("axis").unwrap_or_default();
         let mut chosen = vec![given.is_empty(); rank];
@@ -262,7 +270,7 @@ impl Plan {
             .collect()
     }
     /// Combines `f` of the elements.
-    fn run(
+    pub fn run(
         &self,
         te: &mut Te<'_>,
         x: &TensorRef,
@@ -316,7 +324,7 @@ fn any_compute(te: &mut Te<'_>) -> Done {
 }
 
 /// The type sums are made in: half floats can't hold them.
-fn wide(dtype: DType) -> DType {
+pub(super) fn wide(dtype: DType) -> DType {
     if dtype.is_float() && dtype.bits == 16 {
         DType::F32
     } else {
@@ -376,13 +384,13 @@ fn extreme(te: &mut Te<'_>, beats: impl Fn(&Ex, &Ex, bool) -> Ex) -> Done {
     te.output(&y);
     Ok(())
 }
-fn argmax_compute(te: &mut Te<'_>) -> Done {
+pub(super) fn argmax_compute(te: &mut Te<'_>) -> Done {
     extreme(
         te,
         |best, v, last| if last { best.gt(v) } else { best.ge(v) },
     )
 }
-fn argmin_compute(te: &mut Te<'_>) -> Done {
+pub(super) fn argmin_compute(te: &mut Te<'_>) -> Done {
     extreme(
         te,
         |best, v, last| if last { best.lt(v) } else { best.le(v) },

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Shape,
-    Type, TypeId,
+    AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, OpId,
+    Shape, Type, TypeId,
 };
 use relax_loops::{Program, Stmt};
 use relax_ops::{Treatment, registry};
@@ -30,12 +30,20 @@ use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, fused, programs};
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "legalize",
     doc: "Turns operators and fused groups into tensor programs, called by call_tir.",
-    options: &[OptionDef {
-        name: "max-constant",
-        ty: OptionType::Int,
-        default: "4096",
-        doc: "constants of at most so many elements may be looked at by computations",
-    }],
+    options: &[
+        OptionDef {
+            name: "max-constant",
+            ty: OptionType::Int,
+            default: "4096",
+            doc: "constants of at most so many elements may be looked at by computations",
+        },
+        OptionDef {
+            name: "only",
+            ty: OptionType::Text,
+            default: "",
+            doc: "the operators that become programs, separated by spaces; empty for all, and fused groups",
+        },
+    ],
     contract: Contract::TYPED.reorders(),
     run,
 }];
@@ -43,6 +51,8 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let limit = cx.options.int("max-constant") as usize;
+    let names = cx.options.text("only").split_whitespace();
+    let only: FxHashSet<OpId> = names.filter_map(|n| registry().find(n)).collect();
     let Some(call_tir) = registry()
         .iter()
         .find(|(_, d)| d.hooks.treatment == Treatment::CallTir)
@@ -54,6 +64,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut work = Legalizer {
         typing: &typing,
         limit,
+        only,
         call_tir: m.add(Expr::Op(call_tir), relax_base::Span::NONE),
         names: m.globals.values().map(|g| g.name).collect(),
         known: FxHashMap::default(),
@@ -91,6 +102,8 @@ type Known = (Vec<Option<Tensor>>, GlobalId);
 struct Legalizer<'t> {
     typing: &'t Typing,
     limit: usize,
+    /// The operators that are asked for; empty for all.
+    only: FxHashSet<OpId>,
     /// The operator, as an expression.
     call_tir: ExprId,
     names: FxHashSet<Symbol>,
@@ -112,6 +125,11 @@ impl Legalizer<'_> {
         let Expr::Call { callee, args, .. } = m.exprs[old] else {
             return None;
         };
+        let wanted =
+            |m: &Module| matches!(m.exprs[callee], Expr::Op(op) if self.only.contains(&op));
+        if !self.only.is_empty() && !wanted(m) {
+            return None;
+        }
         let out = self.typing.exprs[old];
         if out.0 as usize >= m.types.len() {
             return None;

@@ -1,0 +1,79 @@
+//! Module to TVMScript.
+
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Diagnostics, SourceMap, Span};
+use relax_ir::{ExprId, FuncId, Module, TypeId, VarId};
+use relax_tvmscript::{Printed, Types, codes};
+
+use crate::{PassConfig, Pipeline, Silent, TypeSource, TypedModule, Typing, run_pipeline};
+
+struct Source<'a>(&'a dyn TypeSource);
+
+impl Types for Source<'_> {
+    fn var(&self, id: VarId) -> Option<TypeId> {
+        self.0.var(id)
+    }
+    fn expr(&self, id: ExprId) -> Option<TypeId> {
+        self.0.expr(id)
+    }
+    fn ret(&self, id: FuncId) -> Option<TypeId> {
+        self.0.ret(id)
+    }
+}
+
+/// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated, and operators that
+/// Relax has no equal for are written as the tensor programs that they compute. What Relax has no form for is an error
+/// each, with its place.
+pub fn print_tvmscript(
+    module: &Module,
+    types: Option<&dyn TypeSource>,
+) -> Result<String, Diagnostics> {
+    let source = types.map(Source);
+    let printed = relax_tvmscript::print(module, source.as_ref().map(|s| s as &dyn Types));
+    let (mut found, formless) = match printed {
+        Printed::Text(text) => return Ok(text),
+        Printed::NotNormal => return Err(not_normal()),
+        Printed::NoForm(found, formless) => (found, formless),
+    };
+    if types.is_some()
+        && !formless.is_empty()
+        && let Some((module, typing)) = legalized(module, &formless)
+    {
+        let typed = TypedModule {
+            module: &module,
+            typing: &typing,
+        };
+        match relax_tvmscript::print(&module, Some(&Source(&typed))) {
+            Printed::Text(text) => return Ok(text),
+            Printed::NotNormal => return Err(not_normal()),
+            Printed::NoForm(left, _) => found = left,
+        }
+    }
+    let mut diagnostics = Diagnostics::new();
+    diagnostics.extend(found);
+    Err(diagnostics)
+}
+
+fn not_normal() -> Diagnostics {
+    let message = "the program is no sequence of bindings, as Relax has them";
+    let mut diagnostics = Diagnostics::new();
+    diagnostics.push(
+        Diagnostic::error(codes::NO_FORM, Span::NONE, message)
+            .note("`--pipeline relay-to-relax` brings a program to Relax's form"),
+    );
+    diagnostics
+}
+
+/// The module with these operators as tensor programs, and its types.
+fn legalized(module: &Module, operators: &[&str]) -> Option<(Module, Arc<Typing>)> {
+    let text = format!("legalize{{only=\"{}\"}},infer-type", operators.join(" "));
+    let file = SourceMap::new().add("<operators as programs>", text)?;
+    let pipeline = Pipeline::parse(&file).ok()?;
+    let mut module = module.clone();
+    let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
+    if outcome.failure.is_some() {
+        return None;
+    }
+    Some((module, outcome.typing?))
+}

@@ -1,0 +1,45 @@
+//! What a text in TVMScript says that a module has no place for: kept, so that it can be printed again.
+
+use std::sync::Arc;
+
+use relax_base::{Span, Symbol};
+use relax_sym::Dim;
+use rustc_hash::FxHashMap;
+
+/// An item that stays text.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kept {
+    /// Its name.
+    pub name: Symbol,
+    /// Its text, decorators first, without the indentation of the class.
+    pub text: Arc<str>,
+    /// Names of symbols declared above the class that the text uses.
+    pub symbols: Vec<Symbol>,
+    /// What it has that a module has no place for.
+    pub why: &'static str,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What is kept of a text in TVMScript.
+#[derive(Clone, Default, PartialEq, Debug)]
+pub struct Script {
+    /// The name of the class.
+    pub class: Option<Symbol>,
+    /// Statements at the head of the class: attributes of the module, global infos.
+    pub head: Vec<Arc<str>>,
+    /// The metadata section, as the text has it: a literal.
+    pub metadata: Option<Arc<str>>,
+    /// Items that stay text. A function of Relax among them is a function of the module as well, whose
+    /// body only says so.
+    pub kept: Vec<Kept>,
+    /// Dimensions that the text writes in another way than their normal form.
+    pub dims: FxHashMap<Dim, Arc<str>>,
+}
+
+impl Script {
+    /// The item of that name that stays text.
+    pub fn kept(&self, name: Symbol) -> Option<&Kept> {
+        self.kept.iter().find(|k| k.name == name)
+    }
+}

@@ -1,0 +1,25 @@
+//! Relax as TVM 0.27 writes it: a subset of Python, read into the module and printed from it.
+//!
+//! A text becomes logical lines ([`parse`]: logos' tokens, joined where a bracket is open, with the
+//! indentation's changes), each line a statement by the grammar of `grammar/tvmscript.lalrpop`, and the
+//! statements a module ([`read`]). Nothing is evaluated: names, numbers and lists are worked out, operators
+//! stay calls. [`print`] is the way back.
+
+pub mod ast;
+mod build;
+pub mod codes;
+mod lines;
+mod parse;
+mod print;
+mod read;
+mod strings;
+mod table;
+mod token;
+
+pub use parse::{Parsed, parse};
+pub use print::{Printed, Types, print};
+pub use read::read;
+pub use token::Tok;
+
+/// How deep brackets may nest, as in Python.
+const DEPTH: u32 = 200;

@@ -1,0 +1,299 @@
+//! Text to tree: each logical line by the grammar, blocks by the indentation.
+
+use lalrpop_util::{ParseError, lalrpop_mod};
+use relax_base::{Diagnostic, SourceFile, Span};
+
+use crate::ast::{Ast, NodeId, Stmt, StmtKind};
+use crate::build::Builder;
+use crate::codes;
+use crate::lines::{Line, Lines, Token};
+use crate::token::Tok;
+
+lalrpop_mod!(
+    #[allow(clippy::all, clippy::pedantic, missing_docs, unused)]
+    grammar,
+    "/tvmscript.rs"
+);
+
+/// What a text was read as.
+#[derive(Debug)]
+pub struct Parsed {
+    /// The tree; lines with mistakes are [`StmtKind::Bad`].
+    pub ast: Ast,
+    /// What is wrong.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// A block that is open: the statement at its head, if any.
+struct Open {
+    head: Option<usize>,
+}
+
+/// Reads a text. Any bytes are taken; mistakes are reported, each line's on its own.
+pub fn parse(file: &SourceFile) -> Parsed {
+    let mut lines = Lines::new(file);
+    let mut line = Line::default();
+    let mut builder = Builder::default();
+    let parser = grammar::LineParser::new();
+    let mut blocks: Vec<Open> = vec![Open { head: None }];
+    // The head of a block that has to begin with the next line.
+    let mut expected: Option<usize> = None;
+    while lines.next(&mut line) {
+        for _ in 0..line.dedents {
+            close(&mut builder.ast, &mut blocks);
+        }
+        let place = place(&line);
+        match (line.indent, expected.take()) {
+            (true, Some(head)) => blocks.push(Open { head: Some(head) }),
+            (true, None) => {
+                lines.forget_indent();
+                // The lines that follow may be as deep: they are compared with the block around.
+                let last_bad = builder
+                    .ast
+                    .stmts
+                    .last()
+                    .is_some_and(|s| s.kind == StmtKind::Bad);
+                if !last_bad {
+                    let message =
+                        "the line is deeper than the one before it, and no block begins here";
+                    let d = Diagnostic::error(codes::INDENTATION, place.at_start(), message)
+                        .note("a block begins after a line that ends in `:`");
+                    lines.diagnostics.push(d);
+                }
+            }
+            (false, Some(head)) => missing_block(&builder.ast.stmts[head], &mut lines.diagnostics),
+            (false, None) => {}
+        }
+        let first_stmt = builder.ast.stmts.len();
+        builder.line = place;
+        builder.first = builder.ast.nodes.len() as u32;
+        builder.opens = false;
+        let done = !line.bad && {
+            let end = place.end;
+            line.tokens.push((end, Tok::End, end));
+            let tokens = line.tokens.iter().copied();
+            match parser.parse(&mut builder, tokens) {
+                Ok(()) => true,
+                Err(e) => {
+                    lines.diagnostics.push(unexpected(file, &line.tokens, e));
+                    false
+                }
+            }
+        };
+        if !done {
+            builder.ast.stmts.truncate(first_stmt);
+            builder.opens = false;
+            bad(&mut builder, place);
+            // The head of a block keeps its block: what stands in there is read as well.
+            let tokens = line.tokens.iter().filter(|t| t.1 != Tok::End);
+            let head = |t: &Token| {
+                matches!(
+                    t.1,
+                    Tok::Class
+                        | Tok::Def
+                        | Tok::With
+                        | Tok::For
+                        | Tok::While
+                        | Tok::If
+                        | Tok::Elif
+                        | Tok::Else
+                )
+            };
+            builder.opens = line.tokens.first().is_some_and(head)
+                || tokens.last().is_some_and(|t| t.1 == Tok::Colon);
+        }
+        if builder.opens {
+            expected = Some(first_stmt);
+        }
+    }
+    if let Some(head) = expected {
+        missing_block(&builder.ast.stmts[head], &mut lines.diagnostics);
+    }
+    while blocks.len() > 1 {
+        close(&mut builder.ast, &mut blocks);
+    }
+    Parsed {
+        ast: builder.ast,
+        diagnostics: lines.diagnostics,
+    }
+}
+
+fn bad(builder: &mut Builder, span: Span) {
+    let n = builder.ast.nodes.len() as u32;
+    builder.ast.stmts.push(Stmt {
+        kind: StmtKind::Bad,
+        span,
+        end: builder.ast.stmts.len() as u32 + 1,
+        nodes: (n, n),
+    });
+}
+
+fn place(line: &Line) -> Span {
+    match (line.tokens.first(), line.tokens.last()) {
+        (Some(a), Some(b)) => Span::new(a.0, b.2),
+        _ => Span::NONE,
+    }
+}
+
+fn close(ast: &mut Ast, blocks: &mut Vec<Open>) {
+    if blocks.len() > 1
+        && let Some(open) = blocks.pop()
+        && let Some(head) = open.head
+    {
+        ast.stmts[head].end = ast.stmts.len() as u32;
+    }
+}
+
+fn missing_block(head: &Stmt, out: &mut Vec<Diagnostic>) {
+    if head.kind == StmtKind::Bad {
+        return;
+    }
+    let message = "a block has to follow, deeper than this line";
+    out.push(
+        Diagnostic::error(codes::INDENTATION, head.span, message)
+            .note("`pass` stands for a block that does nothing"),
+    );
+}
+
+/// One expression that is written as a string: `R.Tensor(("n - 1", 4))`. Its nodes are added to the tree; `at` is
+/// where the string's content begins.
+pub(crate) fn expression(ast: &mut Ast, text: &str, at: u32) -> Option<NodeId> {
+    use logos::Logos;
+    let mut tokens = Vec::new();
+    let mut lexer = Tok::lexer(text);
+    while let Some(tok) = lexer.next() {
+        let range = lexer.span();
+        let tok = tok
+            .ok()
+            .filter(|t| !matches!(t, Tok::OpenStr | Tok::Newline))?;
+        tokens.push((at + range.start as u32, tok, at + range.end as u32));
+    }
+    let end = at + text.len() as u32;
+    tokens.push((end, Tok::End, end));
+    let mut builder = Builder {
+        ast: std::mem::take(ast),
+        ..Builder::default()
+    };
+    let parsed = grammar::LoneParser::new().parse(&mut builder, tokens);
+    *ast = builder.ast;
+    parsed.ok()
+}
+
+fn unexpected(file: &SourceFile, tokens: &[Token], error: ParseError<u32, Tok, ()>) -> Diagnostic {
+    let (token, expected) = match error {
+        ParseError::UnrecognizedToken { token, expected } => (token, expected),
+        ParseError::ExtraToken { token } => (token, Vec::new()),
+        _ => {
+            let span = tokens.first().map_or(Span::NONE, |t| Span::new(t.0, t.2));
+            return Diagnostic::error(codes::SYNTAX, span, "this is no statement");
+        }
+    };
+    let (start, tok, end) = token;
+    let span = Span::new(start, end);
+    let python =
+        tokens.first().is_some_and(|t| matches!(t.1, Tok::Reserved)) || tok == Tok::Reserved;
+    if python {
+        let word = tokens
+            .iter()
+            .find(|t| t.1 == Tok::Reserved)
+            .unwrap_or(&token);
+        let span = Span::new(word.0, word.2);
+        let text = file.slice(span);
+        let message = format!("`{text}` is a word of Python that TVMScript has no use for");
+        let mut d = Diagnostic::error(codes::PYTHON, span, message);
+        if text == "import" || text == "from" {
+            d = d.note("the names `I`, `R`, `T` and `tvm` are known without being imported");
+        } else {
+            d = d.note("it cannot be a name either");
+        }
+        return d;
+    }
+    let message = match tok {
+        Tok::End => "the line ends too early".to_owned(),
+        Tok::Name | Tok::Int | Tok::Float | Tok::Str => {
+            format!(
+                "unexpected {} `{}`",
+                tok.describe().trim_start_matches("a "),
+                short(file.slice(span))
+            )
+        }
+        _ => format!("unexpected {}", tok.describe()),
+    };
+    let mut d = Diagnostic::error(codes::SYNTAX, span, message);
+    let has = |what: &str| expected.iter().any(|e| e.trim_matches('"') == what);
+    let previous = tokens.iter().take_while(|t| t.0 < start).last();
+    if has(":") && tok == Tok::End && heads(tokens) {
+        let at = previous.map_or(span, |t| Span::new(t.2, t.2));
+        return Diagnostic::error(codes::SYNTAX, at, "`:` is missing before the block").fix(
+            "insert `:`",
+            at,
+            ":",
+        );
+    }
+    if let Some(previous) = previous.filter(|t| keyword(t.1) && !has_only(&expected, "name")) {
+        let word = file.slice(Span::new(previous.0, previous.2));
+        d = d.note(format!("`{word}` is a word of Python and cannot be a name"));
+    } else if keyword(tok) && has("name") {
+        d = d.note(format!(
+            "{} is a word of Python and cannot be a name",
+            tok.describe()
+        ));
+    } else if tok == Tok::Assign {
+        d = d.note("`a = b = c` and `=` inside of expressions are not read; `==` compares");
+    } else if has(",") && has(")") && starts_value(tok) {
+        let at = previous.map_or(span, |t| Span::new(t.2, t.2));
+        d = d.suggest("insert `,`", at, ",");
+    }
+    d
+}
+
+fn has_only(expected: &[String], what: &str) -> bool {
+    expected.len() == 1 && expected[0].trim_matches('"') == what
+}
+
+fn short(text: &str) -> &str {
+    match text.char_indices().nth(30) {
+        Some((i, _)) => &text[..i],
+        None => text,
+    }
+}
+
+fn heads(tokens: &[Token]) -> bool {
+    use Tok::{Class, Def, Elif, Else, For, If, While, With};
+    tokens
+        .first()
+        .is_some_and(|t| matches!(t.1, Class | Def | With | For | While | If | Elif | Else))
+}
+
+fn keyword(tok: Tok) -> bool {
+    use Tok::{
+        And, Assert, Class, Def, Elif, Else, False, For, If, In, Lambda, None, Not, Or, Pass,
+        Return, True, While, With,
+    };
+    matches!(
+        tok,
+        Class
+            | Def
+            | With
+            | For
+            | In
+            | While
+            | If
+            | Elif
+            | Else
+            | Return
+            | Assert
+            | Pass
+            | And
+            | Or
+            | Not
+            | Lambda
+            | True
+            | False
+            | None
+    )
+}
+
+fn starts_value(tok: Tok) -> bool {
+    matches!(tok, Tok::Name | Tok::Int | Tok::Float | Tok::Str)
+}

@@ -1,0 +1,310 @@
+//! Functions: bindings, blocks, branches, nested functions.
+
+use relax_base::Symbol;
+use relax_ir::{AttrValue, Expr, ExprId, FuncId, TypeId, VarId, VarStyle};
+
+use super::attrs::As;
+use super::types::Place;
+use super::{Printer, Stop};
+use crate::strings;
+
+/// Where a value goes.
+#[derive(Clone)]
+enum Target {
+    /// It is returned.
+    Return,
+    /// It is bound to a name.
+    Name(String, Option<TypeId>),
+}
+
+/// What is still to be printed, the last first.
+enum Task {
+    /// A line.
+    Line(usize, String),
+    /// What computes a value, and where that goes.
+    Tail(usize, ExprId, Target),
+}
+
+const INDENT: &str = "    ";
+
+fn line(out: &mut String, depth: usize, text: &str) {
+    for _ in 0..depth {
+        out.push_str(INDENT);
+    }
+    out.push_str(text);
+    out.push('\n');
+}
+
+impl Printer<'_> {
+    /// A function of the module.
+    pub(super) fn function_item(&mut self, name: Symbol, f: FuncId, out: &mut String) {
+        self.names.begin();
+        self.symbols.clear();
+        self.cls = false;
+        let python = super::names::python(name.as_str());
+        if python != name.as_str() {
+            self.refuse(Stop::NoNamed(format!("the name `@{name}`")));
+        }
+        let mut head = String::new();
+        self.function_head(f, name.as_str(), 1, &mut head);
+        let mut body = String::new();
+        let mut tasks = vec![Task::Tail(2, self.m.funcs[f].body, Target::Return)];
+        while let Some(task) = tasks.pop() {
+            match task {
+                Task::Line(depth, text) => line(&mut body, depth, &text),
+                Task::Tail(depth, e, target) => self.tail(depth, e, target, &mut tasks, &mut body),
+            }
+        }
+        out.push_str(&head);
+        if self.cls {
+            line(out, 2, &format!("cls = {}", self.class));
+        }
+        for d in std::mem::take(&mut self.symbols) {
+            let name = self.names.dim(self.m, d);
+            line(out, 2, &format!("{name} = T.int64()"));
+        }
+        out.push_str(&body);
+        out.push('\n');
+    }
+
+    /// Decorator, signature and attributes.
+    fn function_head(&mut self, f: FuncId, name: &str, depth: usize, out: &mut String) {
+        let m = self.m;
+        let function = &m.funcs[f];
+        if !function.type_params.is_empty() {
+            self.refuse(Stop::NoForm("a function with type parameters"));
+        }
+        let flag = |name: &str| function.attrs.get(name).and_then(AttrValue::as_bool);
+        let mut flags = Vec::new();
+        if flag("pure") == Some(false) {
+            flags.push("pure=False");
+        }
+        if flag("private") == Some(true) && depth == 1 {
+            flags.push("private=True");
+        }
+        line(
+            out,
+            depth,
+            &if flags.is_empty() {
+                "@R.function".to_owned()
+            } else {
+                format!("@R.function({})", flags.join(", "))
+            },
+        );
+        let mut params = Vec::new();
+        for &p in &function.params {
+            let name = self.names.var(m, p);
+            let ty = m.vars[p].ty.or_else(|| self.types.and_then(|t| t.var(p)));
+            match self.var_annotation(p, ty, Place::Signature) {
+                Some(ty) => params.push(format!("{name}: {ty}")),
+                None => {
+                    self.refuse(Stop::NoNamed(format!(
+                        "the parameter `{name}` without a type"
+                    )));
+                    params.push(name);
+                }
+            }
+        }
+        let ret = function.ret.or_else(|| self.types.and_then(|t| t.ret(f)));
+        let ret = self
+            .annotation(ret, Place::Signature)
+            .map_or(String::new(), |t| format!(" -> {t}"));
+        line(
+            out,
+            depth,
+            &format!("def {name}({}){ret}:", params.join(", ")),
+        );
+        let attrs: Vec<_> = (function.attrs.iter())
+            .filter(|(n, _)| n != "pure" && n != "private")
+            .collect();
+        if attrs.is_empty() {
+            return;
+        }
+        let mut text = String::from("R.func_attr({");
+        for (i, (name, value)) in attrs.into_iter().enumerate() {
+            if i > 0 {
+                text.push_str(", ");
+            }
+            strings::quote(name.as_str(), &mut text);
+            text.push_str(": ");
+            if let Err(stop) = self.attr(value, As::Name, &mut text) {
+                self.refuse(stop);
+            }
+        }
+        text.push_str("})");
+        line(out, depth + 1, &text);
+    }
+
+    /// Whether a value is printed over several lines.
+    fn is_block(&self, e: ExprId) -> bool {
+        matches!(
+            self.m.exprs[e],
+            Expr::Let { .. } | Expr::If { .. } | Expr::Dataflow { .. } | Expr::Func(_)
+        )
+    }
+
+    fn var_type(&self, v: VarId) -> Option<TypeId> {
+        self.m.vars[v]
+            .ty
+            .or_else(|| self.types.and_then(|t| t.var(v)))
+    }
+
+    /// What computes a value, up to the next thing that stands over several lines.
+    fn tail(
+        &mut self,
+        depth: usize,
+        e: ExprId,
+        target: Target,
+        tasks: &mut Vec<Task>,
+        out: &mut String,
+    ) {
+        let m = self.m;
+        let mut e = e;
+        loop {
+            self.place = m.spans[e];
+            match m.exprs[e] {
+                Expr::Let { var, value, body } => {
+                    if self.is_block(value) {
+                        let name = self.names.var(m, var);
+                        let ty = self.var_type(var);
+                        tasks.push(Task::Tail(depth, body, target));
+                        tasks.push(Task::Tail(depth, value, Target::Name(name, ty)));
+                        return;
+                    }
+                    self.binding(depth, var, value, out);
+                    e = body;
+                }
+                Expr::Dataflow { block, body } => {
+                    let block = &m.blocks[block];
+                    line(out, depth, "with R.dataflow():");
+                    let blocked = block.bindings.iter().any(|b| self.is_block(b.value));
+                    if blocked {
+                        tasks.push(Task::Tail(depth, body, target));
+                        let outputs = self.output_line(&block.outputs);
+                        tasks.push(Task::Line(depth + 1, outputs));
+                        for b in block.bindings.iter().rev() {
+                            let name = self.names.var(m, b.var);
+                            let ty = self.var_type(b.var);
+                            tasks.push(Task::Tail(depth + 1, b.value, Target::Name(name, ty)));
+                        }
+                        return;
+                    }
+                    for b in &block.bindings {
+                        self.place = m.spans[b.value];
+                        self.binding(depth + 1, b.var, b.value, out);
+                    }
+                    let outputs = self.output_line(&block.outputs);
+                    line(out, depth + 1, &outputs);
+                    e = body;
+                }
+                Expr::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    let target = self.named(depth, target, e, tasks);
+                    let text = self.expr(cond);
+                    line(out, depth, &format!("if {text}:"));
+                    tasks.push(Task::Tail(depth + 1, otherwise, target.clone()));
+                    tasks.push(Task::Line(depth, "else:".to_owned()));
+                    tasks.push(Task::Tail(depth + 1, then, target));
+                    return;
+                }
+                Expr::Func(f) => {
+                    let target = self.named(depth, target, e, tasks);
+                    let Target::Name(name, _) = target else {
+                        return;
+                    };
+                    self.function_head(f, &name, depth, out);
+                    tasks.push(Task::Tail(depth + 1, m.funcs[f].body, Target::Return));
+                    return;
+                }
+                _ => {
+                    let text = self.expr(e);
+                    match target {
+                        Target::Return => line(out, depth, &format!("return {text}")),
+                        Target::Name(name, ty) => {
+                            let ty = if self.says_its_type(e) {
+                                None
+                            } else {
+                                self.annotation(ty, Place::Body)
+                            };
+                            line(out, depth, &bound(&name, ty, &text));
+                        }
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    fn output_line(&mut self, outputs: &[VarId]) -> String {
+        let names: Vec<String> = outputs.iter().map(|&v| self.names.var(self.m, v)).collect();
+        format!("R.output({})", names.join(", "))
+    }
+
+    /// A target with a name: what is returned is bound first.
+    fn named(&mut self, depth: usize, target: Target, e: ExprId, tasks: &mut Vec<Task>) -> Target {
+        match target {
+            Target::Return => {
+                let name = self.names.new_name("gv");
+                tasks.push(Task::Line(depth, format!("return {name}")));
+                let ty = self.types.and_then(|t| t.expr(e));
+                Target::Name(name, ty)
+            }
+            named @ Target::Name(..) => named,
+        }
+    }
+
+    fn binding(&mut self, depth: usize, var: VarId, value: ExprId, out: &mut String) {
+        let m = self.m;
+        let text = self.expr(value);
+        if m.vars[var].style == VarStyle::Effect {
+            return line(out, depth, &text);
+        }
+        let name = self.names.var(m, var);
+        let ty = self.var_type(var);
+        let ty = if m.vars[var].ty.is_none() && self.says_its_type(value) {
+            None
+        } else {
+            self.var_annotation(var, ty, Place::Body)
+        };
+        line(out, depth, &bound(&name, ty, &text));
+    }
+
+    /// The annotation of a variable; one that is a number and no tensor is written so.
+    fn var_annotation(&mut self, v: VarId, ty: Option<TypeId>, place: Place) -> Option<String> {
+        if self
+            .m
+            .var_attrs
+            .get(&v)
+            .is_some_and(|a| a.get("scalar").is_some())
+            && let Some(t) = ty.and_then(|t| self.m.types.as_tensor(t))
+            && let (Some([]), Some(d)) = (t.shape.dims(), t.dtype.known())
+        {
+            return Some(format!("T.{d}"));
+        }
+        self.annotation(ty, place)
+    }
+
+    /// Whether the text of a value says its type.
+    fn says_its_type(&self, e: ExprId) -> bool {
+        let Expr::Call { callee, .. } = self.m.exprs[e] else {
+            return false;
+        };
+        let Expr::Op(op) = self.m.exprs[callee] else {
+            return false;
+        };
+        relax_ops::registry().get(op).is_some_and(|d| {
+            use relax_ops::Treatment::{CallDpsPacked, CallTir};
+            matches!(d.hooks.treatment, CallTir | CallDpsPacked)
+        })
+    }
+}
+
+fn bound(name: &str, ty: Option<String>, text: &str) -> String {
+    match ty {
+        Some(ty) => format!("{name}: {ty} = {text}"),
+        None => format!("{name} = {text}"),
+    }
+}

@@ -1,0 +1,516 @@
+//! Expressions on one line: values, calls of operators and functions.
+
+use relax_base::Symbol;
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
+use relax_ops::{AttrTy, OpDef, Treatment, registry};
+
+use super::attrs::As;
+use super::types::Place;
+use super::{Printer, Stop};
+use crate::strings;
+use crate::table::{Form, Operator, Way, table};
+
+/// What is still to be written of an expression, the last first.
+enum Part {
+    Text(String),
+    Value(ExprId),
+}
+
+/// Parameters whose value is a shape, where others take a tuple.
+const SHAPES: [&str; 2] = ["shape", "size"];
+
+impl Printer<'_> {
+    /// An expression on one line.
+    pub(super) fn expr(&mut self, e: ExprId) -> String {
+        let mut out = String::new();
+        let mut parts = vec![Part::Value(e)];
+        while let Some(part) = parts.pop() {
+            match part {
+                Part::Text(text) => out.push_str(&text),
+                Part::Value(e) => {
+                    let outer = self.place;
+                    if !self.m.spans[e].is_none() {
+                        self.place = self.m.spans[e];
+                    }
+                    let mut own = Vec::new();
+                    if let Err(stop) = self.value(e, &mut own) {
+                        self.refuse(stop);
+                    }
+                    parts.extend(own.into_iter().rev());
+                    self.place = outer;
+                }
+            }
+        }
+        out
+    }
+
+    fn value(&mut self, e: ExprId, out: &mut Vec<Part>) -> Result<(), Stop> {
+        let m = self.m;
+        match &m.exprs[e] {
+            Expr::Var(v) => out.push(Part::Text(self.names.var(m, *v))),
+            Expr::Global(g) => {
+                self.cls = true;
+                out.push(Part::Text(format!("cls.{}", m.globals[*g].name)));
+            }
+            Expr::Extern(name) if self.is_item(*name) => {
+                self.cls = true;
+                out.push(Part::Text(format!("cls.{name}")));
+            }
+            Expr::Extern(name) => {
+                let mut text = String::from("R.ExternFunc(");
+                strings::quote(name.as_str(), &mut text);
+                text.push(')');
+                out.push(Part::Text(text));
+            }
+            Expr::Const(c) => {
+                let mut text = String::new();
+                self.constant(&m.consts[*c], &mut text);
+                out.push(Part::Text(text));
+            }
+            Expr::Tuple(list) => self.tuple(m.list(*list), out),
+            Expr::Proj { tuple, index } => {
+                out.push(Part::Value(*tuple));
+                out.push(Part::Text(format!("[{index}]")));
+            }
+            Expr::Shape(dims) => {
+                let text = self
+                    .dims(dims, Place::Body)
+                    .ok_or(Stop::NoForm("an unknown extent"))?;
+                out.push(Part::Text(format!("R.shape([{text}])")));
+            }
+            Expr::MatchCast { value, ty } => {
+                let ty = self.ty(*ty, Place::Body)?;
+                out.push(Part::Text("R.match_cast(".into()));
+                out.push(Part::Value(*value));
+                out.push(Part::Text(format!(", {ty})")));
+            }
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            } => {
+                let types = m.type_args(*type_args);
+                return self.call(*callee, m.list(*args), m.attrs(*attrs), types, out);
+            }
+            Expr::Let { .. }
+            | Expr::If { .. }
+            | Expr::Dataflow { .. }
+            | Expr::Func(_)
+            | Expr::Op(_) => {
+                return Err(Stop::NotNormal);
+            }
+            Expr::MatchShape { .. } => return Err(Stop::NoForm("`match_shape`")),
+            Expr::Ctor(_) | Expr::Match { .. } => return Err(Stop::NoForm("a data type's value")),
+            Expr::RefNew(_) | Expr::RefRead(_) | Expr::RefWrite(..) => {
+                return Err(Stop::NoForm("a reference"));
+            }
+            Expr::Error => return Err(Stop::NoForm("a mistake")),
+        }
+        Ok(())
+    }
+
+    fn is_item(&self, name: Symbol) -> bool {
+        self.m
+            .script
+            .as_ref()
+            .is_some_and(|s| s.kept(name).is_some())
+    }
+
+    fn tuple(&mut self, items: &[ExprId], out: &mut Vec<Part>) {
+        if items.is_empty() {
+            return out.push(Part::Text("R.tuple()".into()));
+        }
+        out.push(Part::Text("(".into()));
+        self.list(items, out);
+        out.push(Part::Text(if items.len() == 1 { ",)" } else { ")" }.into()));
+    }
+
+    fn list(&mut self, items: &[ExprId], out: &mut Vec<Part>) {
+        for (i, &item) in items.iter().enumerate() {
+            if i > 0 {
+                out.push(Part::Text(", ".into()));
+            }
+            out.push(Part::Value(item));
+        }
+    }
+
+    fn call(
+        &mut self,
+        callee: ExprId,
+        args: &[ExprId],
+        attrs: &Attrs,
+        types: &[TypeId],
+        out: &mut Vec<Part>,
+    ) -> Result<(), Stop> {
+        let m = self.m;
+        match &m.exprs[callee] {
+            Expr::Op(op) => {
+                let Some(def) = registry().get(*op) else {
+                    let name = m.user_op(*op).map_or(String::new(), |o| o.name.to_string());
+                    return Err(Stop::NoNamed(format!("the operator `{name}`")));
+                };
+                match def.hooks.treatment {
+                    Treatment::CallTir | Treatment::CallDpsPacked => {
+                        self.cross_level(args, attrs, out)
+                    }
+                    _ if def.name == "relax.value" => {
+                        let mut text = String::new();
+                        self.attr(
+                            attrs.get("value").unwrap_or(&AttrValue::None),
+                            As::Value,
+                            &mut text,
+                        )?;
+                        out.push(Part::Text(text));
+                        Ok(())
+                    }
+                    _ if def.hooks.told => self.kept_call(args, attrs, types, out),
+                    _ => self.operator(*op, def, args, attrs, out),
+                }
+            }
+            Expr::Extern(name) if !self.is_item(*name) => {
+                let pure = attrs.get("pure").and_then(AttrValue::as_bool) == Some(true);
+                let mut text = String::from(if pure {
+                    "R.call_pure_packed("
+                } else {
+                    "R.call_packed("
+                });
+                strings::quote(name.as_str(), &mut text);
+                out.push(Part::Text(text));
+                for &arg in args {
+                    out.push(Part::Text(", ".into()));
+                    out.push(Part::Value(arg));
+                }
+                let types = self.type_args(types)?;
+                out.push(Part::Text(if types.is_empty() {
+                    ")".into()
+                } else {
+                    format!(", ty_args={types})")
+                }));
+                Ok(())
+            }
+            _ => {
+                out.push(Part::Value(callee));
+                out.push(Part::Text("(".into()));
+                self.list(args, out);
+                out.push(Part::Text(")".into()));
+                Ok(())
+            }
+        }
+    }
+
+    fn type_args(&mut self, types: &[TypeId]) -> Result<String, Stop> {
+        if types.is_empty() {
+            return Ok(String::new());
+        }
+        let all: Result<Vec<String>, Stop> =
+            types.iter().map(|&t| self.ty(t, Place::Body)).collect();
+        Ok(Self::tuple_text(&all?).replace("R.Any,", "R.Any,"))
+    }
+
+    /// `R.call_tir`, `R.call_dps_packed`.
+    fn cross_level(
+        &mut self,
+        args: &[ExprId],
+        attrs: &Attrs,
+        out: &mut Vec<Part>,
+    ) -> Result<(), Stop> {
+        let m = self.m;
+        let [program, inputs, shape] = args else {
+            return Err(Stop::NotNormal);
+        };
+        match &m.exprs[*program] {
+            Expr::Extern(name) if !self.is_item(*name) => {
+                let mut text = String::from("R.call_dps_packed(");
+                strings::quote(name.as_str(), &mut text);
+                out.push(Part::Text(text));
+            }
+            Expr::Extern(_) | Expr::Global(_) => {
+                out.push(Part::Text("R.call_tir(".into()));
+                out.push(Part::Value(*program));
+            }
+            _ => {
+                out.push(Part::Text("R.call_dps_packed(".into()));
+                out.push(Part::Value(*program));
+            }
+        }
+        out.push(Part::Text(", ".into()));
+        match &m.exprs[*inputs] {
+            Expr::Tuple(_) => out.push(Part::Value(*inputs)),
+            _ => {
+                out.push(Part::Text("(".into()));
+                out.push(Part::Value(*inputs));
+                out.push(Part::Text(",)".into()));
+            }
+        }
+        let one = [*shape];
+        let (shapes, several) = match &m.exprs[*shape] {
+            Expr::Tuple(list) => (m.list(*list), true),
+            _ => (&one[..], false),
+        };
+        let dtype = attrs.get("dtype").unwrap_or(&AttrValue::None);
+        let mut types = Vec::new();
+        for (i, &s) in shapes.iter().enumerate() {
+            let Expr::Shape(dims) = &m.exprs[s] else {
+                return Err(Stop::NoForm("the shape of a result that is a value"));
+            };
+            let d = match dtype {
+                AttrValue::Array(all) if all.len() == 1 => &all[0],
+                AttrValue::Array(all) => all.get(i).unwrap_or(&AttrValue::None),
+                one => one,
+            };
+            let dtype = match d {
+                AttrValue::DType(d) => *d,
+                AttrValue::Str(s) => s.parse().map_err(|_| Stop::NotKnown)?,
+                _ => return Err(Stop::NotKnown),
+            };
+            let t = TensorType {
+                shape: Shape::Dims(dims.clone()),
+                dtype: dtype.into(),
+            };
+            types.push(self.tensor(&t, Place::Body)?);
+        }
+        let types = if several {
+            format!("[{}]", types.join(", "))
+        } else {
+            types.concat()
+        };
+        out.push(Part::Text(format!(", out_ty={types})")));
+        Ok(())
+    }
+
+    /// An operator that is kept as it is.
+    fn kept_call(
+        &mut self,
+        args: &[ExprId],
+        attrs: &Attrs,
+        types: &[TypeId],
+        out: &mut Vec<Part>,
+    ) -> Result<(), Stop> {
+        let name = attrs
+            .get("name")
+            .and_then(AttrValue::as_str)
+            .unwrap_or_default();
+        let Some(op) = table().find(name) else {
+            return Err(Stop::NoNamed(format!("the operator `R.{name}`")));
+        };
+        let none: &[AttrValue] = &[];
+        let given = attrs
+            .get("given")
+            .and_then(AttrValue::as_array)
+            .unwrap_or(none);
+        let rest = match attrs.get("attrs") {
+            Some(AttrValue::Dict(pairs)) => pairs.clone(),
+            _ => [].into(),
+        };
+        let mut given = given.iter().zip(args).peekable();
+        let mut list = Arguments::new(op);
+        for p in &op.params {
+            while let Some((_, &arg)) = given.next_if(|(name, _)| name.as_str() == Some(p.name)) {
+                list.value(p.name, p.input, arg);
+                if !p.rest {
+                    break;
+                }
+            }
+            if let Some((_, value)) = rest.iter().find(|(n, _)| n == p.name) {
+                let mut text = String::new();
+                self.attr(value, As::Value, &mut text)?;
+                list.text(p.name, p.input, text);
+            } else if matches!(p.name, "out_ty" | "ty_args") && !types.is_empty() {
+                let text = match types {
+                    [one] if p.name == "out_ty" => self.ty(*one, Place::Body)?,
+                    _ => self.type_args(types)?,
+                };
+                let text = if p.name == "out_ty" && types.len() > 1 {
+                    format!("[{}]", &text[1..text.len() - 1])
+                } else {
+                    text
+                };
+                list.text(p.name, false, text);
+            } else if !list.has(p.name) {
+                list.skipped();
+            }
+        }
+        list.finish(out);
+        Ok(())
+    }
+
+    /// An operator of ours as Relax calls it.
+    fn operator(
+        &mut self,
+        op: OpId,
+        def: &OpDef,
+        args: &[ExprId],
+        attrs: &Attrs,
+        out: &mut Vec<Part>,
+    ) -> Result<(), Stop> {
+        for relax in table().of_ours(op) {
+            if let Some(form) = &relax.form
+                && let Some(list) = self.fitting(relax, form, def, args, attrs)?
+            {
+                list.finish(out);
+                return Ok(());
+            }
+        }
+        if !self.formless.contains(&def.name) {
+            self.formless.push(def.name);
+        }
+        let what = format!("the operator `{}` with these attributes", def.name);
+        Err(Stop::NoNamed(what))
+    }
+
+    fn fitting<'o>(
+        &mut self,
+        relax: &'o Operator,
+        form: &Form,
+        def: &OpDef,
+        args: &[ExprId],
+        attrs: &Attrs,
+    ) -> Result<Option<Arguments<'o>>, Stop> {
+        for (name, value, asked) in &form.fixed {
+            if *asked && attrs.get(name).is_some_and(|v| !same(v, value)) {
+                return Ok(None);
+            }
+        }
+        if args.len() != form.inputs.len() {
+            return Ok(None);
+        }
+        let mut list = Arguments::new(relax);
+        for (i, p) in relax.params.iter().enumerate() {
+            if let Some(k) = form.inputs.iter().position(|&x| x == i) {
+                list.value(p.name, p.input, args[k]);
+                continue;
+            }
+            if let Some((_, value)) = form.absent.iter().find(|a| a.0 == i) {
+                if p.default.as_ref() == Some(value) && p.input {
+                    list.skipped();
+                } else {
+                    let mut text = String::new();
+                    self.attr(value, As::Name, &mut text)?;
+                    list.text(p.name, p.input, text);
+                }
+                continue;
+            }
+            let Some((_, name, way)) = form.attrs.iter().find(|a| a.0 == i) else {
+                return Ok(None);
+            };
+            let value = attrs.get(name).unwrap_or(&AttrValue::None);
+            let ty = def.attr(name).map_or(AttrTy::Any, |a| a.ty);
+            let Some(text) = self.attribute(p.name, p.input, *way, ty, value)? else {
+                return Ok(None);
+            };
+            if p.input && matches!(value, AttrValue::None) {
+                list.skipped();
+            } else {
+                list.text(p.name, p.input, text);
+            }
+        }
+        Ok(Some(list))
+    }
+
+    fn attribute(
+        &mut self,
+        name: &str,
+        input: bool,
+        way: Way,
+        ty: AttrTy,
+        value: &AttrValue,
+    ) -> Result<Option<String>, Stop> {
+        let mut text = String::new();
+        match (way, value) {
+            (Way::Negated, v) => match v.as_bool() {
+                Some(b) => text.push_str(if b { "False" } else { "True" }),
+                None => return Ok(None),
+            },
+            (Way::Single, AttrValue::Array(items)) => match &items[..] {
+                [one] => self.attr(one, As::Name, &mut text)?,
+                _ => return Ok(None),
+            },
+            (_, AttrValue::Str(s)) if s.is_empty() && name.ends_with("layout") => {
+                text.push_str("None")
+            }
+            (_, v) if ty == AttrTy::Bool && v.as_bool().is_some() => {
+                text.push_str(if v.as_bool() == Some(true) {
+                    "True"
+                } else {
+                    "False"
+                });
+            }
+            (_, AttrValue::Array(items)) if input => {
+                let mut all = Vec::new();
+                for item in items.iter() {
+                    let mut text = String::new();
+                    self.attr(item, As::Value, &mut text)?;
+                    all.push(text);
+                }
+                text = if SHAPES.contains(&name) {
+                    format!("R.shape([{}])", all.join(", "))
+                } else {
+                    Self::tuple_text(&all)
+                };
+            }
+            (_, v) => self.attr(v, As::Name, &mut text)?,
+        }
+        Ok(Some(text))
+    }
+}
+
+/// Whether a value is the one that a rule names.
+fn same(a: &AttrValue, b: &AttrValue) -> bool {
+    a == b || matches!((a.as_bool(), b), (Some(x), AttrValue::Bool(y)) if x == *y)
+}
+
+/// The arguments of a call that is written: inputs by place as long as none is left out, others by name.
+struct Arguments<'o> {
+    op: &'o Operator,
+    parts: Vec<(String, Part)>,
+    /// Whether an input was left out.
+    gap: bool,
+}
+
+impl<'o> Arguments<'o> {
+    fn new(op: &'o Operator) -> Arguments<'o> {
+        Arguments {
+            op,
+            parts: Vec::new(),
+            gap: false,
+        }
+    }
+    fn key(&self, name: &str, input: bool) -> String {
+        let rest = self.op.params.iter().any(|p| p.rest && p.name == name);
+        if input && !self.gap || rest {
+            String::new()
+        } else {
+            format!("{name}=")
+        }
+    }
+    fn value(&mut self, name: &str, input: bool, e: ExprId) {
+        let key = self.key(name, input);
+        self.gap |= !key.is_empty();
+        self.parts.push((key, Part::Value(e)));
+    }
+    fn text(&mut self, name: &str, input: bool, text: String) {
+        let key = self.key(name, input);
+        self.gap |= !key.is_empty();
+        self.parts.push((key, Part::Text(text)));
+    }
+    fn skipped(&mut self) {
+        self.gap = true;
+    }
+    fn has(&self, name: &str) -> bool {
+        let rest = self.op.params.iter().any(|p| p.rest && p.name == name);
+        let keyed = format!("{name}=");
+        rest || !self.gap && !self.parts.is_empty() || self.parts.iter().any(|p| p.0 == keyed)
+    }
+    fn finish(self, out: &mut Vec<Part>) {
+        out.push(Part::Text(format!("R.{}(", self.op.name)));
+        for (i, (key, part)) in self.parts.into_iter().enumerate() {
+            let lead = if i > 0 { format!(", {key}") } else { key };
+            if !lead.is_empty() {
+                out.push(Part::Text(lead));
+            }
+            out.push(part);
+        }
+        out.push(Part::Text(")".into()));
+    }
+}

@@ -1,0 +1,569 @@
+//! Tensor programs as TensorIR: buffers, loops, blocks with axes.
+
+use relax_base::Symbol;
+use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, UnOp, Var};
+use relax_tensor::DType;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::names::python;
+use super::{Printer, Stop};
+
+/// What is still to be written of an expression, the last first.
+enum Part<'p> {
+    Text(&'static str),
+    Owned(String),
+    Value(&'p Ex),
+}
+
+/// A text that grows beyond this stands for an expression whose parts are shared, written out again and again.
+const LONGEST: usize = 1 << 17;
+
+struct Writer<'p> {
+    p: &'p Program,
+    out: String,
+    bufs: FxHashMap<Buf, String>,
+    vars: FxHashMap<Var, String>,
+    taken: FxHashSet<String>,
+}
+
+impl Printer<'_> {
+    /// A tensor program as an item.
+    pub(super) fn program(
+        &mut self,
+        name: Symbol,
+        p: &Program,
+        out: &mut String,
+    ) -> Result<(), Stop> {
+        let mut w = Writer {
+            p,
+            out: String::new(),
+            bufs: FxHashMap::default(),
+            vars: FxHashMap::default(),
+            taken: ["T", "R", "I"].into_iter().map(String::from).collect(),
+        };
+        for &d in &p.dims {
+            let name = python(p.vars[d].name.as_str());
+            self.names.declare(Symbol::new(&name));
+            w.taken.insert(name.clone());
+            w.vars.insert(d, name);
+        }
+        for name in &self.names.declared {
+            w.taken.insert(name.clone());
+        }
+        w.item(name.as_str())?;
+        out.push_str(&w.out);
+        out.push('\n');
+        Ok(())
+    }
+}
+
+impl Writer<'_> {
+    fn line(&mut self, depth: usize, text: &str) {
+        for _ in 0..depth {
+            self.out.push_str("    ");
+        }
+        self.out.push_str(text);
+        self.out.push('\n');
+    }
+
+    fn fresh(&mut self, base: &str) -> String {
+        let base = python(base);
+        let mut name = base.clone();
+        let mut i = 0;
+        while !self.taken.insert(name.clone()) {
+            i += 1;
+            name = format!("{base}_{i}");
+        }
+        name
+    }
+
+    fn buf(&mut self, b: Buf) -> String {
+        if let Some(name) = self.bufs.get(&b) {
+            return name.clone();
+        }
+        let name = self.fresh(self.p.bufs[b].name.as_str());
+        self.bufs.insert(b, name.clone());
+        name
+    }
+
+    fn new_var(&mut self, v: Var) -> String {
+        let name = self.fresh(self.p.vars[v].name.as_str());
+        self.vars.insert(v, name.clone());
+        name
+    }
+
+    fn shape(&mut self, b: Buf, signature: bool) -> Result<String, Stop> {
+        let p = self.p;
+        let mut parts = Vec::new();
+        for e in &p.bufs[b].shape {
+            let text = self.ex(e)?;
+            let plain = matches!(e.kind(), ExKind::Int(_) | ExKind::Var(_));
+            parts.push(if signature && !plain {
+                format!("\"{text}\"")
+            } else {
+                text
+            });
+        }
+        Ok(Printer::tuple_text(&parts))
+    }
+
+    fn item(&mut self, name: &str) -> Result<(), Stop> {
+        let p = self.p;
+        self.line(1, "@T.prim_func(private=True, s_tir=True)");
+        let mut params = Vec::new();
+        for &b in p.inputs.iter().chain(&p.outputs) {
+            let (name, shape) = (self.buf(b), self.shape(b, true)?);
+            params.push(format!(
+                "{name}: T.Buffer({shape}, \"{}\")",
+                p.bufs[b].dtype
+            ));
+        }
+        self.line(1, &format!("def {name}({}):", params.join(", ")));
+        self.line(2, "T.func_attr({\"tirx.noalias\": True})");
+        let inner: Vec<Buf> = (p.bufs.iter())
+            .filter(|(_, b)| matches!(b.role, Role::Temp | Role::Local))
+            .map(|(id, _)| id)
+            .collect();
+        for b in inner {
+            let (name, shape) = (self.buf(b), self.shape(b, false)?);
+            self.line(
+                2,
+                &format!(
+                    "{name} = T.sblock_alloc_buffer({shape}, \"{}\")",
+                    p.bufs[b].dtype
+                ),
+            );
+        }
+        for stage in &p.stages {
+            match stage {
+                Stage::Compute(c) => self.compute(c)?,
+                Stage::Nest(body) => self.nest(body)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn compute(&mut self, c: &Compute) -> Result<(), Stop> {
+        let p = self.p;
+        let out = self.buf(c.out);
+        let extents = p.bufs[c.out].shape.iter();
+        let reduced = c.reduce.iter().flat_map(|r| r.axes.iter());
+        let mut loops: Vec<(Var, &Ex, char)> = c
+            .axes
+            .iter()
+            .copied()
+            .zip(extents)
+            .map(|(v, e)| (v, e, 'S'))
+            .collect();
+        loops.extend(reduced.map(|(v, e)| (*v, e, 'R')));
+        let mut depth = 2;
+        let (mut names, mut extents) = (Vec::new(), Vec::new());
+        for (v, e, _) in &loops {
+            extents.push(self.ex(e)?);
+            let base = self.p.vars[*v].name;
+            names.push(self.fresh(&format!("i_{base}")));
+        }
+        match &names[..] {
+            [] => {}
+            [one] => self.line(depth, &format!("for {one} in T.serial({}):", extents[0])),
+            _ => self.line(
+                depth,
+                &format!(
+                    "for {} in T.grid({}):",
+                    names.join(", "),
+                    extents.join(", ")
+                ),
+            ),
+        }
+        depth += usize::from(!names.is_empty());
+        self.line(depth, &format!("with T.sblock(\"{out}\"):"));
+        depth += 1;
+        let axes: Vec<String> = loops.iter().map(|l| self.new_var(l.0)).collect();
+        let kinds: String = loops.iter().map(|l| l.2).collect();
+        match &names[..] {
+            [] => {}
+            [one] => {
+                let kind = if kinds == "R" { "reduce" } else { "spatial" };
+                self.line(
+                    depth,
+                    &format!("{} = T.axis.{kind}({}, {one})", axes[0], extents[0]),
+                );
+            }
+            _ => self.line(
+                depth,
+                &format!(
+                    "{} = T.axis.remap(\"{kinds}\", [{}])",
+                    axes.join(", "),
+                    names.join(", ")
+                ),
+            ),
+        }
+        let target = format!("{out}[{}]", index_text(&axes[..c.axes.len()]));
+        let value = self.ex(&c.value)?;
+        match &c.reduce {
+            None => self.line(depth, &format!("{target} = {value}")),
+            Some(r) => {
+                let dtype = p.bufs[c.out].dtype;
+                let start = self.ex(&r.combiner.identity(dtype))?;
+                self.line(depth, "with T.init():");
+                self.line(depth + 1, &format!("{target} = {start}"));
+                let combined = binary(r.combiner.op(), dtype);
+                self.line(
+                    depth,
+                    &format!("{target} = {}", combined.text(&target, &value)),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Statements, nested ones by a list of what is open.
+    fn nest(&mut self, body: &[Stmt]) -> Result<(), Stop> {
+        enum Task<'s> {
+            Stmt(usize, &'s Stmt),
+            Line(usize, String),
+        }
+        let mut tasks: Vec<Task> = body.iter().rev().map(|s| Task::Stmt(2, s)).collect();
+        while let Some(task) = tasks.pop() {
+            let (depth, stmt) = match task {
+                Task::Line(depth, text) => {
+                    self.line(depth, &text);
+                    continue;
+                }
+                Task::Stmt(depth, stmt) => (depth, stmt),
+            };
+            let open = |tasks: &mut Vec<Task<'_>>, body| {
+                let body: &[Stmt] = body;
+                if body.is_empty() {
+                    tasks.push(Task::Line(depth + 1, "T.evaluate(0)".to_owned()));
+                }
+            };
+            let mut inner: &[Stmt] = &[];
+            match stmt {
+                Stmt::For {
+                    var,
+                    extent,
+                    mark,
+                    body,
+                } => {
+                    let extent = self.ex(extent)?;
+                    let name = self.new_var(*var);
+                    let kind = match mark {
+                        Mark::Parallel => "parallel",
+                        _ => "serial",
+                    };
+                    self.line(depth, &format!("for {name} in T.{kind}({extent}):"));
+                    inner = body;
+                    open(&mut tasks, body);
+                }
+                Stmt::While { cond, body } => {
+                    let cond = self.ex(cond)?;
+                    self.line(depth, &format!("while {cond}:"));
+                    inner = body;
+                    open(&mut tasks, body);
+                }
+                Stmt::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    let cond = self.ex(cond)?;
+                    self.line(depth, &format!("if {cond}:"));
+                    if !otherwise.is_empty() {
+                        tasks.extend(otherwise.iter().rev().map(|s| Task::Stmt(depth + 1, s)));
+                        tasks.push(Task::Line(depth, "else:".to_owned()));
+                    }
+                    inner = then;
+                    open(&mut tasks, then);
+                }
+                Stmt::Store { buf, index, value } => {
+                    let target = self.access(*buf, index)?;
+                    let value = self.ex(value)?;
+                    self.line(depth, &format!("{target} = {value}"));
+                }
+                Stmt::Let { var, value } => {
+                    let text = self.ex(value)?;
+                    let name = self.new_var(*var);
+                    self.line(
+                        depth,
+                        &format!("{name}: T.let[T.{}] = {text}", value.dtype()),
+                    );
+                }
+                Stmt::Alloc { .. } => {}
+                Stmt::Init { over, body } => {
+                    let conditions: Vec<String> = over
+                        .iter()
+                        .map(|v| format!("{} == T.int64(0)", self.vars.get(v).map_or("", |s| s)))
+                        .collect();
+                    if conditions.is_empty() {
+                        tasks.extend(body.iter().rev().map(|s| Task::Stmt(depth, s)));
+                        continue;
+                    }
+                    self.line(depth, &format!("if {}:", conditions.join(" and ")));
+                    inner = body;
+                    open(&mut tasks, body);
+                }
+                Stmt::Assert { cond, message, .. } => {
+                    let cond = self.ex(cond)?;
+                    let mut text = format!("assert {cond}, ");
+                    crate::strings::quote(message, &mut text);
+                    self.line(depth, &text);
+                }
+            }
+            tasks.extend(inner.iter().rev().map(|s| Task::Stmt(depth + 1, s)));
+        }
+        Ok(())
+    }
+
+    fn access(&mut self, b: Buf, index: &[Ex]) -> Result<String, Stop> {
+        let mut parts = Vec::new();
+        for e in index {
+            parts.push(self.ex(e)?);
+        }
+        Ok(format!("{}[{}]", self.buf(b), index_text(&parts)))
+    }
+
+    fn ex(&mut self, e: &Ex) -> Result<String, Stop> {
+        let mut out = String::new();
+        let mut parts = vec![Part::Value(e)];
+        while let Some(part) = parts.pop() {
+            if out.len() > LONGEST {
+                return Err(Stop::NoForm(
+                    "a tensor program whose expressions are so long",
+                ));
+            }
+            match part {
+                Part::Text(text) => out.push_str(text),
+                Part::Owned(text) => out.push_str(&text),
+                Part::Value(e) => {
+                    let mut own = Vec::new();
+                    self.node(e, &mut own)?;
+                    parts.extend(own.into_iter().rev());
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    fn node<'e>(&mut self, e: &'e Ex, out: &mut Vec<Part<'e>>) -> Result<(), Stop> {
+        let d = e.dtype();
+        match e.kind() {
+            ExKind::Int(v) => out.push(Part::Owned(integer(d, *v))),
+            ExKind::Float(x) => out.push(Part::Owned(float(d, *x))),
+            ExKind::Var(v) => match self.vars.get(v) {
+                Some(name) => out.push(Part::Owned(name.clone())),
+                None => {
+                    return Err(Stop::NoForm(
+                        "a tensor program whose extents are found while it runs",
+                    ));
+                }
+            },
+            ExKind::Load(b, index) => {
+                out.push(Part::Owned(format!("{}[", self.buf(*b))));
+                if index.is_empty() {
+                    out.push(Part::Text("()"));
+                }
+                for (i, e) in index.iter().enumerate() {
+                    if i > 0 {
+                        out.push(Part::Text(", "));
+                    }
+                    out.push(Part::Value(e));
+                }
+                out.push(Part::Text("]"));
+            }
+            ExKind::Unary(op, x) => unary(*op, x, d, out),
+            ExKind::Binary(op, a, b) => {
+                let form = binary(*op, a.dtype());
+                out.push(Part::Text(form.before));
+                out.push(Part::Value(a));
+                out.push(Part::Text(form.between));
+                out.push(Part::Value(b));
+                out.push(Part::Text(form.after));
+            }
+            ExKind::Select(c, a, b) => {
+                out.push(Part::Text("T.if_then_else("));
+                out.push(Part::Value(c));
+                out.push(Part::Text(", "));
+                out.push(Part::Value(a));
+                out.push(Part::Text(", "));
+                out.push(Part::Value(b));
+                out.push(Part::Text(")"));
+            }
+            ExKind::Cast(x) if d.is_bool() => {
+                out.push(Part::Text("("));
+                out.push(Part::Value(x));
+                let zero = if x.dtype().is_float() {
+                    float(x.dtype(), 0.0)
+                } else {
+                    integer(x.dtype(), 0)
+                };
+                out.push(Part::Owned(format!(" != {zero})")));
+            }
+            ExKind::Cast(x) => {
+                out.push(Part::Owned(format!("T.Cast(\"{d}\", ")));
+                out.push(Part::Value(x));
+                out.push(Part::Text(")"));
+            }
+            ExKind::Reinterpret(x) => {
+                out.push(Part::Owned(format!("T.reinterpret(\"{d}\", ")));
+                out.push(Part::Value(x));
+                out.push(Part::Text(")"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn index_text(index: &[String]) -> String {
+    if index.is_empty() {
+        "()".to_owned()
+    } else {
+        index.join(", ")
+    }
+}
+
+fn integer(d: DType, v: i64) -> String {
+    if d.is_bool() {
+        return format!("T.bool({})", if v != 0 { "True" } else { "False" });
+    }
+    if d == DType::U64 {
+        return format!("T.{d}({})", v as u64);
+    }
+    format!("T.{d}({v})")
+}
+
+fn float(d: DType, x: f64) -> String {
+    if x.is_finite() {
+        format!("T.{d}({x:?})")
+    } else {
+        let text = if x.is_nan() {
+            "nan"
+        } else if x > 0.0 {
+            "inf"
+        } else {
+            "-inf"
+        };
+        format!("T.{d}(\"{text}\")")
+    }
+}
+
+fn unary<'e>(op: UnOp, x: &'e Ex, d: DType, out: &mut Vec<Part<'e>>) {
+    let name = match op {
+        UnOp::Neg => {
+            out.push(Part::Text("(-"));
+            out.push(Part::Value(x));
+            out.push(Part::Text(")"));
+            return;
+        }
+        UnOp::Not if x.dtype().is_bool() => {
+            out.push(Part::Text("(not "));
+            out.push(Part::Value(x));
+            out.push(Part::Text(")"));
+            return;
+        }
+        UnOp::Not => "bitwise_not",
+        UnOp::Abs => "abs",
+        UnOp::Exp => "exp",
+        UnOp::Log => "log",
+        UnOp::Log2 => "log2",
+        UnOp::Log10 => "log10",
+        UnOp::Sqrt => "sqrt",
+        UnOp::Rsqrt => "rsqrt",
+        UnOp::Sin => "sin",
+        UnOp::Cos => "cos",
+        UnOp::Tan => "tan",
+        UnOp::Asin => "asin",
+        UnOp::Acos => "acos",
+        UnOp::Atan => "atan",
+        UnOp::Sinh => "sinh",
+        UnOp::Cosh => "cosh",
+        UnOp::Tanh => "tanh",
+        UnOp::Asinh => "asinh",
+        UnOp::Acosh => "acosh",
+        UnOp::Atanh => "atanh",
+        UnOp::Erf => "erf",
+        UnOp::Sigmoid => "sigmoid",
+        UnOp::Floor => "floor",
+        UnOp::Ceil => "ceil",
+        UnOp::Trunc => "trunc",
+        UnOp::Round => "round",
+        UnOp::RoundEven => "nearbyint",
+        UnOp::IsNan => "isnan",
+        UnOp::IsInf => "isinf",
+        UnOp::IsFinite => "isfinite",
+        UnOp::Popcount => "popcount",
+        UnOp::Clz => "clz",
+    };
+    // Functions of real numbers take floats.
+    let real = op.is_real() && !x.dtype().is_float();
+    if real {
+        out.push(Part::Owned(format!(
+            "T.Cast(\"{d}\", T.{name}(T.Cast(\"float64\", "
+        )));
+    } else {
+        out.push(Part::Owned(format!("T.{name}(")));
+    }
+    out.push(Part::Value(x));
+    out.push(Part::Text(if real { ")))" } else { ")" }));
+}
+
+/// How an operation on two operands is written.
+struct Form {
+    before: &'static str,
+    between: &'static str,
+    after: &'static str,
+}
+
+impl Form {
+    fn text(&self, a: &str, b: &str) -> String {
+        format!("{}{a}{}{b}{}", self.before, self.between, self.after)
+    }
+}
+
+fn binary(op: BinOp, d: DType) -> Form {
+    let infix = |between| Form {
+        before: "(",
+        between,
+        after: ")",
+    };
+    let call = |before| Form {
+        before,
+        between: ", ",
+        after: ")",
+    };
+    let (float, truth) = (d.is_float(), d.is_bool());
+    match op {
+        BinOp::Add => infix(" + "),
+        BinOp::Sub => infix(" - "),
+        BinOp::Mul => infix(" * "),
+        BinOp::Div if float => infix(" / "),
+        BinOp::Div => call("T.truncdiv("),
+        BinOp::FloorDiv if float => Form {
+            before: "T.floor(",
+            between: " / ",
+            after: ")",
+        },
+        BinOp::FloorDiv => infix(" // "),
+        BinOp::FloorMod => infix(" % "),
+        BinOp::Rem if float => call("T.fmod("),
+        BinOp::Rem => call("T.truncmod("),
+        BinOp::Min => call("T.min("),
+        BinOp::Max => call("T.max("),
+        BinOp::Pow => call("T.pow("),
+        BinOp::Atan2 => call("T.atan2("),
+        BinOp::And if truth => infix(" and "),
+        BinOp::Or if truth => infix(" or "),
+        BinOp::Xor if truth => infix(" != "),
+        BinOp::And => call("T.bitwise_and("),
+        BinOp::Or => call("T.bitwise_or("),
+        BinOp::Xor => call("T.bitwise_xor("),
+        BinOp::Shl => call("T.shift_left("),
+        BinOp::Shr => call("T.shift_right("),
+        BinOp::Eq => infix(" == "),
+        BinOp::Ne => infix(" != "),
+        BinOp::Lt => infix(" < "),
+        BinOp::Le => infix(" <= "),
+        BinOp::Gt => infix(" > "),
+        BinOp::Ge => infix(" >= "),
+    }
+}

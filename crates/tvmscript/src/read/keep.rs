@@ -1,0 +1,217 @@
+//! Items that stay text: tensor programs beyond what the module holds, and functions with such constructs.
+
+use relax_base::Span;
+use relax_base::Symbol;
+use relax_ir::{AttrValue, Attrs, Function, GlobalKind, Kept};
+use rustc_hash::FxHashSet;
+
+use super::Reader;
+use super::eval::ROOTS;
+use crate::ast::{Node, NodeId, StmtKind};
+use crate::codes;
+
+/// Names of Python's own that tensor programs may use.
+const BUILTIN: [&str; 14] = [
+    "range",
+    "float",
+    "int",
+    "bool",
+    "max",
+    "min",
+    "len",
+    "abs",
+    "str",
+    "print",
+    "isinstance",
+    "enumerate",
+    "zip",
+    "self",
+];
+
+impl Reader<'_> {
+    /// A function that is not Relax's.
+    pub(super) fn other_item(&mut self, item: usize, first: u32, at: u32) {
+        let python = self
+            .text(self.ast.stmts[first as usize].span)
+            .starts_with("@I.");
+        if !python {
+            self.names_of_item(first, at);
+        }
+        let name = self.items[item].name;
+        self.kept(name, first, at, "a tensor program");
+    }
+
+    /// Puts the text of an item aside.
+    pub(super) fn kept(&mut self, name: Symbol, first: u32, at: u32, why: &'static str) {
+        let span = self.item_span(first, at);
+        let mut symbols = Vec::new();
+        let mut seen = FxHashSet::default();
+        for i in self.node_range(first, at) {
+            let span = self.ast.spans[i as usize];
+            let text = self.text(span);
+            let mut add = |name: Symbol, reader: &Self| {
+                if reader.type_vars.contains_key(&name) && seen.insert(name) {
+                    symbols.push(name);
+                }
+            };
+            match self.ast.nodes[i as usize] {
+                Node::Name => add(Symbol::new(text), self),
+                // Dimensions may be written as strings.
+                Node::Str if text.len() < 200 => {
+                    for word in text
+                        .split(|c: char| !c.is_alphanumeric() && c != '_')
+                        .filter(|w| !w.is_empty())
+                    {
+                        add(Symbol::new(word), self);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let text = self.outdented(span);
+        self.script.kept.push(Kept {
+            name,
+            text: text.into(),
+            symbols,
+            why,
+            span,
+        });
+    }
+
+    /// A function of Relax that stays text: what is known of it is its signature.
+    pub(super) fn keep_function(
+        &mut self,
+        item: usize,
+        first: u32,
+        at: u32,
+        mut function: Function,
+        why: &'static str,
+    ) {
+        let name = self.items[item].name;
+        self.kept(name, first, at, why);
+        let attrs: Attrs = [
+            (Symbol::new("name"), AttrValue::Str("kept".into())),
+            (Symbol::new("given"), AttrValue::array([])),
+            (
+                Symbol::new("attrs"),
+                AttrValue::Dict([(Symbol::new("why"), AttrValue::Str(why.into()))].into()),
+            ),
+        ]
+        .into_iter()
+        .collect();
+        function.body = self.op_call("relax.op", &[], attrs, &[], function.span);
+        let func = self.m.funcs.push(function);
+        if let Some(g) = self.items[item].global {
+            self.m.globals[g].kind = GlobalKind::Func(func);
+        }
+    }
+
+    fn node_range(&self, first: u32, at: u32) -> std::ops::Range<u32> {
+        let end = self.ast.stmts[at as usize].end;
+        let last = self.ast.stmts[end as usize - 1];
+        self.ast.stmts[first as usize].nodes.0..last.nodes.1
+    }
+
+    /// From the first decorator to the last statement.
+    fn item_span(&self, first: u32, at: u32) -> Span {
+        let end = self.ast.stmts[at as usize].end;
+        let stmts = &self.ast.stmts[first as usize..end as usize];
+        let stop = stmts.iter().map(|s| s.span.end).max().unwrap_or(0);
+        Span::new(stmts[0].span.start, stop)
+    }
+
+    /// The text of an item, its own indentation taken off every line.
+    fn outdented(&self, span: Span) -> String {
+        let all = &self.file.text;
+        let at = (span.start - self.file.start) as usize;
+        let line = all[..at].rfind('\n').map_or(0, |i| i + 1);
+        let indent = &all[line..at];
+        let text = self.text(span);
+        if text.contains("\"\"\"") || text.contains("'''") || !indent.trim().is_empty() {
+            return text.to_owned();
+        }
+        let lines: Vec<&str> = text
+            .lines()
+            .map(|l| {
+                l.strip_prefix(indent).unwrap_or_else(|| {
+                    if l.trim().is_empty() {
+                        ""
+                    } else {
+                        l.trim_start()
+                    }
+                })
+            })
+            .collect();
+        lines.join("\n")
+    }
+
+    /// Every name that a tensor program uses is bound somewhere in it, or known outside.
+    fn names_of_item(&mut self, first: u32, at: u32) {
+        let mut bound: FxHashSet<&str> = FxHashSet::default();
+        let mut targets: FxHashSet<u32> = FxHashSet::default();
+        let end = self.ast.stmts[at as usize].end;
+        for stmt in &self.ast.stmts[first as usize..end as usize] {
+            let mut target = |id: NodeId| {
+                let from = match self.ast.node(id) {
+                    Node::Name | Node::Tuple(_) | Node::List(_) => stmt.nodes.0,
+                    _ => return,
+                };
+                for i in from..=id.0 {
+                    if matches!(self.ast.nodes[i as usize], Node::Name) {
+                        targets.insert(i);
+                        bound.insert(self.text(self.ast.spans[i as usize]));
+                    }
+                }
+            };
+            match stmt.kind {
+                StmtKind::Assign(t, _) | StmtKind::Annotated(t, ..) | StmtKind::For(t, _) => {
+                    target(t)
+                }
+                StmtKind::Def { name, params, .. } => {
+                    bound.insert(self.text(name));
+                    bound.extend(
+                        self.ast
+                            .func_params(params)
+                            .iter()
+                            .map(|p| self.text(p.name)),
+                    );
+                }
+                StmtKind::Bad => return,
+                _ => {}
+            }
+        }
+        let range = self.node_range(first, at);
+        for i in range.clone() {
+            if let Node::Lambda(list, _) = self.ast.nodes[i as usize] {
+                bound.extend(
+                    self.ast
+                        .list(list)
+                        .iter()
+                        .map(|&p| self.text(self.ast.span(p))),
+                );
+            }
+        }
+        let mut missing = Vec::new();
+        for i in range {
+            let span = self.ast.spans[i as usize];
+            let name = self.text(span);
+            let known = bound.contains(name) || ROOTS.contains(&name) || BUILTIN.contains(&name);
+            if matches!(self.ast.nodes[i as usize], Node::Name) && !known && !targets.contains(&i) {
+                let symbol = Symbol::new(name);
+                if !self.type_vars.contains_key(&symbol)
+                    && !self.names.contains_key(&symbol)
+                    && name != "metadata"
+                {
+                    missing.push((name, span));
+                }
+            }
+        }
+        for (name, span) in missing {
+            self.error(
+                codes::UNDEFINED,
+                span,
+                format!("`{name}` is not defined here"),
+            );
+        }
+    }
+}

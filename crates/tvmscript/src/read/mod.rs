@@ -1,0 +1,169 @@
+//! Tree to module.
+
+mod calls;
+mod constant;
+mod control;
+mod eval;
+mod keep;
+mod meta;
+mod operators;
+mod top;
+mod types;
+mod value;
+
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Diagnostics, SourceFile, Span, Symbol};
+use relax_ir::{Module, Script};
+use relax_sym::Dim;
+use rustc_hash::FxHashMap;
+
+use crate::ast::{Ast, NodeId, Stmt};
+use crate::codes;
+use value::Val;
+
+/// Reads a text in TVMScript. The module is usable only when there are no errors.
+pub fn read(file: &SourceFile, diagnostics: &mut Diagnostics) -> Module {
+    let parsed = crate::parse(file);
+    let damaged = !parsed.diagnostics.is_empty();
+    diagnostics.extend(parsed.diagnostics);
+    let mut reader = Reader::new(file, parsed.ast);
+    reader.damaged = damaged;
+    reader.file();
+    diagnostics.extend(reader.diagnostics);
+    diagnostics.sort();
+    reader.m.script = Some(Arc::new(reader.script));
+    reader.m
+}
+
+/// A function of the module, known by name before its body is read.
+struct Item {
+    name: Symbol,
+    /// The global, for a function of Relax.
+    global: Option<relax_ir::GlobalId>,
+    span: Span,
+}
+
+struct Reader<'s> {
+    file: &'s SourceFile,
+    ast: Ast,
+    m: Module,
+    script: Script,
+    diagnostics: Vec<Diagnostic>,
+    /// Whether lines could not be read: what is missing may stand in one of these.
+    damaged: bool,
+    items: Vec<Item>,
+    item_names: FxHashMap<Symbol, usize>,
+    /// Names that are bound, innermost last; what they hide comes back at the end of a block.
+    names: FxHashMap<Symbol, Val>,
+    hidden: Vec<(Symbol, Option<Val>)>,
+    /// Names of symbols declared above the class.
+    type_vars: FxHashMap<Symbol, Span>,
+    /// The symbols of the function that is read.
+    symbols: FxHashMap<Symbol, Dim>,
+    /// Symbols in the order in which the function's signature mentions them; `None` in its body.
+    signature: Option<Vec<relax_sym::DimVar>>,
+    /// Why the function that is read is to be kept as text.
+    keep: Option<(&'static str, Span)>,
+    metadata: meta::Section,
+    /// What the expressions of the statement stand for.
+    vals: Vec<Val>,
+    /// The node behind `vals[0]`.
+    first: u32,
+    /// Where the current statement has a `lambda`, whose names are not looked up.
+    quiet: bool,
+}
+
+impl<'s> Reader<'s> {
+    fn new(file: &'s SourceFile, ast: Ast) -> Reader<'s> {
+        Reader {
+            file,
+            ast,
+            m: Module::new(),
+            script: Script::default(),
+            diagnostics: Vec::new(),
+            damaged: false,
+            items: Vec::new(),
+            item_names: FxHashMap::default(),
+            names: FxHashMap::default(),
+            hidden: Vec::new(),
+            type_vars: FxHashMap::default(),
+            symbols: FxHashMap::default(),
+            signature: None,
+            keep: None,
+            metadata: meta::Section::default(),
+            vals: Vec::new(),
+            first: 0,
+            quiet: false,
+        }
+    }
+
+    fn text(&self, span: Span) -> &'s str {
+        self.file.slice(span)
+    }
+    fn symbol(&self, span: Span) -> Symbol {
+        Symbol::new(self.text(span))
+    }
+    fn report(&mut self, d: Diagnostic) {
+        self.diagnostics.push(d);
+    }
+    fn error(&mut self, code: relax_base::Code, span: Span, message: impl Into<String>) -> Val {
+        self.report(Diagnostic::error(code, span, message));
+        Val::Bad
+    }
+    /// The function cannot be held by the module: it stays text.
+    fn keep(&mut self, why: &'static str, span: Span) -> Val {
+        self.keep.get_or_insert((why, span));
+        Val::Bad
+    }
+    /// Says that a value of another kind is wanted here.
+    fn wrong(&mut self, found: &Val, span: Span, wanted: &str) {
+        if !matches!(found, Val::Bad) {
+            let message = format!("expected {wanted}, found {}", found.describe());
+            self.error(codes::KIND, span, message);
+        }
+    }
+
+    fn bind(&mut self, name: Symbol, val: Val) {
+        let old = self.names.insert(name, val);
+        self.hidden.push((name, old));
+    }
+    /// Ends a block that began when `mark` names were hidden.
+    fn unbind(&mut self, mark: usize) {
+        while self.hidden.len() > mark {
+            if let Some((name, old)) = self.hidden.pop() {
+                match old {
+                    Some(val) => self.names.insert(name, val),
+                    None => self.names.remove(&name),
+                };
+            }
+        }
+    }
+
+    /// Works out the expressions of a statement from node `from` on, operands first.
+    fn eval_from(&mut self, stmt: &Stmt, from: u32) {
+        self.eval_range(from.max(stmt.nodes.0), stmt.nodes.1);
+    }
+    fn eval_range(&mut self, from: u32, to: u32) {
+        use crate::ast::Node;
+        self.first = from;
+        self.vals.clear();
+        let nodes = from as usize..to as usize;
+        self.quiet = self.ast.nodes[nodes]
+            .iter()
+            .any(|n| matches!(n, Node::Lambda(..)));
+        for i in from..to {
+            let val = self.eval(NodeId(i));
+            self.vals.push(val);
+        }
+    }
+    /// Takes what an expression stands for.
+    fn take(&mut self, id: NodeId) -> Val {
+        match id.0.checked_sub(self.first) {
+            Some(i) if (i as usize) < self.vals.len() => {
+                std::mem::replace(&mut self.vals[i as usize], Val::Bad)
+            }
+            _ => Val::Bad,
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Calls of Relax's operators: arguments by the operator's signature, then as an operator of ours.
+
+use std::sync::Arc;
+
+use relax_base::{Diagnostic, Span, Symbol};
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, Shape, TypeId};
+use relax_ops::{AttrTy, registry};
+use relax_tensor::DType;
+
+use super::Reader;
+use super::calls::Given;
+use super::value::Val;
+use crate::codes;
+use crate::table::{Form, Operator, Way};
+
+/// Where the type of a result is given, under today's names and yesterday's.
+const TYPE_PARAMS: [(&str, &str); 4] = [
+    ("out_ty", "out_ty"),
+    ("ty_args", "ty_args"),
+    ("out_sinfo", "out_ty"),
+    ("sinfo_args", "ty_args"),
+];
+
+/// The arguments of a call, each at its parameter.
+struct Bound {
+    slots: Vec<Option<(Val, Span)>>,
+    rest: Vec<(Val, Span)>,
+    types: Vec<TypeId>,
+}
+
+impl Reader<'_> {
+    pub(super) fn operator(&mut self, op: &'static Operator, given: Given, span: Span) -> Val {
+        let errors = self.diagnostics.len();
+        let Some(mut bound) = self.bind_arguments(op, given, span) else {
+            return Val::Bad;
+        };
+        if self.diagnostics.len() > errors {
+            return Val::Bad;
+        }
+        match op.name {
+            "call_packed" | "call_pure_packed" => return self.packed(op, bound, span),
+            "call_tir" | "call_dps_packed" | "call_tir_inplace" | "call_tir_with_grad" => {
+                if let Some(val) = self.cross_level(op, &mut bound, span) {
+                    return val;
+                }
+            }
+            _ => {}
+        }
+        if let Some(form) = &op.form
+            && bound.types.is_empty()
+            && let Some(e) = self.fitting(op, form, &bound, span)
+        {
+            return Val::Expr(e);
+        }
+        self.as_it_is(op, bound, span)
+    }
+
+    fn bind_arguments(
+        &mut self,
+        op: &'static Operator,
+        mut given: Given,
+        span: Span,
+    ) -> Option<Bound> {
+        let mut bound = Bound {
+            slots: op.params.iter().map(|_| None).collect(),
+            rest: Vec::new(),
+            types: Vec::new(),
+        };
+        let mut whole = true;
+        for (i, p) in op.params.iter().enumerate() {
+            if p.rest {
+                // What comes behind `*args` is given by name.
+                continue;
+            }
+            let behind = op.params[..i].iter().any(|p| p.rest);
+            let alias = TYPE_PARAMS
+                .iter()
+                .find(|(alias, name)| alias != name && *name == p.name)
+                .map(|a| a.0);
+            let at = if behind { usize::MAX } else { i };
+            let found = given
+                .take(at, p.name)
+                .or_else(|| given.take(usize::MAX, alias?));
+            match found {
+                Some(found) if TYPE_PARAMS.iter().any(|t| t.1 == p.name) => {
+                    whole &= self.type_args(found, &mut bound.types)
+                }
+                Some(found) => bound.slots[i] = Some(found),
+                None if p.default.is_none() => {
+                    let what = if p.input { "argument" } else { "attribute" };
+                    let message = format!("`R.{}` lacks its {what} `{}`", op.name, p.name);
+                    let names: Vec<_> = op.params.iter().map(|p| p.name).collect();
+                    let note = format!("it takes ({})", names.join(", "));
+                    self.report(Diagnostic::error(codes::ARGUMENTS, span, message).note(note));
+                    whole = false;
+                }
+                None => {}
+            }
+        }
+        if op.params.iter().any(|p| p.rest) {
+            bound.rest = given.positional();
+        }
+        let names: Vec<_> = op.params.iter().map(|p| p.name).collect();
+        // Some operators keep attributes that no parameter of theirs gives.
+        if given
+            .rest()
+            .any(|a| a.0.is_some_and(|n| self.text(n) == "attrs_type_key"))
+        {
+            self.keep("a call with attributes of another operator", span);
+            return None;
+        }
+        self.leftover(&given, &format!("R.{}", op.name), &names);
+        whole.then_some(bound)
+    }
+
+    fn type_args(&mut self, (val, at): (Val, Span), out: &mut Vec<TypeId>) -> bool {
+        let items = match val {
+            Val::List(items) | Val::Tuple(items) => items,
+            Val::None => return true,
+            one => vec![one],
+        };
+        for item in items {
+            match self.annotation(item, at) {
+                Some(t) => out.push(t),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// `call_packed`: the call of a function registered at run time.
+    fn packed(&mut self, op: &Operator, mut bound: Bound, span: Span) -> Val {
+        let callee = match bound.slots[0].take() {
+            Some((Val::Str(name), at)) => self.m.add(Expr::Extern(Symbol::new(&name)), at),
+            Some((val, at)) => match self.value(val, at) {
+                Some(e) => e,
+                None => return Val::Bad,
+            },
+            None => return Val::Bad,
+        };
+        if !matches!(self.m.exprs[callee], Expr::Extern(_)) {
+            return self.keep("a packed call of a value", span);
+        }
+        let mut args = Vec::with_capacity(bound.rest.len());
+        for (val, at) in bound.rest {
+            match self.value(val, at) {
+                Some(e) => args.push(e),
+                None => return Val::Bad,
+            }
+        }
+        let mut attrs = Attrs::new();
+        if op.name == "call_pure_packed" {
+            attrs.set("pure", AttrValue::Bool(true));
+        }
+        let (args, attrs) = (self.m.make_list(&args), self.m.make_attrs(attrs));
+        let type_args = self.m.make_type_args(&bound.types);
+        let call = Expr::Call {
+            callee,
+            args,
+            attrs,
+            type_args,
+        };
+        Val::Expr(self.m.add(call, span))
+    }
+
+    /// `call_tir` and its like: a program and its arguments, which are a tuple always; the types of the results
+    /// are shapes and element types here.
+    fn cross_level(&mut self, op: &Operator, bound: &mut Bound, span: Span) -> Option<Val> {
+        if let Some((args, at)) = bound.slots[1].take() {
+            let tuple = match args {
+                Val::Tuple(_) => args,
+                Val::List(items) => Val::Tuple(items),
+                Val::Expr(e) if matches!(self.m.exprs[e], Expr::Tuple(_)) => args,
+                one => Val::Tuple(vec![one]),
+            };
+            bound.slots[1] = Some((tuple, at));
+        }
+        let (program, at) = bound.slots[0].clone()?;
+        let tir = op.name != "call_dps_packed";
+        match program {
+            Val::Function(_) | Val::Extern(_) if tir => {}
+            Val::Str(name) if !tir => bound.slots[0] = Some((Val::Extern(Symbol::new(&name)), at)),
+            Val::Bad => return Some(Val::Bad),
+            _ if !tir => {}
+            other => {
+                let message = format!(
+                    "`R.{}` takes a function of the module first, not {}",
+                    op.name,
+                    other.describe()
+                );
+                let mut d = Diagnostic::error(codes::KIND, at, message);
+                if let Val::Str(_) = other {
+                    d = d.note(
+                        "a function registered at run time is called with `R.call_dps_packed`",
+                    );
+                }
+                self.report(d);
+                return Some(Val::Bad);
+            }
+        }
+        if !matches!(op.name, "call_tir" | "call_dps_packed")
+            || bound.slots.iter().skip(2).any(Option::is_some)
+        {
+            return None;
+        }
+        let (shapes, dtypes): (Vec<_>, Vec<_>) = bound
+            .types
+            .iter()
+            .map(|&t| self.out_type(t))
+            .collect::<Option<Vec<_>>>()?
+            .into_iter()
+            .unzip();
+        let callee = match bound.slots[0].clone()? {
+            (Val::Function(i), _) if self.items[i].global.is_some() => "call_tir",
+            _ => "call_dps_packed",
+        };
+        let mut args = Vec::with_capacity(3);
+        for slot in [0, 1] {
+            let (val, at) = bound.slots[slot].clone()?;
+            args.push(self.value(val, at)?);
+        }
+        let mut shapes: Vec<ExprId> = (shapes.into_iter())
+            .map(|dims| self.m.add(Expr::Shape(dims), span))
+            .collect();
+        let dtype = match &dtypes[..] {
+            [one] => one.clone(),
+            _ => AttrValue::Array(dtypes.into()),
+        };
+        args.push(match shapes.len() {
+            1 => shapes.remove(0),
+            _ => self.m.tuple(&shapes, span),
+        });
+        let attrs = [(Symbol::new("dtype"), dtype)].into_iter().collect();
+        Some(Val::Expr(self.op_call(callee, &args, attrs, &[], span)))
+    }
+
+    /// Shape and element type of a result, where both are known.
+    fn out_type(&self, ty: TypeId) -> Option<(Box<[relax_sym::Dim]>, AttrValue)> {
+        let t = self.m.types.as_tensor(ty)?;
+        let Shape::Dims(dims) = &t.shape else {
+            return None;
+        };
+        let dtype = t.dtype.known()?;
+        dims.iter()
+            .all(relax_sym::Dim::is_known)
+            .then(|| (dims.clone(), AttrValue::DType(dtype)))
+    }
+
+    /// The call as one of our operator, where all its arguments have a place there.
+    fn fitting(&mut self, op: &Operator, form: &Form, bound: &Bound, span: Span) -> Option<ExprId> {
+        let def = registry().get(form.op)?;
+        let slot = |i: usize| bound.slots[i].as_ref().map(|s| &s.0);
+        for (i, value) in &form.absent {
+            if let Some(v) = slot(*i)
+                && v.as_attr()? != *value
+            {
+                return None;
+            }
+        }
+        let mut attrs = def.default_attrs();
+        for (name, value, _) in &form.fixed {
+            attrs.set(*name, value.clone());
+        }
+        for (i, name, way) in &form.attrs {
+            let value = match slot(*i) {
+                Some(v) => self.attribute_of(v)?,
+                None => op.params[*i].default.clone()?,
+            };
+            attrs.set(*name, coerce(def.attr(name)?.ty, *way, value)?);
+        }
+        for &i in &form.inputs {
+            match slot(i)? {
+                Val::Expr(_) | Val::Number(..) | Val::Int(_) | Val::Float(_) => {}
+                Val::Tuple(items) | Val::List(items)
+                    if items.iter().all(|v| matches!(v, Val::Expr(_))) => {}
+                _ => return None,
+            }
+        }
+        let mut args = Vec::with_capacity(form.inputs.len());
+        for &i in &form.inputs {
+            let (val, at) = bound.slots[i].clone()?;
+            args.push(self.value(val, at)?);
+        }
+        Some(self.op_call(def.name, &args, attrs, &[], span))
+    }
+
+    /// An argument as the value of an attribute.
+    fn attribute_of(&self, val: &Val) -> Option<AttrValue> {
+        if let Val::Expr(e) = val {
+            let Expr::Shape(dims) = &self.m.exprs[*e] else {
+                return None;
+            };
+            return Some(AttrValue::array(
+                dims.iter().map(|d| AttrValue::dim(d.clone())),
+            ));
+        }
+        val.as_attr()
+    }
+
+    /// The call with all its arguments as they are.
+    fn as_it_is(&mut self, op: &Operator, bound: Bound, span: Span) -> Val {
+        let kept = if op.effect {
+            "relax.effect"
+        } else {
+            "relax.op"
+        };
+        let (mut given, mut args, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+        for (p, slot) in op.params.iter().zip(bound.slots) {
+            if p.rest {
+                for (val, at) in &bound.rest {
+                    match self.value(val.clone(), *at) {
+                        Some(e) => args.push(e),
+                        None => return Val::Bad,
+                    }
+                    given.push(AttrValue::Str(p.name.into()));
+                }
+                continue;
+            }
+            let Some((val, at)) = slot else { continue };
+            let program = matches!(val, Val::Expr(_) | Val::Function(_) | Val::Extern(_));
+            let values = |items: &[Val]| {
+                items
+                    .iter()
+                    .any(|v| matches!(v, Val::Expr(_) | Val::Tuple(_) | Val::Function(_)))
+            };
+            let listed = match &val {
+                Val::Tuple(items) => p.input || values(items),
+                Val::List(items) => values(items),
+                _ => false,
+            };
+            if program || listed {
+                match self.value(val, at) {
+                    Some(e) => args.push(e),
+                    None => return Val::Bad,
+                }
+                given.push(AttrValue::Str(p.name.into()));
+            } else {
+                match val.as_attr() {
+                    Some(v) => rest.push((Symbol::new(p.name), v)),
+                    None if matches!(val, Val::Bad) => return Val::Bad,
+                    None => return self.keep("an attribute that is no plain value", at),
+                }
+            }
+        }
+        let attrs: Attrs = [
+            (Symbol::new("name"), AttrValue::Str(op.name.into())),
+            (Symbol::new("given"), AttrValue::Array(given.into())),
+            (Symbol::new("attrs"), AttrValue::Dict(rest.into())),
+        ]
+        .into_iter()
+        .collect();
+        Val::Expr(self.op_call(kept, &args, attrs, &bound.types, span))
+    }
+}
+
+/// A value as an attribute of that type takes it.
+fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
+    let value = match (way, value) {
+        (Way::Negated, AttrValue::Bool(b)) => AttrValue::Bool(!b),
+        (Way::Negated, _) => return None,
+        (_, v) => v,
+    };
+    let all = |items: &Arc<[AttrValue]>, f: fn(&AttrValue) -> bool| items.iter().all(f);
+    let int = |v: &AttrValue| matches!(v, AttrValue::Int(_));
+    Some(match (ty, value) {
+        (AttrTy::Any, v) => v,
+        (AttrTy::DType, AttrValue::None) => AttrValue::DType(DType::VOID),
+        (AttrTy::DType, AttrValue::Str(s)) if s.is_empty() => AttrValue::DType(DType::VOID),
+        (AttrTy::DType, AttrValue::Str(s)) => AttrValue::DType(s.parse().ok()?),
+        (AttrTy::DType, v @ AttrValue::DType(_)) => v,
+        (_, AttrValue::None) => AttrValue::None,
+        (AttrTy::Int, v @ AttrValue::Int(_)) => v,
+        (AttrTy::Int, AttrValue::Array(items)) if items.len() == 1 && int(&items[0]) => {
+            items[0].clone()
+        }
+        (AttrTy::Float, v @ (AttrValue::Float(_) | AttrValue::Int(_))) => v,
+        (AttrTy::Bool, v @ AttrValue::Bool(_)) => v,
+        (AttrTy::Str, v @ AttrValue::Str(_)) => v,
+        (AttrTy::Ints | AttrTy::Dims, v @ AttrValue::Int(_)) => AttrValue::array([v]),
+        (AttrTy::Ints, AttrValue::Array(items))
+            if all(&items, |v| matches!(v, AttrValue::Int(_))) =>
+        {
+            AttrValue::Array(items)
+        }
+        (AttrTy::Dims, AttrValue::Array(items)) if all(&items, |v| v.as_dim().is_some()) => {
+            AttrValue::Array(items)
+        }
+        (AttrTy::Floats, AttrValue::Array(items)) if all(&items, |v| v.as_float().is_some()) => {
+            AttrValue::Array(items)
+        }
+        (AttrTy::Strs, AttrValue::Array(items)) if all(&items, |v| v.as_str().is_some()) => {
+            AttrValue::Array(items)
+        }
+        (AttrTy::IntOrInts, v @ AttrValue::Int(_)) => v,
+        (AttrTy::IntOrInts, AttrValue::Array(items))
+            if all(&items, |v| matches!(v, AttrValue::Int(_))) =>
+        {
+            AttrValue::Array(items)
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,280 @@
+//! Relax's operators and ours: the table of `data/operators.txt`.
+
+use std::sync::OnceLock;
+
+use relax_ir::{AttrValue, OpId};
+use relax_ops::registry;
+use rustc_hash::FxHashMap;
+
+static TEXT: &str = include_str!("../data/operators.txt");
+
+/// A parameter of an operator of Relax.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub name: &'static str,
+    /// Whether it is a value, not an attribute.
+    pub input: bool,
+    /// Whether it takes all that follow.
+    pub rest: bool,
+    pub default: Option<AttrValue>,
+}
+
+/// How a parameter becomes an attribute of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// As it is.
+    Same,
+    /// True for false.
+    Negated,
+    /// An integer for a list of one.
+    Single,
+}
+
+/// What an operator of Relax is here.
+#[derive(Debug)]
+pub(crate) struct Form {
+    pub op: OpId,
+    /// The parameters that are inputs of ours, in our order.
+    pub inputs: Vec<usize>,
+    /// Parameters that are attributes of ours: parameter, attribute, way.
+    pub attrs: Vec<(usize, &'static str, Way)>,
+    /// Attributes of ours and the value at which they mean nothing more; whether that is asked for.
+    pub fixed: Vec<(&'static str, AttrValue, bool)>,
+    /// Parameters that ours lacks, and the value at which they mean nothing.
+    pub absent: Vec<(usize, AttrValue)>,
+}
+
+/// An operator of Relax.
+#[derive(Debug)]
+pub(crate) struct Operator {
+    pub name: &'static str,
+    /// Whether it does more than give a value.
+    pub effect: bool,
+    pub params: Vec<Parameter>,
+    pub form: Option<Form>,
+}
+
+/// All of them.
+pub(crate) struct Table {
+    pub operators: Vec<Operator>,
+    names: FxHashMap<&'static str, usize>,
+    forms: FxHashMap<OpId, Vec<usize>>,
+}
+
+/// The table.
+pub(crate) fn table() -> &'static Table {
+    static TABLE: OnceLock<Table> = OnceLock::new();
+    TABLE.get_or_init(|| {
+        let lines = TEXT
+            .lines()
+            .filter(|l| !l.is_empty() && !l.starts_with('#'));
+        let operators: Vec<Operator> = lines.map(operator).collect();
+        let names = operators
+            .iter()
+            .enumerate()
+            .map(|(i, o)| (o.name, i))
+            .collect();
+        let mut forms: FxHashMap<OpId, Vec<usize>> = FxHashMap::default();
+        for (i, o) in operators.iter().enumerate() {
+            if let Some(form) = &o.form {
+                forms.entry(form.op).or_default().push(i);
+            }
+        }
+        Table {
+            operators,
+            names,
+            forms,
+        }
+    })
+}
+
+impl Form {
+    fn new(op: OpId) -> Form {
+        Form {
+            op,
+            inputs: Vec::new(),
+            attrs: Vec::new(),
+            fixed: Vec::new(),
+            absent: Vec::new(),
+        }
+    }
+}
+
+impl Table {
+    /// The operator of that name, without `R.`.
+    pub fn find(&self, name: &str) -> Option<&'static Operator> {
+        let i = *self.names.get(name)?;
+        table().operators.get(i)
+    }
+    /// The operators of Relax that an operator of ours may be.
+    pub fn of_ours(&self, op: OpId) -> impl Iterator<Item = &'static Operator> {
+        let list = self.forms.get(&op).map_or(&[][..], Vec::as_slice);
+        list.iter().map(|&i| &table().operators[i])
+    }
+    /// All names.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.names.keys().copied()
+    }
+}
+
+/// Splits at a character outside of brackets and strings.
+fn split(text: &'static str, at: char) -> Vec<&'static str> {
+    let (mut depth, mut quoted, mut from, mut parts) = (0, false, 0, Vec::new());
+    for (i, c) in text.char_indices() {
+        match c {
+            '\'' | '"' => quoted = !quoted,
+            '(' | '[' if !quoted => depth += 1,
+            ')' | ']' if !quoted => depth -= 1,
+            c if c == at && depth == 0 && !quoted => {
+                parts.push(text[from..i].trim());
+                from = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[from..].trim());
+    parts.retain(|p| !p.is_empty());
+    parts
+}
+
+fn operator(line: &'static str) -> Operator {
+    let (left, right) = match line.split_once(") = ") {
+        Some((left, right)) => (left, Some(right)),
+        None => (line.trim_end_matches(')'), None),
+    };
+    let (name, params) = left.split_once('(').unwrap_or((left, ""));
+    let effect = name.starts_with('!');
+    let name = name.trim_start_matches('!');
+    let (inputs, attrs) = params.split_once(';').unwrap_or((params, ""));
+    let of = |text, input| {
+        split(text, ',').into_iter().map(move |p: &'static str| {
+            let (name, default) = p.split_once('=').map_or((p, None), |(n, d)| (n, Some(d)));
+            Parameter {
+                name: name.trim_start_matches('*'),
+                input: input || name.starts_with('*'),
+                rest: name.starts_with('*'),
+                default: default.map(value),
+            }
+        })
+    };
+    let params: Vec<Parameter> = of(inputs, true).chain(of(attrs, false)).collect();
+    let form = match right {
+        Some(right) => form(&params, right),
+        None => own_form(name, &params),
+    };
+    Operator {
+        name,
+        effect,
+        params,
+        form,
+    }
+}
+
+/// The operator that is called as in Relax: `relax.nn.attention`.
+fn own_form(name: &str, params: &[Parameter]) -> Option<Form> {
+    let id = registry().find(&format!("relax.{name}"))?;
+    let def = registry().get(id)?;
+    let mut form = Form::new(id);
+    for (i, p) in params.iter().enumerate() {
+        match def.attr(p.name) {
+            Some(attr) => form.attrs.push((i, attr.name, Way::Same)),
+            None => form.inputs.push(i),
+        }
+    }
+    Some(form)
+}
+
+fn form(params: &[Parameter], right: &'static str) -> Option<Form> {
+    let mut words = split(right, ' ').into_iter();
+    let head = words.next()?;
+    let (name, order) = head
+        .split_once('(')
+        .map_or((head, None), |(n, o)| (n, Some(o.trim_end_matches(')'))));
+    let op = registry().find(name)?;
+    let def = registry().get(op)?;
+    let place = |name: &str| params.iter().position(|p| p.name == name);
+    let mut form = Form::new(op);
+    let mut ruled = vec![false; params.len()];
+    for rule in words {
+        if let Some((b, v)) = rule
+            .strip_prefix(['!', '?'])
+            .and_then(|r| r.split_once('='))
+        {
+            let b = def.attr(b)?.name;
+            form.fixed.push((b, value(v), rule.starts_with('!')));
+        } else if let Some((a, v)) = rule.strip_prefix('-').and_then(|r| r.split_once('=')) {
+            let i = place(a)?;
+            ruled[i] = true;
+            form.absent.push((i, value(v)));
+        } else {
+            let at = rule.find([':', '>', '~', '#'])?;
+            let way = match &rule[at..=at] {
+                "~" => Way::Negated,
+                "#" => Way::Single,
+                _ => Way::Same,
+            };
+            let i = place(&rule[..at])?;
+            ruled[i] = true;
+            form.attrs.push((i, def.attr(&rule[at + 1..])?.name, way));
+        }
+    }
+    match order {
+        Some(order) => {
+            for name in order.split(',') {
+                form.inputs.push(place(name.trim())?);
+            }
+        }
+        None => form
+            .inputs
+            .extend((0..params.len()).filter(|&i| params[i].input && !ruled[i])),
+    }
+    for (i, p) in params.iter().enumerate() {
+        if !p.input && !ruled[i] {
+            form.attrs.push((i, def.attr(p.name)?.name, Way::Same));
+        }
+    }
+    Some(form)
+}
+
+/// A default of the table.
+fn value(text: &str) -> AttrValue {
+    let inner = |t: &str| t[1..t.len() - 1].to_owned();
+    match text.chars().next() {
+        Some('\'' | '"') => AttrValue::Str(inner(text).into()),
+        Some('(' | '[') => {
+            let inner = inner(text);
+            let items = inner.split(',').map(str::trim).filter(|t| !t.is_empty());
+            AttrValue::array(items.map(value))
+        }
+        _ => match text {
+            "None" => AttrValue::None,
+            "True" => AttrValue::Bool(true),
+            "False" => AttrValue::Bool(false),
+            "void" => AttrValue::DType(relax_tensor::DType::VOID),
+            "T.int64(0)" => AttrValue::Int(0),
+            _ => match text.parse() {
+                Ok(i) => AttrValue::Int(i),
+                Err(_) => text
+                    .parse()
+                    .map_or_else(|_| AttrValue::Str(text.into()), AttrValue::Float),
+            },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every line that names an operator of ours has a form: names and attributes exist.
+    #[test]
+    fn forms() {
+        let lines = TEXT
+            .lines()
+            .filter(|l| !l.is_empty() && !l.starts_with('#'));
+        for line in lines {
+            let o = operator(line);
+            assert!(!line.contains(") = ") || o.form.is_some(), "{line}");
+        }
+    }
+}
