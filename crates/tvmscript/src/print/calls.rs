@@ -91,7 +91,7 @@ impl Printer<'_> {
                 type_args,
             } => {
                 let types = m.type_args(*type_args);
-                return self.call(*callee, m.list(*args), m.attrs(*attrs), types, out);
+                return self.call(e, *callee, m.list(*args), m.attrs(*attrs), types, out);
             }
             Expr::Let { .. }
             | Expr::If { .. }
@@ -137,6 +137,7 @@ impl Printer<'_> {
 
     fn call(
         &mut self,
+        e: ExprId,
         callee: ExprId,
         args: &[ExprId],
         attrs: &Attrs,
@@ -165,7 +166,7 @@ impl Printer<'_> {
                         Ok(())
                     }
                     _ if def.hooks.told => self.kept_call(args, attrs, types, out),
-                    _ => self.operator(*op, def, args, attrs, out),
+                    _ => self.operator(e, (*op, def), args, attrs, out),
                 }
             }
             Expr::Extern(name) if !self.is_item(*name) => {
@@ -338,15 +339,15 @@ impl Printer<'_> {
     /// An operator of ours as Relax calls it.
     fn operator(
         &mut self,
-        op: OpId,
-        def: &OpDef,
+        e: ExprId,
+        (op, def): (OpId, &OpDef),
         args: &[ExprId],
         attrs: &Attrs,
         out: &mut Vec<Part>,
     ) -> Result<(), Stop> {
         for relax in table().of_ours(op) {
             if let Some(form) = &relax.form
-                && let Some(list) = self.fitting(relax, form, def, args, attrs)?
+                && let Some(list) = self.fitting(e, relax, (form, def), args, attrs)?
             {
                 list.finish(out);
                 return Ok(());
@@ -361,9 +362,9 @@ impl Printer<'_> {
 
     fn fitting<'o>(
         &mut self,
+        e: ExprId,
         relax: &'o Operator,
-        form: &Form,
-        def: &OpDef,
+        (form, def): (&Form, &OpDef),
         args: &[ExprId],
         attrs: &Attrs,
     ) -> Result<Option<Arguments<'o>>, Stop> {
@@ -372,7 +373,29 @@ impl Printer<'_> {
                 return Ok(None);
             }
         }
-        if args.len() != form.inputs.len() {
+        if args.len() != form.inputs.len() || self.m.script.is_none() && !lowered(form, attrs) {
+            return Ok(None);
+        }
+        for (i, element) in &form.elements {
+            let arg = form.inputs.iter().position(|k| k == i).map(|k| args[k]);
+            let ty = self.types.and_then(|t| t.expr(arg?));
+            let found = ty.and_then(|t| self.m.types.as_tensor(t)?.dtype.known());
+            if found.is_some_and(|d| element.as_str() != Some(&d.to_string())) {
+                return Ok(None);
+            }
+        }
+        // Numbers for each of some axes are as many as the axes.
+        let lists = relax.params.iter().zip(0..).filter(|(p, _)| p.input);
+        let lists = lists.filter_map(|(p, i)| {
+            let (_, name, _) = form.attrs.iter().find(|a| a.0 == i)?;
+            (!SHAPES.contains(&p.name))
+                .then(|| attrs.get(name)?.as_array())
+                .flatten()
+        });
+        let mut lengths = lists.map(<[AttrValue]>::len);
+        if let Some(n) = lengths.next()
+            && lengths.any(|k| k != n)
+        {
             return Ok(None);
         }
         let mut list = Arguments::new(relax);
@@ -395,6 +418,12 @@ impl Printer<'_> {
                 return Ok(None);
             };
             let value = attrs.get(name).unwrap_or(&AttrValue::None);
+            let result = self.result_shape(e, p.name, value);
+            let value = result.as_ref().unwrap_or(value);
+            let required = p.input && p.default.is_none();
+            if required && value.is_none() {
+                return Ok(None);
+            }
             let ty = def.attr(name).map_or(AttrTy::Any, |a| a.ty);
             let Some(text) = self.attribute(p.name, p.input, *way, ty, value)? else {
                 return Ok(None);
@@ -406,6 +435,16 @@ impl Printer<'_> {
             }
         }
         Ok(Some(list))
+    }
+
+    /// The extents of a result, where the attribute writes them with numbers that have a meaning of their own.
+    fn result_shape(&self, e: ExprId, name: &str, value: &AttrValue) -> Option<AttrValue> {
+        let special = |v: &AttrValue| v.as_int().is_some_and(|i| i <= 0);
+        let meant = name == "shape" && value.as_array().is_some_and(|a| a.iter().any(special));
+        let ty = self.types.filter(|_| meant)?.expr(e)?;
+        let dims = self.m.types.as_tensor(ty)?.shape.dims()?;
+        let known = dims.iter().all(relax_sym::Dim::is_known);
+        known.then(|| AttrValue::array(dims.iter().map(|d| AttrValue::dim(d.clone()))))
     }
 
     fn attribute(
@@ -453,6 +492,17 @@ impl Printer<'_> {
         }
         Ok(Some(text))
     }
+}
+
+/// Whether TVM runs the operator with these attributes.
+fn lowered(form: &Form, attrs: &Attrs) -> bool {
+    let runs = |(name, value): &(&str, AttrValue)| attrs.get(name).is_none_or(|v| same(v, value));
+    // Layouts that pack channels in blocks have no lowering.
+    let packed = |(name, v): &(relax_base::Symbol, AttrValue)| {
+        let text = v.as_str().unwrap_or_default();
+        name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
+    };
+    form.runs.iter().all(runs) && !attrs.iter().any(packed)
 }
 
 /// Whether a value is the one that a rule names.

@@ -461,6 +461,23 @@ fn unary<'e>(op: UnOp, x: &'e Ex, d: DType, out: &mut Vec<Part<'e>>) {
             out.push(Part::Text(")"));
             return;
         }
+        // `T.round` goes to even.
+        UnOp::Round if d.is_float() => {
+            let (name, wide) = if d.bits == 64 {
+                ("round", d)
+            } else {
+                ("roundf", DType::F32)
+            };
+            let call = format!("T.call_pure_extern(\"{wide}\", \"{name}\", ");
+            let (open, close) = match wide == d {
+                true => (call, ")"),
+                false => (format!("T.Cast(\"{d}\", {call}T.Cast(\"{wide}\", "), ")))"),
+            };
+            out.push(Part::Owned(open));
+            out.push(Part::Value(x));
+            out.push(Part::Text(close));
+            return;
+        }
         UnOp::Not => "bitwise_not",
         UnOp::Abs => "abs",
         UnOp::Exp => "exp",
