@@ -120,17 +120,17 @@ pub fn requirements(
         found: Vec::new(),
         needs: Vec::new(),
     };
-    // What the relation refuses, or cannot say of such extents, is found by the computation.
-    if host.result(def, attrs).is_some() {
-        let mut all: Vec<Requirement> = Vec::new();
-        for need in std::mem::take(&mut host.needs) {
-            let r = host.requirement(def.name, need);
-            if !all.contains(&r) {
-                all.push(r);
-            }
+    // Where the relation does not conclude for such extents, what it wanted up to there is wanted all the same. The rest
+    // is found by the computation; a kernel that takes its place checks what it trusts in itself.
+    let _ = host.result(def, attrs);
+    let mut all: Vec<Requirement> = Vec::new();
+    for need in std::mem::take(&mut host.needs) {
+        let r = host.requirement(def.name, need);
+        if !all.contains(&r) {
+            all.push(r);
         }
-        out.all = all;
     }
+    out.all = all;
     out
 }
 

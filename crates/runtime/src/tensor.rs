@@ -27,6 +27,9 @@ pub(crate) unsafe fn extents<'a>(ndim: i32, shape: *const i64) -> &'a [i64] {
     unsafe { std::slice::from_raw_parts(shape, ndim as usize) }
 }
 
+/// No axis of a tensor is longer.
+const MOST_EXTENT: u64 = 1 << 48;
+
 /// Bytes of a compact tensor, or why there can be none.
 fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status, String)> {
     if ndim < 0 || ndim as usize != shape.len() {
@@ -41,7 +44,8 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
     let mut bytes = dtype.size();
     let mut empty = false;
     for &extent in shape {
-        let Ok(extent) = u64::try_from(extent) else {
+        // Also beside an extent of 0: code counts on it that arithmetic on a few extents does not overflow.
+        let Some(extent) = u64::try_from(extent).ok().filter(|&n| n <= MOST_EXTENT) else {
             return Err((
                 Status::Shape,
                 format!("a dimension of {extent} in {shape:?}"),

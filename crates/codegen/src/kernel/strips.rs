@@ -13,6 +13,8 @@ use relax_runtime::kernels::strips::{Op, RxStripOp};
 
 /// Stages of so few elements are not worth a call.
 const FEW: i64 = 16;
+/// No memory has more elements.
+const FARTHEST: i64 = 1 << 56;
 /// As the runtime's own limits.
 const AXES: usize = 12;
 const INPUTS: usize = 16;
@@ -478,8 +480,18 @@ impl Kernel<'_, '_, '_> {
     ) -> (Value, Value) {
         let last = self.b.ins().iadd_imm_s(extent, -1);
         let reach = self.b.ins().imul(step, last);
+        // What goes further than any memory is outside: sums of it might come round to numbers that are inside.
+        let high_word = self.b.ins().smulhi(step, last);
+        let sign = self.b.ins().sshr_imm_s(reach, 63);
+        let over = self.b.ins().icmp(IntCC::NotEqual, high_word, sign);
+        let far = self.b.ins().iadd_imm_s(reach, FARTHEST);
+        let most = self.b.ins().iconst(types::I64, 2 * FARTHEST);
+        let far = self.b.ins().icmp(IntCC::UnsignedGreaterThan, far, most);
+        let over = self.b.ins().bor(over, far);
+        let least = self.b.ins().iconst(types::I64, i64::MIN);
         let zero = self.b.ins().iconst(types::I64, 0);
         let down = self.b.ins().smin(reach, zero);
+        let down = self.b.ins().select(over, least, down);
         let up = self.b.ins().smax(reach, zero);
         (self.b.ins().iadd(low, down), self.b.ins().iadd(high, up))
     }
