@@ -17,6 +17,28 @@ fn main() {
     };
     let made_of = made_of.map_or(String::new(), |c| format!(" ({c})"));
     println!("cargo:rustc-env=RELAX_VERSION={version}{made_of}");
+    carried();
+}
+
+/// Where relaxc finds the runtime library that it takes into itself: among the libraries it is built with. The name
+/// there is known for packages in folders, not for those that Cargo gets from elsewhere.
+fn carried() {
+    println!("cargo:rustc-check-cfg=cfg(relax_carried)");
+    let out = env("OUT_DIR");
+    let Some(profile) = Path::new(&out).ancestors().nth(3) else {
+        return;
+    };
+    let fetched = ["git/checkouts", "registry/src"];
+    let fetched = fetched
+        .iter()
+        .any(|f| env("CARGO_MANIFEST_DIR").contains(f));
+    let elf = env("CARGO_CFG_TARGET_OS") == "linux";
+    let known = ["x86_64", "aarch64"].contains(&env("CARGO_CFG_TARGET_ARCH").as_str());
+    if elf && known && !fetched {
+        let library = profile.join("deps/librelax_runtime.a");
+        println!("cargo:rustc-cfg=relax_carried");
+        println!("cargo:rustc-env=RELAX_CARRIED={}", library.display());
+    }
 }
 
 fn env(name: &str) -> String {

@@ -9,18 +9,22 @@ use relax_codegen::entry_symbol;
 use relax_lower::lir::{Entry, Lowered};
 
 use crate::output::{self, Output};
-use crate::{archive, interrupt};
+use crate::{archive, interrupt, kit};
 
 /// The runtime's header, as C programs include it.
 pub const RUNTIME_H: &str = include_str!("../../runtime/include/relax_runtime.h");
 /// The stand-alone program around a compiled entry.
 const MAIN_C: &str = include_str!("main.c");
 
+/// The system's libraries that the runtime needs.
+pub const SYSTEM: &[&str] = &["pthread", "dl", "m"];
+
 /// The file name of the static runtime library.
 const LIBRARY: &str = "librelax_runtime.a";
 
 /// The static runtime library: `RELAX_RUNTIME`, or the first that was built from this tool's own sources of those
-/// beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the tool's folder.
+/// beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the tool's folder; else the one that the tool
+/// carries, written out (see [`crate::kit`]).
 pub fn runtime_library() -> Result<PathBuf, String> {
     let fix = "build it with `cargo build --release` in the sources of this relaxc";
     if let Some(path) = std::env::var_os("RELAX_RUNTIME") {
@@ -40,7 +44,11 @@ pub fn runtime_library() -> Result<PathBuf, String> {
     let exe = std::env::current_exe().map_err(|e| format!("no path of this program: {e}"))?;
     let dir = exe.parent().unwrap_or(Path::new("."));
     let places = [dir.to_path_buf(), dir.join("deps"), dir.join("../lib")];
-    first_of_ours(&places).map_err(|other| match other {
+    let found = first_of_ours(&places);
+    if let (Err(_), Some(library)) = (&found, kit::library()) {
+        return kit::put(LIBRARY, library);
+    }
+    found.map_err(|other| match other {
         Some(other) => format!(
             "{} belongs to another version of relaxc: {fix}, or set RELAX_RUNTIME",
             other.display()
@@ -88,7 +96,7 @@ pub fn cc<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<(), Stri
 }
 
 /// A C header that documents every entry with its type.
-pub fn header(lowered: &Lowered, name: &str) -> String {
+pub fn header(lowered: &Lowered, name: &str, prefix: Option<&str>) -> String {
     let guard: String = name
         .chars()
         .map(|c| {
@@ -119,24 +127,25 @@ pub fn header(lowered: &Lowered, name: &str) -> String {
         let _ = write!(
             out,
             " * Arguments are borrowed; *out is owned by the caller. Returns RX_OK, or an RxStatus with the\n * message in rx_last_error(ctx). */\nint32_t {}(RxContext *ctx, RxObject *const *args, int32_t nargs, RxObject **out);\n",
-            entry_symbol(entry.name)
+            entry_symbol(prefix, entry.name)
         );
     }
     out.push_str("\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
     out
 }
 
-/// Puts an object into a static library beside the runtime's objects.
-pub fn archive(object: &[u8], lowered: &Lowered, out: &Path) -> Result<(), String> {
+/// The C symbols of the entries.
+pub fn symbols(lowered: &Lowered, prefix: Option<&str>) -> Vec<String> {
+    let entries = lowered.entries.iter();
+    entries.map(|e| entry_symbol(prefix, e.name)).collect()
+}
+
+/// Puts an object with these symbols into a static library beside the runtime's objects.
+pub fn archive(object: &[u8], symbols: &[String], out: &Path) -> Result<(), String> {
     let runtime = runtime_library()?;
     let bytes =
         std::fs::read(&runtime).map_err(|e| format!("cannot read {}: {e}", runtime.display()))?;
-    let symbols: Vec<String> = lowered
-        .entries
-        .iter()
-        .map(|e| entry_symbol(e.name))
-        .collect();
-    let library = archive::append(&bytes, "model.o", object, &symbols)
+    let library = archive::append(&bytes, "model.o", object, symbols)
         .ok_or_else(|| format!("{} is no archive in the GNU format", runtime.display()))?;
     output::write(out, &library)
 }
@@ -168,7 +177,13 @@ fn writable(out: &Path) -> Result<(), String> {
 
 /// Links an object with the runtime into a shared library or an executable. For an executable, the
 /// first entry is called on the `.npy` and `.npz` files that are its arguments.
-pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> Result<(), String> {
+pub fn link(
+    object: &[u8],
+    lowered: &Lowered,
+    prefix: Option<&str>,
+    out: &Path,
+    executable: bool,
+) -> Result<(), String> {
     writable(out)?;
     let linked = Output::create(out)?;
     let room = interrupt::folder().map_err(|e| format!("no temporary folder: {e}"))?;
@@ -183,10 +198,10 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
     if executable {
         let entry = lowered.entries.first().ok_or("there is no entry to call")?;
         put("relax_runtime.h", RUNTIME_H.as_bytes())?;
-        put("model.h", header(lowered, "model").as_bytes())?;
+        put("model.h", header(lowered, "model", prefix).as_bytes())?;
         put("params.h", params(entry).as_bytes())?;
         let main = put("main.c", MAIN_C.as_bytes())?;
-        args.push(format!("-DENTRY={}", entry_symbol(entry.name)).into());
+        args.push(format!("-DENTRY={}", entry_symbol(prefix, entry.name)).into());
         args.push(format!("-DNARGS={}", entry.params.len()).into());
         args.push("-I".into());
         args.push(room.path().into());
@@ -195,7 +210,9 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
         args.push(runtime_library()?.into());
     } else {
         // All of the runtime's functions are there for callers, and nothing else is.
-        let names = put("names", b"{ global: rx_*; relax_*; local: *; };\n")?;
+        let entries = symbols(lowered, prefix).join("; ");
+        let names = format!("{{ global: rx_*; {entries}; local: *; }};\n");
+        let names = put("names", names.as_bytes())?;
         args.push("-shared".into());
         args.push(object.into());
         args.push("-Wl,--whole-archive".into());
@@ -203,9 +220,8 @@ pub fn link(object: &[u8], lowered: &Lowered, out: &Path, executable: bool) -> R
         args.push("-Wl,--no-whole-archive".into());
         args.push(format!("-Wl,--version-script={}", names.display()).into());
     }
-    for flag in ["-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"] {
-        args.push(flag.into());
-    }
+    args.push("-Wl,--gc-sections".into());
+    args.extend(SYSTEM.iter().map(|l| format!("-l{l}").into()));
     cc(args)?;
     linked.finish_as_written()
 }

@@ -20,6 +20,8 @@ pub mod formats;
 pub mod inputs;
 pub mod interrupt;
 pub mod io;
+#[cfg(feature = "native")]
+pub mod kit;
 pub mod load;
 #[cfg(feature = "native")]
 pub mod native;

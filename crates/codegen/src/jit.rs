@@ -112,6 +112,7 @@ impl Jit {
             triple: None,
             features: vec![NATIVE.to_owned()],
             optimize: true,
+            prefix: None,
         };
         let isa = target.isa(false).map_err(|e| trouble(e.0))?;
         let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
@@ -129,7 +130,7 @@ impl Jit {
         let mut module = JITModule::new(builder);
         let extras = Extras {
             profile,
-            listing: None,
+            ..Extras::default()
         };
         let ids = compile(&weights, &mut module, extras)?.entries;
         module

@@ -1,7 +1,6 @@
 //! A whole lowered program into one object file or into memory.
 
 use cranelift_codegen::Context;
-use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
@@ -19,13 +18,14 @@ use crate::func::{self, Program};
 use crate::kernel::{self, dl_dtype};
 use crate::prepack::{Prepacked, WeightsFile};
 
-/// The C symbol of an entry: `relax_` and the global's name, other characters as `_`.
-pub fn entry_symbol(name: Symbol) -> String {
+/// What C symbols of entries begin with.
+const PREFIX: &str = "relax";
+
+/// The C symbol of an entry: `relax_`, or the prefix and `_`, and the global's name, other characters as `_`.
+pub fn entry_symbol(prefix: Option<&str>, name: Symbol) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    format!(
-        "relax_{}",
-        name.as_str().chars().map(clean).collect::<String>()
-    )
+    let name: String = name.as_str().chars().map(clean).collect();
+    format!("{}_{name}", prefix.unwrap_or(PREFIX))
 }
 
 const TENSOR: u8 = Kind::Tensor as u8;
@@ -63,7 +63,9 @@ pub enum Listing {
 
 /// What is made beside the code.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Extras {
+pub(crate) struct Extras<'a> {
+    /// What C symbols of entries begin with, if not as usual.
+    pub prefix: Option<&'a str>,
     /// Code that measures its kernels.
     pub profile: bool,
     /// The code as text.
@@ -74,7 +76,7 @@ pub(crate) struct Extras {
 pub(crate) fn compile(
     weights: &Prepacked,
     module: &mut dyn Module,
-    extras: Extras,
+    extras: Extras<'_>,
 ) -> Result<Compiled, Box<Diagnostic>> {
     let lowered = &weights.lowered;
     let mut env = Env::new(module);
@@ -128,7 +130,7 @@ pub(crate) fn compile(
     }
     let mut entries = Vec::new();
     for entry in &lowered.entries {
-        let id = build.c_entry(&program, entry.func, entry.name)?;
+        let id = build.c_entry(&program, entry.func, entry.name, extras.prefix)?;
         entries.push((entry.name, id));
     }
     for (id, t) in lowered.data.iter() {
@@ -431,9 +433,10 @@ impl Build<'_> {
         program: &Program<'_>,
         id: FnId,
         name: Symbol,
+        prefix: Option<&str>,
     ) -> Result<FuncId, Box<Diagnostic>> {
         let n = program.lowered.funcs[id].params.len();
-        let symbol = entry_symbol(name);
+        let symbol = entry_symbol(prefix, name);
         let sig = self.env.signature("pp>i");
         let inner = local(&mut self.env, &format!("relax.run.{name}"), &sig);
         self.define(inner, sig, &format!("@{name} (on its stack)"), |b, env| {
@@ -475,18 +478,15 @@ impl Build<'_> {
             b.switch_to_block(entry);
             let [ctx, args, count, out] = [0, 1, 2, 3].map(|i| b.block_params(entry)[i]);
             let (ok, bad) = (b.create_block(), b.create_block());
-            let right = b.ins().icmp_imm_s(IntCC::Equal, count, n as i64);
-            b.ins().brif(right, ok, &[], bad, &[]);
-            b.switch_to_block(bad);
             let place = env.text(&format!("@{name}"), b.func);
             let place = b.ins().symbol_value(types::I64, place);
-            let what = env.text(&format!("takes {n} arguments; given"), b.func);
-            let what = b.ins().symbol_value(types::I64, what);
-            let status = b.ins().iconst(types::I32, 7);
-            let wide = b.ins().sextend(types::I64, count);
-            let fail = env.import("rx_fail_int", b.func);
-            let call = b.ins().call(fail, &[ctx, status, place, what, wide]);
+            let wanted = b.ins().iconst(types::I32, n as i64);
+            let check = env.import("rx_check_call", b.func);
+            let call = (b.ins()).call(check, &[ctx, place, args, count, wanted, out]);
             let status = b.inst_results(call)[0];
+            b.set_cold_block(bad);
+            b.ins().brif(status, bad, &[], ok, &[]);
+            b.switch_to_block(bad);
             b.ins().return_(&[status]);
             b.switch_to_block(ok);
             if let Some(table) = table {

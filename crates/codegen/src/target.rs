@@ -24,6 +24,8 @@ pub struct Target {
     pub features: Vec<String>,
     /// Whether Cranelift optimises.
     pub optimize: bool,
+    /// What C symbols of entries begin with instead of `relax`: see [`crate::entry_symbol`].
+    pub prefix: Option<String>,
 }
 
 /// The name for the features of the machine that compiles.
@@ -193,7 +195,11 @@ pub fn object(
     if let Some(file) = weights {
         packed.move_to_file(file);
     }
-    let sizes = compile(&packed, &mut module, Extras::default())?.sizes;
+    let extras = Extras {
+        prefix: target.prefix.as_deref(),
+        ..Extras::default()
+    };
+    let sizes = compile(&packed, &mut module, extras)?.sizes;
     let bytes = module.finish().emit().map_err(|e| trouble(e.to_string()))?;
     Ok(Object {
         bytes,

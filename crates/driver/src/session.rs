@@ -127,15 +127,14 @@ impl Session {
         match format {
             Format::Relay => {
                 let file = self.add(name, contents.into_vec(), diagnostics);
-                let module = file.as_deref().map(|f| self.read_source(f, diagnostics));
+                let module = match &file {
+                    Some(file) => self.read_source(file, diagnostics),
+                    None => Module::new(),
+                };
                 Input {
                     file,
                     format,
-                    module: match module {
-                        Some(module) => module,
-                        // Not the default one, which lacks the empty lists.
-                        None => Module::new(),
-                    },
+                    module,
                     types: None,
                 }
             }

@@ -353,6 +353,11 @@ typedef struct RxArray {
 int32_t rx_check_reach(RxContext *ctx, const char *kernel, const int64_t *args, int32_t nargs,
                        const RxArray *arrays, int32_t n);
 
+/* For entries of generated code: RX_OK when nargs is `wanted`, no argument is NULL and `out` is not; otherwise
+ * RX_ERR_ARGUMENT, with a message that names `place`. */
+int32_t rx_check_call(RxContext *ctx, const char *place, RxObject *const *args, int32_t nargs,
+                      int32_t wanted, RxObject **out);
+
 /* ---- DLPack ------------------------------------------------------------------------ */
 
 /* Takes over `managed` (its deleter runs when the tensor goes). Memory that is not compact

@@ -1,6 +1,7 @@
 //! The context: heap, threads, stack, packed functions and the last error of one caller.
 
 use crate::heap::{Heap, RxAllocator, RxHeapStats};
+use crate::object::RxObject;
 use crate::packed::Registry;
 use crate::stack::Stack;
 use crate::threads::Pool;
@@ -256,7 +257,9 @@ pub extern "C" fn rx_set_threads(ctx: *mut RxContext, threads: i32) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_heap_stats(ctx: *const RxContext, out: *mut RxHeapStats) {
     // SAFETY: the caller's promise.
-    unsafe { *out = (*ctx).heap.stats };
+    if let (Some(ctx), Some(out)) = unsafe { (ctx.as_ref(), out.as_mut()) } {
+        *out = ctx.heap.stats;
+    }
 }
 
 /// Gives cached blocks back to the allocator.
@@ -421,6 +424,40 @@ pub unsafe extern "C" fn rx_fail_int(
         // SAFETY: the caller's promise.
         let (place, what) = unsafe { (text(place), text(what)) };
         context.fail_at(status, &place, &format!("{what}: {value}"))
+    })
+}
+
+/// Whether a call of an entry from C can be made: `nargs` arguments where `wanted` are taken, none of them null, and a
+/// place for the result.
+///
+/// # Safety
+/// `ctx` is null or a context, `place` null or NUL-terminated; `args` is null or has `nargs` values.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_check_call(
+    ctx: *mut RxContext,
+    place: *const c_char,
+    args: *const *mut RxObject,
+    nargs: i32,
+    wanted: i32,
+    out: *mut *mut RxObject,
+) -> i32 {
+    // SAFETY: the caller's promise; the number is checked before.
+    let null = |i: i32| args.is_null() || unsafe { (*args.add(i as usize)).is_null() };
+    let what = if nargs != wanted {
+        format!("takes {wanted} arguments; given: {nargs}")
+    } else if let Some(i) = (0..nargs).find(|&i| null(i)) {
+        format!("argument {i} is NULL")
+    } else if out.is_null() {
+        "there is no place for the result: `out` is NULL".to_owned()
+    } else if ctx.is_null() {
+        return Status::Argument as i32;
+    } else {
+        return 0;
+    };
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        let place = unsafe { text(place) };
+        context.fail_at(Status::Argument as i32, &place, &what)
     })
 }
 

@@ -127,6 +127,11 @@ unsafe fn call(
     })
 }
 
+/// The error of a call that says not where its result goes.
+pub(crate) fn no_place(ctx: *mut RxContext, message: &str) -> i32 {
+    guard(ctx, |context| context.fail(Status::Argument, message))
+}
+
 /// Calls a function that returns a value.
 ///
 /// # Safety
@@ -141,6 +146,9 @@ pub unsafe extern "C" fn rx_call_packed(
 ) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
+        if ret.is_null() {
+            return no_place(ctx, "rx_call_packed: `ret` is NULL");
+        }
         let mut result = null_mut();
         let status = call(ctx, name, args, nargs, &mut result);
         if status != 0 {

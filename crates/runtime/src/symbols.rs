@@ -15,7 +15,7 @@ macro_rules! table {
 table! {
     crate::context => rx_abi_version rx_context_create rx_context_destroy rx_set_allocator
         rx_set_threads rx_heap_stats rx_trim rx_last_error rx_last_status rx_clear_error
-        rx_set_error rx_fail_dim rx_fail_match rx_fail_stack rx_fail rx_fail_int
+        rx_set_error rx_fail_dim rx_fail_match rx_fail_stack rx_fail rx_fail_int rx_check_call
         rx_fail_values rx_fail_at;
     crate::stack => rx_set_stack_size rx_call_on_stack;
     crate::object => rx_unit;

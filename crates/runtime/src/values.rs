@@ -400,6 +400,12 @@ pub unsafe extern "C" fn rx_call_closure(
 ) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
+        if out.is_null() {
+            for i in 0..nargs.max(0) as usize {
+                rx_release(ctx, *args.add(i));
+            }
+            return crate::packed::no_place(ctx, "rx_call_closure: `out` is NULL");
+        }
         let entry = if is(closure, Kind::Closure) && (*closure).tag as i32 == nargs {
             (*closure.cast::<RxClosure>()).entry
         } else {

@@ -3,15 +3,55 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
 use relax_base::SourceMap;
 use relax_cli::formats::Format;
+use relax_cli::kit::{self, Print};
 use relax_cli::program::Source;
 use relax_cli::stop::Stop;
 use relax_cli::{cc, io, load, native, places, progress, tool};
 use relax_codegen::{Listing, Target, listing, object};
 use relax_ir::{GlobalId, GlobalKind, Module};
 use relax_lower::lir::Lowered;
+
+/// The runtime library, within this program.
+#[cfg(relax_carried)]
+mod carried {
+    // The library is there when this is assembled, for a program is made after everything it is linked with; it is not
+    // there when the program is only checked, which `include_bytes!` would ask for.
+    std::arch::global_asm!(
+        ".pushsection .rodata.relax_carried,\"a\"",
+        ".balign 16",
+        ".globl relax_carried_begin",
+        "relax_carried_begin:",
+        concat!(".incbin \"", env!("RELAX_CARRIED"), "\""),
+        ".globl relax_carried_end",
+        "relax_carried_end:",
+        ".byte 0",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        static relax_carried_begin: u8;
+        static relax_carried_end: u8;
+    }
+
+    /// Its bytes.
+    pub fn library() -> &'static [u8] {
+        let (begin, end) = (&raw const relax_carried_begin, &raw const relax_carried_end);
+        // SAFETY: the two symbols are the borders of one read-only range.
+        unsafe { std::slice::from_raw_parts(begin, end.offset_from(begin) as usize) }
+    }
+}
+
+#[cfg(not(relax_carried))]
+mod carried {
+    /// None.
+    pub fn library() -> &'static [u8] {
+        &[]
+    }
+}
 
 /// Compiles a Relay or Relax text to native code.
 #[derive(Parser, Debug)]
@@ -20,7 +60,14 @@ struct Args {
     #[command(flatten)]
     source: Source,
     /// Where the result goes; `-` is standard output (for objects and texts).
-    #[arg(short = 'o', long = "output", value_name = "OUT")]
+    #[arg(
+        short = 'o',
+        long = "output",
+        value_name = "OUT",
+        required = false,
+        required_unless_present = "print",
+        default_value_if("print", ArgPredicate::IsPresent, "-")
+    )]
     output: PathBuf,
     /// What is written; what the extension of OUT means unless said otherwise.
     #[arg(long, value_enum, value_name = "KIND")]
@@ -48,6 +95,13 @@ struct Args {
     /// the file or its folder where it is not beside the program then.
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Weights::Embed, help_heading = "Weights")]
     weights: Weights,
+    /// What the C names of entries begin with, instead of `relax`: several models in one program have a prefix each.
+    #[arg(long, value_name = "NAME", value_parser = prefix)]
+    prefix: Option<String>,
+    /// Prints what a program around compiled code is built with: headers and the runtime library are written where they
+    /// can stay.
+    #[arg(long, value_enum, value_name = "WHAT", exclusive = true)]
+    print: Option<Print>,
     /// Prints the bytes of every function and constant to standard error.
     #[arg(long)]
     size_report: bool,
@@ -198,11 +252,26 @@ fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), String> {
     Ok(())
 }
 
+/// The beginning of C names.
+fn prefix(text: &str) -> Result<String, String> {
+    let first = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    let name = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if first && name && !text.starts_with("rx_") && text != "rx" {
+        return Ok(text.to_owned());
+    }
+    Err("expected a name of C: letters, digits and `_`, and not the runtime's own `rx`".into())
+}
+
 fn run(args: &Args) -> Result<(), Stop> {
+    kit::carry(carried::library());
+    if let Some(what) = args.print {
+        return Ok(io::print(kit::text(what)?.as_bytes())?);
+    }
     let target = Target {
         triple: args.target.clone(),
         features: args.cpu.clone(),
         optimize: args.source.passes.level > 0,
+        prefix: args.prefix.clone(),
     };
     let emit = Emit::of(args)?;
     possible(args, emit, &target)?;
@@ -221,7 +290,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         Emit::Header => {
             return Ok(io::write(
                 &args.output,
-                cc::header(&lowered, &name).as_bytes(),
+                cc::header(&lowered, &name, args.prefix.as_deref()).as_bytes(),
             )?);
         }
         Emit::Lowered => return Ok(io::write(&args.output, lowered.text().as_bytes())?),
@@ -271,11 +340,14 @@ fn binary(
     if let Some(weights) = &object.weights {
         io::write(&file, weights)?;
     }
+    let prefix = args.prefix.as_deref();
     match emit {
-        Emit::Static => cc::archive(&object.bytes, lowered, &args.output)?,
+        Emit::Static => {
+            cc::archive(&object.bytes, &cc::symbols(lowered, prefix), &args.output)?;
+        }
         Emit::Shared | Emit::Exe => {
             let executable = emit == Emit::Exe;
-            cc::link(&object.bytes, lowered, &args.output, executable)?;
+            cc::link(&object.bytes, lowered, prefix, &args.output, executable)?;
         }
         _ => io::write(&args.output, &object.bytes)?,
     }

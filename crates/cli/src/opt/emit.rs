@@ -55,7 +55,7 @@ impl Emit {
 /// The file is damaged; or it cannot be read, or the other not written.
 pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
     std::fs::File::open(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
-    let arrays = weights::read(from).map_err(|why| Stop::Failed(why))?;
+    let arrays = weights::read(from).map_err(Stop::Failed)?;
     Ok(save::arrays(to, format, &arrays)?)
 }
 

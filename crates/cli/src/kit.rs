@@ -1,0 +1,107 @@
+//! What a program around compiled code is built with: the headers and the runtime library. relaxc carries them, and
+//! writes them out when they are asked for, so that a tool alone (`cargo install`) is enough.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use crate::{cc, output};
+
+/// The runtime's headers, by their names.
+const HEADERS: &[(&str, &str)] = &[
+    ("relax_runtime.h", cc::RUNTIME_H),
+    (
+        "relax_kernels.h",
+        include_str!("../../runtime/include/relax_kernels.h"),
+    ),
+];
+
+static LIBRARY: OnceLock<&'static [u8]> = OnceLock::new();
+
+/// Says what the tool carries as runtime library.
+pub fn carry(library: &'static [u8]) {
+    let _ = LIBRARY.set(library);
+}
+
+/// The runtime library that the tool carries.
+pub fn library() -> Option<&'static [u8]> {
+    LIBRARY.get().copied().filter(|bytes| !bytes.is_empty())
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Print {
+    /// What the linker needs after objects made by `--emit obj`.
+    LinkArgs,
+    /// The folder of the headers.
+    IncludeDir,
+    /// A file for CMake that defines the target `relax_runtime`.
+    Cmake,
+}
+
+/// The folder where files of this version go: below `RELAX_KIT`, or where the user's programs keep such things.
+fn folder() -> Result<PathBuf, String> {
+    let variable = |name: &str| {
+        std::env::var_os(name)
+            .filter(|v| !v.is_empty())
+            .map(PathBuf::from)
+    };
+    let cache = || {
+        let home = || variable("HOME").map(|h| h.join(".cache"));
+        Some(variable("XDG_CACHE_HOME").or_else(home)?.join("relax"))
+    };
+    let base = variable("RELAX_KIT").or_else(cache);
+    let base = base.ok_or("there is no folder for headers and library: set RELAX_KIT to one")?;
+    let version: String = (relax_runtime::SOURCES.chars().rev())
+        .take_while(char::is_ascii_hexdigit)
+        .collect();
+    Ok(base.join(version))
+}
+
+/// Writes a file there, unless it is there already; its path.
+///
+/// # Errors
+/// It cannot be written; a sentence.
+pub fn put(name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+    let path = folder()?.join(name);
+    if std::fs::read(&path).is_ok_and(|old| old == bytes) {
+        return Ok(path);
+    }
+    if let Some(parent) = path.parent() {
+        std::fs::create_dir_all(parent)
+            .map_err(|e| format!("cannot make the folder {}: {e}", parent.display()))?;
+    }
+    output::write(&path, bytes)?;
+    Ok(path)
+}
+
+/// The folder of the headers.
+fn include_dir() -> Result<PathBuf, String> {
+    for (name, text) in HEADERS {
+        put(&format!("include/{name}"), text.as_bytes())?;
+    }
+    Ok(folder()?.join("include"))
+}
+
+/// The text that is asked for.
+///
+/// # Errors
+/// The runtime library is nowhere, or something cannot be written; a sentence.
+pub fn text(what: Print) -> Result<String, String> {
+    Ok(match what {
+        Print::IncludeDir => format!("{}\n", include_dir()?.display()),
+        Print::LinkArgs => {
+            let system: String = cc::SYSTEM.iter().map(|l| format!(" -l{l}")).collect();
+            format!("{}{system}\n", cc::runtime_library()?.display())
+        }
+        Print::Cmake => format!(
+            "add_library(relax_runtime STATIC IMPORTED)\n\
+             set_target_properties(relax_runtime PROPERTIES\n\
+             \x20 IMPORTED_LOCATION \"{}\"\n\
+             \x20 INTERFACE_INCLUDE_DIRECTORIES \"{}\"\n\
+             \x20 INTERFACE_LINK_LIBRARIES \"{}\")\n",
+            cc::runtime_library()?.display(),
+            include_dir()?.display(),
+            cc::SYSTEM.join(";")
+        ),
+    })
+}
