@@ -23,6 +23,7 @@ pub mod io;
 pub mod load;
 #[cfg(feature = "native")]
 pub mod native;
+pub mod model;
 pub mod npz;
 pub mod opt;
 pub mod output;

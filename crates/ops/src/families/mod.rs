@@ -9,6 +9,7 @@ mod conv_attrs;
 mod conv_forms;
 mod costs;
 mod create;
+mod dyn_axes;
 mod dyn_image;
 mod einsum;
 mod elementwise;
@@ -25,6 +26,7 @@ mod join;
 mod layout;
 pub mod layout_rules;
 mod memory;
+mod narrow;
 mod nn_activation;
 mod nn_bitserial;
 mod nn_block;
@@ -75,6 +77,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     broadcast_to::OPS,
     cast::OPS,
     create::OPS,
+    dyn_axes::OPS,
     dyn_image::OPS,
     einsum::OPS,
     elementwise::OPS,
@@ -86,6 +89,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     join::OPS,
     layout::OPS,
     memory::OPS,
+    narrow::OPS,
     nn_conv::OPS,
     nn_conv_grad::OPS,
     nn_conv_transpose::OPS,

@@ -1,0 +1,56 @@
+//! `relax-import MODEL`: ONNX models as text and weights.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use relax_base::SourceMap;
+use relax_cli::stop::{self, Stop};
+use relax_cli::{io, model, npz};
+
+/// Translates an ONNX model into a Relay text and a file of its weights.
+#[derive(Parser, Debug)]
+#[command(name = "relax-import", version, after_help = EXAMPLES)]
+struct Args {
+    /// The model, a `.onnx` file.
+    model: PathBuf,
+    /// Where the text goes; `-` is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Where the weights go: a `.npz` or `.safetensors` file. None is written where the model has no large constants.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  relax-import model.onnx -o model.relay --weights model.safetensors
+  relax-run model.relay --params model.safetensors --random 1
+
+Exit codes: 0 it was translated; 1 the model is invalid or uses what is not supported, each such node is named; 2 wrongly
+called, or a file cannot be read or written.";
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    stop::code("relax-import", run(&args))
+}
+
+fn run(args: &Args) -> Result<(), Stop> {
+    let sources = SourceMap::new();
+    let imported = match model::import(&args.model)? {
+        Ok(imported) => imported,
+        Err(diagnostics) => return Err(Stop::show(&diagnostics, &sources)),
+    };
+    io::write(&args.output, imported.text.as_bytes())?;
+    if imported.weights.is_empty() {
+        return Ok(());
+    }
+    let Some(path) = &args.weights else {
+        let count = imported.weights.len();
+        return Err(Stop::Usage(format!("the model has {count} large constants: `--weights FILE` says where they go")));
+    };
+    if path.extension().is_some_and(|e| e == "safetensors") {
+        return Ok(model::write_safetensors(path, &imported.weights)?);
+    }
+    Ok(npz::write(Path::new(path), &imported.weights)?)
+}
