@@ -111,6 +111,12 @@ impl Cx {
         block.push(Line { id, text, scope });
         Cx::mention(id).into()
     }
+    /// Binds a text to a variable that was made before.
+    pub fn bind_to(&mut self, id: u32, text: String) {
+        let scope = Rc::clone(&self.scope);
+        let block = self.blocks.last_mut().expect("a block is open");
+        block.push(Line { id, text, scope });
+    }
     /// Opens a block.
     pub fn open(&mut self) {
         self.blocks.push(Vec::new());
@@ -394,6 +400,11 @@ fn literal(t: &Tensor) -> Option<String> {
             DType::U64 if t.get_i64(i) < 0 => return None,
             d if d.is_int() => format!("{}i{}", t.get_i64(i), d.bits),
             d if d.is_uint() => format!("{}u{}", t.get_i64(i), d.bits),
+            d if d.is_float() && t.get_f64(i) == f64::NEG_INFINITY => {
+                // There is no number for it in the text.
+                let suffix = if d == DType::F32 { "f".into() } else { d.to_string().replace("float", "f") };
+                format!("log(0{})", suffix.replace("bf16", ".0bf16"))
+            }
             d if d.is_float() && t.get_f64(i).is_finite() => {
                 let v = t.get_f64(i);
                 let digits = match d {

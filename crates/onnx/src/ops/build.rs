@@ -245,4 +245,25 @@ impl Cx {
             _ => self.reshape(v, &[]),
         }
     }
+    /// The indices along an axis, a vector of `int64`.
+    pub fn iota(&mut self, x: &Val, axis: usize) -> R<Val> {
+        let x = self.known(x);
+        let (zero, one) = (self.number(Elem::I64, 0.0), self.number(Elem::I64, 1.0));
+        let end = match x.dims[axis].as_const() {
+            Some(n) => self.number(Elem::I64, n as f64),
+            None => {
+                let s = self.shape_of(&x)?;
+                self.pick(&s, 0, axis as i64)?
+            }
+        };
+        let stop = x.dims[axis].as_const().map_or(AttrValue::None, AttrValue::Int);
+        let attrs = [
+            ("start", int(0)),
+            ("stop", stop),
+            ("step", int(1)),
+            ("dtype", dtype(DType::I64)),
+        ];
+        let y = self.op("arange", &[&zero, &end, &one], &attrs)?;
+        Ok(self.matched(&y, &[x.dims[axis].clone()]))
+    }
 }

@@ -312,21 +312,7 @@ fn eye_like(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let elem = n.elem("dtype").unwrap_or(x.elem);
     let k = n.int("k", 0);
     let x = tr.known(&x);
-    let count = |tr: &mut Tr<'_>, axis: usize| -> R<Val> {
-        let s = tr.shape_of(&x)?;
-        let end = tr.pick(&s, 0, axis as i64)?;
-        let zero = tr.number(Elem::I64, 0.0);
-        let one = tr.number(Elem::I64, 1.0);
-        let attrs = [
-            ("start", int(0)),
-            ("stop", AttrValue::None),
-            ("step", int(1)),
-            ("dtype", dtype(relax_tensor::DType::I64)),
-        ];
-        let y = tr.op("arange", &[&zero, &end, &one], &attrs)?;
-        Ok(tr.matched(&y, &[x.dims[axis].clone()]))
-    };
-    let (rows, columns) = (count(tr, 0)?, count(tr, 1)?);
+    let (rows, columns) = (tr.iota(&x, 0)?, tr.iota(&x, 1)?);
     let rows = tr.by("add", &rows, k as f64)?;
     let rows = tr.expand(&rows, 1)?;
     let same = tr.binary("equal", &rows, &columns)?;

@@ -9,6 +9,7 @@ mod conv_attrs;
 mod conv_forms;
 mod costs;
 mod create;
+mod distinct;
 mod dyn_axes;
 mod dyn_image;
 mod einsum;
@@ -52,6 +53,7 @@ mod relax;
 mod repeat;
 mod resample;
 mod reshape;
+mod resize_axis;
 mod scan;
 mod scatter;
 mod search;
@@ -77,6 +79,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     broadcast_to::OPS,
     cast::OPS,
     create::OPS,
+    distinct::OPS,
     dyn_axes::OPS,
     dyn_image::OPS,
     einsum::OPS,
@@ -113,6 +116,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     relax::OPS,
     repeat::OPS,
     reshape::OPS,
+    resize_axis::OPS,
     scan::OPS,
     scatter::OPS,
     search::OPS,

@@ -100,13 +100,13 @@ fn format(name: &str) -> Option<Format> {
     })
 }
 
-/// The range of an integer format.
-fn range(name: &str) -> Option<(f64, f64)> {
+/// The bits of an integer format, and whether it has a sign.
+fn bits(name: &str) -> Option<(i64, bool)> {
     Some(match name {
-        "uint4" => (0.0, 15.0),
-        "int4" => (-8.0, 7.0),
-        "uint2" => (0.0, 3.0),
-        "int2" => (-2.0, 1.0),
+        "uint4" => (4, false),
+        "int4" => (4, true),
+        "uint2" => (2, false),
+        "int2" => (2, true),
         _ => return None,
     })
 }
@@ -149,9 +149,6 @@ fn int(v: i64) -> Ex {
 }
 fn f32_(v: f64) -> Ex {
     Ex::float(DType::F32, v)
-}
-fn f64_(v: f64) -> Ex {
-    Ex::float(DType::F64, v)
 }
 
 /// Two to the power of an `int32` between -1022 and 1023, as `float64`.
@@ -207,11 +204,17 @@ fn encode_compute(te: &mut Te<'_>) -> Done {
     let saturate = te.flag("saturate");
     let rounding = te.str("rounding").to_owned();
     let to = bytes(&name);
-    te.elementwise(|x| match (format(&name), range(&name)) {
+    te.elementwise(|x| match (format(&name), bits(&name)) {
         (Some(f), _) => encoded(x, &f, saturate).cast(to),
-        (None, Some((low, high))) => {
-            let whole = x.unary(UnOp::RoundEven);
-            whole.max(low).min(high).cast(to)
+        // Cut off to an integer, of which the low bits are kept.
+        (None, Some((width, signed))) => {
+            let low = x.cast(DType::I32) & int((1 << width) - 1);
+            let beyond = low.ge(1i64 << (width - 1));
+            let below = &low - int(1 << width);
+            match signed {
+                true => Ex::where_(&beyond, &below, &low).cast(to),
+                false => low.cast(to),
+            }
         }
         (None, None) => scale(x, &rounding, saturate).cast(to),
     })
@@ -248,11 +251,10 @@ fn encoded(x: &Ex, f: &Format, saturate: bool) -> Ex {
     let missing = match f.nan {
         Some(nan) if f.one_zero => int(nan),
         Some(nan) => Ex::where_(&negative, &int(nan | 0x80), &int(nan)),
-        // A number must do: the greatest.
-        None => signed.clone(),
+        // A number must do.
+        None => &sign_bit | int(0),
     };
     let nan = size.gt(0x7f80_0000i64);
-    let _ = f64_;
     Ex::where_(&nan, &missing, &signed)
 }
 
