@@ -21,9 +21,9 @@ pub mod inputs;
 pub mod interrupt;
 pub mod io;
 pub mod load;
+pub mod model;
 #[cfg(feature = "native")]
 pub mod native;
-pub mod model;
 pub mod npz;
 pub mod opt;
 pub mod output;

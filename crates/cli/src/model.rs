@@ -5,9 +5,6 @@ use std::path::Path;
 use bytes::Bytes;
 use relax_base::Diagnostics;
 use relax_onnx::Import;
-use relax_tensor::{DType, Tensor};
-use safetensors::Dtype;
-use safetensors::tensor::TensorView;
 
 use crate::weights::Mapped;
 
@@ -50,38 +47,4 @@ fn laid_out(text: &str) -> Option<String> {
     let file = sources.add("model.relay", text.to_owned())?;
     let options = relax_syntax::FmtOptions::default();
     relax_syntax::format_source(&file, &options).ok()
-}
-
-/// Writes tensors to a `.safetensors` file.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write_safetensors(path: &Path, tensors: &[(String, Tensor)]) -> Result<(), String> {
-    let view = |t: &'_ Tensor| -> Result<(Dtype, Vec<usize>), String> {
-        let dtype = match t.dtype() {
-            DType::BOOL => Dtype::BOOL,
-            DType::U8 => Dtype::U8,
-            DType::I8 => Dtype::I8,
-            DType::U16 => Dtype::U16,
-            DType::I16 => Dtype::I16,
-            DType::U32 => Dtype::U32,
-            DType::I32 => Dtype::I32,
-            DType::U64 => Dtype::U64,
-            DType::I64 => Dtype::I64,
-            DType::F16 => Dtype::F16,
-            DType::BF16 => Dtype::BF16,
-            DType::F32 => Dtype::F32,
-            DType::F64 => Dtype::F64,
-            other => return Err(format!("{other} has no place in a .safetensors file")),
-        };
-        Ok((dtype, t.shape().iter().map(|&d| d as usize).collect()))
-    };
-    let mut views = Vec::with_capacity(tensors.len());
-    for (name, t) in tensors {
-        let (dtype, shape) = view(t)?;
-        let view = TensorView::new(dtype, shape, t.bytes()).map_err(|e| format!("`{name}`: {e}"))?;
-        views.push((name.clone(), view));
-    }
-    safetensors::serialize_to_file(views, None, path)
-        .map_err(|e| format!("cannot write {}: {e}", path.display()))
 }

@@ -42,11 +42,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["base", "tensor", "loops", "ir", "lower", "runtime"],
     ),
     ("tvm", &["base", "tensor", "syntax", "ops"]),
+    ("onnx", &["base", "sym", "tensor", "loops", "ir", "ops"]),
     (
         "driver",
         &[
-            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "resolve", "infer", "passes",
-            "interp", "lower", "tvm",
+            "base", "onnx", "syntax", "sym", "tensor", "loops", "ir", "ops", "resolve", "infer",
+            "passes", "interp", "lower", "tvm",
         ],
     ),
     (
@@ -60,6 +61,8 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
             "codegen", "runtime", "interp", "tvm",
+            "base", "onnx", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "driver",
+            "lower", "codegen", "runtime", "interp",
         ],
     ),
 ];
@@ -72,6 +75,7 @@ const KEPT: &[(&str, &str)] = &[
     ("ariadne", "cli"),
     ("clap", "cli"),
     ("lalrpop-util", "syntax"),
+    ("prost", "onnx"),
     ("logos", "syntax"),
     ("lsp-server", "lsp"),
     ("lsp-types", "lsp"),

@@ -10,22 +10,30 @@ pub enum Format {
     Relay,
     /// The JSON graph that `tvm.ir.save_json` writes.
     TvmJson,
+    /// An ONNX model.
+    Onnx,
 }
 
 impl Format {
     /// All, in the order in which they are listed for people.
-    pub const ALL: &[Format] = &[Format::Relay, Format::TvmJson];
+    pub const ALL: &[Format] = &[Format::Relay, Format::TvmJson, Format::Onnx];
 
     /// Its name in arguments.
     pub fn name(self) -> &'static str {
         match self {
             Format::Relay => "relay",
             Format::TvmJson => "tvm-json",
+            Format::Onnx => "onnx",
         }
     }
 
     /// What a file is, told by its first bytes, and by the end of its name where they leave it open.
     pub fn detect(name: &str, bytes: &[u8]) -> Format {
+        // A model begins with the version of its format, a field that no text begins with.
+        let versioned = matches!(bytes, [8, version, ..] if *version < 32);
+        if versioned || ends_with(name, "onnx") {
+            return Format::Onnx;
+        }
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut text = bytes.iter().filter(|b| !b.is_ascii_whitespace());
         match (text.next(), text.next()) {
@@ -76,6 +84,8 @@ mod tests {
         assert_eq!(detect("a.JSON", "[1, 2]"), Format::TvmJson);
         assert_eq!(detect("a.relay", ""), Format::Relay);
         assert_eq!(detect("a", "{ %x }"), Format::Relay);
+        assert_eq!(detect("a", "\u{8}\u{7}\u{12}"), Format::Onnx);
+        assert_eq!(detect("a.onnx", ""), Format::Onnx);
     }
 
     #[test]

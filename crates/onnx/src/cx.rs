@@ -146,7 +146,12 @@ impl Cx {
         out
     }
     /// The text with names for its variables; `reserved` ones keep theirs.
-    pub fn name_all(&self, text: &str, reserved: &mut Names, fixed: &[(u32, String)]) -> (String, Vec<Option<String>>) {
+    pub fn name_all(
+        &self,
+        text: &str,
+        reserved: &mut Names,
+        fixed: &[(u32, String)],
+    ) -> (String, Vec<Option<String>>) {
         let mut given: Vec<Option<String>> = vec![None; self.variables.len()];
         for (id, name) in fixed {
             given[*id as usize] = Some(name.clone());
@@ -178,7 +183,8 @@ impl Cx {
     pub fn dim(&mut self, name: &str) -> Dim {
         // Names that dimension expressions have a meaning for.
         let name = match name {
-            "min" | "max" | "shape" | "let" | "if" | "else" | "fn" | "def" | "match" | "true" | "false" => {
+            "min" | "max" | "shape" | "let" | "if" | "else" | "fn" | "def" | "match" | "true"
+            | "false" => {
                 format!("{name}_")
             }
             _ => name.to_owned(),
@@ -241,7 +247,13 @@ impl Cx {
     }
 
     /// The type of a call, and its text. `tuple` says that all arguments are fields of one.
-    fn call(&mut self, name: &str, args: &[&Val], tuple: bool, attrs: Attrs<'_>) -> R<(TypeId, String)> {
+    fn call(
+        &mut self,
+        name: &str,
+        args: &[&Val],
+        tuple: bool,
+        attrs: Attrs<'_>,
+    ) -> R<(TypeId, String)> {
         let op = registry().find(name);
         let def = op.and_then(|op| registry().get(op));
         let (Some(op), Some(def)) = (op, def) else {
@@ -276,12 +288,19 @@ impl Cx {
             let comma = if args.len() == 1 { "," } else { "" };
             inner = format!("({inner}{comma})");
         }
-        for (name, value) in attrs {
-            let Some(value) = self.attr(value) else { continue };
+        for (key, value) in attrs {
+            let Some(text) = self.attr(value) else {
+                continue;
+            };
             if !inner.is_empty() {
                 inner.push_str(", ");
             }
-            inner.push_str(&format!("{name}={value}"));
+            // Between brackets two slashes begin a comment; in a shape they divide.
+            let shape = def.shape_attr().is_some_and(|a| a.name == *key) && text.contains("//");
+            match text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
+                Some(dims) if shape => inner.push_str(&format!("shape({dims})")),
+                _ => inner.push_str(&format!("{key}={text}")),
+            }
         }
         Ok((out, format!("{name}({inner})")))
     }
@@ -366,7 +385,13 @@ impl Cx {
             return v.clone();
         }
         let dims: Vec<Dim> = (v.dims.iter())
-            .map(|d| if d.is_known() { d.clone() } else { self.dim("d") })
+            .map(|d| {
+                if d.is_known() {
+                    d.clone()
+                } else {
+                    self.dim("d")
+                }
+            })
             .collect();
         self.matched(v, &dims)
     }
@@ -402,7 +427,11 @@ fn literal(t: &Tensor) -> Option<String> {
             d if d.is_uint() => format!("{}u{}", t.get_i64(i), d.bits),
             d if d.is_float() && t.get_f64(i) == f64::NEG_INFINITY => {
                 // There is no number for it in the text.
-                let suffix = if d == DType::F32 { "f".into() } else { d.to_string().replace("float", "f") };
+                let suffix = if d == DType::F32 {
+                    "f".into()
+                } else {
+                    d.to_string().replace("float", "f")
+                };
                 format!("log(0{})", suffix.replace("bf16", ".0bf16"))
             }
             d if d.is_float() && t.get_f64(i).is_finite() => {

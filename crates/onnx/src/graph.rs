@@ -66,7 +66,11 @@ pub fn domain(name: &str) -> &str {
 
 impl<'a> Tr<'a> {
     /// A model with these operator sets and functions.
-    pub fn new(opsets: &[OperatorSetIdProto], functions: &'a [FunctionProto], files: Files<'a>) -> Tr<'a> {
+    pub fn new(
+        opsets: &[OperatorSetIdProto],
+        functions: &'a [FunctionProto],
+        files: Files<'a>,
+    ) -> Tr<'a> {
         Tr {
             cx: Cx::new(),
             names: vec![FxHashMap::default()],
@@ -191,7 +195,9 @@ impl<'a> Tr<'a> {
         let mut inputs = Vec::with_capacity(node.input.len());
         for name in &node.input {
             let value = self.lookup(name);
-            inputs.push(value.ok_or_else(|| format!("it takes `{name}`, which nothing before it gives"))?);
+            inputs.push(
+                value.ok_or_else(|| format!("it takes `{name}`, which nothing before it gives"))?,
+            );
         }
         if inputs.iter().any(|v| matches!(v, Value::Failed)) && self.entry(node).is_ok() {
             return Err(Fault::Follows);
@@ -233,8 +239,12 @@ impl<'a> Tr<'a> {
         self.cx.scope = plain.into();
     }
     fn name_result(&mut self, v: &Val, name: Option<&String>) {
-        let Some(name) = name.filter(|n| !n.is_empty()) else { return };
-        let Source::Text(text) = &v.source else { return };
+        let Some(name) = name.filter(|n| !n.is_empty()) else {
+            return;
+        };
+        let Source::Text(text) = &v.source else {
+            return;
+        };
         let mut ids = mentioned(text);
         if let (Some(id), None) = (ids.next(), ids.next())
             && **text == *Cx::mention(id)
@@ -259,7 +269,12 @@ impl<'a> Tr<'a> {
     }
 
     /// The body of a function in the place of a call of it.
-    fn inline(&mut self, f: &'a FunctionProto, node: &NodeProto, inputs: Vec<Value>) -> R<Vec<Value>> {
+    fn inline(
+        &mut self,
+        f: &'a FunctionProto,
+        node: &NodeProto,
+        inputs: Vec<Value>,
+    ) -> R<Vec<Value>> {
         let what = format!("function {}", f.name);
         if self.around.len() >= DEEPEST || self.around.contains(&what) {
             return Err(format!("the function `{}` calls itself", f.name).into());

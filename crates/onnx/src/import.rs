@@ -55,7 +55,10 @@ pub fn import(bytes: Bytes, external: External<'_>) -> Result<Import, Diagnostic
     let model = ModelProto::decode(bytes)
         .map_err(|e| wrong(codes::DAMAGED, format!("the file is no ONNX model: {e}")))?;
     let Some(graph) = &model.graph else {
-        return Err(wrong(codes::DAMAGED, "the file is no ONNX model: it has no graph"));
+        return Err(wrong(
+            codes::DAMAGED,
+            "the file is no ONNX model: it has no graph",
+        ));
     };
     let mut tr = Tr::new(&model.opset_import, &model.functions, external);
     let result = body(&mut tr, graph);
@@ -84,7 +87,12 @@ fn shown(p: &Problem) -> Diagnostic {
         Fault::Invalid(why) => (codes::INVALID, why.as_str()),
         Fault::Follows => (codes::INVALID, "it takes what could not be translated"),
     };
-    let Problem { node, operator, opset, .. } = p;
+    let Problem {
+        node,
+        operator,
+        opset,
+        ..
+    } = p;
     let message = match node.is_empty() {
         true => format!("{operator} (opset {opset}): {why}"),
         false => format!("{operator} `{node}` (opset {opset}): {why}"),
@@ -98,10 +106,18 @@ fn shown(p: &Problem) -> Diagnostic {
 
 /// The graph's inputs that have no initializer.
 fn free_inputs(graph: &GraphProto) -> Vec<&ValueInfoProto> {
-    let mut given: rustc_hash::FxHashSet<&str> = graph.initializer.iter().map(|t| t.name.as_str()).collect();
-    let sparse = graph.sparse_initializer.iter().filter_map(|s| s.values.as_ref());
+    let mut given: rustc_hash::FxHashSet<&str> =
+        graph.initializer.iter().map(|t| t.name.as_str()).collect();
+    let sparse = graph
+        .sparse_initializer
+        .iter()
+        .filter_map(|s| s.values.as_ref());
     given.extend(sparse.map(|v| v.name.as_str()));
-    graph.input.iter().filter(|i| !given.contains(i.name.as_str())).collect()
+    graph
+        .input
+        .iter()
+        .filter(|i| !given.contains(i.name.as_str()))
+        .collect()
 }
 
 fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
@@ -113,7 +129,10 @@ fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
     tr.initializers(graph)?;
     tr.nodes(&graph.node);
     let outputs = tr.outputs(graph.output.iter().map(|o| &o.name))?;
-    let parts = outputs.iter().map(|v| result_text(tr, v)).collect::<R<Vec<_>>>()?;
+    let parts = outputs
+        .iter()
+        .map(|v| result_text(tr, v))
+        .collect::<R<Vec<_>>>()?;
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let result = match parts.as_slice() {
         [one] => one.clone(),
@@ -126,9 +145,11 @@ fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
 fn result_text(tr: &mut Tr<'_>, value: &Value) -> R<Option<String>> {
     Ok(Some(match value {
         Value::Tensor(v) => tr.text(v).to_string(),
-        Value::List(list) => list.text.to_string(),
         Value::Seq(items) => {
-            let parts = items.iter().map(|v| result_text(tr, v)).collect::<R<Vec<_>>>()?;
+            let parts = items
+                .iter()
+                .map(|v| result_text(tr, v))
+                .collect::<R<Vec<_>>>()?;
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             let comma = if parts.len() == 1 { "," } else { "" };
             format!("({}{comma})", parts.join(", "))
@@ -149,26 +170,37 @@ pub fn extents(
     for d in &shape.dim {
         out.push(match &d.value {
             Some(DimensionValue::Value(n)) if *n >= 0 => Dim::from(*n),
-            Some(DimensionValue::Param(p)) if !p.is_empty() => match known.get(p) {
-                Some(dim) => dim.clone(),
-                None => {
-                    let dim = tr.dim(&readable(p, "d"));
-                    known.insert(p.clone(), dim.clone());
-                    dim
+            // A name without a letter is the exporter's way of saying that it has none.
+            Some(DimensionValue::Param(p)) if p.contains(|c: char| c.is_ascii_alphabetic()) => {
+                match known.get(p) {
+                    Some(dim) => dim.clone(),
+                    None => {
+                        let dim = tr.dim(&readable(p, "d"));
+                        known.insert(p.clone(), dim.clone());
+                        dim
+                    }
                 }
-            },
+            }
             _ => tr.dim(&format!("{}_d{}", readable(name, "x"), out.len())),
         });
     }
     out
 }
 
-fn parameter(tr: &mut Tr<'_>, info: &ValueInfoProto, known: &mut FxHashMap<String, Dim>) -> R<Value> {
+fn parameter(
+    tr: &mut Tr<'_>,
+    info: &ValueInfoProto,
+    known: &mut FxHashMap<String, Dim>,
+) -> R<Value> {
     let name = &info.name;
     let kind = info.r#type.as_ref().and_then(|t| t.value.as_ref());
     let tensor = match kind {
         Some(TypeValue::Tensor(t)) => t,
-        Some(_) => return Err(Fault::Unsupported(format!("the input `{name}` is no tensor"))),
+        Some(_) => {
+            return Err(Fault::Unsupported(format!(
+                "the input `{name}` is no tensor"
+            )));
+        }
         None => return Err(format!("the input `{name}` has no type").into()),
     };
     let elem = Elem(tensor.elem_type);
@@ -177,7 +209,9 @@ fn parameter(tr: &mut Tr<'_>, info: &ValueInfoProto, known: &mut FxHashMap<Strin
         return Ok(Value::Failed);
     }
     let Some(shape) = &tensor.shape else {
-        return Err(Fault::Unsupported(format!("the rank of the input `{name}` is not known")));
+        return Err(Fault::Unsupported(format!(
+            "the rank of the input `{name}` is not known"
+        )));
     };
     let dims = extents(tr, shape, name, known);
     tr.cx.hint = readable(name, "x").into();
@@ -191,7 +225,11 @@ fn parameter(tr: &mut Tr<'_>, info: &ValueInfoProto, known: &mut FxHashMap<Strin
         ints: None,
     };
     let ty = tr.show(&v);
-    tr.parameters.push(Parameter { id, ty, value: None });
+    tr.parameters.push(Parameter {
+        id,
+        ty,
+        value: None,
+    });
     Ok(v.into())
 }
 
@@ -244,10 +282,15 @@ fn header(model: &ModelProto, graph: &GraphProto) -> String {
         out.push_str(&format!(", by {}", plain(&model.producer_name)));
     }
     out.push_str(".\n");
-    let renamed = free_inputs(graph).into_iter().filter(|i| !is_identifier(&i.name));
+    let renamed = free_inputs(graph)
+        .into_iter()
+        .filter(|i| !is_identifier(&i.name));
     let list: Vec<String> = renamed.map(|i| plain(&i.name)).collect();
     if !list.is_empty() {
-        out.push_str(&format!("// Inputs by their names in the model: {}.\n", list.join(", ")));
+        out.push_str(&format!(
+            "// Inputs by their names in the model: {}.\n",
+            list.join(", ")
+        ));
     }
     out
 }

@@ -10,7 +10,10 @@ fn elements(v: &Val) -> Option<Vec<Dim>> {
     if let Some(ints) = &v.ints {
         return Some(ints.to_vec());
     }
-    let floats = v.tensor().filter(|t| t.len() <= 256).and(v.const_floats())?;
+    let floats = v
+        .tensor()
+        .filter(|t| t.len() <= 256)
+        .and(v.const_floats())?;
     let whole = |f: &f64| (*f == f.trunc() && f.abs() < 1e15).then(|| Dim::from(*f as i64));
     floats.iter().map(whole).collect()
 }
@@ -48,16 +51,17 @@ fn one(n: &Node, out: &Val) -> Option<Vec<Dim>> {
         }
         "Size" => Some(vec![x.size()]),
         "Cast" if out.elem == Elem::BOOL || out.elem.narrow().is_some() => None,
-        "Identity" | "Cast" | "Squeeze" | "Unsqueeze" | "Reshape" | "Flatten" | "Floor" | "Ceil" | "Round" => {
-            arg(0)
-        }
+        "Identity" | "Cast" | "Squeeze" | "Unsqueeze" | "Reshape" | "Flatten" | "Floor"
+        | "Ceil" | "Round" => arg(0),
         "Transpose" if x.rank() <= 1 => arg(0),
         "Concat" => concat(n, &x),
         "Gather" => gather(n, &x),
         "Slice" => slice(n, &x),
         "Expand" | "Tile" if x.rank() <= 1 => {
             let all = arg(0)?;
-            let count = usize::try_from(out.size().as_const()?).ok().filter(|&c| c <= 256)?;
+            let count = usize::try_from(out.size().as_const()?)
+                .ok()
+                .filter(|&c| c <= 256)?;
             (!all.is_empty()).then(|| (0..count).map(|i| all[i % all.len()].clone()).collect())
         }
         "Where" => {
@@ -71,14 +75,18 @@ fn one(n: &Node, out: &Val) -> Option<Vec<Dim>> {
                 })
                 .collect()
         }
-        "ReduceProd" if out.size().as_const() == Some(1) => Some(vec![arg(0)?.into_iter().product()]),
+        "ReduceProd" if out.size().as_const() == Some(1) => {
+            Some(vec![arg(0)?.into_iter().product()])
+        }
         "ReduceSum" if out.size().as_const() == Some(1) => Some(vec![arg(0)?.into_iter().sum()]),
-        "ReduceMax" if out.size().as_const() == Some(1) => {
-            arg(0)?.into_iter().reduce(|a, b| a.max(&b)).map(|d| vec![d])
-        }
-        "ReduceMin" if out.size().as_const() == Some(1) => {
-            arg(0)?.into_iter().reduce(|a, b| a.min(&b)).map(|d| vec![d])
-        }
+        "ReduceMax" if out.size().as_const() == Some(1) => arg(0)?
+            .into_iter()
+            .reduce(|a, b| a.max(&b))
+            .map(|d| vec![d]),
+        "ReduceMin" if out.size().as_const() == Some(1) => arg(0)?
+            .into_iter()
+            .reduce(|a, b| a.min(&b))
+            .map(|d| vec![d]),
         "Neg" => Some(arg(0)?.iter().map(|d| -d).collect()),
         "Add" | "Sub" | "Mul" | "Div" | "Mod" | "Min" | "Max" | "Equal" | "Less" | "Greater"
         | "LessOrEqual" | "GreaterOrEqual" => {

@@ -95,7 +95,8 @@ impl Node<'_> {
     }
     /// A list of floats.
     pub fn floats(&self, name: &str) -> Option<Vec<f64>> {
-        self.attr(name).map(|a| a.floats.iter().map(|&f| f.into()).collect())
+        self.attr(name)
+            .map(|a| a.floats.iter().map(|&f| f.into()).collect())
     }
     /// A string attribute.
     pub fn str(&self, name: &str, otherwise: &str) -> String {
@@ -107,7 +108,8 @@ impl Node<'_> {
     /// A list of strings.
     pub fn strs(&self, name: &str) -> Option<Vec<String>> {
         let text = |s: &bytes::Bytes| String::from_utf8_lossy(s).into_owned();
-        self.attr(name).map(|a| a.strings.iter().map(text).collect())
+        self.attr(name)
+            .map(|a| a.strings.iter().map(text).collect())
     }
     /// An element type attribute.
     pub fn elem(&self, name: &str) -> Option<Elem> {

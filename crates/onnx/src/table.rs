@@ -67,7 +67,9 @@ pub(crate) fn find(domain: &str, name: &str, version: i64) -> R<&'static Entry> 
     };
     if domain.is_empty() && version > entry.versions.1 {
         let newest = entry.versions.1;
-        return Err(Fault::Unsupported(format!("operator sets newer than {newest} are not known")));
+        return Err(Fault::Unsupported(format!(
+            "operator sets newer than {newest} are not known"
+        )));
     }
     Ok(entry)
 }

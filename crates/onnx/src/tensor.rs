@@ -12,7 +12,9 @@ pub type Files<'a> = &'a dyn Fn(&str) -> Result<Bytes, String>;
 
 /// A constant whose elements stand in the message itself.
 pub fn inline(t: &TensorProto) -> R<(Tensor, Elem)> {
-    read(t, &|_| Err("external data is read for initialisers only".into()))
+    read(t, &|_| {
+        Err("external data is read for initialisers only".into())
+    })
 }
 
 /// A constant.
@@ -22,7 +24,10 @@ pub fn inline(t: &TensorProto) -> R<(Tensor, Elem)> {
 pub fn read(t: &TensorProto, files: Files<'_>) -> R<(Tensor, Elem)> {
     let elem = Elem(t.data_type);
     let Some(dtype) = elem.storage() else {
-        return unsupported(format!("elements of type {} are not supported", elem.name()));
+        return unsupported(format!(
+            "elements of type {} are not supported",
+            elem.name()
+        ));
     };
     let count = count(&t.dims).ok_or_else(|| format!("the tensor has extents {:?}", t.dims))?;
     let packed = packed_bits(elem);
@@ -51,16 +56,21 @@ pub fn read(t: &TensorProto, files: Files<'_>) -> R<(Tensor, Elem)> {
             Tensor::from_bytes(dtype, &t.dims, &bytes)
         }
         None => {
-            let owner: std::sync::Arc<dyn AsRef<[u8]> + Send + Sync> = std::sync::Arc::new(raw.clone());
+            let owner: std::sync::Arc<dyn AsRef<[u8]> + Send + Sync> =
+                std::sync::Arc::new(raw.clone());
             Tensor::from_owner(dtype, &t.dims, owner, 0)
                 .or_else(|| Tensor::from_bytes(dtype, &t.dims, &raw))
         }
     };
-    Ok((tensor.ok_or("the tensor's bytes do not fit its extents")?, elem))
+    Ok((
+        tensor.ok_or("the tensor's bytes do not fit its extents")?,
+        elem,
+    ))
 }
 
 fn count(dims: &[i64]) -> Option<usize> {
-    dims.iter().try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?))
+    dims.iter()
+        .try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?))
 }
 
 /// The bits of an element where several share a byte.
@@ -78,7 +88,11 @@ fn unpack(raw: &[u8], bits: usize, count: usize, signed: bool) -> Vec<u8> {
     let sign = 1u8 << (bits - 1);
     let one = |i: usize| {
         let v = (raw[i / per] >> (i % per * bits)) & mask;
-        if signed && v & sign != 0 { v | !mask } else { v }
+        if signed && v & sign != 0 {
+            v | !mask
+        } else {
+            v
+        }
     };
     (0..count).map(one).collect()
 }
@@ -87,14 +101,33 @@ fn unpack(raw: &[u8], bits: usize, count: usize, signed: bool) -> Vec<u8> {
 fn from_fields(t: &TensorProto, elem: Elem, dtype: DType, need: usize) -> R<Bytes> {
     let mut out: Vec<u8> = Vec::with_capacity(need.min(1 << 24));
     match elem.0 {
-        1 => t.float_data.iter().for_each(|v| out.extend(v.to_le_bytes())),
-        7 => t.int64_data.iter().for_each(|v| out.extend(v.to_le_bytes())),
-        11 => t.double_data.iter().for_each(|v| out.extend(v.to_le_bytes())),
-        12 => t.uint64_data.iter().for_each(|v| out.extend((*v as u32).to_le_bytes())),
-        13 => t.uint64_data.iter().for_each(|v| out.extend(v.to_le_bytes())),
+        1 => t
+            .float_data
+            .iter()
+            .for_each(|v| out.extend(v.to_le_bytes())),
+        7 => t
+            .int64_data
+            .iter()
+            .for_each(|v| out.extend(v.to_le_bytes())),
+        11 => t
+            .double_data
+            .iter()
+            .for_each(|v| out.extend(v.to_le_bytes())),
+        12 => t
+            .uint64_data
+            .iter()
+            .for_each(|v| out.extend((*v as u32).to_le_bytes())),
+        13 => t
+            .uint64_data
+            .iter()
+            .for_each(|v| out.extend(v.to_le_bytes())),
         // In the others each number is an element, or the byte that several share.
         _ => {
-            let size = if packed_bits(elem).is_some() { 1 } else { dtype.size() };
+            let size = if packed_bits(elem).is_some() {
+                1
+            } else {
+                dtype.size()
+            };
             for v in &t.int32_data {
                 out.extend(&v.to_le_bytes()[..size.min(4)]);
             }
@@ -104,9 +137,17 @@ fn from_fields(t: &TensorProto, elem: Elem, dtype: DType, need: usize) -> R<Byte
 }
 
 fn external(t: &TensorProto, need: usize, files: Files<'_>) -> R<Bytes> {
-    let field = |key: &str| t.external_data.iter().find(|e| e.key == key).map(|e| e.value.as_str());
+    let field = |key: &str| {
+        t.external_data
+            .iter()
+            .find(|e| e.key == key)
+            .map(|e| e.value.as_str())
+    };
     let number = |key: &str| -> R<Option<usize>> {
-        let parse = |v: &str| v.parse().map_err(|_| Fault::Invalid(format!("`{key}` is no number: {v}")));
+        let parse = |v: &str| {
+            v.parse()
+                .map_err(|_| Fault::Invalid(format!("`{key}` is no number: {v}")))
+        };
         field(key).map(parse).transpose()
     };
     let location = field("location").ok_or("external data without a location")?;
@@ -115,7 +156,10 @@ fn external(t: &TensorProto, need: usize, files: Files<'_>) -> R<Bytes> {
             "external data lies outside of the model's folder: {location}"
         )));
     }
-    let (offset, length) = (number("offset")?.unwrap_or(0), number("length")?.unwrap_or(need));
+    let (offset, length) = (
+        number("offset")?.unwrap_or(0),
+        number("length")?.unwrap_or(need),
+    );
     let bytes = files(location)?;
     let end = offset.checked_add(length).filter(|&e| e <= bytes.len());
     let Some(end) = end else {
@@ -136,15 +180,24 @@ fn within(path: &str) -> bool {
 
 /// A sparse constant, dense.
 pub fn dense(t: &SparseTensorProto) -> R<(Tensor, Elem)> {
-    let (values, indices) = (t.values.as_ref().ok_or("a sparse tensor without values")?, t.indices.as_ref());
+    let (values, indices) = (
+        t.values.as_ref().ok_or("a sparse tensor without values")?,
+        t.indices.as_ref(),
+    );
     let (values, elem) = inline(values)?;
     let (places, _) = inline(indices.ok_or("a sparse tensor without indices")?)?;
     let dtype = values.dtype();
-    let total = count(&t.dims).filter(|&n| n <= 1 << 28).ok_or("a sparse tensor is too large")?;
+    let total = count(&t.dims)
+        .filter(|&n| n <= 1 << 28)
+        .ok_or("a sparse tensor is too large")?;
     let mut out = Tensor::zeros(dtype, &t.dims);
     let (size, rank) = (dtype.size(), t.dims.len());
     let linear = places.shape().len() == 1;
-    let want = if linear { values.len() } else { values.len() * rank };
+    let want = if linear {
+        values.len()
+    } else {
+        values.len() * rank
+    };
     if places.dtype() != DType::I64 || places.len() != want {
         return Err("the indices of a sparse tensor do not fit its values".into());
     }
@@ -152,7 +205,8 @@ pub fn dense(t: &SparseTensorProto) -> R<(Tensor, Elem)> {
         let at = match linear {
             true => places.get_i64(k),
             false => (0..rank).fold(0i64, |at, a| {
-                at.saturating_mul(t.dims[a]).saturating_add(places.get_i64(k * rank + a))
+                at.saturating_mul(t.dims[a])
+                    .saturating_add(places.get_i64(k * rank + a))
             }),
         };
         let at = usize::try_from(at).ok().filter(|&at| at < total);

@@ -143,7 +143,11 @@ impl Val {
     pub fn constant(tensor: Tensor, elem: Elem, hint: &str) -> Val {
         let dims = tensor.shape().iter().map(|&d| Dim::from(d)).collect();
         let few = elem.is_integral() && tensor.len() <= MOST_INTS;
-        let ints = few.then(|| (0..tensor.len()).map(|i| Dim::from(tensor.get_i64(i))).collect());
+        let ints = few.then(|| {
+            (0..tensor.len())
+                .map(|i| Dim::from(tensor.get_i64(i)))
+                .collect()
+        });
         let constant = Constant {
             tensor,
             hint: hint.into(),
@@ -216,23 +220,10 @@ pub enum Value {
     Tensor(Val),
     /// A sequence whose length is known: its elements.
     Seq(Rc<[Value]>),
-    /// A sequence whose length run time knows, a list in the text.
-    List(ListVal),
     /// No value: an input that was left out, or an optional that is empty.
     Nothing,
     /// Its node could not be translated; that was reported.
     Failed,
-}
-
-/// A list in the text.
-#[derive(Clone, Debug)]
-pub struct ListVal {
-    /// The variable.
-    pub text: Rc<str>,
-    /// The elements' type.
-    pub elem: Elem,
-    /// Their extents.
-    pub dims: Rc<[Dim]>,
 }
 
 impl From<Val> for Value {

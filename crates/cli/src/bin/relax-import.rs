@@ -1,16 +1,17 @@
 //! `relax-import MODEL`: ONNX models as text and weights.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use relax_base::SourceMap;
-use relax_cli::stop::{self, Stop};
-use relax_cli::{io, model, npz};
+use relax_cli::formats::Format;
+use relax_cli::stop::Stop;
+use relax_cli::{formats, io, model, places, save, tool};
 
 /// Translates an ONNX model into a Relay text and a file of its weights.
 #[derive(Parser, Debug)]
-#[command(name = "relax-import", version, after_help = EXAMPLES)]
+#[command(name = "relax-import", after_help = EXAMPLES)]
 struct Args {
     /// The model, a `.onnx` file.
     model: PathBuf,
@@ -31,26 +32,37 @@ Exit codes: 0 it was translated; 1 the model is invalid or uses what is not supp
 called, or a file cannot be read or written.";
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    stop::code("relax-import", run(&args))
+    tool::main(run)
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
-    let sources = SourceMap::new();
+    places::input(&args.model)?;
+    formats::text_output(&args.output)?;
+    let weights = match &args.weights {
+        Some(path) => {
+            places::output(path)?;
+            Some((
+                path,
+                Format::choose(path, &[Format::Npz, Format::Safetensors])?,
+            ))
+        }
+        None => None,
+    };
     let imported = match model::import(&args.model)? {
         Ok(imported) => imported,
-        Err(diagnostics) => return Err(Stop::show(&diagnostics, &sources)),
+        Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
     };
-    io::write(&args.output, imported.text.as_bytes())?;
-    if imported.weights.is_empty() {
-        return Ok(());
-    }
-    let Some(path) = &args.weights else {
+    if weights.is_none() && !imported.weights.is_empty() {
         let count = imported.weights.len();
-        return Err(Stop::Usage(format!("the model has {count} large constants: `--weights FILE` says where they go")));
-    };
-    if path.extension().is_some_and(|e| e == "safetensors") {
-        return Ok(model::write_safetensors(path, &imported.weights)?);
+        return Err(Stop::Usage(format!(
+            "the model has {count} large constants: `--weights FILE` says where they go"
+        )));
     }
-    Ok(npz::write(Path::new(path), &imported.weights)?)
+    io::write(&args.output, imported.text.as_bytes())?;
+    if let Some((path, format)) = weights
+        && !imported.weights.is_empty()
+    {
+        save::arrays(path, format, &imported.weights)?;
+    }
+    Ok(())
 }

@@ -1,6 +1,5 @@
 //! Functions of two or more operands under broadcasting.
 
-use super::build::int;
 use crate::graph::Tr;
 use crate::node::{Node, R};
 use crate::table::{Entry, op};
@@ -24,14 +23,21 @@ pub static OPS: &[Entry] = &[
     op("GreaterOrEqual", 12, |tr, n| two(tr, n, "greater_equal")),
     op("Less", 1, |tr, n| two(tr, n, "less")),
     op("LessOrEqual", 12, |tr, n| two(tr, n, "less_equal")),
-    op("BitShift", 11, |tr, n| match n.str("direction", "").as_str() {
-        "LEFT" => two(tr, n, "left_shift"),
-        "RIGHT" => two(tr, n, "right_shift"),
-        _ => Err("attribute `direction` must be LEFT or RIGHT".into()),
+    op("BitShift", 11, |tr, n| {
+        match n.str("direction", "").as_str() {
+            "LEFT" => two(tr, n, "left_shift"),
+            "RIGHT" => two(tr, n, "right_shift"),
+            _ => Err("attribute `direction` must be LEFT or RIGHT".into()),
+        }
     }),
-    op("Mod", 10, |tr, n| match n.flag("fmod") || n.t(0)?.elem.is_float() {
-        true => two(tr, n, "trunc_mod"),
-        false => two(tr, n, "floor_mod"),
+    op("Mod", 10, |tr, n| {
+        if n.flag("fmod") {
+            return two(tr, n, "trunc_mod");
+        }
+        match n.t(0)?.elem.is_float() {
+            true => float_mod(tr, n),
+            false => two(tr, n, "floor_mod"),
+        }
     }),
     op("Pow", 1, pow),
     op("Max", 1, |tr, n| fold(tr, n, "maximum")),
@@ -92,6 +98,19 @@ fn fold(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
         let x = n.t(i)?;
         sum = tr.binary(name, &sum, &x)?;
     }
-    let _ = int;
     Ok(vec![sum.into()])
+}
+
+/// The remainder with the divisor's sign, zeros and infinities included.
+fn float_mod(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let (a, b) = operands(tr, n)?;
+    let rest = tr.binary("trunc_mod", &a, &b)?;
+    let (low, below) = (tr.by("less", &rest, 0.0)?, tr.by("less", &b, 0.0)?);
+    let other = tr.binary("not_equal", &low, &below)?;
+    let up = tr.add(&rest, &b)?;
+    let y = tr.select(&other, &up, &rest)?;
+    let none = tr.by("equal", &rest, 0.0)?;
+    let sign = tr.unary("sign", &b)?;
+    let zero = tr.by("multiply", &sign, 0.0)?;
+    Ok(vec![tr.select(&none, &zero, &y)?.into()])
 }

@@ -2,7 +2,7 @@
 
 use relax_sym::Dim;
 
-use super::build::{flag, int, ints};
+use super::build::{int, ints};
 use super::matrix::matmul;
 use crate::graph::Tr;
 use crate::node::{Node, R};
@@ -36,7 +36,10 @@ fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
     }
     let x = tr.known(x);
     let size = x.dims[2].floordiv(&Dim::from(heads));
-    let y = tr.reshape(&x, &[x.dims[0].clone(), x.dims[1].clone(), Dim::from(heads), size])?;
+    let y = tr.reshape(
+        &x,
+        &[x.dims[0].clone(), x.dims[1].clone(), Dim::from(heads), size],
+    )?;
     tr.transpose(&y, &[0, 2, 1, 3])
 }
 
@@ -108,7 +111,10 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         (None, Some(size)) => 1.0 / (size as f64).sqrt(),
         (None, None) => return Err("the size of a head must be known".into()),
     };
-    let (a, b) = (tr.by("multiply", &q, scale.sqrt())?, tr.transpose(&k, &[0, 1, 3, 2])?);
+    let (a, b) = (
+        tr.by("multiply", &q, scale.sqrt())?,
+        tr.transpose(&k, &[0, 1, 3, 2])?,
+    );
     let b = tr.by("multiply", &b, scale.sqrt())?;
     let mut logits = matmul(tr, &a, &b)?;
     let mode = n.int("qk_matmul_output_mode", 0);
@@ -129,9 +135,11 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let mut p = tr.op("nn.softmax", &[&logits], &[("axis", int(-1))])?;
     if let Some(bias) = &bias {
         // A query that may look at nothing gets nothing.
-        let most = tr.reduce("max", bias, &[bias.rank() - 1], true)?;
         let low = negative_infinity(tr, bias.elem);
-        let none = tr.binary("equal", &most, &low)?;
+        let some = tr.binary("greater", bias, &low)?;
+        let some = tr.cast(&some, Elem::I32)?;
+        let some = tr.reduce("max", &some, &[bias.rank() - 1], true)?;
+        let none = tr.by("less_equal", &some, 0.0)?;
         let zero = tr.number(p.elem, 0.0);
         p = tr.select(&none, &zero, &p)?;
     }
@@ -145,7 +153,12 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         _ => p,
     };
     let shown = tr.cast(&shown, q.elem)?;
-    Ok(vec![y.into(), present.0.into(), present.1.into(), shown.into()])
+    Ok(vec![
+        y.into(),
+        present.0.into(),
+        present.1.into(),
+        shown.into(),
+    ])
 }
 
 /// What is added to the logits: from the mask, what comes later, what is too far away, and what is padding.
@@ -176,7 +189,10 @@ fn mask(
         Ok(())
     };
     let causal = n.flag("is_causal");
-    let (left, right) = (n.int("left_window_size", -1), n.int("right_window_size", -1));
+    let (left, right) = (
+        n.int("left_window_size", -1),
+        n.int("right_window_size", -1),
+    );
     if causal || left >= 0 || right >= 0 {
         let first = offset(tr, past, valid, q)?;
         let (i, j) = (tr.iota(q, 2)?, tr.iota(k, 2)?);
@@ -208,7 +224,10 @@ fn mask(
 
 /// A mask that ends early says nothing of the last keys: they are not looked at.
 fn lengthened(tr: &mut Tr<'_>, m: &Val, k: &Val) -> R<Val> {
-    let last = m.rank().checked_sub(1).ok_or("the mask must have an axis")?;
+    let last = m
+        .rank()
+        .checked_sub(1)
+        .ok_or("the mask must have an axis")?;
     match (m.dims[last].as_const(), k.dims[2].as_const()) {
         (Some(have), Some(want)) if have < want => {
             let mut widths = vec![(0, 0); m.rank()];
@@ -225,7 +244,9 @@ fn rotary(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let flat = x.rank() == 3;
     let x = by_heads(tr, &x, n.int("num_heads", 0))?;
     let x = tr.known(&x);
-    let size = x.dims[3].as_const().ok_or("the size of a head must be known")?;
+    let size = x.dims[3]
+        .as_const()
+        .ok_or("the size of a head must be known")?;
     let part = match n.int("rotary_embedding_dim", 0) {
         0 => size,
         d => d,
@@ -252,7 +273,10 @@ fn rotary(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         };
         (every(tr, 0)?, every(tr, 1)?)
     } else {
-        (tr.slice(&turned, 3, 0, part / 2)?, tr.slice(&turned, 3, part / 2, part)?)
+        (
+            tr.slice(&turned, 3, 0, part / 2)?,
+            tr.slice(&turned, 3, part / 2, part)?,
+        )
     };
     let (ca, sb) = (tr.mul(&cos, &a)?, tr.mul(&sin, &b)?);
     let (sa, cb) = (tr.mul(&sin, &a)?, tr.mul(&cos, &b)?);
@@ -273,8 +297,12 @@ fn rotary(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 
 fn causal_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, w) = (n.t(0)?, n.t(1)?);
-    let k = w.dims[w.rank() - 1].as_const().ok_or("the extent of the kernel must be known")?;
-    let c = x.dims[1].as_const().ok_or("the number of channels must be known")?;
+    let k = w.dims[w.rank() - 1]
+        .as_const()
+        .ok_or("the extent of the kernel must be known")?;
+    let c = x.dims[1]
+        .as_const()
+        .ok_or("the number of channels must be known")?;
     let padded = match n.opt(3)? {
         Some(past) => tr.concat(&[past, x.clone()], 2)?,
         None => {
@@ -282,7 +310,12 @@ fn causal_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             super::movement::pad_by(tr, &x, &[(0, 0), (0, 0), (k - 1, 0)], &zero, "constant")?
         }
     };
-    let attrs = [("groups", int(c)), ("channels", int(c)), ("kernel_size", ints(&[k])), ("padding", ints(&[0, 0]))];
+    let attrs = [
+        ("groups", int(c)),
+        ("channels", int(c)),
+        ("kernel_size", ints(&[k])),
+        ("padding", ints(&[0, 0])),
+    ];
     let mut y = tr.op("nn.conv1d", &[&padded, &w], &attrs)?;
     if let Some(b) = n.opt(2)? {
         y = super::nn::biased(tr, &y, &b)?;
@@ -319,7 +352,11 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         tr.transpose(&v, &[2, 0, 1, 3])
     };
     let (q, k, v) = (n.t(0)?, n.t(1)?, n.t(2)?);
-    let (q, k, v) = (steps(tr, &q, heads)?, steps(tr, &k, kv)?, steps(tr, &v, kv)?);
+    let (q, k, v) = (
+        steps(tr, &q, heads)?,
+        steps(tr, &k, kv)?,
+        steps(tr, &v, kv)?,
+    );
     let decay = match n.opt(4)? {
         Some(d) => Some(steps(tr, &d, kv)?),
         None => None,
@@ -331,12 +368,19 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         }
         None => None,
     };
-    let size = k.dims[3].as_const().ok_or("the size of a head must be known")?;
+    let size = k.dims[3]
+        .as_const()
+        .ok_or("the size of a head must be known")?;
     let scale = match n.float("scale", 0.0) {
         0.0 => 1.0 / (size as f64).sqrt(),
         s => s,
     };
-    let dims = [k.dims[1].clone(), Dim::from(kv), k.dims[3].clone(), v.dims[3].clone()];
+    let dims = [
+        k.dims[1].clone(),
+        Dim::from(kv),
+        k.dims[3].clone(),
+        v.dims[3].clone(),
+    ];
     let (state, kind) = match n.opt(3)? {
         Some(s) => (tr.cast(&s, Elem::F32)?, s.elem),
         None => {
@@ -382,7 +426,11 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             let state = tr.add(&state, &new)?;
             let seen = match heads / kv {
                 1 => state.clone(),
-                r => tr.op("repeat", &[&state], &[("repeats", int(r)), ("axis", int(1))])?,
+                r => tr.op(
+                    "repeat",
+                    &[&state],
+                    &[("repeats", int(r)), ("axis", int(1))],
+                )?,
             };
             let qt = tr.expand(&qt, 3)?;
             let o = tr.mul(&seen, &qt)?;
@@ -398,10 +446,16 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     whole.extend_from_slice(&row);
     let y = tr.matched(&results[2], &whole);
     let y = tr.transpose(&y, &[1, 0, 2, 3])?;
-    let to = [y.dims[0].clone(), y.dims[1].clone(), &y.dims[2] * &y.dims[3]];
+    let to = [
+        y.dims[0].clone(),
+        y.dims[1].clone(),
+        &y.dims[2] * &y.dims[3],
+    ];
     let y = tr.reshape(&y, &to)?;
-    let _ = flag;
-    Ok(vec![tr.cast(&y, x.elem)?.into(), tr.cast(&results[1], kind)?.into()])
+    Ok(vec![
+        tr.cast(&y, x.elem)?.into(),
+        tr.cast(&results[1], kind)?.into(),
+    ])
 }
 
 /// Rows written into a cache, from a place of its own for each batch on.
@@ -424,6 +478,12 @@ fn tensor_scatter(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         at = tr.binary("floor_mod", &at, &len)?;
     }
     let at = tr.broadcast(&at, &new.dims.clone())?;
-    let attrs = [("axis", int(axis as i64)), ("reduction", super::build::str("update"))];
-    Ok(vec![tr.op("scatter_elements", &[&cache, &at, &new], &attrs)?.into()])
+    let attrs = [
+        ("axis", int(axis as i64)),
+        ("reduction", super::build::str("update")),
+    ];
+    Ok(vec![
+        tr.op("scatter_elements", &[&cache, &at, &new], &attrs)?
+            .into(),
+    ])
 }

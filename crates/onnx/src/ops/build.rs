@@ -90,7 +90,10 @@ impl Cx {
         if x.elem == to {
             return Ok(x.clone());
         }
-        let Some(to_dtype) = to.storage().filter(|_| to.narrow().is_none() && x.elem.narrow().is_none()) else {
+        let Some(to_dtype) = to
+            .storage()
+            .filter(|_| to.narrow().is_none() && x.elem.narrow().is_none())
+        else {
             let (a, b) = (x.elem.name(), to.name());
             return unsupported(format!("a conversion of {a} to {b} is not supported here"));
         };
@@ -111,7 +114,13 @@ impl Cx {
         }
         let shown: Vec<AttrValue> = to
             .iter()
-            .map(|d| if d.is_known() { AttrValue::dim(d.clone()) } else { AttrValue::Int(-1) })
+            .map(|d| {
+                if d.is_known() {
+                    AttrValue::dim(d.clone())
+                } else {
+                    AttrValue::Int(-1)
+                }
+            })
             .collect();
         let zero = to.iter().any(|d| d.as_const() == Some(0));
         let mut attrs = vec![("newshape", AttrValue::array(shown))];
@@ -183,7 +192,11 @@ impl Cx {
     }
     /// A tensor of one number.
     pub fn full(&mut self, v: &Val, to: &[Dim]) -> R<Val> {
-        let mut out = self.op("full", &[v], &[("shape", dims(to)), ("dtype", dtype(v.dtype()))])?;
+        let mut out = self.op(
+            "full",
+            &[v],
+            &[("shape", dims(to)), ("dtype", dtype(v.dtype()))],
+        )?;
         out.elem = v.elem;
         Ok(out)
     }
@@ -256,7 +269,9 @@ impl Cx {
                 self.pick(&s, 0, axis as i64)?
             }
         };
-        let stop = x.dims[axis].as_const().map_or(AttrValue::None, AttrValue::Int);
+        let stop = x.dims[axis]
+            .as_const()
+            .map_or(AttrValue::None, AttrValue::Int);
         let attrs = [
             ("start", int(0)),
             ("stop", stop),

@@ -11,7 +11,11 @@ use crate::value::{Elem, Val, Value};
 
 type Out = R<Vec<Value>>;
 
-pub static OPS: &[Entry] = &[op("If", 1, branch), op("Loop", 1, looped), op("Scan", 8, scan)];
+pub static OPS: &[Entry] = &[
+    op("If", 1, branch),
+    op("Loop", 1, looped),
+    op("Scan", 8, scan),
+];
 
 impl Tr<'_> {
     /// A function that calls itself while `test` holds of its values, each time with those that `step` makes of them.
@@ -66,22 +70,36 @@ impl Tr<'_> {
             args.push(self.text(v).to_string());
         }
         let again = self.close(&format!("{own}({})", args.join(", ")));
-        let last: Vec<String> = parameters.iter().map(|p| p.split(": ").next().unwrap_or("").to_owned()).collect();
+        let last: Vec<String> = parameters
+            .iter()
+            .map(|p| p.split(": ").next().unwrap_or("").to_owned())
+            .collect();
         let done = tuple(&last);
         let body = self.close(&format!("if ({tested}) {{\n{again}}} else {{\n{done}\n}}"));
         self.close("");
         let result = tuple(&types);
-        self.bind_to(f, format!("fn ({}) -> {result} {{\n{body}}}", parameters.join(", ")));
+        self.bind_to(
+            f,
+            format!("fn ({}) -> {result} {{\n{body}}}", parameters.join(", ")),
+        );
         let mut args = Vec::new();
         for (v, dims) in init.iter().zip(kinds) {
-            let v = if *v.dims == **dims { v.clone() } else { self.matched(v, dims) };
+            let v = if *v.dims == **dims {
+                v.clone()
+            } else {
+                self.matched(v, dims)
+            };
             args.push(self.text(&v).to_string());
         }
         let call = self.bind(format!("{own}({})", args.join(", ")));
         let one = init.len() == 1;
         Ok((init.iter().zip(kinds).enumerate())
             .map(|(i, (v, dims))| {
-                let text = if one { call.to_string() } else { format!("{call}.{i}") };
+                let text = if one {
+                    call.to_string()
+                } else {
+                    format!("{call}.{i}")
+                };
                 self.val(text.into(), v.elem, dims)
             })
             .collect())
@@ -110,7 +128,9 @@ fn tensors(values: Vec<Value>) -> R<Vec<Val>> {
         .map(|v| match v {
             Value::Tensor(v) => Ok(v),
             Value::Failed => Err(Fault::Follows),
-            _ => unsupported("sequences and optionals that pass through loops or branches are not supported"),
+            _ => unsupported(
+                "sequences and optionals that pass through loops or branches are not supported",
+            ),
         })
         .collect()
 }
@@ -118,15 +138,27 @@ fn tensors(values: Vec<Value>) -> R<Vec<Val>> {
 /// Extents that two tensors have in common; `?` where they differ.
 fn common(a: &[Dim], b: &[Dim]) -> R<Vec<Dim>> {
     if a.len() != b.len() {
-        return unsupported(format!("results of rank {} and {} in the same place are not supported", a.len(), b.len()));
+        return unsupported(format!(
+            "results of rank {} and {} in the same place are not supported",
+            a.len(),
+            b.len()
+        ));
     }
-    Ok(a.iter().zip(b).map(|(x, y)| if x == y { x.clone() } else { Dim::ANY }).collect())
+    Ok(a.iter()
+        .zip(b)
+        .map(|(x, y)| if x == y { x.clone() } else { Dim::ANY })
+        .collect())
 }
 
 fn branch(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let c = n.t(0)?;
     let known = c.tensor().map(|t| t.get_i64(0) != 0);
-    let known = known.or_else(|| c.ints.as_ref().and_then(|i| i.first()?.as_const()).map(|v| v != 0));
+    let known = known.or_else(|| {
+        c.ints
+            .as_ref()
+            .and_then(|i| i.first()?.as_const())
+            .map(|v| v != 0)
+    });
     if let Some(yes) = known {
         let name = if yes { "then_branch" } else { "else_branch" };
         return tr.subgraph(name, n.graph(name)?, &[]);
@@ -152,7 +184,9 @@ fn branch(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (other_form, others) = sides.pop().unwrap_or_default();
     let (form, firsts) = sides.pop().unwrap_or_default();
     let mut kinds = Vec::new();
-    let mut fault = (form != other_form).then(|| Fault::Unsupported("branches with sequences of different lengths are not supported".into()));
+    let mut fault = (form != other_form).then(|| {
+        Fault::Unsupported("branches with sequences of different lengths are not supported".into())
+    });
     for (a, b) in firsts.iter().zip(&others) {
         let mut dims = match common(&a.dims, &b.dims) {
             Ok(d) => d,
@@ -174,7 +208,11 @@ fn branch(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let text = tr.bind(format!("if ({c}) {{\n{then}}} else {{\n{otherwise}}}"));
     let one = kinds.len() == 1;
     let mut flat = kinds.into_iter().enumerate().map(|(i, (elem, dims))| {
-        let text = if one { text.to_string() } else { format!("{text}.{i}") };
+        let text = if one {
+            text.to_string()
+        } else {
+            format!("{text}.{i}")
+        };
         tr.val(text.into(), elem, &dims)
     });
     Ok(form.iter().map(|f| unflatten(*f, &mut flat)).collect())
@@ -256,8 +294,16 @@ fn looped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let body = n.graph("body")?;
     let (trips, going) = (n.opt(0)?, n.opt(1)?);
     let carried = n.inputs.len().saturating_sub(2);
-    let init = tensors((0..carried).map(|i| n.value(2 + i)).collect::<R<Vec<_>>>()?)?;
-    let scans = body.output.len().checked_sub(1 + carried).ok_or("the body gives too few values")?;
+    let init = tensors(
+        (0..carried)
+            .map(|i| n.value(2 + i))
+            .collect::<R<Vec<_>>>()?,
+    )?;
+    let scans = body
+        .output
+        .len()
+        .checked_sub(1 + carried)
+        .ok_or("the body gives too few values")?;
     let trips = trips.map(|t| tr.as_scalar(&t)).transpose()?;
     let going = match going {
         Some(g) => tr.as_scalar(&g)?,
@@ -277,7 +323,10 @@ fn looped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         for (dims, v) in kinds.iter().zip(&found[1..]) {
             next.push(common(dims, &v.dims)?);
         }
-        rows = found[1 + carried..].iter().map(|v| (v.elem, v.dims.to_vec())).collect();
+        rows = found[1 + carried..]
+            .iter()
+            .map(|v| (v.elem, v.dims.to_vec()))
+            .collect();
         if next == kinds {
             break;
         }
@@ -307,7 +356,11 @@ fn looped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             None => Ok(s[1].clone()),
         },
         |tr, s| {
-            let given: Vec<Value> = s[..2 + carried].iter().cloned().map(Value::Tensor).collect();
+            let given: Vec<Value> = s[..2 + carried]
+                .iter()
+                .cloned()
+                .map(Value::Tensor)
+                .collect();
             let out = tensors(tr.subgraph("body", body, &given)?)?;
             let mut next = vec![tr.by("add", &s[0], 1.0)?, tr.as_scalar(&out[0])?];
             for (v, dims) in out[1..=carried].iter().zip(&kinds) {
@@ -335,7 +388,10 @@ fn collected(tr: &mut Tr<'_>, elem: Elem, dims: &[Dim]) -> R<(Val, Vec<Dim>)> {
     if dims.iter().any(|d| !d.is_known()) {
         return unsupported("collecting results whose extents change is not supported");
     }
-    let zero = tr.number(Elem::of(elem.storage().unwrap_or(relax_tensor::DType::F32)), 0.0);
+    let zero = tr.number(
+        Elem::of(elem.storage().unwrap_or(relax_tensor::DType::F32)),
+        0.0,
+    );
     let mut none = vec![Dim::ZERO];
     none.extend_from_slice(dims);
     let mut empty = tr.full(&zero, &none)?;
@@ -349,7 +405,11 @@ fn appended(tr: &mut Tr<'_>, rows: &Val, row: Val, behind: bool) -> R<Val> {
     let mut dims = rows.dims.to_vec();
     dims[0] = Dim::ONE;
     let row = tr.matched(&row, &dims);
-    let parts = if behind { [rows.clone(), row] } else { [row, rows.clone()] };
+    let parts = if behind {
+        [rows.clone(), row]
+    } else {
+        [row, rows.clone()]
+    };
     let all = tr.concat(&parts, 0)?;
     Ok(tr.matched(&all, &rows.dims.clone()))
 }
@@ -366,21 +426,34 @@ fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         inputs.remove(0);
     }
     let all = tensors(inputs)?;
-    let states = all.len().checked_sub(count).ok_or("there are too few inputs")?;
+    let states = all
+        .len()
+        .checked_sub(count)
+        .ok_or("there are too few inputs")?;
     let mut init = all[..states].to_vec();
     let mut sources = all[states..].to_vec();
-    let batch = batched.then(|| init.first().or(sources.first()).map(|v| v.dims[0].clone())).flatten();
+    let batch = batched
+        .then(|| init.first().or(sources.first()).map(|v| v.dims[0].clone()))
+        .flatten();
     if batched {
         // The first version runs a scan for each batch; only one is supported.
         if batch.as_ref().and_then(Dim::as_const) != Some(1) {
-            return unsupported("the first version of the operator is supported for batches of 1 only");
+            return unsupported(
+                "the first version of the operator is supported for batches of 1 only",
+            );
         }
         for v in init.iter_mut().chain(&mut sources) {
             *v = tr.squeeze(v, &[0])?;
         }
     }
     let axes = n.ints("scan_input_axes").unwrap_or(vec![0; count]);
-    let ways = n.ints(if batched { "directions" } else { "scan_input_directions" }).unwrap_or(vec![0; count]);
+    let ways = n
+        .ints(if batched {
+            "directions"
+        } else {
+            "scan_input_directions"
+        })
+        .unwrap_or(vec![0; count]);
     if axes.len() != count || ways.len() != count || sources.is_empty() {
         return Err("axes and directions do not fit the inputs".into());
     }
@@ -432,7 +505,11 @@ fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         |tr, s| {
             let mut given: Vec<Value> = s[1..=states].iter().cloned().map(Value::Tensor).collect();
             for (k, v) in sources.iter().enumerate() {
-                let at = if ways[k] == 1 { tr.sub(&last, &s[0])? } else { s[0].clone() };
+                let at = if ways[k] == 1 {
+                    tr.sub(&last, &s[0])?
+                } else {
+                    s[0].clone()
+                };
                 given.push(tr.take(v, &at, places[k])?.into());
             }
             let out = tensors(tr.subgraph("body", body, &given)?)?;
@@ -448,7 +525,11 @@ fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             Ok(next)
         },
     )?;
-    let mut out: Vec<Value> = results[1..=states].iter().cloned().map(Value::Tensor).collect();
+    let mut out: Vec<Value> = results[1..=states]
+        .iter()
+        .cloned()
+        .map(Value::Tensor)
+        .collect();
     for (k, v) in results[1 + states..].iter().enumerate() {
         let mut dims = v.dims.to_vec();
         dims[0] = sources[0].dims[places[0]].clone();

@@ -1,6 +1,6 @@
 //! Functions of each element.
 
-use super::build::{dtype, flag, int};
+use super::build::{dtype, flag};
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
@@ -36,7 +36,9 @@ pub static OPS: &[Entry] = &[
     op("Sqrt", 1, |tr, n| plain(tr, n, "sqrt")),
     op("Tan", 7, |tr, n| plain(tr, n, "tan")),
     op("Tanh", 1, |tr, n| plain(tr, n, "tanh")),
-    op("Identity", 1, |_, n| Ok(vec![n.inputs.first().cloned().unwrap_or(Value::Nothing)])),
+    op("Identity", 1, |_, n| {
+        Ok(vec![n.inputs.first().cloned().unwrap_or(Value::Nothing)])
+    }),
     op("Reciprocal", 1, |tr, n| {
         let x = n.t(0)?;
         Ok(vec![tr.from_number("divide", 1.0, &x)?.into()])
@@ -51,9 +53,16 @@ pub static OPS: &[Entry] = &[
         let x = n.t(0)?;
         let to = n.elem("to").ok_or("attribute `to` is missing")?;
         let target = to.storage().ok_or("attribute `to` names no element type")?;
-        let mut y = match target == x.dtype() {
-            true => x.clone(),
-            false => tr.op("reinterpret", &[&x], &[("dtype", dtype(target))])?,
+        let integers = target.is_integral() && x.dtype().is_integral();
+        let mut y = if target == x.dtype() {
+            x.clone()
+        } else if integers && target.bits == x.dtype().bits {
+            // Among integers of one width, the same bits are what a conversion gives.
+            let mut raw = x.clone();
+            raw.elem = Elem::of(x.dtype());
+            tr.op("cast", &[&raw], &[("dtype", dtype(target))])?
+        } else {
+            tr.op("reinterpret", &[&x], &[("dtype", dtype(target))])?
         };
         y.elem = to;
         Ok(vec![y.into()])
@@ -61,11 +70,16 @@ pub static OPS: &[Entry] = &[
     op("Clip", 1, clip),
     op("Elu", 1, |tr, n| {
         let x = n.t(0)?;
-        Ok(vec![exponential(tr, &x, n.float("alpha", 1.0), 1.0)?.into()])
+        Ok(vec![
+            exponential(tr, &x, n.float("alpha", 1.0), 1.0)?.into(),
+        ])
     }),
     op("Selu", 1, |tr, n| {
         let x = n.t(0)?;
-        let (a, g) = (n.float("alpha", 1.67326319217681884765625), n.float("gamma", 1.05070102214813232421875));
+        let (a, g) = (
+            n.float("alpha", 1.67326319217681884765625),
+            n.float("gamma", 1.05070102214813232421875),
+        );
         let y = exponential(tr, &x, a, 1.0)?;
         Ok(vec![tr.by("multiply", &y, g)?.into()])
     }),
@@ -77,7 +91,14 @@ pub static OPS: &[Entry] = &[
     op("LeakyRelu", 1, |tr, n| {
         let x = n.t(0)?;
         let alpha = n.float("alpha", 0.01);
-        Ok(vec![tr.op("nn.leaky_relu", &[&x], &[("alpha", super::build::float(alpha))])?.into()])
+        Ok(vec![
+            tr.op(
+                "nn.leaky_relu",
+                &[&x],
+                &[("alpha", super::build::float(alpha))],
+            )?
+            .into(),
+        ])
     }),
     op("PRelu", 1, |tr, n| {
         let (x, slope) = (n.t(0)?, n.t(1)?);
@@ -98,7 +119,9 @@ pub static OPS: &[Entry] = &[
     }),
     op("HardSigmoid", 1, |tr, n| {
         let x = n.t(0)?;
-        Ok(vec![hard_sigmoid(tr, &x, n.float("alpha", 0.2), n.float("beta", 0.5))?.into()])
+        Ok(vec![
+            hard_sigmoid(tr, &x, n.float("alpha", 0.2), n.float("beta", 0.5))?.into(),
+        ])
     }),
     op("HardSwish", 14, |tr, n| {
         let x = n.t(0)?;
@@ -137,7 +160,6 @@ pub static OPS: &[Entry] = &[
         let rest = tr.select(&high, &down, &zero)?;
         Ok(vec![tr.select(&low, &up, &rest)?.into()])
     }),
-    op("Dropout", 1, dropout),
 ];
 
 fn plain(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
@@ -157,7 +179,11 @@ pub fn channelwise(tr: &mut Tr<'_>, v: &Val, rank: usize) -> R<Val> {
 /// `x` where it is positive, else `a * (exp(x / b) - 1)`.
 pub fn exponential(tr: &mut Tr<'_>, x: &Val, a: f64, b: f64) -> R<Val> {
     let low = tr.by("minimum", x, 0.0)?;
-    let low = if b == 1.0 { low } else { tr.by("divide", &low, b)? };
+    let low = if b == 1.0 {
+        low
+    } else {
+        tr.by("divide", &low, b)?
+    };
     let e = tr.unary("exp", &low)?;
     let e = tr.by("subtract", &e, 1.0)?;
     let e = tr.by("multiply", &e, a)?;
@@ -192,7 +218,11 @@ fn gelu(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 /// The Gaussian error linear unit.
 pub fn gelu_of(tr: &mut Tr<'_>, x: &Val, approximate: &str) -> R<Val> {
     if x.elem == Elem::F32 {
-        let name = if approximate == "tanh" { "gelu_tanh" } else { "gelu" };
+        let name = if approximate == "tanh" {
+            "gelu_tanh"
+        } else {
+            "gelu"
+        };
         let text = tr.text(x);
         return Ok(tr.line(format!("{name}({text})"), x.elem, &x.dims.clone()));
     }
@@ -215,12 +245,17 @@ pub fn gelu_of(tr: &mut Tr<'_>, x: &Val, approximate: &str) -> R<Val> {
 fn is_inf(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let inf = tr.unary("isinf", &x)?;
-    let (up, down) = (n.int("detect_positive", 1) != 0, n.int("detect_negative", 1) != 0);
+    let (up, down) = (
+        n.int("detect_positive", 1) != 0,
+        n.int("detect_negative", 1) != 0,
+    );
     let sign = match (up, down) {
         (true, true) => return Ok(vec![inf.into()]),
         (true, false) => tr.by("greater", &x, 0.0)?,
         (false, true) => tr.by("less", &x, 0.0)?,
-        (false, false) => tr.unary("isnan", &x).and_then(|nan| tr.binary("logical_and", &nan, &inf))?,
+        (false, false) => tr
+            .unary("isnan", &x)
+            .and_then(|nan| tr.binary("logical_and", &nan, &inf))?,
     };
     Ok(vec![tr.binary("logical_and", &inf, &sign)?.into()])
 }
@@ -253,7 +288,11 @@ pub fn convert(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, to: Elem) -> R<Val> {
         Some(name) => {
             let mut raw = x.clone();
             raw.elem = Elem::of(x.dtype());
-            tr.op("narrow.decode", &[&raw], &[("format", super::build::str(name))])?
+            tr.op(
+                "narrow.decode",
+                &[&raw],
+                &[("format", super::build::str(name))],
+            )?
         }
     };
     let Some(name) = to.narrow() else {
@@ -291,19 +330,4 @@ fn clip(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         y = tr.binary("minimum", &high, &y)?;
     }
     Ok(vec![y.into()])
-}
-
-fn dropout(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
-    let x = n.t(0)?;
-    let mut results = vec![Value::Tensor(x.clone())];
-    if n.wants(1) {
-        let mask = match n.opset < 10 {
-            true => tr.number(x.elem, 1.0),
-            false => tr.number(Elem::BOOL, 1.0),
-        };
-        let x = tr.known(&x);
-        results.push(tr.full(&mask, &x.dims.clone())?.into());
-    }
-    let _ = int;
-    Ok(results)
 }

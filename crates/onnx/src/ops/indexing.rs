@@ -1,7 +1,6 @@
 //! Elements by indices, and what finds indices.
 
 use relax_ir::AttrValue;
-use relax_sym::Dim;
 
 use super::build::{dtype, flag, int, str};
 use crate::graph::Tr;
@@ -77,8 +76,13 @@ fn tuples_first(tr: &mut Tr<'_>, at: &Val) -> R<Val> {
 
 /// Tuples of indices of the axes after `batch` ones, brought into their extents.
 fn tuples(tr: &mut Tr<'_>, at: &Val, x: &Val, batch: usize) -> R<Val> {
-    let last = at.rank().checked_sub(1).ok_or("the indices must have an axis")?;
-    let len = at.dims[last].as_const().ok_or("the length of the tuples of indices must be known")?;
+    let last = at
+        .rank()
+        .checked_sub(1)
+        .ok_or("the indices must have an axis")?;
+    let len = at.dims[last]
+        .as_const()
+        .ok_or("the length of the tuples of indices must be known")?;
     if at.const_ints().is_some_and(|l| l.iter().all(|&i| i >= 0)) {
         return tuples_first(tr, at);
     }
@@ -127,7 +131,11 @@ fn scatter_elements(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn scatter_nd(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at, new) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let at = tuples(tr, &at, &x, 0)?;
-    let mut y = tr.op("scatter_nd", &[&x, &at, &new], &[("mode", str(reduction(n)))])?;
+    let mut y = tr.op(
+        "scatter_nd",
+        &[&x, &at, &new],
+        &[("mode", str(reduction(n)))],
+    )?;
     y.elem = x.elem;
     Ok(vec![y.into()])
 }
@@ -155,7 +163,11 @@ fn top_k(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         ("is_ascend", flag(n.int("largest", 1) == 0)),
         ("dtype", dtype(relax_tensor::DType::I64)),
     ];
-    let both = match k.const_ints().and_then(|k| k.first().copied()).filter(|&k| k > 0) {
+    let both = match k
+        .const_ints()
+        .and_then(|k| k.first().copied())
+        .filter(|&k| k > 0)
+    {
         Some(k) => {
             attrs.push(("k", int(k)));
             tr.ops("topk", &[&x], &attrs)?
@@ -175,11 +187,19 @@ fn unique(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let parts = match n.attr("axis") {
         None => {
             let flat = tr.reshape(&x, &[x.size()])?;
-            tr.ops("unique_slices", &[&flat], &[("axis", int(0)), ("sorted", flag(sorted))])?
+            tr.ops(
+                "unique_slices",
+                &[&flat],
+                &[("axis", int(0)), ("sorted", flag(sorted))],
+            )?
         }
         Some(a) => {
             let axis = x.axis(a.i)? as i64;
-            tr.ops("unique_slices", &[&x], &[("axis", int(axis)), ("sorted", flag(sorted))])?
+            tr.ops(
+                "unique_slices",
+                &[&x],
+                &[("axis", int(axis)), ("sorted", flag(sorted))],
+            )?
         }
     };
     Ok(parts.into_iter().map(Value::Tensor).collect())
@@ -192,7 +212,10 @@ fn cumulative(tr: &mut Tr<'_>, n: &Node<'_>, what: &str) -> Out {
     let Some(a) = known else {
         let axis = tr.as_scalar(&axis)?;
         let attrs = [("exclusive", flag(exclusive)), ("reverse", flag(reverse))];
-        return Ok(vec![tr.op(&format!("dyn.cum{what}"), &[&x, &axis], &attrs)?.into()]);
+        return Ok(vec![
+            tr.op(&format!("dyn.cum{what}"), &[&x, &axis], &attrs)?
+                .into(),
+        ]);
     };
     let axis = x.axis(a)? as i64;
     let turn = |tr: &mut Tr<'_>, x: &Val| match reverse {
@@ -205,6 +228,5 @@ fn cumulative(tr: &mut Tr<'_>, n: &Node<'_>, what: &str) -> Out {
         attrs.push(("exclusive", flag(true)));
     }
     let y = tr.op(&format!("cum{what}"), &[&x], &attrs)?;
-    let _ = Dim::ONE;
     Ok(vec![turn(tr, &y)?.into()])
 }

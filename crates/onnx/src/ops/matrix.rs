@@ -20,8 +20,15 @@ pub static OPS: &[Entry] = &[
     op("Einsum", 12, |tr, n| {
         let parts = (0..n.inputs.len()).map(|i| n.t(i)).collect::<R<Vec<_>>>()?;
         let all: Vec<&Val> = parts.iter().collect();
-        let equation: String = n.str("equation", "").chars().filter(|c| !c.is_whitespace()).collect();
-        Ok(vec![tr.op_of_tuple("einsum", &all, &[("equation", str(&equation))])?.into()])
+        let equation: String = n
+            .str("equation", "")
+            .chars()
+            .filter(|c| !c.is_whitespace())
+            .collect();
+        Ok(vec![
+            tr.op_of_tuple("einsum", &all, &[("equation", str(&equation))])?
+                .into(),
+        ])
     }),
     op("Det", 11, |tr, n| {
         let x = n.t(0)?;
@@ -38,7 +45,14 @@ pub static OPS: &[Entry] = &[
         }
         let y = matmul(tr, &a, &b)?;
         let alpha = n.float("alpha", 1.0);
-        Ok(vec![if alpha == 1.0 { y } else { tr.by("multiply", &y, alpha)? }.into()])
+        Ok(vec![
+            if alpha == 1.0 {
+                y
+            } else {
+                tr.by("multiply", &y, alpha)?
+            }
+            .into(),
+        ])
     }),
 ];
 
@@ -80,7 +94,11 @@ fn batched(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
         tr.reshape(&whole, &to(vec![size.clone()]))
     };
     let (x, y) = (flat(tr, &a)?, flat(tr, &b)?);
-    let z = tr.op("nn.batch_matmul", &[&x, &y], &[("transpose_b", flag(false))])?;
+    let z = tr.op(
+        "nn.batch_matmul",
+        &[&x, &y],
+        &[("transpose_b", flag(false))],
+    )?;
     let mut to = batch;
     to.extend([matrix(&a)[0].clone(), matrix(&b)[1].clone()]);
     tr.reshape(&z, &to)

@@ -1,20 +1,23 @@
 //! The operators' translations, a file for each family.
 
-pub mod build;
 mod arithmetic;
 mod attention;
+pub mod build;
 mod control;
 mod elementwise;
+mod image;
 mod indexing;
 mod matrix;
 mod movement;
 mod nn;
 mod norm;
 mod quant;
+mod random;
 mod recurrent;
 mod reduce;
 mod sequence;
 mod shapes;
+mod signal;
 
 use crate::table::Entry;
 
@@ -24,14 +27,17 @@ pub static FAMILIES: &[&[Entry]] = &[
     attention::OPS,
     control::OPS,
     elementwise::OPS,
+    image::OPS,
     indexing::OPS,
     matrix::OPS,
     movement::OPS,
     nn::OPS,
     norm::OPS,
     quant::OPS,
+    random::OPS,
     recurrent::OPS,
     reduce::OPS,
     sequence::OPS,
     shapes::OPS,
+    signal::OPS,
 ];

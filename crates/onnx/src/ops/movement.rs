@@ -15,7 +15,10 @@ pub static OPS: &[Entry] = &[
     op("Transpose", 1, |tr, n| {
         let x = n.t(0)?;
         let order = match n.ints("perm") {
-            Some(list) => list.iter().map(|&a| x.axis(a)).collect::<Result<Vec<_>, _>>()?,
+            Some(list) => list
+                .iter()
+                .map(|&a| x.axis(a))
+                .collect::<Result<Vec<_>, _>>()?,
             None => (0..x.rank()).rev().collect(),
         };
         Ok(vec![tr.transpose(&x, &order)?.into()])
@@ -32,13 +35,30 @@ pub static OPS: &[Entry] = &[
     op("DepthToSpace", 1, depth_to_space),
     op("SpaceToDepth", 1, |tr, n| {
         let x = n.t(0)?;
+        let order = match n.str("mode", "DCR").as_str() {
+            "CRD" => [0, 1, 3, 5, 2, 4],
+            _ => [0, 3, 5, 1, 2, 4],
+        };
         let x = tr.known(&x);
         let b = n.int("blocksize", 1);
         let [n_, c, h, w] = four(&x)?;
         let block = Dim::from(b);
-        let y = tr.reshape(&x, &[n_.clone(), c.clone(), h.floordiv(&block), block.clone(), w.floordiv(&block), block.clone()])?;
-        let y = tr.transpose(&y, &[0, 3, 5, 1, 2, 4])?;
-        Ok(vec![tr.reshape(&y, &[n_, c * b * b, h.floordiv(&block), w.floordiv(&block)])?.into()])
+        let y = tr.reshape(
+            &x,
+            &[
+                n_.clone(),
+                c.clone(),
+                h.floordiv(&block),
+                block.clone(),
+                w.floordiv(&block),
+                block.clone(),
+            ],
+        )?;
+        let y = tr.transpose(&y, &order)?;
+        Ok(vec![
+            tr.reshape(&y, &[n_, c * b * b, h.floordiv(&block), w.floordiv(&block)])?
+                .into(),
+        ])
     }),
     op("Trilu", 14, |tr, n| {
         let x = n.t(0)?;
@@ -52,13 +72,21 @@ pub static OPS: &[Entry] = &[
     }),
     op("ReverseSequence", 10, |tr, n| {
         let (x, lens) = (n.t(0)?, n.t(1)?);
-        let attrs = [("seq_axis", int(n.int("time_axis", 0))), ("batch_axis", int(n.int("batch_axis", 1)))];
-        Ok(vec![tr.op("reverse_sequence", &[&x, &lens], &attrs)?.into()])
+        let attrs = [
+            ("seq_axis", int(n.int("time_axis", 0))),
+            ("batch_axis", int(n.int("batch_axis", 1))),
+        ];
+        Ok(vec![
+            tr.op("reverse_sequence", &[&x, &lens], &attrs)?.into(),
+        ])
     }),
 ];
 
 fn four(x: &Val) -> R<[Dim; 4]> {
-    x.dims.to_vec().try_into().map_err(|_| "it takes a tensor of rank 4".into())
+    x.dims
+        .to_vec()
+        .try_into()
+        .map_err(|_| "it takes a tensor of rank 4".into())
 }
 
 fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
@@ -72,7 +100,11 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     } else {
         (n.t(1)?, n.t(2)?, n.opt(3)?, n.opt(4)?)
     };
-    let count = starts.dims.first().and_then(Dim::as_const).ok_or("the number of axes must be known")?;
+    let count = starts
+        .dims
+        .first()
+        .and_then(Dim::as_const)
+        .ok_or("the number of axes must be known")?;
     let axes_ = axes_.unwrap_or_else(|| tr.vector(&(0..count).collect::<Vec<_>>()));
     let steps = steps.unwrap_or_else(|| tr.vector(&vec![1; count as usize]));
     if let Some(y) = slice_known(tr, &x, [&starts, &ends, &axes_, &steps])? {
@@ -82,13 +114,26 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     for v in [&starts, &ends, &axes_, &steps] {
         parts.push(tr.as_vector(v)?);
     }
-    let mut y = tr.op("dyn.slice", &[&x, &parts[0], &parts[1], &parts[2], &parts[3]], &[])?;
+    let mut y = tr.op(
+        "dyn.slice",
+        &[&x, &parts[0], &parts[1], &parts[2], &parts[3]],
+        &[],
+    )?;
     y.elem = x.elem;
     if let Some(list) = axes_.const_ints() {
         // Axes that are not cut keep their extents.
-        let list = list.iter().map(|&a| x.axis(a)).collect::<Result<Vec<_>, _>>()?;
+        let list = list
+            .iter()
+            .map(|&a| x.axis(a))
+            .collect::<Result<Vec<_>, _>>()?;
         let kept: Vec<Dim> = (0..x.rank())
-            .map(|a| if list.contains(&a) { y.dims[a].clone() } else { x.dims[a].clone() })
+            .map(|a| {
+                if list.contains(&a) {
+                    y.dims[a].clone()
+                } else {
+                    x.dims[a].clone()
+                }
+            })
             .collect();
         y = tr.matched(&y, &kept);
     }
@@ -96,10 +141,17 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 }
 
 /// A slice whose ranges are known; `None` where they are not, or are no attributes of ours.
-fn slice_known(tr: &mut Tr<'_>, x: &Val, [starts, ends, axes_, steps]: [&Val; 4]) -> R<Option<Val>> {
-    let (Some(starts), Some(ends), Some(list), Some(steps)) =
-        (starts.ints.clone(), ends.ints.clone(), axes_.const_ints(), steps.const_ints())
-    else {
+fn slice_known(
+    tr: &mut Tr<'_>,
+    x: &Val,
+    [starts, ends, axes_, steps]: [&Val; 4],
+) -> R<Option<Val>> {
+    let (Some(starts), Some(ends), Some(list), Some(steps)) = (
+        starts.ints.clone(),
+        ends.ints.clone(),
+        axes_.const_ints(),
+        steps.const_ints(),
+    ) else {
         return Ok(None);
     };
     if ends.len() != starts.len() || list.len() != starts.len() || steps.len() != starts.len() {
@@ -108,13 +160,16 @@ fn slice_known(tr: &mut Tr<'_>, x: &Val, [starts, ends, axes_, steps]: [&Val; 4]
     let (mut from, mut to, mut by, mut which) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (k, &axis) in list.iter().enumerate() {
         let a = x.axis(axis)?;
-        let Some(start) = starts[k].as_const() else { return Ok(None) };
+        let Some(start) = starts[k].as_const() else {
+            return Ok(None);
+        };
         let (extent, step) = (&x.dims[a], steps[k]);
         let (from_, to_) = match (ends[k].as_const(), extent.as_const()) {
             _ if step == 0 => return Err("a step may not be 0".into()),
             (Some(end), Some(len)) => {
                 let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
-                let bound = |v: i64| (if v < 0 { v.saturating_add(len) } else { v }).clamp(low, high);
+                let bound =
+                    |v: i64| (if v < 0 { v.saturating_add(len) } else { v }).clamp(low, high);
                 let (s, e) = (bound(start), bound(end));
                 // Before the first element, said from the end.
                 let e = if step < 0 && e < 0 { -len - 1 } else { e };
@@ -127,7 +182,11 @@ fn slice_known(tr: &mut Tr<'_>, x: &Val, [starts, ends, axes_, steps]: [&Val; 4]
             (Some(end), None) if step > 0 => {
                 // What lies beyond is cut off when it runs.
                 if end < 0 || start < 0 || (start == 0 && end >= i64::from(i32::MAX)) {
-                    let e = if end >= i64::from(i32::MAX) { i64::MAX } else { end };
+                    let e = if end >= i64::from(i32::MAX) {
+                        i64::MAX
+                    } else {
+                        end
+                    };
                     (start, Dim::from(e))
                 } else if end >= i64::from(i32::MAX) {
                     (start, Dim::from(i64::MAX))
@@ -146,7 +205,11 @@ fn slice_known(tr: &mut Tr<'_>, x: &Val, [starts, ends, axes_, steps]: [&Val; 4]
     }
     let whole = (0..which.len()).all(|k| {
         let all = x.dims[which[k] as usize].as_const();
-        from[k] == 0 && by[k] == 1 && to[k].as_const().is_some_and(|e| e == i64::MAX || Some(e) == all)
+        from[k] == 0
+            && by[k] == 1
+            && to[k]
+                .as_const()
+                .is_some_and(|e| e == i64::MAX || Some(e) == all)
     });
     if whole {
         return Ok(Some(x.clone()));
@@ -181,15 +244,26 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 }
 
 /// The parts of an axis: of these sizes, or so many as equal as they can be.
-pub fn split_into(tr: &mut Tr<'_>, x: &Val, axis: usize, sizes: Option<Vec<i64>>, count: i64) -> R<Vec<Val>> {
+pub fn split_into(
+    tr: &mut Tr<'_>,
+    x: &Val,
+    axis: usize,
+    sizes: Option<Vec<i64>>,
+    count: i64,
+) -> R<Vec<Val>> {
     let sizes = match (sizes, x.dims[axis].as_const()) {
         (Some(s), _) => s,
         (None, Some(len)) if count > 0 => {
             let each = (len + count - 1) / count;
-            (0..count).map(|k| (len - k * each).clamp(0, each)).collect()
+            (0..count)
+                .map(|k| (len - k * each).clamp(0, each))
+                .collect()
         }
         (None, _) => {
-            let attrs = [("indices_or_sections", int(count)), ("axis", int(axis as i64))];
+            let attrs = [
+                ("indices_or_sections", int(count)),
+                ("axis", int(axis as i64)),
+            ];
             let parts = tr.ops("split", &[x], &attrs)?;
             return Ok(with_elem(parts, x.elem));
         }
@@ -198,12 +272,23 @@ pub fn split_into(tr: &mut Tr<'_>, x: &Val, axis: usize, sizes: Option<Vec<i64>>
         return Ok(vec![x.clone()]);
     }
     let mut at = 0;
+    if sizes.contains(&0) {
+        let mut parts = Vec::new();
+        for s in &sizes {
+            parts.push(tr.slice(x, axis, at, at + s)?);
+            at += s;
+        }
+        return Ok(parts);
+    }
     let mut places = Vec::new();
     for s in &sizes[..sizes.len().max(1) - 1] {
         at += s;
         places.push(at);
     }
-    let attrs = [("indices_or_sections", ints(&places)), ("axis", int(axis as i64))];
+    let attrs = [
+        ("indices_or_sections", ints(&places)),
+        ("axis", int(axis as i64)),
+    ];
     let parts = tr.ops("split", &[x], &attrs)?;
     Ok(with_elem(parts, x.elem))
 }
@@ -222,7 +307,10 @@ fn split_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, sizes: &Val, count: 
     let (which, one) = (tr.vector(&[axis as i64]), tr.vector(&[1]));
     let mut out = Vec::new();
     for k in 0..count as i64 {
-        let (from, to) = (tr.slice(&starts, 0, k, k + 1)?, tr.slice(&ends, 0, k, k + 1)?);
+        let (from, to) = (
+            tr.slice(&starts, 0, k, k + 1)?,
+            tr.slice(&ends, 0, k, k + 1)?,
+        );
         let mut y = tr.op("dyn.slice", &[x, &from, &to, &which, &one], &[])?;
         y.elem = x.elem;
         let mut kept = x.dims.to_vec();
@@ -237,8 +325,14 @@ fn pad(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let mode = n.str("mode", "constant");
     let rank = x.rank() as i64;
     let (pads, value, which) = if n.opset < 11 {
-        let pads = n.ints(if n.opset < 2 { "paddings" } else { "pads" }).ok_or("the pads are missing")?;
-        (tr.vector(&pads), Some(tr.number(x.elem, n.float("value", 0.0))), None)
+        let pads = n
+            .ints(if n.opset < 2 { "paddings" } else { "pads" })
+            .ok_or("the pads are missing")?;
+        (
+            tr.vector(&pads),
+            Some(tr.number(x.elem, n.float("value", 0.0))),
+            None,
+        )
     } else {
         (n.t(1)?, n.opt(2)?, n.opt(3)?)
     };
@@ -246,7 +340,9 @@ fn pad(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         Some(v) => tr.as_scalar(&v)?,
         None => tr.number(x.elem, 0.0),
     };
-    let which_list = which.as_ref().map_or(Some((0..rank).collect()), Val::const_ints);
+    let which_list = which
+        .as_ref()
+        .map_or(Some((0..rank).collect()), Val::const_ints);
     if let (Some(list), Some(axes)) = (pads.const_ints(), which_list)
         && mode != "wrap"
         && list.len() == 2 * axes.len()
@@ -263,7 +359,11 @@ fn pad(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         Some(v) => tr.as_vector(&v)?,
         None => tr.vector(&(0..rank).collect::<Vec<_>>()),
     };
-    let y = tr.op("dyn.pad", &[&x, &pads, &value, &which], &[("pad_mode", str(&mode))])?;
+    let y = tr.op(
+        "dyn.pad",
+        &[&x, &pads, &value, &which],
+        &[("pad_mode", str(&mode))],
+    )?;
     Ok(vec![y.into()])
 }
 
@@ -273,7 +373,10 @@ pub fn pad_by(tr: &mut Tr<'_>, x: &Val, widths: &[(i64, i64)], value: &Val, mode
         return Ok(x.clone());
     }
     let widths = widths.iter().map(|&(a, b)| ints(&[a, b]));
-    let attrs = [("pad_width", AttrValue::array(widths)), ("pad_mode", str(mode))];
+    let attrs = [
+        ("pad_width", AttrValue::array(widths)),
+        ("pad_mode", str(mode)),
+    ];
     tr.op("nn.pad", &[x, value], &attrs)
 }
 
@@ -285,8 +388,14 @@ fn depth_to_space(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let block = Dim::from(b);
     let depth = c.floordiv(&Dim::from(b.saturating_mul(b)));
     let (mid, order) = match n.str("mode", "DCR").as_str() {
-        "DCR" => ([block.clone(), block.clone(), depth.clone()], [0, 3, 4, 1, 5, 2]),
-        "CRD" => ([depth.clone(), block.clone(), block.clone()], [0, 1, 4, 2, 5, 3]),
+        "DCR" => (
+            [block.clone(), block.clone(), depth.clone()],
+            [0, 3, 4, 1, 5, 2],
+        ),
+        "CRD" => (
+            [depth.clone(), block.clone(), block.clone()],
+            [0, 1, 4, 2, 5, 3],
+        ),
         other => return unsupported(format!("mode {other} is not supported")),
     };
     let [p, q, r] = mid;

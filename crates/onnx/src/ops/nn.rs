@@ -7,7 +7,7 @@ use super::elementwise::channelwise;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
-use crate::value::{Elem, Val, Value};
+use crate::value::{Val, Value};
 
 type Out = R<Vec<Value>>;
 
@@ -31,11 +31,17 @@ pub static OPS: &[Entry] = &[
     op("LpPool", 1, lp_pool),
     op("GlobalAveragePool", 1, |tr, n| {
         let x = n.t(0)?;
-        Ok(vec![tr.reduce("mean", &x, &(2..x.rank()).collect::<Vec<_>>(), true)?.into()])
+        Ok(vec![
+            tr.reduce("mean", &x, &(2..x.rank()).collect::<Vec<_>>(), true)?
+                .into(),
+        ])
     }),
     op("GlobalMaxPool", 1, |tr, n| {
         let x = n.t(0)?;
-        Ok(vec![tr.reduce("max", &x, &(2..x.rank()).collect::<Vec<_>>(), true)?.into()])
+        Ok(vec![
+            tr.reduce("max", &x, &(2..x.rank()).collect::<Vec<_>>(), true)?
+                .into(),
+        ])
     }),
     op("GlobalLpPool", 1, |tr, n| {
         let x = n.t(0)?;
@@ -58,14 +64,33 @@ pub struct Window {
 impl Window {
     /// Reads the attributes of a node over `x`.
     pub fn read(n: &Node<'_>, x: &Val, kernel: Vec<i64>) -> R<Window> {
-        let k = x.rank().checked_sub(2).filter(|&k| k > 0).ok_or("it takes a batch, channels and space")?;
-        let list = |name: &str, otherwise: i64| n.ints(name).filter(|v| !v.is_empty()).unwrap_or(vec![otherwise; k]);
+        let k = x
+            .rank()
+            .checked_sub(2)
+            .filter(|&k| k > 0)
+            .ok_or("it takes a batch, channels and space")?;
+        let list = |name: &str, otherwise: i64| {
+            n.ints(name)
+                .filter(|v| !v.is_empty())
+                .unwrap_or(vec![otherwise; k])
+        };
         let (strides, dilations) = (list("strides", 1), list("dilations", 1));
-        let pads = n.ints("pads").filter(|v| !v.is_empty()).unwrap_or(vec![0; 2 * k]);
+        let pads = n
+            .ints("pads")
+            .filter(|v| !v.is_empty())
+            .unwrap_or(vec![0; 2 * k]);
         if [kernel.len(), strides.len(), dilations.len()] != [k; 3] || pads.len() != 2 * k {
-            return Err(format!("kernel_shape, strides, dilations and pads do not fit {k} spatial axes").into());
+            return Err(format!(
+                "kernel_shape, strides, dilations and pads do not fit {k} spatial axes"
+            )
+            .into());
         }
-        if strides.iter().chain(&dilations).chain(&kernel).any(|&s| s < 1) {
+        if strides
+            .iter()
+            .chain(&dilations)
+            .chain(&kernel)
+            .any(|&s| s < 1)
+        {
             return Err("kernel_shape, strides and dilations must be positive".into());
         }
         let mut out = Window {
@@ -82,7 +107,11 @@ impl Window {
                 "SAME_UPPER" | "SAME_LOWER" => {
                     let total = out.same(&x.dims[2 + a], a)?;
                     let less = total / 2;
-                    let (p, q) = if auto == "SAME_UPPER" { (less, total - less) } else { (total - less, less) };
+                    let (p, q) = if auto == "SAME_UPPER" {
+                        (less, total - less)
+                    } else {
+                        (total - less, less)
+                    };
                     (out.before[a], out.behind[a]) = (p, q);
                 }
                 _ => {}
@@ -99,7 +128,9 @@ impl Window {
         match extent.as_const() {
             Some(len) => Ok((((len + s - 1) / s - 1) * s + reach - len).max(0)),
             None if s == 1 => Ok(reach - 1),
-            None => unsupported("`auto_pad` over an extent that is not known is supported for strides of 1 only"),
+            None => unsupported(
+                "`auto_pad` over an extent that is not known is supported for strides of 1 only",
+            ),
         }
     }
     pub fn padding(&self) -> Vec<i64> {
@@ -108,7 +139,10 @@ impl Window {
 }
 
 fn kernel_of(w: &Val) -> R<Vec<i64>> {
-    let known = w.dims[2..].iter().map(Dim::as_const).collect::<Option<Vec<_>>>();
+    let known = w.dims[2..]
+        .iter()
+        .map(Dim::as_const)
+        .collect::<Option<Vec<_>>>();
     known.ok_or_else(|| "the extents of the weight must be known".into())
 }
 
@@ -160,20 +194,35 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     let kernel = kernel_of(&w)?;
     let auto = n.str("auto_pad", "NOTSET");
-    let list = |name: &str, otherwise: i64| n.ints(name).filter(|v| v.len() == k).unwrap_or(vec![otherwise; k]);
-    let (strides, dilations, mut more) = (list("strides", 1), list("dilations", 1), list("output_padding", 0));
-    let pads = n.ints("pads").filter(|v| v.len() == 2 * k).unwrap_or(vec![0; 2 * k]);
+    let list = |name: &str, otherwise: i64| {
+        n.ints(name)
+            .filter(|v| v.len() == k)
+            .unwrap_or(vec![otherwise; k])
+    };
+    let (strides, dilations, mut more) = (
+        list("strides", 1),
+        list("dilations", 1),
+        list("output_padding", 0),
+    );
+    let pads = n
+        .ints("pads")
+        .filter(|v| v.len() == 2 * k)
+        .unwrap_or(vec![0; 2 * k]);
     let (mut before, mut behind) = (pads[..k].to_vec(), pads[k..].to_vec());
     let given = n.ints("output_shape");
     for a in 0..k {
         let reach = (kernel[a] - 1) * dilations[a] + 1;
         let goal = match &given {
             Some(shape) => shape.get(shape.len() - k + a).copied(),
-            None if auto.starts_with("SAME") => x.dims[2 + a].as_const().map(|len| len * strides[a]),
+            None if auto.starts_with("SAME") => {
+                x.dims[2 + a].as_const().map(|len| len * strides[a])
+            }
             None => continue,
         };
         let (Some(goal), Some(len)) = (goal, x.dims[2 + a].as_const()) else {
-            return unsupported("an output shape over an extent that is not known is not supported");
+            return unsupported(
+                "an output shape over an extent that is not known is not supported",
+            );
         };
         let total = strides[a] * (len - 1) + more[a] + reach - goal;
         if total < 0 {
@@ -190,11 +239,16 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     let groups = n.int("group", 1);
     // What the operator takes as output padding is less than a step; the rest is zeros behind.
-    let extra: Vec<i64> = (0..k).map(|a| (more[a] - (strides[a] - 1)).max(0)).collect();
+    let extra: Vec<i64> = (0..k)
+        .map(|a| (more[a] - (strides[a] - 1)).max(0))
+        .collect();
     let own: Vec<i64> = (0..k).map(|a| more[a] - extra[a]).collect();
     let mut attrs = vec![
         ("strides", ints(&strides)),
-        ("padding", ints(&before.iter().chain(&behind).copied().collect::<Vec<_>>())),
+        (
+            "padding",
+            ints(&before.iter().chain(&behind).copied().collect::<Vec<_>>()),
+        ),
         ("output_padding", ints(&own)),
         ("dilation", ints(&dilations)),
         ("kernel_size", ints(&kernel)),
@@ -219,13 +273,30 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 }
 
 fn kernel_attr(n: &Node<'_>) -> R<Vec<i64>> {
-    n.ints("kernel_shape").ok_or_else(|| "attribute `kernel_shape` is missing".into())
+    n.ints("kernel_shape")
+        .ok_or_else(|| "attribute `kernel_shape` is missing".into())
+}
+
+/// Whether a last partial window counts: not where it would begin behind the data.
+fn rounds_up(n: &Node<'_>, window: &Window, x: &Val) -> bool {
+    let starts_behind = |a: usize| {
+        let Some(len) = x.dims[2 + a].as_const() else {
+            return false;
+        };
+        let (s, all) = (window.strides[a], len + window.before[a] + window.behind[a]);
+        let count = (all - window.reach(a) + s - 1).div_euclid(s) + 1;
+        (count - 1) * s >= len + window.before[a]
+    };
+    n.flag("ceil_mode") && !(0..window.kernel.len()).any(starts_behind)
 }
 
 fn pool(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str) -> R<Val> {
     let k = x.rank().saturating_sub(2);
     if !(1..=3).contains(&k) {
-        return unsupported(format!("pools of tensors of rank {} are not supported", x.rank()));
+        return unsupported(format!(
+            "pools of tensors of rank {} are not supported",
+            x.rank()
+        ));
     }
     let window = Window::read(n, x, kernel_attr(n)?)?;
     let mut attrs = vec![("pool_size", ints(&window.kernel))];
@@ -234,7 +305,7 @@ fn pool(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str) -> R<Val> {
         attrs.push(("dilation", ints(&window.dilations)));
     }
     attrs.push(("padding", ints(&window.padding())));
-    if n.flag("ceil_mode") {
+    if rounds_up(n, &window, x) {
         attrs.push(("ceil_mode", flag(true)));
     }
     if kind == "avg" && n.flag("count_include_pad") {
@@ -275,7 +346,11 @@ fn max_unpool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let zero = tr.number(x.elem, 0.0);
     let zeros = tr.full(&zero, &[size])?;
     let (flat, places) = (tr.reshape(&x, &[x.size()])?, tr.reshape(&at, &[x.size()])?);
-    let y = tr.op("scatter_elements", &[&zeros, &places, &flat], &[("axis", int(0))])?;
+    let y = tr.op(
+        "scatter_elements",
+        &[&zeros, &places, &flat],
+        &[("axis", int(0))],
+    )?;
     let y = tr.reshape(&y, &dims)?;
     let Some(to) = n.opt(2)? else {
         return Ok(vec![y.into()]);
@@ -285,7 +360,9 @@ fn max_unpool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let none = tr.vector(&vec![0; y.rank()]);
     let widths = tr.concat(&[none, more], 0)?;
     let axes = tr.vector(&(0..y.rank() as i64).collect::<Vec<_>>());
-    Ok(vec![tr.op("dyn.pad", &[&y, &widths, &zero, &axes], &[])?.into()])
+    Ok(vec![
+        tr.op("dyn.pad", &[&y, &widths, &zero, &axes], &[])?.into(),
+    ])
 }
 
 /// The size of each element to a power.
@@ -300,7 +377,11 @@ fn powered(tr: &mut Tr<'_>, x: &Val, p: f64) -> R<Val> {
 /// A sum over windows is their mean, padding among it, times the number of taps.
 fn lp_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
-    let p = if n.opset < 2 { n.float("p", 2.0) } else { n.int("p", 2) as f64 };
+    let p = if n.opset < 2 {
+        n.float("p", 2.0)
+    } else {
+        n.int("p", 2) as f64
+    };
     let y = powered(tr, &x, p)?;
     let window = Window::read(n, &x, kernel_attr(n)?)?;
     let k = window.kernel.len();
@@ -319,7 +400,10 @@ fn lp_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         attrs.push(("ceil_mode", flag(true)));
     }
     let mean = tr.op(&format!("nn.avg_pool{k}d"), &[&y], &attrs)?;
-    let sum = tr.by("multiply", &mean, window.kernel.iter().product::<i64>() as f64)?;
-    let _ = Elem::F32;
+    let sum = tr.by(
+        "multiply",
+        &mean,
+        window.kernel.iter().product::<i64>() as f64,
+    )?;
     Ok(vec![tr.by("power", &sum, 1.0 / p)?.into()])
 }

@@ -12,14 +12,24 @@ use crate::value::{Elem, Val, Value};
 type Out = R<Vec<Value>>;
 
 pub static OPS: &[Entry] = &[
-    op("Softmax", 1, |tr, n| along(tr, n, |tr, x, axis| tr.op("nn.softmax", &[x], &[("axis", int(axis))]))),
-    op("LogSoftmax", 1, |tr, n| along(tr, n, |tr, x, axis| tr.op("nn.log_softmax", &[x], &[("axis", int(axis))]))),
+    op("Softmax", 1, |tr, n| {
+        along(tr, n, |tr, x, axis| {
+            tr.op("nn.softmax", &[x], &[("axis", int(axis))])
+        })
+    }),
+    op("LogSoftmax", 1, |tr, n| {
+        along(tr, n, |tr, x, axis| {
+            tr.op("nn.log_softmax", &[x], &[("axis", int(axis))])
+        })
+    }),
     op("Hardmax", 1, |tr, n| along(tr, n, hardmax)),
     op("BatchNormalization", 1, batch_norm),
     op("InstanceNormalization", 1, |tr, n| {
         let (x, g, b) = (n.t(0)?, n.t(1)?, n.t(2)?);
         let attrs = [("epsilon", float(n.float("epsilon", 1e-5)))];
-        Ok(vec![tr.op("nn.instance_norm", &[&x, &g, &b], &attrs)?.into()])
+        Ok(vec![
+            tr.op("nn.instance_norm", &[&x, &g, &b], &attrs)?.into(),
+        ])
     }),
     op("LayerNormalization", 17, layer_norm),
     op("RMSNormalization", 23, |tr, n| {
@@ -33,7 +43,10 @@ pub static OPS: &[Entry] = &[
     op("MeanVarianceNormalization", 9, |tr, n| {
         let x = n.t(0)?;
         let axes = n.ints("axes").unwrap_or(vec![0, 2, 3]);
-        let over = axes.iter().map(|&a| x.axis(a)).collect::<Result<Vec<_>, _>>()?;
+        let over = axes
+            .iter()
+            .map(|&a| x.axis(a))
+            .collect::<Result<Vec<_>, _>>()?;
         let (d, v) = centred(tr, &x, &over)?;
         let s = tr.unary("sqrt", &v)?;
         let s = tr.by("add", &s, 1e-9)?;
@@ -102,7 +115,14 @@ fn hardmax(tr: &mut Tr<'_>, x: &Val, axis: i64) -> R<Val> {
     let one = tr.number(Elem::I64, 1.0);
     let x = tr.known(x);
     let ones = tr.full(&one, &x.dims.clone())?;
-    let at = tr.op("cumsum", &[&ones], &[("axis", int(axis as i64)), ("exclusive", super::build::flag(true))])?;
+    let at = tr.op(
+        "cumsum",
+        &[&ones],
+        &[
+            ("axis", int(axis as i64)),
+            ("exclusive", super::build::flag(true)),
+        ],
+    )?;
     let same = tr.binary("equal", &at, &best)?;
     tr.cast(&same, x.elem)
 }
@@ -139,14 +159,20 @@ fn batch_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let (_, v) = centred(tr, &data, &over)?;
         (m, v)
     } else {
-        (channelwise(tr, &mean, x.rank())?, channelwise(tr, &var, x.rank())?)
+        (
+            channelwise(tr, &mean, x.rank())?,
+            channelwise(tr, &var, x.rank())?,
+        )
     };
     let d = tr.sub(&data, &now)?;
     let s = tr.by("add", &spread, eps)?;
     let s = tr.unary("sqrt", &s)?;
     let y = tr.div(&d, &s)?;
     let (g, b) = (tr.cast(&g, wide)?, tr.cast(&b, wide)?);
-    let (g, b) = (channelwise(tr, &g, x.rank())?, channelwise(tr, &b, x.rank())?);
+    let (g, b) = (
+        channelwise(tr, &g, x.rank())?,
+        channelwise(tr, &b, x.rank())?,
+    );
     let y = tr.mul(&y, &g)?;
     let y = tr.add(&y, &b)?;
     let mut results = vec![tr.cast(&y, x.elem)?.into()];
@@ -154,7 +180,10 @@ fn batch_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let keep = n.float("momentum", 0.9);
         for (old, new) in [(&mean, &now), (&var, &spread)] {
             let new = tr.squeeze(new, &over)?;
-            let (a, b) = (tr.by("multiply", old, keep)?, tr.by("multiply", &new, 1.0 - keep)?);
+            let (a, b) = (
+                tr.by("multiply", old, keep)?,
+                tr.by("multiply", &new, 1.0 - keep)?,
+            );
             results.push(tr.add(&a, &b)?.into());
         }
     }
@@ -166,12 +195,19 @@ fn layer_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let b = n.opt(2)?;
     let from = x.axis(n.int("axis", -1))?;
     let eps = n.float("epsilon", 1e-5);
-    if let (Some(b), true) = (&b, from + 1 == x.rank() && !n.wants(1) && !n.wants(2) && g.rank() == 1) {
+    if let (Some(b), true) = (
+        &b,
+        from + 1 == x.rank() && !n.wants(1) && !n.wants(2) && g.rank() == 1,
+    ) {
         let attrs = [("axis", int(-1)), ("epsilon", float(eps))];
         return Ok(vec![tr.op("nn.layer_norm", &[&x, &g, b], &attrs)?.into()]);
     }
     let over: Vec<usize> = (from..x.rank()).collect();
-    let wide = if n.int("stash_type", 1) == 1 && x.elem != Elem::F64 { Elem::F32 } else { x.elem };
+    let wide = if n.int("stash_type", 1) == 1 && x.elem != Elem::F64 {
+        Elem::F32
+    } else {
+        x.elem
+    };
     let data = tr.cast(&x, wide)?;
     let mean = tr.reduce("mean", &data, &over, true)?;
     let (d, v) = centred(tr, &data, &over)?;
@@ -189,7 +225,11 @@ fn layer_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 
 /// `x` over the root of its mean square over the axes from one on, in at least float32.
 pub fn rms_norm(tr: &mut Tr<'_>, x: &Val, from: usize, eps: f64) -> R<Val> {
-    let wide = if x.elem == Elem::F64 { Elem::F64 } else { Elem::F32 };
+    let wide = if x.elem == Elem::F64 {
+        Elem::F64
+    } else {
+        Elem::F32
+    };
     let data = tr.cast(x, wide)?;
     let q = tr.mul(&data, &data)?;
     let m = tr.reduce("mean", &q, &(from..x.rank()).collect::<Vec<_>>(), true)?;
@@ -209,7 +249,11 @@ fn group_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let each = x.dims[1].floordiv(&Dim::from(groups));
     let mut split = vec![x.dims[0].clone(), Dim::from(groups), each];
     split.extend_from_slice(&x.dims[2..]);
-    let wide = if n.int("stash_type", 1) == 1 && x.elem != Elem::F64 { Elem::F32 } else { x.elem };
+    let wide = if n.int("stash_type", 1) == 1 && x.elem != Elem::F64 {
+        Elem::F32
+    } else {
+        x.elem
+    };
     let y = tr.cast(&x, wide)?;
     let y = tr.reshape(&y, &split)?;
     let (d, v) = centred(tr, &y, &(2..split.len()).collect::<Vec<_>>())?;
@@ -222,7 +266,10 @@ fn group_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     if !per_group {
         y = tr.reshape(&y, &x.dims.clone())?;
     }
-    let (g, b) = (channelwise(tr, &g, y.rank())?, channelwise(tr, &b, y.rank())?);
+    let (g, b) = (
+        channelwise(tr, &g, y.rank())?,
+        channelwise(tr, &b, y.rank())?,
+    );
     let y = tr.mul(&y, &g)?;
     let y = tr.add(&y, &b)?;
     Ok(vec![tr.reshape(&y, &x.dims.clone())?.into()])
@@ -278,7 +325,10 @@ fn likelihood_loss(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, t: &Val, w: Option<&V
         ("sum", _) => tr.reduce("sum", &loss, &all, false),
         ("mean", None) => tr.reduce("mean", &loss, &all, false),
         ("mean", Some(w)) => {
-            let (a, b) = (tr.reduce("sum", &loss, &all, false)?, tr.reduce("sum", w, &all, false)?);
+            let (a, b) = (
+                tr.reduce("sum", &loss, &all, false)?,
+                tr.reduce("sum", w, &all, false)?,
+            );
             tr.div(&a, &b)
         }
         (other, _) => unsupported(format!("the reduction {other} is not supported")),

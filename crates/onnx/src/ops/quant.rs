@@ -1,16 +1,11 @@
 //! Quantised tensors.
 
-use relax_ir::AttrValue;
-use relax_sym::Dim;
-
-use super::build::{dtype, flag, int, str};
+use super::build::{dtype, int, str};
 use super::nn;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
-use crate::value::{Elem, Val, Value};
-
-type Out = R<Vec<Value>>;
+use crate::value::{Elem, Val};
 
 pub static OPS: &[Entry] = &[
     op("QuantizeLinear", 10, |tr, n| {
@@ -51,7 +46,10 @@ pub static OPS: &[Entry] = &[
     op("DynamicQuantizeLinear", 11, |tr, n| {
         let x = n.t(0)?;
         let all: Vec<usize> = (0..x.rank()).collect();
-        let (low, high) = (tr.reduce("min", &x, &all, false)?, tr.reduce("max", &x, &all, false)?);
+        let (low, high) = (
+            tr.reduce("min", &x, &all, false)?,
+            tr.reduce("max", &x, &all, false)?,
+        );
         let (low, high) = (tr.by("minimum", &low, 0.0)?, tr.by("maximum", &high, 0.0)?);
         let range = tr.sub(&high, &low)?;
         let scale = tr.by("divide", &range, 255.0)?;
@@ -66,19 +64,28 @@ pub static OPS: &[Entry] = &[
     op("MatMulInteger", 10, |tr, n| {
         let (a, b) = (n.t(0)?, n.t(1)?);
         let (za, zb) = (n.opt(2)?, n.opt(3)?);
-        let (a, b) = (row_shifted(tr, &a, za.as_ref())?, shifted(tr, &b, zb.as_ref())?);
+        let (a, b) = (
+            row_shifted(tr, &a, za.as_ref())?,
+            shifted(tr, &b, zb.as_ref())?,
+        );
         Ok(vec![super::matrix::matmul(tr, &a, &b)?.into()])
     }),
     op("ConvInteger", 10, |tr, n| {
         let (x, w) = (n.t(0)?, n.t(1)?);
         let (zx, zw) = (n.opt(2)?, n.opt(3)?);
-        let (x, w) = (shifted(tr, &x, zx.as_ref())?, filter_shifted(tr, &w, zw.as_ref())?);
+        let (x, w) = (
+            shifted(tr, &x, zx.as_ref())?,
+            filter_shifted(tr, &w, zw.as_ref())?,
+        );
         Ok(vec![nn::convolution(tr, n, &x, &w)?.into()])
     }),
     op("QLinearMatMul", 10, |tr, n| {
         let [a, sa, za, b, sb, zb, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
         let (a, b) = (a?, b?);
-        let (x, y) = (row_shifted(tr, &a, Some(&za?))?, shifted(tr, &b, Some(&zb?))?);
+        let (x, y) = (
+            row_shifted(tr, &a, Some(&za?))?,
+            shifted(tr, &b, Some(&zb?))?,
+        );
         let product = super::matrix::matmul(tr, &x, &y)?;
         let (sa, sb, sy, zy) = (sa?, sb?, sy?, zy?);
         let sa = rows(tr, &sa)?;
@@ -87,7 +94,10 @@ pub static OPS: &[Entry] = &[
     }),
     op("QLinearConv", 10, |tr, n| {
         let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
-        let (x, w) = (shifted(tr, &x?, Some(&zx?))?, filter_shifted(tr, &w?, Some(&zw?))?);
+        let (x, w) = (
+            shifted(tr, &x?, Some(&zx?))?,
+            filter_shifted(tr, &w?, Some(&zw?))?,
+        );
         let mut y = nn::convolution(tr, n, &x, &w)?;
         if let Some(b) = n.opt(8)? {
             y = nn::biased(tr, &y, &b)?;
@@ -120,7 +130,11 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
         return Ok(s.clone());
     }
     let at = x.axis(axis)?;
-    let mut y = tr.op("repeat", &[s], &[("repeats", int(block)), ("axis", int(at as i64))])?;
+    let mut y = tr.op(
+        "repeat",
+        &[s],
+        &[("repeats", int(block)), ("axis", int(at as i64))],
+    )?;
     y.elem = s.elem;
     // The last block may be a part of one.
     match (y.dims[at].as_const(), x.dims[at].as_const()) {
@@ -159,13 +173,20 @@ fn range(to: Elem) -> Option<(f64, f64)> {
     } {
         return Some(range);
     }
-    let (low, high) = to.storage().filter(|_| to.narrow().is_none())?.int_range()?;
+    let (low, high) = to
+        .storage()
+        .filter(|_| to.narrow().is_none())?
+        .int_range()?;
     Some((low as f64, high as f64))
 }
 
 /// Numbers in units of the scale as quantised ones.
 fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Elem) -> R<Val> {
-    let wide = if y.elem == Elem::F64 { Elem::F64 } else { Elem::F32 };
+    let wide = if y.elem == Elem::F64 {
+        Elem::F64
+    } else {
+        Elem::F32
+    };
     let y = tr.cast(y, wide)?;
     let Some((low, high)) = range(to) else {
         let mut y = y;
@@ -183,7 +204,14 @@ fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Ele
     }
     let y = tr.by("maximum", &y, low)?;
     let y = tr.by("minimum", &y, high)?;
-    let mut out = tr.op("cast", &[&y], &[("dtype", dtype(to.storage().unwrap_or(relax_tensor::DType::U8)))])?;
+    let mut out = tr.op(
+        "cast",
+        &[&y],
+        &[(
+            "dtype",
+            dtype(to.storage().unwrap_or(relax_tensor::DType::U8)),
+        )],
+    )?;
     out.elem = to;
     Ok(out)
 }
@@ -253,6 +281,5 @@ fn requantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, scale: &Val, zero: &Val) 
     if zero.elem.narrow().is_some() {
         return unsupported("results in a narrow type are not supported");
     }
-    let _ = (flag, Dim::ONE, AttrValue::None);
     quantized(tr, n, &y, Some(&z), zero.elem)
 }

@@ -2,7 +2,7 @@
 
 use relax_sym::Dim;
 
-use super::build::{axes, int};
+use super::build::int;
 use super::elementwise as simple;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
@@ -61,7 +61,11 @@ impl Activation {
             "elu" => simple::exponential(tr, &x, a(1.0), 1.0),
             "softplus" => simple::softplus(tr, &x),
             "hardsigmoid" => simple::hard_sigmoid(tr, &x, a(0.2), self.beta.unwrap_or(0.5)),
-            "leakyrelu" => tr.op("nn.leaky_relu", &[&x], &[("alpha", super::build::float(a(0.01)))]),
+            "leakyrelu" => tr.op(
+                "nn.leaky_relu",
+                &[&x],
+                &[("alpha", super::build::float(a(0.01)))],
+            ),
             "affine" => {
                 let y = tr.by("multiply", &x, a(1.0))?;
                 tr.by("add", &y, self.beta.unwrap_or(0.0))
@@ -203,12 +207,18 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
         _ => (None, None),
     };
     let batch_first = n.flag("layout");
-    let x = if batch_first { tr.transpose(&x, &[1, 0, 2])? } else { x };
+    let x = if batch_first {
+        tr.transpose(&x, &[1, 0, 2])?
+    } else {
+        x
+    };
     let x = tr.known(&x);
     let (gates, _) = kind.form();
     let size = match n.attr("hidden_size") {
         Some(a) => a.i,
-        None => r.dims[2].as_const().ok_or("the size of the state must be known")?,
+        None => r.dims[2]
+            .as_const()
+            .ok_or("the size of the state must be known")?,
     };
     let way = n.str("direction", "forward");
     let count = if way == "bidirectional" { 2 } else { 1 };
@@ -222,7 +232,10 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
         let mut rb = None;
         if let Some(b) = &b {
             let b = part(tr, b)?;
-            let (wb, sb) = (tr.slice(&b, 0, 0, gates * size)?, tr.slice(&b, 0, gates * size, 2 * gates * size)?);
+            let (wb, sb) = (
+                tr.slice(&b, 0, 0, gates * size)?,
+                tr.slice(&b, 0, gates * size, 2 * gates * size)?,
+            );
             let both = if kind == Kind::Gru {
                 rb = Some(sb);
                 wb
@@ -270,7 +283,7 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
         states.push(h);
         cells.extend(c);
     }
-    results(tr, n, batch_first, outputs, states, cells)
+    results(tr, batch_first, outputs, states, cells)
 }
 
 impl Tr<'_> {
@@ -279,10 +292,18 @@ impl Tr<'_> {
     }
 }
 
-fn activations(n: &Node<'_>, kind: Kind, names: Option<Vec<String>>, count: usize) -> Vec<Vec<Activation>> {
+fn activations(
+    n: &Node<'_>,
+    kind: Kind,
+    names: Option<Vec<String>>,
+    count: usize,
+) -> Vec<Vec<Activation>> {
     let (_, usual) = kind.form();
     let clip = n.attr("clip").map(|a| f64::from(a.f));
-    let (alphas, betas) = (n.floats("activation_alpha").unwrap_or_default(), n.floats("activation_beta").unwrap_or_default());
+    let (alphas, betas) = (
+        n.floats("activation_alpha").unwrap_or_default(),
+        n.floats("activation_beta").unwrap_or_default(),
+    );
     (0..count)
         .map(|d| {
             (0..usual.len())
@@ -314,9 +335,11 @@ fn run(
     let turn = |tr: &mut Tr<'_>, v: &Val| -> R<Val> {
         match (back, lens) {
             (false, _) => Ok(v.clone()),
-            (true, Some(lens)) => {
-                tr.op("reverse_sequence", &[v, lens], &[("seq_axis", int(0)), ("batch_axis", int(1))])
-            }
+            (true, Some(lens)) => tr.op(
+                "reverse_sequence",
+                &[v, lens],
+                &[("seq_axis", int(0)), ("batch_axis", int(1))],
+            ),
             (true, None) => tr.op("reverse", &[v], &[("axis", int(0))]),
         }
     };
@@ -371,7 +394,6 @@ fn run(
 
 fn results(
     tr: &mut Tr<'_>,
-    n: &Node<'_>,
     batch_first: bool,
     outputs: Vec<Val>,
     states: Vec<Val>,
@@ -384,15 +406,20 @@ fn results(
         }
         tr.concat(&all, at)
     };
-    let _ = axes;
     let place = usize::from(batch_first);
     let mut out = Vec::new();
     let y = joined(tr, &outputs, 1)?;
-    out.push(if batch_first { tr.transpose(&y, &[2, 0, 1, 3])? } else { y }.into());
+    out.push(
+        if batch_first {
+            tr.transpose(&y, &[2, 0, 1, 3])?
+        } else {
+            y
+        }
+        .into(),
+    );
     out.push(joined(tr, &states, place)?.into());
     if !cells.is_empty() {
         out.push(joined(tr, &cells, place)?.into());
     }
-    let _ = n;
     Ok(out)
 }

@@ -1,6 +1,6 @@
 //! Reductions over axes.
 
-use super::build::{axes, flag, int};
+use super::build::{axes, flag};
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
@@ -77,7 +77,10 @@ fn over(n: &Node<'_>, x: &Val, as_input: i64) -> R<Over> {
         None if noop => Ok(Over::None),
         None => Ok(Over::Axes((0..x.rank()).collect())),
         Some(list) => {
-            let mut list = list.iter().map(|&a| x.axis(a)).collect::<Result<Vec<_>, _>>()?;
+            let mut list = list
+                .iter()
+                .map(|&a| x.axis(a))
+                .collect::<Result<Vec<_>, _>>()?;
             list.sort_unstable();
             list.dedup();
             Ok(Over::Axes(list))
@@ -96,7 +99,11 @@ fn reduced(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, name: &str, as_input: i64) ->
             let y = tr.op(&format!("dyn.{name}"), &[x, &v], &[])?;
             match keep {
                 true => Ok(y),
-                false => tr.op("dyn.squeeze", &[&y, &v], &[("axis", relax_ir::AttrValue::None)]),
+                false => tr.op(
+                    "dyn.squeeze",
+                    &[&y, &v],
+                    &[("axis", relax_ir::AttrValue::None)],
+                ),
             }
         }
     }
@@ -138,7 +145,10 @@ fn log_sum_exp(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn arg(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     let x = n.t(0)?;
     if x.elem.narrow().is_some() {
-        return unsupported(format!("elements of type {} are not supported", x.elem.name()));
+        return unsupported(format!(
+            "elements of type {} are not supported",
+            x.elem.name()
+        ));
     }
     let axis = x.axis(n.int("axis", 0))?;
     let mut attrs = vec![("axis", axes(&[axis]))];
@@ -149,6 +159,5 @@ fn arg(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
         attrs.push(("select_last_index", flag(true)));
     }
     let y = tr.op(name, &[&x], &attrs)?;
-    let _ = int;
     Ok(vec![tr.cast(&y, Elem::I64)?.into()])
 }

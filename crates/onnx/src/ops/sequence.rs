@@ -8,9 +8,13 @@ use crate::value::{Elem, Val, Value};
 type Out = R<Vec<Value>>;
 
 pub static OPS: &[Entry] = &[
-    op("SequenceEmpty", 11, |_, _| Ok(vec![Value::Seq(Vec::new().into())])),
+    op("SequenceEmpty", 11, |_, _| {
+        Ok(vec![Value::Seq(Vec::new().into())])
+    }),
     op("SequenceConstruct", 11, |_, n| {
-        let items = (0..n.inputs.len()).map(|i| n.value(i)).collect::<R<Vec<_>>>()?;
+        let items = (0..n.inputs.len())
+            .map(|i| n.value(i))
+            .collect::<R<Vec<_>>>()?;
         Ok(vec![Value::Seq(items.into())])
     }),
     op("SequenceLength", 11, |tr, n| {
@@ -37,7 +41,9 @@ pub static OPS: &[Entry] = &[
     op("SequenceErase", 11, |_, n| {
         let mut items = sequence(n, 0)?;
         let at = match n.inputs.get(1) {
-            None | Some(Value::Nothing) => items.len().checked_sub(1).ok_or("the sequence is empty")?,
+            None | Some(Value::Nothing) => {
+                items.len().checked_sub(1).ok_or("the sequence is empty")?
+            }
             _ => position(n, 1, items.len(), false)?.ok_or_else(unknown)?,
         };
         items.remove(at);
@@ -58,16 +64,22 @@ pub static OPS: &[Entry] = &[
         }
         Ok(vec![tr.concat(&all, axis)?.into()])
     }),
-    op("Optional", 15, |_, n| Ok(vec![n.inputs.first().cloned().unwrap_or(Value::Nothing)])),
+    op("Optional", 15, |_, n| {
+        Ok(vec![n.inputs.first().cloned().unwrap_or(Value::Nothing)])
+    }),
     op("OptionalHasElement", 15, |tr, n| {
         let there = !matches!(n.inputs.first(), None | Some(Value::Nothing));
-        Ok(vec![tr.number(Elem::BOOL, f64::from(u8::from(there))).into()])
+        Ok(vec![
+            tr.number(Elem::BOOL, f64::from(u8::from(there))).into(),
+        ])
     }),
     op("OptionalGetElement", 15, |_, n| Ok(vec![n.value(0)?])),
 ];
 
 fn unknown() -> Fault {
-    Fault::Unsupported("a place in a sequence that only run time knows is not supported here".into())
+    Fault::Unsupported(
+        "a place in a sequence that only run time knows is not supported here".into(),
+    )
 }
 
 /// A sequence whose elements are known.
@@ -103,7 +115,9 @@ fn picked(tr: &mut Tr<'_>, n: &Node<'_>, items: &[Value]) -> R<Val> {
     let mut all = Vec::new();
     for v in items {
         match v {
-            Value::Tensor(v) if all.first().is_none_or(|f: &Val| f.dims == v.dims) => all.push(v.clone()),
+            Value::Tensor(v) if all.first().is_none_or(|f: &Val| f.dims == v.dims) => {
+                all.push(v.clone())
+            }
             _ => return Err(unknown()),
         }
     }
@@ -134,7 +148,12 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             match (v.rank(), len) {
                 (0, Some(len)) if given[0] > 0 => {
                     let each = given[0];
-                    ((0..(len + each - 1) / each).map(|k| each.min(len - k * each)).collect(), false)
+                    (
+                        (0..(len + each - 1) / each)
+                            .map(|k| each.min(len - k * each))
+                            .collect(),
+                        false,
+                    )
                 }
                 (0, _) => return Err(unknown()),
                 _ => (given, false),

@@ -41,11 +41,20 @@ fn constant(_: &mut Tr<'_>, n: &Node<'_>) -> Out {
             None => Err("attribute `value` must be a tensor".into()),
         },
         "value_float" => made(Tensor::from_slice(&[], &[a.f]), Elem::F32),
-        "value_floats" => made(Tensor::from_slice(&[a.floats.len() as i64], &a.floats), Elem::F32),
+        "value_floats" => made(
+            Tensor::from_slice(&[a.floats.len() as i64], &a.floats),
+            Elem::F32,
+        ),
         "value_int" => made(Tensor::from_slice(&[], &[a.i]), Elem::I64),
-        "value_ints" => made(Tensor::from_slice(&[a.ints.len() as i64], &a.ints), Elem::I64),
+        "value_ints" => made(
+            Tensor::from_slice(&[a.ints.len() as i64], &a.ints),
+            Elem::I64,
+        ),
         "sparse_value" => {
-            let s = a.sparse_tensor.as_ref().ok_or("attribute `sparse_value` must be a sparse tensor")?;
+            let s = a
+                .sparse_tensor
+                .as_ref()
+                .ok_or("attribute `sparse_value` must be a sparse tensor")?;
             let (t, elem) = crate::tensor::dense(s)?;
             made(t, elem)
         }
@@ -61,7 +70,11 @@ fn described(v: &Val) -> Option<Vec<Dim>> {
 fn constant_of_shape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let to = n.t(0)?;
     let (value, elem) = match n.tensor("value")? {
-        Some((t, elem)) => (t.reshape(&[]).ok_or("attribute `value` must have one element")?, elem),
+        Some((t, elem)) => (
+            t.reshape(&[])
+                .ok_or("attribute `value` must have one element")?,
+            elem,
+        ),
         None => (Tensor::scalar_f64(relax_tensor::DType::F32, 0.0), Elem::F32),
     };
     let v = Val::constant(value, elem, "c");
@@ -94,7 +107,11 @@ fn shape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 
 fn size(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
-    let y = tr.op("ndarray_size", &[&x], &[("dtype", dtype(relax_tensor::DType::I64))])?;
+    let y = tr.op(
+        "ndarray_size",
+        &[&x],
+        &[("dtype", dtype(relax_tensor::DType::I64))],
+    )?;
     let y = tr.as_scalar(&y)?;
     Ok(vec![y.into()])
 }
@@ -102,7 +119,12 @@ fn size(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn reshape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     if n.opset < 5 {
-        let to: Vec<Dim> = n.ints("shape").unwrap_or_default().into_iter().map(Dim::from).collect();
+        let to: Vec<Dim> = n
+            .ints("shape")
+            .unwrap_or_default()
+            .into_iter()
+            .map(Dim::from)
+            .collect();
         return Ok(vec![reshape_to(tr, &x, &to, false)?.into()]);
     }
     let to = n.t(1)?;
@@ -127,7 +149,10 @@ fn reshape_to(tr: &mut Tr<'_>, x: &Val, to: &[Dim], zero: bool) -> R<Val> {
     for (i, d) in to.iter().enumerate() {
         match d.as_const() {
             Some(0) if !zero => {
-                let copied = x.dims.get(i).ok_or("an extent of 0 copies one that is not there")?;
+                let copied = x
+                    .dims
+                    .get(i)
+                    .ok_or("an extent of 0 copies one that is not there")?;
                 dims.push(copied.clone());
             }
             Some(-1) => {
@@ -173,7 +198,10 @@ fn flatten(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     let x = tr.known(&x);
     let product = |d: &[Dim]| d.iter().fold(Dim::ONE, |n, d| n * d);
-    let to = [product(&x.dims[..at as usize]), product(&x.dims[at as usize..])];
+    let to = [
+        product(&x.dims[..at as usize]),
+        product(&x.dims[at as usize..]),
+    ];
     Ok(vec![tr.reshape(&x, &to)?.into()])
 }
 
@@ -198,7 +226,9 @@ fn squeeze(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             return Ok(vec![y.into()]);
         }
         Ok(Some(list)) => list.iter().map(|&a| x.axis(a)).collect::<Result<_, _>>()?,
-        Ok(None) => (0..x.rank()).filter(|&a| x.dims[a].as_const() == Some(1)).collect(),
+        Ok(None) => (0..x.rank())
+            .filter(|&a| x.dims[a].as_const() == Some(1))
+            .collect(),
     };
     Ok(vec![tr.squeeze(&x, &which)?.into()])
 }
@@ -215,7 +245,10 @@ fn unsqueeze(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         Ok(list) => list.ok_or("the axes are missing")?,
     };
     let rank = x.rank() + list.len();
-    let places = list.iter().map(|&a| crate::value::axis_of(a, rank)).collect::<Result<Vec<_>, _>>()?;
+    let places = list
+        .iter()
+        .map(|&a| crate::value::axis_of(a, rank))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut y = tr.expand_all(&x, &places)?;
     if y.tensor().is_none() {
         y.ints = x.ints;
@@ -238,7 +271,11 @@ fn expand(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let at = |d: &[Dim]| (a + d.len()).checked_sub(rank).map(|i| d[i].clone());
         out.push(match (at(&x.dims), at(&dims)) {
             (Some(d), Some(e)) if e.as_const() == Some(1) => d,
-            (Some(d), Some(e)) if d.as_const().is_some_and(|d| d != 1) && e.as_const().is_none() => d,
+            (Some(d), Some(e))
+                if d.as_const().is_some_and(|d| d != 1) && e.as_const().is_none() =>
+            {
+                d
+            }
             (_, Some(e)) => e,
             (Some(d), None) => d,
             (None, None) => Dim::ONE,
@@ -259,7 +296,9 @@ fn tile(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         return unsupported("the first version of the operator is not supported");
     }
     let mut y = match reps.const_ints() {
-        Some(list) if list.iter().all(|&r| r > 0) => tr.op("tile", &[&x], &[("reps", ints(&list))])?,
+        Some(list) if list.iter().all(|&r| r > 0) => {
+            tr.op("tile", &[&x], &[("reps", ints(&list))])?
+        }
         _ => {
             let reps = tr.as_vector(&reps)?;
             tr.op("dyn.tile", &[&x, &reps], &[("reps", AttrValue::None)])?

@@ -201,7 +201,10 @@ fn positions(cx: &mut RelCx<'_>) -> RelResult {
         );
     }
     if lists.iter().any(|l| l.iter().any(|&v| v < 1)) {
-        return cx.refuse(Subject::Call, "extents, steps and distances must be positive");
+        return cx.refuse(
+            Subject::Call,
+            "extents, steps and distances must be positive",
+        );
     }
     let mut out = dims[..2].to_vec();
     for a in 0..k {
@@ -238,7 +241,8 @@ fn positions_compute(te: &mut Te<'_>) -> Done {
                 let mut at = i[..2].to_vec();
                 let mut inside = Ex::bool(true);
                 for a in 0..k {
-                    let p = &i[2 + a] * window.strides[a] + &r[a] * window.dilation[a] - window.padding[a];
+                    let p = &i[2 + a] * window.strides[a] + &r[a] * window.dilation[a]
+                        - window.padding[a];
                     let here = p.ge(0i64) & p.lt(&x.shape[2 + a]);
                     inside = if a == 0 { here } else { inside & here };
                     at.push(p);
@@ -277,7 +281,10 @@ fn determinant(cx: &mut RelCx<'_>) -> RelResult {
     };
     if dims.len() < 2 {
         let rank = dims.len();
-        return cx.refuse(Subject::Arg(0), format!("a tensor of rank {rank} holds no matrices"));
+        return cx.refuse(
+            Subject::Arg(0),
+            format!("a tensor of rank {rank} holds no matrices"),
+        );
     }
     if let relax_ir::DTy::Known(d) = dtype
         && !d.is_float()
@@ -285,7 +292,12 @@ fn determinant(cx: &mut RelCx<'_>) -> RelResult {
         return cx.refuse(Subject::Arg(0), format!("it takes floats, not {d}"));
     }
     let lead = dims.len() - 2;
-    cx.require_eq(&dims[lead], &dims[lead + 1], Subject::Arg(0), "the matrices are square")?;
+    cx.require_eq(
+        &dims[lead],
+        &dims[lead + 1],
+        Subject::Arg(0),
+        "the matrices are square",
+    )?;
     finish(cx, dims[..lead].to_vec(), dtype)
 }
 
@@ -294,7 +306,11 @@ fn determinant_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let lead = x.rank() - 2;
     let size = x.shape[lead].clone();
-    let wide = if x.dtype == DType::F64 { DType::F64 } else { DType::F32 };
+    let wide = if x.dtype == DType::F64 {
+        DType::F64
+    } else {
+        DType::F32
+    };
     let y = te.temp("y", x.dtype, &x.shape[..lead]);
     te.nest(|n| {
         n.grid(&x.shape[..lead], |n, i| {
@@ -308,8 +324,13 @@ fn determinant_compute(te: &mut Te<'_>) -> Done {
                 let pivot = n.cell(c.clone());
                 n.for_(&size - c, |n, r| {
                     let r = n.let_(r + c);
-                    let size_of = |row: &Ex| m.at(&[row.clone(), c.clone()]).unary(relax_loops::UnOp::Abs);
-                    n.if_(size_of(&r).gt(size_of(&pivot.scalar())), |n| n.set(&pivot, &r));
+                    let size_of = |row: &Ex| {
+                        m.at(&[row.clone(), c.clone()])
+                            .unary(relax_loops::UnOp::Abs)
+                    };
+                    n.if_(size_of(&r).gt(size_of(&pivot.scalar())), |n| {
+                        n.set(&pivot, &r)
+                    });
                 });
                 let p = n.let_(pivot.scalar());
                 n.if_(p.ne(c), |n| {

@@ -282,9 +282,11 @@ fn slice(cx: &mut RelCx<'_>) -> RelResult {
 
 /// Of some values, the one that belongs to axis `a`; another where none does.
 fn of_axis(axes: &[Ex], values: &[Ex], a: usize, otherwise: &Ex) -> Ex {
-    axes.iter().zip(values).fold(otherwise.clone(), |v, (x, value)| {
-        Ex::where_(&x.eq(a as i64), value, &v)
-    })
+    axes.iter()
+        .zip(values)
+        .fold(otherwise.clone(), |v, (x, value)| {
+            Ex::where_(&x.eq(a as i64), value, &v)
+        })
 }
 
 fn slice_compute(te: &mut Te<'_>) -> Done {
@@ -308,7 +310,9 @@ fn slice_compute(te: &mut Te<'_>) -> Done {
         from.push((start, step));
     }
     let y = te.compute("y", &shape, |i| {
-        let at: Vec<Ex> = (i.iter().zip(&from)).map(|(i, (from, step))| i * step + from).collect();
+        let at: Vec<Ex> = (i.iter().zip(&from))
+            .map(|(i, (from, step))| i * step + from)
+            .collect();
         x.at(&at)
     });
     te.output(&y);
@@ -325,7 +329,10 @@ fn pad(cx: &mut RelCx<'_>) -> RelResult {
     if widths != 2 * axes {
         return cx.refuse(
             Subject::Arg(1),
-            format!("{axes} axes have {} widths, but there are {widths}", 2 * axes),
+            format!(
+                "{axes} axes have {} widths, but there are {widths}",
+                2 * axes
+            ),
         );
     }
     same_rank(cx, 0)
@@ -336,7 +343,9 @@ fn pad_compute(te: &mut Te<'_>) -> Done {
     let (widths, axes) = (elements(&te.arg(1))?, axes_of(&te.arg(3), x.rank())?);
     let (before, behind) = widths.split_at(axes.len());
     let zero = Ex::idx(0);
-    let first: Vec<Ex> = (0..x.rank()).map(|a| of_axis(&axes, before, a, &zero)).collect();
+    let first: Vec<Ex> = (0..x.rank())
+        .map(|a| of_axis(&axes, before, a, &zero))
+        .collect();
     let shape: Vec<Ex> = (0..x.rank())
         .map(|a| &x.shape[a] + &first[a] + of_axis(&axes, behind, a, &zero))
         .collect();

@@ -87,7 +87,11 @@ fn f(v: f64) -> Ex {
 
 /// The input coordinate of an output index.
 fn coordinate(mode: &str, i: &Ex, extent: &Ex, target: &Ex, scale: &Ex, roi: (&Ex, &Ex)) -> Ex {
-    let (x, n, goal) = (i.cast(DType::F64), extent.cast(DType::F64), target.cast(DType::F64));
+    let (x, n, goal) = (
+        i.cast(DType::F64),
+        extent.cast(DType::F64),
+        target.cast(DType::F64),
+    );
     let long = scale * &n;
     let half = (&x + f(0.5)) / scale - f(0.5);
     match mode {
@@ -139,7 +143,16 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
     let outside = te.float("extrapolation_value")?;
     let extent = x.shape[axis].clone();
     let shape = set(&x.shape, axis, target.clone());
-    let at = |i: &[Ex]| coordinate(&mode, &i[axis], &extent, &target, &scale, (&roi[0], &roi[1]));
+    let at = |i: &[Ex]| {
+        coordinate(
+            &mode,
+            &i[axis],
+            &extent,
+            &target,
+            &scale,
+            (&roi[0], &roi[1]),
+        )
+    };
     let cropped = |at: &Ex, value: Ex| {
         if mode != "tf_crop_and_resize" {
             return value;
@@ -170,7 +183,9 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
             let base = n.let_(at.unary(UnOp::Floor).cast(DType::I64));
             let dense = if spread { scale.min(1.0) } else { f(1.0) };
             let first = match spread {
-                true => ((f(-1.0) * f(reach as f64)) / &dense).unary(UnOp::Floor).cast(DType::I64),
+                true => ((f(-1.0) * f(reach as f64)) / &dense)
+                    .unary(UnOp::Floor)
+                    .cast(DType::I64),
                 false => Ex::idx(1 - reach),
             };
             let count = match spread {
