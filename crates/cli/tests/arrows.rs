@@ -60,9 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
-            "codegen", "runtime", "interp", "tvm",
-            "base", "onnx", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "driver",
-            "lower", "codegen", "runtime", "interp",
+            "codegen", "runtime", "interp", "tvm", "onnx",
         ],
     ),
 ];

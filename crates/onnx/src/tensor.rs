@@ -188,7 +188,7 @@ pub fn dense(t: &SparseTensorProto) -> R<(Tensor, Elem)> {
     let (places, _) = inline(indices.ok_or("a sparse tensor without indices")?)?;
     let dtype = values.dtype();
     let total = count(&t.dims)
-        .filter(|&n| n <= 1 << 28)
+        .filter(|&n| n <= 1 << 24)
         .ok_or("a sparse tensor is too large")?;
     let mut out = Tensor::zeros(dtype, &t.dims);
     let (size, rank) = (dtype.size(), t.dims.len());

@@ -351,7 +351,11 @@ fn pad_compute(te: &mut Te<'_>) -> Done {
         .collect();
     let mode = te.str("pad_mode");
     let y = te.compute("pad", &shape, |i| {
-        let mut inside = Ex::bool(true);
+        // Of no elements there is nothing to repeat.
+        let mut inside = match mode {
+            "constant" => Ex::bool(true),
+            _ => product(&x.shape).gt(0i64),
+        };
         let mut at = Vec::with_capacity(i.len());
         for (a, n) in x.shape.iter().enumerate() {
             let place = &i[a] - &first[a];

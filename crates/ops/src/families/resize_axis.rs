@@ -132,7 +132,10 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let axis = te.axis("axis", x.rank())?;
     let scale = te.arg(1).scalar().cast(DType::F64);
+    // Between no elements there are none.
+    let none = x.shape[axis].eq(0i64);
     let target = te.arg(2).scalar().cast(DType::I64);
+    let target = Ex::where_(&none, &Ex::idx(0), &target);
     let region = te.arg(3);
     let roi = [0, 1].map(|k| region.at(&[Ex::idx(k)]).cast(DType::F64));
     let method = te.str("method").to_owned();
