@@ -23,6 +23,7 @@ pub mod io;
 #[cfg(feature = "native")]
 pub mod kit;
 pub mod load;
+pub mod model;
 #[cfg(feature = "native")]
 pub mod native;
 pub mod npz;

@@ -42,6 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["base", "tensor", "loops", "ir", "lower", "runtime"],
     ),
     ("tvm", &["base", "tensor", "syntax", "ops"]),
+    ("onnx", &["base", "sym", "tensor", "loops", "ir", "ops"]),
     (
         "tvmscript",
         &["base", "sym", "tensor", "loops", "ir", "ops"],
@@ -63,6 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "lower",
             "tvm",
             "tvmscript",
+            "onnx",
         ],
     ),
     (
@@ -75,7 +77,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "driver", "lower",
-            "codegen", "runtime", "interp", "tvm",
+            "codegen", "runtime", "interp", "tvm", "onnx",
         ],
     ),
 ];
@@ -89,6 +91,7 @@ const KEPT: &[(&str, &str)] = &[
     ("clap", "cli"),
     ("lalrpop-util", "syntax tvmscript"),
     ("logos", "syntax tvmscript"),
+    ("prost", "onnx"),
     ("lsp-server", "lsp"),
     ("lsp-types", "lsp"),
 ];

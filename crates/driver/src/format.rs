@@ -12,6 +12,8 @@ pub enum Format {
     TvmJson,
     /// Relax in TVMScript, Python as TVM 0.27 writes it.
     TvmScript,
+    /// An ONNX model.
+    Onnx,
 }
 
 /// How a text in TVMScript begins, where no comment of the user's comes first.
@@ -29,7 +31,12 @@ const SCRIPT: [&[u8]; 9] = [
 
 impl Format {
     /// All, in the order in which they are listed for people.
-    pub const ALL: &[Format] = &[Format::Relay, Format::TvmJson, Format::TvmScript];
+    pub const ALL: &[Format] = &[
+        Format::Relay,
+        Format::TvmJson,
+        Format::TvmScript,
+        Format::Onnx,
+    ];
 
     /// Its name in arguments.
     pub fn name(self) -> &'static str {
@@ -37,11 +44,17 @@ impl Format {
             Format::Relay => "relay",
             Format::TvmJson => "tvm-json",
             Format::TvmScript => "tvmscript",
+            Format::Onnx => "onnx",
         }
     }
 
     /// What a file is, told by its first bytes, and by the end of its name where they leave it open.
     pub fn detect(name: &str, bytes: &[u8]) -> Format {
+        // A model begins with the version of its format, a field that no text begins with.
+        let versioned = matches!(bytes, [8, version, ..] if *version < 32);
+        if versioned || ends_with(name, "onnx") {
+            return Format::Onnx;
+        }
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         if is_script(bytes) {
             return Format::TvmScript;
@@ -117,6 +130,8 @@ mod tests {
             detect("a.txt", "# from tvm.script import ir as I\n"),
             Format::TvmScript
         );
+        assert_eq!(detect("a", "\u{8}\u{7}\u{12}"), Format::Onnx);
+        assert_eq!(detect("a.onnx", ""), Format::Onnx);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod contents;
 mod format;
+mod onnx;
 mod optimise;
 mod print;
 mod script;

@@ -150,6 +150,15 @@ impl Session {
                     types: None,
                 }
             }
+            Format::Onnx => {
+                let (file, module) = self.read_model(name, contents, diagnostics);
+                Input {
+                    file,
+                    format,
+                    module,
+                    types: None,
+                }
+            }
             Format::TvmJson => {
                 let read = self.read_graph(name, &contents, diagnostics);
                 Input {

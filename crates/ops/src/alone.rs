@@ -13,7 +13,7 @@ use relax_loops::Ex;
 use relax_sym::{Dim, DimVar, Facts, Proof};
 use relax_tensor::Tensor;
 
-use crate::{Fit, Mismatch, OpDef, RelCx, RelHost, registry};
+use crate::{Fit, Mismatch, OpDef, RelCx, RelHost, Stop, registry};
 
 /// An argument: its type and, for constants, its value.
 pub struct Arg<'a> {
@@ -26,7 +26,20 @@ pub struct Arg<'a> {
 /// The result type of a call to a built-in operator; `None` when the relation refuses the arguments
 /// or cannot conclude.
 pub fn call_type(m: &mut Module, op: OpId, attrs: &Attrs, args: &[Arg<'_>]) -> Option<TypeId> {
-    let def = registry().get(op)?;
+    call_type_or_why(m, op, attrs, args).ok()
+}
+
+/// The same, with the reason where the relation refuses the arguments, if it gives one.
+///
+/// # Errors
+/// The relation refuses the arguments, or cannot conclude.
+pub fn call_type_or_why(
+    m: &mut Module,
+    op: OpId,
+    attrs: &Attrs,
+    args: &[Arg<'_>],
+) -> Result<TypeId, Option<String>> {
+    let def = registry().get(op).ok_or(None)?;
     let dims = &m.dims;
     let name = |v: DimVar| dims[v].name.to_string();
     let mut host = Host {
@@ -37,7 +50,7 @@ pub fn call_type(m: &mut Module, op: OpId, attrs: &Attrs, args: &[Arg<'_>]) -> O
         found: Vec::new(),
         needs: Vec::new(),
     };
-    host.result(def, attrs)
+    host.concluded(def, attrs)
 }
 
 /// What must hold of the extents of a call's arguments.
@@ -264,6 +277,11 @@ struct Host<'a> {
 impl Host<'_> {
     /// Runs the relation; the result type when it concludes.
     fn result(&mut self, def: &OpDef, attrs: &Attrs) -> Option<TypeId> {
+        self.concluded(def, attrs).ok()
+    }
+
+    /// The same, with the reason of a refusal.
+    fn concluded(&mut self, def: &OpDef, attrs: &Attrs) -> Result<TypeId, Option<String>> {
         let out = self.fresh_type();
         let types: Vec<TypeId> = self.args.iter().map(|a| a.ty).collect();
         let mut cx = RelCx {
@@ -273,17 +291,20 @@ impl Host<'_> {
             out,
             attrs,
         };
-        (def.relation)(&mut cx).ok()?;
+        (def.relation)(&mut cx).map_err(|stop| match stop {
+            Stop::Refuse(refusal) => Some(refusal.message),
+            Stop::Wait => None,
+        })?;
         let out = self.resolve(out);
         let open = |t: &Type| matches!(t, Type::Infer(_) | Type::Error);
         let mut parts = vec![out];
         while let Some(t) = parts.pop() {
             if open(&self.types[t]) {
-                return None;
+                return Err(None);
             }
             parts.extend(self.types.children(t));
         }
-        Some(out)
+        Ok(out)
     }
 
     fn requirement(&self, op: &str, need: Need) -> Requirement {

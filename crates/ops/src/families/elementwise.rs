@@ -74,6 +74,7 @@ unary! {
     "ceil" identity |x| rounded(UnOp::Ceil, x), "Each element rounded up.";
     "trunc" identity |x| rounded(UnOp::Trunc, x), "Each element without its fraction.";
     "round" identity |x| rounded(UnOp::Round, x), "Each element rounded to the nearest integer.";
+    "round_half_to_even" identity |x| rounded(UnOp::RoundEven, x), "Each element rounded to the nearest integer, halves to the even one.";
     "abs" identity |x| x.unary(UnOp::Abs), "The absolute value of each element.", gradient = gradients::abs;
     "negative" identity |x| -x, "Each element negated.", gradient = gradients::negative;
     "sign" identity sign, "-1, 0 or 1 by the sign of each element.";

@@ -9,6 +9,8 @@ mod conv_attrs;
 mod conv_forms;
 mod costs;
 mod create;
+mod distinct;
+mod dyn_axes;
 mod dyn_image;
 mod einsum;
 mod elementwise;
@@ -25,6 +27,7 @@ mod join;
 mod layout;
 pub mod layout_rules;
 mod memory;
+mod narrow;
 mod nn_activation;
 mod nn_bitserial;
 mod nn_block;
@@ -54,6 +57,7 @@ mod relax_shape;
 mod repeat;
 mod resample;
 mod reshape;
+mod resize_axis;
 mod scan;
 mod scatter;
 mod search;
@@ -79,6 +83,8 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     broadcast_to::OPS,
     cast::OPS,
     create::OPS,
+    distinct::OPS,
+    dyn_axes::OPS,
     dyn_image::OPS,
     einsum::OPS,
     elementwise::OPS,
@@ -90,6 +96,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     join::OPS,
     layout::OPS,
     memory::OPS,
+    narrow::OPS,
     nn_conv::OPS,
     nn_conv_grad::OPS,
     nn_conv_transpose::OPS,
@@ -117,6 +124,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     relax_shape::OPS,
     repeat::OPS,
     reshape::OPS,
+    resize_axis::OPS,
     scan::OPS,
     scatter::OPS,
     search::OPS,

@@ -1,0 +1,68 @@
+//! `relax-import MODEL`: ONNX models as text and weights.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use relax_base::SourceMap;
+use relax_cli::formats::Format;
+use relax_cli::stop::Stop;
+use relax_cli::{formats, io, model, places, save, tool};
+
+/// Translates an ONNX model into a Relay text and a file of its weights.
+#[derive(Parser, Debug)]
+#[command(name = "relax-import", after_help = EXAMPLES)]
+struct Args {
+    /// The model, a `.onnx` file.
+    model: PathBuf,
+    /// Where the text goes; `-` is standard output.
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Where the weights go: a `.npz` or `.safetensors` file. None is written where the model has no large constants.
+    #[arg(long, value_name = "FILE")]
+    weights: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  relax-import model.onnx -o model.relay --weights model.safetensors
+  relax-run model.relay --params model.safetensors --random 1
+
+Exit codes: 0 it was translated; 1 the model is invalid or uses what is not supported, each such node is named; 2 wrongly
+called, or a file cannot be read or written.";
+
+fn main() -> ExitCode {
+    tool::main(run)
+}
+
+fn run(args: &Args) -> Result<(), Stop> {
+    places::input(&args.model)?;
+    formats::text_output(&args.output)?;
+    let weights = match &args.weights {
+        Some(path) => {
+            places::output(path)?;
+            Some((
+                path,
+                Format::choose(path, &[Format::Npz, Format::Safetensors])?,
+            ))
+        }
+        None => None,
+    };
+    let imported = match model::import(&args.model)? {
+        Ok(imported) => imported,
+        Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
+    };
+    if weights.is_none() && !imported.weights.is_empty() {
+        let count = imported.weights.len();
+        return Err(Stop::Usage(format!(
+            "the model has {count} large constants: `--weights FILE` says where they go"
+        )));
+    }
+    io::write(&args.output, imported.text.as_bytes())?;
+    if let Some((path, format)) = weights
+        && !imported.weights.is_empty()
+    {
+        save::arrays(path, format, &imported.weights)?;
+    }
+    Ok(())
+}

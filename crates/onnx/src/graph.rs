@@ -1,0 +1,348 @@
+//! Graphs, node by node.
+
+use std::rc::Rc;
+
+use relax_sym::Dim;
+use relax_tensor::Tensor;
+use rustc_hash::FxHashMap;
+
+use crate::cx::{Cx, mentioned};
+use crate::names::readable;
+use crate::node::{Fault, Node, R};
+use crate::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto};
+use crate::tensor::{self, Files};
+use crate::value::{Source, Val, Value};
+use crate::{ints, table};
+
+/// A node that could not be translated.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// Its name, or that of what it gives.
+    pub node: String,
+    /// Its operator with its domain.
+    pub operator: String,
+    /// The version of the domain's operators.
+    pub opset: i64,
+    /// The functions and graphs around it.
+    pub scope: Vec<String>,
+    /// Why.
+    pub fault: Fault,
+}
+
+/// How deep functions may call each other.
+const DEEPEST: usize = 64;
+
+/// A model in translation.
+pub struct Tr<'a> {
+    /// The text.
+    pub cx: Cx,
+    /// Names of values, of the innermost graph last.
+    names: Vec<FxHashMap<String, Value>>,
+    opsets: Vec<OperatorSetIdProto>,
+    functions: &'a [FunctionProto],
+    files: Files<'a>,
+    /// The functions and graphs around.
+    around: Vec<String>,
+    /// What could not be translated.
+    pub problems: Vec<Problem>,
+}
+
+impl std::ops::Deref for Tr<'_> {
+    type Target = Cx;
+    fn deref(&self) -> &Cx {
+        &self.cx
+    }
+}
+impl std::ops::DerefMut for Tr<'_> {
+    fn deref_mut(&mut self) -> &mut Cx {
+        &mut self.cx
+    }
+}
+
+/// A domain as the table names it.
+pub fn domain(name: &str) -> &str {
+    if name == "ai.onnx" { "" } else { name }
+}
+
+impl<'a> Tr<'a> {
+    /// A model with these operator sets and functions.
+    pub fn new(
+        opsets: &[OperatorSetIdProto],
+        functions: &'a [FunctionProto],
+        files: Files<'a>,
+    ) -> Tr<'a> {
+        Tr {
+            cx: Cx::new(),
+            names: vec![FxHashMap::default()],
+            opsets: opsets.to_vec(),
+            functions,
+            files,
+            around: Vec::new(),
+            problems: Vec::new(),
+        }
+    }
+    /// The version of a domain's operators.
+    pub fn opset(&self, name: &str) -> i64 {
+        let of = |o: &&OperatorSetIdProto| domain(&o.domain) == domain(name);
+        self.opsets.iter().find(of).map_or(1, |o| o.version)
+    }
+    /// Names a value.
+    pub fn define(&mut self, name: &str, value: Value) {
+        let innermost = self.names.last_mut().expect("a graph is open");
+        innermost.insert(name.to_owned(), value);
+    }
+    /// The value of a name.
+    pub fn lookup(&self, name: &str) -> Option<Value> {
+        if name.is_empty() {
+            return Some(Value::Nothing);
+        }
+        self.names.iter().rev().find_map(|n| n.get(name)).cloned()
+    }
+    /// Opens the names of a graph inside of another.
+    pub fn enter(&mut self, what: String) {
+        self.names.push(FxHashMap::default());
+        self.around.push(what);
+    }
+    /// Closes them.
+    pub fn leave(&mut self) {
+        self.names.pop();
+        self.around.pop();
+    }
+    fn problem(&mut self, node: &NodeProto, fault: Fault) {
+        if matches!(fault, Fault::Follows) {
+            return;
+        }
+        let name = match (&node.name, node.output.first()) {
+            (name, _) if !name.is_empty() => name.clone(),
+            (_, Some(output)) => output.clone(),
+            _ => String::new(),
+        };
+        let operator = match domain(&node.domain) {
+            "" => node.op_type.clone(),
+            d => format!("{d}.{}", node.op_type),
+        };
+        self.problems.push(Problem {
+            node: name,
+            operator,
+            opset: self.opset(&node.domain),
+            scope: self.around.clone(),
+            fault,
+        });
+    }
+
+    /// Names a graph's constants.
+    pub fn initializers(&mut self, graph: &GraphProto) -> R<()> {
+        for t in &graph.initializer {
+            let (tensor, elem) = match tensor::read(t, self.files) {
+                Ok(read) => read,
+                Err(fault) => {
+                    self.define(&t.name, Value::Failed);
+                    let node = NodeProto {
+                        name: t.name.clone(),
+                        op_type: "initializer".into(),
+                        ..NodeProto::default()
+                    };
+                    self.problem(&node, fault);
+                    continue;
+                }
+            };
+            let v = Val::constant(tensor, elem, &readable(&t.name, "w"));
+            self.define(&t.name, v.into());
+        }
+        for t in &graph.sparse_initializer {
+            let name = t.values.as_ref().map_or("", |v| &v.name);
+            let (tensor, elem) = tensor::dense(t)?;
+            let v = Val::constant(tensor, elem, &readable(name, "w"));
+            self.define(name, v.into());
+        }
+        Ok(())
+    }
+
+    /// Translates nodes in order.
+    pub fn nodes(&mut self, nodes: &[NodeProto]) {
+        for node in nodes {
+            self.node(node);
+        }
+    }
+    /// The values of a graph's outputs.
+    pub fn outputs(&self, names: impl Iterator<Item = impl AsRef<str>>) -> R<Vec<Value>> {
+        names
+            .map(|name| {
+                let name = name.as_ref();
+                let value = self.lookup(name);
+                value.ok_or_else(|| format!("there is no value `{name}`").into())
+            })
+            .collect()
+    }
+
+    fn node(&mut self, node: &NodeProto) {
+        let given = self.try_node(node);
+        let results = match given {
+            Ok(results) => results,
+            Err(fault) => {
+                self.problem(node, fault);
+                vec![Value::Failed; node.output.len()]
+            }
+        };
+        for (name, value) in node.output.iter().zip(results) {
+            if !name.is_empty() {
+                self.define(name, value);
+            }
+        }
+    }
+
+    fn try_node(&mut self, node: &NodeProto) -> R<Vec<Value>> {
+        let mut inputs = Vec::with_capacity(node.input.len());
+        for name in &node.input {
+            let value = self.lookup(name);
+            inputs.push(
+                value.ok_or_else(|| format!("it takes `{name}`, which nothing before it gives"))?,
+            );
+        }
+        if inputs.iter().any(|v| matches!(v, Value::Failed)) && self.entry(node).is_ok() {
+            return Err(Fault::Follows);
+        }
+        self.name_lines(node);
+        let opset = self.opset(&node.domain);
+        if let Some(function) = self.function(node) {
+            return self.inline(function, node, inputs);
+        }
+        let entry = self.entry(node)?;
+        let n = Node {
+            proto: node,
+            inputs,
+            opset,
+        };
+        let mut results = (entry.translate)(self, &n)?;
+        let known = ints::evaluate(&n, &results);
+        for (k, value) in results.iter_mut().enumerate() {
+            let Value::Tensor(v) = value else { continue };
+            if let Some(Some(ints)) = known.get(k) {
+                learn(v, ints);
+            }
+            self.name_result(v, node.output.get(k));
+        }
+        Ok(results)
+    }
+
+    /// What new lines are called after.
+    fn name_lines(&mut self, node: &NodeProto) {
+        let op = node.op_type.to_lowercase();
+        let first = node.output.iter().find(|o| !o.is_empty());
+        let name = first.map_or(op.clone(), |o| readable(o, &op));
+        self.cx.hint = name.into();
+        let scope = match node.name.rsplit_once('/') {
+            Some((scope, _)) => scope.trim_start_matches('/'),
+            None => "",
+        };
+        let plain: String = scope.chars().filter(|c| !c.is_control()).collect();
+        self.cx.scope = plain.into();
+    }
+    fn name_result(&mut self, v: &Val, name: Option<&String>) {
+        let Some(name) = name.filter(|n| !n.is_empty()) else {
+            return;
+        };
+        let Source::Text(text) = &v.source else {
+            return;
+        };
+        let mut ids = mentioned(text);
+        if let (Some(id), None) = (ids.next(), ids.next())
+            && **text == *Cx::mention(id)
+        {
+            drop(ids);
+            let name = readable(name, "v");
+            self.cx.call_it(id, &name);
+        }
+    }
+    fn entry(&self, node: &NodeProto) -> R<&'static table::Entry> {
+        let domain = domain(&node.domain);
+        let version = self.opset(domain);
+        table::find(domain, &node.op_type, version)
+    }
+    fn function(&self, node: &NodeProto) -> Option<&'a FunctionProto> {
+        let fits = |f: &&FunctionProto| {
+            f.name == node.op_type
+                && domain(&f.domain) == domain(&node.domain)
+                && f.overload == node.overload
+        };
+        self.functions.iter().find(fits)
+    }
+
+    /// The body of a function in the place of a call of it.
+    fn inline(
+        &mut self,
+        f: &'a FunctionProto,
+        node: &NodeProto,
+        inputs: Vec<Value>,
+    ) -> R<Vec<Value>> {
+        let what = format!("function {}", f.name);
+        if self.around.len() >= DEEPEST || self.around.contains(&what) {
+            return Err(format!("the function `{}` calls itself", f.name).into());
+        }
+        let outer = std::mem::take(&mut self.names);
+        let opsets = std::mem::replace(&mut self.opsets, f.opset_import.clone());
+        self.enter(what);
+        for (i, name) in f.input.iter().enumerate() {
+            let value = inputs.get(i).cloned().unwrap_or(Value::Nothing);
+            self.define(name, value);
+        }
+        let body: Vec<NodeProto> = f.node.iter().map(|n| with_attributes(n, f, node)).collect();
+        self.nodes(&body);
+        let results = self.outputs(f.output.iter());
+        self.leave();
+        self.names = outer;
+        self.opsets = opsets;
+        results
+    }
+}
+
+/// Records what is known of a value's elements.
+fn learn(v: &mut Val, ints: &[Dim]) {
+    if v.tensor().is_some() {
+        return;
+    }
+    let shape: Option<Vec<i64>> = v.dims.iter().map(Dim::as_const).collect();
+    let values: Option<Vec<i64>> = ints.iter().map(Dim::as_const).collect();
+    if let (Some(shape), Some(values)) = (shape, values)
+        && v.elem.narrow().is_none()
+        && shape.iter().product::<i64>() == values.len() as i64
+    {
+        let mut t = Tensor::zeros(v.dtype(), &shape);
+        for (i, &x) in values.iter().enumerate() {
+            match t.dtype().is_float() {
+                true => t.set_f64(i, x as f64),
+                false => t.set_i64(i, x),
+            }
+        }
+        *v = Val::constant(t, v.elem, "c");
+    }
+    v.ints = Some(Rc::from(ints));
+}
+
+/// A node of a function's body with the attributes that the call gives it.
+fn with_attributes(n: &NodeProto, f: &FunctionProto, call: &NodeProto) -> NodeProto {
+    let mut n = n.clone();
+    fill(&mut n, f, call);
+    n
+}
+
+fn fill(n: &mut NodeProto, f: &FunctionProto, call: &NodeProto) {
+    let own = std::mem::take(&mut n.attribute);
+    for mut a in own {
+        if !a.ref_attr_name.is_empty() {
+            let named = |x: &&AttributeProto| x.name == a.ref_attr_name;
+            let given = call.attribute.iter().find(named);
+            let Some(value) = given.or_else(|| f.attribute_proto.iter().find(named)) else {
+                continue;
+            };
+            let name = a.name;
+            a = value.clone();
+            a.name = name;
+        } else if let Some(g) = &mut a.g {
+            for inner in &mut g.node {
+                fill(inner, f, call);
+            }
+        }
+        n.attribute.push(a);
+    }
+}

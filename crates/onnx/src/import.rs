@@ -1,0 +1,296 @@
+//! A whole model.
+
+use bytes::Bytes;
+use prost::Message;
+use relax_base::{Diagnostic, Diagnostics, Span};
+use relax_sym::Dim;
+use relax_tensor::Tensor;
+use rustc_hash::FxHashMap;
+
+use crate::cx::{Cx, Parameter, mentioned};
+use crate::graph::{Problem, Tr, domain};
+use crate::names::{Names, is_identifier, readable};
+use crate::node::{Fault, R};
+use crate::proto::{DimensionValue, GraphProto, ModelProto, TypeValue, ValueInfoProto};
+use crate::tensor::Files;
+use crate::value::{Elem, Source, Val, Value};
+
+/// Codes of the errors.
+pub mod codes {
+    use relax_base::Code;
+
+    /// The file is no ONNX model.
+    pub const DAMAGED: Code = Code(1300);
+    /// An operator or a form of one is not supported.
+    pub const UNSUPPORTED: Code = Code(1301);
+    /// A node breaks a rule.
+    pub const INVALID: Code = Code(1302);
+    /// The model as a whole breaks a rule.
+    pub const MODEL: Code = Code(1303);
+}
+
+/// Reads files beside the model, by the names that it uses.
+pub type External<'a> = Files<'a>;
+
+/// An imported model.
+#[derive(Debug)]
+pub struct Import {
+    /// The text; not laid out.
+    pub text: String,
+    /// The weights, by the parameters' names.
+    pub weights: Vec<(String, Tensor)>,
+}
+
+fn wrong(code: relax_base::Code, message: impl Into<String>) -> Diagnostics {
+    let mut all = Diagnostics::new();
+    all.push(Diagnostic::error(code, Span::NONE, message));
+    all
+}
+
+/// Translates a model.
+///
+/// # Errors
+/// The bytes are no model, or some of its nodes cannot be translated: all of them are named.
+pub fn import(bytes: Bytes, external: External<'_>) -> Result<Import, Diagnostics> {
+    let model = ModelProto::decode(bytes)
+        .map_err(|e| wrong(codes::DAMAGED, format!("the file is no ONNX model: {e}")))?;
+    let Some(graph) = &model.graph else {
+        return Err(wrong(
+            codes::DAMAGED,
+            "the file is no ONNX model: it has no graph",
+        ));
+    };
+    let mut tr = Tr::new(&model.opset_import, &model.functions, external);
+    let result = body(&mut tr, graph);
+    let mut all = Diagnostics::new();
+    for problem in &tr.problems {
+        all.push(shown(problem));
+    }
+    match result {
+        Err(fault) if !all.has_errors() => {
+            let message = match fault {
+                Fault::Unsupported(text) | Fault::Invalid(text) => text,
+                Fault::Follows => "a result could not be translated".into(),
+            };
+            all.push(Diagnostic::error(codes::MODEL, Span::NONE, message));
+            Err(all)
+        }
+        Ok(result) if !all.has_errors() => Ok(finish(tr, &model, graph, &result)),
+        _ => Err(all),
+    }
+}
+
+/// A problem as an error.
+fn shown(p: &Problem) -> Diagnostic {
+    let (code, why) = match &p.fault {
+        Fault::Unsupported(why) => (codes::UNSUPPORTED, why.as_str()),
+        Fault::Invalid(why) => (codes::INVALID, why.as_str()),
+        Fault::Follows => (codes::INVALID, "it takes what could not be translated"),
+    };
+    let Problem {
+        node,
+        operator,
+        opset,
+        ..
+    } = p;
+    let message = match node.is_empty() {
+        true => format!("{operator} (opset {opset}): {why}"),
+        false => format!("{operator} `{node}` (opset {opset}): {why}"),
+    };
+    let d = Diagnostic::error(code, Span::NONE, message);
+    match p.scope.is_empty() {
+        true => d,
+        false => d.note(format!("in {}", p.scope.join(", in "))),
+    }
+}
+
+/// The graph's inputs that have no initializer.
+fn free_inputs(graph: &GraphProto) -> Vec<&ValueInfoProto> {
+    let mut given: rustc_hash::FxHashSet<&str> =
+        graph.initializer.iter().map(|t| t.name.as_str()).collect();
+    let sparse = graph
+        .sparse_initializer
+        .iter()
+        .filter_map(|s| s.values.as_ref());
+    given.extend(sparse.map(|v| v.name.as_str()));
+    graph
+        .input
+        .iter()
+        .filter(|i| !given.contains(i.name.as_str()))
+        .collect()
+}
+
+fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
+    let mut dims = FxHashMap::default();
+    for info in free_inputs(graph) {
+        let value = parameter(tr, info, &mut dims)?;
+        tr.define(&info.name, value);
+    }
+    tr.initializers(graph)?;
+    tr.nodes(&graph.node);
+    let outputs = tr.outputs(graph.output.iter().map(|o| &o.name))?;
+    let parts = outputs
+        .iter()
+        .map(|v| result_text(tr, v))
+        .collect::<R<Vec<_>>>()?;
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let result = match parts.as_slice() {
+        [one] => one.clone(),
+        _ => format!("({})", parts.join(", ")),
+    };
+    Ok(tr.cx.close(&result))
+}
+
+/// A result in the text; none for an empty optional.
+fn result_text(tr: &mut Tr<'_>, value: &Value) -> R<Option<String>> {
+    Ok(Some(match value {
+        Value::Tensor(v) => tr.text(v).to_string(),
+        Value::Seq(items) => {
+            let parts = items
+                .iter()
+                .map(|v| result_text(tr, v))
+                .collect::<R<Vec<_>>>()?;
+            let parts: Vec<String> = parts.into_iter().flatten().collect();
+            let comma = if parts.len() == 1 { "," } else { "" };
+            format!("({}{comma})", parts.join(", "))
+        }
+        Value::Nothing => return Ok(None),
+        Value::Failed => return Err(Fault::Follows),
+    }))
+}
+
+/// The extents of a tensor type; fresh variables where they have no name.
+pub fn extents(
+    tr: &mut Tr<'_>,
+    shape: &crate::proto::ShapeProto,
+    name: &str,
+    known: &mut FxHashMap<String, Dim>,
+) -> Vec<Dim> {
+    let mut out = Vec::new();
+    for d in &shape.dim {
+        out.push(match &d.value {
+            Some(DimensionValue::Value(n)) if *n >= 0 => Dim::from(*n),
+            // A name without a letter is the exporter's way of saying that it has none.
+            Some(DimensionValue::Param(p)) if p.contains(|c: char| c.is_ascii_alphabetic()) => {
+                match known.get(p) {
+                    Some(dim) => dim.clone(),
+                    None => {
+                        let dim = tr.dim(&readable(p, "d"));
+                        known.insert(p.clone(), dim.clone());
+                        dim
+                    }
+                }
+            }
+            _ => tr.dim(&format!("{}_d{}", readable(name, "x"), out.len())),
+        });
+    }
+    out
+}
+
+fn parameter(
+    tr: &mut Tr<'_>,
+    info: &ValueInfoProto,
+    known: &mut FxHashMap<String, Dim>,
+) -> R<Value> {
+    let name = &info.name;
+    let kind = info.r#type.as_ref().and_then(|t| t.value.as_ref());
+    let tensor = match kind {
+        Some(TypeValue::Tensor(t)) => t,
+        Some(_) => {
+            return Err(Fault::Unsupported(format!(
+                "the input `{name}` is no tensor"
+            )));
+        }
+        None => return Err(format!("the input `{name}` has no type").into()),
+    };
+    let elem = Elem(tensor.elem_type);
+    if elem.storage().is_none() {
+        // An operator that takes it is what is not supported.
+        return Ok(Value::Failed);
+    }
+    let Some(shape) = &tensor.shape else {
+        return Err(Fault::Unsupported(format!(
+            "the rank of the input `{name}` is not known"
+        )));
+    };
+    let dims = extents(tr, shape, name, known);
+    tr.cx.hint = readable(name, "x").into();
+    let id = tr.variable();
+    let hint = tr.cx.hint.clone();
+    tr.call_it(id, &hint);
+    let v = Val {
+        source: Source::Text(Cx::mention(id).into()),
+        elem,
+        dims: dims.into(),
+        ints: None,
+    };
+    let ty = tr.show(&v);
+    tr.parameters.push(Parameter {
+        id,
+        ty,
+        value: None,
+    });
+    Ok(v.into())
+}
+
+/// The text with names.
+fn finish(tr: Tr<'_>, model: &ModelProto, graph: &GraphProto, body: &str) -> Import {
+    let free = free_inputs(graph);
+    let plain = free.iter().all(|i| is_identifier(&i.name));
+    let used: rustc_hash::FxHashSet<u32> = mentioned(body).collect();
+    let (inputs, weights): (Vec<&Parameter>, Vec<&Parameter>) =
+        tr.cx.parameters.iter().partition(|p| p.value.is_none());
+    let live = weights.into_iter().filter(|p| used.contains(&p.id));
+    let parameters: Vec<&Parameter> = inputs.into_iter().chain(live).collect();
+    let mut names = Names::default();
+    let fixed: Vec<(u32, String)> = match plain {
+        true => (parameters.iter().zip(&free))
+            .map(|(p, i)| (p.id, names.unique(i.name.clone())))
+            .collect(),
+        false => Vec::new(),
+    };
+    let mut text = format!("{}def @main(\n", header(model, graph));
+    for p in &parameters {
+        text.push_str(&format!("  {}: {},\n", Cx::mention(p.id), p.ty));
+    }
+    text.push_str(") {\n");
+    text.push_str(body);
+    text.push_str("}\n");
+    let (text, given) = tr.cx.name_all(&text, &mut names, &fixed);
+    let weights = parameters.iter().filter_map(|p| {
+        let value = p.value.as_ref()?;
+        Some((given[p.id as usize].clone()?, value.tensor.clone()))
+    });
+    Import {
+        weights: weights.collect(),
+        text,
+    }
+}
+
+/// Where the text comes from.
+fn header(model: &ModelProto, graph: &GraphProto) -> String {
+    let plain = |s: &str| s.chars().filter(|c| !c.is_control()).collect::<String>();
+    let mut out = format!("// The ONNX graph `{}`", plain(&graph.name));
+    for o in &model.opset_import {
+        let name = match domain(&o.domain) {
+            "" => "ai.onnx".to_owned(),
+            d => plain(d),
+        };
+        out.push_str(&format!(", {name} {}", o.version));
+    }
+    if !model.producer_name.is_empty() {
+        out.push_str(&format!(", by {}", plain(&model.producer_name)));
+    }
+    out.push_str(".\n");
+    let renamed = free_inputs(graph)
+        .into_iter()
+        .filter(|i| !is_identifier(&i.name));
+    let list: Vec<String> = renamed.map(|i| plain(&i.name)).collect();
+    if !list.is_empty() {
+        out.push_str(&format!(
+            "// Inputs by their names in the model: {}.\n",
+            list.join(", ")
+        ));
+    }
+    out
+}

@@ -1,0 +1,131 @@
+//! A node as its translation sees it.
+
+use relax_tensor::Tensor;
+
+use crate::proto::{AttributeProto, GraphProto, NodeProto};
+use crate::tensor;
+use crate::value::{Elem, Val, Value};
+
+/// Why a node cannot be translated.
+#[derive(Clone, Debug)]
+pub enum Fault {
+    /// Something that is not supported, a sentence without full stop.
+    Unsupported(String),
+    /// The model breaks a rule.
+    Invalid(String),
+    /// What it takes could not be translated: that was reported.
+    Follows,
+}
+
+impl From<String> for Fault {
+    fn from(text: String) -> Fault {
+        Fault::Invalid(text)
+    }
+}
+impl From<&str> for Fault {
+    fn from(text: &str) -> Fault {
+        Fault::Invalid(text.into())
+    }
+}
+
+/// What a translation gives.
+pub type R<T> = Result<T, Fault>;
+
+/// An error about what is not supported.
+pub fn unsupported<T>(text: impl Into<String>) -> R<T> {
+    Err(Fault::Unsupported(text.into()))
+}
+
+/// A node with its inputs' values.
+pub struct Node<'a> {
+    /// The node.
+    pub proto: &'a NodeProto,
+    /// Its inputs.
+    pub inputs: Vec<Value>,
+    /// The version of its domain's operators.
+    pub opset: i64,
+}
+
+impl Node<'_> {
+    /// An input that must be there.
+    pub fn value(&self, i: usize) -> R<Value> {
+        match self.inputs.get(i) {
+            Some(Value::Failed) => Err(Fault::Follows),
+            Some(Value::Nothing) | None => Err(format!("input {i} is missing").into()),
+            Some(v) => Ok(v.clone()),
+        }
+    }
+    /// An input that must be a tensor.
+    pub fn t(&self, i: usize) -> R<Val> {
+        match self.value(i)? {
+            Value::Tensor(v) => Ok(v),
+            _ => Err(format!("input {i} is no tensor").into()),
+        }
+    }
+    /// An input that may be left out.
+    pub fn opt(&self, i: usize) -> R<Option<Val>> {
+        match self.inputs.get(i) {
+            None | Some(Value::Nothing) => Ok(None),
+            _ => self.t(i).map(Some),
+        }
+    }
+    /// Whether an output is wanted.
+    pub fn wants(&self, i: usize) -> bool {
+        self.proto.output.get(i).is_some_and(|o| !o.is_empty())
+    }
+    /// An attribute.
+    pub fn attr(&self, name: &str) -> Option<&AttributeProto> {
+        self.proto.attribute.iter().find(|a| a.name == name)
+    }
+    /// An integer attribute.
+    pub fn int(&self, name: &str, otherwise: i64) -> i64 {
+        self.attr(name).map_or(otherwise, |a| a.i)
+    }
+    /// A truth value.
+    pub fn flag(&self, name: &str) -> bool {
+        self.int(name, 0) != 0
+    }
+    /// A list of integers.
+    pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
+        self.attr(name).map(|a| a.ints.clone())
+    }
+    /// A float attribute.
+    pub fn float(&self, name: &str, otherwise: f64) -> f64 {
+        self.attr(name).map_or(otherwise, |a| f64::from(a.f))
+    }
+    /// A list of floats.
+    pub fn floats(&self, name: &str) -> Option<Vec<f64>> {
+        self.attr(name)
+            .map(|a| a.floats.iter().map(|&f| f.into()).collect())
+    }
+    /// A string attribute.
+    pub fn str(&self, name: &str, otherwise: &str) -> String {
+        match self.attr(name) {
+            Some(a) => String::from_utf8_lossy(&a.s).into_owned(),
+            None => otherwise.into(),
+        }
+    }
+    /// A list of strings.
+    pub fn strs(&self, name: &str) -> Option<Vec<String>> {
+        let text = |s: &bytes::Bytes| String::from_utf8_lossy(s).into_owned();
+        self.attr(name)
+            .map(|a| a.strings.iter().map(text).collect())
+    }
+    /// An element type attribute.
+    pub fn elem(&self, name: &str) -> Option<Elem> {
+        let n = self.int(name, 0);
+        (n != 0).then(|| Elem(i32::try_from(n).unwrap_or(0)))
+    }
+    /// A tensor attribute.
+    pub fn tensor(&self, name: &str) -> R<Option<(Tensor, Elem)>> {
+        match self.attr(name).and_then(|a| a.t.as_ref()) {
+            Some(t) => Ok(Some(tensor::inline(t)?)),
+            None => Ok(None),
+        }
+    }
+    /// A graph attribute.
+    pub fn graph(&self, name: &str) -> R<&GraphProto> {
+        let graph = self.attr(name).and_then(|a| a.g.as_ref());
+        graph.ok_or_else(|| format!("attribute `{name}` must be a graph").into())
+    }
+}

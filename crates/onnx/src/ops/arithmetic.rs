@@ -1,0 +1,116 @@
+//! Functions of two or more operands under broadcasting.
+
+use crate::graph::Tr;
+use crate::node::{Node, R};
+use crate::table::{Entry, op};
+use crate::value::{Elem, Val, Value};
+
+type Out = R<Vec<Value>>;
+
+pub static OPS: &[Entry] = &[
+    op("Add", 1, |tr, n| two(tr, n, "add")),
+    op("Sub", 1, |tr, n| two(tr, n, "subtract")),
+    op("Mul", 1, |tr, n| two(tr, n, "multiply")),
+    op("Div", 1, |tr, n| two(tr, n, "divide")),
+    op("And", 1, |tr, n| two(tr, n, "logical_and")),
+    op("Or", 1, |tr, n| two(tr, n, "logical_or")),
+    op("Xor", 1, |tr, n| two(tr, n, "logical_xor")),
+    op("BitwiseAnd", 18, |tr, n| two(tr, n, "bitwise_and")),
+    op("BitwiseOr", 18, |tr, n| two(tr, n, "bitwise_or")),
+    op("BitwiseXor", 18, |tr, n| two(tr, n, "bitwise_xor")),
+    op("Equal", 1, |tr, n| two(tr, n, "equal")),
+    op("Greater", 1, |tr, n| two(tr, n, "greater")),
+    op("GreaterOrEqual", 12, |tr, n| two(tr, n, "greater_equal")),
+    op("Less", 1, |tr, n| two(tr, n, "less")),
+    op("LessOrEqual", 12, |tr, n| two(tr, n, "less_equal")),
+    op("BitShift", 11, |tr, n| {
+        match n.str("direction", "").as_str() {
+            "LEFT" => two(tr, n, "left_shift"),
+            "RIGHT" => two(tr, n, "right_shift"),
+            _ => Err("attribute `direction` must be LEFT or RIGHT".into()),
+        }
+    }),
+    op("Mod", 10, |tr, n| {
+        if n.flag("fmod") {
+            return two(tr, n, "trunc_mod");
+        }
+        match n.t(0)?.elem.is_float() {
+            true => float_mod(tr, n),
+            false => two(tr, n, "floor_mod"),
+        }
+    }),
+    op("Pow", 1, pow),
+    op("Max", 1, |tr, n| fold(tr, n, "maximum")),
+    op("Min", 1, |tr, n| fold(tr, n, "minimum")),
+    op("Sum", 1, |tr, n| fold(tr, n, "add")),
+    op("Mean", 1, |tr, n| {
+        let sum = fold(tr, n, "add")?;
+        let Some(Value::Tensor(sum)) = sum.first() else {
+            return Err("there is nothing to take the mean of".into());
+        };
+        let mean = tr.by("divide", sum, n.inputs.len() as f64)?;
+        Ok(vec![mean.into()])
+    }),
+    op("Where", 9, |tr, n| {
+        let (c, a, b) = (n.t(0)?, n.t(1)?, n.t(2)?);
+        let mut y = tr.select(&c, &a, &b)?;
+        y.elem = a.elem;
+        Ok(vec![y.into()])
+    }),
+];
+
+/// Two operands. Before version 7 the right one was broadcast from an axis on.
+fn operands(tr: &mut Tr<'_>, n: &Node<'_>) -> R<(Val, Val)> {
+    let (a, mut b) = (n.t(0)?, n.t(1)?);
+    if n.opset < 7 && n.flag("broadcast") && n.attr("axis").is_some() {
+        let axis = a.axis(n.int("axis", 0))?;
+        for _ in axis + b.rank()..a.rank() {
+            b = tr.expand(&b, b.rank())?;
+        }
+    }
+    Ok((a, b))
+}
+
+fn two(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
+    let (a, b) = operands(tr, n)?;
+    Ok(vec![tr.binary(name, &a, &b)?.into()])
+}
+
+fn pow(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let (a, b) = operands(tr, n)?;
+    if a.elem == b.elem {
+        return Ok(vec![tr.binary("power", &a, &b)?.into()]);
+    }
+    // The result has the base's type, and a power of floats is computed as such.
+    let wide = match (a.elem.is_float(), b.elem.is_float()) {
+        (true, _) => a.elem,
+        (false, true) => Elem::F64,
+        (false, false) => Elem::I64,
+    };
+    let (x, y) = (tr.cast(&a, wide)?, tr.cast(&b, wide)?);
+    let p = tr.binary("power", &x, &y)?;
+    Ok(vec![tr.cast(&p, a.elem)?.into()])
+}
+
+fn fold(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
+    let mut sum = n.t(0)?;
+    for i in 1..n.inputs.len() {
+        let x = n.t(i)?;
+        sum = tr.binary(name, &sum, &x)?;
+    }
+    Ok(vec![sum.into()])
+}
+
+/// The remainder with the divisor's sign, zeros and infinities included.
+fn float_mod(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let (a, b) = operands(tr, n)?;
+    let rest = tr.binary("trunc_mod", &a, &b)?;
+    let (low, below) = (tr.by("less", &rest, 0.0)?, tr.by("less", &b, 0.0)?);
+    let other = tr.binary("not_equal", &low, &below)?;
+    let up = tr.add(&rest, &b)?;
+    let y = tr.select(&other, &up, &rest)?;
+    let none = tr.by("equal", &rest, 0.0)?;
+    let sign = tr.unary("sign", &b)?;
+    let zero = tr.by("multiply", &sign, 0.0)?;
+    Ok(vec![tr.select(&none, &zero, &y)?.into()])
+}

@@ -1,0 +1,284 @@
+//! Calls that many translations make.
+
+use relax_ir::AttrValue;
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
+
+use crate::cx::Cx;
+use crate::node::{R, unsupported};
+use crate::value::{Elem, Val};
+
+/// A list of integers.
+pub fn ints(v: &[i64]) -> AttrValue {
+    AttrValue::ints(v)
+}
+/// An integer.
+pub fn int(v: i64) -> AttrValue {
+    AttrValue::Int(v)
+}
+/// Axes.
+pub fn axes(v: &[usize]) -> AttrValue {
+    AttrValue::array(v.iter().map(|&a| AttrValue::Int(a as i64)))
+}
+/// A float.
+pub fn float(v: f64) -> AttrValue {
+    AttrValue::Float(v)
+}
+/// A string.
+pub fn str(v: &str) -> AttrValue {
+    AttrValue::Str(v.into())
+}
+/// A truth value.
+pub fn flag(v: bool) -> AttrValue {
+    AttrValue::Bool(v)
+}
+/// An element type.
+pub fn dtype(v: DType) -> AttrValue {
+    AttrValue::DType(v)
+}
+/// Extents.
+pub fn dims(v: &[Dim]) -> AttrValue {
+    AttrValue::array(v.iter().map(|d| AttrValue::dim(d.clone())))
+}
+
+impl Cx {
+    /// A number of an element type.
+    pub fn number(&self, elem: Elem, v: f64) -> Val {
+        let dtype = elem.storage().unwrap_or(DType::F32);
+        let t = match dtype.is_float() {
+            true => Tensor::scalar_f64(dtype, v),
+            false => Tensor::scalar_i64(dtype, v as i64),
+        };
+        Val::constant(t, elem, "c")
+    }
+    /// Integers, a vector.
+    pub fn vector(&self, v: &[i64]) -> Val {
+        Val::constant(Tensor::from_slice(&[v.len() as i64], v), Elem::I64, "c")
+    }
+    /// Two operands under broadcasting.
+    pub fn binary(&mut self, name: &str, a: &Val, b: &Val) -> R<Val> {
+        self.op(name, &[a, b], &[])
+    }
+    pub fn add(&mut self, a: &Val, b: &Val) -> R<Val> {
+        self.binary("add", a, b)
+    }
+    pub fn sub(&mut self, a: &Val, b: &Val) -> R<Val> {
+        self.binary("subtract", a, b)
+    }
+    pub fn mul(&mut self, a: &Val, b: &Val) -> R<Val> {
+        self.binary("multiply", a, b)
+    }
+    pub fn div(&mut self, a: &Val, b: &Val) -> R<Val> {
+        self.binary("divide", a, b)
+    }
+    /// An element-wise function.
+    pub fn unary(&mut self, name: &str, x: &Val) -> R<Val> {
+        self.op(name, &[x], &[])
+    }
+    /// With a number as the right operand.
+    pub fn by(&mut self, name: &str, x: &Val, v: f64) -> R<Val> {
+        let v = self.number(x.elem, v);
+        self.binary(name, x, &v)
+    }
+    /// With a number as the left operand.
+    pub fn from_number(&mut self, name: &str, v: f64, x: &Val) -> R<Val> {
+        let v = self.number(x.elem, v);
+        self.binary(name, &v, x)
+    }
+    /// Elements of another type with arithmetic.
+    pub fn cast(&mut self, x: &Val, to: Elem) -> R<Val> {
+        if x.elem == to {
+            return Ok(x.clone());
+        }
+        let Some(to_dtype) = to
+            .storage()
+            .filter(|_| to.narrow().is_none() && x.elem.narrow().is_none())
+        else {
+            let (a, b) = (x.elem.name(), to.name());
+            return unsupported(format!("a conversion of {a} to {b} is not supported here"));
+        };
+        self.op("cast", &[x], &[("dtype", dtype(to_dtype))])
+    }
+    /// `c` where it holds, of two.
+    pub fn select(&mut self, c: &Val, a: &Val, b: &Val) -> R<Val> {
+        self.op("where", &[c, a, b], &[])
+    }
+    /// The same elements under other extents. At most one of them may be unknown.
+    pub fn reshape(&mut self, x: &Val, to: &[Dim]) -> R<Val> {
+        if *x.dims == *to && to.iter().all(Dim::is_known) {
+            return Ok(x.clone());
+        }
+        let open = to.iter().filter(|d| !d.is_known()).count();
+        if open > 1 {
+            return unsupported("a reshape to more than one unknown extent is not supported");
+        }
+        let shown: Vec<AttrValue> = to
+            .iter()
+            .map(|d| {
+                if d.is_known() {
+                    AttrValue::dim(d.clone())
+                } else {
+                    AttrValue::Int(-1)
+                }
+            })
+            .collect();
+        let zero = to.iter().any(|d| d.as_const() == Some(0));
+        let mut attrs = vec![("newshape", AttrValue::array(shown))];
+        if zero {
+            attrs.push(("allowzero", flag(true)));
+        }
+        let mut out = self.op("reshape", &[x], &attrs)?;
+        out.elem = x.elem;
+        if out.tensor().is_none() {
+            out.ints.clone_from(&x.ints);
+        }
+        Ok(out)
+    }
+    /// The axes in another order.
+    pub fn transpose(&mut self, x: &Val, order: &[usize]) -> R<Val> {
+        if order.iter().enumerate().all(|(i, &a)| i == a) {
+            return Ok(x.clone());
+        }
+        let mut out = self.op("transpose", &[x], &[("axes", axes(order))])?;
+        out.elem = x.elem;
+        Ok(out)
+    }
+    /// A new axis of extent 1.
+    pub fn expand(&mut self, x: &Val, axis: usize) -> R<Val> {
+        let mut to = x.dims.to_vec();
+        to.insert(axis, Dim::ONE);
+        let attrs = [("axis", int(axis as i64))];
+        let mut out = self.op("expand_dims", &[x], &attrs)?;
+        out.elem = x.elem;
+        Ok(out)
+    }
+    /// Several new axes, places in the result.
+    pub fn expand_all(&mut self, x: &Val, places: &[usize]) -> R<Val> {
+        let mut places = places.to_vec();
+        places.sort_unstable();
+        let mut out = x.clone();
+        for at in places {
+            out = self.expand(&out, at)?;
+        }
+        Ok(out)
+    }
+    /// Axes of extent 1 left out.
+    pub fn squeeze(&mut self, x: &Val, which: &[usize]) -> R<Val> {
+        if which.is_empty() {
+            return Ok(x.clone());
+        }
+        let mut out = self.op("squeeze", &[x], &[("axis", axes(which))])?;
+        out.elem = x.elem;
+        Ok(out)
+    }
+    /// Tensors one after the other.
+    pub fn concat(&mut self, parts: &[Val], axis: usize) -> R<Val> {
+        if let [one] = parts {
+            return Ok(one.clone());
+        }
+        let all: Vec<&Val> = parts.iter().collect();
+        let mut out = self.op_of_tuple("concatenate", &all, &[("axis", int(axis as i64))])?;
+        out.elem = parts[0].elem;
+        Ok(out)
+    }
+    /// A tensor broadcast to extents that are known.
+    pub fn broadcast(&mut self, x: &Val, to: &[Dim]) -> R<Val> {
+        if *x.dims == *to {
+            return Ok(x.clone());
+        }
+        let mut out = self.op("broadcast_to", &[x], &[("shape", dims(to))])?;
+        out.elem = x.elem;
+        Ok(out)
+    }
+    /// A tensor of one number.
+    pub fn full(&mut self, v: &Val, to: &[Dim]) -> R<Val> {
+        let mut out = self.op(
+            "full",
+            &[v],
+            &[("shape", dims(to)), ("dtype", dtype(v.dtype()))],
+        )?;
+        out.elem = v.elem;
+        Ok(out)
+    }
+    /// A range of an axis by constants.
+    pub fn slice(&mut self, x: &Val, axis: usize, begin: i64, end: i64) -> R<Val> {
+        let attrs = [
+            ("begin", ints(&[begin])),
+            ("end", ints(&[end])),
+            ("strides", ints(&[1])),
+            ("axes", axes(&[axis])),
+        ];
+        let mut out = self.op("strided_slice", &[x], &attrs)?;
+        out.elem = x.elem;
+        Ok(out)
+    }
+    /// Elements at indices along an axis; negative indices are brought in before.
+    pub fn take(&mut self, x: &Val, at: &Val, axis: usize) -> R<Val> {
+        let attrs = [("axis", int(axis as i64)), ("mode", str("clip"))];
+        let mut out = self.op("take", &[x, at], &attrs)?;
+        out.elem = x.elem;
+        Ok(out)
+    }
+    /// One index of an axis, which is left out.
+    pub fn pick(&mut self, x: &Val, axis: usize, at: i64) -> R<Val> {
+        let at = self.number(Elem::I64, at as f64);
+        self.take(x, &at, axis)
+    }
+    /// A reduction.
+    pub fn reduce(&mut self, name: &str, x: &Val, over: &[usize], keep: bool) -> R<Val> {
+        if over.is_empty() {
+            return Ok(x.clone());
+        }
+        let mut attrs = vec![("axis", axes(over))];
+        if keep {
+            attrs.push(("keepdims", flag(true)));
+        }
+        self.op(name, &[x], &attrs)
+    }
+    /// The extents as a vector of `int64`, at run time.
+    pub fn shape_of(&mut self, x: &Val) -> R<Val> {
+        let mut v = self.op("shape_of", &[x], &[("dtype", dtype(DType::I64))])?;
+        if x.dims.iter().all(Dim::is_known) {
+            v.ints = Some(x.dims.clone());
+        }
+        Ok(v)
+    }
+    /// A vector of `int64`.
+    pub fn as_vector(&mut self, v: &Val) -> R<Val> {
+        let v = self.cast(v, Elem::I64)?;
+        match v.rank() {
+            1 => Ok(v),
+            _ => self.reshape(&v, &[v.size()]),
+        }
+    }
+    /// A tensor of one element as a scalar.
+    pub fn as_scalar(&mut self, v: &Val) -> R<Val> {
+        match v.rank() {
+            0 => Ok(v.clone()),
+            _ => self.reshape(v, &[]),
+        }
+    }
+    /// The indices along an axis, a vector of `int64`.
+    pub fn iota(&mut self, x: &Val, axis: usize) -> R<Val> {
+        let x = self.known(x);
+        let (zero, one) = (self.number(Elem::I64, 0.0), self.number(Elem::I64, 1.0));
+        let end = match x.dims[axis].as_const() {
+            Some(n) => self.number(Elem::I64, n as f64),
+            None => {
+                let s = self.shape_of(&x)?;
+                self.pick(&s, 0, axis as i64)?
+            }
+        };
+        let stop = x.dims[axis]
+            .as_const()
+            .map_or(AttrValue::None, AttrValue::Int);
+        let attrs = [
+            ("start", int(0)),
+            ("stop", stop),
+            ("step", int(1)),
+            ("dtype", dtype(DType::I64)),
+        ];
+        let y = self.op("arange", &[&zero, &end, &one], &attrs)?;
+        Ok(self.matched(&y, &[x.dims[axis].clone()]))
+    }
+}

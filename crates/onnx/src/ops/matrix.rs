@@ -1,0 +1,161 @@
+//! Products of matrices.
+
+use relax_ir::AttrValue;
+use relax_sym::Dim;
+
+use super::build::{flag, str};
+use crate::graph::Tr;
+use crate::node::{Node, R};
+use crate::table::{Entry, ms, op};
+use crate::value::{Elem, Val, Value};
+
+type Out = R<Vec<Value>>;
+
+pub static OPS: &[Entry] = &[
+    op("MatMul", 1, |tr, n| {
+        let (a, b) = (n.t(0)?, n.t(1)?);
+        Ok(vec![matmul(tr, &a, &b)?.into()])
+    }),
+    op("Gemm", 1, gemm),
+    op("Einsum", 12, |tr, n| {
+        let parts = (0..n.inputs.len()).map(|i| n.t(i)).collect::<R<Vec<_>>>()?;
+        let all: Vec<&Val> = parts.iter().collect();
+        let equation: String = n
+            .str("equation", "")
+            .chars()
+            .filter(|c| !c.is_whitespace())
+            .collect();
+        Ok(vec![
+            tr.op_of_tuple("einsum", &all, &[("equation", str(&equation))])?
+                .into(),
+        ])
+    }),
+    op("Det", 11, |tr, n| {
+        let x = n.t(0)?;
+        Ok(vec![tr.op("determinant", &[&x], &[])?.into()])
+    }),
+    ms("FusedMatMul", |tr, n| {
+        let (mut a, mut b) = (n.t(0)?, n.t(1)?);
+        let swapped = |r: usize| (0..r - 2).chain([r - 1, r - 2]).collect::<Vec<_>>();
+        if n.flag("transA") && a.rank() > 1 {
+            a = tr.transpose(&a, &swapped(a.rank()))?;
+        }
+        if n.flag("transB") && b.rank() > 1 {
+            b = tr.transpose(&b, &swapped(b.rank()))?;
+        }
+        let y = matmul(tr, &a, &b)?;
+        let alpha = n.float("alpha", 1.0);
+        Ok(vec![
+            if alpha == 1.0 {
+                y
+            } else {
+                tr.by("multiply", &y, alpha)?
+            }
+            .into(),
+        ])
+    }),
+];
+
+/// A product as `numpy.matmul` defines it.
+pub fn matmul(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
+    if a.rank() == 0 || b.rank() == 0 {
+        return Err("a scalar is no matrix".into());
+    }
+    if a.rank() == 1 {
+        let row = tr.expand(a, 0)?;
+        let y = matmul(tr, &row, b)?;
+        let at = y.rank() - if b.rank() == 1 { 1 } else { 2 };
+        return tr.squeeze(&y, &[at]);
+    }
+    if b.rank() == 1 {
+        let column = tr.expand(b, 1)?;
+        let y = matmul(tr, a, &column)?;
+        return tr.squeeze(&y, &[y.rank() - 1]);
+    }
+    if b.rank() == 2 {
+        return tr.op("nn.matmul", &[a, b], &[("units", AttrValue::None)]);
+    }
+    batched(tr, a, b)
+}
+
+fn batched(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
+    let (a, b) = (tr.known(a), tr.known(b));
+    let matrix = |v: &Val| v.dims[v.rank() - 2..].to_vec();
+    let lead = |v: &Val| v.dims[..v.rank() - 2].to_vec();
+    let batch = broadcast(&lead(&a), &lead(&b));
+    let size = batch.iter().fold(Dim::ONE, |n, d| n * d);
+    let flat = |tr: &mut Tr<'_>, v: &Val| -> R<Val> {
+        let to = |first: Vec<Dim>| first.into_iter().chain(matrix(v)).collect::<Vec<_>>();
+        // One matrix serves all batches.
+        if lead(v).iter().all(|d| d.as_const() == Some(1)) {
+            return tr.reshape(v, &to(vec![Dim::ONE]));
+        }
+        let whole = tr.broadcast(v, &to(batch.clone()))?;
+        tr.reshape(&whole, &to(vec![size.clone()]))
+    };
+    let (x, y) = (flat(tr, &a)?, flat(tr, &b)?);
+    let z = tr.op(
+        "nn.batch_matmul",
+        &[&x, &y],
+        &[("transpose_b", flag(false))],
+    )?;
+    let mut to = batch;
+    to.extend([matrix(&a)[0].clone(), matrix(&b)[1].clone()]);
+    tr.reshape(&z, &to)
+}
+
+/// The extents of two shapes under broadcasting, as far as they are known.
+pub fn broadcast(a: &[Dim], b: &[Dim]) -> Vec<Dim> {
+    let rank = a.len().max(b.len());
+    (0..rank)
+        .map(|i| {
+            let at = |d: &[Dim]| (i + d.len()).checked_sub(rank).map(|k| d[k].clone());
+            match (at(a), at(b)) {
+                (Some(x), Some(y)) => match (x.as_const(), y.as_const()) {
+                    (Some(1), _) => y,
+                    (_, Some(1)) => x,
+                    (Some(_), _) => x,
+                    (_, Some(_)) => y,
+                    _ => x,
+                },
+                (Some(x), None) | (None, Some(x)) => x,
+                (None, None) => Dim::ONE,
+            }
+        })
+        .collect()
+}
+
+fn gemm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let (a, b) = (n.t(0)?, n.t(1)?);
+    let (ta, tb) = (n.flag("transA"), n.flag("transB"));
+    let (alpha, beta) = (n.float("alpha", 1.0), n.float("beta", 1.0));
+    let mut y = if !ta && tb {
+        tr.op("nn.dense", &[&a, &b], &[("units", AttrValue::None)])?
+    } else {
+        let mut attrs = vec![("units", AttrValue::None)];
+        if ta {
+            attrs.push(("transpose_a", flag(true)));
+        }
+        if tb {
+            attrs.push(("transpose_b", flag(true)));
+        }
+        tr.op("nn.matmul", &[&a, &b], &attrs)?
+    };
+    let scaled = |tr: &mut Tr<'_>, v: &Val, by: f64| -> R<Val> {
+        if by == 1.0 {
+            return Ok(v.clone());
+        }
+        if v.elem.is_float() {
+            return tr.by("multiply", v, by);
+        }
+        let wide = tr.cast(v, Elem::F64)?;
+        let wide = tr.by("multiply", &wide, by)?;
+        tr.cast(&wide, v.elem)
+    };
+    y = scaled(tr, &y, alpha)?;
+    if let Some(c) = n.opt(2)? {
+        let c = scaled(tr, &c, beta)?;
+        y = tr.add(&y, &c)?;
+    }
+    Ok(vec![y.into()])
+}

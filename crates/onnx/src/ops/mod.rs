@@ -1,0 +1,43 @@
+//! The operators' translations, a file for each family.
+
+mod arithmetic;
+mod attention;
+pub mod build;
+mod control;
+mod elementwise;
+mod image;
+mod indexing;
+mod matrix;
+mod movement;
+mod nn;
+mod norm;
+mod quant;
+mod random;
+mod recurrent;
+mod reduce;
+mod sequence;
+mod shapes;
+mod signal;
+
+use crate::table::Entry;
+
+/// All families.
+pub static FAMILIES: &[&[Entry]] = &[
+    arithmetic::OPS,
+    attention::OPS,
+    control::OPS,
+    elementwise::OPS,
+    image::OPS,
+    indexing::OPS,
+    matrix::OPS,
+    movement::OPS,
+    nn::OPS,
+    norm::OPS,
+    quant::OPS,
+    random::OPS,
+    recurrent::OPS,
+    reduce::OPS,
+    sequence::OPS,
+    shapes::OPS,
+    signal::OPS,
+];

@@ -1,0 +1,285 @@
+//! Quantised tensors.
+
+use super::build::{dtype, int, str};
+use super::nn;
+use crate::graph::Tr;
+use crate::node::{Node, R, unsupported};
+use crate::table::{Entry, op};
+use crate::value::{Elem, Val};
+
+pub static OPS: &[Entry] = &[
+    op("QuantizeLinear", 10, |tr, n| {
+        let (x, s) = (n.t(0)?, n.t(1)?);
+        let zero = n.opt(2)?;
+        let to = match (&zero, n.elem("output_dtype")) {
+            (Some(z), _) => z.elem,
+            (None, Some(e)) => e,
+            (None, None) => Elem::U8,
+        };
+        let mut wide = n.elem("precision").unwrap_or(s.elem);
+        if wide.narrow().is_some() {
+            wide = Elem::F32;
+        }
+        let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
+        let scale = spread(tr, &s, &x, axis, block)?;
+        let zero = zero.map(|z| spread(tr, &z, &x, axis, block)).transpose()?;
+        let (x, scale) = (tr.cast(&x, wide)?, tr.cast(&scale, wide)?);
+        let y = tr.div(&x, &scale)?;
+        Ok(vec![quantized(tr, n, &y, zero.as_ref(), to)?.into()])
+    }),
+    op("DequantizeLinear", 10, |tr, n| {
+        let (x, s) = (n.t(0)?, n.t(1)?);
+        let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
+        let to = n.elem("output_dtype").unwrap_or(s.elem);
+        let scale = spread(tr, &s, &x, axis, block)?;
+        let scale = tr.cast(&scale, Elem::F32)?;
+        let mut y = widened(tr, &x)?;
+        if let Some(z) = n.opt(2)? {
+            let z = spread(tr, &z, &x, axis, block)?;
+            let z = widened(tr, &z)?;
+            y = tr.sub(&y, &z)?;
+        }
+        let y = tr.cast(&y, Elem::F32)?;
+        let y = tr.mul(&y, &scale)?;
+        Ok(vec![tr.cast(&y, to)?.into()])
+    }),
+    op("DynamicQuantizeLinear", 11, |tr, n| {
+        let x = n.t(0)?;
+        let all: Vec<usize> = (0..x.rank()).collect();
+        let (low, high) = (
+            tr.reduce("min", &x, &all, false)?,
+            tr.reduce("max", &x, &all, false)?,
+        );
+        let (low, high) = (tr.by("minimum", &low, 0.0)?, tr.by("maximum", &high, 0.0)?);
+        let range = tr.sub(&high, &low)?;
+        let scale = tr.by("divide", &range, 255.0)?;
+        let z = tr.div(&low, &scale)?;
+        let z = tr.unary("negative", &z)?;
+        let z = rounded(tr, &z, 0.0, 255.0)?;
+        let zero = tr.cast(&z, Elem::U8)?;
+        let y = tr.div(&x, &scale)?;
+        let y = quantized(tr, n, &y, Some(&zero), Elem::U8)?;
+        Ok(vec![y.into(), scale.into(), zero.into()])
+    }),
+    op("MatMulInteger", 10, |tr, n| {
+        let (a, b) = (n.t(0)?, n.t(1)?);
+        let (za, zb) = (n.opt(2)?, n.opt(3)?);
+        let (a, b) = (
+            row_shifted(tr, &a, za.as_ref())?,
+            shifted(tr, &b, zb.as_ref())?,
+        );
+        Ok(vec![super::matrix::matmul(tr, &a, &b)?.into()])
+    }),
+    op("ConvInteger", 10, |tr, n| {
+        let (x, w) = (n.t(0)?, n.t(1)?);
+        let (zx, zw) = (n.opt(2)?, n.opt(3)?);
+        let (x, w) = (
+            shifted(tr, &x, zx.as_ref())?,
+            filter_shifted(tr, &w, zw.as_ref())?,
+        );
+        Ok(vec![nn::convolution(tr, n, &x, &w)?.into()])
+    }),
+    op("QLinearMatMul", 10, |tr, n| {
+        let [a, sa, za, b, sb, zb, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
+        let (a, b) = (a?, b?);
+        let (x, y) = (
+            row_shifted(tr, &a, Some(&za?))?,
+            shifted(tr, &b, Some(&zb?))?,
+        );
+        let product = super::matrix::matmul(tr, &x, &y)?;
+        let (sa, sb, sy, zy) = (sa?, sb?, sy?, zy?);
+        let sa = rows(tr, &sa)?;
+        let scale = product_scale(tr, &sa, &sb, &sy)?;
+        Ok(vec![requantized(tr, n, &product, &scale, &zy)?.into()])
+    }),
+    op("QLinearConv", 10, |tr, n| {
+        let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
+        let (x, w) = (
+            shifted(tr, &x?, Some(&zx?))?,
+            filter_shifted(tr, &w?, Some(&zw?))?,
+        );
+        let mut y = nn::convolution(tr, n, &x, &w)?;
+        if let Some(b) = n.opt(8)? {
+            y = nn::biased(tr, &y, &b)?;
+        }
+        let sw = super::elementwise::channelwise(tr, &sw?, y.rank())?;
+        let (sx, sy, zy) = (sx?, sy?, zy?);
+        let scale = product_scale(tr, &sx, &sw, &sy)?;
+        Ok(vec![requantized(tr, n, &y, &scale, &zy)?.into()])
+    }),
+];
+
+/// Scales or zero points with an element for each of the data's: one for all, one for each index of an axis, or one
+/// for each block along it.
+fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
+    if s.rank() == 0 || x.rank() == 0 {
+        return Ok(s.clone());
+    }
+    if s.rank() == 1 && block == 0 {
+        if s.dims[0].as_const() == Some(1) {
+            return tr.reshape(s, &[]);
+        }
+        let at = match x.rank() {
+            1 => 0,
+            _ => x.axis(axis)?,
+        };
+        let places: Vec<usize> = (0..x.rank()).filter(|&a| a != at).collect();
+        return tr.expand_all(s, &places);
+    }
+    if block == 0 {
+        return Ok(s.clone());
+    }
+    let at = x.axis(axis)?;
+    let mut y = tr.op(
+        "repeat",
+        &[s],
+        &[("repeats", int(block)), ("axis", int(at as i64))],
+    )?;
+    y.elem = s.elem;
+    // The last block may be a part of one.
+    match (y.dims[at].as_const(), x.dims[at].as_const()) {
+        (Some(have), Some(want)) if have > want => tr.slice(&y, at, 0, want),
+        _ => Ok(y),
+    }
+}
+
+/// Quantised numbers as ones to compute with: `int32`, or `float32` for narrow floats.
+fn widened(tr: &mut Tr<'_>, x: &Val) -> R<Val> {
+    match x.elem.narrow() {
+        Some(name) => {
+            let mut raw = x.clone();
+            raw.elem = Elem::of(x.dtype());
+            tr.op("narrow.decode", &[&raw], &[("format", str(name))])
+        }
+        None if x.elem.is_float() => tr.cast(x, Elem::F32),
+        None => tr.cast(x, Elem::I32),
+    }
+}
+
+/// Halves to even, and brought into a range.
+fn rounded(tr: &mut Tr<'_>, y: &Val, low: f64, high: f64) -> R<Val> {
+    let y = tr.unary("round_half_to_even", y)?;
+    let y = tr.by("maximum", &y, low)?;
+    tr.by("minimum", &y, high)
+}
+
+fn range(to: Elem) -> Option<(f64, f64)> {
+    if let Some(range) = match to.narrow() {
+        Some("uint4") => Some((0.0, 15.0)),
+        Some("int4") => Some((-8.0, 7.0)),
+        Some("uint2") => Some((0.0, 3.0)),
+        Some("int2") => Some((-2.0, 1.0)),
+        _ => None,
+    } {
+        return Some(range);
+    }
+    let (low, high) = to
+        .storage()
+        .filter(|_| to.narrow().is_none())?
+        .int_range()?;
+    Some((low as f64, high as f64))
+}
+
+/// Numbers in units of the scale as quantised ones.
+fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Elem) -> R<Val> {
+    let wide = if y.elem == Elem::F64 {
+        Elem::F64
+    } else {
+        Elem::F32
+    };
+    let y = tr.cast(y, wide)?;
+    let Some((low, high)) = range(to) else {
+        let mut y = y;
+        if let Some(z) = zero {
+            let z = widened(tr, z)?;
+            y = tr.add(&y, &z)?;
+        }
+        return super::elementwise::convert(tr, n, &y, to);
+    };
+    let mut y = tr.unary("round_half_to_even", &y)?;
+    if let Some(z) = zero {
+        let z = widened(tr, z)?;
+        let z = tr.cast(&z, wide)?;
+        y = tr.add(&y, &z)?;
+    }
+    let y = tr.by("maximum", &y, low)?;
+    let y = tr.by("minimum", &y, high)?;
+    let mut out = tr.op(
+        "cast",
+        &[&y],
+        &[(
+            "dtype",
+            dtype(to.storage().unwrap_or(relax_tensor::DType::U8)),
+        )],
+    )?;
+    out.elem = to;
+    Ok(out)
+}
+
+/// `int32` without its zero point.
+fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
+    let x = tr.cast(x, Elem::I32)?;
+    let Some(z) = zero else { return Ok(x) };
+    let z = tr.cast(z, Elem::I32)?;
+    let z = one_or_many(tr, &z)?;
+    tr.sub(&x, &z)
+}
+
+fn one_or_many(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
+    match z.rank() == 1 && z.dims[0].as_const() == Some(1) {
+        true => tr.reshape(z, &[]),
+        false => Ok(z.clone()),
+    }
+}
+
+/// A vector as one number for each row of a matrix.
+fn rows(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
+    let z = one_or_many(tr, z)?;
+    match z.rank() {
+        1 => tr.expand(&z, 1),
+        _ => Ok(z),
+    }
+}
+
+fn row_shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
+    let x = tr.cast(x, Elem::I32)?;
+    let Some(z) = zero else { return Ok(x) };
+    let z = tr.cast(z, Elem::I32)?;
+    let z = rows(tr, &z)?;
+    tr.sub(&x, &z)
+}
+
+fn filter_shifted(tr: &mut Tr<'_>, w: &Val, zero: Option<&Val>) -> R<Val> {
+    let w = tr.cast(w, Elem::I32)?;
+    let Some(z) = zero else { return Ok(w) };
+    let z = tr.cast(z, Elem::I32)?;
+    let z = one_or_many(tr, &z)?;
+    let z = match z.rank() {
+        1 => {
+            let places: Vec<usize> = (1..w.rank()).collect();
+            tr.expand_all(&z, &places)?
+        }
+        _ => z,
+    };
+    tr.sub(&w, &z)
+}
+
+fn product_scale(tr: &mut Tr<'_>, a: &Val, b: &Val, y: &Val) -> R<Val> {
+    let mut all = Vec::new();
+    for v in [a, b, y] {
+        let v = tr.cast(v, Elem::F32)?;
+        all.push(one_or_many(tr, &v)?);
+    }
+    let p = tr.mul(&all[0], &all[1])?;
+    tr.div(&p, &all[2])
+}
+
+fn requantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, scale: &Val, zero: &Val) -> R<Val> {
+    let y = tr.cast(y, Elem::F32)?;
+    let y = tr.mul(&y, scale)?;
+    let z = one_or_many(tr, zero)?;
+    if zero.elem.narrow().is_some() {
+        return unsupported("results in a narrow type are not supported");
+    }
+    quantized(tr, n, &y, Some(&z), zero.elem)
+}

@@ -1,0 +1,425 @@
+//! Recurrent layers: a recursive function over the steps, for each direction.
+
+use relax_sym::Dim;
+
+use super::build::int;
+use super::elementwise as simple;
+use crate::graph::Tr;
+use crate::node::{Node, R, unsupported};
+use crate::table::{Entry, op};
+use crate::value::{Elem, Val, Value};
+
+type Out = R<Vec<Value>>;
+
+pub static OPS: &[Entry] = &[
+    op("LSTM", 1, |tr, n| layer(tr, n, Kind::Lstm)),
+    op("GRU", 1, |tr, n| layer(tr, n, Kind::Gru)),
+    op("RNN", 1, |tr, n| layer(tr, n, Kind::Rnn)),
+];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Lstm,
+    Gru,
+    Rnn,
+}
+
+impl Kind {
+    /// How many gates, and the activations where none are given.
+    fn form(self) -> (i64, &'static [&'static str]) {
+        match self {
+            Kind::Lstm => (4, &["Sigmoid", "Tanh", "Tanh"]),
+            Kind::Gru => (3, &["Sigmoid", "Tanh"]),
+            Kind::Rnn => (1, &["Tanh"]),
+        }
+    }
+}
+
+/// An activation with its numbers.
+#[derive(Clone)]
+struct Activation {
+    name: String,
+    alpha: Option<f64>,
+    beta: Option<f64>,
+    clip: Option<f64>,
+}
+
+impl Activation {
+    fn apply(&self, tr: &mut Tr<'_>, x: &Val) -> R<Val> {
+        let x = match self.clip {
+            Some(c) => {
+                let x = tr.by("maximum", x, -c)?;
+                tr.by("minimum", &x, c)?
+            }
+            None => x.clone(),
+        };
+        let a = |otherwise: f64| self.alpha.unwrap_or(otherwise);
+        match self.name.to_lowercase().as_str() {
+            "relu" => tr.unary("nn.relu", &x),
+            "tanh" => tr.unary("tanh", &x),
+            "sigmoid" => tr.unary("sigmoid", &x),
+            "elu" => simple::exponential(tr, &x, a(1.0), 1.0),
+            "softplus" => simple::softplus(tr, &x),
+            "hardsigmoid" => simple::hard_sigmoid(tr, &x, a(0.2), self.beta.unwrap_or(0.5)),
+            "leakyrelu" => tr.op(
+                "nn.leaky_relu",
+                &[&x],
+                &[("alpha", super::build::float(a(0.01)))],
+            ),
+            "affine" => {
+                let y = tr.by("multiply", &x, a(1.0))?;
+                tr.by("add", &y, self.beta.unwrap_or(0.0))
+            }
+            "scaledtanh" => {
+                let y = tr.by("multiply", &x, self.beta.unwrap_or(1.0))?;
+                let y = tr.unary("tanh", &y)?;
+                tr.by("multiply", &y, a(1.0))
+            }
+            other => unsupported(format!("the activation {other} is not supported")),
+        }
+    }
+}
+
+/// One direction of a layer.
+struct Direction {
+    kind: Kind,
+    /// The weight of the state.
+    r: Val,
+    /// The bias of the state, where it is kept apart from that of the input.
+    rb: Option<Val>,
+    /// Peepholes: input, output, forget.
+    p: Option<[Val; 3]>,
+    f: Vec<Activation>,
+    size: i64,
+    input_forget: bool,
+    before_reset: bool,
+}
+
+impl Direction {
+    fn gate(&self, tr: &mut Tr<'_>, x: &Val, k: i64) -> R<Val> {
+        match self.kind.form().0 {
+            1 => Ok(x.clone()),
+            _ => tr.slice(x, x.rank() - 1, k * self.size, (k + 1) * self.size),
+        }
+    }
+    /// `x · wᵀ`.
+    fn dense(tr: &mut Tr<'_>, x: &Val, w: &Val) -> R<Val> {
+        tr.op("nn.dense", &[x, w], &[("units", relax_ir::AttrValue::None)])
+    }
+    /// The state after a step; `x` is the input by its weight, with bias.
+    fn step(&self, tr: &mut Tr<'_>, x: &Val, h: &Val, c: Option<&Val>) -> R<(Val, Option<Val>)> {
+        match self.kind {
+            Kind::Rnn => {
+                let s = Direction::dense(tr, h, &self.r)?;
+                let s = tr.add(x, &s)?;
+                Ok((self.f[0].apply(tr, &s)?, None))
+            }
+            Kind::Gru => Ok((self.gru(tr, x, h)?, None)),
+            Kind::Lstm => {
+                let c = c.ok_or("there is no cell")?;
+                let (h, c) = self.lstm(tr, x, h, c)?;
+                Ok((h, Some(c)))
+            }
+        }
+    }
+    fn lstm(&self, tr: &mut Tr<'_>, x: &Val, h: &Val, c: &Val) -> R<(Val, Val)> {
+        let s = Direction::dense(tr, h, &self.r)?;
+        let s = tr.add(x, &s)?;
+        let mut g = Vec::new();
+        for k in 0..4 {
+            g.push(self.gate(tr, &s, k)?);
+        }
+        let peep = |tr: &mut Tr<'_>, v: &Val, c: &Val, k: usize| match &self.p {
+            Some(p) => {
+                let q = tr.mul(&p[k], c)?;
+                tr.add(v, &q)
+            }
+            None => Ok(v.clone()),
+        };
+        let i = peep(tr, &g[0], c, 0)?;
+        let i = self.f[0].apply(tr, &i)?;
+        let f = if self.input_forget {
+            tr.from_number("subtract", 1.0, &i)?
+        } else {
+            let f = peep(tr, &g[2], c, 2)?;
+            self.f[0].apply(tr, &f)?
+        };
+        let new = self.f[1].apply(tr, &g[3])?;
+        let (a, b) = (tr.mul(&f, c)?, tr.mul(&i, &new)?);
+        let c = tr.add(&a, &b)?;
+        let o = peep(tr, &g[1], &c, 1)?;
+        let o = self.f[0].apply(tr, &o)?;
+        let t = self.f[2].apply(tr, &c)?;
+        Ok((tr.mul(&o, &t)?, c))
+    }
+    fn gru(&self, tr: &mut Tr<'_>, x: &Val, h: &Val) -> R<Val> {
+        let n = self.size;
+        let zr = tr.slice(&self.r, 0, 0, 2 * n)?;
+        let own = tr.slice(&self.r, 0, 2 * n, 3 * n)?;
+        let s = Direction::dense(tr, h, &zr)?;
+        let mut gates = Vec::new();
+        for k in 0..2 {
+            let part = tr.slice(&s, 1, k * n, (k + 1) * n)?;
+            let g = self.gate(tr, x, k)?;
+            let g = tr.add(&g, &part)?;
+            let g = match &self.rb {
+                Some(b) => {
+                    let b = tr.slice(b, 0, k * n, (k + 1) * n)?;
+                    tr.add(&g, &b)?
+                }
+                None => g,
+            };
+            gates.push(self.f[0].apply(tr, &g)?);
+        }
+        let (z, r) = (&gates[0], &gates[1]);
+        let b = match &self.rb {
+            Some(b) => Some(tr.slice(b, 0, 2 * n, 3 * n)?),
+            None => None,
+        };
+        let biased = |tr: &mut Tr<'_>, v: &Val| match &b {
+            Some(b) => tr.add(v, b),
+            None => Ok(v.clone()),
+        };
+        let inner = if self.before_reset {
+            let s = Direction::dense(tr, h, &own)?;
+            let s = biased(tr, &s)?;
+            tr.mul(r, &s)?
+        } else {
+            let rh = tr.mul(r, h)?;
+            let s = Direction::dense(tr, &rh, &own)?;
+            biased(tr, &s)?
+        };
+        let g = self.gate(tr, x, 2)?;
+        let g = tr.add(&g, &inner)?;
+        let new = self.f[1].apply(tr, &g)?;
+        let keep = tr.mul(z, h)?;
+        let rest = tr.from_number("subtract", 1.0, z)?;
+        let rest = tr.mul(&rest, &new)?;
+        tr.add(&rest, &keep)
+    }
+}
+
+fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
+    let (x, w, r) = (n.t(0)?, n.t(1)?, n.t(2)?);
+    let (b, lens, h0) = (n.opt(3)?, n.opt(4)?, n.opt(5)?);
+    let (c0, peepholes) = match kind {
+        Kind::Lstm => (n.opt(6)?, n.opt(7)?),
+        _ => (None, None),
+    };
+    let batch_first = n.flag("layout");
+    let x = if batch_first {
+        tr.transpose(&x, &[1, 0, 2])?
+    } else {
+        x
+    };
+    let x = tr.known(&x);
+    let (gates, _) = kind.form();
+    let size = match n.attr("hidden_size") {
+        Some(a) => a.i,
+        None => r.dims[2]
+            .as_const()
+            .ok_or("the size of the state must be known")?,
+    };
+    let way = n.str("direction", "forward");
+    let count = if way == "bidirectional" { 2 } else { 1 };
+    let names = n.strs("activations");
+    let functions = activations(n, kind, names, count);
+    let (mut outputs, mut states, mut cells) = (Vec::new(), Vec::new(), Vec::new());
+    for d in 0..count {
+        let part = |tr: &mut Tr<'_>, v: &Val| tr.pick(v, 0, d as i64);
+        let (wd, rd) = (part(tr, &w)?, part(tr, &r)?);
+        let mut input = Direction::dense(tr, &x, &wd)?;
+        let mut rb = None;
+        if let Some(b) = &b {
+            let b = part(tr, b)?;
+            let (wb, sb) = (
+                tr.slice(&b, 0, 0, gates * size)?,
+                tr.slice(&b, 0, gates * size, 2 * gates * size)?,
+            );
+            let both = if kind == Kind::Gru {
+                rb = Some(sb);
+                wb
+            } else {
+                tr.add(&wb, &sb)?
+            };
+            input = tr.add(&input, &both)?;
+        }
+        let p = match &peepholes {
+            Some(p) => {
+                let p = part(tr, p)?;
+                let cut = |tr: &mut Tr<'_>, k: i64| tr.slice(&p, 0, k * size, (k + 1) * size);
+                Some([cut(tr, 0)?, cut(tr, 1)?, cut(tr, 2)?])
+            }
+            None => None,
+        };
+        let direction = Direction {
+            kind,
+            r: rd,
+            rb,
+            p,
+            f: functions[d].clone(),
+            size,
+            input_forget: n.flag("input_forget"),
+            before_reset: n.flag("linear_before_reset"),
+        };
+        let start = |tr: &mut Tr<'_>, given: &Option<Val>| -> R<Val> {
+            match given {
+                Some(v) if batch_first => tr.take_at(v, 1, d),
+                Some(v) => tr.take_at(v, 0, d),
+                None => {
+                    let zero = tr.number(x.elem, 0.0);
+                    tr.full(&zero, &[x.dims[1].clone(), Dim::from(size)])
+                }
+            }
+        };
+        let h = start(tr, &h0)?;
+        let c = match kind {
+            Kind::Lstm => Some(start(tr, &c0)?),
+            _ => None,
+        };
+        let back = way == "reverse" || d == 1;
+        let (y, h, c) = run(tr, &direction, &input, h, c, lens.as_ref(), back)?;
+        outputs.push(y);
+        states.push(h);
+        cells.extend(c);
+    }
+    results(tr, batch_first, outputs, states, cells)
+}
+
+impl Tr<'_> {
+    fn take_at(&mut self, v: &Val, axis: usize, at: usize) -> R<Val> {
+        self.pick(v, axis, at as i64)
+    }
+}
+
+fn activations(
+    n: &Node<'_>,
+    kind: Kind,
+    names: Option<Vec<String>>,
+    count: usize,
+) -> Vec<Vec<Activation>> {
+    let (_, usual) = kind.form();
+    let clip = n.attr("clip").map(|a| f64::from(a.f));
+    let (alphas, betas) = (
+        n.floats("activation_alpha").unwrap_or_default(),
+        n.floats("activation_beta").unwrap_or_default(),
+    );
+    (0..count)
+        .map(|d| {
+            (0..usual.len())
+                .map(|k| {
+                    let at = d * usual.len() + k;
+                    let given = names.as_ref().and_then(|v| v.get(at));
+                    Activation {
+                        name: given.cloned().unwrap_or_else(|| usual[k].to_owned()),
+                        alpha: alphas.get(at).copied(),
+                        beta: betas.get(at).copied(),
+                        clip,
+                    }
+                })
+                .collect()
+        })
+        .collect()
+}
+
+/// Runs a direction over the steps: all states, the last one, and the last cell.
+fn run(
+    tr: &mut Tr<'_>,
+    d: &Direction,
+    input: &Val,
+    h: Val,
+    c: Option<Val>,
+    lens: Option<&Val>,
+    back: bool,
+) -> R<(Val, Val, Option<Val>)> {
+    let turn = |tr: &mut Tr<'_>, v: &Val| -> R<Val> {
+        match (back, lens) {
+            (false, _) => Ok(v.clone()),
+            (true, Some(lens)) => tr.op(
+                "reverse_sequence",
+                &[v, lens],
+                &[("seq_axis", int(0)), ("batch_axis", int(1))],
+            ),
+            (true, None) => tr.op("reverse", &[v], &[("axis", int(0))]),
+        }
+    };
+    let input = turn(tr, input)?;
+    let state = [input.dims[1].clone(), Dim::from(d.size)];
+    let zero = tr.number(h.elem, 0.0);
+    let nothing = tr.full(&zero, &[Dim::ZERO, state[0].clone(), state[1].clone()])?;
+    let grown = vec![Dim::ANY, state[0].clone(), state[1].clone()];
+    let start = tr.number(Elem::I64, 0.0);
+    let len = tr.shape_of(&input)?;
+    let len = tr.pick(&len, 0, 0)?;
+    let mut init = vec![start, nothing, h];
+    let mut kinds = vec![Vec::new(), grown.clone(), state.to_vec()];
+    if let Some(c) = c {
+        init.push(c);
+        kinds.push(state.to_vec());
+    }
+    let results = tr.recursion(
+        &init,
+        &kinds,
+        |tr, s| tr.binary("less", &s[0], &len),
+        |tr, s| {
+            let x = tr.take(&input, &s[0], 0)?;
+            let (h, c) = d.step(tr, &x, &s[2], s.get(3))?;
+            let (mut h, mut c, mut y) = (h.clone(), c, h);
+            if let Some(lens) = lens {
+                let t = tr.cast(&s[0], lens.elem)?;
+                let on = tr.binary("less", &t, lens)?;
+                let on = tr.expand(&on, 1)?;
+                let zero = tr.number(h.elem, 0.0);
+                y = tr.select(&on, &h, &zero)?;
+                h = tr.select(&on, &h, &s[2])?;
+                c = match (c, s.get(3)) {
+                    (Some(c), Some(old)) => Some(tr.select(&on, &c, old)?),
+                    (c, _) => c,
+                };
+            }
+            let row = tr.expand(&y, 0)?;
+            let all = tr.concat(&[s[1].clone(), row], 0)?;
+            let mut next = vec![tr.by("add", &s[0], 1.0)?, all, tr.matched(&h, &state)];
+            if let Some(c) = c {
+                next.push(tr.matched(&c, &state));
+            }
+            Ok(next)
+        },
+    )?;
+    let whole = [input.dims[0].clone(), state[0].clone(), state[1].clone()];
+    let y = tr.matched(&results[1], &whole);
+    let y = turn(tr, &y)?;
+    Ok((y, results[2].clone(), results.get(3).cloned()))
+}
+
+fn results(
+    tr: &mut Tr<'_>,
+    batch_first: bool,
+    outputs: Vec<Val>,
+    states: Vec<Val>,
+    cells: Vec<Val>,
+) -> Out {
+    let joined = |tr: &mut Tr<'_>, parts: &[Val], at: usize| -> R<Val> {
+        let mut all = Vec::new();
+        for v in parts {
+            all.push(tr.expand(v, at)?);
+        }
+        tr.concat(&all, at)
+    };
+    let place = usize::from(batch_first);
+    let mut out = Vec::new();
+    let y = joined(tr, &outputs, 1)?;
+    out.push(
+        if batch_first {
+            tr.transpose(&y, &[2, 0, 1, 3])?
+        } else {
+            y
+        }
+        .into(),
+    );
+    out.push(joined(tr, &states, place)?.into());
+    if !cells.is_empty() {
+        out.push(joined(tr, &cells, place)?.into());
+    }
+    Ok(out)
+}

@@ -1,0 +1,75 @@
+//! The operators: one entry each.
+
+use std::sync::OnceLock;
+
+use rustc_hash::FxHashMap;
+
+use crate::graph::Tr;
+use crate::node::{Fault, Node, R};
+use crate::ops;
+use crate::value::Value;
+
+/// How an operator is translated: from a node to its results.
+pub type Translate = fn(&mut Tr<'_>, &Node<'_>) -> R<Vec<Value>>;
+
+/// An operator of ONNX.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Its domain; empty for `ai.onnx`.
+    pub domain: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// The versions of the domain in which it is there.
+    pub versions: (i64, i64),
+    /// Its translation.
+    pub(crate) translate: Translate,
+}
+
+/// The newest version of `ai.onnx` that is known.
+pub const NEWEST: i64 = 28;
+
+/// An operator of `ai.onnx`, there since a version.
+pub(crate) const fn op(name: &'static str, since: i64, translate: Translate) -> Entry {
+    Entry {
+        domain: "",
+        name,
+        versions: (since, NEWEST),
+        translate,
+    }
+}
+
+/// An operator of `com.microsoft`.
+pub(crate) const fn ms(name: &'static str, translate: Translate) -> Entry {
+    Entry {
+        domain: "com.microsoft",
+        name,
+        versions: (1, 1),
+        translate,
+    }
+}
+
+/// All operators, by domain and name.
+pub fn operators() -> Vec<&'static Entry> {
+    let mut all: Vec<&Entry> = ops::FAMILIES.iter().copied().flatten().collect();
+    all.sort_by_key(|e| (e.domain, e.name));
+    all
+}
+
+/// The entry of an operator.
+pub(crate) fn find(domain: &str, name: &str, version: i64) -> R<&'static Entry> {
+    static TABLE: OnceLock<FxHashMap<(&str, &str), &'static Entry>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let all = ops::FAMILIES.iter().copied().flatten();
+        all.map(|e| ((e.domain, e.name), e)).collect()
+    });
+    let Some(entry) = table.get(&(domain, name)) else {
+        return Err(Fault::Unsupported("the operator is not supported".into()));
+    };
+    if domain.is_empty() && version > entry.versions.1 {
+        let newest = entry.versions.1;
+        return Err(Fault::Unsupported(format!(
+            "operator sets newer than {newest} are not known"
+        )));
+    }
+    Ok(entry)
+}

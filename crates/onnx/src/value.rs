@@ -1,0 +1,233 @@
+//! What is known of a value while a model is translated.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use relax_sym::Dim;
+use relax_tensor::{DType, Tensor};
+
+/// An element type, by ONNX's number. Those that the house has no arithmetic for are kept in the bits of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Elem(pub i32);
+
+impl Elem {
+    pub const F32: Elem = Elem(1);
+    pub const U8: Elem = Elem(2);
+    pub const I8: Elem = Elem(3);
+    pub const U16: Elem = Elem(4);
+    pub const I16: Elem = Elem(5);
+    pub const I32: Elem = Elem(6);
+    pub const I64: Elem = Elem(7);
+    pub const BOOL: Elem = Elem(9);
+    pub const F16: Elem = Elem(10);
+    pub const F64: Elem = Elem(11);
+    pub const U32: Elem = Elem(12);
+    pub const U64: Elem = Elem(13);
+    pub const BF16: Elem = Elem(16);
+
+    /// The type that holds it in a tensor of ours: its own, or for floats of 8 and 4 bits and integers of 4 and 2
+    /// bits one of a byte.
+    pub fn storage(self) -> Option<DType> {
+        Some(match self.0 {
+            1 => DType::F32,
+            2 | 17..=21 | 23..=25 => DType::U8,
+            3 | 22 | 26 => DType::I8,
+            4 => DType::U16,
+            5 => DType::I16,
+            6 => DType::I32,
+            7 => DType::I64,
+            9 => DType::BOOL,
+            10 => DType::F16,
+            11 => DType::F64,
+            12 => DType::U32,
+            13 => DType::U64,
+            16 => DType::BF16,
+            _ => return None,
+        })
+    }
+    /// The element type that a type of ours is.
+    pub fn of(dtype: DType) -> Elem {
+        const ALL: [Elem; 13] = [
+            Elem::F32,
+            Elem::U8,
+            Elem::I8,
+            Elem::U16,
+            Elem::I16,
+            Elem::I32,
+            Elem::I64,
+            Elem::BOOL,
+            Elem::F16,
+            Elem::F64,
+            Elem::U32,
+            Elem::U64,
+            Elem::BF16,
+        ];
+        let same = |e: &&Elem| e.storage() == Some(dtype);
+        ALL.iter().find(same).copied().unwrap_or(Elem::F32)
+    }
+    /// The name of a type that is kept in a byte, as the operators that convert it call it.
+    pub fn narrow(self) -> Option<&'static str> {
+        Some(match self.0 {
+            17 => "float8_e4m3fn",
+            18 => "float8_e4m3fnuz",
+            19 => "float8_e5m2",
+            20 => "float8_e5m2fnuz",
+            21 => "uint4",
+            22 => "int4",
+            23 => "float4_e2m1",
+            24 => "float8_e8m0",
+            25 => "uint2",
+            26 => "int2",
+            _ => return None,
+        })
+    }
+    /// Its name.
+    pub fn name(self) -> String {
+        match (self.narrow(), self.storage(), self.0) {
+            (Some(name), _, _) => name.into(),
+            (None, Some(dtype), _) => dtype.to_string(),
+            (_, _, 8) => "string".into(),
+            (_, _, 14) => "complex64".into(),
+            (_, _, 15) => "complex128".into(),
+            (_, _, n) => format!("element type {n}"),
+        }
+    }
+    /// Whether it is a float with arithmetic of its own.
+    pub fn is_float(self) -> bool {
+        self.narrow().is_none() && self.storage().is_some_and(DType::is_float)
+    }
+    /// Whether it is an integer of at least 8 bits.
+    pub fn is_integral(self) -> bool {
+        self.narrow().is_none() && self.storage().is_some_and(DType::is_integral)
+    }
+}
+
+/// A constant of the model.
+#[derive(Debug)]
+pub struct Constant {
+    /// Its elements.
+    pub tensor: Tensor,
+    /// What it is called in the model.
+    pub hint: Rc<str>,
+    /// The variable that stands for it, once something needs one.
+    pub variable: RefCell<Option<u32>>,
+}
+
+/// How the text names a value.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// An expression without effect on its own line: a variable, a field of one.
+    Text(Rc<str>),
+    /// A constant that was not needed yet.
+    Constant(Rc<Constant>),
+}
+
+/// A tensor.
+#[derive(Clone, Debug)]
+pub struct Val {
+    /// How the text names it.
+    pub source: Source,
+    /// Its element type.
+    pub elem: Elem,
+    /// Its extents.
+    pub dims: Rc<[Dim]>,
+    /// Its elements in row-major order, where they are known as dimension expressions.
+    pub ints: Option<Rc<[Dim]>>,
+}
+
+/// The most elements of an integer constant that are looked at as dimension expressions.
+const MOST_INTS: usize = 256;
+
+impl Val {
+    /// A constant.
+    pub fn constant(tensor: Tensor, elem: Elem, hint: &str) -> Val {
+        let dims = tensor.shape().iter().map(|&d| Dim::from(d)).collect();
+        let few = elem.is_integral() && tensor.len() <= MOST_INTS;
+        let ints = few.then(|| {
+            (0..tensor.len())
+                .map(|i| Dim::from(tensor.get_i64(i)))
+                .collect()
+        });
+        let constant = Constant {
+            tensor,
+            hint: hint.into(),
+            variable: RefCell::default(),
+        };
+        Val {
+            source: Source::Constant(Rc::new(constant)),
+            elem,
+            dims,
+            ints,
+        }
+    }
+    /// Its number of axes.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+    /// The type its elements have in the text.
+    pub fn dtype(&self) -> DType {
+        self.elem.storage().unwrap_or(DType::F32)
+    }
+    /// Its elements, when it is a constant.
+    pub fn tensor(&self) -> Option<&Tensor> {
+        match &self.source {
+            Source::Constant(c) => Some(&c.tensor),
+            Source::Text(_) => None,
+        }
+    }
+    /// Its elements, when they are known integers.
+    pub fn const_ints(&self) -> Option<Vec<i64>> {
+        match (&self.ints, self.tensor()) {
+            (Some(ints), _) => ints.iter().map(Dim::as_const).collect(),
+            (None, Some(t)) if self.elem.is_integral() || self.elem == Elem::BOOL => {
+                Some((0..t.len()).map(|i| t.get_i64(i)).collect())
+            }
+            _ => None,
+        }
+    }
+    /// Its elements, when they are known numbers.
+    pub fn const_floats(&self) -> Option<Vec<f64>> {
+        match self.tensor() {
+            Some(t) if self.elem.narrow().is_none() => {
+                Some((0..t.len()).map(|i| t.get_f64(i)).collect())
+            }
+            _ => Some(self.const_ints()?.into_iter().map(|i| i as f64).collect()),
+        }
+    }
+    /// Its number of elements.
+    pub fn size(&self) -> Dim {
+        self.dims.iter().fold(Dim::ONE, |n, d| n * d)
+    }
+    /// An axis counted from the start or the end.
+    pub fn axis(&self, axis: i64) -> Result<usize, String> {
+        axis_of(axis, self.rank())
+    }
+}
+
+/// An axis counted from the start or the end, of a tensor of that rank.
+pub fn axis_of(axis: i64, rank: usize) -> Result<usize, String> {
+    let at = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(at)
+        .ok()
+        .filter(|&a| a < rank)
+        .ok_or_else(|| format!("axis {axis} is out of range for rank {rank}"))
+}
+
+/// A value of a graph.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A tensor.
+    Tensor(Val),
+    /// A sequence whose length is known: its elements.
+    Seq(Rc<[Value]>),
+    /// No value: an input that was left out, or an optional that is empty.
+    Nothing,
+    /// Its node could not be translated; that was reported.
+    Failed,
+}
+
+impl From<Val> for Value {
+    fn from(v: Val) -> Value {
+        Value::Tensor(v)
+    }
+}
