@@ -23,8 +23,10 @@ pub mod io;
 #[cfg(feature = "native")]
 pub mod kit;
 pub mod load;
+mod memory;
 #[cfg(feature = "native")]
 pub mod native;
+mod npy;
 pub mod npz;
 pub mod opt;
 pub mod output;
