@@ -35,6 +35,7 @@ pub fn run_timed(
     use relax_interp::Value as V;
     let value = |v: &Value| v.fold(|t| Some(V::from(t.clone())), |f| Some(V::tuple(f)));
     let inputs: Vec<V> = arguments.iter().filter_map(value).collect();
+    crate::memory::limit_to_machine();
     let mut evaluator = Interp::new(module, typing).with_max_steps(max_steps);
     let mut times = Vec::new();
     let mut call = || {

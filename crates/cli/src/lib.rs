@@ -24,8 +24,10 @@ pub mod io;
 pub mod kit;
 pub mod load;
 pub mod model;
+mod memory;
 #[cfg(feature = "native")]
 pub mod native;
+mod npy;
 pub mod npz;
 pub mod opt;
 pub mod output;

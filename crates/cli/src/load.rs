@@ -1,6 +1,6 @@
 //! From the arguments of a tool to a checked module, and to a pipeline: the same in all tools.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use relax_base::Diagnostics;
 use relax_driver::{InferOptions, Pipeline, ReadOptions, Session, Typing};
@@ -40,16 +40,49 @@ pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, Stri
 
 /// Reads a pipeline, with the files that its options name. Mistakes in it are shown.
 pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Stop> {
-    read_pipeline(session, text).map_err(|d| {
+    pipeline_within(session, text, None)
+}
+
+/// As [`pipeline`], of a text that a stranger may have written: the files that it names lie in the folder.
+pub fn pipeline_within(
+    session: &mut Session,
+    text: &str,
+    folder: Option<&Path>,
+) -> Result<Pipeline, Stop> {
+    read_pipeline(session, text, folder).map_err(|d| {
         render::to_stderr(&d, &session.sources);
         Stop::Misused
     })
 }
 
-fn read_pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Diagnostics> {
+/// The path of a file that lies in a folder, links followed.
+fn inside(folder: &Path, file: &str) -> Result<PathBuf, String> {
+    let plain = (Path::new(file).components()).all(|c| matches!(c, Component::Normal(_)));
+    let trouble = |e: std::io::Error| format!("cannot read {file}: {e}");
+    let outside = || {
+        let folder = folder.display();
+        format!("{file} does not lie in {folder}: a reproducer may name files beside it only")
+    };
+    if !plain {
+        return Err(outside());
+    }
+    let path = folder.join(file).canonicalize().map_err(trouble)?;
+    let folder = folder.canonicalize().map_err(trouble)?;
+    path.starts_with(folder).then_some(path).ok_or_else(outside)
+}
+
+fn read_pipeline(
+    session: &mut Session,
+    text: &str,
+    folder: Option<&Path>,
+) -> Result<Pipeline, Diagnostics> {
     let mut pipeline = session.pipeline(text)?;
     pipeline.load(&mut |file| {
-        let bytes = io::read(Path::new(file))?;
+        let path = match folder {
+            Some(folder) => inside(folder, file)?,
+            None => PathBuf::from(file),
+        };
+        let bytes = io::read(&path)?;
         let mut diagnostics = Diagnostics::new();
         match session.add(file, bytes, &mut diagnostics) {
             Some(source) if !diagnostics.has_errors() => {

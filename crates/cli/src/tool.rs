@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command, Parser, value_parser};
 use clap_complete::Shell;
 
 use crate::stop::{self, Stop};
-use crate::{exit, io};
+use crate::{exit, io, memory};
 
 /// The version, and the commit of a release build.
 pub const VERSION: &str = env!("RELAX_VERSION");
@@ -20,6 +20,7 @@ const COMPLETIONS: &str = "completions";
 const MAN: &str = "man";
 /// What both are listed under.
 const HEADING: &str = "Other forms of this help";
+const MEMORY: &str = "max-memory";
 
 /// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended early.
 pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
@@ -28,7 +29,12 @@ pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
     let args = match command.try_get_matches_from_mut(std::env::args_os()) {
         Ok(matches) => match asked(&mut command, &matches) {
             Some(text) => return stop::code(&name, io::print(&text).map_err(Stop::from)),
-            None => A::from_arg_matches(&matches).map_err(|e| e.format(&mut command)),
+            None => {
+                if let Some(&most) = matches.get_one::<usize>(MEMORY) {
+                    memory::limit(most);
+                }
+                A::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
+            }
         },
         Err(e) => Err(e),
     };
@@ -58,6 +64,13 @@ fn command<A: Parser>() -> Command {
                 .value_parser(value_parser!(Shell))
                 .exclusive(true)
                 .help("Prints what makes a shell complete this tool's arguments"),
+        )
+        .arg(
+            Arg::new(MEMORY)
+                .long(MEMORY)
+                .value_name("BYTES")
+                .value_parser(memory::bytes)
+                .help("Ends with an error when more memory is needed: `512M`, `2G`"),
         )
         .arg(
             Arg::new(MAN)

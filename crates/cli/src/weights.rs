@@ -3,6 +3,7 @@
 //! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither read
 //! before they are used nor held twice. What a file stores compressed or misaligned is copied.
 
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,20 +17,55 @@ use crate::formats::Format;
 use crate::inputs::{self, Param};
 use crate::stop::Stop;
 
-/// A file in memory.
+/// Files of no more bytes are read, not mapped.
+const SMALL: u64 = 16 << 20;
+
+/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else mapped. What is mapped
+/// has the file's contents as long as nobody changes it, and is lost where somebody truncates it.
 #[derive(Clone, Debug)]
-pub struct Mapped(Arc<Mmap>);
+pub struct Mapped(Arc<Memory>);
+
+#[derive(Debug)]
+enum Memory {
+    Read(Vec<u8>),
+    Map(Mmap),
+}
+
+impl std::ops::Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::Read(bytes) => bytes,
+            Memory::Map(map) => map,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
 
 impl Mapped {
     /// Maps a file.
     pub fn open(path: &Path) -> Result<Mapped, String> {
         let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
         crate::places::input(path)?;
-        let file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
+        let mut file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
+        let length = file.metadata().map_err(|e| trouble(&e))?.len();
+        if length <= SMALL || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1") {
+            let mut bytes = Vec::new();
+            let room = bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX));
+            room.map_err(|e| trouble(&e))?;
+            file.read_to_end(&mut bytes).map_err(|e| trouble(&e))?;
+            return Ok(Mapped(Arc::new(Memory::Read(bytes))));
+        }
         // SAFETY: the mapping is private; a file that others change while it is read gives other
         // numbers, as reading it would.
         let map = unsafe { Mmap::map(&file) }.map_err(|e| trouble(&e))?;
-        Ok(Mapped(Arc::new(map)))
+        Ok(Mapped(Arc::new(Memory::Map(map))))
     }
 
     /// Its bytes.
@@ -40,13 +76,14 @@ impl Mapped {
     /// Gives back the memory of some of its bytes; reading them later reads the file again.
     pub fn unneeded(&self, bytes: &[u8]) {
         #[cfg(unix)]
-        if let Some(offset) = (bytes.as_ptr() as usize).checked_sub(self.0.as_ptr() as usize)
-            && offset + bytes.len() <= self.0.len()
+        if let Memory::Map(map) = &*self.0
+            && let Some(offset) = (bytes.as_ptr() as usize).checked_sub(map.as_ptr() as usize)
+            && offset + bytes.len() <= map.len()
         {
             use memmap2::UncheckedAdvice::DontNeed;
             // SAFETY: pages of a read-only mapping of a file have the file's contents again when they
             // are read next. Failing changes nothing.
-            let _ = unsafe { self.0.unchecked_advise_range(DontNeed, offset, bytes.len()) };
+            let _ = unsafe { map.unchecked_advise_range(DontNeed, offset, bytes.len()) };
         }
         #[cfg(not(unix))]
         let _ = bytes;
@@ -54,6 +91,13 @@ impl Mapped {
 
     /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are too few.
     pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
+        if dtype == DType::BOOL {
+            // A truth value is 0 or 1 from here on, whatever the file holds.
+            let len = Tensor::byte_len(dtype, shape)?;
+            let bytes = self.0.get(offset..offset.checked_add(len)?)?;
+            let truth: Vec<u8> = bytes.iter().map(|&b| u8::from(b != 0)).collect();
+            return Tensor::from_bytes(dtype, shape, &truth);
+        }
         let owner: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(&self.0) as _;
         if let Some(tensor) = Tensor::from_owner(dtype, shape, owner, offset) {
             return Some(tensor);
@@ -88,7 +132,7 @@ pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
         #[cfg(target_os = "linux")]
         let _ = map.advise(memmap2::Advice::HugePage);
         map.copy_from_slice(t.bytes());
-        Mapped(Arc::new(map.make_read_only().ok()?)).tensor(t.dtype(), t.shape(), 0)
+        Mapped(Arc::new(Memory::Map(map.make_read_only().ok()?))).tensor(t.dtype(), t.shape(), 0)
     };
     let large = |t: &Tensor| t.bytes().len() >= LARGE;
     (tensors.into_iter())
@@ -241,9 +285,15 @@ fn safe(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
             .map(|d| d.1);
         let dtype = dtype
             .ok_or_else(|| trouble(&format!("`{name}` has element type {:?}", view.dtype())))?;
-        let shape: Vec<i64> = view.shape().iter().map(|&d| d as i64).collect();
+        let shape: Option<Vec<i64>> = (view.shape().iter())
+            .map(|&d| i64::try_from(d).ok())
+            .collect();
         let offset = view.data().as_ptr() as usize - map.bytes().as_ptr() as usize;
-        let tensor = map.tensor(dtype, &shape, offset);
+        let tensor = shape.and_then(|shape| {
+            let len = Tensor::byte_len(dtype, &shape);
+            let there = len == Some(view.data().len());
+            there.then(|| map.tensor(dtype, &shape, offset)).flatten()
+        });
         out.push((
             name,
             tensor.ok_or_else(|| trouble(&"a tensor has the wrong size"))?,

@@ -88,7 +88,7 @@ fn bound_weights_give_the_same_answer() {
         &["--inputs", "--outputs"],
     );
     assert!(ran.status.success(), "{ran:?}");
-    let want = npz::read(&at("want.npz")).expect("an archive");
+    let want = npz::mapped(&at("want.npz")).expect("an archive");
     for file in ["weights.npz", "weights.safetensors"] {
         for engine in ["native", "interp"] {
             let ran = run(
@@ -101,7 +101,7 @@ fn bound_weights_give_the_same_answer() {
                 &["--inputs", "--params", "--outputs", "--engine"],
             );
             assert!(ran.status.success(), "{file}, {engine}: {ran:?}");
-            let out = npz::read(&at("out.npz")).expect("an archive");
+            let out = npz::mapped(&at("out.npz")).expect("an archive");
             for i in 0..want[0].1.len() {
                 let (a, b) = (out[0].1.get_f64(i), want[0].1.get_f64(i));
                 assert!((a - b).abs() <= 1e-5, "{file}, {engine}: {a}, not {b}");
@@ -219,7 +219,7 @@ fn threads_do_not_change_the_answer() {
         let (data, weights, out) = (at("data.npz"), at("weights.npz"), at("out.npz"));
         let ran = run(&[&data, &weights, &out, Path::new(threads)], &flags);
         assert!(ran.status.success(), "{ran:?}");
-        npz::read(&out).expect("an archive")[0].1.bytes().to_vec()
+        npz::mapped(&out).expect("an archive")[0].1.bytes().to_vec()
     };
     assert_eq!(answer("1"), answer("2"));
 }
@@ -254,7 +254,7 @@ fn a_real_model_gives_one_answer_in_every_mode() {
             .output()
             .expect("relax-run runs");
         assert!(ran.status.success(), "{ran:?}");
-        let out = npz::read(&at("out.npz")).expect("an archive").remove(0).1;
+        let out = npz::mapped(&at("out.npz")).expect("an archive").remove(0).1;
         let values = (0..out.len()).map(|i| out.get_f64(i)).collect();
         answers.push((format!("relax-run, {threads} threads"), values));
     }

@@ -42,12 +42,25 @@ impl Solver<'_> {
         let bound = self.bound_functions(&mut m.exprs.ids());
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
         let mut impure: Vec<usize> = Vec::new();
-        let mut seen = vec![false; m.exprs.len()];
-        for f in m.funcs.ids() {
+        // Functions of the program only: what passes left behind shares nodes with them. A node that two functions share
+        // has its effects in both.
+        let mut seen = vec![u32::MAX; m.exprs.len()];
+        let mut known = vec![false; n];
+        let mut funcs: Vec<FuncId> = m.globals.ids().filter_map(|g| m.global_func(g)).collect();
+        let mut blocks = Vec::new();
+        while let Some(f) = funcs.pop() {
+            if std::mem::replace(&mut known[f.index()], true) {
+                continue;
+            }
             let mut stack = vec![m.funcs[f].body];
             while let Some(e) = stack.pop() {
-                if std::mem::replace(&mut seen[e.index()], true) {
+                if std::mem::replace(&mut seen[e.index()], f.index() as u32) == f.index() as u32 {
                     continue;
+                }
+                match m.exprs[e] {
+                    Expr::Func(g) => funcs.push(g),
+                    Expr::Dataflow { block, .. } => blocks.push(block),
+                    _ => {}
                 }
                 match self.effect_of(e, &bound) {
                     Callee::Func(g) => callers[g.index()].push(f.index()),
@@ -70,7 +83,9 @@ impl Solver<'_> {
                 }
             }
         }
-        for b in m.blocks.ids() {
+        blocks.sort_unstable();
+        blocks.dedup();
+        for b in blocks {
             self.check_block(b, &bound);
         }
     }

@@ -174,7 +174,7 @@ struct Node {
 pub struct Ex(Arc<Node>);
 
 impl PartialEq for Ex {
-    /// Same structure and constants (floats by `==`). Shared parts are compared once.
+    /// Same structure and constants (floats by their bits; all NaN are one). Shared parts are compared once.
     fn eq(&self, other: &Ex) -> bool {
         let mut work = vec![(self, other)];
         let mut seen = rustc_hash::FxHashSet::default();
@@ -185,7 +185,9 @@ impl PartialEq for Ex {
             let same = a.dtype() == b.dtype()
                 && match (a.kind(), b.kind()) {
                     (ExKind::Int(x), ExKind::Int(y)) => x == y,
-                    (ExKind::Float(x), ExKind::Float(y)) => x == y,
+                    (ExKind::Float(x), ExKind::Float(y)) => {
+                        x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan()
+                    }
                     (ExKind::Var(x), ExKind::Var(y)) => x == y,
                     (ExKind::Load(x, i), ExKind::Load(y, j)) => x == y && i.len() == j.len(),
                     (ExKind::Unary(x, _), ExKind::Unary(y, _)) => x == y,

@@ -48,7 +48,7 @@ pub(crate) fn dims_in_scope(
 }
 
 /// The variable that a dimension is.
-fn alone(d: &Dim) -> Option<DimVar> {
+pub(crate) fn alone(d: &Dim) -> Option<DimVar> {
     match d.as_atom() {
         Some(Atom::Var(v)) => Some(v),
         _ => None,

@@ -3,7 +3,9 @@
 use crate::context::{RxContext, Status};
 use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
 use crate::release::rx_release;
-use crate::tensor::{extents, rx_alloc_tensor, rx_tensor_borrow, settle_booleans};
+use crate::tensor::{
+    aligned, extents, rx_alloc_tensor, rx_tensor_borrow, rx_tensor_copy, settle_booleans,
+};
 use crate::values::{is, rx_scratch_alloc, rx_scratch_free};
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -70,7 +72,7 @@ fn compact(shape: &[i64], strides: &[i64]) -> bool {
         if extent != 1 && stride != expected && !empty {
             return false;
         }
-        expected *= extent;
+        expected = i64::wrapping_mul(expected, extent);
     }
     true
 }
@@ -86,6 +88,9 @@ pub unsafe extern "C" fn rx_from_dlpack(
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
     unsafe {
+        if ctx.is_null() {
+            return null_mut();
+        }
         let Some(from) = managed.as_ref().map(|m| m.dl_tensor) else {
             (*ctx).fail(Status::Argument, "rx_from_dlpack: no tensor");
             return null_mut();
@@ -101,14 +106,34 @@ pub unsafe extern "C" fn rx_from_dlpack(
             .cast::<u8>()
             .wrapping_add(from.byte_offset as usize);
         let shape = extents(from.ndim, from.shape);
-        if !from.strides.is_null() && !compact(shape, extents(from.ndim, from.strides)) {
+        let dtype = from.dtype.canonical();
+        let near = aligned(dtype, data.cast());
+        if from.data.is_null() && !shape.contains(&0) {
+            (*ctx).fail(Status::Argument, "rx_from_dlpack: the tensor has no data");
+            return null_mut();
+        }
+        let dense = from.strides.is_null() || compact(shape, extents(from.ndim, from.strides));
+        if dense && !near {
+            // Elements that lie between addresses are copied to where they can be read.
+            let tensor = rx_tensor_copy(ctx, dtype, from.ndim, from.shape, data.cast());
+            if !tensor.is_null() {
+                delete(managed);
+            }
+            return tensor;
+        }
+        if !dense {
+            if !near {
+                let text = "rx_from_dlpack: a tensor with gaps is not aligned to its elements";
+                (*ctx).fail(Status::Argument, text);
+                return null_mut();
+            }
             let tensor = rx_alloc_tensor(ctx, from.dtype, from.ndim, from.shape);
             if tensor.is_null() {
                 return null_mut();
             }
             let mut dense: Vec<i64> = vec![1; shape.len()];
             for i in (1..shape.len()).rev() {
-                dense[i - 1] = dense[i] * shape[i];
+                dense[i - 1] = i64::wrapping_mul(dense[i], shape[i]);
             }
             let size = from.dtype.canonical().size() as usize;
             let to = (*tensor.cast::<RxTensor>()).data;
@@ -161,6 +186,9 @@ pub unsafe extern "C" fn rx_to_dlpack(
 ) -> *mut DLManagedTensor {
     // SAFETY: the caller's promise.
     unsafe {
+        if ctx.is_null() {
+            return null_mut();
+        }
         if !is(tensor, Kind::Tensor) {
             (*ctx).fail(Status::Argument, "rx_to_dlpack: the argument is no tensor");
             rx_release(ctx, tensor);

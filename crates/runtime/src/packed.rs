@@ -4,6 +4,7 @@ use crate::context::{RxContext, Status, guard, text};
 use crate::object::{RxObject, rx_unit};
 use crate::release::rx_release;
 use crate::stack::on_host;
+use crate::values::given;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
@@ -146,6 +147,9 @@ pub unsafe extern "C" fn rx_call_packed(
 ) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
+        if !given(ctx, "rx_call_packed: `args`", args, nargs.max(0) as u64) {
+            return Status::Argument as i32;
+        }
         if ret.is_null() {
             return no_place(ctx, "rx_call_packed: `ret` is NULL");
         }
@@ -174,5 +178,10 @@ pub unsafe extern "C" fn rx_call_dps_packed(
     nargs: i32,
 ) -> i32 {
     // SAFETY: the caller's promise.
-    unsafe { call(ctx, name, args, nargs, null_mut()) }
+    unsafe {
+        if !given(ctx, "rx_call_dps_packed: `args`", args, nargs.max(0) as u64) {
+            return Status::Argument as i32;
+        }
+        call(ctx, name, args, nargs, null_mut())
+    }
 }

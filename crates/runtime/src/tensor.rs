@@ -13,7 +13,7 @@ use std::ptr::{copy_nonoverlapping, null_mut};
 use crate::context::{RxContext, Status};
 use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
 use crate::release::{rx_is_unique, rx_release};
-use crate::values::{alloc, is};
+use crate::values::{alloc, given, is};
 
 /// Extents as a slice.
 ///
@@ -95,6 +95,9 @@ unsafe fn block(
     room: Option<u64>,
 ) -> *mut RxTensor {
     let dtype = dtype.canonical();
+    if ctx.is_null() {
+        return null_mut();
+    }
     // SAFETY: the callers' promise.
     unsafe {
         if ndim == 0 && (1..=8).contains(&dtype.size()) {
@@ -196,19 +199,30 @@ pub unsafe extern "C" fn rx_tensor_copy(
     // SAFETY: the caller's promise.
     unsafe {
         let tensor = block(ctx, dtype, ndim, shape, Some(0));
-        if !tensor.is_null() && (*tensor).nbytes > 0 {
-            copy_nonoverlapping(
-                data.cast::<u8>(),
-                (*tensor).data.cast(),
-                (*tensor).nbytes as usize,
-            );
+        if tensor.is_null() {
+            return null_mut();
+        }
+        let data = data.cast::<u8>();
+        if !given(ctx, "rx_tensor_copy: `data`", data, (*tensor).nbytes) {
+            rx_release(ctx, tensor.cast());
+            return null_mut();
+        }
+        if (*tensor).nbytes > 0 {
+            copy_nonoverlapping(data, (*tensor).data.cast(), (*tensor).nbytes as usize);
         }
         settle_booleans(tensor);
         tensor.cast()
     }
 }
 
-/// A tensor over memory that the caller keeps; a copy, where booleans in it are other bytes than 0 and 1.
+/// Whether elements may be read and written where they lie.
+pub(crate) fn aligned(dtype: DLDataType, data: *const c_void) -> bool {
+    let size = u64::from(dtype.bits).div_ceil(8).next_power_of_two();
+    (data as u64).is_multiple_of(size)
+}
+
+/// A tensor over memory that the caller keeps; a copy, where booleans in it are other bytes than 0 and 1; null with an
+/// error, where the memory is not aligned to the elements.
 ///
 /// # Safety
 /// `ctx` is a context; `shape` has `ndim` elements; `data` outlives the tensor.
@@ -223,14 +237,29 @@ pub unsafe extern "C" fn rx_tensor_borrow(
     // SAFETY: the caller's promise.
     unsafe {
         let tensor = block(ctx, dtype, ndim, shape, None);
-        if !tensor.is_null() {
-            if odd_booleans(dtype, data, (*tensor).nbytes) {
-                rx_release(ctx, tensor.cast());
-                return rx_tensor_copy(ctx, dtype, ndim, shape, data);
-            }
-            (*tensor).header.tag = Storage::Borrowed as u32;
-            (*tensor).data = data;
+        if tensor.is_null() {
+            return null_mut();
         }
+        let fits = given(
+            ctx,
+            "rx_tensor_borrow: `data`",
+            data.cast::<u8>(),
+            (*tensor).nbytes,
+        );
+        if !fits || (*tensor).nbytes > 0 && !aligned((*tensor).dtype, data) {
+            if fits {
+                let text = "rx_tensor_borrow: `data` is not aligned to its elements: copy it";
+                (*ctx).fail(Status::Argument, text);
+            }
+            rx_release(ctx, tensor.cast());
+            return null_mut();
+        }
+        if odd_booleans(dtype, data, (*tensor).nbytes) {
+            rx_release(ctx, tensor.cast());
+            return rx_tensor_copy(ctx, dtype, ndim, shape, data);
+        }
+        (*tensor).header.tag = Storage::Borrowed as u32;
+        (*tensor).data = data;
         tensor.cast()
     }
 }

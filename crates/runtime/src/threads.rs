@@ -34,7 +34,7 @@ struct Job {
 struct Shared {
     /// Written by the caller while no worker is inside a job.
     job: UnsafeCell<Option<Job>>,
-    /// First index not yet taken.
+    /// First piece not yet taken.
     next: AtomicI64,
     /// Counts jobs; a change wakes the workers.
     generation: AtomicU32,
@@ -56,11 +56,12 @@ unsafe impl Send for Shared {}
 impl Shared {
     fn work(&self, job: Job, worker: i32) {
         loop {
-            let begin = self.next.fetch_add(job.piece, Ordering::Relaxed);
-            if begin >= job.n {
+            // Pieces are counted, not indices: those past the end may be beyond all numbers.
+            let piece = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(begin) = piece.checked_mul(job.piece).filter(|b| *b < job.n) else {
                 return;
-            }
-            let end = (begin + job.piece).min(job.n);
+            };
+            let end = begin.saturating_add(job.piece).min(job.n);
             // SAFETY: the caller of `rx_parallel_for` promised that any thread may run this.
             unsafe { (job.function)(job.data, begin, end, worker) };
         }
@@ -197,7 +198,7 @@ impl Pool {
         }
         self.places.make_room(&self.workers);
         // Four pieces for each thread even out unequal speeds.
-        let piece = grain.max((n + threads * 4 - 1) / (threads * 4));
+        let piece = grain.max((n - 1) / (threads * 4) + 1);
         let job = Job {
             function,
             data,
@@ -335,8 +336,8 @@ pub unsafe extern "C" fn rx_parallel_for(
 ) {
     // SAFETY: the caller's promise.
     unsafe {
-        if let Some(function) = function {
-            (*ctx).pool.run(n, grain, function, data);
+        if let (Some(function), Some(context)) = (function, ctx.as_ref()) {
+            context.pool.run(n, grain, function, data);
         }
     }
 }

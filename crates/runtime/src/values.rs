@@ -8,6 +8,29 @@ use crate::release::rx_release;
 use std::ffi::{c_char, c_void};
 use std::ptr::{copy_nonoverlapping, null, null_mut};
 
+/// Whether there are `count` things at a pointer of the caller's; where there are none of them, it may be null.
+/// Records the error otherwise.
+///
+/// # Safety
+/// `ctx` is null or a context.
+pub(crate) unsafe fn given<T>(
+    ctx: *mut RxContext,
+    what: &str,
+    pointer: *const T,
+    count: u64,
+) -> bool {
+    let aligned = (pointer as usize).is_multiple_of(align_of::<T>());
+    if count == 0 || !pointer.is_null() && aligned {
+        return true;
+    }
+    let how = if aligned { "null" } else { "not aligned" };
+    // SAFETY: the callers' promise.
+    if let Some(context) = unsafe { ctx.as_mut() } {
+        context.fail(Status::Argument, &format!("{what} is {how}"));
+    }
+    false
+}
+
 /// A block with a filled header, or null after recording the error.
 ///
 /// # Safety
@@ -20,6 +43,9 @@ pub(crate) unsafe fn alloc(
     count: u32,
     bytes: u64,
 ) -> *mut RxObject {
+    if ctx.is_null() {
+        return null_mut();
+    }
     // SAFETY: the caller's promise; the block is at least as large as a header.
     unsafe {
         let (block, cls) = (*ctx).heap.alloc(bytes);
@@ -129,6 +155,9 @@ pub unsafe extern "C" fn rx_make_shape(
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
     unsafe {
+        if !given(ctx, "rx_make_shape: `dims`", dims, ndim.into()) {
+            return null_mut();
+        }
         let object = rx_alloc_shape(ctx, ndim);
         if !object.is_null() && ndim > 0 {
             let to = (&raw mut (*object.cast::<RxShape>()).dims).cast();
@@ -170,7 +199,12 @@ pub unsafe extern "C" fn rx_make_tuple(
     values: *const *mut RxObject,
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
-    unsafe { fill(ctx, rx_alloc_tuple(ctx, fields), fields, values) }
+    unsafe {
+        if !given(ctx, "rx_make_tuple: `values`", values, fields.into()) {
+            return null_mut();
+        }
+        fill(ctx, rx_alloc_tuple(ctx, fields), fields, values)
+    }
 }
 
 /// A constructor applied to owned values; on failure they are released.
@@ -185,7 +219,12 @@ pub unsafe extern "C" fn rx_make_adt(
     values: *const *mut RxObject,
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
-    unsafe { fill(ctx, rx_alloc_adt(ctx, tag, fields), fields, values) }
+    unsafe {
+        if !given(ctx, "rx_make_adt: `values`", values, fields.into()) {
+            return null_mut();
+        }
+        fill(ctx, rx_alloc_adt(ctx, tag, fields), fields, values)
+    }
 }
 
 /// A copy of text.
@@ -200,6 +239,9 @@ pub unsafe extern "C" fn rx_make_string(
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
     unsafe {
+        if ctx.is_null() || !given(ctx, "rx_make_string: `bytes`", bytes, length) {
+            return null_mut();
+        }
         let Ok(count) = u32::try_from(length) else {
             return (*ctx).out_of_memory(length);
         };
@@ -381,6 +423,13 @@ pub unsafe extern "C" fn rx_ref_set(
     // SAFETY: the caller's promise. The new value is in place before the old one goes, whose
     // destructor may look at the cell.
     unsafe {
+        if !is(cell, Kind::Ref) {
+            rx_release(ctx, value);
+            guard(ctx, |context| {
+                context.fail(Status::Argument, "rx_ref_set: the value is no cell")
+            });
+            return;
+        }
         let old = std::mem::replace(&mut (*cell.cast::<RxRef>()).value, value);
         rx_release(ctx, old);
     }
@@ -400,6 +449,9 @@ pub unsafe extern "C" fn rx_call_closure(
 ) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
+        if !given(ctx, "rx_call_closure: `args`", args, nargs.max(0) as u64) {
+            return Status::Argument as i32;
+        }
         if out.is_null() {
             for i in 0..nargs.max(0) as usize {
                 rx_release(ctx, *args.add(i));

@@ -7,6 +7,7 @@
 use crate::context::{RxContext, Status, guard, text};
 use crate::object::RxTensor;
 use std::ffi::c_char;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -60,11 +61,15 @@ pub fn hash(bytes: &[u8]) -> u64 {
     chains.into_iter().fold(all, step)
 }
 
-/// Maps the weights' file and fills the tensors of the table in, once for the process.
+/// Files of no more bytes are read, not mapped: nobody can change or truncate what the process has.
+const SMALL: u64 = 16 << 20;
+
+/// Maps the weights' file (reads it where it is small, or `RELAX_WEIGHTS_COPY` is 1) and fills the tensors of the table in, once for the process.
 ///
 /// The file is looked for where `RELAX_WEIGHTS` says (the file, or its folder), else beside the program or
 /// library that the table is part of. A file that is missing, or of another length or contents than the
-/// program was compiled with, is an error that says so.
+/// program was compiled with, is an error that says so. A file that is mapped must stay as it is while the process
+/// runs: what others write into it may be read, and what they cut off ends the process (SIGBUS).
 ///
 /// # Safety
 /// `weights` is a table that `relaxc` made.
@@ -166,7 +171,12 @@ fn open(path: &Path, table: &RxWeights) -> Result<&'static [u8], String> {
             table.length
         ));
     }
-    let bytes = map(&file, path, length as usize).map_err(trouble)?;
+    let copy = std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1");
+    let bytes = match copy || length <= SMALL {
+        true => read(file, length as usize),
+        false => map(&file, path, length as usize),
+    };
+    let bytes = bytes.map_err(trouble)?;
     let found = hash(bytes);
     if found != table.hash {
         return Err(format!(
@@ -174,6 +184,22 @@ fn open(path: &Path, table: &RxWeights) -> Result<&'static [u8], String> {
             table.hash
         ));
     }
+    Ok(bytes)
+}
+
+/// The file's bytes in memory of the process, where kernels want them.
+fn read(mut file: std::fs::File, length: usize) -> std::io::Result<&'static [u8]> {
+    let memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
+    let layout = std::alloc::Layout::from_size_align(length.max(1), 64).map_err(|_| memory())?;
+    // SAFETY: the block has a size, is set to zeros, and is never given back.
+    let bytes = unsafe {
+        let block = std::alloc::alloc_zeroed(layout);
+        if block.is_null() {
+            return Err(memory());
+        }
+        std::slice::from_raw_parts_mut(block, length)
+    };
+    file.read_exact(bytes)?;
     Ok(bytes)
 }
 

@@ -250,7 +250,7 @@ impl<'s> Pass<'s> {
             | Tok::SlashSlash => {}
             Tok::Comma => {
                 self.out.tokens.push(t);
-                self.top().next();
+                self.comma();
                 return true;
             }
             Tok::Eq if self.kind() == FrameKind::Block => {
@@ -279,6 +279,15 @@ impl<'s> Pass<'s> {
         self.out.tokens.push(t);
         self.top().starts(t.tok);
         true
+    }
+
+    /// A statement or element ends with a comma, but not between the variables of a loop's header.
+    fn comma(&mut self) {
+        let block = self.kind() == FrameKind::Block;
+        let f = self.top();
+        if !(block && !f.bound && matches!(f.first, Some(Tok::For | Tok::Name))) {
+            f.next();
+        }
     }
 
     /// Handles the token at `i` and returns the index to go on with.
@@ -361,7 +370,7 @@ impl<'s> Pass<'s> {
             }
             Tok::Comma => {
                 self.out.tokens.push(t);
-                self.top().next();
+                self.comma();
             }
             _ => {
                 match t.tok {

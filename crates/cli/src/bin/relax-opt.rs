@@ -206,7 +206,12 @@ impl<'a> Run<'a> {
                 .to_owned(),
             (None, None) => String::new(),
         };
-        let pipeline = load::pipeline(&mut self.session, &named)?;
+        // The first line of a file says what to do with it: nothing with files elsewhere.
+        let folder = (self.args.run_reproducer && self.args.pipeline.is_none()).then(|| {
+            let folder = self.path.parent().filter(|f| !f.as_os_str().is_empty());
+            folder.unwrap_or(Path::new("."))
+        });
+        let pipeline = load::pipeline_within(&mut self.session, &named, folder)?;
         if self.args.dump_pipeline {
             say!("{pipeline}\n");
         }

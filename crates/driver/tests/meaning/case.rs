@@ -1,8 +1,11 @@
 //! A program, what it computes, and what a pipeline makes of both.
 
-use relax_driver::{InferOptions, PassConfig, ReadOptions, Session, Silent, check, run_pipeline};
+use relax_driver::{
+    InferOptions, PassConfig, ReadOptions, Session, Silent, Style, TypeSource, TypedModule, check,
+    run_pipeline,
+};
 use relax_interp::{Interp, Value};
-use relax_ir::Module;
+use relax_ir::{EqualOptions, Module};
 use relax_tensor::Tensor;
 
 use crate::kept::{Among, Kept};
@@ -61,7 +64,7 @@ impl Case {
     }
 
     /// After a pipeline.
-    fn after(&mut self, pipeline: &str) -> Result<Module, String> {
+    pub fn after(&mut self, pipeline: &str) -> Result<Module, String> {
         let steps = self
             .session
             .pipeline(pipeline)
@@ -82,7 +85,7 @@ impl Case {
             {
                 Err(String::new())
             }
-            Some((_, errors)) => Err(errors.iter().map(|d| format!("{}\n", d.message)).collect()),
+            Some((_, errors)) => Err(errors.iter().map(|d| format!("{}; ", d.message)).collect()),
             None => Ok(m),
         }
     }
@@ -94,15 +97,25 @@ impl Case {
             Err(reason) if reason.is_empty() => return None,
             Err(reason) => return Some(reason),
         };
+        self.mistake_after(&after, kept, runs)
+            .or_else(|| roundtrip(&after))
+            .or_else(|| match kept.idempotent {
+                true => self.second(pipeline, &after),
+                false => None,
+            })
+    }
+
+    /// What is wrong with what a pipeline made of this program.
+    pub fn mistake_after(&self, after: &Module, kept: Kept, runs: &Runs) -> Option<String> {
         let (old, new) = (
             self.main.as_deref().unwrap_or(""),
-            main_type(&after).unwrap_or_default(),
+            main_type(after).unwrap_or_default(),
         );
         if !kept.types(old, &new, says) {
             return Some(format!("the type was {old} and is {new}"));
         }
         for run in runs.0.iter().filter(|r| kept.for_inputs(r.among)) {
-            let difference = match outcome(&after, &run.inputs, 10 * STEPS) {
+            let difference = match outcome(after, &run.inputs, 10 * STEPS) {
                 Ok(new) => kept.difference(&run.outputs, &new),
                 Err(message) if kept.may_refuse() && message.contains("must be equal") => None,
                 Err(message) => Some(format!("the program fails: {message}")),
@@ -111,9 +124,11 @@ impl Case {
                 return Some(format!("{:?}: {difference}", run.among));
             }
         }
-        if !kept.idempotent {
-            return None;
-        }
+        None
+    }
+
+    /// What a second run changes.
+    fn second(&self, pipeline: &str, after: &Module) -> Option<String> {
         let mut again = Case {
             name: self.name.clone(),
             session: Session::new(ReadOptions::default()),
@@ -121,12 +136,53 @@ impl Case {
             main: None,
         };
         match again.after(pipeline) {
-            Ok(second) => relax_driver::difference(&after, &second, Default::default())
+            Ok(second) => relax_driver::difference(after, &second, Default::default())
                 .map(|d| format!("a second run changes it: {}", d.text)),
             Err(reason) if reason.is_empty() => None,
             Err(reason) => Some(format!("second run: {reason}")),
         }
     }
+}
+
+/// What is lost of a module when it is printed and read again: without the types that were found, exactly; with them,
+/// all but which types are written down. What is read types too.
+pub fn roundtrip(m: &Module) -> Option<String> {
+    let mut typed = m.clone();
+    let (typing, errors) = check(&mut typed, &InferOptions::default());
+    if let Some(d) = errors.iter().find(|d| d.is_error()) {
+        return Some(format!("not typed: {}", d.message));
+    }
+    let types = TypedModule {
+        module: &typed,
+        typing: &typing,
+    };
+    for (printed, types) in [(m, None), (&typed, Some(&types as &dyn TypeSource))] {
+        let text = relax_driver::print(printed, Style::Pretty, types);
+        let mut session = Session::new(ReadOptions::default());
+        let (mut again, errors) = session.read("printed", text.clone().into_bytes());
+        let lost = if let Some(d) = errors.iter().find(|d| d.is_error()) {
+            let file = session.sources.file(d.span());
+            let line = file.map_or("", |f| f.line(f.line_col(d.span().start).line));
+            Some(format!("does not read back: {}: {line}", d.message))
+        } else {
+            let options = EqualOptions {
+                annotations: types.is_none(),
+                ..EqualOptions::default()
+            };
+            relax_driver::difference(printed, &again, options)
+                .map(|d| format!("reads back differently: {}", d.text))
+        };
+        let lost = lost.or_else(|| {
+            let (_, errors) = check(&mut again, &InferOptions::default());
+            let d = errors.iter().find(|d| d.is_error())?;
+            Some(format!("does not type when read back: {}", d.message))
+        });
+        if let Some(lost) = lost {
+            let how = if types.is_some() { "typed " } else { "" };
+            return Some(format!("{how}{lost}\n{text}"));
+        }
+    }
+    None
 }
 
 /// What `@main` gives; errors of the program at run time are outcomes too.

@@ -19,18 +19,18 @@ pub enum Among {
 }
 
 /// Of the type of `@main` and what it gives.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 enum Results {
     /// The same.
     Same,
-    /// The same, and types may say more.
-    Finer,
     /// The same, and types may say less.
     Coarser,
-    /// They are followed by others.
-    More,
+    /// The same, and types may say more.
+    Finer,
     /// In another element type.
     Other,
+    /// They are followed by others.
+    More,
 }
 
 /// Passes that change types, on purpose.
@@ -47,6 +47,7 @@ const RESULTS: [(&str, Results); 5] = [
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     results: Results,
+    finer: bool,
     floats: Floats,
     /// Whether a second run changes nothing, as it claims.
     pub idempotent: bool,
@@ -87,12 +88,16 @@ impl Kept {
         let passes = pipeline.passes();
         let mut kept = Kept {
             results: Results::Same,
+            finer: false,
             floats: Floats::Exact,
             idempotent: passes.len() == 1 && passes[0].pass.contract.idempotent,
         };
         for run in passes {
             if let Some((_, results)) = RESULTS.iter().find(|r| r.0 == run.pass.name) {
-                kept.results = *results;
+                kept.finer |= *results == Results::Finer;
+                if *results > kept.results {
+                    kept.results = *results;
+                }
             }
             kept.floats = match (kept.floats, run.pass.contract.floats) {
                 (Floats::Coarser, _) | (_, Floats::Coarser) => Floats::Coarser,
@@ -125,7 +130,7 @@ impl Kept {
 
     /// Whether the program may find that extents do not fit where the old one did not look.
     pub fn may_refuse(self) -> bool {
-        self.results == Results::Finer
+        self.finer
     }
 
     /// Why `new` may not take the place of `old`.

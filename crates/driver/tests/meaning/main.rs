@@ -1,7 +1,7 @@
 //! What every pass has to hold, on programs that nobody wrote and on the modules of `tests/`: the
 //! result verifies and types, `@main` keeps its type, the evaluator computes what it computed (as far as
 //! the pass's contract says, with NaN, infinities and zeros of both signs among the inputs), and a second run
-//! changes nothing where the pass claims so.
+//! changes nothing where the pass claims so. What a pass leaves prints, and reads back as the same module.
 //!
 //! `RELAX_SEEDS=N` tries more programs, `RELAX_PASS=PIPELINE` one pass or pipeline only, and `RELAX_MODULES=DIR`
 //! runs over the modules under a folder too (`RELAX_SAMPLE=K`: every K-th, `K:R` from the R-th on).
@@ -9,6 +9,7 @@
 mod case;
 mod kept;
 mod modules;
+mod orders;
 
 use std::path::Path;
 
@@ -84,4 +85,29 @@ fn passes_hold_on_other_modules() {
     if let Some(dir) = std::env::var_os("RELAX_MODULES") {
         modules::hold(Path::new(&dir));
     }
+}
+
+#[test]
+fn orders_of_passes_hold_on_random_programs() {
+    orders::on_programs(&Features::ALL, 100..100 + seeds(12));
+    orders::on_programs(&Features::TENSORS, 200..200 + seeds(12));
+}
+
+#[test]
+fn orders_of_passes_hold_on_smooth_random_programs() {
+    orders::on_programs(&Features::SMOOTH, 300..300 + seeds(12));
+    let programs = Features {
+        size: 40,
+        ..Features::NATIVE
+    };
+    orders::on_programs(&programs, 400..400 + seeds(12));
+}
+
+#[test]
+fn orders_of_passes_hold_on_the_modules_of_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let from = std::env::var("RELAX_FROM").ok();
+    let from = from.and_then(|f| f.parse().ok()).unwrap_or(0);
+    orders::on_modules(&root.join("tests"), from);
+    orders::on_modules(&root.join("examples"), from);
 }

@@ -94,27 +94,34 @@ fn sample(dir: &Path) -> Vec<PathBuf> {
     files.into_iter().skip(from).step_by(step).collect()
 }
 
-/// What is wrong on one file.
-fn mistakes(file: &Path) -> Vec<String> {
-    let Ok(text) = std::fs::read_to_string(file) else {
-        return Vec::new();
-    };
+/// Whether the evaluator takes seconds for a file, once per pass: only its form and types are held.
+pub fn long(file: &Path) -> bool {
+    file.components().any(|c| c.as_os_str() == "models")
+        || LONG.iter().any(|name| file.ends_with(name))
+}
+
+/// The module of a file, if it checks, and what it computes.
+pub fn case(file: &Path) -> Option<(Case, Runs)> {
+    let text = std::fs::read_to_string(file).ok()?;
     let source = text
         .find("\n// expect:")
         .map_or(&text[..], |at| &text[..at + 1]);
-    let Some(mut case) = Case::read(&file.display().to_string(), source) else {
-        return Vec::new();
-    };
-    // The evaluator takes seconds for these, once per pass: only their form and types are held.
-    let long = file.components().any(|c| c.as_os_str() == "models")
-        || LONG.iter().any(|name| file.ends_with(name));
+    let case = Case::read(&file.display().to_string(), source)?;
     let mut made = Vec::new();
-    if !long {
+    if !long(file) {
         for (seed, among) in [(1, Among::Finite), (2, Among::Nan), (3, Among::All)] {
             made.extend(inputs(&case.module, seed, among).map(|i| (among, i)));
         }
     }
     let runs = Runs::new(&case, made);
+    Some((case, runs))
+}
+
+/// What is wrong on one file.
+fn mistakes(file: &Path) -> Vec<String> {
+    let Some((mut case, runs)) = case(file) else {
+        return Vec::new();
+    };
     let mut wrong = Vec::new();
     for pass in pipelines() {
         let kept = Kept::of(&mut case, &pass);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use relax_base::Symbol;
 
 use super::report::Difference;
-use super::{Check, Comparer};
+use super::{Check, Comparer, Pairs};
 use crate::{AdtId, GlobalId, GlobalKind, Module};
 
 fn named<'m, T>(items: impl Iterator<Item = (Symbol, T)> + 'm) -> BTreeMap<Symbol, T> {
@@ -149,6 +149,8 @@ impl<'m> Comparer<'m> {
             (GlobalKind::Func(f), GlobalKind::Func(g)) => {
                 let (f, g) = (*f, *g);
                 self.functions(f, g, None)?;
+                // Only within a function it means something that a node is shared.
+                self.nodes = Pairs::default();
                 self.run(self.a.funcs[f].body, self.b.funcs[g].body)
             }
             (GlobalKind::Prim(p), GlobalKind::Prim(q)) => {

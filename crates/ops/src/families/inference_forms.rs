@@ -147,8 +147,9 @@ pub fn group_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
 /// Of `nn.l2_normalize`.
 pub fn l2_normalize(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let data = site.args[0];
-    let epsilon = f64::from(site.float("eps")? as f32);
-    let epsilon = b.constant(Tensor::scalar_f64(relax_tensor::DType::F32, epsilon));
+    // Of integers the computation cuts off elsewhere.
+    b.dtype(data).filter(|d| d.is_float())?;
+    let epsilon = number(b, data, site.float("eps")?)?;
     let square = bi(b, "multiply", data, data);
     let attrs = [
         ("axis", site.value("axis")),

@@ -3,11 +3,11 @@
 //! Every use of a variable becomes an edge to its value. A function that refers to itself keeps its
 //! `let`; so does one that is used at several types that its text does not say, and a value whose evaluation
 //! does something or makes a reference cell, because the graph would lose or repeat it. So does one whose annotation
-//! is checked when the program runs.
+//! is checked when the program runs, and control flow in a function with dataflow blocks, which may not hold any.
 
 use relax_base::{Diagnostics, Id};
 use relax_infer::{CheckKind, Typing};
-use relax_ir::{Expr, ExprId, Memo, Module, ScopeKind, Scopes, Type, VarId};
+use relax_ir::{Expr, ExprId, IdSet, Memo, Module, ScopeKind, Scopes, Type, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::purity::Purity;
@@ -38,6 +38,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     for (global, body, purity) in all {
         let mut kept = polymorphic(cx.module, &typing, body);
         kept.extend(narrowed(cx.module, &typing, body));
+        kept.extend(branching(cx.module, body));
         if !into_functions {
             let func = cx.module.global_func(global).expect("it has a body");
             let scopes = cx.scopes(func);
@@ -72,6 +73,31 @@ fn narrowed(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
     for e in m.post_order([body]) {
         if let Expr::Let { var, value, .. } = m.exprs[e]
             && (typing.checks_of(value)).any(|c| matches!(c.kind, CheckKind::HasType(_)))
+        {
+            found.insert(var);
+        }
+    }
+    found
+}
+
+/// Where there are dataflow blocks: the variables whose values are control flow, which these may not hold.
+fn branching(m: &Module, body: ExprId) -> FxHashSet<VarId> {
+    let order = m.post_order([body]);
+    let mut found = FxHashSet::default();
+    if !(order.iter()).any(|&e| matches!(m.exprs[e], Expr::Dataflow { .. })) {
+        return found;
+    }
+    let mut branches = IdSet::new();
+    for e in order {
+        let mut here = matches!(m.exprs[e], Expr::If { .. } | Expr::Match { .. });
+        if !matches!(m.exprs[e], Expr::Func(_)) {
+            m.for_each_child(e, |c| here |= branches.contains(c));
+        }
+        if here {
+            branches.insert(e);
+        }
+        if let Expr::Let { var, value, .. } = m.exprs[e]
+            && branches.contains(value)
         {
             found.insert(var);
         }

@@ -8,11 +8,12 @@ use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, IdSet, Memo,
-    Module, Type, TypeId, TypeParamId, VarId, VarStyle,
+    Module, TensorType, Type, TypeId, TypeParamId, VarId, VarStyle,
 };
+use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::scope::Nameable;
+use crate::scope::{Nameable, alone};
 use crate::util::{is_external, is_primitive, outside_primitives};
 use crate::{Contract, PassCx, PassDef};
 
@@ -46,8 +47,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }
         let order = outside_primitives(m, body);
         let mut nameable = Nameable::new(m, func, &order);
+        let outer_dims = m.funcs[func].dims.clone();
         let mut memo = Memo::default();
-        for old in order {
+        for &old in &order {
             if matches!(m.exprs[old], Expr::Func(f) if is_primitive(&m.funcs[f])) {
                 memo.insert(old, old);
                 continue;
@@ -55,7 +57,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             let new = m.map_children(old, |c| memo[&c]);
             let new = match m.exprs[new] {
                 Expr::Func(f) if !is_primitive(&m.funcs[f]) => {
-                    lifter.lift(m, &mut nameable, old, new, f, let_of.get(&old).copied())
+                    let outside = bound_outside(m, &outer_dims, &order, old);
+                    let around = Around {
+                        nameable: &mut nameable,
+                        dims: &outside,
+                        name: let_of.get(&old).copied(),
+                    };
+                    lifter.lift(m, around, old, new, f)
                 }
                 _ => new,
             };
@@ -114,12 +122,16 @@ impl Lifter<'_> {
     fn lift(
         &mut self,
         m: &mut Module,
-        nameable: &mut Nameable,
+        around: Around<'_>,
         old: ExprId,
         new: ExprId,
         func: FuncId,
-        name: Option<VarId>,
     ) -> ExprId {
+        let Around {
+            nameable,
+            dims,
+            name,
+        } = around;
         let span = m.span(old);
         let Expr::Func(old_func) = m.exprs[old] else {
             return new;
@@ -133,9 +145,24 @@ impl Lifter<'_> {
             return new;
         }
         let func = self.annotate(m, old_func, func);
+        let (mut used, values) = dims_used(m, func, dims);
         let recursive = name.filter(|v| free.contains(v));
         let captured: Vec<VarId> = free.into_iter().filter(|v| Some(*v) != recursive).collect();
         let type_params = free_type_params(m, func, &captured, self.typing);
+        let own: Vec<TypeId> = (m.funcs[func].params.iter())
+            .filter_map(|p| m.vars[*p].ty)
+            .collect();
+        let given: Vec<TypeId> = captured.iter().map(|v| self.typing.vars[*v]).collect();
+        // Arguments say what a dimension is, or nothing does.
+        let known = extents(m, own.iter().chain(&given).copied());
+        let (by_own, by_given) = (dims_in_order(m, own), dims_in_order(m, given));
+        used.extend(by_given.iter().filter(|d| dims.contains(d)));
+        let mut seen = FxHashSet::default();
+        used.retain(|d| seen.insert(*d));
+        // In a function's type a name would be that type's own.
+        if !used.iter().all(|d| known.contains(d)) || !values.is_subset(&known) {
+            return new;
+        }
         let global = self.fresh_global(m, func, span);
         let callee = m.add(Expr::Global(global), span);
         // The closure as its surroundings and its own body see it.
@@ -153,8 +180,20 @@ impl Lifter<'_> {
             let values = std::iter::once((var, value)).collect();
             function.body = m.substitute(function.body, &mut Memo::default(), &values);
         }
-        if captured.is_empty() && type_params.is_empty() {
-            let func = m.funcs.push(function);
+        let outermost = captured.is_empty() && type_params.is_empty();
+        let here = |d: &DimVar| outermost || by_own.contains(d) && !by_given.contains(d);
+        let (inner_dims, mut outer_dims): (Vec<DimVar>, Vec<DimVar>) =
+            used.into_iter().partition(here);
+        // As a text declares them: where the parameters mention them.
+        outer_dims.sort_by_key(|d| by_given.iter().position(|g| g == d));
+        function.dims.extend(inner_dims);
+        if outermost {
+            let dims = !function.dims.is_empty();
+            let mut func = m.funcs.push(function);
+            if dims {
+                // The dimension variables were those of the function around it.
+                func = m.copy_func(func);
+            }
             m.globals[global].kind = GlobalKind::Func(func);
             return value;
         }
@@ -173,7 +212,7 @@ impl Lifter<'_> {
         attrs.set("Closure", AttrValue::Int(1));
         let outer = m.funcs.push(Function {
             type_params,
-            dims: Vec::new(),
+            dims: outer_dims,
             params,
             ret: None,
             constraints: Vec::new(),
@@ -186,6 +225,125 @@ impl Lifter<'_> {
         m.globals[global].kind = GlobalKind::Func(outer);
         value
     }
+}
+
+/// What surrounds a closure.
+struct Around<'a> {
+    /// What its text gives names to.
+    nameable: &'a mut Nameable,
+    /// The dimension variables that are bound outside of the closure.
+    dims: &'a FxHashSet<DimVar>,
+    /// The variable that is bound to it.
+    name: Option<VarId>,
+}
+
+/// The dimension variables that something outside of a closure binds, in the function that has `dims` and the nodes of
+/// `order`.
+fn bound_outside(
+    m: &Module,
+    dims: &[DimVar],
+    order: &[ExprId],
+    closure: ExprId,
+) -> FxHashSet<DimVar> {
+    let inside: IdSet = m.post_order([closure]).into_iter().collect();
+    let mut found: FxHashSet<DimVar> = dims.iter().copied().collect();
+    for &e in order.iter().filter(|e| !inside.contains(**e)) {
+        match &m.exprs[e] {
+            Expr::Func(f) => found.extend(&m.funcs[*f].dims),
+            Expr::MatchCast { ty, .. } => found.extend(m.dims_in_types([*ty])),
+            Expr::MatchShape { dims, .. } => found.extend(dims.iter().flat_map(|d| d.free_vars())),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The dimension variables among `bound` that a function mentions, in order of first mention, and those whose values it
+/// uses.
+fn dims_used(
+    m: &Module,
+    func: FuncId,
+    bound: &FxHashSet<DimVar>,
+) -> (Vec<DimVar>, FxHashSet<DimVar>) {
+    let (mut types, mut values) = (Vec::new(), Vec::new());
+    let mut signature = |f: FuncId| {
+        let f = &m.funcs[f];
+        types.extend(f.params.iter().filter_map(|p| m.vars[*p].ty));
+        types.extend(f.ret);
+    };
+    signature(func);
+    let order = m.post_order([m.funcs[func].body]);
+    for &e in &order {
+        if let Expr::Func(f) = &m.exprs[e] {
+            signature(*f);
+        }
+    }
+    for &e in &order {
+        match &m.exprs[e] {
+            Expr::MatchCast { ty, .. } => types.push(*ty),
+            Expr::MatchShape { dims, .. } | Expr::Shape(dims) => {
+                values.extend(dims.iter().flat_map(|d| d.free_vars()));
+            }
+            Expr::Call {
+                type_args, attrs, ..
+            } => {
+                types.extend(m.type_args(*type_args));
+                attr_dims(m.attrs(*attrs).iter().map(|a| &a.1), &mut values);
+            }
+            _ => {}
+        }
+        types.extend(m.bound_vars(e).into_iter().filter_map(|v| m.vars[v].ty));
+    }
+    let mut mentioned = dims_in_order(m, types);
+    mentioned.extend(&values);
+    let mut seen = FxHashSet::default();
+    mentioned.retain(|d| bound.contains(d) && seen.insert(*d));
+    values.retain(|d| bound.contains(d));
+    (mentioned, values.into_iter().collect())
+}
+
+/// The dimension variables that types mention, as a text mentions them one after the other.
+fn dims_in_order(m: &Module, mut types: Vec<TypeId>) -> Vec<DimVar> {
+    types.reverse();
+    let (mut found, mut seen) = (Vec::new(), IdSet::new());
+    while let Some(ty) = types.pop() {
+        if !seen.insert(ty) {
+            continue;
+        }
+        if let Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape) = &m.types[ty] {
+            let dims = shape.dims().unwrap_or_default();
+            found.extend(dims.iter().flat_map(|d| d.free_vars()));
+        }
+        types.extend(m.types.children(ty).into_iter().rev());
+    }
+    found
+}
+
+/// The dimension variables in values of attributes.
+fn attr_dims<'a>(values: impl Iterator<Item = &'a AttrValue>, found: &mut Vec<DimVar>) {
+    let mut work: Vec<&AttrValue> = values.collect();
+    while let Some(value) = work.pop() {
+        match value {
+            AttrValue::Dim(d) => found.extend(d.free_vars()),
+            AttrValue::Array(items) => work.extend(items.iter()),
+            _ => {}
+        }
+    }
+}
+
+/// The dimension variables that tensors of these types have as an extent.
+fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
+    let (mut work, mut found): (Vec<TypeId>, _) = (types.collect(), FxHashSet::default());
+    while let Some(ty) = work.pop() {
+        match &m.types[ty] {
+            Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape) => {
+                found.extend(shape.dims().unwrap_or_default().iter().filter_map(alone));
+            }
+            Type::Tuple(fields) => work.extend(fields),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Whether a type is that of a function with relations, which a type parameter cannot stand for.

@@ -5,8 +5,11 @@
 //! not hold stays between blocks: control flow, closures, effects, checks at run time.
 
 use relax_base::Diagnostics;
-use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId, VarStyle};
-use rustc_hash::FxHashMap;
+use relax_infer::Typing;
+use relax_ir::{
+    Binding, Block, Expr, ExprId, FuncId, GlobalId, IdSet, Memo, Module, VarId, VarStyle,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::a_normal_form::{Order, normal_form_in};
 use crate::purity::Purity;
@@ -61,10 +64,18 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
 pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let fresh = bind_operations(cx);
     let all = cx.bodies_with_purity()?;
+    let typing = cx.typing()?;
+    // By name: functions get new bodies one after the other.
+    let m = &*cx.module;
+    let effects = |g: &GlobalId| m.global_func(*g).is_some_and(|f| !typing.pure[f]);
+    let effectful: FxHashSet<GlobalId> = m.globals.ids().filter(effects).collect();
     let mut blocks = 0;
     for (global, body, purity) in all {
         let mut grouper = Grouper {
             purity: &purity,
+            typing: &typing,
+            effectful: &effectful,
+            closures: FxHashMap::default(),
             fresh,
             uses: FxHashMap::default(),
             blocks: 0,
@@ -116,6 +127,11 @@ fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
 
 struct Grouper<'p> {
     purity: &'p Purity,
+    typing: &'p Typing,
+    /// Functions that typing does not take for pure.
+    effectful: &'p FxHashSet<GlobalId>,
+    /// What `let`s bind to closures.
+    closures: FxHashMap<VarId, FuncId>,
     fresh: VarId,
     /// How many nodes refer to a variable.
     uses: FxHashMap<VarId, usize>,
@@ -131,6 +147,11 @@ impl Grouper<'_> {
                     *self.uses.entry(v).or_default() += 1;
                 }
             });
+            if let Expr::Let { var, value, .. } = m.exprs[e]
+                && let Expr::Func(f) = m.exprs[value]
+            {
+                self.closures.insert(var, f);
+            }
         }
         rewrite_chains(m, &order, |m, head, memo| self.chain(m, head, memo))
     }
@@ -146,7 +167,22 @@ impl Grouper<'_> {
                 | Expr::Const(_)
                 | Expr::Shape(_)
         );
-        simple && self.purity.eval(value)
+        simple && self.purity.eval(value) && !self.makes_cells(m, value)
+    }
+
+    /// Whether a function is called that makes reference cells, if only for itself: it could be dropped, but typing takes
+    /// that for an effect.
+    fn makes_cells(&self, m: &Module, value: ExprId) -> bool {
+        let Expr::Call { callee, .. } = m.exprs[value] else {
+            return false;
+        };
+        let func = match m.exprs[callee] {
+            Expr::Global(g) => return self.effectful.contains(&g),
+            Expr::Var(v) => self.closures.get(&v).copied(),
+            Expr::Func(f) => Some(f),
+            _ => None,
+        };
+        func.is_some_and(|f| !self.typing.pure[f])
     }
 
     fn chain(&mut self, m: &mut Module, head: ExprId, memo: &Memo) -> ExprId {

@@ -7,11 +7,12 @@
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, Memo, Module, Type, TypeId, VarId};
-use relax_ops::Precision;
+use relax_ops::{Precision, Treatment};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::{Edit, OpCall};
+use crate::util::called_op;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 /// The pass.
@@ -37,6 +38,12 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    if let Some(place) = placed(cx.module) {
+        let message =
+            "tensors have their places in memory already, for the element types that they have";
+        let errors = cx.unsupported(place, message);
+        return Err(errors);
+    }
     let typing = cx.typing()?;
     let narrow = cx
         .options
@@ -47,6 +54,17 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let casts = Converter::new(cx.module, &typing, narrow).module(keep);
     cx.count("casts inserted", casts);
     Ok(())
+}
+
+/// Where a tensor is put into a block of memory.
+fn placed(m: &Module) -> Option<Span> {
+    let bodies = m.global_bodies().into_iter().map(|b| b.1);
+    let mut calls = m.post_order(bodies).into_iter();
+    let found = calls.find(|&e| {
+        let op = called_op(m, e);
+        op.is_some_and(|d| d.hooks.treatment == Treatment::CallTirInplace)
+    });
+    found.map(|e| m.span(e))
 }
 
 struct Converter<'a> {

@@ -12,16 +12,15 @@ use relax_ir::{AttrValue, Attrs, AttrsId, ConstId, Expr, ExprId, OpId};
 use relax_ops::AttrTy;
 use relax_sym::Dim;
 use relax_syntax::ast::{self, ExprKind};
-use relax_tensor::{DType, Tensor, TypeCode};
+use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::Resolver;
 use super::attrs::fit;
+use super::ndarray::decode_tensor;
 use crate::codes;
 
-/// The first eight bytes of a tensor.
-const MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
 /// The key under which constants stand.
 const CONSTANT: &str = "relay.Constant";
 
@@ -225,73 +224,6 @@ fn int_dim(node: &Node<'_>, value: i64) -> Dim {
 
 fn int_imm(node: &Node<'_>) -> Option<i64> {
     node.attrs.get("value")?.0.parse().ok()
-}
-
-/// A tensor in TVM's layout: magic, a reserved word, device (two `int32`), rank (`int32`), element
-/// type (code, bits, lanes), extents (`int64`), number of bytes, data; in base64.
-pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
-    let clean: Cow<'_, [u8]> = if text.bytes().any(|b| b.is_ascii_whitespace()) {
-        text.bytes().filter(|b| !b.is_ascii_whitespace()).collect()
-    } else {
-        text.as_bytes().into()
-    };
-    let bytes = base64_simd::STANDARD
-        .decode_to_vec(&clean[..])
-        .map_err(|_| "the tensor is no valid base64")?;
-    drop(clean);
-    let cut = || "the tensor is cut off".to_string();
-    let word = |at: usize| -> Result<u64, String> {
-        let bytes = bytes.get(at..at + 8).ok_or_else(cut)?;
-        Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
-    };
-    if word(0)? != MAGIC {
-        return Err("the tensor does not begin as TVM's tensors do".into());
-    }
-    let rank = word(24)? as u32 as usize;
-    if rank > 1000 {
-        return Err(format!("the tensor claims {rank} axes"));
-    }
-    let kind = (word(24)? >> 32) as u32;
-    let (code, bits, lanes) = (kind as u8, (kind >> 8) as u8, (kind >> 16) as u16);
-    let code = match code {
-        0 => TypeCode::Int,
-        1 => TypeCode::UInt,
-        2 => TypeCode::Float,
-        4 => TypeCode::BFloat,
-        _ => {
-            return Err(format!(
-                "the tensor's element type has the unknown code {code}"
-            ));
-        }
-    };
-    let dtype = DType { code, bits, lanes };
-    if !matches!(bits, 1 | 4 | 8 | 16 | 32 | 64) || lanes == 0 {
-        return Err(format!(
-            "the tensor's elements have {bits} bits, {lanes} lanes"
-        ));
-    }
-    let shape: Vec<i64> = (0..rank)
-        .map(|i| word(32 + 8 * i).map(|w| w as i64))
-        .collect::<Result<_, _>>()?;
-    let data = 40 + 8 * rank;
-    let stated = word(data - 8)?;
-    let len = Tensor::byte_len(dtype, &shape);
-    if len.map(|l| l as u64) != Some(stated) {
-        return Err(format!("the tensor's shape does not take {stated} bytes"));
-    }
-    let end = data.checked_add(stated as usize).ok_or_else(cut)?;
-    if end > bytes.len() {
-        return Err(cut());
-    }
-    // Large tensors stay where they were decoded to; the header is a multiple of eight bytes.
-    if stated > 64 {
-        let owner = Arc::new(bytes);
-        if let Some(t) = Tensor::from_owner(dtype, &shape, owner.clone(), data) {
-            return Ok(t);
-        }
-        return Tensor::from_bytes(dtype, &shape, &owner[data..end]).ok_or_else(cut);
-    }
-    Tensor::from_bytes(dtype, &shape, &bytes[data..end]).ok_or_else(cut)
 }
 
 impl Resolver<'_> {

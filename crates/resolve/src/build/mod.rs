@@ -11,6 +11,7 @@ mod items;
 mod literal;
 mod meta;
 mod names;
+mod ndarray;
 mod pattern;
 mod prelude;
 mod program;

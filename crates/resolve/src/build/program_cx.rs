@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 /// Functions of one number, as the text names them; whether they ask for a float.
 pub const UNARY: &[(&str, UnOp, bool)] = &[
+    ("neg", UnOp::Neg, false),
     ("abs", UnOp::Abs, false),
     ("not", UnOp::Not, false),
     ("exp", UnOp::Exp, true),
@@ -41,8 +42,15 @@ pub const UNARY: &[(&str, UnOp, bool)] = &[
     ("clz", UnOp::Clz, false),
 ];
 
-/// Functions of two numbers, as the text names them.
+/// Functions of two numbers, as the text names them. Those that have an infix spelling too are for places where that is
+/// no expression: arithmetic of truth values, and `//` outside of brackets, where it begins a comment.
 pub const BINARY: &[(&str, BinOp)] = &[
+    ("add", BinOp::Add),
+    ("sub", BinOp::Sub),
+    ("mul", BinOp::Mul),
+    ("div", BinOp::Div),
+    ("floor_div", BinOp::FloorDiv),
+    ("mod", BinOp::FloorMod),
     ("min", BinOp::Min),
     ("max", BinOp::Max),
     ("pow", BinOp::Pow),
@@ -57,6 +65,9 @@ pub const BINARY: &[(&str, BinOp)] = &[
 
 /// `select(c, a, b)`: `a` where `c` holds, else `b`.
 pub const SELECT: &str = "select";
+
+/// Before the name of an element type: the same bits as that type.
+pub const REINTERPRET: &str = "reinterpret_";
 
 /// What a name stands for in a tensor program.
 #[derive(Clone, Debug)]

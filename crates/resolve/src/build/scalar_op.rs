@@ -158,7 +158,10 @@ impl Resolver<'_> {
         let unary = UNARY.iter().find(|u| name == u.0);
         let binary = BINARY.iter().find(|b| name == b.0);
         let cast = self.dtype(name).filter(|d| d.lanes == 1);
-        let wanted = if unary.is_some() || cast.is_some() {
+        let bits = name.as_str().strip_prefix(REINTERPRET);
+        let bits = bits.and_then(|n| self.dtype(n.into()));
+        let bits = bits.filter(|d| d.lanes == 1);
+        let wanted = if unary.is_some() || cast.is_some() || bits.is_some() {
             1
         } else if binary.is_some() {
             2
@@ -194,13 +197,24 @@ impl Resolver<'_> {
             };
             return Some(Val::Ex(ex));
         }
+        if let Some(dtype) = bits {
+            let value = parts.next()?;
+            let ex = self.scalar_own(value)?;
+            if ex.dtype().bits != dtype.bits || ex.dtype().is_bool() != dtype.is_bool() {
+                let message = format!("{} has no bits for {dtype}", ex.dtype());
+                self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));
+                return None;
+            }
+            return Some(Val::Ex(ex.reinterpret(dtype)));
+        }
         if let Some(&(_, op, floats)) = unary {
             let arg = parts.next()?;
             let arg = match arg {
                 Val::Int(v) if floats => Ex::float(DType::F32, v as f64),
                 other => self.scalar_own(other)?,
             };
-            if floats && !arg.dtype().is_float() {
+            // Rounding leaves an integer what it is; the rest is of real numbers.
+            if floats && op.is_real() && !arg.dtype().is_float() {
                 let message = format!("`{name}` takes a float, this is {}", arg.dtype());
                 self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));
                 return None;

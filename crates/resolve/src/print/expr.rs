@@ -14,10 +14,13 @@ mod bindings;
 mod nodes;
 
 use relax_base::{SideTable, Symbol};
-use relax_ir::{Expr, ExprId, FuncId, Function, GlobalId, IdSet, Module, ScopeKind, Scopes, VarId};
+use relax_ir::{
+    Expr, ExprId, FuncId, Function, GlobalId, IdSet, Module, ScopeId, ScopeKind, Scopes, VarId,
+};
 use relax_syntax::ast::{self, ExprKind, StmtKind};
 use rustc_hash::FxHashMap;
 
+use super::types::Declared;
 use super::{NO, Printer};
 
 /// What is still to do. Tasks that make a node push it on the stack of results.
@@ -182,7 +185,7 @@ impl Printer<'_> {
         };
         let type_params = self.type_param_list(&f.type_params, &dims, self.pretty());
         let attrs = self.dict_attrs(&f.attrs);
-        let ret = f.ret.or_else(|| self.mode.types.and_then(|t| t.ret(func)));
+        let ret = f.ret.or_else(|| self.found_result(func));
         let ret_node = ret.map(|t| self.ty(t));
         let relations = if self.pretty() && !f.constraints.is_empty() {
             let args: Option<Vec<_>> = f.params.iter().map(|&p| m.vars[p].ty).collect();
@@ -204,6 +207,14 @@ impl Printer<'_> {
             body: ast::ExprId(0),
             header: NO,
         }
+    }
+
+    /// The result type that was found, where the text can say it.
+    fn found_result(&mut self, func: FuncId) -> Option<relax_ir::TypeId> {
+        let ty = self.mode.types?.ret(func)?;
+        let m = self.m;
+        let declared = self.declared.get_or_insert_with(|| Declared::of(m));
+        declared.names(m, ty).then_some(ty)
     }
 
     /// The dimension variables that the parameters' types do not bind.
@@ -243,14 +254,29 @@ impl Printer<'_> {
             return early;
         }
         let scopes = Scopes::new(m, root);
-        // Nodes with a use in a scope further in than their own.
-        let mut inner = IdSet::default();
+        let bodies: FxHashMap<ExprId, ScopeId> = (scopes.ids())
+            .filter_map(|s| match scopes.kind(s) {
+                ScopeKind::Body(e) => Some((e, s)),
+                _ => None,
+            })
+            .collect();
+        // Nodes with a use in a scope further in than their own, and those among them that a closure uses which the text
+        // has before the scope: the one that the `let` binds whose scope it is.
+        let (mut inner, mut before) = (IdSet::default(), IdSet::default());
         for &user in scopes.order() {
             let own = scopes.of(user);
             let begins = scope_roots(m, user);
             m.for_each_child(user, |part| {
-                if shared(part) && (scopes.of(part) != own || begins.contains(&part)) {
-                    inner.insert(part);
+                if !shared(part) || scopes.of(part) == own && !begins.contains(&part) {
+                    return;
+                }
+                inner.insert(part);
+                if let Some(ScopeKind::Binding(e)) = scopes.of(part).map(|s| scopes.kind(s))
+                    && let Expr::Let { value, .. } = m.exprs[e]
+                    && let Some(&body) = bodies.get(&value)
+                    && (user == value || own.is_some_and(|own| scopes.holds(body, own)))
+                {
+                    before.insert(part);
                 }
             });
         }
@@ -259,6 +285,7 @@ impl Printer<'_> {
                 && let Some(scope) = scopes.of(id)
             {
                 let first = match scopes.kind(scope) {
+                    ScopeKind::Binding(e) if before.contains(id) => e,
                     ScopeKind::Root => root,
                     ScopeKind::Then(e) => scope_roots(m, e)[0],
                     ScopeKind::Else(e) => scope_roots(m, e)[1],

@@ -25,7 +25,7 @@ use relax_syntax::ast::{self, Ast};
 use self::expr::State;
 use self::meta::MetaWriter;
 use self::names::Names;
-use self::types::TypeTable;
+use self::types::{Declared, TypeTable};
 
 /// The types of a module that was inferred, for annotated printing.
 pub trait TypeSource {
@@ -73,6 +73,8 @@ struct Printer<'a> {
     types: TypeTable,
     meta: MetaWriter<'a>,
     state: State,
+    /// What has a name, once a type was asked about that was found.
+    declared: Option<Declared>,
     /// How often each expression of the current function is used.
     uses: IdTable<ExprId, u32>,
 }
@@ -89,6 +91,7 @@ impl<'a> Printer<'a> {
             types: TypeTable::default(),
             meta: MetaWriter::new(m.metadata.raw.as_deref()),
             state: State::default(),
+            declared: None,
             uses: IdTable::default(),
         }
     }

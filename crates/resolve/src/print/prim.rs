@@ -5,7 +5,7 @@
 
 use relax_base::Symbol;
 use relax_ir::UserOp;
-use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Mark, Program, Stage, Stmt, UnOp, Var};
+use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Mark, Program, Stage, Stmt, Var};
 use relax_syntax::ast::{
     self, ExprKind, ForKind, NumSuffix, StmtKind, StoreOp, TypeExprKind, TypeOp,
 };
@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use super::{NO, Printer};
-use crate::build::program_cx::{BINARY, SELECT, UNARY};
+use crate::build::program_cx::{BINARY, REINTERPRET, SELECT, UNARY};
 use crate::build::user_op::REDUCTIONS;
 
 /// The names of one program.
@@ -59,15 +59,44 @@ impl<'p> ProgramNames<'p> {
     }
 }
 
-/// Where an expression stands: what gives a number without suffix its type.
+/// Where an expression stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+struct Place {
+    /// What gives a number without suffix its type.
+    number: Number,
+    /// Whether it stands in brackets of an index, with nothing around it there but arithmetic: `//` divides there,
+    /// elsewhere it begins a comment.
+    bracket: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Number {
     /// An index or an extent: `int64`.
     Index,
     /// Beside an operand that has a type of its own.
     Beside,
     /// Nothing gives it one.
     Alone,
+}
+
+impl Place {
+    const INDEX: Place = Place {
+        number: Number::Index,
+        bracket: true,
+    };
+    /// The number of terms of a reduction.
+    const EXTENT: Place = Place {
+        number: Number::Index,
+        bracket: false,
+    };
+    const BESIDE: Place = Place {
+        number: Number::Beside,
+        bracket: false,
+    };
+    const ALONE: Place = Place {
+        number: Number::Alone,
+        bracket: false,
+    };
 }
 
 impl Printer<'_> {
@@ -125,15 +154,15 @@ impl Printer<'_> {
 
     fn op_value(&mut self, cx: &mut ProgramNames<'_>, compute: &Compute) -> ast::ExprId {
         let Some(reduce) = &compute.reduce else {
-            return self.scalar_ex(cx, &compute.value, Place::Beside);
+            return self.scalar_ex(cx, &compute.value, Place::BESIDE);
         };
         let mut args = Vec::new();
         for (var, extent) in &reduce.axes {
             let name = cx.var(*var);
             args.push(self.out.expr(ExprKind::Local(name), NO));
-            args.push(self.scalar_ex(cx, extent, Place::Index));
+            args.push(self.scalar_ex(cx, extent, Place::EXTENT));
         }
-        args.push(self.scalar_ex(cx, &compute.value, Place::Beside));
+        args.push(self.scalar_ex(cx, &compute.value, Place::BESIDE));
         let known = REDUCTIONS.iter().find(|r| r.1 == reduce.combiner);
         let name = known.expect("every combiner has a name").0;
         let callee = self.name(name);
@@ -238,7 +267,7 @@ impl Printer<'_> {
                 then,
                 otherwise,
             } => {
-                let cond = self.scalar_ex(cx, cond, Place::Beside);
+                let cond = self.scalar_ex(cx, cond, Place::BESIDE);
                 let then = self.program_block(cx, then);
                 let otherwise = if otherwise.is_empty() {
                     None
@@ -254,13 +283,13 @@ impl Printer<'_> {
             }
             Stmt::Store { buf, index, value } => {
                 let target = self.element(cx, *buf, index);
-                let value = self.scalar_ex(cx, value, Place::Beside);
+                let value = self.scalar_ex(cx, value, Place::BESIDE);
                 let op = StoreOp::Set;
                 StmtKind::Store { target, op, value }
             }
             Stmt::Let { var, value } => {
                 let dtype = cx.program.vars[*var].dtype;
-                let value = self.scalar_ex(cx, value, Place::Beside);
+                let value = self.scalar_ex(cx, value, Place::BESIDE);
                 let ty = self.dtype(dtype.into());
                 let name = cx.var(*var);
                 let binder = self.out.binder(name, Some(ty), NO);
@@ -274,11 +303,11 @@ impl Printer<'_> {
                 values,
                 part: _,
             } => {
-                let cond = self.scalar_ex(cx, cond, Place::Beside);
+                let cond = self.scalar_ex(cx, cond, Place::BESIDE);
                 let message = self.out.expr(ExprKind::Str(Symbol::new(message)), NO);
                 let mut args = vec![cond, message];
                 for v in values {
-                    args.push(self.scalar_ex(cx, v, Place::Beside));
+                    args.push(self.scalar_ex(cx, v, Place::ALONE));
                 }
                 let callee = self.name("assert");
                 StmtKind::Expr(self.out.call(callee, args, NO))
@@ -327,7 +356,8 @@ impl Printer<'_> {
         }
         let mut loops = Vec::new();
         for (var, extent) in chain {
-            let extent = self.scalar_ex(cx, extent, Place::Index);
+            // `grid(…)` is a bracket of extents.
+            let extent = self.scalar_ex(cx, extent, Place::INDEX);
             let name = cx.var(var);
             let binder = self.out.binder(name, None, NO);
             loops.push(self.out.loops.push(ast::Loop { binder, extent }));
@@ -342,7 +372,7 @@ impl Printer<'_> {
         if index.is_empty() {
             return base;
         }
-        let indices = index.iter().map(|e| self.scalar_ex(cx, e, Place::Index));
+        let indices = index.iter().map(|e| self.scalar_ex(cx, e, Place::INDEX));
         let indices: Vec<_> = indices.collect();
         let indices = self.out.make_list(indices);
         self.out.expr(ExprKind::Index { base, indices }, NO)
@@ -356,7 +386,7 @@ impl Printer<'_> {
             let children = e.children();
             if !expanded && !children.is_empty() {
                 stack.push((e, place, true));
-                let inner = inner_places(e);
+                let inner = inner_places(e, place);
                 let parts = children.into_iter().zip(inner);
                 stack.extend(parts.rev().map(|(c, p)| (c, p, false)));
                 continue;
@@ -382,16 +412,24 @@ impl Printer<'_> {
         };
         let kind = match e.kind() {
             ExKind::Int(v) if dtype.is_bool() => ExprKind::Bool(*v != 0),
-            ExKind::Int(value) => ExprKind::Int {
-                value: *value,
-                suffix: match place {
-                    Place::Index | Place::Beside if dtype == DType::I64 => NumSuffix::None,
-                    _ => suffix(dtype),
-                },
-            },
+            ExKind::Int(value) => {
+                let typed = matches!(place.number, Number::Index | Number::Beside);
+                let suffix = match suffix(dtype) {
+                    Some(_) if typed && dtype == DType::I64 => NumSuffix::None,
+                    Some(suffix) => suffix,
+                    // No literal has this type: a conversion of one has.
+                    None => {
+                        let (value, suffix) = (*value, NumSuffix::None);
+                        let number = self.out.expr(ExprKind::Int { value, suffix }, NO);
+                        return call(self, &dtype.to_string(), vec![number]);
+                    }
+                };
+                let value = *value;
+                ExprKind::Int { value, suffix }
+            }
             ExKind::Float(value) => ExprKind::Float {
                 value: *value,
-                suffix: suffix(dtype),
+                suffix: suffix(dtype).unwrap_or(NumSuffix::F),
             },
             ExKind::Var(v) => {
                 let name = cx.var(*v);
@@ -409,24 +447,18 @@ impl Printer<'_> {
                 let indices = self.out.make_list(parts);
                 ExprKind::Index { base, indices }
             }
-            ExKind::Unary(UnOp::Neg, _) => {
-                // The text has no sign before an expression; this is the same value.
-                let minus = if dtype.is_float() {
-                    let (value, suffix) = (-1.0, suffix(dtype));
-                    ExprKind::Float { value, suffix }
-                } else {
-                    let (value, suffix) = (-1, suffix(dtype));
-                    ExprKind::Int { value, suffix }
-                };
-                let rhs = self.out.expr(minus, NO);
-                return self.scalar_binary(ast::BinOp::Mul, parts[0], rhs);
-            }
             ExKind::Unary(op, _) => {
                 let known = UNARY.iter().find(|u| u.1 == *op);
                 return call(self, known.map_or("unknown", |u| u.0), parts);
             }
             ExKind::Binary(op, a, _) => {
-                if let Some(op) = infix(*op, a.dtype()) {
+                let infix = match infix(*op, a.dtype()) {
+                    Some(ast::BinOp::FloorDiv) if !(place.bracket && self.divisor(parts[1])) => {
+                        None
+                    }
+                    infix => infix,
+                };
+                if let Some(op) = infix {
                     return self.scalar_binary(op, parts[0], parts[1]);
                 }
                 let known = BINARY.iter().find(|b| b.1 == *op);
@@ -434,7 +466,7 @@ impl Printer<'_> {
             }
             ExKind::Select(..) => return call(self, SELECT, parts),
             ExKind::Cast(_) => return call(self, &dtype.to_string(), parts),
-            ExKind::Reinterpret(_) => return call(self, &format!("reinterpret_{dtype}"), parts),
+            ExKind::Reinterpret(_) => return call(self, &format!("{REINTERPRET}{dtype}"), parts),
         };
         self.out.expr(kind, NO)
     }
@@ -443,6 +475,16 @@ impl Printer<'_> {
         let lhs = self.scalar_operand(lhs, op, false);
         let rhs = self.scalar_operand(rhs, op, true);
         self.out.expr(ExprKind::Binary { op, lhs, rhs }, NO)
+    }
+
+    /// Whether an expression may follow `//`, so that the reader takes it for a divisor: it looks no further than a
+    /// number or a name.
+    fn divisor(&self, id: ast::ExprId) -> bool {
+        match self.out.exprs[id].kind {
+            ExprKind::Int { value, .. } => value >= 0,
+            ExprKind::Local(_) | ExprKind::Name(_) => true,
+            _ => false,
+        }
     }
 
     fn scalar_operand(&mut self, id: ast::ExprId, around: ast::BinOp, right: bool) -> ast::ExprId {
@@ -458,37 +500,45 @@ impl Printer<'_> {
 }
 
 /// Where the parts of an expression stand.
-fn inner_places(e: &Ex) -> Vec<Place> {
+fn inner_places(e: &Ex, place: Place) -> Vec<Place> {
     let constant = |e: &Ex| matches!(e.kind(), ExKind::Int(_) | ExKind::Float(_));
+    // A number takes the type of the other side, unless that is a number too.
+    let beside = |other: &Ex, bracket| Place {
+        number: match constant(other) {
+            true => Number::Alone,
+            false => Number::Beside,
+        },
+        bracket,
+    };
     match e.kind() {
-        ExKind::Load(_, index) => vec![Place::Index; index.len()],
-        ExKind::Binary(_, a, b) => {
-            // A number takes the type of the other side, unless that is a number too.
-            let side = |other: &Ex| {
-                if constant(other) {
-                    Place::Alone
-                } else {
-                    Place::Beside
-                }
-            };
-            vec![side(b), side(a)]
+        ExKind::Load(_, index) => vec![Place::INDEX; index.len()],
+        ExKind::Binary(op, a, b) => {
+            // What may follow a divisor is arithmetic, a comma or the closing bracket.
+            let logical = op.is_comparison() || matches!(op, BinOp::And | BinOp::Or);
+            let bracket = place.bracket && !logical;
+            vec![beside(b, bracket), beside(a, bracket)]
         }
-        ExKind::Select(_, a, b) => {
-            let side = |other: &Ex| {
-                if constant(other) {
-                    Place::Alone
-                } else {
-                    Place::Beside
-                }
+        ExKind::Select(_, a, b) => vec![
+            Place::ALONE,
+            beside(b, place.bracket),
+            beside(a, place.bracket),
+        ],
+        _ => vec![
+            Place {
+                number: Number::Alone,
+                ..place
             };
-            vec![Place::Alone, side(b), side(a)]
-        }
-        _ => vec![Place::Alone; e.children().len()],
+            e.children().len()
+        ],
     }
 }
 
 /// The infix spelling of an operation, where it has one.
 fn infix(op: BinOp, dtype: DType) -> Option<ast::BinOp> {
+    let logical = op.is_comparison() || matches!(op, BinOp::And | BinOp::Or);
+    if dtype.is_bool() && !logical {
+        return None;
+    }
     Some(match op {
         BinOp::Add => ast::BinOp::Add,
         BinOp::Sub => ast::BinOp::Sub,
@@ -508,13 +558,15 @@ fn infix(op: BinOp, dtype: DType) -> Option<ast::BinOp> {
     })
 }
 
-/// The suffix that gives a number this type.
-fn suffix(dtype: DType) -> NumSuffix {
-    match dtype.code {
-        TypeCode::Int => NumSuffix::I(dtype.bits),
-        TypeCode::UInt | TypeCode::Handle => NumSuffix::U(dtype.bits),
-        TypeCode::Float if dtype.bits == 32 => NumSuffix::F,
-        TypeCode::Float => NumSuffix::Float(dtype.bits),
-        TypeCode::BFloat => NumSuffix::Bf16,
-    }
+/// The suffix that gives a number this type, where there is one.
+fn suffix(dtype: DType) -> Option<NumSuffix> {
+    Some(match (dtype.code, dtype.bits) {
+        _ if dtype.lanes != 1 => return None,
+        (TypeCode::Int, 8 | 16 | 32 | 64) => NumSuffix::I(dtype.bits),
+        (TypeCode::UInt | TypeCode::Handle, 8 | 16 | 32 | 64) => NumSuffix::U(dtype.bits),
+        (TypeCode::Int | TypeCode::UInt | TypeCode::Handle, _) => return None,
+        (TypeCode::Float, 32) => NumSuffix::F,
+        (TypeCode::Float, _) => NumSuffix::Float(dtype.bits),
+        (TypeCode::BFloat, _) => NumSuffix::Bf16,
+    })
 }

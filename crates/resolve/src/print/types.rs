@@ -1,11 +1,11 @@
 //! Types, shapes and dimensions as tree.
 
 use relax_base::{Id, SideTable, Symbol};
-use relax_ir::{DTy, FuncType, Kind, RelRef, Shape, Type, TypeId, TypeParamId};
+use relax_ir::{DTy, Expr, FuncType, Kind, Module, RelRef, Shape, Type, TypeId, TypeParamId};
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 use relax_syntax::Style;
 use relax_syntax::ast::{self, Ast, ExprKind, NumSuffix, TypeExprKind, TypeOp};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::Names;
 use super::{NO, Printer};
@@ -314,6 +314,73 @@ impl DimBuilder for DimWriter<'_> {
         let items = self.out.make_list([inner]);
         let comma = false;
         self.out.ty(TypeExprKind::Tuple { items, comma }, NO)
+    }
+}
+
+/// What the text of a module gives names to.
+#[derive(Default)]
+pub(super) struct Declared {
+    params: FxHashSet<TypeParamId>,
+    dims: FxHashSet<DimVar>,
+}
+
+impl Declared {
+    pub(super) fn of(m: &Module) -> Declared {
+        let mut this = Declared::default();
+        for f in m.funcs.values() {
+            this.params.extend(&f.type_params);
+            this.dims.extend(&f.dims);
+        }
+        for e in m.exprs.values() {
+            match e {
+                Expr::MatchCast { ty, .. } => this.dims.extend(m.dims_in_types([*ty])),
+                Expr::MatchShape { dims, .. } => {
+                    this.dims.extend(dims.iter().flat_map(|d| d.free_vars()));
+                }
+                _ => {}
+            }
+        }
+        this
+    }
+
+    /// Whether everything in a type has a name. Inference makes up parameters for functions without annotations, which
+    /// have none: such a type can only stand in a comment.
+    pub(super) fn names(&self, m: &Module, root: TypeId) -> bool {
+        let (mut work, mut seen) = (vec![root], FxHashSet::default());
+        let (mut params, mut dims) = (FxHashSet::default(), FxHashSet::default());
+        let (mut own_params, mut own_dims) = (FxHashSet::default(), FxHashSet::default());
+        while let Some(ty) = work.pop() {
+            if !seen.insert(ty) {
+                continue;
+            }
+            match &m.types[ty] {
+                Type::Param(p) => drop(params.insert(*p)),
+                Type::Tensor(t) => {
+                    params.extend(match t.shape {
+                        Shape::Param(p) => Some(p),
+                        _ => None,
+                    });
+                    params.extend(match t.dtype {
+                        DTy::Param(p) => Some(p),
+                        _ => None,
+                    });
+                }
+                Type::Shape(Shape::Param(p)) => drop(params.insert(*p)),
+                Type::Func(f) => {
+                    own_params.extend(f.params.iter().copied());
+                    own_dims.extend(f.dims.iter().copied());
+                }
+                _ => {}
+            }
+            work.extend(m.types.children(ty));
+        }
+        dims.extend(m.dims_in_types([root]));
+        params
+            .iter()
+            .all(|p| self.params.contains(p) || own_params.contains(p))
+            && dims
+                .iter()
+                .all(|d| self.dims.contains(d) || own_dims.contains(d))
     }
 }
 

@@ -209,7 +209,9 @@ impl Emitter<'_> {
         }
         self.then(&[Work::UnnestHere, Work::Close]);
         // `//` at the end of a line would begin a comment.
-        let breaks = !parts.iter().any(|p| p.0 == Some(BinOp::FloorDiv)) && !self.divides(e);
+        let divided =
+            |p: &(Option<BinOp>, ExprId)| p.0 == Some(BinOp::FloorDiv) || self.divides(p.1);
+        let breaks = !parts.iter().any(divided);
         let gap = if breaks { Work::Line } else { Work::Space };
         for (op, part) in parts {
             let least = outer.precedence() + u8::from(op.is_some());

@@ -44,6 +44,11 @@ pub(super) struct Piece {
 /// that the size of the output stays linear.
 const DEEPEST_NEST: usize = 24;
 
+/// Columns that blocks are moved to the right at most, for the same reason: beyond the width of a line nobody reads where
+/// it begins. TVM moves its lines further; in its style only what no program has is cut off.
+const DEEPEST_INDENT: usize = 100;
+const DEEPEST_INDENT_TVM: usize = 1 << 13;
+
 /// Text in more groups than this is not broken, except after comments: each group would be a line
 /// or two, and work in progress many times its text.
 const DEEPEST_GROUP: usize = 256;
@@ -244,6 +249,15 @@ impl<'a> Sink<'a> {
         }
     }
 
+    /// The columns that a line of the current block begins with.
+    fn margin(&self) -> usize {
+        let most = match self.tvm() {
+            true => DEEPEST_INDENT_TVM,
+            false => DEEPEST_INDENT,
+        };
+        self.indent.min(most)
+    }
+
     pub(super) fn dedent(&mut self) {
         if self.groups > 0 {
             self.unnest();
@@ -260,7 +274,7 @@ impl<'a> Sink<'a> {
         }
         if self.tvm() {
             self.out.push('\n');
-            let indent = self.indent;
+            let indent = self.margin();
             self.out.extend(std::iter::repeat_n(' ', indent));
             return;
         }
@@ -298,7 +312,7 @@ impl<'a> Sink<'a> {
             self.ops.push(Op::Hard);
         } else {
             self.flush();
-            self.chunk_indent = self.indent;
+            self.chunk_indent = self.margin();
         }
     }
 
@@ -494,7 +508,7 @@ impl<'a> Sink<'a> {
             self.ops.clear();
             self.buf.clear();
             self.broken = false;
-            self.chunk_indent = self.indent;
+            self.chunk_indent = self.margin();
             return;
         }
         // The buffer holds the texts of the line and nothing else.
@@ -518,7 +532,7 @@ impl<'a> Sink<'a> {
         self.ops.clear();
         self.buf.clear();
         self.broken = false;
-        self.chunk_indent = self.indent;
+        self.chunk_indent = self.margin();
     }
 
     fn flush_flat(&mut self) {

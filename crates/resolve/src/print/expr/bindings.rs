@@ -8,11 +8,21 @@ use super::{Head, Task};
 use crate::print::{NO, Printer};
 
 impl Printer<'_> {
+    /// Whether a binding is written as its value alone; where it says more, it needs its name.
+    fn unnamed(&self, var: VarId) -> bool {
+        let info = &self.m.vars[var];
+        info.style == VarStyle::Effect && info.ty.is_none() && !self.m.var_attrs.contains_key(&var)
+    }
+
     pub(super) fn begin_let(&mut self, id: ExprId, head: Head) {
+        if self.state.early.contains_key(&id) {
+            // What a closure and the rest of the chain share stands before both.
+            self.push(Task::Let { id, head });
+            return self.push_early(id);
+        }
         match self.m.exprs[id] {
             Expr::Let { var, value, .. } => {
-                let effect = self.m.vars[var].style == VarStyle::Effect;
-                let binder = (!effect).then(|| self.binder(var));
+                let binder = (!self.unnamed(var)).then(|| self.binder(var));
                 self.push(Task::LetDone { id, head, binder });
                 self.push_print(value, true);
             }
@@ -91,8 +101,7 @@ impl Printer<'_> {
             self.stmt(kind);
         }
         if let Some(next) = block.bindings.get(index) {
-            let effect = m.vars[next.var].style == VarStyle::Effect;
-            let binder = (!effect).then(|| self.binder(next.var));
+            let binder = (!self.unnamed(next.var)).then(|| self.binder(next.var));
             self.push(Task::Flowing {
                 id,
                 head,

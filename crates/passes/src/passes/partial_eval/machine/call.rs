@@ -1,6 +1,6 @@
 //! Calls: unfolded, computed, or left for later.
 
-use relax_ir::{Expr, ExprId, TypeId};
+use relax_ir::{Copier, Expr, ExprId, TypeId};
 use relax_ops::{Effects, registry};
 
 use super::{Frame, Machine, State};
@@ -144,10 +144,17 @@ impl Machine<'_, '_> {
                 let new = self.residual_call(e, callee, args);
                 self.unknown(new, e)
             }
+            Expr::Func(_) => {
+                // A kernel stands in the program once for each time that the call is left: each has variables of its own.
+                let local = self.locals.last().expect("code runs in a function");
+                let mut copier = Copier::new();
+                copier.types = local.types.clone();
+                let callee = copier.expr(self.edit.m, callee);
+                let new = self.residual_call(e, callee, args);
+                self.unknown(new, e)
+            }
             _ => {
-                if !matches!(self.edit.m.exprs[callee], Expr::Func(_)) {
-                    self.store.invalidate();
-                }
+                self.store.invalidate();
                 let new = self.residual_call(e, callee, args);
                 self.unknown(new, e)
             }

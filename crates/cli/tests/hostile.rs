@@ -1,0 +1,333 @@
+//! Files that claim what is not so: each is an error with a reason, exit code 1 or 2, never a crash or a wrong number.
+
+#[path = "common/folder.rs"]
+mod folder;
+#[path = "common/npy.rs"]
+mod npy_file;
+
+use std::process::{Command, Output};
+
+use folder::Folder;
+use npy_file::npy;
+
+const RUN: &str = env!("CARGO_BIN_EXE_relax-run");
+
+fn run(folder: &Folder, inputs: &str) -> (i32, String) {
+    let Output { status, stderr, .. } = Command::new(RUN)
+        .args(["main.relay", "--inputs", inputs])
+        .current_dir(&folder.0)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the tool starts");
+    let text = String::from_utf8_lossy(&stderr).into_owned();
+    (status.code().expect("it is not killed"), text)
+}
+
+/// A zip archive of members that are stored as they are.
+fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
+    let (mut out, mut list) = (Vec::new(), Vec::new());
+    for (name, data) in members {
+        let local = out.len() as u32;
+        let mut common = vec![20, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        common.extend(crc(data).to_le_bytes());
+        common.extend((data.len() as u32).to_le_bytes());
+        common.extend((data.len() as u32).to_le_bytes());
+        common.extend((name.len() as u16).to_le_bytes());
+        common.extend([0, 0]);
+        out.extend(b"PK\x03\x04");
+        out.extend(&common);
+        out.extend(name.as_bytes());
+        out.extend(data);
+        list.extend(b"PK\x01\x02\x14\x00");
+        list.extend(&common);
+        list.extend([0; 10]);
+        list.extend(local.to_le_bytes());
+        list.extend(name.as_bytes());
+    }
+    let (at, n) = (out.len() as u32, members.len() as u16);
+    out.extend(&list);
+    out.extend(b"PK\x05\x06\0\0\0\0");
+    out.extend(n.to_le_bytes());
+    out.extend(n.to_le_bytes());
+    out.extend((list.len() as u32).to_le_bytes());
+    out.extend(at.to_le_bytes());
+    out.extend([0, 0]);
+    out
+}
+
+fn crc(data: &[u8]) -> u32 {
+    !data.iter().fold(!0, |mut c, &b| {
+        c ^= u32::from(b);
+        for _ in 0..8 {
+            c = if c & 1 == 1 {
+                c >> 1 ^ 0xedb8_8320
+            } else {
+                c >> 1
+            };
+        }
+        c
+    })
+}
+
+fn folder(name: &str) -> Folder {
+    let folder = Folder::new(name);
+    folder.write(
+        "main.relay",
+        "def @main(%x: Tensor[(n,), float32]) { add(%x, 1f) }",
+    );
+    folder
+}
+
+#[test]
+fn what_an_array_claims_is_held_against_the_file() {
+    let folder = folder("hostile-npy");
+    let floats = |n: usize| vec![0; 4 * n];
+    let deep = format!("({}", "(".repeat(60_000));
+    let axes = format!("({})", "1, ".repeat(300));
+    let cases: [(&str, Vec<u8>, &str); 12] = [
+        (
+            "few.npy",
+            npy("<f4", false, "(5,)", &floats(2)),
+            "take 20 bytes, but there are 8",
+        ),
+        (
+            "nan.npy",
+            npy("<f4", false, "(nan,)", &floats(2)),
+            "`nan` is no extent",
+        ),
+        (
+            "minus.npy",
+            npy("<f4", false, "(-1,)", &floats(2)),
+            "is no extent",
+        ),
+        (
+            "large.npy",
+            npy("<f4", false, "(18446744073709551615,)", &floats(2)),
+            "is no extent",
+        ),
+        (
+            "product.npy",
+            npy(
+                "<f4",
+                false,
+                "(4611686018427387904, 4611686018427387904)",
+                &floats(2),
+            ),
+            "more than memory holds",
+        ),
+        (
+            "deep.npy",
+            npy("<f4", false, &deep, &floats(2)),
+            "is no extent",
+        ),
+        (
+            "axes.npy",
+            npy("<f4", false, &axes, &floats(1)),
+            "more than 64 axes",
+        ),
+        (
+            "object.npy",
+            npy("|O", false, "(2,)", &floats(2)),
+            "no numbers that a tensor can hold",
+        ),
+        (
+            "bits.npy",
+            npy("<f3", false, "(2,)", &floats(2)),
+            "no numbers that a tensor can hold",
+        ),
+        (
+            "header.npy",
+            b"\x93NUMPY\x02\x00\xff\xff\xff\xff{".to_vec(),
+            "the header is cut off",
+        ),
+        ("empty.npy", b"\x93NUMPY".to_vec(), "the header is cut off"),
+        (
+            "key.npy",
+            npy("<f4", false, "(2,), 'x': 1", &floats(2)),
+            "unknown key `x`",
+        ),
+    ];
+    for (name, bytes, why) in cases {
+        folder.write(name, bytes);
+        let (code, text) = run(&folder, name);
+        assert!(code == 1 || code == 2, "{name}: {code}\n{text}");
+        assert!(text.contains(why), "{name}: {text}");
+    }
+}
+
+#[test]
+fn members_of_archives_are_held_against_their_bounds() {
+    let folder = folder("hostile-npz");
+    let array = npy("<f4", false, "(2,)", &[0; 8]);
+    let short = npy("<f4", false, "(4,)", &[0; 8]);
+    // The second array would begin in the first one.
+    let two = archive(&[("y.npy", array.clone()), ("x.npy", short)]);
+    let twice = archive(&[("x.npy", array.clone()), ("x.npy", array.clone())]);
+    let good = archive(&[("x.npy", array)]);
+    let mut cut = good.clone();
+    cut.truncate(good.len() - 8);
+    let mut moved = good.clone();
+    let at = moved.len() - 6;
+    moved[at] ^= 0x40;
+    for (name, bytes, why) in [
+        ("two.npz", two, "take 16 bytes, but there are 8"),
+        ("twice.npz", twice, "two arrays `x`"),
+        ("cut.npz", cut, "cannot read"),
+        ("moved.npz", moved, "cannot read"),
+    ] {
+        folder.write(name, bytes);
+        let (code, text) = run(&folder, name);
+        assert!(code == 1 || code == 2, "{name}: {code}\n{text}");
+        assert!(text.contains(why), "{name}: {text}");
+    }
+    folder.write("good.npz", good);
+    let (code, text) = run(&folder, "good.npz");
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn truth_values_of_files_are_0_or_1() {
+    let folder = Folder::new("hostile-bool");
+    folder.write(
+        "main.relay",
+        "def @main(%x: Tensor[(4,), bool]) { sum(cast(%x, dtype=\"int32\")) }",
+    );
+    folder.write("x.npy", npy("|b1", false, "(4,)", &[0, 1, 2, 255]));
+    let o = Command::new(RUN)
+        .args(["main.relay", "--inputs", "x.npy"])
+        .current_dir(&folder.0)
+        .output()
+        .expect("the tool starts");
+    assert_eq!(String::from_utf8_lossy(&o.stdout).trim(), "3");
+}
+
+#[test]
+fn an_empty_tensor_of_many_rows_is_short() {
+    let folder = Folder::new("hostile-rows");
+    folder.write(
+        "main.relay",
+        "def @main() { zeros(shape=[4294967296, 0], dtype=\"float32\") }",
+    );
+    let o = Command::new(RUN)
+        .arg("main.relay")
+        .current_dir(&folder.0)
+        .output()
+        .expect("the tool starts");
+    let text = String::from_utf8_lossy(&o.stdout);
+    assert_eq!(text.trim(), "Tensor[(4294967296, 0), float32]\n[]");
+}
+
+/// What a tool says when it is called with these arguments, and its exit code.
+fn called(folder: &Folder, tool: &str, args: &[&str]) -> (i32, String) {
+    let o = Command::new(tool)
+        .args(args)
+        .current_dir(&folder.0)
+        .env("NO_COLOR", "1")
+        .output()
+        .expect("the tool starts");
+    let text = String::from_utf8_lossy(&o.stderr).into_owned();
+    (o.status.code().expect("it is not killed"), text)
+}
+
+#[test]
+fn memory_has_a_limit_in_every_tool() {
+    let folder = Folder::new("hostile-memory");
+    folder
+        .write(
+            "list.relay",
+            "def @f(%l: List[int32], %n: int32) -> List[int32] { @f(Cons(%n, %l), %n) }
+             def @main() { @f(Nil, 3) }",
+        )
+        .write(
+            "double.relay",
+            "def @f(%x: Tensor[(?,), float32]) -> Tensor[(?,), float32] {
+               @f(concatenate((%x, %x), axis=0))
+             }
+             def @main(%x: Tensor[(100,), float32]) { @f(%x) }",
+        )
+        .write(
+            "long.relay",
+            "def @main(%x: float32) { add(%x, 1f) }\n".repeat(200_000),
+        );
+    for name in ["list.relay", "double.relay"] {
+        let args = [
+            "--engine",
+            "interp",
+            "--max-memory",
+            "200M",
+            "--random",
+            "1",
+            name,
+        ];
+        let (code, text) = called(&folder, RUN, &args);
+        assert!(code == 1 || code == 2, "{name}: {code}\n{text}");
+        assert!(text.contains("memory"), "{name}: {text}");
+    }
+    for tool in [
+        env!("CARGO_BIN_EXE_relax-check"),
+        env!("CARGO_BIN_EXE_relax-opt"),
+        env!("CARGO_BIN_EXE_relax-fmt"),
+    ] {
+        let (code, text) = called(&folder, tool, &["--max-memory", "10M", "long.relay"]);
+        assert_eq!(code, 2, "{tool}: {text}");
+        assert!(text.contains("--max-memory"), "{tool}: {text}");
+    }
+    let (code, text) = called(&folder, RUN, &["--max-memory", "much", "list.relay"]);
+    assert_eq!(code, 2, "{text}");
+}
+
+#[test]
+fn steps_have_a_limit() {
+    let folder = Folder::new("hostile-steps");
+    folder.write(
+        "loop.relay",
+        "def @f(%n: int32) -> int32 { @f(%n) } def @main() { @f(3) }",
+    );
+    let args = ["--engine", "interp", "--max-steps", "10000", "loop.relay"];
+    let (code, text) = called(&folder, RUN, &args);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("has not ended after 10000 steps"), "{text}");
+}
+
+#[test]
+fn a_reproducer_names_no_file_elsewhere() {
+    let folder = Folder::new("hostile-reproducer");
+    let head = |file: &str| {
+        format!(
+            "// relax-opt pipeline: merge-composite{{patterns=@{file}}}\ndef @main() {{ 1f }}\n"
+        )
+    };
+    folder
+        .write("secret", "root:x:0:0")
+        .write("in/patterns.relay", "")
+        .write("in/up.relay", head("../secret"))
+        .write("in/root.relay", head("/etc/hosts"));
+    let opt = env!("CARGO_BIN_EXE_relax-opt");
+    for name in ["in/up.relay", "in/root.relay"] {
+        let (code, text) = called(&folder, opt, &["--run-reproducer", name]);
+        assert_ne!(code, 0, "{name}");
+        assert!(
+            text.contains("may name files beside it only"),
+            "{name}: {text}"
+        );
+    }
+}
+
+#[test]
+fn nested_blocks_are_not_moved_right_without_end() {
+    let folder = Folder::new("hostile-indentation");
+    let n = 3000;
+    let text = format!(
+        "def @main(%x: float32) {{ {}%x{} }}",
+        "let %y = (".repeat(n),
+        "); %y".repeat(n)
+    );
+    folder.write("deep.relay", &text);
+    let fmt = env!("CARGO_BIN_EXE_relax-fmt");
+    let (code, said) = called(&folder, fmt, &["deep.relay"]);
+    assert_eq!(code, 0, "{said}");
+    let printed = folder.read("deep.relay");
+    assert!(printed.len() < 40 * text.len(), "{} bytes", printed.len());
+    let (code, said) = called(&folder, fmt, &["--check", "deep.relay"]);
+    assert_eq!(code, 0, "{said}");
+}
