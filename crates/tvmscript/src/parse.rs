@@ -85,7 +85,7 @@ pub fn parse(file: &SourceFile) -> Parsed {
             builder.opens = false;
             bad(&mut builder, place);
             // The head of a block keeps its block: what stands in there is read as well.
-            let tokens = line.tokens.iter().filter(|t| t.1 != Tok::End);
+            let mut tokens = line.tokens.iter().filter(|t| t.1 != Tok::End);
             let head = |t: &Token| {
                 matches!(
                     t.1,
@@ -100,7 +100,7 @@ pub fn parse(file: &SourceFile) -> Parsed {
                 )
             };
             builder.opens = line.tokens.first().is_some_and(head)
-                || tokens.last().is_some_and(|t| t.1 == Tok::Colon);
+                || tokens.next_back().is_some_and(|t| t.1 == Tok::Colon);
         }
         if builder.opens {
             expected = Some(first_stmt);

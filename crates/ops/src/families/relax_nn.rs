@@ -177,7 +177,7 @@ fn matmul_compute(te: &mut Te<'_>) -> Done {
         let x = if na > 1 {
             stacked(&a, &i[..batch], &[i[batch].clone(), k.clone()])
         } else {
-            a.at(&[k.clone()])
+            a.at(std::slice::from_ref(&k))
         };
         let y = if nb > 1 {
             stacked(&b, &i[..batch], &[k, i[i.len() - 1].clone()])

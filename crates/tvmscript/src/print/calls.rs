@@ -206,7 +206,7 @@ impl Printer<'_> {
         }
         let all: Result<Vec<String>, Stop> =
             types.iter().map(|&t| self.ty(t, Place::Body)).collect();
-        Ok(Self::tuple_text(&all?).replace("R.Any,", "R.Any,"))
+        Ok(Self::tuple_text(&all?))
     }
 
     /// `R.call_tir`, `R.call_dps_packed`.
