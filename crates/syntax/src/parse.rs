@@ -13,6 +13,7 @@ use crate::build::Builder;
 use crate::context::{self, MOST_ERRORS, Prepared, Segment, Stream};
 use crate::grammar::{FileBodyParser, ItemParser, TypeFileParser};
 use crate::lex::{self, Comment, Lexed, Token};
+use crate::old::OldForm;
 use crate::token::Tok;
 
 /// What became of a text.
@@ -24,6 +25,8 @@ pub struct Parsed {
     pub comments: Vec<Comment>,
     /// The mistakes, in order of place.
     pub diagnostics: Diagnostics,
+    /// Where the text is written as earlier versions were; not among the mistakes.
+    pub old: Vec<OldForm>,
 }
 
 /// Parses a file. Always returns a tree: unreadable stretches are `Error` nodes, each of them
@@ -94,6 +97,11 @@ fn parse_prepared(file: &SourceFile, prepared: Prepared, lexed: Lexed) -> Parsed
     parser.finish(lexed)
 }
 
+/// The header that texts have now.
+const CURRENT: &str = "#[version = \"0.0.5\"]";
+/// Versions before it, some of which stood in brackets.
+const EARLIER: &[&str] = &["0.0.1", "0.0.2", "0.0.3", "0.0.4"];
+
 /// Why LALRPOP stopped.
 struct Failure {
     /// The index of the offending token; the number of tokens for the end.
@@ -163,10 +171,13 @@ impl<'s> Parser<'s> {
         let errors = diagnostics.iter().filter(|d| d.is_error());
         self.builder.ast.errors = errors.map(Diagnostic::span).collect();
         self.builder.ast.shrink();
+        let mut old = std::mem::take(&mut self.prepared.old);
+        old.append(&mut self.builder.old);
         Parsed {
             ast: self.builder.ast,
             comments: lexed.comments,
             diagnostics,
+            old,
         }
     }
 
@@ -174,12 +185,22 @@ impl<'s> Parser<'s> {
     fn header(&mut self) {
         if let Some(span) = self.prepared.version {
             let text = self.file.slice(span);
+            if text.starts_with('v') {
+                let old = OldForm::new("a header without brackets", span, CURRENT);
+                self.prepared.old.push(old);
+                self.builder.ast.version = Some((Symbol::new(&text[1..]), span));
+                self.metadata();
+                return;
+            }
             let version = text.split('"').nth(1);
             let assigned = text.split('"').next().is_some_and(|t| t.contains('='));
             match version {
                 Some(v) if assigned => {
                     self.builder.ast.version = Some((Symbol::new(v), span));
-                    if v != "0.0.5" {
+                    if EARLIER.contains(&v) {
+                        let old = OldForm::new("the version of the header", span, CURRENT);
+                        self.prepared.old.push(old);
+                    } else if v != "0.0.5" {
                         self.diagnostics.push(
                             Diagnostic::error(
                                 Code(104),
@@ -203,11 +224,37 @@ impl<'s> Parser<'s> {
                 ),
             }
         }
-        if let Some(span) = self.prepared.metadata {
-            let text = self.file.slice(span);
-            let head = text.find(']').map_or(text.len(), |i| i + 1) as u32;
-            self.builder.ast.metadata = Some(Span::new(span.start + head, span.end));
-        }
+        self.metadata();
+    }
+
+    fn metadata(&mut self) {
+        let Some(span) = self.prepared.metadata else {
+            return;
+        };
+        let text = self.file.slice(span);
+        let bracket = |close: &str| text.find(close).map_or(text.len(), |i| i + close.len());
+        let part =
+            |from: usize, to: usize| Span::new(span.start + from as u32, span.start + to as u32);
+        let (head, end) = if text.starts_with("META") {
+            (bracket(":"), text.len())
+        } else if text.starts_with("# ") {
+            // A string of Python, in three quotes.
+            let head = bracket("\"\"\"");
+            (
+                head,
+                text.rfind("\"\"\"")
+                    .filter(|&end| end > head)
+                    .unwrap_or(text.len()),
+            )
+        } else {
+            let head = bracket("]");
+            self.builder.ast.metadata = Some(part(head, text.len()));
+            return;
+        };
+        let what = "the metadata section without its header";
+        let old = OldForm::new(what, part(0, head), "#[metadata]\n");
+        self.prepared.old.push(old.edit(part(end, text.len()), ""));
+        self.builder.ast.metadata = Some(part(head, end));
     }
 
     fn segment(&mut self, segment: Segment) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{
-    Adt, Attrs, Ctor, FuncId, Function, Global, GlobalId, GlobalKind, OpId, RelationDef, UserOp,
+    Adt, Attrs, Ctor, Expr, FuncId, Function, Global, GlobalId, GlobalKind, OpId, RelationDef,
+    UserOp,
 };
 use relax_loops::Program;
 use relax_syntax::ast::{self, ItemKind, TypeExprKind};
@@ -266,7 +267,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The expression of an expression file: a function of its free variables.
+    /// The expression of an expression file: a function of its free variables, or the function that it
+    /// is, as TVM prints `mod["main"]`.
     fn expression(&mut self, e: ast::ExprId, span: Span) {
         let place = self.at(span);
         self.free = Some(Vec::new());
@@ -277,16 +279,22 @@ impl Resolver<'_> {
         let params = self.free.take().unwrap_or_default();
         self.free_names.clear();
         let dims = std::mem::take(&mut self.new_dims);
-        let func = self.module.funcs.push(Function {
-            type_params: Vec::new(),
-            dims,
-            params,
-            ret: None,
-            constraints: Vec::new(),
-            body,
-            attrs: Attrs::new(),
-            span: place,
-        });
+        let func = match self.module.exprs[body] {
+            Expr::Func(func) if params.is_empty() => {
+                self.module.literal = true;
+                func
+            }
+            _ => self.module.funcs.push(Function {
+                type_params: Vec::new(),
+                dims,
+                params,
+                ret: None,
+                constraints: Vec::new(),
+                body,
+                attrs: Attrs::new(),
+                span: place,
+            }),
+        };
         let mut name = Symbol::new("main");
         let mut n = 0;
         while self.globals.contains_key(&name) {

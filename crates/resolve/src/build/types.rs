@@ -2,6 +2,7 @@
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{AdtId, DTy, FuncType, Kind, Shape, TensorType, Type, TypeId, TypeInfer};
+use relax_syntax::OldForm;
 use relax_syntax::ast::{self, TypeExprKind};
 
 use super::function::Binders;
@@ -229,12 +230,29 @@ impl Resolver<'_> {
                     }
                     None => {
                         let place = self.ast.types[head].span;
+                        if name == "Tuple" {
+                            self.old_tuple(place, span, parts.len());
+                            return self.module.types.tuple(parts);
+                        }
                         self.unknown_type_name(name, place)
                     }
                 }
             }
             _ => unreachable!("only types with parts are finished"),
         }
+    }
+
+    /// `Tuple[A, B]`, as 0.5 and before wrote it.
+    fn old_tuple(&mut self, head: Span, whole: Span, fields: usize) {
+        if whole.is_none() {
+            return;
+        }
+        let bracket = self.file.slice(Span::new(head.end, whole.end)).find('[');
+        let open = Span::new(head.start, head.end + bracket.map_or(0, |b| b as u32 + 1));
+        let close = Span::new(whole.end - 1, whole.end);
+        let old = OldForm::new("`Tuple[…]`", open, "(");
+        let end = if fields == 1 { ",)" } else { ")" };
+        self.old.push(old.edit(close, end));
     }
 
     fn finish_fn_type(

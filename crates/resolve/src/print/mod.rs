@@ -44,6 +44,10 @@ pub struct PrintMode<'a> {
     pub style: Style,
     /// Where to take `/* ty=… */` comments and missing result types from; none without it.
     pub types: Option<&'a dyn TypeSource>,
+    /// Constants of more elements than this are printed as references to nothing.
+    pub elide: Option<usize>,
+    /// Whether the metadata section is left out.
+    pub no_metadata: bool,
 }
 
 /// The tree that says what the module says.
@@ -87,7 +91,7 @@ impl<'a> Printer<'a> {
             out: Ast::new(),
             names: Names::default(),
             types: TypeTable::default(),
-            meta: MetaWriter::new(m.metadata.raw.as_deref()),
+            meta: MetaWriter::new(m.metadata.raw.as_deref(), m.metadata.stubs_end()),
             state: State::default(),
             uses: IdTable::default(),
         }
@@ -99,7 +103,9 @@ impl<'a> Printer<'a> {
 
     fn finish(mut self) -> Ast {
         self.out.shrink();
-        self.out.metadata_text = self.meta.finish(self.m, &attrs::schema_of);
+        if !self.mode.no_metadata {
+            self.out.metadata_text = self.meta.finish(self.m, &attrs::schema_of);
+        }
         self.out
     }
 
