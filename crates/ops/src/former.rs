@@ -52,6 +52,11 @@ impl Former {
 pub struct OldCall {
     /// The release, where anything tells.
     pub release: Option<Release>,
+    /// Whether it was named, and not guessed from the header: what a text says is taken to mean what
+    /// it means now unless somebody knows better.
+    pub named: bool,
+    /// Whether operands are missing.
+    pub short: bool,
     /// The operator that the call is of now.
     pub op: &'static str,
     /// The attributes, in the order of the text.
@@ -116,7 +121,9 @@ pub(crate) fn unreversed(call: &mut OldCall) {
 /// The value that padding has, up to 0.7 an attribute.
 pub(crate) fn pad_value(call: &mut OldCall) {
     call.rename("pad_value", "pad_val");
-    call.absent("pad_val", AttrValue::Float(0.0));
+    if call.short {
+        call.absent("pad_val", AttrValue::Float(0.0));
+    }
 }
 
 /// Up to 0.7 slices were of the first axes, and steps were 1 where none were given.
@@ -158,7 +165,9 @@ pub(crate) fn resize(call: &mut OldCall) {
 /// The same with the extents as a tensor; there was no region of interest.
 pub(crate) fn dyn_resize(call: &mut OldCall) {
     resize(call);
-    call.absent("roi", AttrValue::array([]));
+    if call.short {
+        call.absent("roi", AttrValue::array([]));
+    }
 }
 
 /// Names of interpolations up to 0.7.
@@ -197,10 +206,16 @@ pub(crate) fn swap_letters(call: &mut OldCall) {
         'i' => 'o',
         c => c,
     };
-    if call.up_to(11) {
+    if call.named && call.up_to(11) {
         let layout: String = layout.chars().map(swapped).collect();
         call.set("kernel_layout", AttrValue::Str(layout.into()));
     }
+}
+
+/// The weight of a quantised product was called a kernel in 0.6.
+pub(crate) fn kernel_parameters(call: &mut OldCall) {
+    call.rename("kernel_zero_point", "weight_zero_point");
+    call.rename("kernel_scale", "weight_scale");
 }
 
 /// `k` was 1 where it was not given, in 0.6.

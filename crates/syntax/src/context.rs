@@ -49,6 +49,8 @@ pub(crate) struct Prepared {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Forms of earlier versions.
     pub(crate) old: Vec<OldForm>,
+    /// Whether headers stand before parts of the text.
+    pub(crate) parts: bool,
     /// Where the expression of the file ends in a binding without anything after it.
     pub(crate) open_end: Option<u32>,
     /// Whether there were more mistakes than are reported.
@@ -299,6 +301,7 @@ impl<'s> Pass<'s> {
                     Some(_) if self.frames.len() == 1 => {
                         // What was printed piece by piece has a header before each piece.
                         self.end_segment();
+                        self.out.parts = true;
                         let old = OldForm::new("a header before a part of the text", t.span(), "");
                         self.out.old.push(old);
                     }

@@ -49,6 +49,7 @@ fn parse_clean(file: &SourceFile) -> Option<Parsed> {
         }
         let tokens = std::iter::from_fn(|| stream.token().map(|t| Ok((t.start, t.tok, t.end))));
         let item = parse_segment(&mut parser.builder, tokens, item).ok()?;
+        parser.parts = stream.has_parts();
         parser.add(item);
         if !stream.is_clean() || !parser.is_clean() {
             return None;
@@ -118,6 +119,8 @@ struct Parser<'s> {
     bracket_errors: Vec<Span>,
     /// Characters that are no token, reported by the lexer.
     unknown: Vec<Span>,
+    /// Whether the text has headers before its parts, each of which may be an expression.
+    parts: bool,
     /// How many tokens may still be parsed again for the sake of further errors.
     budget: usize,
 }
@@ -137,6 +140,7 @@ impl<'s> Parser<'s> {
             diagnostics,
             bracket_errors,
             unknown: Vec::new(),
+            parts: false,
             budget,
         }
     }
@@ -321,7 +325,8 @@ impl<'s> Parser<'s> {
     fn add(&mut self, item: Item) {
         let ast = &mut self.builder.ast;
         if let ItemKind::Expr(_) = item.kind {
-            if ast.form == FileForm::Expression {
+            let parts = self.parts || self.prepared.parts;
+            if ast.form == FileForm::Expression && !parts {
                 self.diagnostics.push(
                     Diagnostic::error(Code(117), item.span, "a file holds at most one expression")
                         .note("functions are declared with `def @name(…) { … }`"),

@@ -117,10 +117,10 @@ pub enum Tok {
     Str,
     #[regex(r"meta[ \t]*\[[^\]\n]*\][ \t]*\[[ \t]*[0-9]*[ \t]*\]", priority = 20)]
     Meta,
-    #[regex(r"#[ \t]*\[[ \t]*version[^\]\r\n]*\]", priority = 30)]
+    #[regex(r"#[ \t]*\[[ \t]*version[^\]\r\n]*\][ \t]*", priority = 30)]
     #[regex(r"v0\.0\.[0-9]+", priority = 30)]
     Version,
-    #[regex(r"#[ \t]*\[[ \t]*metadata[ \t]*\]", rest, priority = 30)]
+    #[regex(r"#[ \t]*\[[ \t]*metadata[ \t]*\][ \t]*", rest, priority = 30)]
     #[regex(r"METADATA:", rest, priority = 40)]
     #[regex("# meta data\\r?\nr\"\"\"", rest, priority = 40)]
     Metadata,

@@ -134,7 +134,15 @@ pub static OPS: &[OpDef] = &[
         input("input_scale", "the scale, or one per index of the axis"),
         input("input_zero_point", "the zero point, or one per index"),
     ])
-    .attrs(&[AXIS])
+    .attrs(&[
+        attr(
+            "out_dtype",
+            AttrTy::DType,
+            Default::DType(""),
+            "written since 0.13, and without meaning: the result keeps the type of the data",
+        ),
+        AXIS,
+    ])
     .fusion(Fusion::Elementwise)
     .compute(|te| simulated_compute(te, false)),
 ];

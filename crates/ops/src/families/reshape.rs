@@ -50,7 +50,7 @@ pub static OPS: &[OpDef] = &[
     .gradient(super::gradients::reshape)
     .reshape()
     .former(&[
-        Former::name("_contrib_reverse_reshape", 6),
+        Former::form("_contrib_reverse_reshape", 6, former::reversed),
         Former::form("contrib_reverse_reshape", 7, former::reversed),
     ])
     .inputs(&[input("data", "the input")])

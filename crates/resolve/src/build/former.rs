@@ -64,6 +64,8 @@ impl Resolver<'_> {
         }
         let mut old = OldCall {
             release: self.release,
+            short,
+            named: self.options.release.is_some(),
             op: def.name,
             attrs: Vec::new(),
         };

@@ -9,6 +9,7 @@ use relax_ir::{
     UserOp,
 };
 use relax_loops::Program;
+use relax_syntax::OldForm;
 use relax_syntax::ast::{self, ItemKind, TypeExprKind};
 
 use super::{DimMode, Resolver};
@@ -279,6 +280,14 @@ impl Resolver<'_> {
         let params = self.free.take().unwrap_or_default();
         self.free_names.clear();
         let dims = std::mem::take(&mut self.new_dims);
+        let several = {
+            let mut all = self
+                .ast
+                .items
+                .iter()
+                .filter(|i| matches!(i.kind, ItemKind::Expr(_)));
+            all.nth(1).is_some()
+        };
         let func = match self.module.exprs[body] {
             Expr::Func(func) if params.is_empty() => {
                 self.module.literal = true;
@@ -308,7 +317,24 @@ impl Resolver<'_> {
             prelude: false,
         });
         self.globals.insert(name, id);
-        self.module.expression = Some(id);
+        if several {
+            // The functions of a dump: each is a global of the module.
+            self.name_part(span, name);
+            self.module.literal = false;
+        } else {
+            self.module.expression = Some(id);
+        }
+    }
+
+    /// Remembers that a function without a name is one of several.
+    fn name_part(&mut self, span: Span, name: Symbol) {
+        let text = self.file.slice(span);
+        if text.starts_with("fn") {
+            let keyword = Span::new(span.start, span.start + 2);
+            let what = "a function without a name among several";
+            self.old
+                .push(OldForm::new(what, keyword, format!("def @{name}")));
+        }
     }
 
     /// The nearest of some names, for suggestions.

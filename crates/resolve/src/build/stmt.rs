@@ -219,7 +219,11 @@ impl Resolver<'_> {
         let ast = self.ast;
         for e in ast.list(names) {
             let ast::Expr { kind, span } = ast.exprs[e];
-            let ExprKind::Local(name) = kind else {
+            let named = match kind {
+                ExprKind::Local(name) => Some(name),
+                _ => self.dotted_name(e).filter(|_| self.dotted),
+            };
+            let Some(name) = named else {
                 let message = "`output` lists variables of its dataflow block";
                 self.error(Diagnostic::error(codes::OUTPUT, span, message));
                 continue;

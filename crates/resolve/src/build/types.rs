@@ -143,7 +143,7 @@ impl Resolver<'_> {
                     }
                     _ if args.is_empty() => self.type_by_name(name, span),
                     // What it is applied to says nothing then.
-                    _ if !self.is_type_name(name) => {
+                    _ if !self.is_type_name(name) && name != "Tuple" => {
                         self.unknown_type_name(name, ast.types[head].span)
                     }
                     _ => return None,

@@ -498,6 +498,12 @@ impl Printer<'_> {
                 let node = self.name(m.ctors[*c].name);
                 self.visited(id, node);
             }
+            // A kernel of another module, which an opaque call names.
+            Expr::Extern(name) if name.as_str().starts_with('@') => {
+                let name = Symbol::new(&name.as_str()[1..]);
+                let node = self.out.expr(ExprKind::Global(name), NO);
+                self.visited(id, node);
+            }
             Expr::Extern(name) => {
                 let node = self.out.expr(ExprKind::Str(*name), NO);
                 self.visited(id, node);

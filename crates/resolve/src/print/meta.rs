@@ -84,7 +84,7 @@ impl<'a> MetaWriter<'a> {
 
     /// The index of an object that is written as it was read.
     pub(super) fn kept(&mut self, _key: Symbol, index: u32) -> u32 {
-        self.keeps = true;
+        self.keeps |= self.raw.is_some();
         index
     }
 
