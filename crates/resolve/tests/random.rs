@@ -528,7 +528,13 @@ fn read(text: &str, seed: u64) -> Module {
 }
 
 fn write(module: &Module, style: Style, width: usize) -> String {
-    let ast = module_to_ast(module, &PrintMode { style, types: None });
+    let ast = module_to_ast(
+        module,
+        &PrintMode {
+            style,
+            ..PrintMode::default()
+        },
+    );
     let options = PrintOptions {
         style,
         width,

@@ -15,8 +15,8 @@ use relax_cli::reading::Reading;
 use relax_cli::stop::Stop;
 use relax_cli::{exit, formats, inputs, io, load, render, save, say, tool, weights};
 use relax_driver::{
-    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, PrintMode, Session, Style, TypeSource,
-    TypedModule, run_pipeline,
+    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, PrintMode, Session, Style,
+    TypeSource, TypedModule, run_pipeline,
 };
 use relax_ir::{EqualOptions, Module, Type};
 

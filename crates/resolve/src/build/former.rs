@@ -195,7 +195,7 @@ impl Resolver<'_> {
                 .zip(&now.attrs)
                 .all(|(g, n)| g.key == n.0 && g.value.as_ref() == Some(&n.1));
         if !same {
-            let mut parts: Vec<String> = operands.iter().map(text).collect();
+            let mut parts: Vec<String> = operands.iter().map(operand_text).collect();
             for (key, value) in &now.attrs {
                 let kept = before
                     .iter()
@@ -229,6 +229,18 @@ impl Resolver<'_> {
             what,
             edits,
         });
+    }
+}
+
+/// An operand as the text has it: a list is a tuple.
+fn operand_text(value: &AttrValue) -> String {
+    let AttrValue::Array(items) = value else {
+        return text(value);
+    };
+    let items: Vec<String> = items.iter().map(text).collect();
+    match &items[..] {
+        [one] => format!("({one},)"),
+        items => format!("({})", items.join(", ")),
     }
 }
 

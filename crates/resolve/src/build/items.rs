@@ -328,8 +328,7 @@ impl Resolver<'_> {
 
     /// Remembers that a function without a name is one of several.
     fn name_part(&mut self, span: Span, name: Symbol) {
-        let text = self.file.slice(span);
-        if text.starts_with("fn") {
+        if !span.is_none() && self.file.slice(span).starts_with("fn") {
             let keyword = Span::new(span.start, span.start + 2);
             let what = "a function without a name among several";
             self.old

@@ -466,11 +466,9 @@ impl Resolver<'_> {
     /// The type in the comment that TVM prints after what ends at a place:
     /// `/* ty=Tensor[(64), float32] span=conv1:0:0 */`, `# ty=int64`, `/*Tensor[(64), float32]*/`.
     pub(crate) fn type_comment(&self, end: u32) -> Option<&str> {
-        let after = Span::new(end, self.file.span().end);
-        let text = self
-            .file
-            .slice(after)
-            .trim_start_matches([' ', '\t', '\r', '\n', ';', ',']);
+        let at = end.checked_sub(self.file.start)?;
+        let rest = self.file.text.get(at as usize..)?;
+        let text = rest.trim_start_matches([' ', '\t', '\r', '\n', ';', ',']);
         let inside = match text.strip_prefix("/*") {
             Some(rest) => rest.split_once("*/")?.0,
             None => text.strip_prefix('#')?.lines().next()?,

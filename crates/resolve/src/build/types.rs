@@ -1,6 +1,6 @@
 //! Types: names and forms to interned types.
 
-use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Id, Span, Symbol, did_you_mean};
 use relax_ir::{AdtId, DTy, FuncType, Kind, Shape, TensorType, Type, TypeId, TypeInfer};
 use relax_syntax::OldForm;
 use relax_syntax::ast::{self, TypeExprKind};
@@ -349,6 +349,10 @@ impl Resolver<'_> {
             _ => {}
         }
         match self.adt_named(name) {
+            // What memory operators give, which TVM's dumps declare or not.
+            found if name == "Storage" && self.is_empty_type(found) => {
+                self.module.types.intern(Type::Object)
+            }
             Some(adt) => self.adt_type(adt, &[], span),
             None => self.unknown_type_name(name, span),
         }
@@ -369,6 +373,13 @@ impl Resolver<'_> {
             self.error(d);
         }
         self.error_type()
+    }
+
+    /// Whether a data type is not there, or has nothing in it.
+    fn is_empty_type(&self, adt: Option<AdtId>) -> bool {
+        adt.is_none_or(|adt| {
+            self.module.adts[adt].ctors.is_empty() && self.adt_params[adt.index()] == 0
+        })
     }
 
     fn unknown_type_name(&mut self, name: Symbol, span: Span) -> TypeId {

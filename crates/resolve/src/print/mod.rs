@@ -61,11 +61,11 @@ pub fn module_to_ast(module: &Module, mode: &PrintMode<'_>) -> Ast {
 pub fn listed_constants(module: &Module) -> Vec<ConstId> {
     let mode = PrintMode {
         style: Style::Tvm,
-        types: None,
+        ..PrintMode::default()
     };
     let mut printer = Printer::new(module, mode);
     printer.module();
-    printer.meta.constants().to_vec()
+    printer.meta.constants()
 }
 
 /// One printing of one module.
