@@ -102,14 +102,14 @@ fn main() {
 
     // From bytes to a module whose names are resolved; the module's drop counts, too.
     let read = || {
-        let (text, bad) = relax_syntax::decode(text.as_bytes());
+        let decoded = relax_syntax::decode(text.as_bytes().to_vec());
         let mut map = SourceMap::new();
         let file = map
-            .add("dump.relay", text.as_ref())
+            .add("dump.relay", decoded.text)
             .expect("less than 4 GiB");
         let parsed = relax_syntax::parse(&file);
         let (module, diagnostics) = resolve(&parsed.ast, &file, &Options::default());
-        bad.is_empty()
+        decoded.bad.is_none()
             && !parsed.diagnostics.has_errors()
             && !diagnostics.has_errors()
             && !module.globals.is_empty()

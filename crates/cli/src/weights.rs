@@ -146,6 +146,7 @@ fn constants(module: &mut Module, arrays: &mut Vec<(String, Tensor)>, stubs: boo
     let mut problems = Vec::new();
     let mut taken = Vec::new();
     let mut missing = Vec::new();
+    let mut kept = Vec::new();
     for (index, id) in std::mem::take(&mut module.metadata.stubs) {
         let name = format!("meta[relay.Constant][{index}]");
         let want = &module.consts[id];
@@ -159,7 +160,7 @@ fn constants(module: &mut Module, arrays: &mut Vec<(String, Tensor)>, stubs: boo
                 ));
             }
             Some((_, t)) => module.consts[id] = t.clone(),
-            None if stubs => {}
+            None if stubs => kept.push((index, id)),
             None => missing.push(format!(
                 "{name} is missing: the text has no metadata section (it must be {})",
                 shown(want)
@@ -168,6 +169,7 @@ fn constants(module: &mut Module, arrays: &mut Vec<(String, Tensor)>, stubs: boo
         taken.push(name);
     }
     arrays.retain(|a| !taken.contains(&a.0));
+    module.metadata.stubs = kept;
     problems.append(&mut missing);
     problems.dedup();
     problems

@@ -20,7 +20,9 @@ pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
     run_pipeline,
 };
-pub use print::{Mismatch, Style, TypeSource, difference, listed_constants, print};
+pub use print::{
+    Mismatch, PrintMode, Style, TypeSource, difference, listed_constants, print, print_as,
+};
 pub use script::print_tvmscript;
 pub use session::{GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

@@ -2,19 +2,29 @@
 
 use relax_base::Span;
 use relax_ir::{Difference, EqualOptions, ExprId, Module, OpId};
-use relax_resolve::print::{PrintMode, module_to_ast};
+use relax_resolve::print::module_to_ast;
 use relax_syntax::PrintOptions;
 
-pub use relax_resolve::print::{TypeSource, listed_constants};
+pub use relax_resolve::print::{PrintMode, TypeSource, listed_constants};
 pub use relax_syntax::Style;
 
 /// The text of a module. With `types` it has TVM's `/* ty=… */` comments and the result types that
 /// were inferred.
 pub fn print(module: &Module, style: Style, types: Option<&dyn TypeSource>) -> String {
-    let ast = module_to_ast(module, &PrintMode { style, types });
-    let options = PrintOptions {
+    let mode = PrintMode {
         style,
-        types: types.is_some(),
+        types,
+        ..PrintMode::default()
+    };
+    print_as(module, &mode)
+}
+
+/// The same, with everything that can be said about how.
+pub fn print_as(module: &Module, mode: &PrintMode<'_>) -> String {
+    let ast = module_to_ast(module, mode);
+    let options = PrintOptions {
+        style: mode.style,
+        types: mode.types.is_some(),
         ..PrintOptions::default()
     };
     relax_syntax::print(&ast, &options)

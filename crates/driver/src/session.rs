@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap, Span};
+use relax_base::{Code, Diagnostic, Diagnostics, Edit, Severity, SourceFile, SourceMap, Span};
 use relax_ir::Module;
 use relax_syntax::{Comment, ast::Ast};
 
@@ -60,6 +60,25 @@ pub struct Read {
     pub syntax_errors: usize,
 }
 
+/// The text of a file after some edits; of those that overlap, the first is made.
+fn edited(file: &SourceFile, edits: &[Edit]) -> String {
+    let mut edits: Vec<&Edit> = edits.iter().collect();
+    edits.sort_by_key(|e| (e.span.start, e.span.end));
+    let mut out = String::with_capacity(file.text.len());
+    let mut at = 0;
+    for e in edits {
+        let (from, to) = (e.span.start - file.start, e.span.end - file.start);
+        if from < at {
+            continue;
+        }
+        out.push_str(&file.text[at as usize..from as usize]);
+        out.push_str(&e.text);
+        at = to;
+    }
+    out.push_str(&file.text[at as usize..]);
+    out
+}
+
 impl Session {
     /// A session without files.
     pub fn new(options: ReadOptions) -> Session {
@@ -76,25 +95,30 @@ impl Session {
         bytes: Vec<u8>,
         diagnostics: &mut Diagnostics,
     ) -> Option<Arc<SourceFile>> {
-        if let Some(d) = crate::whole::no_text(name, &bytes) {
+        let wide = relax_syntax::is_utf16(&bytes);
+        if let Some(d) = crate::whole::no_text(name, &bytes).filter(|_| !wide) {
             // The file stands there without its bytes, as the place of the error.
             let file = self.sources.add(name, "")?;
             diagnostics.push(d(file.span()));
             return None;
         }
-        let (text, bad) = match String::from_utf8(bytes) {
-            Ok(text) => (text, None),
-            Err(e) => {
-                let at = e.utf8_error().valid_up_to() as u32;
-                (String::from_utf8_lossy(e.as_bytes()).into_owned(), Some(at))
-            }
-        };
-        let Some(file) = self.sources.add(name, text) else {
+        let decoded = relax_syntax::decode(bytes);
+        let Some(file) = self.sources.add(name, decoded.text) else {
             let message = format!("`{name}` is too large: all files together may have 4 GiB");
             diagnostics.push(Diagnostic::error(TOO_LARGE, Span::NONE, message));
             return None;
         };
-        if let Some(at) = bad {
+        for (code, at, what) in decoded.notes {
+            let at = file.start + at as u32;
+            diagnostics.push(Diagnostic::new(
+                Severity::Note,
+                code,
+                Span::new(at, at),
+                what,
+            ));
+        }
+        if let Some(at) = decoded.bad {
+            let at = at as u32;
             let place = Span::new(
                 file.start + at,
                 file.start + at + '\u{fffd}'.len_utf8() as u32,
@@ -171,6 +195,28 @@ impl Session {
         }
     }
 
+    /// A file with everything rewritten that earlier versions of the text wrote otherwise; `None` where
+    /// there is nothing of the kind.
+    pub fn upgraded(&mut self, file: &SourceFile) -> Option<Arc<SourceFile>> {
+        // Rewriting one form may bring another into view.
+        const ROUNDS: usize = 4;
+        let mut last: Option<Arc<SourceFile>> = None;
+        for _ in 0..ROUNDS {
+            let mut diagnostics = Diagnostics::new();
+            let current: &SourceFile = last.as_deref().unwrap_or(file);
+            self.read_tree(current, &mut diagnostics);
+            let old = diagnostics
+                .iter()
+                .find(|d| d.code == relax_syntax::OLD_FORM);
+            let Some(fix) = old.and_then(|d| d.fixes.first()) else {
+                break;
+            };
+            let text = edited(current, &fix.edits);
+            last = Some(self.sources.add(file.name.clone(), text)?);
+        }
+        last
+    }
+
     /// The same for a file that was taken in before.
     pub fn read_source(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Module {
         self.read_tree(file, diagnostics).module
@@ -183,7 +229,10 @@ impl Session {
         let syntax_errors = parsed.diagnostics.error_count();
         let unreadable = !parsed.ast.errors.is_empty();
         diagnostics.extend(parsed.diagnostics);
-        let (module, more) = relax_resolve::resolve(&parsed.ast, file, &self.options.text);
+        let mut old = parsed.old;
+        let text = &self.options.text;
+        let (module, more) = relax_resolve::resolve_noting(&parsed.ast, file, text, &mut old);
+        diagnostics.extend(relax_syntax::old_forms(old));
         if unreadable {
             // Where the text is damaged, a definition may be unread rather than missing: what the
             // resolver says besides is only worth saying when it cannot be a consequence.

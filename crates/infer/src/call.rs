@@ -40,6 +40,8 @@ impl Solver<'_> {
                 let ty = self.constructor_type(c);
                 self.apply(e, ty, args, type_args)
             }
+            // An opaque call says what it gives.
+            Expr::Extern(_) if !type_args.is_empty() => type_args[0],
             Expr::Extern(_) => {
                 self.packed.push(e);
                 let ty = self.fresh();

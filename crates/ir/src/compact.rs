@@ -32,6 +32,7 @@ impl Module {
         new.relations = self.relations.clone();
         new.user_ops = self.user_ops.clone();
         new.expression = self.expression;
+        new.literal = self.literal;
         new.metadata = self.metadata.clone();
         let mut copy = Copy {
             old: self,
@@ -52,7 +53,12 @@ impl Module {
             let func = copy.function(func);
             copy.new.globals[global].kind = crate::GlobalKind::Func(func);
         }
+        let stubs = self.metadata.stubs.iter();
+        let stubs = stubs.filter_map(|(i, id)| Some((*i, *copy.consts.get(id)?)));
+        let mut stubs: Vec<_> = stubs.collect();
+        stubs.sort_by_key(|s| s.1);
         let (exprs, vars) = (copy.exprs, copy.vars);
+        new.metadata.stubs = stubs;
         Compacted {
             module: new,
             exprs,

@@ -134,8 +134,26 @@ pub struct UserOp {
 pub struct Metadata {
     /// Values under `meta[key][index]` that are no constants, as JSON text of the whole section.
     pub raw: Option<Arc<str>>,
-    /// Constants that stand in for those of a missing section, by their index in its list of constants.
+    /// Constants that stand in for those of a missing section, by their index in its list of constants;
+    /// in ascending order of ids. Their values mean nothing: they are not computed with before the
+    /// program runs, and are printed as references.
     pub stubs: Vec<(u32, ConstId)>,
+}
+
+impl Metadata {
+    /// The index of the constant that this one stands in for, if it does.
+    pub fn stub(&self, id: ConstId) -> Option<u32> {
+        if self.stubs.is_empty() {
+            return None;
+        }
+        let at = self.stubs.binary_search_by_key(&id, |s| s.1).ok()?;
+        Some(self.stubs[at].0)
+    }
+
+    /// An index above those of all constants that are not there.
+    pub fn stubs_end(&self) -> u32 {
+        self.stubs.iter().map(|s| s.0 + 1).max().unwrap_or(0)
+    }
 }
 
 /// A program.
@@ -183,6 +201,8 @@ pub struct Module {
     /// The global that an expression file's expression became; its parameters are the free
     /// variables.
     pub expression: Option<GlobalId>,
+    /// Whether the expression is a function literal, and that global the function itself.
+    pub literal: bool,
     /// The type of a type file.
     pub type_item: Option<TypeId>,
     /// How many types of the text inference has to find: `TypeInfer(0)` up to here (exclusive)

@@ -119,6 +119,7 @@ impl Module {
             relations: self.relations.clone(),
             user_ops: self.user_ops.clone(),
             expression: self.expression,
+            literal: self.literal,
             type_item: self.type_item,
             type_holes: self.type_holes,
             metadata: self.metadata.clone(),

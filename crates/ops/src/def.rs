@@ -4,7 +4,7 @@ use relax_ir::{AttrValue, Attrs};
 
 use crate::expand::{GradientFn, InferenceFn};
 use crate::families::layout_rules;
-use crate::{ComputeError, CostFn, LayoutFn, RelCx, RelResult, Te};
+use crate::{ComputeError, CostFn, Former, LayoutFn, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,6 +246,8 @@ pub struct Hooks {
     /// For an operator that has no computation and no treatment of its own: why, one sentence
     /// without full stop; empty for others.
     pub uncomputed: &'static str,
+    /// Whether its first operand is a kernel, which the text need not hold.
+    pub calls_kernel: bool,
     /// How it works on operands whose axes stand in another order; see [`OpDef::layout_rule`].
     pub layout: Option<LayoutFn>,
     /// What a call costs natively, for operators where the order of axes decides that, and for those that move axes.
@@ -276,6 +278,8 @@ pub struct OpDef {
     /// metadata section (`f(%x, meta[relay.attrs.ScanopAttrs][0])`), for operators that TVM
     /// registers without an attribute type; `None` where they are written as `name=value`.
     pub meta_attrs: Option<&'static str>,
+    /// How other releases wrote calls of it.
+    pub former: &'static [Former],
     /// The infix spelling that stands for it (`+`); empty for none.
     pub sugar: &'static str,
     /// Its type relation.
@@ -302,6 +306,7 @@ impl OpDef {
             arity: Arity::Fixed,
             attrs: &[],
             meta_attrs: None,
+            former: &[],
             sugar: "",
             relation,
             compute: None,
@@ -325,6 +330,7 @@ impl OpDef {
                 told: false,
                 treatment: Treatment::Computed,
                 uncomputed: "",
+                calls_kernel: false,
                 layout: None,
                 cost: None,
             },
@@ -338,6 +344,11 @@ impl OpDef {
     /// Gives the infix spelling.
     pub const fn sugar(mut self, sugar: &'static str) -> OpDef {
         self.sugar = sugar;
+        self
+    }
+    /// Says how other releases wrote calls of it.
+    pub const fn former(mut self, former: &'static [Former]) -> OpDef {
+        self.former = former;
         self
     }
     /// Takes any number of arguments.
@@ -378,6 +389,11 @@ impl OpDef {
     /// Says why there is no computation.
     pub const fn uncomputed(mut self, why: &'static str) -> OpDef {
         self.hooks.uncomputed = why;
+        self
+    }
+    /// Says that the first operand is a kernel.
+    pub const fn calls_kernel(mut self) -> OpDef {
+        self.hooks.calls_kernel = true;
         self
     }
     /// Says that the compiler treats calls in its own way.

@@ -13,6 +13,8 @@ mod cost;
 mod def;
 mod expand;
 pub mod families;
+mod foreign;
+mod former;
 mod layout;
 mod order;
 mod registry;
@@ -26,6 +28,8 @@ pub use def::{
     RelFn, ScaleRole, StaticForm, Treatment, attr, input,
 };
 pub use expand::{Build, GradientFn, InferenceFn, Site};
+pub use foreign::is_foreign;
+pub use former::{Former, OldCall};
 pub use layout::{Axis, Layout};
 pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
 pub use registry::{Registry, registry};

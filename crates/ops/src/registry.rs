@@ -13,6 +13,8 @@ pub struct Registry {
     ops: Vec<&'static OpDef>,
     names: FxHashMap<&'static str, OpId>,
     sugar: FxHashMap<&'static str, OpId>,
+    /// By the names that operators had.
+    former: FxHashMap<&'static str, OpId>,
 }
 
 /// The registry.
@@ -30,7 +32,15 @@ pub fn registry() -> &'static Registry {
             .filter(|(_, op)| !op.sugar.is_empty())
             .map(|(i, op)| (op.sugar, OpId(i as u32)))
             .collect();
-        Registry { ops, names, sugar }
+        let former = (ops.iter().enumerate())
+            .flat_map(|(i, op)| op.former.iter().map(move |f| (f.name, OpId(i as u32))))
+            .collect();
+        Registry {
+            ops,
+            names,
+            sugar,
+            former,
+        }
     })
 }
 
@@ -38,6 +48,10 @@ impl Registry {
     /// The operator of that name.
     pub fn find(&self, name: &str) -> Option<OpId> {
         self.names.get(name).copied()
+    }
+    /// The operator that had that name in another release.
+    pub fn formerly(&self, name: &str) -> Option<OpId> {
+        self.former.get(name).copied()
     }
     /// The operator that an infix spelling (`+`) stands for.
     pub fn sugar(&self, spelling: &str) -> Option<OpId> {

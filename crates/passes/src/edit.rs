@@ -87,10 +87,10 @@ impl<'a> Edit<'a> {
     pub fn same(&self, a: ExprId, b: ExprId) -> bool {
         a == b || self.m.is_leaf(a) && self.m.exprs[a] == self.m.exprs[b]
     }
-    /// The value of a constant.
+    /// The value of a constant; a placeholder has none.
     pub fn constant_value(&self, e: ExprId) -> Option<&Tensor> {
         match self.m.exprs[e] {
-            Expr::Const(c) => Some(&self.m.consts[c]),
+            Expr::Const(c) if self.m.metadata.stub(c).is_none() => Some(&self.m.consts[c]),
             _ => None,
         }
     }

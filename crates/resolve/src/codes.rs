@@ -32,6 +32,10 @@ pub const META_REF: Code = Code(214);
 pub const DATA_TYPE: Code = Code(215);
 /// An `output` names something that is not bound in its dataflow block.
 pub const OUTPUT: Code = Code(216);
+/// An operator is not known, and its call is taken as it is (a warning).
+pub const UNKNOWN_OP: Code = Code(217);
+/// Constants are placeholders (a note).
+pub const STUBS: Code = Code(218);
 /// A kind does not fit, or is not known.
 pub const KIND: Code = Code(310);
 /// A type has the wrong number of arguments.

@@ -17,5 +17,6 @@ pub mod print;
 
 pub use build::{
     Given, GivenTypes, PreludeNames, prelude_files, prelude_names, resolve, resolve_given,
+    resolve_noting,
 };
 pub use options::{Options, Release, Stubs};

@@ -24,7 +24,13 @@ fn read(text: &str) -> Module {
 }
 
 fn write(module: &Module, style: Style) -> String {
-    let ast = module_to_ast(module, &PrintMode { style, types: None });
+    let ast = module_to_ast(
+        module,
+        &PrintMode {
+            style,
+            ..PrintMode::default()
+        },
+    );
     let options = PrintOptions {
         style,
         types: false,

@@ -528,7 +528,13 @@ fn read(text: &str, seed: u64) -> Module {
 }
 
 fn write(module: &Module, style: Style, width: usize) -> String {
-    let ast = module_to_ast(module, &PrintMode { style, types: None });
+    let ast = module_to_ast(
+        module,
+        &PrintMode {
+            style,
+            ..PrintMode::default()
+        },
+    );
     let options = PrintOptions {
         style,
         width,
@@ -666,7 +672,7 @@ fn damaged_programs_are_answered() {
                 bytes.push(b'%');
             }
         }
-        let (text, _) = relax_syntax::decode(&bytes);
+        let text = relax_syntax::decode(bytes).text;
         let file = SourceMap::new().add("test", text).expect("it fits");
         let parsed = relax_syntax::parse(&file);
         let (module, found) =

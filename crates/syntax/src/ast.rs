@@ -20,7 +20,7 @@ use relax_base::{Arena, SideTable, Span, Symbol, define_id};
 
 pub use expr::{
     Attr, BinOp, Binder, Clause, Expr, ExprKind, ForKind, Function, Loop, NumSuffix, Pat, PatKind,
-    Stmt, StmtKind, StoreOp, TypeParam,
+    Stmt, StmtKind, StoreOp, TypeParam, VERBATIM,
 };
 pub use item::{Ctor, Item, ItemKind, OpItem, PrimFunc, RelItem, TypeDef};
 pub use ty::{TypeExpr, TypeExprKind, TypeOp};

@@ -15,6 +15,7 @@ use std::cell::Cell;
 use relax_base::{Diagnostic, Id, SourceFile, Span, Symbol};
 
 use crate::ast::*;
+use crate::old::OldForm;
 
 /// How many positional things and how many attributes a list in parentheses holds.
 #[derive(Clone, Copy, Default, Debug)]
@@ -51,6 +52,8 @@ pub(crate) struct FnHead {
 pub(crate) struct Builder<'s> {
     pub(crate) ast: Ast,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Forms of earlier versions.
+    pub(crate) old: Vec<OldForm>,
     file: &'s SourceFile,
     text: &'s str,
     scratch: Vec<u32>,
@@ -71,6 +74,7 @@ const RECENT: usize = 128;
 pub(crate) struct Mark {
     lens: [usize; 12],
     diagnostics: usize,
+    old: usize,
 }
 
 impl<'s> Builder<'s> {
@@ -78,6 +82,7 @@ impl<'s> Builder<'s> {
         Builder {
             ast: Ast::new(),
             diagnostics: Vec::new(),
+            old: Vec::new(),
             file,
             text: &file.text,
             scratch: Vec::new(),
@@ -109,6 +114,7 @@ impl<'s> Builder<'s> {
                 a.pool.len(),
             ],
             diagnostics: self.diagnostics.len(),
+            old: self.old.len(),
         }
     }
 
@@ -129,6 +135,7 @@ impl<'s> Builder<'s> {
         a.loops.truncate(l);
         a.pool.truncate(pool);
         self.diagnostics.truncate(mark.diagnostics);
+        self.old.truncate(mark.old);
         self.scratch.clear();
         self.attr_scratch.clear();
         self.ops.clear();
@@ -217,6 +224,28 @@ impl<'s> Builder<'s> {
     pub(crate) fn map(&mut self, n: u32, l: u32, r: u32) -> ExprId {
         let attrs = self.take_attrs(n);
         self.expr(ExprKind::Map(attrs), l, r)
+    }
+
+    /// `%x^`, which reads a reference.
+    pub(crate) fn caret(&mut self, e: ExprId, caret: u32, l: u32, r: u32) -> ExprId {
+        let old = OldForm::new("`^`, which reads a reference", Span::new(caret, r), ")");
+        self.old.push(old.edit(Span::new(l, l), "ref_read("));
+        self.expr(ExprKind::RefRead(e), l, r)
+    }
+
+    /// `(%x := e)`, which writes one.
+    pub(crate) fn assign(
+        &mut self,
+        target: ExprId,
+        sign: u32,
+        value: ExprId,
+        l: u32,
+        r: u32,
+    ) -> ExprId {
+        let what = "`:=`, which writes a reference";
+        let old = OldForm::new(what, Span::new(sign, sign + 2), ",");
+        self.old.push(old.edit(Span::new(l, l), "ref_write"));
+        self.expr(ExprKind::RefWrite { target, value }, l, r)
     }
 
     pub(crate) fn index(&mut self, base: ExprId, n: u32, l: u32, r: u32) -> ExprId {

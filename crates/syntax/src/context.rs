@@ -24,6 +24,7 @@ use std::cell::Cell;
 use relax_base::{Code, Diagnostic, SourceFile, Span};
 
 use crate::lex::Token;
+use crate::old::OldForm;
 use crate::token::Tok;
 use window::Window;
 
@@ -46,6 +47,10 @@ pub(crate) struct Prepared {
     pub(crate) version: Option<Span>,
     pub(crate) metadata: Option<Span>,
     pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Forms of earlier versions.
+    pub(crate) old: Vec<OldForm>,
+    /// Whether headers stand before parts of the text.
+    pub(crate) parts: bool,
     /// Where the expression of the file ends in a binding without anything after it.
     pub(crate) open_end: Option<u32>,
     /// Whether there were more mistakes than are reported.
@@ -300,14 +305,20 @@ impl<'s> Pass<'s> {
         }
         match t.tok {
             Tok::Version => {
-                if self.out.version.is_some() {
-                    self.report(Diagnostic::error(
-                        Code(104),
-                        t.span(),
-                        "a second version header",
-                    ));
+                match self.out.version {
+                    None => self.out.version = Some(t.span()),
+                    Some(_) if self.frames.len() == 1 => {
+                        // What was printed piece by piece has a header before each piece.
+                        self.end_segment();
+                        self.out.parts = true;
+                        let old = OldForm::new("a header before a part of the text", t.span(), "");
+                        self.out.old.push(old);
+                    }
+                    Some(_) => {
+                        let message = "a second version header";
+                        self.report(Diagnostic::error(Code(104), t.span(), message));
+                    }
                 }
-                self.out.version = Some(t.span());
                 return i + 1;
             }
             Tok::Metadata => {

@@ -2,11 +2,10 @@
 
 mod upgrade;
 
-use std::sync::Arc;
-
 use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap};
 
 use crate::lex;
+use crate::old;
 use crate::parse;
 use crate::print::{PrintOptions, Style, emit::Emitter, sink::Sink, weave::Weave};
 
@@ -101,6 +100,15 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
     if parsed.diagnostics.has_errors() {
         return Err(parsed.diagnostics);
     }
+    if let Some(warning) = old::warning(parsed.old) {
+        // Its tokens are not those that the formatter writes.
+        let mut out = Diagnostics::new();
+        out.push(Diagnostic {
+            severity: relax_base::Severity::Error,
+            ..warning
+        });
+        return Err(out);
+    }
     let print = PrintOptions {
         style: Style::Pretty,
         width: options.width,
@@ -124,23 +132,4 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
         return Err(out);
     }
     Ok(text)
-}
-
-/// Text for bytes that may be no text: what is not UTF-8 is replaced, and reported.
-pub fn decode(bytes: &[u8]) -> (Arc<str>, Vec<Diagnostic>) {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => (text.into(), Vec::new()),
-        Err(error) => {
-            let at = error.valid_up_to();
-            let line = bytes[..at].iter().filter(|&&b| b == b'\n').count() + 1;
-            let d = Diagnostic::error(
-                Code(112),
-                relax_base::Span::NONE,
-                format!(
-                    "the file is not UTF-8 text: byte {at}, in line {line}, begins no character"
-                ),
-            );
-            (String::from_utf8_lossy(bytes).into(), vec![d])
-        }
-    }
 }

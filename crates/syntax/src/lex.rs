@@ -71,6 +71,8 @@ pub(crate) struct Lexer<'s> {
     base: u32,
     inner: logos::Lexer<'s, Tok>,
     dims: DimBrackets,
+    /// Whether the last token was `=`.
+    after_eq: bool,
     pub(crate) comments: Vec<Comment>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
@@ -82,6 +84,7 @@ impl<'s> Lexer<'s> {
             base: range.start,
             inner: Tok::lexer_with_extras(file.slice(range), LexState::default()),
             dims: DimBrackets::default(),
+            after_eq: false,
             comments: Vec::new(),
             diagnostics: Vec::new(),
         }
@@ -123,12 +126,60 @@ impl<'s> Lexer<'s> {
                     );
                 }
                 _ => {
+                    let after_eq = std::mem::replace(&mut self.after_eq, token.tok == Tok::Eq);
+                    let token = match token.tok {
+                        Tok::Name if after_eq => self.verbatim(token),
+                        _ => token,
+                    };
                     self.dims.see(token, || self.file.slice(token.span()));
                     return Some(token);
                 }
             }
         }
     }
+}
+
+/// Objects of TVM that its printer writes out in place, as the value of an attribute.
+const OBJECTS: &[&str] = &["VirtualDevice", "SEScope", "Target", "Executor", "Runtime"];
+
+impl Lexer<'_> {
+    /// `VirtualDevice(device_type=1, target=Target(…))`: one token, read like a reference into the
+    /// metadata section.
+    fn verbatim(&mut self, mut token: Token) -> Token {
+        let text = self.file.slice(token.span());
+        let rest = self.inner.remainder();
+        if !(rest.starts_with('(') && OBJECTS.contains(&text)) {
+            return token;
+        }
+        if let Some(len) = in_brackets(rest) {
+            self.inner.bump(len);
+            token.end += len as u32;
+            token.tok = Tok::Meta;
+        }
+        token
+    }
+}
+
+/// How far the brackets reach that a text begins with, on its line; strings are no brackets.
+fn in_brackets(text: &str) -> Option<usize> {
+    let (mut depth, mut quote) = (0usize, None);
+    for (i, b) in text.bytes().enumerate() {
+        match (quote, b) {
+            (_, b'\n') => return None,
+            (Some(q), b) if q == b => quote = None,
+            (Some(_), _) => {}
+            (None, b'\'' | b'"') => quote = Some(b),
+            (None, b'(' | b'[' | b'{') => depth += 1,
+            (None, b')' | b']' | b'}') => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return Some(i + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Whether a comment that begins with `#` is a header whose brackets are damaged: `#version = …]`,

@@ -8,8 +8,10 @@ mod build;
 mod context;
 mod fmt;
 mod lex;
+mod old;
 mod parse;
 mod print;
+mod text;
 mod token;
 
 #[allow(clippy::all, clippy::pedantic, missing_docs, unused)]
@@ -17,8 +19,10 @@ mod grammar {
     include!(concat!(env!("OUT_DIR"), "/relay.rs"));
 }
 
-pub use fmt::{FmtOptions, LineEnds, decode, format_source};
+pub use fmt::{FmtOptions, LineEnds, format_source};
 pub use lex::{Comment, Lexed, Token, lex};
+pub use old::{OLD_FORM, OldForm, warning as old_forms};
 pub use parse::{Parsed, parse, parse_type};
 pub use print::{PrintOptions, Style, print};
+pub use text::{Decoded, READ_AS, decode, is_utf16};
 pub use token::{HighlightClass, TOKENS, Tok, TokenInfo};

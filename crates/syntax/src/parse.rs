@@ -13,6 +13,7 @@ use crate::build::Builder;
 use crate::context::{self, MOST_ERRORS, Prepared, Segment, Stream};
 use crate::grammar::{FileBodyParser, ItemParser, TypeFileParser};
 use crate::lex::{self, Comment, Lexed, Token};
+use crate::old::OldForm;
 use crate::token::Tok;
 
 /// What became of a text.
@@ -24,6 +25,8 @@ pub struct Parsed {
     pub comments: Vec<Comment>,
     /// The mistakes, in order of place.
     pub diagnostics: Diagnostics,
+    /// Where the text is written as earlier versions were; not among the mistakes.
+    pub old: Vec<OldForm>,
 }
 
 /// Parses a file. Always returns a tree: unreadable stretches are `Error` nodes, each of them
@@ -46,6 +49,7 @@ fn parse_clean(file: &SourceFile) -> Option<Parsed> {
         }
         let tokens = std::iter::from_fn(|| stream.token().map(|t| Ok((t.start, t.tok, t.end))));
         let item = parse_segment(&mut parser.builder, tokens, item).ok()?;
+        parser.parts = stream.has_parts();
         parser.add(item);
         if !stream.is_clean() || !parser.is_clean() {
             return None;
@@ -94,6 +98,11 @@ fn parse_prepared(file: &SourceFile, prepared: Prepared, lexed: Lexed) -> Parsed
     parser.finish(lexed)
 }
 
+/// The header that texts have now.
+const CURRENT: &str = "#[version = \"0.0.5\"]";
+/// Versions before it, some of which stood in brackets.
+const EARLIER: &[&str] = &["0.0.1", "0.0.2", "0.0.3", "0.0.4"];
+
 /// Why LALRPOP stopped.
 struct Failure {
     /// The index of the offending token; the number of tokens for the end.
@@ -110,6 +119,8 @@ struct Parser<'s> {
     bracket_errors: Vec<Span>,
     /// Characters that are no token, reported by the lexer.
     unknown: Vec<Span>,
+    /// Whether the text has headers before its parts, each of which may be an expression.
+    parts: bool,
     /// How many tokens may still be parsed again for the sake of further errors.
     budget: usize,
 }
@@ -129,6 +140,7 @@ impl<'s> Parser<'s> {
             diagnostics,
             bracket_errors,
             unknown: Vec::new(),
+            parts: false,
             budget,
         }
     }
@@ -163,10 +175,13 @@ impl<'s> Parser<'s> {
         let errors = diagnostics.iter().filter(|d| d.is_error());
         self.builder.ast.errors = errors.map(Diagnostic::span).collect();
         self.builder.ast.shrink();
+        let mut old = std::mem::take(&mut self.prepared.old);
+        old.append(&mut self.builder.old);
         Parsed {
             ast: self.builder.ast,
             comments: lexed.comments,
             diagnostics,
+            old,
         }
     }
 
@@ -174,12 +189,22 @@ impl<'s> Parser<'s> {
     fn header(&mut self) {
         if let Some(span) = self.prepared.version {
             let text = self.file.slice(span);
+            if text.starts_with('v') {
+                let old = OldForm::new("a header without brackets", span, CURRENT);
+                self.prepared.old.push(old);
+                self.builder.ast.version = Some((Symbol::new(&text[1..]), span));
+                self.metadata();
+                return;
+            }
             let version = text.split('"').nth(1);
             let assigned = text.split('"').next().is_some_and(|t| t.contains('='));
             match version {
                 Some(v) if assigned => {
                     self.builder.ast.version = Some((Symbol::new(v), span));
-                    if v != "0.0.5" {
+                    if EARLIER.contains(&v) {
+                        let old = OldForm::new("the version of the header", span, CURRENT);
+                        self.prepared.old.push(old);
+                    } else if v != "0.0.5" {
                         self.diagnostics.push(
                             Diagnostic::error(
                                 Code(104),
@@ -203,11 +228,37 @@ impl<'s> Parser<'s> {
                 ),
             }
         }
-        if let Some(span) = self.prepared.metadata {
-            let text = self.file.slice(span);
-            let head = text.find(']').map_or(text.len(), |i| i + 1) as u32;
-            self.builder.ast.metadata = Some(Span::new(span.start + head, span.end));
-        }
+        self.metadata();
+    }
+
+    fn metadata(&mut self) {
+        let Some(span) = self.prepared.metadata else {
+            return;
+        };
+        let text = self.file.slice(span);
+        let bracket = |close: &str| text.find(close).map_or(text.len(), |i| i + close.len());
+        let part =
+            |from: usize, to: usize| Span::new(span.start + from as u32, span.start + to as u32);
+        let (head, end) = if text.starts_with("META") {
+            (bracket(":"), text.len())
+        } else if text.starts_with("# ") {
+            // A string of Python, in three quotes.
+            let head = bracket("\"\"\"");
+            (
+                head,
+                text.rfind("\"\"\"")
+                    .filter(|&end| end > head)
+                    .unwrap_or(text.len()),
+            )
+        } else {
+            let head = bracket("]");
+            self.builder.ast.metadata = Some(part(head, text.len()));
+            return;
+        };
+        let what = "the metadata section without its header";
+        let old = OldForm::new(what, part(0, head), "#[metadata]\n");
+        self.prepared.old.push(old.edit(part(end, text.len()), ""));
+        self.builder.ast.metadata = Some(part(head, end));
     }
 
     fn segment(&mut self, segment: Segment) {
@@ -274,7 +325,8 @@ impl<'s> Parser<'s> {
     fn add(&mut self, item: Item) {
         let ast = &mut self.builder.ast;
         if let ItemKind::Expr(_) = item.kind {
-            if ast.form == FileForm::Expression {
+            let parts = self.parts || self.prepared.parts;
+            if ast.form == FileForm::Expression && !parts {
                 self.diagnostics.push(
                     Diagnostic::error(Code(117), item.span, "a file holds at most one expression")
                         .note("functions are declared with `def @name(…) { … }`"),

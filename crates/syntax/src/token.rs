@@ -54,14 +54,16 @@ pub enum Tok {
     #[token("_", priority = 5)]
     Underscore,
 
-    /// `%x`; a dot belongs to the name where letters follow (`%layer.0.weight`).
-    #[regex(r"%[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*((\.[0-9]+)*\.[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*)*")]
+    /// `%x`; a dot belongs to the name where letters follow (`%layer.0.weight`), a colon where a
+    /// number or another colon does (`%x:0`, `%onnx::Conv_0`). A number after a dot at the end is a
+    /// token of its own: binders decide whether it belongs to the name.
+    #[regex(r"%[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|::[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|:[0-9]+|(\.[0-9]+)*\.[0-9]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*)*")]
     Local,
     #[regex(r"%[0-9]+")]
     Graph,
-    #[regex(r"@[A-Za-z_][A-Za-z0-9_]*([/.][A-Za-z0-9_]+)*")]
+    #[regex(r"@[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(([/.]|::)[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*")]
     Global,
-    #[regex(r"[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*([ \t]*\.[ \t]*[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z0-9_]+)*)*", priority = 2)]
+    #[regex(r"[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*([ \t]*\.[ \t]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*)*", priority = 2)]
     #[token("data", word)]
     #[token("rel", word)]
     #[token("op", word)]
@@ -115,9 +117,12 @@ pub enum Tok {
     Str,
     #[regex(r"meta[ \t]*\[[^\]\n]*\][ \t]*\[[ \t]*[0-9]*[ \t]*\]", priority = 20)]
     Meta,
-    #[regex(r"#[ \t]*\[[ \t]*version[^\]\n]*\]", priority = 30)]
+    #[regex(r"#[ \t]*\[[ \t]*version[^\]\r\n]*\][ \t]*", priority = 30)]
+    #[regex(r"v0\.0\.[0-9]+", priority = 30)]
     Version,
-    #[regex(r"#[ \t]*\[[ \t]*metadata[ \t]*\]", rest, priority = 30)]
+    #[regex(r"#[ \t]*\[[ \t]*metadata[ \t]*\][ \t]*", rest, priority = 30)]
+    #[regex(r"METADATA:", rest, priority = 40)]
+    #[regex("# meta data\\r?\nr\"\"\"", rest, priority = 40)]
     Metadata,
 
     #[token("(")]
@@ -172,6 +177,12 @@ pub enum Tok {
     AndAnd,
     #[token("||")]
     OrOr,
+    /// `%x^` of versions before 0.8: reads a reference.
+    #[token("^")]
+    Caret,
+    /// `(%x := e)` of versions before 0.8: writes one.
+    #[token(":=")]
+    ColonEq,
     #[token("+=")]
     PlusEq,
     #[token("*=")]
@@ -184,7 +195,7 @@ pub enum Tok {
     SlashSlash,
 
     /// `// …` or `# …`
-    #[regex(r"#[^\n]*", priority = 1, allow_greedy = true)]
+    #[regex(r"#[^\r\n]*", priority = 1, allow_greedy = true)]
     LineComment,
     /// `/* … */`, nested.
     #[token("/*", block_comment)]
@@ -344,6 +355,8 @@ table! {
     Ne "`!=`" "!=" Operator;
     AndAnd "`&&`" "&&" Operator;
     OrOr "`||`" "||" Operator;
+    Caret "`^`" "^" Operator;
+    ColonEq "`:=`" ":=" Operator;
     PlusEq "`+=`" "+=" Operator;
     StarEq "`*=`" "*=" Operator;
     Question "`?`" "?" Constant;
@@ -424,7 +437,7 @@ fn slashes(lex: &mut logos::Lexer<'_, Tok>) -> Tok {
     }
     let rest = lex.remainder().as_bytes();
     let line = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
-    lex.bump(line);
+    lex.bump(line - usize::from(line > 0 && rest[line - 1] == b'\r'));
     Tok::LineComment
 }
 

@@ -112,7 +112,12 @@ fn format(args: &Args, path: &Path) -> Outcome {
         width: args.width.into(),
         upgrade: args.upgrade,
     };
-    match format_source(&file, &options) {
+    let upgraded = match args.upgrade {
+        true => session.upgraded(&file),
+        false => None,
+    };
+    let source = upgraded.as_ref().unwrap_or(&file);
+    match format_source(source, &options) {
         Ok(text) => {
             let original = original.unwrap_or_else(|| file.text.to_string());
             Outcome::Formatted(original, ends.apply(text))

@@ -15,8 +15,8 @@ use relax_cli::reading::Reading;
 use relax_cli::stop::Stop;
 use relax_cli::{exit, formats, inputs, io, load, render, save, say, tool, weights};
 use relax_driver::{
-    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, Session, Style, TypeSource,
-    TypedModule, run_pipeline,
+    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, PrintMode, Session, Style,
+    TypeSource, TypedModule, run_pipeline,
 };
 use relax_ir::{EqualOptions, Module, Type};
 
@@ -38,6 +38,12 @@ struct Args {
     /// Leaves out the `/* ty=… */` comments.
     #[arg(long)]
     no_types: bool,
+    /// Prints constants of more than N elements as references with a type, without their values.
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "16")]
+    elide_constants: Option<usize>,
+    /// Leaves out the metadata section, which holds the values of constants.
+    #[arg(long)]
+    no_metadata: bool,
     /// Prints nothing and compares with this file instead, up to renaming: exit 0 when equal, 1 when
     /// different, with the first difference. Annotations count only where both sides have one.
     #[arg(long, value_name = "OTHER")]
@@ -364,6 +370,12 @@ impl<'a> Run<'a> {
             None => given.map(|t| t as &dyn TypeSource),
         };
         let begin = Instant::now();
+        let mode = PrintMode {
+            style: self.style,
+            types,
+            elide: self.args.elide_constants,
+            no_metadata: self.args.no_metadata,
+        };
         let text = if self.args.print_style == PrintStyle::Tvmscript {
             match relax_driver::print_tvmscript(&module, types) {
                 Ok(text) => text,
@@ -373,7 +385,7 @@ impl<'a> Run<'a> {
                 }
             }
         } else {
-            relax_driver::print(&module, self.style, types)
+            relax_driver::print_as(&module, &mode)
         };
         self.watch.printing += begin.elapsed();
         if !self.args.split_input_file {

@@ -8,7 +8,9 @@ use super::resample::{Coordinates, Method, Resample};
 use super::util::{anys, dtype_or, finish, need_scalar, shaped, word};
 use super::util_te::Done;
 use crate::AttrTy::*;
-use crate::{Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te, attr, input};
+use crate::{
+    Default, Former, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te, attr, former, input,
+};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -18,6 +20,7 @@ pub static OPS: &[OpDef] = &[
         dyn_pad,
     )
     .static_form("nn.pad")
+    .former(&[Former::form("dyn.nn.pad", 7, former::pad_value)])
     .inputs(&[
         input("data", "the input"),
         input(
@@ -108,6 +111,7 @@ pub static OPS: &[OpDef] = &[
         dyn_resize2d,
     )
     .static_form("image.resize2d")
+    .former(&[Former::form("dyn.image.resize", 7, former::dyn_resize)])
     .inputs(&[
         input("data", "the images"),
         input("size", "height and width"),

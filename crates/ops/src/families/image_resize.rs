@@ -6,8 +6,8 @@ use relax_tensor::DType;
 
 use super::resample::{Coordinates, Method, Resample};
 use crate::{
-    AttrDef, AttrTy, AttrValue, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult,
-    Subject, Te, attr, input,
+    AttrDef, AttrTy, AttrValue, ComputeError, Default, Former, Fusion, Layout, OpDef, RelCx,
+    RelResult, Subject, Te, attr, former, input,
 };
 
 macro_rules! resize_attrs {
@@ -125,6 +125,7 @@ pub static OPS: &[OpDef] = &[
     })
     .layout(super::layout_rules::image)
     .cost(super::costs::interpolated)
+    .former(&[Former::form("image.resize", 7, former::resize)])
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(resize_attrs!("NCHW"))
     .fusion(Fusion::Injective)
@@ -135,6 +136,7 @@ pub static OPS: &[OpDef] = &[
         |cx| resize_rel(cx, 3),
     )
     .layout(super::layout_rules::image)
+    .former(&[Former::form("image.resize3d", 7, former::methods).hidden()])
     .inputs(&[input("data", "(n, c, d, h, w) in its layout")])
     .attrs(resize_attrs!("NCDHW"))
     .fusion(Fusion::Injective)

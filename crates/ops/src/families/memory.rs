@@ -8,7 +8,9 @@ use relax_tensor::DType as DT;
 use super::util::{dtype_or, extents, finish};
 use super::util_te::{Done, elements, reshaped};
 use crate::AttrTy::*;
-use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Te, Treatment, attr, input};
+use crate::{
+    Default, Effects, Former, OpDef, RelCx, RelResult, Stop, Subject, Te, Treatment, attr, input,
+};
 
 /// Why kernels are not called.
 const KERNEL: &str = "a kernel is what TVM's lowering made of a primitive function, and the text does not hold its code";
@@ -76,12 +78,35 @@ pub static OPS: &[OpDef] = &[
         invoke,
     )
     .uncomputed(KERNEL)
+    .calls_kernel()
     .not_computed()
+    .former(&[Former::name("memory.invoke_tvm_op", 6)])
     .inputs(&[
         input("op", "the kernel"),
         input("ins", "the inputs, a tuple"),
         input("outs", "the outputs, a tuple"),
     ])
+    .effects(Effects::Effect),
+    OpDef::new(
+        "vm.shape_func",
+        "Calls a kernel that writes the extents of another's outputs.",
+        shape_func,
+    )
+    .uncomputed(KERNEL)
+    .calls_kernel()
+    .not_computed()
+    .former(&[Former::name("memory.shape_func", 6)])
+    .inputs(&[
+        input("func", "the kernel whose outputs they are"),
+        input("ins", "the inputs or their extents, a tuple"),
+        input("outs", "the extents, a tuple"),
+    ])
+    .attrs(&[attr(
+        "is_input",
+        Any,
+        Default::None,
+        "for each input, whether its values are asked for and not its extents",
+    )])
     .effects(Effects::Effect),
     OpDef::new(
         "vm.reshape_tensor",
@@ -97,6 +122,7 @@ pub static OPS: &[OpDef] = &[
     .compute(reshape_tensor_compute),
     OpDef::new("call_lowered", "Calls a kernel.", call_lowered)
         .uncomputed(KERNEL)
+        .calls_kernel()
         .inputs(&[
             input("func", "the kernel"),
             input("call_args", "the inputs, a tuple"),
@@ -193,6 +219,11 @@ fn invoke(cx: &mut RelCx<'_>) -> RelResult {
         _ => cx.host.types_mut().tuple([ret]),
     };
     cx.require_arg(2, outs, "the outputs are the kernel's results")?;
+    kill(cx)
+}
+
+fn shape_func(cx: &mut RelCx<'_>) -> RelResult {
+    kernel(cx)?;
     kill(cx)
 }
 

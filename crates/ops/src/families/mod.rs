@@ -24,6 +24,7 @@ mod image_resize;
 mod image_sample;
 mod inference_forms;
 mod join;
+mod late;
 mod layout;
 pub mod layout_rules;
 mod memory;
@@ -94,6 +95,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     image_resize::OPS,
     image_sample::OPS,
     join::OPS,
+    late::OPS,
     layout::OPS,
     memory::OPS,
     narrow::OPS,

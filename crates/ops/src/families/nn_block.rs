@@ -6,8 +6,8 @@ use relax_sym::Dim;
 use super::nn_conv::Pairs;
 use super::util::word;
 use crate::{
-    AttrDef, AttrTy, ComputeError, Default, Fusion, Layout, OpDef, RelCx, RelResult, Subject, Te,
-    attr, input,
+    AttrDef, AttrTy, ComputeError, Default, Former, Fusion, Layout, OpDef, RelCx, RelResult,
+    Subject, Te, attr, former, input,
 };
 
 const SUB_PIXEL: &[AttrDef] = &[
@@ -48,6 +48,7 @@ pub static OPS: &[OpDef] = &[
         "Gathers blocks of space into channels.",
         |cx| sub_pixel_rel(cx, false),
     )
+    .former(&[Former::form("nn.space_to_depth", 7, former::no_mode).hidden()])
     .layout(super::layout_rules::whole_image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(SUB_PIXEL)

@@ -8,7 +8,8 @@ pub(super) use super::conv_forms::{
     Layouts, Pairs, canonical_arg, padding_of, pairs, reach, spatial, steps,
 };
 use crate::{
-    AttrDef, ComputeError, DTy, Fusion, Layout, OpDef, RelCx, RelResult, Stop, Subject, Te, input,
+    AttrDef, ComputeError, DTy, Former, Fusion, Layout, OpDef, RelCx, RelResult, Stop, Subject, Te,
+    input,
 };
 
 macro_rules! conv_attrs {
@@ -87,6 +88,7 @@ pub static OPS: &[OpDef] = &[
         "2-D convolution on channels packed in blocks.",
         packed_rel,
     )
+    .former(&[Former::name("nn.contrib_conv2d_NCHWc_int8", 6)])
     .result_dtype("out_dtype")
     .inputs(&[
         input("data", "(n, c / b, h, w, b)"),

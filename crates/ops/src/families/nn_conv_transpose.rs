@@ -10,8 +10,8 @@ use super::nn_conv::{
 };
 use super::util::need_multiple;
 use crate::{
-    AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject,
-    Te, attr, input,
+    AttrDef, AttrTy, ComputeError, DTy, Default, Former, Fusion, OpDef, RelCx, RelResult, Stop,
+    Subject, Te, attr, former, input,
 };
 
 macro_rules! transpose_attrs {
@@ -65,6 +65,11 @@ pub static OPS: &[OpDef] = &[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(i, o, kw) in its layout"),
     ])
+    .former(&[Former::form(
+        "nn.conv1d_transpose",
+        11,
+        former::swap_letters,
+    )])
     .attrs(transpose_attrs!(&[1], &[0], "NCW", "IOW"))
     .fusion(Fusion::OutElementwise)
     .compute(|te| compute(te, 1)),
@@ -81,6 +86,11 @@ pub static OPS: &[OpDef] = &[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(i, o, kh, kw) in its layout"),
     ])
+    .former(&[Former::form(
+        "nn.conv2d_transpose",
+        11,
+        former::transposed_2d,
+    )])
     .attrs(CONV2D_TRANSPOSE_ATTRS)
     .fusion(Fusion::OutElementwise)
     .compute(|te| compute(te, 2)),
@@ -96,6 +106,11 @@ pub static OPS: &[OpDef] = &[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(i, o, kd, kh, kw) in its layout"),
     ])
+    .former(&[Former::form(
+        "nn.conv3d_transpose",
+        11,
+        former::swap_letters,
+    )])
     .attrs(transpose_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", "IODHW"))
     .fusion(Fusion::OutElementwise)
     .compute(|te| compute(te, 3)),

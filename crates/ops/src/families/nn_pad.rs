@@ -5,7 +5,8 @@ use relax_sym::Dim;
 
 use super::nn_conv::Pairs;
 use crate::{
-    AttrTy, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input,
+    AttrTy, ComputeError, Default, Former, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr,
+    former, input,
 };
 
 /// The family.
@@ -16,6 +17,7 @@ pub static OPS: &[OpDef] = &[
         |cx| pad_rel(cx, true),
     )
     .layout(super::layout_rules::padded)
+    .former(&[Former::form("nn.pad", 7, former::pad_value)])
     .inputs(&[
         input("data", "the input"),
         input("pad_val", "the value, a scalar"),

@@ -6,7 +6,7 @@ use relax_tensor::DType;
 
 use super::nn_conv::{numbers, padding_of, pairs, reach, steps};
 use crate::{
-    AttrDef, AttrTy, ComputeError, Default, Fusion, Input, Layout, OpDef, RelCx, RelResult,
+    AttrDef, AttrTy, ComputeError, Default, Former, Fusion, Input, Layout, OpDef, RelCx, RelResult,
     Subject, Te, attr, input,
 };
 
@@ -64,6 +64,9 @@ macro_rules! adaptive_attrs {
         ]
     };
 }
+
+/// Attributes of means over windows of two axes, shared with the quantised form.
+pub(super) const POOL2D: &[AttrDef] = window_attrs!(&[1, 1], &[0, 0], "NCHW", COUNT_PAD);
 
 const GLOBAL: &[AttrDef] = &[
     attr(
@@ -134,13 +137,7 @@ pub static OPS: &[OpDef] = &[
         avg,
         window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
     ),
-    window!(
-        "nn.avg_pool2d",
-        2,
-        avg,
-        window_attrs!(&[1, 1], &[0, 0], "NCHW", COUNT_PAD)
-    )
-    .gradient(super::gradients::avg_pool2d),
+    window!("nn.avg_pool2d", 2, avg, POOL2D).gradient(super::gradients::avg_pool2d),
     window!(
         "nn.avg_pool3d",
         3,
@@ -148,10 +145,14 @@ pub static OPS: &[OpDef] = &[
         window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
     ),
     adaptive!("nn.adaptive_max_pool1d", 1, true, "NCW"),
-    adaptive!("nn.adaptive_max_pool2d", 2, true, "NCHW").cost(super::costs::tiled),
+    adaptive!("nn.adaptive_max_pool2d", 2, true, "NCHW")
+        .former(&[Former::name("contrib.adaptive_max_pool2d", 6)])
+        .cost(super::costs::tiled),
     adaptive!("nn.adaptive_max_pool3d", 3, true, "NCDHW"),
     adaptive!("nn.adaptive_avg_pool1d", 1, false, "NCW", full_precision),
-    adaptive!("nn.adaptive_avg_pool2d", 2, false, "NCHW", full_precision).cost(super::costs::tiled),
+    adaptive!("nn.adaptive_avg_pool2d", 2, false, "NCHW", full_precision)
+        .former(&[Former::name("contrib.adaptive_avg_pool2d", 6)])
+        .cost(super::costs::tiled),
     adaptive!("nn.adaptive_avg_pool3d", 3, false, "NCDHW", full_precision),
     OpDef::new(
         "nn.global_max_pool2d",
@@ -208,7 +209,7 @@ fn axes_rel(cx: &RelCx<'_>, n: usize, rank: usize) -> RelResult<Vec<usize>> {
     }
 }
 
-fn window_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
+pub(super) fn window_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     let (mut dims, dtype) = cx.ranked(0)?;
     let axes = axes_rel(cx, n, dims.len())?;
     let size = steps(cx, "pool_size", n, 1)?;

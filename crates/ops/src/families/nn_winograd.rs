@@ -14,8 +14,8 @@ use super::vision_nms::of_rank;
 use super::winograd::matrices;
 use crate::AttrTy::{Int, Ints, Str};
 use crate::{
-    AttrDef, AttrTy, ComputeError, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te,
-    attr, input,
+    AttrDef, AttrTy, ComputeError, Default, Former, Fusion, Input, OpDef, RelCx, RelResult,
+    Subject, Te, attr, former, input,
 };
 
 const TILE: AttrDef = attr(
@@ -127,6 +127,11 @@ pub static OPS: &[OpDef] = &[
         "The weight of a 2-D convolution, (kh, kw, i, o), as a transposed matrix in tiles.",
         gemm_weight_rel,
     )
+    .former(&[Former::form(
+        "nn.contrib_conv2d_gemm_weight_transform",
+        19,
+        former::named_tiles,
+    )])
     .inputs(&[input("weights", "the weight, HWIO")])
     .attrs(&[
         attr("tile_rows", Int, Default::Required, "output channels of a tile"),

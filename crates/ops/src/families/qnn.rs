@@ -56,7 +56,15 @@ pub static OPS: &[OpDef] = &[
         input("input_scale", "the scale, or one per index of the axis"),
         input("input_zero_point", "the zero point, or one per index"),
     ])
-    .attrs(&[AXIS])
+    .attrs(&[
+        attr(
+            "out_dtype",
+            AttrTy::DType,
+            Default::DType("float32"),
+            "element type of the result",
+        ),
+        AXIS,
+    ])
     .fusion(Fusion::Elementwise)
     .compute(dequantize_compute),
     OpDef::new(
@@ -126,7 +134,15 @@ pub static OPS: &[OpDef] = &[
         input("input_scale", "the scale, or one per index of the axis"),
         input("input_zero_point", "the zero point, or one per index"),
     ])
-    .attrs(&[AXIS])
+    .attrs(&[
+        attr(
+            "out_dtype",
+            AttrTy::DType,
+            Default::DType(""),
+            "written since 0.13, and without meaning: the result keeps the type of the data",
+        ),
+        AXIS,
+    ])
     .fusion(Fusion::Elementwise)
     .compute(|te| simulated_compute(te, false)),
 ];
@@ -210,12 +226,17 @@ fn dequantize(cx: &mut RelCx<'_>) -> RelResult {
         scalar_or_vector(cx, 1, DType::F32, &extent, "scale")?;
         scalar_or_vector(cx, 2, DType::I32, &extent, "zero point")?;
     }
-    finish_like(cx, t, DType::F32)
+    let dtype = dtype_given(cx, "out_dtype")?;
+    if !dtype.is_float() {
+        let why = format!("the result is of floats, not {dtype}");
+        return cx.refuse(Subject::Attr("out_dtype"), why);
+    }
+    finish_like(cx, t, dtype)
 }
 
 fn dequantize_compute(te: &mut Te<'_>) -> Done {
     let (x, scale, zero) = (te.arg(0), te.arg(1), te.arg(2));
-    let axis = scale_axis(te, "axis", x.rank());
+    let (axis, dtype) = (scale_axis(te, "axis", x.rank()), te.out(0).dtype);
     let y = te.compute("dequantize", &x.shape, |i| {
         let value = x.at(i);
         dequantise(
@@ -223,6 +244,7 @@ fn dequantize_compute(te: &mut Te<'_>) -> Done {
             &per_axis(&scale, i, axis),
             &per_axis(&zero, i, axis),
         )
+        .cast(dtype)
     });
     te.output(&y);
     Ok(())

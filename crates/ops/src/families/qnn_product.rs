@@ -16,7 +16,10 @@ use super::nn_dense::{
 use super::qnn_util::{data_one_of, one_of, per_axis, scalar, scalar_or_vector};
 use super::util::{dtype_given, shaped};
 use super::util_te::Done;
-use crate::{AttrTy, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
+use crate::{
+    AttrTy, Default, Former, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, former,
+    input,
+};
 
 const INPUTS: &[Input] = &[
     input("data", "the quantised data"),
@@ -42,6 +45,7 @@ pub static OPS: &[OpDef] = &[
     )
     .layout(super::layout_rules::convolution)
     .cost(super::costs::conv2d)
+    .former(&[Former::form("qnn.conv2d", 6, former::kernel_parameters)])
     .inputs(INPUTS)
     .attrs(CONV2D_ATTRS)
     .fusion(Fusion::OutElementwise)
@@ -68,6 +72,7 @@ pub static OPS: &[OpDef] = &[
         Ok(())
     }),
     OpDef::new("qnn.dense", "`y = x · wᵀ` of quantised tensors.", dense)
+        .former(&[Former::form("qnn.dense", 6, former::kernel_parameters)])
         .inputs(INPUTS)
         .attrs(&[UNITS, OUT_DTYPE])
         .fusion(Fusion::OutElementwise)

@@ -9,7 +9,8 @@ use super::util::{anys, check_eq, finish, shaped, vector_len};
 use super::util_te::{Done, elements, product, reshaped};
 use crate::AttrTy::*;
 use crate::{
-    AttrDef, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input,
+    AttrDef, ComputeError, Default, Former, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr,
+    former, input,
 };
 
 const NEWSHAPE: &[AttrDef] = &[
@@ -36,6 +37,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::reshape)
     .reshape()
+    .former(&[Former::form("reshape", 7, former::reversed)])
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)
     .fusion(Fusion::Injective)
@@ -47,6 +49,10 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::reshape)
     .reshape()
+    .former(&[
+        Former::form("_contrib_reverse_reshape", 6, former::reversed),
+        Former::form("contrib_reverse_reshape", 7, former::reversed),
+    ])
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)
     .fusion(Fusion::Injective)
@@ -59,6 +65,7 @@ pub static OPS: &[OpDef] = &[
     .gradient(super::gradients_parts::reshape_to)
     .reshape()
     .static_form("reshape")
+    .former(&[Former::form("dyn.reshape", 7, former::unreversed)])
     .inputs(&[
         input("data", "the input"),
         input("newshape", "the new extents, a vector"),

@@ -11,7 +11,7 @@ use super::util::{
 };
 use super::util_te::{Done, elements, product};
 use crate::AttrTy::*;
-use crate::{AttrDef, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
+use crate::{AttrDef, Default, Former, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 const DTYPE: &[AttrDef] = &[attr("dtype", DType, Default::DType(""), "the element type")];
 
@@ -31,6 +31,7 @@ pub static OPS: &[OpDef] = &[
         .compute(shape_of_compute),
     OpDef::new("ndarray_size", "The number of elements.", ndarray_size)
         .of_shape(element_count)
+        .former(&[Former::name("contrib.ndarray_size", 6)])
         .inputs(&[input("data", "the input")])
         .attrs(DTYPE)
         .fusion(Fusion::Injective)

@@ -9,7 +9,8 @@ use super::util::{anys, finish, shaped, vector_len, word};
 use super::util_te::{Done, elements};
 use crate::AttrTy::*;
 use crate::{
-    AttrDef, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input,
+    AttrDef, ComputeError, Default, Former, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr,
+    former, input,
 };
 
 const SLICE: &[AttrDef] = &[
@@ -54,6 +55,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::strided_slice)
     .layout(super::layout_rules::sliced)
+    .former(&[Former::form("strided_slice", 8, former::first_axes).hidden()])
     .inputs(&[input("data", "the input")])
     .attrs(SLICE)
     .fusion(Fusion::Injective)
@@ -64,6 +66,7 @@ pub static OPS: &[OpDef] = &[
         dyn_strided_slice,
     )
     .static_form("strided_slice")
+    .former(&[Former::form("dyn.strided_slice", 8, former::no_axes).hidden()])
     .inputs(&[
         input("data", "the input"),
         input("begin", "the first indices"),

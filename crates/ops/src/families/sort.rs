@@ -10,7 +10,7 @@ use super::util::{
 };
 use super::util_te::{Done, set};
 use crate::AttrTy::*;
-use crate::{AttrDef, Default, OpDef, RelCx, RelResult, Subject, Te, attr, input};
+use crate::{AttrDef, Default, Former, OpDef, RelCx, RelResult, Subject, Te, attr, former, input};
 
 const SORT: &[AttrDef] = &[
     attr("axis", Int, Default::Int(-1), "the axis"),
@@ -69,6 +69,7 @@ pub static OPS: &[OpDef] = &[
         "The greatest (or least) elements along an axis, in order, and their indices.",
         topk,
     )
+    .former(&[Former::form("topk", 6, former::one_of_topk)])
     .inputs(&[input("data", "the input")])
     .attrs(TOPK)
     .compute(topk_compute),

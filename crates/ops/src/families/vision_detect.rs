@@ -81,6 +81,12 @@ pub static OPS: &[OpDef] = &[
             Default::Floats(&[0.1f32 as f64, 0.1f32 as f64, 0.2f32 as f64, 0.2f32 as f64]),
             "factors of the predicted moves",
         ),
+        attr(
+            "keep_background",
+            Bool,
+            Default::Bool(false),
+            "whether boxes of the class 0, the background, are kept",
+        ),
     ])
     .compute(transform_compute),
     OpDef::new(
@@ -223,6 +229,8 @@ fn transform(cx: &mut RelCx<'_>) -> RelResult {
 fn transform_compute(te: &mut Te<'_>) -> Done {
     let (cls, loc, anchor) = (te.arg(0), te.arg(1), te.arg(2));
     let (clip, threshold) = (te.flag("clip"), te.float("threshold")?);
+    // The class that is looked at first, and what classes are counted from.
+    let first = i64::from(!te.flag("keep_background"));
     let variances = numbers(te, "variances")?;
     let [batch, classes, anchors] = [0, 1, 2].map(|k| cls.shape[k].clone());
     let t = cls.dtype;
@@ -237,15 +245,24 @@ fn transform_compute(te: &mut Te<'_>) -> Done {
             n.for_(anchors.clone(), |n, j| {
                 n.set(&score, -1i64);
                 n.set(&class, 0i64);
-                n.for_((&classes - 1).max(0i64), |n, k| {
-                    let p = n.let_(cls.at(&[b.clone(), k + 1, j.clone()]));
+                n.for_((&classes - first).max(0i64), |n, k| {
+                    let p = n.let_(cls.at(&[b.clone(), k + first, j.clone()]));
                     let better = p.gt(score.scalar());
-                    n.set(&class, Ex::where_(&better, &(k + 1), &class.scalar()));
+                    n.set(&class, Ex::where_(&better, &(k + first), &class.scalar()));
                     n.set(&score, p.max(score.scalar()));
                 });
                 let limit = Ex::float(DType::F32, threshold).cast(t);
                 let good = class.scalar().gt(0i64) & score.scalar().ge(limit);
-                n.if_(good, |n| {
+                if first == 0 {
+                    // Boxes that are not sure are background.
+                    n.set(&class, Ex::where_(&good, &class.scalar(), &Ex::idx(0)));
+                }
+                let kept = if first == 0 {
+                    class.scalar().ge(0i64)
+                } else {
+                    good
+                };
+                n.if_(kept, |n| {
                     let row = n.let_(found.scalar());
                     let a = |k: i64| anchor.at(&[Ex::idx(0), j.clone(), Ex::idx(k)]).cast(t);
                     let p = |k: i64| loc.at(&[b.clone(), j * 4 + k]).cast(t);
@@ -267,7 +284,7 @@ fn transform_compute(te: &mut Te<'_>) -> Done {
                         }
                     };
                     let fields = [
-                        (class.scalar() - 1).cast(t),
+                        (class.scalar() - first).cast(t),
                         score.scalar(),
                         cut(&x - &w),
                         cut(&y - &h),

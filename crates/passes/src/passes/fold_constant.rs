@@ -138,7 +138,7 @@ fn constants(edit: &Edit<'_>, arg: ExprId) -> Option<Vec<Tensor>> {
     let (mut out, mut stack) = (Vec::new(), vec![arg]);
     while let Some(e) = stack.pop() {
         match edit.m.exprs[e] {
-            Expr::Const(c) => out.push(edit.m.consts[c].clone()),
+            Expr::Const(_) => out.push(edit.constant_value(e)?.clone()),
             Expr::Tuple(fields) => stack.extend(edit.m.list(fields).iter().rev()),
             _ => return None,
         }

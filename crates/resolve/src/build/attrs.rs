@@ -10,6 +10,7 @@ use relax_sym::Dim;
 use relax_syntax::ast::{self, BinOp, ExprKind};
 
 use super::Resolver;
+use super::former::Given;
 use super::scope::TypeName;
 use crate::codes;
 
@@ -28,6 +29,9 @@ pub(crate) struct SchemaAttr {
     /// `None` when it must be given.
     pub(crate) default: Option<AttrValue>,
 }
+
+/// A value for each attribute of a schema, and where it is given.
+type Values = Vec<Option<(AttrValue, Span)>>;
 
 /// The value of a declared default.
 fn default_value(default: AttrDefault) -> Option<AttrValue> {
@@ -217,7 +221,50 @@ impl Resolver<'_> {
             return self.default_attrs(op);
         }
         let ast = self.ast;
-        let mut values: Vec<Option<(AttrValue, Span)>> = vec![None; schema.attrs.len()];
+        let mut values = self.shape_values(&schema, shape, call);
+        let mut known = true;
+        for a in ast.list(given) {
+            let ast::Attr { key, value, span } = ast.attrs[a];
+            let place = ast.exprs[value].span;
+            known &= self.give(&schema, &mut values, (key, span), name, |r| {
+                (r.attr_value(value), place)
+            });
+        }
+        self.complete_attrs(op, &schema, values, known, (call, name))
+    }
+
+    /// The same for attributes that were read already.
+    pub(crate) fn former_attrs(
+        &mut self,
+        op: OpId,
+        given: Vec<Given>,
+        shape: Option<(Symbol, Box<[Dim]>)>,
+        call: Span,
+        name: &str,
+    ) -> AttrsId {
+        let schema = self.schema(op);
+        let mut values = self.shape_values(&schema, shape, call);
+        let mut known = true;
+        for g in given {
+            let Given {
+                key,
+                value,
+                span,
+                place,
+            } = g;
+            known &= self.give(&schema, &mut values, (key, span), name, |_| (value, place));
+        }
+        self.complete_attrs(op, &schema, values, known, (call, name))
+    }
+
+    /// The values of a schema, with those that follow from an argument `shape(…)`.
+    fn shape_values(
+        &self,
+        schema: &Schema,
+        shape: Option<(Symbol, Box<[Dim]>)>,
+        call: Span,
+    ) -> Values {
+        let mut values: Values = vec![None; schema.attrs.len()];
         if let Some((key, dims)) = shape {
             let at = |key: &str| schema.attrs.iter().position(|s| s.name == key);
             // In a shape 0 is the extent 0, nothing special.
@@ -231,47 +278,67 @@ impl Resolver<'_> {
                 ));
             }
         }
-        let mut unknown = false;
-        for a in ast.list(given) {
-            let ast::Attr { key, value, span } = ast.attrs[a];
-            let place = ast.exprs[value].span;
-            let Some(i) = schema.attrs.iter().position(|s| s.name == key) else {
-                // TVM's printer names the attributes' type where it cannot know the operator.
-                if key != "attrs_type_key" {
-                    unknown = true;
-                    self.unknown_attr(&schema, key, span, name);
-                }
-                continue;
-            };
-            if let Some((_, first)) = &values[i] {
-                let message = format!("attribute `{key}` is given twice");
-                let first = *first;
-                let d = Diagnostic::error(codes::ATTR_PLACE, span, message);
-                self.error(d.label(first, "first here"));
-                continue;
+        values
+    }
+
+    /// Takes one attribute in; whether the operator has it.
+    fn give(
+        &mut self,
+        schema: &Schema,
+        values: &mut Values,
+        (key, span): (Symbol, Span),
+        name: &str,
+        value: impl FnOnce(&mut Self) -> (Option<AttrValue>, Span),
+    ) -> bool {
+        let Some(i) = schema.attrs.iter().position(|s| s.name == key) else {
+            // TVM's printer names the attributes' type where it cannot know the operator.
+            if key != "attrs_type_key" {
+                self.unknown_attr(schema, key, span, name);
+                return false;
             }
-            let wanted = &schema.attrs[i];
-            let Some(value) = self.attr_value(value) else {
-                values[i] = Some((AttrValue::None, span));
-                continue;
-            };
-            let none_fits = value.is_none()
-                && (wanted.default.as_ref().is_some_and(AttrValue::is_none)
-                    || !matches!(wanted.ty, AttrTy::Float | AttrTy::Bool));
-            let fitted = if none_fits {
-                Some(value)
-            } else {
-                fit(value, wanted.ty)
-            };
-            if fitted.is_none() {
-                let message = format!(
-                    "attribute `{key}` of `{name}` must be {}",
-                    type_name(wanted.ty)
-                );
-                self.error(Diagnostic::error(codes::ATTR_TYPE, place, message));
-            }
-            values[i] = Some((fitted.unwrap_or(AttrValue::None), span));
+            return true;
+        };
+        if let Some((_, first)) = &values[i] {
+            let message = format!("attribute `{key}` is given twice");
+            let first = *first;
+            let d = Diagnostic::error(codes::ATTR_PLACE, span, message);
+            self.error(d.label(first, "first here"));
+            return true;
         }
+        let wanted = &schema.attrs[i];
+        let (value, place) = value(self);
+        let Some(value) = value else {
+            values[i] = Some((AttrValue::None, span));
+            return true;
+        };
+        let none_fits = value.is_none()
+            && (wanted.default.as_ref().is_some_and(AttrValue::is_none)
+                || !matches!(wanted.ty, AttrTy::Float | AttrTy::Bool));
+        let fitted = if none_fits {
+            Some(value)
+        } else {
+            fit(value, wanted.ty)
+        };
+        if fitted.is_none() {
+            let message = format!(
+                "attribute `{key}` of `{name}` must be {}",
+                type_name(wanted.ty)
+            );
+            self.error(Diagnostic::error(codes::ATTR_TYPE, place, message));
+        }
+        values[i] = Some((fitted.unwrap_or(AttrValue::None), span));
+        true
+    }
+
+    /// The attributes of a call, defaults included.
+    fn complete_attrs(
+        &mut self,
+        op: OpId,
+        schema: &Schema,
+        values: Values,
+        known: bool,
+        (call, name): (Span, &str),
+    ) -> AttrsId {
         // The call is the node made next: its callee and arguments are there.
         let call_id = self.module.exprs.next_id();
         for (a, value) in schema.attrs.iter().zip(&values) {
@@ -286,7 +353,7 @@ impl Resolver<'_> {
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
                     // What is not known may have been meant to be it.
-                    if !unknown {
+                    if known {
                         self.missing_attr(a.name, call, name);
                     }
                     AttrValue::None

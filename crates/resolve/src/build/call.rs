@@ -8,6 +8,7 @@ use relax_syntax::ast::{self, ExprKind};
 
 use super::Resolver;
 use super::expr::Task;
+use super::former::Places;
 use super::pattern::count;
 use crate::codes;
 
@@ -67,6 +68,10 @@ impl Resolver<'_> {
             self.values.push(value);
             return;
         }
+        if let Some(value) = self.typed_literal(callee, args, span) {
+            self.values.push(value);
+            return;
+        }
         let base = self.values.len() as u32;
         self.tasks.push(Task::Finish(e, base));
         let mut items = ast.list(args);
@@ -78,7 +83,9 @@ impl Resolver<'_> {
             // Names are looked up here, so that a callee is reported before its arguments.
             ExprKind::Name(name) => {
                 let place = ast.exprs[callee].span;
-                let id = if self.is_form(callee, self.forms.call_packed) {
+                let id = if self.is_form(callee, self.forms.call_packed)
+                    || self.is_opaque_call(name, args, span)
+                {
                     let place = self.at(place);
                     self.module.add(Expr::Extern(name), place)
                 } else {
@@ -117,15 +124,33 @@ impl Resolver<'_> {
         let mut callee = self.values[base];
         let meta = self.meta_attrs_arg(given);
         if let Expr::Extern(form) = self.module.exprs[callee]
-            && form == self.forms.call_packed
             && self.plain_name(name_expr) == Some(form)
         {
-            return self.call_packed(base, attrs, span, ast.exprs[name_expr].span);
+            let place = ast.exprs[name_expr].span;
+            if form == self.forms.call_packed {
+                return self.call_packed(base, attrs, span, place);
+            }
+            return self.opaque_call(base, attrs, span, place);
         }
         let mut call_attrs = AttrsId::NONE;
         let mistakes = self.mistakes;
         match self.module.exprs[callee] {
-            Expr::Op(op) => {
+            Expr::Op(mut op) => {
+                let mut rewritten = None;
+                if let Some(written) = self.plain_name(name_expr).filter(|_| meta.is_none()) {
+                    let places = Places {
+                        callee: ast.exprs[name_expr].span,
+                        last: (given.len().checked_sub(1))
+                            .and_then(|i| ast.nth(given, i))
+                            .map(|e| ast.exprs[e].span),
+                    };
+                    rewritten = self.rewrite_call(op, written, attrs, base + 1, places);
+                    if let Some(now) = rewritten.as_ref().filter(|r| r.op != op) {
+                        op = now.op;
+                        let place = self.at(places.callee);
+                        callee = self.module.add(Expr::Op(op), place);
+                    }
+                }
                 let name = self.op_name(op);
                 let shape = match self.shape_arg(op, base, attrs, span, name) {
                     Ok(shape) => shape,
@@ -137,14 +162,20 @@ impl Resolver<'_> {
                 }
                 call_attrs = match meta {
                     Some((key, index, place)) => {
-                        let found = self.meta_op_attrs(op, key, index, place);
+                        let found = self.meta_op_attrs(op, key, index, place, span);
                         if !attrs.is_empty() {
                             let message = "attributes are given twice: by name, and as an object";
                             self.error(Diagnostic::error(codes::ATTR_PLACE, place, message));
                         }
                         found
                     }
-                    None => self.op_attrs(op, attrs, shape, ast.exprs[name_expr].span, name),
+                    None => {
+                        let place = ast.exprs[name_expr].span;
+                        match rewritten {
+                            Some(now) => self.former_attrs(op, now.attrs, shape, place, name),
+                            None => self.op_attrs(op, attrs, shape, place, name),
+                        }
+                    }
                 };
                 if self.mistakes > mistakes {
                     return self.broken_call(base, ast.exprs[name_expr].span, span);

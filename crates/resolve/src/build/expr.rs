@@ -146,6 +146,11 @@ impl Resolver<'_> {
                 self.value(Expr::Error, span);
             }
             ExprKind::Proj { tuple, .. } => {
+                if self.dotted
+                    && let Some(name) = self.dotted_name(e)
+                {
+                    return self.local(name, span);
+                }
                 self.later(e);
                 self.tasks.push(Task::Expr(tuple));
             }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{
-    Adt, Attrs, Ctor, FuncId, Function, Global, GlobalId, GlobalKind, OpId, RelationDef, UserOp,
+    Adt, Attrs, Ctor, Expr, FuncId, Function, Global, GlobalId, GlobalKind, OpId, RelationDef,
+    UserOp,
 };
 use relax_loops::Program;
+use relax_syntax::OldForm;
 use relax_syntax::ast::{self, ItemKind, TypeExprKind};
 
 use super::{DimMode, Resolver};
@@ -266,7 +268,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The expression of an expression file: a function of its free variables.
+    /// The expression of an expression file: a function of its free variables, or the function that it
+    /// is, as TVM prints `mod["main"]`.
     fn expression(&mut self, e: ast::ExprId, span: Span) {
         let place = self.at(span);
         self.free = Some(Vec::new());
@@ -277,16 +280,30 @@ impl Resolver<'_> {
         let params = self.free.take().unwrap_or_default();
         self.free_names.clear();
         let dims = std::mem::take(&mut self.new_dims);
-        let func = self.module.funcs.push(Function {
-            type_params: Vec::new(),
-            dims,
-            params,
-            ret: None,
-            constraints: Vec::new(),
-            body,
-            attrs: Attrs::new(),
-            span: place,
-        });
+        let several = {
+            let mut all = self
+                .ast
+                .items
+                .iter()
+                .filter(|i| matches!(i.kind, ItemKind::Expr(_)));
+            all.nth(1).is_some()
+        };
+        let func = match self.module.exprs[body] {
+            Expr::Func(func) if params.is_empty() => {
+                self.module.literal = true;
+                func
+            }
+            _ => self.module.funcs.push(Function {
+                type_params: Vec::new(),
+                dims,
+                params,
+                ret: None,
+                constraints: Vec::new(),
+                body,
+                attrs: Attrs::new(),
+                span: place,
+            }),
+        };
         let mut name = Symbol::new("main");
         let mut n = 0;
         while self.globals.contains_key(&name) {
@@ -300,7 +317,23 @@ impl Resolver<'_> {
             prelude: false,
         });
         self.globals.insert(name, id);
-        self.module.expression = Some(id);
+        if several {
+            // The functions of a dump: each is a global of the module.
+            self.name_part(span, name);
+            self.module.literal = false;
+        } else {
+            self.module.expression = Some(id);
+        }
+    }
+
+    /// Remembers that a function without a name is one of several.
+    fn name_part(&mut self, span: Span, name: Symbol) {
+        if !span.is_none() && self.file.slice(span).starts_with("fn") {
+            let keyword = Span::new(span.start, span.start + 2);
+            let what = "a function without a name among several";
+            self.old
+                .push(OldForm::new(what, keyword, format!("def @{name}")));
+        }
     }
 
     /// The nearest of some names, for suggestions.

@@ -2,6 +2,7 @@
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId};
+use relax_syntax::OldForm;
 use relax_syntax::ast::{self, ExprKind, NumSuffix};
 use relax_tensor::{DType, Tensor, TypeCode};
 
@@ -21,6 +22,18 @@ pub(crate) fn suffix_dtype(suffix: NumSuffix) -> Option<DType> {
         NumSuffix::U(bits) => new(TypeCode::UInt, bits, &[8, 16, 32, 64]),
         NumSuffix::Float(bits) => new(TypeCode::Float, bits, &[16, 32, 64]),
         NumSuffix::Bf16 => Some(DType::BF16),
+    }
+}
+
+/// The suffix of literals of a type.
+fn suffix(dtype: DType) -> String {
+    match (dtype.code, dtype.bits) {
+        (TypeCode::Float, 32) => "f".into(),
+        (TypeCode::Float, bits) => format!("f{bits}"),
+        (TypeCode::UInt, bits) => format!("u{bits}"),
+        (TypeCode::Int, 32) => String::new(),
+        (TypeCode::Int, bits) => format!("i{bits}"),
+        _ => "bf16".into(),
     }
 }
 
@@ -47,7 +60,8 @@ impl Resolver<'_> {
 
     /// A number or truth value.
     pub(crate) fn literal(&mut self, e: ast::ExprId) -> ExprId {
-        let ast::Expr { kind, span } = self.ast.exprs[e];
+        let ast::Expr { mut kind, span } = self.ast.exprs[e];
+        self.suffix_of_comment(&mut kind, span);
         let tensor = match kind {
             ExprKind::Bool(b) => {
                 let t = Tensor::scalar_i64(DType::BOOL, b.into());
@@ -91,6 +105,76 @@ impl Resolver<'_> {
                 self.error_expr(span)
             }
         }
+    }
+
+    /// Before 0.9 a number of 64 bits had no suffix; the comment after it says what it is: `5 /*
+    /// ty=int64 */`.
+    fn suffix_of_comment(&mut self, kind: &mut ExprKind, span: Span) {
+        let (ExprKind::Int { suffix, .. } | ExprKind::Float { suffix, .. }) = kind else {
+            return;
+        };
+        let next = span.end.checked_sub(self.file.start);
+        let rest = next.and_then(|at| self.file.text.get(at as usize..));
+        let commented = rest.is_some_and(|text| text.starts_with(" /* ty="));
+        if *suffix != NumSuffix::None || !commented {
+            return;
+        }
+        match self.type_comment(span.end) {
+            Some("int64") if matches!(kind, ExprKind::Int { .. }) => {
+                self.numbered(kind, NumSuffix::I(64));
+            }
+            Some("float64") => self.numbered(kind, NumSuffix::Float(64)),
+            _ => {}
+        }
+    }
+
+    fn numbered(&mut self, kind: &mut ExprKind, to: NumSuffix) {
+        match kind {
+            ExprKind::Float { suffix, .. } => *suffix = to,
+            ExprKind::Int { value, .. } if matches!(to, NumSuffix::Float(_)) => {
+                *kind = ExprKind::Float {
+                    value: *value as f64,
+                    suffix: to,
+                };
+            }
+            ExprKind::Int { suffix, .. } => *suffix = to,
+            _ => {}
+        }
+    }
+
+    /// `int64(3)`, as 0.5 and before wrote constants of most types.
+    pub(crate) fn typed_literal(
+        &mut self,
+        callee: ast::ExprId,
+        args: ast::List<ast::ExprId>,
+        span: Span,
+    ) -> Option<ExprId> {
+        let name = self.plain_name(callee).filter(|_| args.len() == 1)?;
+        if self.callees.contains_key(&name) {
+            return None;
+        }
+        let dtype = self.dtype(name).filter(|d| d.lanes == 1)?;
+        let tensor = match self.ast.exprs[self.ast.nth(args, 0)?].kind {
+            ExprKind::Int { value, .. } if fits(dtype, value) => Tensor::scalar_i64(dtype, value),
+            ExprKind::Float { value, .. } if dtype.is_float() && !overflows(dtype, value) => {
+                Tensor::scalar_f64(dtype, value)
+            }
+            ExprKind::Bool(b) => Tensor::scalar_i64(dtype, b.into()),
+            _ => return None,
+        };
+        let value = match dtype {
+            DType::BOOL if tensor.get_i64(0) != 0 => "True".to_owned(),
+            DType::BOOL => "False".to_owned(),
+            d if d.is_float() => format!("{}{}", tensor.get_f64(0), suffix(d)),
+            d => format!("{}{}", tensor.get_i64(0), suffix(d)),
+        };
+        self.old.push(OldForm::new(
+            "a number written as a call of its type",
+            span,
+            value,
+        ));
+        let place = self.at(span);
+        Some(self.module.constant(tensor, place))
     }
 
     /// `Constant(1, (10, 10), float32)`.

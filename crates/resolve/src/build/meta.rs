@@ -7,12 +7,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use relax_base::{Diagnostic, Span, Symbol};
+use relax_base::{Diagnostic, Severity, Span, Symbol};
 use relax_ir::{AttrValue, Attrs, AttrsId, ConstId, Expr, ExprId, OpId};
 use relax_ops::AttrTy;
 use relax_sym::Dim;
-use relax_syntax::ast::{self, ExprKind};
-use relax_tensor::{DType, Tensor};
+use relax_syntax::ast::{self, ExprKind, VERBATIM};
+use relax_tensor::{DType, Tensor, TypeCode};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -20,6 +20,7 @@ use super::Resolver;
 use super::attrs::fit;
 use super::ndarray::decode_tensor;
 use crate::codes;
+use crate::options::Stubs;
 
 /// The key under which constants stand.
 const CONSTANT: &str = "relay.Constant";
@@ -262,6 +263,11 @@ impl Resolver<'_> {
 
     /// `meta[key][index]` as an expression.
     pub(crate) fn meta_expr(&mut self, key: Symbol, index: u32, span: Span) -> ExprId {
+        if index == VERBATIM {
+            let message = "this is the value of an attribute, not an expression";
+            self.error(Diagnostic::error(codes::META_REF, span, message));
+            return self.error_expr(span);
+        }
         if key != CONSTANT {
             if self.meta_entry(key, index, span) {
                 let message = format!("`meta[{key}][{index}]` is no expression");
@@ -277,8 +283,12 @@ impl Resolver<'_> {
         {
             return self.const_expr(known, span);
         }
-        if self.meta.is_none() && !self.meta_failed && self.options.stub_constants.is_some() {
-            return self.stub_constant(index, span);
+        if !self.meta_failed && self.lacks_constant(index) {
+            if self.options.stub_constants.is_some() {
+                return self.stub_constant(index, span);
+            }
+            self.missing.push(span);
+            return self.error_expr(span);
         }
         if !self.meta_entry(key, index, span) {
             return self.error_expr(span);
@@ -305,6 +315,13 @@ impl Resolver<'_> {
         self.const_expr(id, span)
     }
 
+    /// Whether the section is missing, or holds nothing where a constant should stand.
+    fn lacks_constant(&self, index: u32) -> bool {
+        let Some(table) = &self.meta else { return true };
+        let list = table.lists.get(&Symbol::new(CONSTANT));
+        list.and_then(|l| l.get(index as usize)) == Some(&0)
+    }
+
     fn const_expr(&mut self, id: Option<ConstId>, span: Span) -> ExprId {
         match id {
             Some(id) => {
@@ -323,13 +340,8 @@ impl Resolver<'_> {
         let message = match &self.meta {
             None => {
                 let message = "this refers to a metadata section, which the file does not have";
-                let d = Diagnostic::error(codes::META_REF, span, message).note(
-                    "`--stub-constants` gives such constants placeholders of zeros, typed by \
-                     the comments that TVM prints after them; `--params` \
-                     their values",
-                );
-                if self.first_report('M', Symbol::new("")) {
-                    self.error(d);
+                if self.first_report('M', key) {
+                    self.error(Diagnostic::error(codes::META_REF, span, message));
                 }
                 return false;
             }
@@ -347,16 +359,74 @@ impl Resolver<'_> {
         false
     }
 
-    /// A placeholder of zeros for a constant whose metadata section is missing. Its type is in
-    /// the comment that TVM prints after it: `/* ty=Tensor[(64), float32] */`.
+    /// One error for all constants whose section is missing, or one note about placeholders.
+    pub(crate) fn missing_constants(&mut self) {
+        if !self.module.metadata.stubs.is_empty() {
+            let count = self.module.metadata.stubs.len();
+            let made = match self.options.stub_constants {
+                Some(Stubs::Random(seed)) => format!("random numbers (seed {seed})"),
+                _ => "zeros".to_owned(),
+            };
+            let message = match count {
+                1 => format!("1 constant is a placeholder: {made}"),
+                n => format!("{n} constants are placeholders: {made}"),
+            };
+            let place = self.stub_place.unwrap_or(Span::NONE);
+            self.error(Diagnostic::new(
+                Severity::Note,
+                codes::STUBS,
+                place,
+                message,
+            ));
+        }
+        let Some(&first) = self.missing.first() else {
+            return;
+        };
+        let message = match self.missing.len() {
+            1 => "this constant stands in a metadata section, which the file does not have".into(),
+            n => {
+                format!("{n} constants stand in a metadata section, which the file does not have")
+            }
+        };
+        let d = Diagnostic::error(codes::META_REF, first, message).note(
+            "`--stub-constants` gives such constants placeholders of zeros, typed by the comments \
+             that TVM prints after them; `--params` gives them their values",
+        );
+        self.error(d);
+    }
+
+    /// The type in the comment that TVM prints after what ends at a place:
+    /// `/* ty=Tensor[(64), float32] span=conv1:0:0 */`, `# ty=int64`, `/*Tensor[(64), float32]*/`.
+    pub(crate) fn type_comment(&self, end: u32) -> Option<&str> {
+        let at = end.checked_sub(self.file.start)?;
+        let rest = self.file.text.get(at as usize..)?;
+        let text = rest.trim_start_matches([' ', '\t', '\r', '\n', ';', ',']);
+        let inside = match text.strip_prefix("/*") {
+            Some(rest) => rest.split_once("*/")?.0,
+            None => text.strip_prefix('#')?.lines().next()?,
+        };
+        let inside = inside.trim();
+        let ty = inside.strip_prefix("ty=");
+        let plain = inside.starts_with("Tensor[").then_some(inside);
+        let ty = ty.or(plain)?;
+        Some(ty.split(" span=").next().unwrap_or(ty).trim())
+    }
+
+    /// A placeholder for a constant whose metadata section is missing; its type is in the comment
+    /// after it.
     fn stub_constant(&mut self, index: u32, span: Span) -> ExprId {
-        let after = Span::new(span.end, self.file.span().end);
-        let ty = self.file.slice(after).trim_start();
-        let ty = ty.strip_prefix("/*").map(str::trim_start);
-        let ty = ty.and_then(|t| t.strip_prefix("ty=")?.split_once("*/"));
-        match ty.and_then(|(t, _)| stub(t.trim())) {
-            Some(t) => {
+        if let Some(&known) = self.stubs.get(&index) {
+            return self.const_expr(Some(known), span);
+        }
+        let tensor = self.type_comment(span.end).and_then(stub);
+        match tensor {
+            Some(mut t) => {
+                if let Some(Stubs::Random(seed)) = self.options.stub_constants {
+                    fill(&mut t, seed, index);
+                }
                 let id = self.module.consts.push(t);
+                self.stubs.insert(index, id);
+                self.stub_place.get_or_insert(span);
                 self.module.metadata.stubs.push((index, id));
                 self.const_expr(Some(id), span)
             }
@@ -413,6 +483,11 @@ impl Resolver<'_> {
         {
             return given;
         }
+        // What is written out, or stands in a section that is missing, is kept as it is.
+        let absent = self.meta.is_none() && !self.meta_failed;
+        if index == VERBATIM || absent {
+            return AttrValue::Meta(key, index);
+        }
         if !self.meta_entry(key, index, span) {
             *good = false;
             return AttrValue::None;
@@ -424,6 +499,27 @@ impl Resolver<'_> {
         found.unwrap_or(AttrValue::Meta(key, index))
     }
 
+    /// The attributes of an operator whose result is as its attributes say, by the type in the comment
+    /// after the call: extents and element type.
+    fn attrs_of_comment(&mut self, op: OpId, call: Span) -> Option<AttrsId> {
+        let key = self.registry.get(op)?.shape_attr()?.name;
+        let tensor = self.type_comment(call.end)?;
+        let ty = self.comment_type(&tensor.to_owned())?;
+        let tensor = self.module.types.as_tensor(ty)?;
+        let (dims, dtype) = (tensor.shape.dims()?.to_vec(), tensor.dtype.known()?);
+        let schema = self.schema(op);
+        let attrs = schema.attrs.iter().map(|a| {
+            let value = match a.ty {
+                _ if a.name == key => AttrValue::array(dims.iter().cloned().map(AttrValue::dim)),
+                AttrTy::DType => AttrValue::DType(dtype),
+                _ => a.default.clone()?,
+            };
+            Some((a.name, value))
+        });
+        let attrs: Attrs = attrs.collect::<Option<Vec<_>>>()?.into_iter().collect();
+        Some(self.module.make_attrs(attrs))
+    }
+
     /// The attributes of a call, given as an object of the section.
     pub(crate) fn meta_op_attrs(
         &mut self,
@@ -431,7 +527,14 @@ impl Resolver<'_> {
         key: Symbol,
         index: u32,
         span: Span,
+        call: Span,
     ) -> AttrsId {
+        if self.meta.is_none()
+            && !self.meta_failed
+            && let Some(found) = self.attrs_of_comment(op, call)
+        {
+            return found;
+        }
         if !self.meta_entry(key, index, span) {
             return self.default_attrs(op);
         }
@@ -476,6 +579,28 @@ fn stub(ty: &str) -> Option<Tensor> {
     let shape: Vec<i64> = dims.map(|d| d.parse().ok()).collect::<Option<_>>()?;
     Tensor::byte_len(dtype, &shape).filter(|&len| len < 1 << 32)?;
     Some(Tensor::zeros(dtype, &shape))
+}
+
+/// Small random numbers, the same for the same seed and place.
+fn fill(t: &mut Tensor, seed: u64, index: u32) {
+    let mut state = seed ^ (u64::from(index) << 32) ^ 0x9E37_79B9_7F4A_7C15;
+    let mut next = || {
+        // splitmix64
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    };
+    let dtype = t.dtype();
+    for i in 0..t.len() {
+        let bits = next();
+        if dtype.is_float() {
+            t.set_f64(i, (bits >> 11) as f64 / (1u64 << 53) as f64 * 0.2 - 0.1);
+        } else {
+            t.set_i64(i, i64::from(bits & 1 != 0));
+        }
+    }
 }
 
 /// The byte offset of a one-based line and column.

@@ -5,6 +5,7 @@ mod call;
 mod damage;
 mod dims;
 mod expr;
+mod former;
 mod function;
 mod given;
 mod items;
@@ -12,6 +13,7 @@ mod literal;
 mod meta;
 mod names;
 mod ndarray;
+mod opaque;
 mod pattern;
 mod prelude;
 mod program;
@@ -28,8 +30,9 @@ use relax_base::{Diagnostic, Diagnostics, SourceFile, Span, Symbol};
 use relax_ir::{
     AdtId, AttrsId, CtorId, ExprId, FuncId, GlobalId, Module, OpId, RelId, TypeId, VarId,
 };
-use relax_ops::{Registry, registry};
+use relax_ops::{Registry, Release, registry};
 use relax_sym::DimVar;
+use relax_syntax::OldForm;
 use relax_syntax::ast::{self, Ast};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -47,8 +50,7 @@ pub use prelude::{PreludeNames, prelude_files, prelude_names};
 
 /// Resolves a tree that was parsed from `file`.
 pub fn resolve(ast: &Ast, file: &SourceFile, options: &Options) -> (Module, Diagnostics) {
-    let (module, _, diagnostics) = resolve_given(ast, file, options, Given::default());
-    (module, diagnostics)
+    resolve_noting(ast, file, options, &mut Vec::new())
 }
 
 /// The same for a tree with what came along with it.
@@ -58,15 +60,49 @@ pub fn resolve_given(
     options: &Options,
     given: Given,
 ) -> (Module, GivenTypes, Diagnostics) {
+    resolved(ast, file, options, given, &mut Vec::new())
+}
+
+/// The same for a text; forms of earlier versions that it takes to know operators to see are added to
+/// `old`.
+pub fn resolve_noting(
+    ast: &Ast,
+    file: &SourceFile,
+    options: &Options,
+    old: &mut Vec<OldForm>,
+) -> (Module, Diagnostics) {
+    let (module, _, diagnostics) = resolved(ast, file, options, Given::default(), old);
+    (module, diagnostics)
+}
+
+fn resolved(
+    ast: &Ast,
+    file: &SourceFile,
+    options: &Options,
+    given: Given,
+    old: &mut Vec<OldForm>,
+) -> (Module, GivenTypes, Diagnostics) {
     let mut r = Resolver::new(ast, file, options);
     r.along = given::Along::new(given);
     r.file_items();
     r.prelude_items();
+    r.missing_constants();
+    r.unknown_calls();
+    old.append(&mut r.old);
     r.module.shrink();
     if r.diags.len() > 1 {
         r.diags.sort();
     }
     (r.module, r.along.types, r.diags)
+}
+
+/// The release whose texts have that header, as far as it is told apart from others.
+fn header_release(ast: &Ast) -> Option<Release> {
+    match ast.version?.0.as_str() {
+        "0.0.1" | "0.0.2" | "0.0.3" => Some(Release(5)),
+        "0.0.4" => Some(Release(6)),
+        _ => None,
+    }
 }
 
 /// Where a dimension variable that is not known may be bound.
@@ -141,6 +177,23 @@ struct Resolver<'a> {
     meta: Option<MetaTable<'a>>,
     meta_failed: bool,
     along: given::Along,
+    /// Placeholders, by the index of the constant.
+    stubs: FxHashMap<u32, relax_ir::ConstId>,
+    /// Where the first of them stands.
+    stub_place: Option<Span>,
+    /// Where constants stand whose metadata section is missing.
+    missing: Vec<Span>,
+    /// Globals of other modules, which opaque calls name.
+    kernels: FxHashSet<Symbol>,
+    /// Where operators stand that nobody knows.
+    unknown_ops: Vec<Span>,
+    /// Forms of earlier versions.
+    old: Vec<OldForm>,
+    /// Whether a variable was bound whose name ends with a dot and a number: what looks like a
+    /// projection may be such a variable.
+    dotted: bool,
+    /// The release of TVM that wrote the text, where anything tells.
+    release: Option<Release>,
 }
 
 impl<'a> Resolver<'a> {
@@ -192,6 +245,14 @@ impl<'a> Resolver<'a> {
             meta: None,
             meta_failed: false,
             along: given::Along::default(),
+            stubs: FxHashMap::default(),
+            stub_place: None,
+            missing: Vec::new(),
+            kernels: FxHashSet::default(),
+            unknown_ops: Vec::new(),
+            old: Vec::new(),
+            dotted: false,
+            release: options.release.or_else(|| header_release(ast)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{Expr, ExprId, OpId, Var, VarStyle};
+use relax_syntax::ast;
 
 use super::Resolver;
 use super::prelude;
@@ -21,6 +22,21 @@ impl Resolver<'_> {
         let place = self.at(span);
         let id = self.module.add(expr, place);
         self.values.push(id);
+    }
+
+    /// The variable that a projection is, where the scope has one of that name: `%input.1`.
+    pub(crate) fn dotted_name(&self, e: ast::ExprId) -> Option<Symbol> {
+        const LONGEST: usize = 1024;
+        let ast::Expr { span, .. } = self.ast.exprs[e];
+        let here = self.file.span();
+        let inside = here.start <= span.start && span.end <= here.end;
+        let text = (inside && span.len() <= LONGEST).then(|| self.file.slice(span))?;
+        let name = text
+            .strip_prefix('%')
+            .filter(|n| !n.contains(['(', ' ', '\n']))?;
+        let name = Symbol::new(name);
+        let known = self.scopes.local(name).is_some() || self.free_names.contains_key(&name);
+        known.then_some(name)
     }
 
     /// In an expression file, makes a free variable (with a warning); reports an error elsewhere.
@@ -102,6 +118,7 @@ impl Resolver<'_> {
         let found = self.globals.get(&name).copied();
         let expr = match found.or_else(|| self.prelude_global(name)) {
             Some(id) => Expr::Global(id),
+            None if self.kernels.contains(&name) => Expr::Extern(Symbol::new(&format!("@{name}"))),
             None => {
                 if self.first_report('@', name) {
                     let names = self.module.globals.values().map(|g| g.name.as_str());
@@ -156,10 +173,13 @@ impl Resolver<'_> {
                         self.callees.insert(name, found.clone());
                         found
                     }
-                    None => {
-                        self.unknown_name(name, span, called);
-                        Expr::Error
-                    }
+                    None => match self.registry.formerly(name.as_str()) {
+                        Some(op) if called => Expr::Op(op),
+                        _ => {
+                            self.unknown_name(name, span, called);
+                            Expr::Error
+                        }
+                    },
                 }
             }
         };

@@ -30,6 +30,12 @@ pub(crate) struct Flow {
     unknown: bool,
 }
 
+/// Whether a name ends with a dot and a number, as a projection does.
+fn ends_in_number(name: &str) -> bool {
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    digits > 0 && name.as_bytes()[..name.len() - digits].ends_with(b".")
+}
+
 impl Resolver<'_> {
     fn block_parts(&self, e: ast::ExprId) -> (ast::List<ast::StmtId>, Option<ast::ExprId>) {
         match self.ast.exprs[e].kind {
@@ -161,6 +167,7 @@ impl Resolver<'_> {
             self.module.var_attrs.insert(var, attrs);
         }
         self.typed_var(binder, var);
+        self.dotted |= ends_in_number(b.name.as_str());
         self.scopes.bind(b.name, var);
         var
     }
@@ -212,7 +219,11 @@ impl Resolver<'_> {
         let ast = self.ast;
         for e in ast.list(names) {
             let ast::Expr { kind, span } = ast.exprs[e];
-            let ExprKind::Local(name) = kind else {
+            let named = match kind {
+                ExprKind::Local(name) => Some(name),
+                _ => self.dotted_name(e).filter(|_| self.dotted),
+            };
+            let Some(name) = named else {
                 let message = "`output` lists variables of its dataflow block";
                 self.error(Diagnostic::error(codes::OUTPUT, span, message));
                 continue;

@@ -1,7 +1,8 @@
 //! Types: names and forms to interned types.
 
-use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Id, Span, Symbol, did_you_mean};
 use relax_ir::{AdtId, DTy, FuncType, Kind, Shape, TensorType, Type, TypeId, TypeInfer};
+use relax_syntax::OldForm;
 use relax_syntax::ast::{self, TypeExprKind};
 
 use super::function::Binders;
@@ -142,7 +143,7 @@ impl Resolver<'_> {
                     }
                     _ if args.is_empty() => self.type_by_name(name, span),
                     // What it is applied to says nothing then.
-                    _ if !self.is_type_name(name) => {
+                    _ if !self.is_type_name(name) && name != "Tuple" => {
                         self.unknown_type_name(name, ast.types[head].span)
                     }
                     _ => return None,
@@ -229,12 +230,29 @@ impl Resolver<'_> {
                     }
                     None => {
                         let place = self.ast.types[head].span;
+                        if name == "Tuple" {
+                            self.old_tuple(place, span, parts.len());
+                            return self.module.types.tuple(parts);
+                        }
                         self.unknown_type_name(name, place)
                     }
                 }
             }
             _ => unreachable!("only types with parts are finished"),
         }
+    }
+
+    /// `Tuple[A, B]`, as 0.5 and before wrote it.
+    fn old_tuple(&mut self, head: Span, whole: Span, fields: usize) {
+        if whole.is_none() {
+            return;
+        }
+        let bracket = self.file.slice(Span::new(head.end, whole.end)).find('[');
+        let open = Span::new(head.start, head.end + bracket.map_or(0, |b| b as u32 + 1));
+        let close = Span::new(whole.end - 1, whole.end);
+        let old = OldForm::new("`Tuple[…]`", open, "(");
+        let end = if fields == 1 { ",)" } else { ")" };
+        self.old.push(old.edit(close, end));
     }
 
     fn finish_fn_type(
@@ -331,6 +349,10 @@ impl Resolver<'_> {
             _ => {}
         }
         match self.adt_named(name) {
+            // What memory operators give, which TVM's dumps declare or not.
+            found if name == "Storage" && self.is_empty_type(found) => {
+                self.module.types.intern(Type::Object)
+            }
             Some(adt) => self.adt_type(adt, &[], span),
             None => self.unknown_type_name(name, span),
         }
@@ -351,6 +373,13 @@ impl Resolver<'_> {
             self.error(d);
         }
         self.error_type()
+    }
+
+    /// Whether a data type is not there, or has nothing in it.
+    fn is_empty_type(&self, adt: Option<AdtId>) -> bool {
+        adt.is_none_or(|adt| {
+            self.module.adts[adt].ctors.is_empty() && self.adt_params[adt.index()] == 0
+        })
     }
 
     fn unknown_type_name(&mut self, name: Symbol, span: Span) -> TypeId {

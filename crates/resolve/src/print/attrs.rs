@@ -5,7 +5,7 @@ use relax_ir::{AttrValue, Attrs, AttrsId, Expr, ExprId, OpId};
 use relax_ops::{AttrTy, Default, OpDef, registry};
 use relax_sym::Dim;
 use relax_syntax::Style;
-use relax_syntax::ast::{self, ExprKind, NumSuffix};
+use relax_syntax::ast::{self, ExprKind, NumSuffix, VERBATIM};
 
 use super::{NO, Printer};
 
@@ -136,6 +136,10 @@ impl Printer<'_> {
                 let ids: Vec<_> = items.iter().map(|(n, v)| self.attr(*n, v, None)).collect();
                 ExprKind::Map(self.out.make_list(ids))
             }
+            AttrValue::Meta(key, VERBATIM) => ExprKind::Meta {
+                key: *key,
+                index: VERBATIM,
+            },
             AttrValue::Meta(key, index) => ExprKind::Meta {
                 key: *key,
                 index: self.meta.kept(*key, *index),

@@ -1,5 +1,6 @@
 //! Constants: literals for scalars, references into the metadata section for the rest.
 
+use relax_base::Symbol;
 use relax_ir::ConstId;
 use relax_syntax::Style;
 use relax_syntax::ast::{self, ExprKind, NumSuffix};
@@ -13,14 +14,43 @@ pub(super) const CONSTANT: &str = "relay.Constant";
 impl Printer<'_> {
     /// A constant.
     pub(super) fn constant(&mut self, id: ConstId) -> ast::ExprId {
-        let kind = match self.scalar(id) {
-            Some(kind) => kind,
-            None => ExprKind::Meta {
-                key: CONSTANT.into(),
-                index: self.meta.constant(id),
-            },
+        if let Some(index) = self.m.metadata.stub(id) {
+            return self.reference(id, index);
+        }
+        if let Some(kind) = self.scalar(id) {
+            return self.out.expr(kind, NO);
+        }
+        let elided = self
+            .mode
+            .elide
+            .is_some_and(|most| self.m.consts[id].len() > most);
+        let index = self.meta.constant(id, elided);
+        if elided {
+            return self.reference(id, index);
+        }
+        let key = CONSTANT.into();
+        self.out.expr(ExprKind::Meta { key, index }, NO)
+    }
+
+    /// A reference to a constant that the text does not hold, with its type.
+    fn reference(&mut self, id: ConstId, index: u32) -> ast::ExprId {
+        let (dtype, shape) = (self.m.consts[id].dtype(), self.m.consts[id].shape());
+        let key = CONSTANT.into();
+        let node = self.out.expr(ExprKind::Meta { key, index }, NO);
+        let dtype = self.out.type_name(Symbol::new(&dtype.to_string()), NO);
+        let ty = if shape.is_empty() {
+            dtype
+        } else {
+            let int = |value| ast::TypeExprKind::Int {
+                value,
+                suffix: NumSuffix::None,
+            };
+            let dims: Vec<_> = shape.iter().map(|&d| self.out.ty(int(d), NO)).collect();
+            let dims = self.out.type_tuple(dims, NO);
+            self.out.type_apply("Tensor".into(), [dims, dtype], NO)
         };
-        self.out.expr(kind, NO)
+        self.out.expr_types.set(node, Some(ty));
+        node
     }
 
     /// The literal, for scalars whose element type has one.

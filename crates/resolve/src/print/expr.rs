@@ -172,6 +172,38 @@ impl Printer<'_> {
         )
     }
 
+    /// The function of a file that is a function literal.
+    pub(super) fn literal(&mut self, func: FuncId) -> ast::ExprId {
+        let function = self.function(func);
+        let node = self.out.expr(ExprKind::Fn(function), NO);
+        if let Some(ty) = self.type_of_function(func, function) {
+            self.out.expr_types.set(node, Some(ty));
+        }
+        node
+    }
+
+    /// The type of a function, of the types that are known of it; none where nothing is inferred.
+    fn type_of_function(&mut self, func: FuncId, printed: ast::FnId) -> Option<ast::TypeId> {
+        let m = self.m;
+        let types = self.mode.types?;
+        let f = &m.funcs[func];
+        let known = f.params.iter().map(|&p| types.var(p).or(m.vars[p].ty));
+        let params: Vec<_> = known.collect::<Option<_>>()?;
+        let ret = f.ret.or_else(|| types.ret(func))?;
+        let signature: Vec<_> = params
+            .into_iter()
+            .chain([ret])
+            .map(|t| self.ty(t))
+            .collect();
+        let kind = ast::TypeExprKind::Fn {
+            type_params: self.out.functions[printed].type_params,
+            angle: false,
+            signature: self.out.make_list(signature),
+            relations: 0,
+        };
+        Some(self.out.ty(kind, NO))
+    }
+
     /// Name, parameters, attributes, result type: what is made before the body.
     fn function_head(&mut self, func: FuncId) -> ast::Function {
         let m = self.m;
@@ -462,6 +494,7 @@ impl Printer<'_> {
                     | Expr::Proj { .. }
             )
             && let Some(ty) = types.expr(id)
+            && self.out.expr_types[node].is_none()
         {
             let ty = self.ty(ty);
             self.out.expr_types.set(node, Some(ty));
@@ -490,6 +523,12 @@ impl Printer<'_> {
             }
             Expr::Ctor(c) => {
                 let node = self.name(m.ctors[*c].name);
+                self.visited(id, node);
+            }
+            // A kernel of another module, which an opaque call names.
+            Expr::Extern(name) if name.as_str().starts_with('@') => {
+                let name = Symbol::new(&name.as_str()[1..]);
+                let node = self.out.expr(ExprKind::Global(name), NO);
                 self.visited(id, node);
             }
             Expr::Extern(name) => {

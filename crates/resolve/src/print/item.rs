@@ -50,7 +50,10 @@ impl Printer<'_> {
         if let Some(id) = m.expression {
             self.begin_type_names();
             self.out.form = FileForm::Expression;
-            let body = self.expression(id);
+            let body = match m.literal {
+                true => self.literal(m.global_func(id).expect("an expression file's")),
+                false => self.expression(id),
+            };
             self.item(ItemKind::Expr(body));
         }
     }

@@ -26,18 +26,22 @@ pub(super) struct MetaWriter<'a> {
     keeps: bool,
     /// How many objects of each key that section holds, where it is kept.
     kept_len: FxHashMap<Symbol, u32>,
-    consts: Vec<ConstId>,
+    /// How many numbers of constants are taken by placeholders.
+    stubs: u32,
+    /// The constants after these; none where one is left out.
+    consts: Vec<Option<ConstId>>,
     const_index: FxHashMap<ConstId, u32>,
     attrs: Vec<(&'static str, Vec<(OpId, AttrsId)>)>,
     attr_index: FxHashMap<(&'static str, AttrsId), u32>,
 }
 
 impl<'a> MetaWriter<'a> {
-    pub(super) fn new(raw: Option<&'a str>) -> MetaWriter<'a> {
+    pub(super) fn new(raw: Option<&'a str>, stubs: u32) -> MetaWriter<'a> {
         MetaWriter {
             raw,
             keeps: false,
             kept_len: FxHashMap::default(),
+            stubs,
             consts: Vec::new(),
             const_index: FxHashMap::default(),
             attrs: Vec::new(),
@@ -45,16 +49,16 @@ impl<'a> MetaWriter<'a> {
         }
     }
 
-    /// The constants so far.
-    pub(super) fn constants(&self) -> &[ConstId] {
-        &self.consts
+    /// The constants so far, those that are left out too.
+    pub(super) fn constants(&self) -> Vec<ConstId> {
+        self.consts.iter().flatten().copied().collect()
     }
 
-    /// The index of a constant.
-    pub(super) fn constant(&mut self, id: ConstId) -> u32 {
-        let next = self.consts.len() as u32;
+    /// The index of a constant; the section holds it unless it is left out.
+    pub(super) fn constant(&mut self, id: ConstId, left_out: bool) -> u32 {
+        let next = self.stubs + self.consts.len() as u32;
         *self.const_index.entry(id).or_insert_with(|| {
-            self.consts.push(id);
+            self.consts.push((!left_out).then_some(id));
             next
         })
     }
@@ -80,7 +84,7 @@ impl<'a> MetaWriter<'a> {
 
     /// The index of an object that is written as it was read.
     pub(super) fn kept(&mut self, _key: Symbol, index: u32) -> u32 {
-        self.keeps = true;
+        self.keeps |= self.raw.is_some();
         index
     }
 
@@ -90,7 +94,8 @@ impl<'a> MetaWriter<'a> {
         m: &Module,
         schema: &dyn Fn(OpId) -> Option<&'static OpDef>,
     ) -> Option<String> {
-        if self.consts.is_empty() && self.attrs.is_empty() && !self.keeps {
+        let no_consts = self.consts.iter().all(Option::is_none);
+        if no_consts && self.attrs.is_empty() && !self.keeps {
             return None;
         }
         let mut graph = Graph::default();
@@ -120,10 +125,13 @@ impl<'a> MetaWriter<'a> {
                 None => entries.push(((*key).to_owned(), items)),
             }
         }
-        if !self.consts.is_empty() {
+        if !no_consts {
             let device = graph.device();
-            let tensors = self.consts.iter().map(|&c| &m.consts[c]);
-            let items = tensors.map(|t| graph.constant(t, device)).collect();
+            // What is not there is the empty object.
+            let mut items = vec![0; self.stubs as usize];
+            for id in &self.consts {
+                items.push(id.map_or(0, |c| graph.constant(&m.consts[c], device)));
+            }
             entries.push((CONSTANT.to_owned(), items));
         }
         Some(graph.finish(entries))

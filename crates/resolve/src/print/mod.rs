@@ -44,6 +44,10 @@ pub struct PrintMode<'a> {
     pub style: Style,
     /// Where to take `/* ty=… */` comments and missing result types from; none without it.
     pub types: Option<&'a dyn TypeSource>,
+    /// Constants of more elements than this are printed as references to nothing.
+    pub elide: Option<usize>,
+    /// Whether the metadata section is left out.
+    pub no_metadata: bool,
 }
 
 /// The tree that says what the module says.
@@ -57,11 +61,11 @@ pub fn module_to_ast(module: &Module, mode: &PrintMode<'_>) -> Ast {
 pub fn listed_constants(module: &Module) -> Vec<ConstId> {
     let mode = PrintMode {
         style: Style::Tvm,
-        types: None,
+        ..PrintMode::default()
     };
     let mut printer = Printer::new(module, mode);
     printer.module();
-    printer.meta.constants().to_vec()
+    printer.meta.constants()
 }
 
 /// One printing of one module.
@@ -89,7 +93,7 @@ impl<'a> Printer<'a> {
             out: Ast::new(),
             names: Names::default(),
             types: TypeTable::default(),
-            meta: MetaWriter::new(m.metadata.raw.as_deref()),
+            meta: MetaWriter::new(m.metadata.raw.as_deref(), m.metadata.stubs_end()),
             state: State::default(),
             declared: None,
             uses: IdTable::default(),
@@ -102,7 +106,9 @@ impl<'a> Printer<'a> {
 
     fn finish(mut self) -> Ast {
         self.out.shrink();
-        self.out.metadata_text = self.meta.finish(self.m, &attrs::schema_of);
+        if !self.mode.no_metadata {
+            self.out.metadata_text = self.meta.finish(self.m, &attrs::schema_of);
+        }
         self.out
     }
 

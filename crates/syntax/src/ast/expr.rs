@@ -15,6 +15,9 @@ pub struct Expr {
     pub span: Span,
 }
 
+/// The index of an object that is written out and not referred to: `VirtualDevice(device_type=1)`.
+pub const VERBATIM: u32 = u32::MAX;
+
 /// The forms of expressions. Attribute values are expressions too ([`ExprKind::List`] occurs only
 /// there).
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -49,9 +52,9 @@ pub enum ExprKind {
     Str(Symbol),
     /// `meta[key][index]`
     Meta {
-        /// `relay.Constant`
+        /// `relay.Constant`; the whole text of an object that is written out in place.
         key: Symbol,
-        /// The index in the section's list of that key.
+        /// The index in the section's list of that key; [`VERBATIM`] for such an object.
         index: u32,
     },
     /// `(a, b)`, `(a,)`, `()`

@@ -58,9 +58,30 @@ impl Builder<'_> {
         })
     }
 
-    /// `meta[key][index]`
+    /// A number that goes on with the name of a variable, from `l` to `r`; the name so far ends
+    /// at `m`.
+    pub(crate) fn variable(&mut self, m: u32, l: u32, r: u32) -> u32 {
+        if m != l {
+            let d = Diagnostic::error(Code(101), Span::new(l, r), "a name is written in one piece");
+            self.diagnostics.push(d);
+        }
+        r
+    }
+
+    /// `meta[key][index]`, or an object that is written out in place.
     pub(crate) fn meta(&mut self, l: u32, r: u32) -> ExprId {
         let text = self.slice(l, r);
+        if !text.starts_with("meta") {
+            let key = Symbol::new(text);
+            return self.expr(
+                ExprKind::Meta {
+                    key,
+                    index: VERBATIM,
+                },
+                l,
+                r,
+            );
+        }
         let mut parts = text.split(['[', ']']).map(str::trim);
         let key = parts.nth(1).unwrap_or("");
         let index = parts.nth(1).unwrap_or("");

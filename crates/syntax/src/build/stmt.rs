@@ -1,6 +1,6 @@
 //! Statements and blocks.
 
-use relax_base::{Code, Diagnostic, Span};
+use relax_base::{Code, Diagnostic, Span, Symbol};
 
 use super::Builder;
 use crate::ast::*;
@@ -115,6 +115,10 @@ impl Builder<'_> {
                 let binder = self.ast.binder(name, ty, span);
                 StmtKind::Bind { binder, value }
             }
+            ExprKind::Proj { .. } if let Some(name) = self.dotted(target) => {
+                let binder = self.ast.binder(name, ty, span);
+                StmtKind::Bind { binder, value }
+            }
             ExprKind::Error => StmtKind::Error,
             _ => {
                 self.bad_target(span);
@@ -122,6 +126,21 @@ impl Builder<'_> {
             }
         };
         self.stmt(kind, l, r)
+    }
+
+    /// The name that a projection of a variable is where it is bound: `%input.1 = …;`.
+    fn dotted(&self, target: ExprId) -> Option<Symbol> {
+        let mut base = target;
+        while let ExprKind::Proj { tuple, .. } = self.ast.exprs[base].kind {
+            base = tuple;
+        }
+        let ExprKind::Local(_) = self.ast.exprs[base].kind else {
+            return None;
+        };
+        let span = self.ast.exprs[target].span;
+        let text = self.slice(span.start + 1, span.end);
+        let blank = |c: char| c.is_whitespace() || c == '*';
+        (!text.contains(blank)).then(|| Symbol::new(text))
     }
 
     pub(crate) fn store_stmt(

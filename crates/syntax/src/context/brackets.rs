@@ -37,7 +37,14 @@ impl Pass<'_> {
             Tok::LBrace => match (last, f.pending) {
                 (Some(Tok::Local), _) if f.kind == FrameKind::Params => FrameKind::AttrBraces,
                 (Some(Tok::Local), _) if before == Some(Tok::Let) => FrameKind::AttrBraces,
-                (Some(Tok::Eq), _) if f.kind == FrameKind::Args => FrameKind::AttrBraces,
+                (Some(Tok::Eq), _)
+                    if matches!(
+                        f.kind,
+                        FrameKind::Args | FrameKind::Params | FrameKind::AttrBraces
+                    ) =>
+                {
+                    FrameKind::AttrBraces
+                }
                 (_, Pending::Match) => FrameKind::Arms,
                 (_, Pending::Data) => FrameKind::Ctors,
                 _ => FrameKind::Block,

@@ -396,6 +396,7 @@ pub(super) fn ends_operand(tok: Tok) -> bool {
             | Tok::Int
             | Tok::Float
             | Tok::Proj
+            | Tok::Caret
             | Tok::Str
             | Tok::Meta
             | Tok::True

@@ -1,9 +1,10 @@
 //! Missing separators: two things side by side that cannot stand so.
 
-use relax_base::{Code, Diagnostic};
+use relax_base::{Code, Diagnostic, Span};
 
 use super::{Frame, FrameKind, Pass, Pending, keywords::ends_operand, keywords::starts_operand};
 use crate::lex::Token;
+use crate::old::OldForm;
 use crate::token::Tok;
 
 impl Pass<'_> {
@@ -261,6 +262,16 @@ impl Pass<'_> {
             return;
         }
         let graph = first == Some(Tok::Graph) && f.bound;
+        let declared = first == Some(Tok::FreeVar) && !f.bound;
+        if declared && self.new_line(last, t) {
+            let at = last.span().at_end();
+            self.out
+                .old
+                .push(OldForm::new("`free_var` without `;`", at, ";"));
+            self.push_virtual(Tok::Semi, last.end);
+            self.top().next();
+            return;
+        }
         let block_like = last.tok == Tok::RBrace
             && matches!(
                 first,
@@ -283,6 +294,12 @@ impl Pass<'_> {
         f.first = None;
         f.bound = false;
         f.pending = Pending::None;
+    }
+
+    /// Whether a token stands on another line than the one before it.
+    fn new_line(&self, last: Token, t: Token) -> bool {
+        let between = Span::new(last.end, t.start);
+        self.file.slice(between).contains('\n')
     }
 
     /// Whether the first closing bracket without its opening one is `closer`, in this statement.

@@ -139,6 +139,11 @@ impl<'s> Stream<'s> {
             && !self.pass.cut.get()
     }
 
+    /// Whether the text has headers before its parts.
+    pub(crate) fn has_parts(&self) -> bool {
+        self.pass.out.parts
+    }
+
     /// The headers and the comments, when all is read.
     pub(crate) fn finish(self) -> (Prepared, Lexed) {
         let lexed = Lexed {

@@ -7,9 +7,8 @@ use crate::ast::*;
 impl Emitter<'_> {
     pub(super) fn expr(&mut self, e: ExprId) {
         let ast = self.ast;
-        if self.types
-            && let Some(t) = ast.expr_types[e]
-        {
+        // Where no types are asked for, only what cannot be read without its type has one.
+        if let Some(t) = ast.expr_types[e] {
             self.work.push(Work::Note(t));
         }
         let Expr { kind, span } = ast.exprs[e];
@@ -29,6 +28,10 @@ impl Emitter<'_> {
                 let text = number::quote(s.as_str(), !self.tvm());
                 self.literal(span, &text);
             }
+            ExprKind::Meta {
+                key,
+                index: VERBATIM,
+            } => self.literal(span, key.as_str()),
             ExprKind::Meta { key, index } => self.literal(span, &format!("meta[{key}][{index}]")),
             ExprKind::Tuple(items) => {
                 self.listed("(", ast.list(items).map(Work::Expr), ")", true);

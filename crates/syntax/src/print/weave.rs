@@ -70,6 +70,21 @@ impl<'a> Weave<'a> {
         (empty && !commented).then_some(*close)
     }
 
+    /// The last token of those that make up `text`, which begins with more than the next one.
+    fn pieces(&self, next: Token, text: &str) -> Option<usize> {
+        let end = next.start + text.len() as u32;
+        if end > self.file.span().end || !text.contains('.') {
+            return None;
+        }
+        let from = (next.start - self.file.start) as usize;
+        let same = self.file.text.get(from..from + text.len()) == Some(text);
+        let last = self.tokens[self.token..]
+            .iter()
+            .position(|t| t.end >= end)?
+            + self.token;
+        (same && self.tokens[last].end == end).then_some(last)
+    }
+
     /// The next comment, if it stands before the next token.
     fn next_comment(&self) -> Option<Comment> {
         let c = *self.comments.get(self.comment)?;
@@ -98,6 +113,15 @@ impl Sink<'_> {
             let original = w.file.slice(src.span());
             if original == text {
                 self.comments_before(src.start);
+                self.take(text);
+                return;
+            }
+            if let Some(last) = w.pieces(src, text) {
+                // A name of several tokens, `%input.1`.
+                self.comments_before(src.start);
+                if let Some(w) = &mut self.weave {
+                    w.token = last;
+                }
                 self.take(text);
                 return;
             }

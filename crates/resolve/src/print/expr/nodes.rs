@@ -50,6 +50,20 @@ impl Printer<'_> {
                     Expr::Ctor(c) if m.ctors[c].fields.is_empty() => {
                         return self.name(m.ctors[c].name);
                     }
+                    Expr::Extern(name) if type_args != 0 => {
+                        let ty = m.type_args(type_args)[0];
+                        let ty = self.ty(ty);
+                        let callee = self.name(name);
+                        let args = self.out.make_list(args);
+                        let kind = ExprKind::Call {
+                            callee,
+                            args,
+                            attrs,
+                        };
+                        let call = self.out.expr(kind, NO);
+                        self.out.expr_types.set(call, Some(ty));
+                        return call;
+                    }
                     Expr::Extern(_) => {
                         args.insert(0, head);
                         head = self.name("call_packed");

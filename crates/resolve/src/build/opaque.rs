@@ -1,0 +1,148 @@
+//! Calls of which nothing is known but the type that a comment gives: of operators that nobody knows, of
+//! other systems' code, of kernels that the text does not hold.
+//!
+//! Such a call is one of a packed function, with the type of its result as its type argument.
+
+use relax_base::{Diagnostic, Span, Symbol};
+use relax_ir::{Expr, ExprId, TypeId};
+use relax_sym::Dim;
+use relax_syntax::ast::{self, ExprKind};
+use relax_tensor::DType;
+
+use super::Resolver;
+use crate::codes;
+
+impl Resolver<'_> {
+    /// Whether a call is opaque: `name` is not known, or calls a kernel that is not there.
+    pub(crate) fn is_opaque_call(
+        &mut self,
+        name: Symbol,
+        args: ast::List<ast::ExprId>,
+        span: Span,
+    ) -> bool {
+        let known = self.ctor_named(name).is_some();
+        let op = self
+            .op_named(name)
+            .or_else(|| self.registry.formerly(name.as_str()));
+        let opaque = match op.and_then(|op| self.registry.get(op)) {
+            Some(def) => def.hooks.calls_kernel && self.lacks_kernel(args),
+            None if known || op.is_some() => false,
+            None => self.options.allow_unknown_ops || relax_ops::is_foreign(name.as_str()),
+        };
+        opaque && self.result_of_comment(span).is_some()
+    }
+
+    /// Whether the first argument is a global that the module does not define; it is one of another
+    /// module from now on.
+    fn lacks_kernel(&mut self, args: ast::List<ast::ExprId>) -> bool {
+        let Some(first) = self.ast.nth(args, 0) else {
+            return false;
+        };
+        let ExprKind::Global(name) = self.ast.exprs[first].kind else {
+            return false;
+        };
+        let lacks = !self.globals.contains_key(&name);
+        if lacks {
+            self.kernels.insert(name);
+        }
+        lacks
+    }
+
+    /// The call, whose callee and arguments are the values from `base` on.
+    pub(crate) fn opaque_call(
+        &mut self,
+        base: usize,
+        attrs: ast::List<ast::AttrId>,
+        span: Span,
+        name: Span,
+    ) -> ExprId {
+        let Some(ty) = self.result_of_comment(span) else {
+            return self.error_expr(span);
+        };
+        let attrs = self.free_attrs(attrs);
+        let attrs = self.module.make_attrs(attrs);
+        let type_args = self.module.make_type_args(&[ty]);
+        let callee = self.values[base];
+        let args = self.module.make_list(&self.values[base + 1..]);
+        if let Expr::Extern(called) = self.module.exprs[callee]
+            && self.op_named(called).is_none()
+            && !relax_ops::is_foreign(called.as_str())
+        {
+            self.unknown_ops.push(name);
+        }
+        let place = self.at(span);
+        self.module.add(
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            },
+            place,
+        )
+    }
+
+    /// Says that calls are taken as they are, once.
+    pub(crate) fn unknown_calls(&mut self) {
+        let Some(&first) = self.unknown_ops.first() else {
+            return;
+        };
+        let message = match self.unknown_ops.len() {
+            1 => "this operator is not known: the call is taken as it is".to_owned(),
+            n => {
+                format!("{n} calls are of operators that are not known: they are taken as they are")
+            }
+        };
+        let d = Diagnostic::warning(codes::UNKNOWN_OP, first, message).note(
+            "its type is the one that the comment gives; it may have effects, and cannot be computed",
+        );
+        self.error(d);
+    }
+
+    /// The type in the comment after a call.
+    fn result_of_comment(&mut self, span: Span) -> Option<TypeId> {
+        let text = self.type_comment(span.end)?.to_owned();
+        self.comment_type(&text)
+    }
+
+    /// A type of tensors and tuples as TVM's comments show it: `(Tensor[(1, ?), float32], int32)`.
+    pub(crate) fn comment_type(&mut self, text: &str) -> Option<TypeId> {
+        let types = &mut self.module.types;
+        let mut open: Vec<Vec<TypeId>> = Vec::new();
+        let mut rest = text.trim();
+        loop {
+            let ty = if let Some(inside) = rest.strip_prefix("Tensor[(") {
+                let (dims, after) = inside.split_once(')')?;
+                let (dtype, after) = after.split_once(']')?;
+                let dtype: DType = dtype.trim_start_matches(',').trim().parse().ok()?;
+                let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
+                let dim = |d: &str| match d {
+                    "?" => Some(Dim::ANY),
+                    d => d.parse::<i64>().ok().filter(|d| *d >= 0).map(Dim::from),
+                };
+                let dims: Vec<Dim> = dims.map(dim).collect::<Option<_>>()?;
+                rest = after;
+                types.tensor(dims, dtype)
+            } else if let Some(after) = rest.strip_prefix('(') {
+                open.push(Vec::new());
+                rest = after.trim_start();
+                continue;
+            } else if let Some(after) = rest.strip_prefix(')') {
+                let fields = open.pop()?;
+                rest = after;
+                types.tuple(fields)
+            } else {
+                let end = rest.find([',', ')', ' ']).unwrap_or(rest.len());
+                let dtype: DType = rest[..end].parse().ok().filter(|_| end > 0)?;
+                rest = &rest[end..];
+                types.scalar(dtype)
+            };
+            rest = rest.trim_start();
+            match open.last_mut() {
+                Some(fields) => fields.push(ty),
+                None => return rest.is_empty().then_some(ty),
+            }
+            rest = rest.strip_prefix(',').unwrap_or(rest).trim_start();
+        }
+    }
+}
