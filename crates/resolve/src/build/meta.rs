@@ -12,7 +12,7 @@ use relax_ir::{AttrValue, Attrs, AttrsId, ConstId, Expr, ExprId, OpId};
 use relax_ops::AttrTy;
 use relax_sym::Dim;
 use relax_syntax::ast::{self, ExprKind, VERBATIM};
-use relax_tensor::{DType, Tensor, TypeCode};
+use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
