@@ -430,9 +430,9 @@ mod tests {
     fn the_section_is_json_whose_references_hold() {
         let mut m = Module::new();
         let id = m.consts.push(Tensor::from_slice(&[2], &[1i64, 2]));
-        let mut meta = MetaWriter::new(None);
-        assert_eq!(meta.constant(id), 0);
-        assert_eq!(meta.constant(id), 0);
+        let mut meta = MetaWriter::new(None, 0);
+        assert_eq!(meta.constant(id, false), 0);
+        assert_eq!(meta.constant(id, false), 0);
         let text = meta.finish(&m, &|_| None).expect("a section");
         let json: Value = serde_json::from_str(&text).expect("JSON");
         let nodes = json["nodes"].as_array().expect("nodes");
