@@ -23,8 +23,8 @@ pub mod io;
 #[cfg(feature = "native")]
 pub mod kit;
 pub mod load;
-pub mod model;
 mod memory;
+pub mod model;
 #[cfg(feature = "native")]
 pub mod native;
 mod npy;
