@@ -13,7 +13,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::a_normal_form::{Order, normal_form_in};
 use crate::purity::Purity;
-use crate::util::{is_external, let_chain, opened_block, rewrite_chains, share_constants};
+use crate::util::{
+    is_external, is_primitive, let_chain, opened_block, rewrite_chains, share_constants,
+};
 use crate::{Contract, Form, PassCx, PassDef};
 
 /// The pass.
@@ -39,10 +41,20 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
             continue;
         }
         let uses = m.use_counts([body]);
-        // What Relax takes as it is.
-        let mut plain = IdSet::new();
-        for e in m.post_order([body]) {
+        // What Relax takes as it is; and a kernel without annotations, whose types only its call says.
+        let (mut plain, order) = (IdSet::new(), m.post_order([body]));
+        let mut called = IdSet::new();
+        for &e in &order {
+            if let Expr::Call { callee, .. } = m.exprs[e] {
+                called.insert(callee);
+            }
+        }
+        for e in order {
             let leaf = match m.exprs[e] {
+                Expr::Func(f) if is_primitive(&m.funcs[f]) && uses[e] < 2 => {
+                    let open = m.funcs[f].params.iter().any(|p| m.vars[*p].ty.is_none());
+                    open && called.contains(e)
+                }
                 Expr::Const(_) | Expr::Shape(_) => true,
                 Expr::Tuple(_) => uses[e] < 2,
                 _ => false,
