@@ -121,7 +121,7 @@ pub(crate) fn unreversed(call: &mut OldCall) {
 /// The value that padding has, up to 0.7 an attribute.
 pub(crate) fn pad_value(call: &mut OldCall) {
     call.rename("pad_value", "pad_val");
-    if call.short {
+    if call.short && call.up_to(7) {
         call.absent("pad_val", AttrValue::Float(0.0));
     }
 }

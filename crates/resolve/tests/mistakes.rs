@@ -117,7 +117,7 @@ fn literals_fit_their_types() {
 fn metadata_references_must_find_something() {
     check(
         "def @f() { meta[relay.Constant][0] }",
-        &["RX0214 1:12 this refers to a metadata section, which the file does not have"],
+        &["RX0214 1:12 this constant stands in a metadata section, which the file does not have"],
     );
 }
 

@@ -183,7 +183,7 @@ mod tests {
     fn colours_leave_blanks_at_the_end_of_the_line() {
         let coloured = text(b"\x1b[34mdef\x1b[0m @\x1b[1mf\x1b[0m()\r\nx\x1b[0m");
         assert_eq!(coloured.text, "def @f()                 \r\nx    ");
-        assert_eq!(coloured.text.len(), 35);
+        assert_eq!(coloured.text.len(), 32);
         assert_eq!(coloured.notes.len(), 1);
         assert_eq!(text(b"\x1b]0;title\x07x").text, "x          ");
         assert_eq!(text(b"\x1b").text, " ");

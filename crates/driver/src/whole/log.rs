@@ -198,7 +198,10 @@ pub(crate) fn text_inside(whole: &str) -> Option<Inside> {
                 (true, false) => None,
                 (false, _) => Some(0),
             }
-        } else if json || plain.is_empty() || plain.starts_with("//") || plain.starts_with("/*") {
+        } else if json {
+            // The object of the metadata section begins here.
+            Some(if marked { mark } else { 0 })
+        } else if plain.is_empty() || plain.starts_with("//") || plain.starts_with("/*") {
             Some(0)
         } else if starts_item(rest) {
             marked = mark > 0;
@@ -220,7 +223,7 @@ pub(crate) fn text_inside(whole: &str) -> Option<Inside> {
                 let part = &body[from..];
                 if !part.trim().is_empty() {
                     found |= starts_item(part.trim_start());
-                    json |= part.trim_start().starts_with("#[metadata]");
+                    json = part.trim_start().starts_with("#[metadata]");
                 }
                 depth.read(part);
                 if from > 0 && !part.trim().is_empty() {
@@ -300,6 +303,16 @@ mod tests {
             let text: String = expected.lines().map(|l| format!("{mark}{l}\n")).collect();
             assert_eq!(inside(&text), expected, "{mark}");
         }
+    }
+
+    #[test]
+    fn marks_stand_before_the_metadata_too() {
+        let expected = "def @main() {\nmeta[relay.Constant][0]\n}\n#[metadata]\n{\n\"root\": 1\n}";
+        let mut text: String = (expected.lines().enumerate())
+            .map(|(i, l)| format!("[10:11:12] a.cc:{i}: {l}\n"))
+            .collect();
+        text.push_str("[10:11:13] b.cc:1: done\n");
+        assert_eq!(inside(&text), expected);
     }
 
     #[test]

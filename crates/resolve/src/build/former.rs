@@ -56,7 +56,7 @@ impl Resolver<'_> {
         let named = |key: Symbol| {
             def.inputs[count.min(def.inputs.len())..]
                 .iter()
-                .any(|i| key == i.name)
+                .any(|i| key == i.name && def.attr(i.name).is_none())
         };
         let by_name = short && ast.list(given).any(|a| named(ast.attrs[a].key));
         if former.is_none() && !by_name {
@@ -91,7 +91,9 @@ impl Resolver<'_> {
         let def = self.registry.get(now)?;
         let mut operands: Vec<AttrValue> = Vec::new();
         for input in def.inputs.get(count..).unwrap_or_default() {
-            match old.take(input.name) {
+            // Some operands are attributes besides, and stay that.
+            let given = Some(input.name).filter(|n| def.attr(n).is_none());
+            match given.and_then(|n| old.take(n)) {
                 Some(value) => operands.push(value),
                 None => break,
             }
