@@ -189,10 +189,10 @@ impl<'s> Parser<'s> {
     fn header(&mut self) {
         if let Some(span) = self.prepared.version {
             let text = self.file.slice(span);
-            if text.starts_with('v') {
+            if let Some(number) = text.strip_prefix('v') {
                 let old = OldForm::new("a header without brackets", span, CURRENT);
                 self.prepared.old.push(old);
-                self.builder.ast.version = Some((Symbol::new(&text[1..]), span));
+                self.builder.ast.version = Some((Symbol::new(number), span));
                 self.metadata();
                 return;
             }

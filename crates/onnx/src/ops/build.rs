@@ -81,7 +81,7 @@ impl Cx {
         self.binary(name, x, &v)
     }
     /// With a number as the left operand.
-    pub fn from_number(&mut self, name: &str, v: f64, x: &Val) -> R<Val> {
+    pub fn number_with(&mut self, name: &str, v: f64, x: &Val) -> R<Val> {
         let v = self.number(x.elem, v);
         self.binary(name, &v, x)
     }

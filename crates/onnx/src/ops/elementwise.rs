@@ -41,7 +41,7 @@ pub static OPS: &[Entry] = &[
     }),
     op("Reciprocal", 1, |tr, n| {
         let x = n.t(0)?;
-        Ok(vec![tr.from_number("divide", 1.0, &x)?.into()])
+        Ok(vec![tr.number_with("divide", 1.0, &x)?.into()])
     }),
     op("IsInf", 10, is_inf),
     op("Cast", 1, cast),
@@ -77,8 +77,8 @@ pub static OPS: &[Entry] = &[
     op("Selu", 1, |tr, n| {
         let x = n.t(0)?;
         let (a, g) = (
-            n.float("alpha", 1.67326319217681884765625),
-            n.float("gamma", 1.05070102214813232421875),
+            n.float("alpha", 1.673_263_192_176_818_8),
+            n.float("gamma", 1.050_701_022_148_132_3),
         );
         let y = exponential(tr, &x, a, 1.0)?;
         Ok(vec![tr.by("multiply", &y, g)?.into()])

@@ -33,10 +33,10 @@ pub static OPS: &[Entry] = &[
 
 /// Indices of which negative ones count from the end of an axis.
 fn from_end(tr: &mut Tr<'_>, at: &Val, x: &Val, axis: usize) -> R<Val> {
-    if let Some(list) = at.const_ints() {
-        if list.iter().all(|&i| i >= 0) {
-            return Ok(at.clone());
-        }
+    if let Some(list) = at.const_ints()
+        && list.iter().all(|&i| i >= 0)
+    {
+        return Ok(at.clone());
     }
     let len = match x.dims[axis].as_const() {
         Some(len) => tr.number(at.elem, len as f64),

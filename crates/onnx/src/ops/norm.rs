@@ -142,7 +142,7 @@ fn batch_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (g, b, mean, var) = (g?, b?, mean?, var?);
     let eps = n.float("epsilon", 1e-5);
     let alike = [&g, &b, &mean, &var].iter().all(|v| v.elem == x.elem);
-    if !n.flag("training_mode") && alike && n.opset >= 7 || n.opset < 7 {
+    if n.opset < 7 || !n.flag("training_mode") && alike {
         let mut attrs = vec![("epsilon", float(eps))];
         if x.rank() == 1 {
             attrs.push(("axis", int(0)));
@@ -213,7 +213,7 @@ fn layer_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (d, v) = centred(tr, &data, &over)?;
     let s = tr.by("add", &v, eps)?;
     let s = tr.unary("sqrt", &s)?;
-    let inverse = tr.from_number("divide", 1.0, &s)?;
+    let inverse = tr.number_with("divide", 1.0, &s)?;
     let y = tr.mul(&d, &inverse)?;
     let y = tr.cast(&y, x.elem)?;
     let mut y = tr.mul(&y, &g)?;

@@ -114,7 +114,7 @@ fn dropout(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     let u = drawn(tr, n, &known(&x)?, "uniform", 0.0, 1.0)?;
     let mut mask = tr.binary("greater_equal", &u, &ratio)?;
-    let left = tr.from_number("subtract", 1.0, &ratio)?;
+    let left = tr.number_with("subtract", 1.0, &ratio)?;
     let left = tr.cast(&left, x.elem)?;
     let scaled = tr.div(&x, &left)?;
     let zero = tr.number(x.elem, 0.0);

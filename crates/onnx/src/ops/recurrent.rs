@@ -139,7 +139,7 @@ impl Direction {
         let i = peep(tr, &g[0], c, 0)?;
         let i = self.f[0].apply(tr, &i)?;
         let f = if self.input_forget {
-            tr.from_number("subtract", 1.0, &i)?
+            tr.number_with("subtract", 1.0, &i)?
         } else {
             let f = peep(tr, &g[2], c, 2)?;
             self.f[0].apply(tr, &f)?
@@ -193,7 +193,7 @@ impl Direction {
         let g = tr.add(&g, &inner)?;
         let new = self.f[1].apply(tr, &g)?;
         let keep = tr.mul(z, h)?;
-        let rest = tr.from_number("subtract", 1.0, z)?;
+        let rest = tr.number_with("subtract", 1.0, z)?;
         let rest = tr.mul(&rest, &new)?;
         tr.add(&rest, &keep)
     }
@@ -225,7 +225,7 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
     let names = n.strs("activations");
     let functions = activations(n, kind, names, count);
     let (mut outputs, mut states, mut cells) = (Vec::new(), Vec::new(), Vec::new());
-    for d in 0..count {
+    for (d, activations) in functions.into_iter().enumerate() {
         let part = |tr: &mut Tr<'_>, v: &Val| tr.pick(v, 0, d as i64);
         let (wd, rd) = (part(tr, &w)?, part(tr, &r)?);
         let mut input = Direction::dense(tr, &x, &wd)?;
@@ -257,7 +257,7 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
             r: rd,
             rb,
             p,
-            f: functions[d].clone(),
+            f: activations,
             size,
             input_forget: n.flag("input_forget"),
             before_reset: n.flag("linear_before_reset"),

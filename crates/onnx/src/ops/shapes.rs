@@ -338,7 +338,7 @@ fn range(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ) && y.dims[0].is_any()
         && end.as_const().is_none()
     {
-        y = tr.matched(&y, &[end.clone()]);
+        y = tr.matched(&y, std::slice::from_ref(end));
     }
     Ok(vec![y.into()])
 }
