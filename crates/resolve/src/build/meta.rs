@@ -503,8 +503,8 @@ impl Resolver<'_> {
     /// after the call: extents and element type.
     fn attrs_of_comment(&mut self, op: OpId, call: Span) -> Option<AttrsId> {
         let key = self.registry.get(op)?.shape_attr()?.name;
-        let tensor = self.type_comment(call.end)?;
-        let ty = self.comment_type(tensor)?;
+        let tensor = self.type_comment(call.end)?.to_owned();
+        let ty = self.comment_type(&tensor)?;
         let tensor = self.module.types.as_tensor(ty)?;
         let (dims, dtype) = (tensor.shape.dims()?.to_vec(), tensor.dtype.known()?);
         let schema = self.schema(op);
