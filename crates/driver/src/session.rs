@@ -170,7 +170,7 @@ impl Session {
                 Input {
                     file,
                     format,
-                    module: module.unwrap_or_else(Module::new),
+                    module: module.unwrap_or_default(),
                     types: None,
                 }
             }
