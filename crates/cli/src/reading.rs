@@ -30,7 +30,7 @@ impl Reading {
     /// The options of the session. With `weights`, constants whose metadata section is missing get placeholders
     /// whatever was asked for: their values come later.
     pub fn options(&self, weights: bool) -> ReadOptions {
-        let placeholders = weights.then_some(Stubs::Zeros);
+        let placeholders = weights.then_some(Stubs::Awaited);
         ReadOptions {
             text: TextOptions {
                 stub_constants: self.stub_constants.or(placeholders),

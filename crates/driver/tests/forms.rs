@@ -107,7 +107,7 @@ fn colours() {
     let coloured = |text: &str| {
         let mut out = String::new();
         for (i, c) in text.chars().enumerate() {
-            if (i * 7 + c as usize) % 5 == 0 {
+            if (i * 7 + c as usize).is_multiple_of(5) {
                 let _ = write!(out, "\x1b[{}m", 30 + i % 8);
             }
             out.push(c);

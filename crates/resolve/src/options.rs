@@ -26,6 +26,8 @@ pub enum Stubs {
     Zeros,
     /// Random numbers, the same for the same seed.
     Random(u64),
+    /// Zeros that a file of weights replaces later: no note is owed.
+    Awaited,
 }
 
 impl FromStr for Stubs {

@@ -19,7 +19,7 @@ syntax match relayNumber /\<\d\+\(\.\d*\)\?\([eE][+-]\?\d\+\)\?\(f\d*\|bf16\|[iu
 syntax match relayNumber /\<\(inf\|nan\)\(f\(16\|64\)\?\|bf16\)\?\>/
 syntax match relayOperator /\<\h\w*\(\/\w\+\)*\(\.\h\w*\(\/\w\+\)*\)*\ze\s*(/ contains=relayKeyword,relaySoftKeyword
 syntax match relayAttribute /\<\h\w*\ze\s*=\([^=>]\|$\)/
-syntax match relaySymbol /!=\|&&\|\*=\|+=\|->\|:-\|<=\|==\|=>\|>=\|||\|%\|\*\|+\|-\|\/\|<\|=\|>/
+syntax match relaySymbol /!=\|&&\|\*=\|+=\|->\|:-\|:=\|<=\|==\|=>\|>=\|||\|%\|\*\|+\|-\|\/\|<\|=\|>\|^/
 syntax match relayLocal /%\h\w*\(\/\w\+\)*\(\(\.\d\+\)*\.\h\w*\)*/
 syntax match relayGraph /%\d\+/
 syntax match relayGlobal /@\h\w*\([\/.]\w\+\)*/

@@ -361,7 +361,8 @@ impl Resolver<'_> {
 
     /// One error for all constants whose section is missing, or one note about placeholders.
     pub(crate) fn missing_constants(&mut self) {
-        if !self.module.metadata.stubs.is_empty() {
+        let awaited = self.options.stub_constants == Some(Stubs::Awaited);
+        if !self.module.metadata.stubs.is_empty() && !awaited {
             let count = self.module.metadata.stubs.len();
             let made = match self.options.stub_constants {
                 Some(Stubs::Random(seed)) => format!("random numbers (seed {seed})"),
