@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use relax_base::Diagnostic;
-use relax_codegen::{MOST_PARTS, Value};
+use relax_codegen::Value;
 use relax_driver::Typing;
 use relax_interp::{Interp, Node};
 use relax_ir::{GlobalId, Module};
@@ -54,53 +54,14 @@ pub fn run_timed(
     if more > 0 {
         progress::end();
     }
-    Ok((shown(module, &value), times))
-}
-
-/// A value in the form that both engines' results have, from its leaves up.
-fn shown(module: &Module, value: &relax_interp::Value) -> Value {
-    use relax_interp::Value as V;
-    enum Step<'v> {
-        See(&'v V),
-        Join(Option<u32>, usize),
-    }
-    let (mut work, mut done) = (vec![Step::See(value)], Vec::new());
-    let mut seen = 0;
-    while let Some(step) = work.pop() {
-        let value = match step {
-            Step::See(value) => value,
-            Step::Join(tag, n) => {
-                let fields = done.split_off(done.len() - n);
-                done.push(match tag {
-                    Some(tag) => Value::Adt(tag, fields),
-                    None => Value::Tuple(fields),
-                });
-                continue;
-            }
-        };
-        seen += 1;
-        let (tag, fields) = match fields(module, value) {
-            _ if seen > MOST_PARTS => {
-                done.push(Value::Opaque("…"));
-                continue;
-            }
-            Err(leaf) => {
-                done.push(leaf);
-                continue;
-            }
-            Ok(parts) => parts,
-        };
-        work.push(Step::Join(tag, fields.len()));
-        work.extend(fields.iter().rev().map(Step::See));
-    }
-    done.pop().unwrap_or(Value::Opaque("nothing"))
+    Ok((Value::unfold(&value, |v| fields(module, v)), times))
 }
 
 /// The fields of a value, with the number of its constructor, if it has one; a value without fields is the error.
 fn fields<'v>(
     module: &Module,
     value: &'v relax_interp::Value,
-) -> Result<(Option<u32>, &'v [relax_interp::Value]), Value> {
+) -> Result<(Option<u32>, Vec<&'v relax_interp::Value>), Value> {
     use relax_interp::Value as V;
     let node = match value {
         V::Tensor(t) => return Err(Value::Tensor((**t).clone())),
@@ -109,8 +70,8 @@ fn fields<'v>(
         _ => return Err(Value::Opaque("a function")),
     };
     match &**node {
-        Node::Tuple(fields) => Ok((None, fields)),
-        Node::Adt(c, fields) => Ok((Some(module.ctors[*c].tag), fields)),
+        Node::Tuple(fields) => Ok((None, fields.iter().collect())),
+        Node::Adt(c, fields) => Ok((Some(module.ctors[*c].tag), fields.iter().collect())),
         Node::Closure(_) => Err(Value::Opaque("a function")),
         Node::Ref(_) => Err(Value::Opaque("a reference")),
     }

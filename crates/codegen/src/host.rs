@@ -35,6 +35,44 @@ pub enum Value {
 }
 
 impl Value {
+    /// Builds a value of parts of another kind, from its leaves up. `look` gives a part's fields, with the number of its
+    /// constructor if it has one, or what stands for a part without fields. However deep the parts are, this takes no
+    /// stack; after [`MOST_PARTS`] of them it goes no further.
+    pub fn unfold<N>(root: N, look: impl Fn(N) -> Result<(Option<u32>, Vec<N>), Value>) -> Value {
+        enum Step<N> {
+            See(N),
+            Join(Option<u32>, usize),
+        }
+        let (mut work, mut done) = (vec![Step::See(root)], Vec::new());
+        let mut seen = 0;
+        while let Some(step) = work.pop() {
+            let part = match step {
+                Step::See(part) => part,
+                Step::Join(tag, n) => {
+                    let fields = done.split_off(done.len() - n);
+                    done.push(match tag {
+                        Some(tag) => Value::Adt(tag, fields),
+                        None => Value::Tuple(fields),
+                    });
+                    continue;
+                }
+            };
+            seen += 1;
+            if seen > MOST_PARTS {
+                done.push(Value::Opaque("…"));
+                continue;
+            }
+            match look(part) {
+                Ok((tag, fields)) => {
+                    work.push(Step::Join(tag, fields.len()));
+                    work.extend(fields.into_iter().rev().map(Step::See));
+                }
+                Err(leaf) => done.push(leaf),
+            }
+        }
+        done.pop().unwrap_or(Value::Opaque("nothing"))
+    }
+
     /// Rebuilds a value of tensors and tuples from its leaves up; `None` where something else is in it, or a step
     /// gives nothing. However deep the value is, this takes no stack.
     pub fn fold<T>(
@@ -67,7 +105,7 @@ impl Value {
 
 /// A value is copied up to so many parts, those that several places share counted at each; what is left is
 /// [`Value::Opaque`].
-pub const MOST_PARTS: usize = 1 << 24;
+const MOST_PARTS: usize = 1 << 24;
 
 /// However deep a value is, it goes without taking stack.
 impl Drop for Value {
@@ -318,45 +356,19 @@ fn from_dl(d: DLDataType) -> DType {
     }
 }
 
-/// A copy of a value, from its leaves up: it may be as deep as memory holds (a list is as deep as it is long).
+/// A copy of a value.
 fn copy(object: *mut RxObject) -> Value {
-    enum Step {
-        See(*mut RxObject),
-        Join(Option<u32>, usize),
-    }
-    let (mut work, mut done) = (vec![Step::See(object)], Vec::new());
-    let mut seen = 0;
-    while let Some(step) = work.pop() {
-        let object = match step {
-            Step::See(object) => object,
-            Step::Join(tag, n) => {
-                let fields = done.split_off(done.len() - n);
-                done.push(match tag {
-                    Some(tag) => Value::Adt(tag, fields),
-                    None => Value::Tuple(fields),
-                });
-                continue;
-            }
-        };
-        seen += 1;
+    Value::unfold(object, |object| {
         // SAFETY (here and below): `object` is a live value, a part of one that the caller owns.
         let kind = unsafe { rx_kind(object) };
         let adt = kind == Kind::Adt as i32;
-        if seen > MOST_PARTS {
-            done.push(Value::Opaque("…"));
-        } else if adt || kind == Kind::Tuple as i32 {
-            let n = unsafe { rx_field_count(object) };
-            work.push(Step::Join(
-                adt.then(|| unsafe { rx_tag(object) }),
-                n as usize,
-            ));
-            let fields = (0..n).rev();
-            work.extend(fields.map(|i| Step::See(unsafe { rx_field(object, i) })));
-        } else {
-            done.push(leaf(object, kind));
+        if !adt && kind != Kind::Tuple as i32 {
+            return Err(leaf(object, kind));
         }
-    }
-    done.pop().unwrap_or(Value::Opaque("nothing"))
+        let n = unsafe { rx_field_count(object) };
+        let fields = (0..n).map(|i| unsafe { rx_field(object, i) });
+        Ok((adt.then(|| unsafe { rx_tag(object) }), fields.collect()))
+    })
 }
 
 /// A copy of a value without fields.

@@ -14,7 +14,7 @@ mod scalar;
 mod target;
 mod unwind;
 
-pub use host::{Host, KernelCost, MOST_PARTS, Value};
+pub use host::{Host, KernelCost, Value};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
 pub use module::{Listing, Sizes, entry_symbol};

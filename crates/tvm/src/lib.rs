@@ -18,7 +18,7 @@ mod objects;
 pub mod params;
 mod program;
 mod scan;
-mod tensor;
+pub mod tensor;
 mod types;
 mod walk;
 

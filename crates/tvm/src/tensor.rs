@@ -7,7 +7,7 @@ use base64_simd::Out;
 use relax_tensor::{DType, Tensor, TypeCode};
 
 /// The first eight bytes of a tensor.
-pub(crate) const MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
+pub const MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
 /// The bytes before the extents.
 const HEAD: usize = 32;
 /// The largest rank that is believed.
@@ -56,25 +56,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, String> {
             "the tensor is on device {device}, but files hold tensors of the CPU, device 1"
         ));
     }
-    let kind = (word(bytes, 24)? >> 32) as u32;
-    let (code, bits, lanes) = (kind as u8, (kind >> 8) as u8, (kind >> 16) as u16);
-    let code = match code {
-        0 => TypeCode::Int,
-        1 => TypeCode::UInt,
-        2 => TypeCode::Float,
-        4 => TypeCode::BFloat,
-        _ => {
-            return Err(format!(
-                "the tensor's element type has the unknown code {code}"
-            ));
-        }
-    };
-    if !matches!(bits, 1 | 4 | 8 | 16 | 32 | 64) || lanes == 0 {
-        return Err(format!(
-            "the tensor's elements have {bits} bits, {lanes} lanes"
-        ));
-    }
-    let dtype = DType { code, bits, lanes };
+    let dtype = element((word(bytes, 24)? >> 32) as u32)?;
     let extent = |i: usize| word(bytes, HEAD + 8 * i).map(|w| w as i64);
     let shape = (0..(data - HEAD - 8) / 8)
         .map(extent)
@@ -100,8 +82,33 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, String> {
     })
 }
 
-/// The header of a tensor.
-pub(crate) fn write_header(dtype: DType, shape: &[i64], len: usize) -> Vec<u8> {
+/// The element type of a tensor by the four bytes of its header: code, bits, and lanes in two.
+///
+/// # Errors
+/// There is no such type.
+pub fn element(kind: u32) -> Result<DType, String> {
+    let (code, bits, lanes) = (kind as u8, (kind >> 8) as u8, (kind >> 16) as u16);
+    let code = match code {
+        0 => TypeCode::Int,
+        1 => TypeCode::UInt,
+        2 => TypeCode::Float,
+        4 => TypeCode::BFloat,
+        _ => {
+            return Err(format!(
+                "the tensor's element type has the unknown code {code}"
+            ));
+        }
+    };
+    if !matches!(bits, 1 | 4 | 8 | 16 | 32 | 64) || lanes == 0 {
+        return Err(format!(
+            "the tensor's elements have {bits} bits, {lanes} lanes"
+        ));
+    }
+    Ok(DType { code, bits, lanes })
+}
+
+/// The header of a tensor of a type and shape whose elements take `len` bytes.
+pub fn write_header(dtype: DType, shape: &[i64], len: usize) -> Vec<u8> {
     let code: u8 = match dtype.code {
         TypeCode::Int => 0,
         TypeCode::UInt => 1,

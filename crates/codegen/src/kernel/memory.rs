@@ -31,26 +31,15 @@ impl Kernel<'_, '_, '_> {
         let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
         let data = match role {
             Role::Output => self.output(buf, dtype, &extents),
-            _ => {
-                let bytes = self.scratch_size(buf, &extents);
-                let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
-                self.fail_if_null(data);
-                self.keep(buf, data);
-                data
-            }
+            _ => self.scratch(buf, &extents).0,
         };
-        if self.unwritten.contains(&buf) {
-            let bytes = self.byte_size(dtype, &extents);
-            self.zero(data, bytes);
-        }
-        self.places.insert(buf, Place { data, extents });
+        self.settle(buf, data, extents);
         Ok(())
     }
 
     /// Makes a local buffer at this place.
     pub(super) fn alloc_local(&mut self, buf: Buf, scratch: &mut Vec<usize>) -> Result<()> {
         let shape = self.program.bufs[buf].shape.clone();
-        let dtype = self.program.bufs[buf].dtype;
         let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
         let data = match local_bytes(self.program, buf) {
             Some(n) => {
@@ -59,19 +48,30 @@ impl Kernel<'_, '_, '_> {
                 self.b.ins().stack_addr(types::I64, slot, 0)
             }
             None => {
-                let bytes = self.scratch_size(buf, &extents);
-                let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
-                self.fail_if_null(data);
-                scratch.push(self.keep(buf, data));
+                let (data, kept) = self.scratch(buf, &extents);
+                scratch.push(kept);
                 data
             }
         };
+        self.settle(buf, data, extents);
+        Ok(())
+    }
+
+    /// Memory for a buffer from the heap, and where it is kept to be given back.
+    fn scratch(&mut self, buf: Buf, extents: &[Value]) -> (Value, usize) {
+        let bytes = self.scratch_size(buf, extents);
+        let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
+        self.fail_if_null(data);
+        (data, self.keep(buf, data))
+    }
+
+    /// Says where a buffer is from here on, all 0 where it may be read before it is written.
+    fn settle(&mut self, buf: Buf, data: Value, extents: Vec<Value>) {
         if self.unwritten.contains(&buf) {
-            let bytes = self.byte_size(dtype, &extents);
+            let bytes = self.byte_size(self.program.bufs[buf].dtype, &extents);
             self.zero(data, bytes);
         }
         self.places.insert(buf, Place { data, extents });
-        Ok(())
     }
 
     /// Has the runtime hold what a call of one of its kernels touches against the memory that there is.

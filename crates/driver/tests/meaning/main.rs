@@ -25,21 +25,27 @@ fn seeds(default: u64) -> u64 {
     set.and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
+/// A random program with its inputs, and its text.
+fn seeded(seed: u64, features: &Features) -> (Case, Runs, String) {
+    let p = program(seed, features);
+    let case = Case::read(&format!("seed {seed}"), &p.text).expect("programs check");
+    let inputs: Vec<Tensor> = p.inputs.into_iter().map(|i| i.1).collect();
+    let among = match features.special {
+        true => Among::All,
+        false => Among::Finite,
+    };
+    let runs = Runs::new(&case, vec![(among, inputs)]);
+    (case, runs, p.text)
+}
+
 fn hold(features: &Features, count: u64) {
     let mut wrong = Vec::new();
     for seed in 0..count {
-        let p = program(seed, features);
-        let mut case = Case::read(&format!("seed {seed}"), &p.text).expect("programs check");
-        let inputs: Vec<Tensor> = p.inputs.into_iter().map(|i| i.1).collect();
-        let among = match features.special {
-            true => Among::All,
-            false => Among::Finite,
-        };
-        let runs = Runs::new(&case, vec![(among, inputs)]);
+        let (mut case, runs, text) = seeded(seed, features);
         for pass in pipelines() {
             let kept = Kept::of(&mut case, &pass);
             if let Some(reason) = case.mistake(&pass, kept, &runs) {
-                wrong.push(format!("{pass} on {}: {reason}\n{}", case.name, p.text));
+                wrong.push(format!("{pass} on {}: {reason}\n{text}", case.name));
             }
         }
     }

@@ -64,14 +64,7 @@ fn report(wrong: &[String]) {
 pub fn on_programs(features: &Features, seeds: std::ops::Range<u64>) {
     let mut wrong = Vec::new();
     for seed in seeds {
-        let p = program(seed, features);
-        let mut case = Case::read(&format!("seed {seed}"), &p.text).expect("programs check");
-        let inputs: Vec<Tensor> = p.inputs.into_iter().map(|i| i.1).collect();
-        let among = match features.special {
-            true => Among::All,
-            false => Among::Finite,
-        };
-        let runs = Runs::new(&case, vec![(among, inputs)]);
+        let (mut case, runs, _) = crate::seeded(seed, features);
         orders(&mut case, &runs, &mut Rng::new(seed), 3, &mut wrong);
     }
     report(&wrong);

@@ -24,16 +24,7 @@ pub static OPS: &[Entry] = &[
             }
             false => n.t(1)?,
         };
-        let form = Form {
-            method: n.str("mode", "nearest"),
-            coordinates: "asymmetric".into(),
-            rounding: "floor".into(),
-            ..Form::default()
-        };
-        let axes: Vec<usize> = (0..x.rank()).collect();
-        Ok(vec![
-            resized(tr, &x, &axes, Goal::Scales(scales), None, &form)?.into(),
-        ])
+        upsampled(tr, n, &x, scales)
     }),
     op("GridSample", 16, grid_sample),
     op("AffineGrid", 20, affine_grid),
@@ -62,20 +53,23 @@ enum Goal {
     Sizes(Val),
 }
 
+/// As `Upsample` scales, and `Resize` before its version 11.
+fn upsampled(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, scales: Val) -> Out {
+    let form = Form {
+        method: n.str("mode", "nearest"),
+        coordinates: "asymmetric".into(),
+        rounding: "floor".into(),
+        ..Form::default()
+    };
+    let axes: Vec<usize> = (0..x.rank()).collect();
+    let y = resized(tr, x, &axes, Goal::Scales(scales), None, &form)?;
+    Ok(vec![y.into()])
+}
+
 fn resize(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     if n.opset < 11 {
-        let form = Form {
-            method: n.str("mode", "nearest"),
-            coordinates: "asymmetric".into(),
-            rounding: "floor".into(),
-            ..Form::default()
-        };
-        let axes: Vec<usize> = (0..x.rank()).collect();
-        let scales = n.t(1)?;
-        return Ok(vec![
-            resized(tr, &x, &axes, Goal::Scales(scales), None, &form)?.into(),
-        ]);
+        return upsampled(tr, n, &x, n.t(1)?);
     }
     let axes = match n.ints("axes") {
         Some(list) => list

@@ -168,8 +168,9 @@ pub(super) fn computed(
         let extents = edit.extents(operand)?;
         let dtype = edit.m.attrs(call.attrs).get("dtype");
         let dtype = match dtype {
-            Some(AttrValue::DType(d)) => *d,
+            Some(AttrValue::DType(d)) if *d != DType::VOID => *d,
             Some(AttrValue::Str(s)) => s.parse().ok()?,
+            // As the operators' relations have it.
             _ => DType::I32,
         };
         return Some(edit.constant(ask(&extents, dtype), span));

@@ -484,8 +484,12 @@ impl Resolver<'_> {
         {
             return given;
         }
-        // What is written out, or stands in a section that is missing, is kept as it is.
-        let absent = self.meta.is_none() && !self.meta_failed;
+        // What is written out, or stands in a section that is missing, is kept as it is. A section that was
+        // written after such a text was read has what came in, and none of those objects.
+        let absent = match &self.meta {
+            Some(table) => !table.lists.contains_key(&key),
+            None => !self.meta_failed,
+        };
         if index == VERBATIM || absent {
             return AttrValue::Meta(key, index);
         }

@@ -4,9 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use relax_tensor::{DType, Tensor, TypeCode};
-
-/// The first eight bytes of a tensor.
-const MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
+use relax_tvm::tensor;
 
 /// More axes than operators take.
 const MOST_AXES: usize = 256;
@@ -28,35 +26,23 @@ pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
         let bytes = bytes.get(at..at + 8).ok_or_else(cut)?;
         Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
     };
-    if word(0)? != MAGIC {
+    if word(0)? != tensor::MAGIC {
         return Err("the tensor does not begin as TVM's tensors do".into());
     }
     let rank = word(24)? as u32 as usize;
     if rank > MOST_AXES {
         return Err(format!("the tensor claims {rank} axes"));
     }
-    let kind = (word(24)? >> 32) as u32;
-    let (code, bits, lanes) = (kind as u8, (kind >> 8) as u8, (kind >> 16) as u16);
-    let code = match code {
-        0 => TypeCode::Int,
-        1 => TypeCode::UInt,
-        2 => TypeCode::Float,
-        4 => TypeCode::BFloat,
-        _ => {
-            return Err(format!(
-                "the tensor's element type has the unknown code {code}"
-            ));
-        }
+    let dtype = tensor::element((word(24)? >> 32) as u32)?;
+    let known = match dtype.code {
+        TypeCode::Float => matches!(dtype.bits, 16 | 32 | 64),
+        TypeCode::BFloat => dtype.bits == 16,
+        _ => true,
     };
-    let dtype = DType { code, bits, lanes };
-    let known = match code {
-        TypeCode::Float => matches!(bits, 16 | 32 | 64),
-        TypeCode::BFloat => bits == 16,
-        _ => matches!(bits, 1 | 4 | 8 | 16 | 32 | 64),
-    };
-    if !known || lanes == 0 {
+    if !known {
         return Err(format!(
-            "the tensor's elements have {bits} bits, {lanes} lanes"
+            "the tensor's elements have {} bits, {} lanes",
+            dtype.bits, dtype.lanes
         ));
     }
     let shape: Vec<i64> = (0..rank)
@@ -96,7 +82,9 @@ pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
 mod tests {
     use relax_tensor::{DType, Tensor};
 
-    use super::{MAGIC, decode_tensor};
+    use relax_tvm::tensor::MAGIC;
+
+    use super::decode_tensor;
 
     /// A vector of so many elements of a type, with the bytes that are given.
     fn vector(code: u8, bits: u8, extent: i64, stated: u64, data: &[u8]) -> String {

@@ -107,14 +107,16 @@ impl Resolver<'_> {
 
     /// A type of tensors and tuples as TVM's comments show it: `(Tensor[(1, ?), float32], int32)`.
     pub(crate) fn comment_type(&mut self, text: &str) -> Option<TypeId> {
+        // A long type stands on several lines, with a comma at the end of each.
+        let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let types = &mut self.module.types;
         let mut open: Vec<Vec<TypeId>> = Vec::new();
-        let mut rest = text.trim();
+        let mut rest = text.as_str();
         loop {
             let ty = if let Some(inside) = rest.strip_prefix("Tensor[(") {
                 let (dims, after) = inside.split_once(')')?;
                 let (dtype, after) = after.split_once(']')?;
-                let dtype: DType = dtype.trim_start_matches(',').trim().parse().ok()?;
+                let dtype: DType = dtype.trim_matches(',').parse().ok()?;
                 let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
                 let dim = |d: &str| match d {
                     "?" => Some(Dim::ANY),

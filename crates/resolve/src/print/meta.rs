@@ -9,14 +9,11 @@ use std::fmt::Write;
 use relax_base::Symbol;
 use relax_ir::{AttrValue, AttrsId, ConstId, Module, OpId};
 use relax_ops::{AttrTy, OpDef};
-use relax_tensor::{Tensor, TypeCode};
+use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::constant::CONSTANT;
-
-/// The first word of a serialised NDArray.
-const NDARRAY_MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
 
 /// The objects that the text refers to.
 pub(super) struct MetaWriter<'a> {
@@ -387,27 +384,8 @@ fn index_list(items: &[usize]) -> String {
 
 /// A tensor as TVM serialises an NDArray, in base64.
 fn encode(t: &Tensor) -> String {
-    let (dtype, data) = (t.dtype(), t.bytes());
-    let code: u8 = match dtype.code {
-        TypeCode::Int => 0,
-        TypeCode::UInt => 1,
-        TypeCode::Float => 2,
-        TypeCode::Handle => 3,
-        TypeCode::BFloat => 4,
-    };
-    let mut bytes = Vec::with_capacity(64 + 8 * t.shape().len() + data.len());
-    bytes.extend(NDARRAY_MAGIC.to_le_bytes());
-    bytes.extend(0u64.to_le_bytes());
-    // The device: CPU, number 0.
-    bytes.extend(1u32.to_le_bytes());
-    bytes.extend(0u32.to_le_bytes());
-    bytes.extend((t.shape().len() as u32).to_le_bytes());
-    bytes.extend([code, dtype.bits]);
-    bytes.extend(dtype.lanes.to_le_bytes());
-    for d in t.shape() {
-        bytes.extend(d.to_le_bytes());
-    }
-    bytes.extend((data.len() as u64).to_le_bytes());
+    let data = t.bytes();
+    let mut bytes = relax_tvm::tensor::write_header(t.dtype(), t.shape(), data.len());
     bytes.extend_from_slice(data);
     base64_simd::STANDARD.encode_to_string(&bytes)
 }

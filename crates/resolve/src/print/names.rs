@@ -8,6 +8,8 @@ use rustc_hash::FxHashMap;
 #[derive(Default)]
 pub(super) struct Names {
     taken: FxHashMap<Symbol, u32>,
+    /// Whether a name with a dot is among them.
+    dotted: bool,
 }
 
 impl Names {
@@ -39,7 +41,14 @@ impl Names {
             }
         };
         self.taken.insert(name, 0);
+        self.dotted |= name.as_str().contains('.');
         name
+    }
+
+    /// Whether a field of a tuple would be read as a variable: `%t.0` where one is called `t.0`.
+    pub(super) fn hides_field(&self, tuple: Symbol, index: u32) -> bool {
+        let name = || Symbol::new(&format!("{tuple}.{index}"));
+        self.dotted && self.taken.contains_key(&name())
     }
 }
 

@@ -32,7 +32,12 @@ impl Printer<'_> {
                 self.out.expr(ExprKind::Tuple(fields), NO)
             }
             Expr::Proj { tuple, index } => {
-                let (tuple, index) = (self.place(*tuple, false), *index);
+                let (mut tuple, index) = (self.place(*tuple, false), *index);
+                if let ExprKind::Local(name) = self.out.exprs[tuple].kind
+                    && self.names.hides_field(name, index)
+                {
+                    tuple = self.out.expr(ExprKind::Paren(tuple, 1), NO);
+                }
                 self.out.expr(ExprKind::Proj { tuple, index }, NO)
             }
             &Expr::Call {
