@@ -4,11 +4,10 @@
 use std::path::Path;
 
 use relax_ir::Module;
-use relax_tensor::Tensor;
-use relax_testkit::{Features, Rng, files, program};
+use relax_testkit::{Features, Rng, files};
 
 use crate::case::{Case, Runs, roundtrip};
-use crate::kept::{Among, Kept, pipelines};
+use crate::kept::{Kept, pipelines};
 use crate::modules;
 
 /// Passes in one order.
