@@ -53,6 +53,10 @@ module.exports = grammar({
     [$._expression, $._binder],
     [$.tuple_type, $.shape],
     [$.block, $._sequence],
+    [$._expression, $.dotted_local],
+    [$._expression, $._local],
+    [$._expression, $.index_call],
+    [$._value, $._index],
   ],
 
   rules: {
@@ -156,13 +160,15 @@ module.exports = grammar({
     parameters: ($) => seq('(', comma0(choice($.parameter, $.attribute)), ')'),
     operator_parameters: ($) => seq('(', comma0(choice($.parameter, $.attribute_parameter, $.attribute)), ')'),
     parameter: ($) =>
-      seq(field('name', $.local), optional($.binder_attributes), optional(seq(':', field('type', $._type)))),
+      seq(field('name', $._local), optional($.binder_attributes), optional(seq(':', field('type', $._type)))),
     attribute_parameter: ($) =>
       seq(field('name', named($)), ':', field('type', $._type), optional(seq('=', field('default', $._attribute_value)))),
     binder_attributes: ($) => seq('{', comma0($.attribute), '}'),
     attribute: ($) => seq(field('key', named($)), '=', field('value', $._attribute_value)),
     _attribute_value: ($) => choice($._expression, $.attribute_map),
-    attribute_map: ($) => seq('{', comma0($.attribute), '}'),
+    // Attributes, or what TVM writes for a dictionary or set of its own.
+    attribute_map: ($) => seq('{', comma0(choice($.attribute, $.entry, $.string)), '}'),
+    entry: ($) => seq(field('key', $.string), choice('=', ':'), field('value', $._attribute_value)),
 
     // Sequences.
 
@@ -189,16 +195,19 @@ module.exports = grammar({
       ),
     _binder: ($) =>
       seq(
-        field('name', choice($.local, $.graph)),
+        field('name', choice($._local, $.graph)),
         optional($.binder_attributes),
         optional(seq(':', field('type', $._type))),
       ),
     let_statement: ($) => seq('let', $._binder, '=', field('value', $._let_value), ';'),
+    // A name may end in numbers: `%x.1`. Where it is used, only its binder tells it from a projection.
+    _local: ($) => choice($.local, alias($.dotted_local, $.local)),
+    dotted_local: ($) => seq($.local, repeat1($.field)),
     _let_value: ($) => choice($._expression, $.block, alias($.inline_let, $.sequence)),
-    inline_let: ($) => seq($.let_statement, $._let_value),
+    inline_let: ($) => seq(choice($.let_statement, $.graph_binding), $._let_value),
     binding: ($) =>
       seq(
-        field('name', $.local),
+        field('name', $._local),
         optional(seq(':', field('type', $._type))),
         '=',
         field('value', $._let_value),
@@ -219,7 +228,7 @@ module.exports = grammar({
       ),
     expression_statement: ($) => seq(choice($._expression, $.block), ';'),
     free_variable: ($) =>
-      seq('free_var', field('name', $.local), optional(seq(':', field('type', $._type))), ';'),
+      seq('free_var', field('name', $._local), optional(seq(':', field('type', $._type))), ';'),
     dataflow: ($) => prec.right(seq('dataflow', field('body', $.block), optional(';'))),
     for_loop: ($) =>
       prec.right(seq(
@@ -326,7 +335,9 @@ module.exports = grammar({
       prec.left(PREC.postfix, seq(field('tuple', $._expression), choice(field('field', $.field), seq('.', $.integer)))),
     field: (_) => token(/\.[0-9]+/),
     index: ($) => prec.left(PREC.postfix, seq(field('base', $._expression), '[', comma0($._index), ']')),
-    _index: ($) => choice($._expression, $.floor_quotient),
+    _index: ($) => choice($._expression, $.floor_quotient, alias($.index_call, $.call)),
+    index_call: ($) => seq(field('function', $.name), alias($.index_arguments, $.arguments)),
+    index_arguments: ($) => seq('(', comma1($._index), optional(','), ')'),
     floor_quotient: ($) => prec.left(seq(choice($._expression, $.floor_quotient), $.floor_division, $._expression)),
     type_application: ($) =>
       prec.left(PREC.postfix, seq(field('function', $._expression), alias($._type_angle, '<'), comma0($._type), '>')),
@@ -356,7 +367,7 @@ module.exports = grammar({
 
     _pattern: ($) => choice($.wildcard, $.variable_pattern, $.constructor_pattern, $.tuple_pattern),
     wildcard: (_) => '_',
-    variable_pattern: ($) => seq(field('name', $.local), optional(seq(':', field('type', $._type)))),
+    variable_pattern: ($) => seq(field('name', $._local), optional(seq(':', field('type', $._type)))),
     constructor_pattern: ($) => seq(field('constructor', $.name), optional(seq('(', comma0($._pattern), ')'))),
     tuple_pattern: ($) => seq('(', comma0($._pattern), ')'),
 
@@ -416,11 +427,12 @@ module.exports = grammar({
 
     // Tokens.
 
-    name: (_) => /[A-Za-z_][A-Za-z0-9_]*(\/[A-Za-z0-9_]+)*([ \t]*\.[ \t]*[A-Za-z_][A-Za-z0-9_]*(\/[A-Za-z0-9_]+)*)*/,
+    name: (_) =>
+      /[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(\/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*([ \t]*\.[ \t]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(\/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*)*/,
     local: (_) =>
-      /%[A-Za-z_][A-Za-z0-9_]*(\/[A-Za-z0-9_]+)*((\.[0-9]+)*\.[A-Za-z_][A-Za-z0-9_]*(\/[A-Za-z0-9_]+)*)*/,
+      /%[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(\/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|::[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|:[0-9]+|(\.[0-9]+)*\.[0-9]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*)*/,
     graph: (_) => /%[0-9]+/,
-    global: (_) => /@[A-Za-z_][A-Za-z0-9_]*([\/.][A-Za-z0-9_]+)*/,
+    global: (_) => /@[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(([\/.]|::)[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+)*/,
     integer: (_) => /[0-9]+([iu](1|4|8|16|32|64))?/,
     float: (_) =>
       token(choice(

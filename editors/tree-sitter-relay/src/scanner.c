@@ -27,7 +27,7 @@ void tree_sitter_relay_external_scanner_deserialize(void *payload, const char *b
 }
 
 static bool is_space(int32_t c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == '\f'; }
-static bool is_letter(int32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(int32_t c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c > 127; }
 static bool is_digit(int32_t c) { return c >= '0' && c <= '9'; }
 static void advance(TSLexer *lexer) { lexer->advance(lexer, false); }
 static void blanks(TSLexer *lexer) {

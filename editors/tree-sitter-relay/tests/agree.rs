@@ -16,7 +16,9 @@ fn language() -> Language {
 
 fn parser() -> Parser {
     let mut parser = Parser::new();
-    parser.set_language(&language()).expect("a version the library reads");
+    parser
+        .set_language(&language())
+        .expect("a version the library reads");
     parser
 }
 
@@ -48,7 +50,13 @@ fn both_parsers_accept_the_same_files() {
         };
         let mut map = SourceMap::new();
         let file = map.add("", text.as_str()).expect("short");
-        let said = relax_syntax::parse(&file).diagnostics;
+        let parsed = relax_syntax::parse(&file);
+        // What former versions wrote is no part of the language that editors know: `--upgrade` rewrites it.
+        let hash = |c: &relax_syntax::Comment| file.slice(c.span).starts_with('#');
+        if !parsed.old.is_empty() || parsed.comments.iter().any(hash) {
+            continue;
+        }
+        let said = parsed.diagnostics;
         let mut errors = said.iter().filter(|d| d.is_error());
         let accepted = errors.all(|d| COUNTED.contains(&d.code));
         let tree = parser.parse(&text, None).expect("a tree");
@@ -62,7 +70,10 @@ fn both_parsers_accept_the_same_files() {
 
 /// White space does not matter.
 fn normal(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ").replace(" )", ")")
+    text.split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .replace(" )", ")")
 }
 
 #[test]
@@ -78,11 +89,18 @@ fn the_corpus_is_parsed_as_written() {
         let mut written = String::new();
         while let (Some(name), Some(case)) = (parts.next(), parts.next()) {
             let (source, tree) = case.split_once("\n---\n").expect("a source and a tree");
-            let found = parser().parse(source, None).expect("a tree").root_node().to_sexp();
+            let found = parser()
+                .parse(source, None)
+                .expect("a tree")
+                .root_node()
+                .to_sexp();
             if !bless {
                 assert_eq!(normal(&found), normal(tree), "{}: {name}", path.display());
             }
-            written.push_str(&format!("{rule}{name}{rule}{source}\n---\n\n{}\n\n", pretty(&found)));
+            written.push_str(&format!(
+                "{rule}{name}{rule}{source}\n---\n\n{}\n\n",
+                pretty(&found)
+            ));
             seen += 1;
         }
         if bless {

@@ -15,7 +15,8 @@ fn main() {
     let grammar = None::<&Path>;
     let js = Some("node");
     let level = OptLevel::default();
-    let done = generate_parser_in_directory(root, out, grammar, ABI, None, js, true, level, &mut said);
+    let done =
+        generate_parser_in_directory(root, out, grammar, ABI, None, js, true, level, &mut said);
     if let Err(e) = done {
         eprintln!("{e}");
         std::process::exit(1);
