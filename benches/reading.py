@@ -8,7 +8,7 @@ Measures `cargo bench -p relax-resolve --bench reading` (one thread) on a model 
     PYTHON; its reader takes minutes for 10 MB, so it gets --peer-megabytes of text),
   - iree-opt on an MLIR module of the same operations (PyPI: iree-base-compiler),
 and prints megabytes per second, operations per second and how many times faster ours is by
-operations. Peers that are not installed are named and left out. With --write, `check_scale` (crates/driver/examples:
+operations. Peers that are not installed are named and left out. With --write, `check_scale` (crates/relax/examples:
 reading and checking of 100,000 and 1,000,000 operators, TVM's block builder beside it) runs too, and both tables become
 docs/reading.md.
 """
@@ -127,7 +127,7 @@ def main():
 def write(a, load, table, missing):
     """Runs `check_scale` and makes docs/reading.md of everything."""
     root = os.path.dirname(HERE)
-    command = ["cargo", "run", "-q", "--release", "-p", "relax-driver", "--example", "check_scale", "--"]
+    command = ["cargo", "run", "-q", "--release", "-p", "relax", "--example", "check_scale", "--"]
     r = subprocess.run(command + ["--beside", a.python], cwd=root, stdout=subprocess.PIPE, text=True)
     if r.returncode != 0:
         missing.append("TVM's block builder")

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use relax::{Typing, values};
 use relax_base::Diagnostic;
-use relax_codegen::Value;
-use relax_driver::Typing;
-use relax_interp::{Interp, Node};
+use relax_interp::Interp;
 use relax_ir::{GlobalId, Module};
-use relax_tensor::Tensor;
+use relax_tensor::{Tensor, Value};
 
 use crate::progress;
 
@@ -32,9 +31,7 @@ pub fn run_timed(
     more: usize,
     max_steps: Option<u64>,
 ) -> Result<(Value, Vec<Duration>), Diagnostic> {
-    use relax_interp::Value as V;
-    let value = |v: &Value| v.fold(|t| Some(V::from(t.clone())), |f| Some(V::tuple(f)));
-    let inputs: Vec<V> = arguments.iter().filter_map(value).collect();
+    let inputs: Vec<_> = arguments.iter().filter_map(values::inner).collect();
     crate::memory::limit_to_machine();
     let mut evaluator = Interp::new(module, typing).with_max_steps(max_steps);
     let mut times = Vec::new();
@@ -54,25 +51,5 @@ pub fn run_timed(
     if more > 0 {
         progress::end();
     }
-    Ok((Value::unfold(&value, |v| fields(module, v)), times))
-}
-
-/// The fields of a value, with the number of its constructor, if it has one; a value without fields is the error.
-fn fields<'v>(
-    module: &Module,
-    value: &'v relax_interp::Value,
-) -> Result<(Option<u32>, Vec<&'v relax_interp::Value>), Value> {
-    use relax_interp::Value as V;
-    let node = match value {
-        V::Tensor(t) => return Err(Value::Tensor((**t).clone())),
-        V::Shape(_) => return Err(Value::Opaque("a shape")),
-        V::Node(node) => node,
-        _ => return Err(Value::Opaque("a function")),
-    };
-    match &**node {
-        Node::Tuple(fields) => Ok((None, fields.iter().collect())),
-        Node::Adt(c, fields) => Ok((Some(module.ctors[*c].tag), fields.iter().collect())),
-        Node::Closure(_) => Err(Value::Opaque("a function")),
-        Node::Ref(_) => Err(Value::Opaque("a reference")),
-    }
+    Ok((values::outer(module, &value), times))
 }

@@ -4,10 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use relax_driver::{Contents, Format};
+use relax::{Contents, Format};
 
-use crate::weights::Mapped;
-use crate::{output, places};
+use crate::{output, places, weights};
 
 /// What stands for standard input or output.
 pub const STREAM: &str = "-";
@@ -42,7 +41,7 @@ pub fn contents(path: &Path) -> Result<Contents, String> {
             Format::detect("", &head[..n]) != Format::Relay
         });
     if known {
-        return Ok(Contents::Held(Arc::new(Mapped::open(path)?)));
+        return Ok(Contents::Held(Arc::new(weights::open(path)?)));
     }
     read(path).map(Contents::Owned)
 }

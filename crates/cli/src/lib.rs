@@ -12,12 +12,8 @@ pub mod check;
 pub mod diff;
 #[cfg(feature = "native")]
 pub mod evaluator;
-#[cfg(feature = "native")]
-pub mod failure;
 pub mod files;
-pub mod fit;
 pub mod formats;
-pub mod inputs;
 pub mod interrupt;
 pub mod io;
 #[cfg(feature = "native")]
@@ -25,32 +21,26 @@ pub mod kit;
 pub mod load;
 mod memory;
 pub mod model;
-#[cfg(feature = "native")]
-pub mod native;
-mod npy;
 pub mod npz;
 pub mod opt;
 pub mod output;
-#[cfg(feature = "native")]
-pub mod parts;
 pub mod places;
-#[cfg(feature = "native")]
-pub mod profile;
 #[cfg(feature = "native")]
 pub mod program;
 pub mod progress;
-pub mod random;
 pub mod reading;
 pub mod render;
 #[cfg(feature = "native")]
 pub mod results;
 pub mod save;
-#[cfg(feature = "native")]
-pub mod show;
 pub mod stop;
+pub mod taking;
 pub mod tool;
 pub mod weights;
-pub mod words;
+
+#[cfg(feature = "native")]
+pub use relax::{failure, native, profile};
+pub use relax::{fit, inputs, parts, random, show, words};
 
 /// The exit codes of all tools.
 pub mod exit {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use relax_base::Diagnostics;
 use relax_onnx::Import;
 
-use crate::weights::Mapped;
+use crate::weights::{self, Mapped};
 
 /// A mapped file that bytes borrow from.
 struct Owner(Mapped);
@@ -22,7 +22,7 @@ fn mapped(path: &Path) -> Result<Bytes, String> {
     if empty {
         return Ok(Bytes::new());
     }
-    Ok(Bytes::from_owner(Owner(Mapped::open(path)?)))
+    Ok(Bytes::from_owner(Owner(weights::open(path)?)))
 }
 
 /// Translates the model in a file; its text is laid out.

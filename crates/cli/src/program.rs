@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use relax::{InferOptions, Session, Typing};
 use relax_base::{SourceMap, Span, Symbol};
-use relax_driver::{InferOptions, Session, Typing};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
 
@@ -14,7 +14,7 @@ use crate::load::{self, Loaded};
 use crate::reading::Reading;
 use crate::stop::Stop;
 use crate::weights::{self, Mapped};
-use crate::{inputs, native, progress, tool};
+use crate::{inputs, native, progress, taking, tool};
 
 /// Which program, and how it is optimised.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Source {
     pub params: Option<PathBuf>,
     /// How arrays are taken.
     #[command(flatten)]
-    pub taking: Taking,
+    pub taking: taking::Args,
     /// How the file is read.
     #[command(flatten)]
     pub reading: Reading,
@@ -107,7 +107,7 @@ impl Source {
         let Some(path) = &self.params else {
             return Ok(());
         };
-        let how = (all, self.reading.stubs(), self.taking);
+        let how = (all, self.reading.stubs(), self.taking.into());
         program.bind(path, entry, how)
     }
 }
@@ -126,7 +126,7 @@ impl Program {
             .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
         let params = inputs::params(module, &self.typing, func);
         let file = weights::bind(module, *entry, &params, path, how)?;
-        let (typing, diagnostics) = relax_driver::check(module, &InferOptions::default());
+        let (typing, diagnostics) = relax::check(module, &InferOptions::default());
         if diagnostics.has_errors() {
             return Err(Stop::show(&diagnostics, &self.session.sources));
         }

@@ -1,6 +1,6 @@
 //! The arguments that say how texts are read: the same in all tools.
 
-use relax_driver::{Format, ReadOptions, Release, Stubs, TextOptions};
+use relax::{Format, ReadOptions, Release, Stubs, TextOptions};
 
 /// How files are read.
 #[derive(clap::Args, Clone, Debug, Default)]

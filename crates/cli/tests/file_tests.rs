@@ -56,7 +56,7 @@ fn main() {
     let mut examples = files(&root.join("examples"), "relay");
     examples.retain(|p| !p.starts_with(root.join("examples/models")));
     let mut texts = files(&root.join("tests"), "relay");
-    // What the graphs beside them must read as: `crates/driver/tests/graphs.rs` compares the two.
+    // What the graphs beside them must read as: `crates/relax/tests/graphs.rs` compares the two.
     texts.retain(|p| !p.starts_with(root.join("tests/graphs")));
     let trials = texts
         .into_iter()

@@ -2,9 +2,9 @@
 //! follow from the operators' relations are taken away here, and extents behind `?` are any.
 #![cfg(feature = "native")]
 
+use relax::{InferOptions, ReadOptions, Session};
 use relax_cli::native;
 use relax_codegen::{Host, Value};
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_lower::lir::{Inst, Lowered};
 use relax_tensor::Tensor;
 use relax_testkit::{Rng, agree};
@@ -75,7 +75,7 @@ fn lowered(text: &str, pipeline: &str) -> Lowered {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("guards.relay", text.as_bytes().to_vec());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}\n{text}");
-    let (_, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    let (_, diagnostics) = relax::check(&mut module, &InferOptions::default());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}\n{text}");
     let typing = native::optimise(&mut session, &mut module, pipeline).expect("passes");
     let entry = module.global("main").expect("a main");

@@ -1,9 +1,9 @@
 //! What goes wrong at run time is an error with a message, and nothing is left behind.
 #![cfg(feature = "native")]
 
+use relax::{InferOptions, ReadOptions, Session};
 use relax_cli::native;
 use relax_codegen::{Host, Value};
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_tensor::Tensor;
 
 /// Runs `@main` of a text natively with a stack of so many bytes.
@@ -11,7 +11,7 @@ fn run(text: &str, inputs: &[Tensor], stack: u64) -> (Result<Value, String>, u64
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("test.relay", text.as_bytes().to_vec());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}");
-    let (_, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    let (_, diagnostics) = relax::check(&mut module, &InferOptions::default());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}");
     let typing = native::optimise(&mut session, &mut module, "infer-type").expect("it optimises");
     let main = module.global("main").expect("a main");

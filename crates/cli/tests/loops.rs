@@ -4,9 +4,9 @@
 
 use std::fmt::Write as _;
 
+use relax::{InferOptions, ReadOptions, Session};
 use relax_cli::{evaluator, native};
 use relax_codegen::{Host, Jit, Target, Value};
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_tensor::{DType, Tensor};
 use relax_testkit::{Rng, same};
 
@@ -21,7 +21,7 @@ fn make(text: &str, inputs: &[Tensor]) -> Made {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("loops.relay", text.as_bytes().to_vec());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}\n{text}");
-    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    let (typing, diagnostics) = relax::check(&mut module, &InferOptions::default());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}\n{text}");
     let entry = module.global("main").expect("a main");
     let expected =

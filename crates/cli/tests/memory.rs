@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
+use relax::{InferOptions, ReadOptions, Session};
 use relax_cli::native;
 use relax_codegen::{Host, Jit};
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_tensor::{DType, Tensor};
 
 mod common;
@@ -16,7 +16,7 @@ fn compile(text: &str, pipeline: &str) -> Jit {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("memory.relay", text.as_bytes().to_vec());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}");
-    let (_, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    let (_, diagnostics) = relax::check(&mut module, &InferOptions::default());
     assert!(!diagnostics.has_errors(), "{diagnostics:?}");
     let typing = native::optimise(&mut session, &mut module, pipeline).expect("the passes run");
     let entry = module.global("main").expect("a main");

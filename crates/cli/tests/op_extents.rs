@@ -5,16 +5,16 @@
 #[path = "common/agreement.rs"]
 mod agreement;
 #[allow(dead_code)] // Each test file uses its part.
-#[path = "../../driver/tests/op_cases/mod.rs"]
+#[path = "../../relax/tests/op_cases/mod.rs"]
 mod op_cases;
 
 use agreement::same;
 use libtest_mimic::Failed;
 use op_cases::{Case, Kind, checked, each_operator, filled, known, module_of, path_of, read};
+use relax::{ReadOptions, Session};
 use relax_base::Diagnostics;
 use relax_cli::{evaluator, native};
 use relax_codegen::{Host, Jit};
-use relax_driver::{ReadOptions, Session};
 use relax_ops::OpDef;
 use relax_tensor::DType;
 use relax_testkit::Rng;

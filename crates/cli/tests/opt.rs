@@ -5,9 +5,9 @@ mod folder;
 
 use std::process::{Command, Output};
 
+use relax::{PassConfig, Pipeline, ReadOptions, Session, Style};
 use relax_base::Diagnostics;
 use relax_cli::bisect::{Inputs, Kind, Question, Tolerance, Verdict, reduce, search};
-use relax_driver::{PassConfig, Pipeline, ReadOptions, Session, Style};
 use relax_ir::{Expr, Module};
 use relax_passes::{Contract, Options, PassCx, PassDef, PassRun, Step};
 
@@ -705,7 +705,7 @@ fn reduced(wrong: &'static PassDef, expected: impl Fn(&Kind) -> bool) -> String 
     let less = reduce(&module, &question, &finding);
     assert_eq!(less.pipeline.to_string(), wrong.name);
     assert!(expected(&less.finding.kind));
-    relax_driver::print(&less.module, Style::Pretty, None)
+    relax::print(&less.module, Style::Pretty, None)
 }
 
 #[test]

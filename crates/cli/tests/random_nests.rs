@@ -2,9 +2,9 @@
 //! nothing writes, booleans. Both engines compute the same, or fail with the same words; code that is checked too.
 #![cfg(feature = "native")]
 
+use relax::{InferOptions, ReadOptions, Session};
 use relax_cli::{evaluator, native};
 use relax_codegen::{Host, Value};
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_tensor::{DType, Tensor};
 use relax_testkit::{Rng, same};
 
@@ -179,7 +179,7 @@ fn trouble(seed: u64, ran: &mut usize) -> Option<String> {
     if diagnostics.has_errors() {
         return None;
     }
-    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    let (typing, diagnostics) = relax::check(&mut module, &InferOptions::default());
     if diagnostics.has_errors() {
         return None;
     }

@@ -1,9 +1,9 @@
 //! Random well-typed programs give the same values natively and in the evaluator, and leave nothing behind.
 #![cfg(feature = "native")]
 
+use relax::{InferOptions, ReadOptions, Session};
 use relax_cli::{evaluator, native};
 use relax_codegen::Host;
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_tensor::Tensor;
 use relax_testkit::{Features, program};
 
@@ -35,7 +35,7 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
             made.text
         ));
     }
-    let (typing, diagnostics) = relax_driver::check(&mut module, &InferOptions::default());
+    let (typing, diagnostics) = relax::check(&mut module, &InferOptions::default());
     if diagnostics.has_errors() {
         return Some(format!(
             "does not check: {:?}\n{}",

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
+use relax::ReadOptions;
 use relax_cli::{inputs, load, native};
 use relax_codegen::{Host, Value};
-use relax_driver::ReadOptions;
 
 /// Allocations by the system during calls three to five.
 fn later_allocations(example: &str, threads: usize) -> u64 {

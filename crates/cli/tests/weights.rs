@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use relax::ReadOptions;
 use relax_cli::{inputs, load, npz};
-use relax_driver::ReadOptions;
 use relax_tensor::{DType, Tensor};
 
 #[path = "common/npy.rs"]

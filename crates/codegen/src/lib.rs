@@ -14,8 +14,9 @@ mod scalar;
 mod target;
 mod unwind;
 
-pub use host::{Host, KernelCost, Value};
+pub use host::{Host, KernelCost};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
 pub use module::{Listing, Sizes, entry_symbol};
+pub use relax_tensor::Value;
 pub use target::{NATIVE, Object, Target, TargetError, X86_64_LEAST, listing, object};

@@ -8,8 +8,8 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use relax::{InferOptions, ReadOptions, Session, TypedModule, Typing};
 use relax_base::{Diagnostic, Diagnostics, Id, SourceFile, Span};
-use relax_driver::{InferOptions, ReadOptions, Session, TypedModule, Typing};
 use relax_ir::{ExprId, Module, TypeId, VarId};
 use relax_resolve::names::Name;
 use relax_syntax::Comment;
@@ -113,7 +113,7 @@ impl Unit {
         let options = InferOptions {
             strict_shapes: strict,
         };
-        let (typing, more) = relax_driver::check(&mut module, &options);
+        let (typing, more) = relax::check(&mut module, &options);
         diagnostics.extend(more);
         diagnostics.sort();
         // What the metadata section has wrong is said once, by the first chunk.

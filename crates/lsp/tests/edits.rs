@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 
 use lsp_types::{Position, Range};
+use relax::{InferOptions, ReadOptions, Session};
 use relax_base::Diagnostic;
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_lsp::document::Document;
 use relax_lsp::features;
 use relax_lsp::text::Encoding;
@@ -136,7 +136,7 @@ fn whole(text: &str) -> Option<Vec<Diagnostic>> {
     if all.has_errors() {
         return None;
     }
-    let (_, more) = relax_driver::check(&mut module, &InferOptions::default());
+    let (_, more) = relax::check(&mut module, &InferOptions::default());
     all.extend(more);
     all.sort();
     Some(all.into_vec())

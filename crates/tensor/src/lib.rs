@@ -4,6 +4,8 @@
 
 mod dtype;
 mod tensor;
+mod value;
 
 pub use dtype::{DType, TypeCode};
 pub use tensor::{Element, Tensor};
+pub use value::Value;

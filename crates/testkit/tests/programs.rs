@@ -1,7 +1,7 @@
 //! Generated programs check, and their evaluation ends well.
 
+use relax::{InferOptions, ReadOptions, Session, check};
 use relax_base::Diagnostics;
-use relax_driver::{InferOptions, ReadOptions, Session, check};
 use relax_interp::{Interp, Value};
 use relax_testkit::{Features, program};
 

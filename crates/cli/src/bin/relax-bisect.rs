@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use relax::fit::Taking;
+use relax::{PassConfig, Session, Style, Typing};
 use relax_base::Diagnostics;
 use relax_cli::bisect::{
     Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search, watch_panics,
 };
-use relax_cli::fit::Taking;
 use relax_cli::load::{self, Loaded};
 use relax_cli::opt::reproducer;
 use relax_cli::reading::Reading;
 use relax_cli::stop::Stop;
 use relax_cli::words::count;
-use relax_cli::{diff, formats, inputs, io, render, say, tool, weights};
-use relax_driver::{PassConfig, Session, Style, Typing};
+use relax_cli::{diff, formats, inputs, io, render, say, taking, tool, weights};
 use relax_ir::{GlobalId, Module};
 use relax_passes::Bound;
 use relax_tensor::Tensor;
@@ -46,7 +46,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     #[command(flatten)]
-    taking: Taking,
+    taking: taking::Args,
     /// The first seed of random arguments.
     #[arg(
         long,
@@ -124,7 +124,7 @@ fn run(args: &Args) -> Result<(), Stop> {
     let pipeline = load::pipeline(&mut session, &written)?;
     let entry = load::entry(&module, args.entry.as_deref())?;
     let given = match &args.inputs {
-        Some(path) => given(path, &module, &typing, (entry, args.taking))?,
+        Some(path) => given(path, &module, &typing, (entry, args.taking.into()))?,
         None => Vec::new(),
     };
     let question = Question {
@@ -222,7 +222,7 @@ fn distance(text: &str) -> Result<f64, String> {
 }
 
 fn write(to: &Path, pipeline: &str, module: &Module) -> Result<(), String> {
-    let text = relax_driver::print(module, Style::Pretty, None);
+    let text = relax::print(module, Style::Pretty, None);
     io::write(to, reproducer::write(pipeline, &text).as_bytes())
 }
 
@@ -249,7 +249,7 @@ fn report(finding: &Finding, session: &Session) {
         }
     }
     if let Some(after) = &finding.after {
-        let print = |m: &Module| relax_driver::print(m, Style::Pretty, None);
+        let print = |m: &Module| relax::print(m, Style::Pretty, None);
         let mut out = String::new();
         let (before, after) = (print(&finding.before), print(after));
         let color = render::Style::for_stderr().color;

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
+use relax::{ReadOptions, Session};
 use relax_base::{Diagnostics, SourceMap};
 use relax_cli::stop::Stop;
 use relax_cli::{diff, exit, files, io, render, say, tool};
-use relax_driver::{ReadOptions, Session};
 use relax_syntax::{FmtOptions, LineEnds, format_source};
 
 /// Formats Relay and Relax texts, in place unless asked otherwise. Only layout changes: every

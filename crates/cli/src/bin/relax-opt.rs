@@ -5,19 +5,19 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
+use relax::fit::Taking;
+use relax::{
+    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, PrintMode, Session, Style,
+    TypeSource, TypedModule, run_pipeline,
+};
 use relax_base::Diagnostics;
-use relax_cli::fit::Taking;
 use relax_cli::opt::around::Around;
 use relax_cli::opt::emit::{self, Emit};
 use relax_cli::opt::watch::{Watch, Wishes};
 use relax_cli::opt::{expected, manual, reproducer, split};
 use relax_cli::reading::Reading;
 use relax_cli::stop::Stop;
-use relax_cli::{exit, formats, inputs, io, load, render, save, say, tool, weights};
-use relax_driver::{
-    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, PrintMode, Session, Style,
-    TypeSource, TypedModule, run_pipeline,
-};
+use relax_cli::{exit, formats, inputs, io, load, render, save, say, taking, tool, weights};
 use relax_ir::{EqualOptions, Module, Type};
 
 /// Reads a Relay or Relax text, transforms it and prints it.
@@ -96,7 +96,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     #[command(flatten)]
-    taking: Taking,
+    taking: taking::Args,
     #[command(flatten)]
     reading: Reading,
 }
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
 
     /// Converts a file of weights; `None` where the file is none.
     fn weights(&self) -> Result<Option<()>, Stop> {
-        if self.args.reading.from.is_some() || weights::format(self.path).is_none() {
+        if self.args.reading.from.is_some() || weights::kind(self.path).is_none() {
             return Ok(None);
         }
         match self.args.emit.weights() {
@@ -315,7 +315,7 @@ impl<'a> Run<'a> {
             return Ok(Outcome::Failed);
         }
         if let Some(path) = &self.args.params {
-            let how = (false, self.args.reading.stubs(), self.args.taking);
+            let how = (false, self.args.reading.stubs(), self.args.taking.into());
             bind(&mut module, path, how)?;
         }
         let config = PassConfig {
@@ -377,7 +377,7 @@ impl<'a> Run<'a> {
             no_metadata: self.args.no_metadata,
         };
         let text = if self.args.print_style == PrintStyle::Tvmscript {
-            match relax_driver::print_tvmscript(&module, types) {
+            match relax::print_tvmscript(&module, types) {
                 Ok(text) => text,
                 Err(errors) => {
                     diagnostics.extend(errors);
@@ -385,7 +385,7 @@ impl<'a> Run<'a> {
                 }
             }
         } else {
-            relax_driver::print_as(&module, &mode)
+            relax::print_as(&module, &mode)
         };
         self.watch.printing += begin.elapsed();
         if !self.args.split_input_file {
@@ -419,10 +419,10 @@ impl<'a> Run<'a> {
     }
 
     fn roundtrip(&mut self, module: &Module) -> bool {
-        let text = relax_driver::print(module, Style::Pretty, None);
+        let text = relax::print(module, Style::Pretty, None);
         let (again, diagnostics) = self.session.read("<printed>", text.into_bytes());
         render::to_stderr(&diagnostics, &self.session.sources);
-        let difference = relax_driver::difference(module, &again, EqualOptions::default());
+        let difference = relax::difference(module, &again, EqualOptions::default());
         if let Some(difference) = &difference {
             let what = &difference.text;
             say!("relax-opt: the printed module reads back differently: {what}\n");
@@ -449,25 +449,23 @@ impl<'a> Run<'a> {
             annotations: false,
             close_floats: true,
         };
-        Ok(
-            match relax_driver::difference(module, &other_module, options) {
-                None => Outcome::Done(String::new()),
-                Some(mut found) => {
-                    if rewritten {
-                        let text = relax_driver::print(module, Style::Pretty, None);
-                        let name = "<after the passes>";
-                        let (printed, _) = self.session.read(name, text.into_bytes());
-                        let again = relax_driver::difference(&printed, &other_module, options);
-                        found = again.unwrap_or(found);
-                    }
-                    say!("relax-opt: the modules differ: {}\n", found.text);
-                    for (side, span) in [("left", found.left), ("right", found.right)] {
-                        io::say(&render::context(side, span, &self.session.sources));
-                    }
-                    Outcome::Failed
+        Ok(match relax::difference(module, &other_module, options) {
+            None => Outcome::Done(String::new()),
+            Some(mut found) => {
+                if rewritten {
+                    let text = relax::print(module, Style::Pretty, None);
+                    let name = "<after the passes>";
+                    let (printed, _) = self.session.read(name, text.into_bytes());
+                    let again = relax::difference(&printed, &other_module, options);
+                    found = again.unwrap_or(found);
                 }
-            },
-        )
+                say!("relax-opt: the modules differ: {}\n", found.text);
+                for (side, span) in [("left", found.left), ("right", found.right)] {
+                    io::say(&render::context(side, span, &self.session.sources));
+                }
+                Outcome::Failed
+            }
+        })
     }
 }
 
@@ -477,7 +475,7 @@ fn bind(module: &mut Module, path: &Path, how: (bool, bool, Taking)) -> Result<(
     let func = module.global_func(main);
     let func = func.ok_or("--params needs a function, and @main is none")?;
     // What is wrong with types is for the passes to say.
-    let (typing, errors) = relax_driver::check(module, &InferOptions::default());
+    let (typing, errors) = relax::check(module, &InferOptions::default());
     let mut params = inputs::annotated(module, func);
     if !errors.has_errors() {
         let found = inputs::params(module, &typing, func);

@@ -180,7 +180,7 @@ fn arguments(args: &Args, program: &Program, entry: GlobalId) -> Result<Vec<Valu
     };
     let extent = args.extent;
     let rest = args.random.map(|seed| Random { seed, extent });
-    let bound = inputs::bind(module, &slots, &arrays, args.source.taking, rest);
+    let bound = inputs::bind(module, &slots, &arrays, args.source.taking.into(), rest);
     let tensors = bound.map_err(|mut problems| {
         if args.inputs.is_none() && rest.is_none() {
             problems.push("`--inputs FILE` gives arguments, `--random SEED` makes them up".into());

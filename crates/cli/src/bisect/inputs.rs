@@ -1,6 +1,6 @@
 //! What programs are run on.
 
-use relax_driver::Typing;
+use relax::Typing;
 use relax_interp::Value;
 use relax_ir::{FuncId, Module};
 use relax_tensor::Tensor;

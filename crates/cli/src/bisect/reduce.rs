@@ -1,7 +1,7 @@
 //! A smaller program that goes wrong in the same way: delta debugging (Zeller, Hildebrandt, 2002) over
 //! passes, functions, expressions and shapes.
 
-use relax_driver::{InferOptions, Pipeline, check};
+use relax::{InferOptions, Pipeline, check};
 use relax_ir::{Expr, ExprId, FuncId, Function, GlobalKind, Memo, Module, TypeId, VarId, VarStyle};
 use relax_passes::{PassRun, Step};
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -4,10 +4,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
-use relax_base::{Diagnostic, Diagnostics};
-use relax_driver::{
+use relax::{
     InferOptions, PassConfig, PassEvent, PassObserver, Pipeline, Typing, check, run_pipeline,
 };
+use relax_base::{Diagnostic, Diagnostics};
 use relax_interp::{Interp, Value};
 use relax_ir::Module;
 use relax_passes::codes;

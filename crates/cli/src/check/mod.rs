@@ -9,8 +9,8 @@ mod sarif;
 use std::path::Path;
 use std::sync::Arc;
 
+use relax::{Contents, InferOptions, ReadOptions, Session};
 use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, SourceMap, Span};
-use relax_driver::{Contents, InferOptions, ReadOptions, Session};
 
 pub use json::json;
 pub use lines::{github, short};

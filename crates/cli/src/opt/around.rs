@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use relax_driver::Pipeline;
+use relax::Pipeline;
 
 /// Around which passes modules are printed.
 #[derive(clap::Args, Clone, Debug, Default)]

@@ -74,10 +74,7 @@ pub fn constants(module: &Module, bound: Vec<(String, Tensor)>) -> Vec<(String, 
         found.and_then(Option::take)
     };
     let mut out = Vec::new();
-    for (index, id) in relax_driver::listed_constants(module)
-        .into_iter()
-        .enumerate()
-    {
+    for (index, id) in relax::listed_constants(module).into_iter().enumerate() {
         let tensor = &module.consts[id];
         let named = take(tensor);
         out.push(

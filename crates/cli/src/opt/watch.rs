@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::around::Around;
 use crate::{output, places, say};
-use relax_driver::{Found, PassEvent, PassObserver, Style, TypeSource, TypedModule};
+use relax::{Found, PassEvent, PassObserver, Style, TypeSource, TypedModule};
 
 /// What is to be shown.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ impl Watch {
             typing,
         });
         let types = typed.as_ref().map(|t| t as &dyn TypeSource);
-        relax_driver::print(event.module, self.style, types)
+        relax::print(event.module, self.style, types)
     }
 
     fn show(&self, when: &str, event: &PassEvent<'_>) {

@@ -1,8 +1,8 @@
 //! Hover: what stands here, its type, and where what is known of its shape comes from.
 
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
+use relax::CheckKind;
 use relax_base::Span;
-use relax_driver::CheckKind;
 use relax_ir::{Expr, ExprId, OpId, Shape, Type, TypeId};
 use relax_ops::{Arity, AttrDef, Default as AttrDefault, OpDef, registry};
 use relax_resolve::names::{Name, NameKind};

@@ -1,8 +1,8 @@
 //! Code lenses, and the virtual documents behind them: the module after a pass, explanations.
 
 use lsp_types::{CodeLens, Command, Uri};
+use relax::{PassConfig, Session, Silent, Style};
 use relax_base::Code;
-use relax_driver::{PassConfig, Session, Silent, Style};
 use relax_syntax::ast::ItemKind;
 
 use super::diagnostics::range;
@@ -90,9 +90,9 @@ pub fn after(text: &str, pipeline: &str) -> Result<String, String> {
     }
     let steps = session.pipeline(pipeline).map_err(|d| said(&d))?;
     let config = PassConfig::default();
-    let outcome = relax_driver::run_pipeline(&steps, &mut module, &config, &mut Silent);
+    let outcome = relax::run_pipeline(&steps, &mut module, &config, &mut Silent);
     if let Some((pass, diagnostics)) = outcome.failure {
         return Err(format!("{pass}:\n{}", said(&diagnostics)));
     }
-    Ok(relax_driver::print(&module, Style::Pretty, None))
+    Ok(relax::print(&module, Style::Pretty, None))
 }

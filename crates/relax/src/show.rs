@@ -2,8 +2,7 @@
 
 use std::fmt::Write as _;
 
-use relax_codegen::Value;
-use relax_tensor::Tensor;
+use relax_tensor::{Tensor, Value};
 
 use crate::parts::{Part, Typed, parts};
 

@@ -7,11 +7,10 @@ use relax_tensor::{DType, Tensor};
 use crate::inputs::{Param, shown};
 
 /// How arrays are taken for parameters.
-#[derive(clap::Args, Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Taking {
     /// Converts arrays whose elements have another type than the parameter's, as long as every number stays what it
     /// is up to rounding.
-    #[arg(long)]
     pub cast: bool,
 }
 

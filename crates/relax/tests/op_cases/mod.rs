@@ -24,8 +24,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use relax::{InferOptions, ReadOptions, Session, Typing, check};
 use relax_base::{Diagnostic, SourceMap};
-use relax_driver::{InferOptions, ReadOptions, Session, Typing, check};
 use relax_interp::{Interp, Value};
 use relax_ir::{DTy, GlobalKind, Module, Shape, Type, TypeId};
 use relax_ops::{OpDef, registry};

@@ -1,6 +1,6 @@
 //! A program, what it computes, and what a pipeline makes of both.
 
-use relax_driver::{
+use relax::{
     InferOptions, PassConfig, ReadOptions, Session, Silent, Style, TypeSource, TypedModule, check,
     run_pipeline,
 };
@@ -136,7 +136,7 @@ impl Case {
             main: None,
         };
         match again.after(pipeline) {
-            Ok(second) => relax_driver::difference(after, &second, Default::default())
+            Ok(second) => relax::difference(after, &second, Default::default())
                 .map(|d| format!("a second run changes it: {}", d.text)),
             Err(reason) if reason.is_empty() => None,
             Err(reason) => Some(format!("second run: {reason}")),
@@ -157,7 +157,7 @@ pub fn roundtrip(m: &Module) -> Option<String> {
         typing: &typing,
     };
     for (printed, types) in [(m, None), (&typed, Some(&types as &dyn TypeSource))] {
-        let text = relax_driver::print(printed, Style::Pretty, types);
+        let text = relax::print(printed, Style::Pretty, types);
         let mut session = Session::new(ReadOptions::default());
         let (mut again, errors) = session.read("printed", text.clone().into_bytes());
         let lost = if let Some(d) = errors.iter().find(|d| d.is_error()) {
@@ -169,7 +169,7 @@ pub fn roundtrip(m: &Module) -> Option<String> {
                 annotations: types.is_none(),
                 ..EqualOptions::default()
             };
-            relax_driver::difference(printed, &again, options)
+            relax::difference(printed, &again, options)
                 .map(|d| format!("reads back differently: {}", d.text))
         };
         let lost = lost.or_else(|| {

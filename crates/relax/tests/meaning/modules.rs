@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use relax_driver::{InferOptions, check};
+use relax::{InferOptions, check};
 use relax_ir::{DTy, Module, Type};
 use relax_sym::Dim;
 use relax_tensor::Tensor;

@@ -1,7 +1,7 @@
 //! The pass manager: what is found once and kept, what is in order whatever the number of threads, what is
 //! refused.
 
-use relax_driver::{PassConfig, Pipeline, ReadOptions, Session, Silent, Style, run_pipeline};
+use relax::{PassConfig, Pipeline, ReadOptions, Session, Silent, Style, run_pipeline};
 use relax_ir::{Expr, GlobalKind, Module};
 use relax_passes::{Contract, Form, Found, Options, PassDef, PassRun, Step, codes, each_block};
 use relax_testkit::{Features, program};
@@ -53,18 +53,18 @@ fn with_threads(n: usize, shares: bool, text: &str, pipeline: &str) -> String {
         };
         let outcome = run_pipeline(&pipeline, &mut module, &config, &mut Silent);
         assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
-        relax_driver::print(
+        relax::print(
             &module,
             Style::Pretty,
             outcome
                 .typing
                 .as_deref()
-                .map(|typing| relax_driver::TypedModule {
+                .map(|typing| relax::TypedModule {
                     module: &module,
                     typing,
                 })
                 .as_ref()
-                .map(|t| t as &dyn relax_driver::TypeSource),
+                .map(|t| t as &dyn relax::TypeSource),
         )
     })
 }

@@ -1,6 +1,6 @@
 //! Which tensors go into which parameter of the entry function.
 
-use relax_driver::Typing;
+use crate::Typing;
 use relax_ir::{DTy, FuncId, GlobalId, Module, Shape, Type, TypeId};
 use relax_passes::Bound;
 use relax_tensor::{DType, Tensor};
@@ -253,7 +253,7 @@ fn numbered(param: &str, name: &str) -> bool {
 }
 
 /// A type as errors name it.
-pub(crate) fn shown(dtype: DType, shape: &[i64]) -> String {
+pub fn shown(dtype: DType, shape: &[i64]) -> String {
     if shape.is_empty() {
         return dtype.to_string();
     }

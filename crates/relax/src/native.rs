@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostics, SourceMap, Span, Symbol};
 use relax_codegen::Jit;
-use relax_driver::{PassConfig, Pipeline, Session, Silent, Typing, run_pipeline};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::weights::Mapped;
 use crate::words::count;
+use crate::{PassConfig, Pipeline, Session, Silent, Typing, run_pipeline};
 
 /// How run-time errors name a place: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
@@ -69,7 +69,7 @@ pub fn loops(lowered: &Lowered) -> String {
             prelude: false,
         });
     }
-    relax_driver::print(&module, relax_driver::Style::Pretty, None)
+    crate::print(&module, crate::Style::Pretty, None)
 }
 
 /// What a compiled program consists of: its entries with their types, its kernels by what they compute,
@@ -153,6 +153,6 @@ pub fn passes(
     }
     match outcome.typing {
         Some(typing) => Ok(typing),
-        None => Ok(Arc::new(relax_driver::check(module, &config.infer).0)),
+        None => Ok(Arc::new(crate::check(module, &config.infer).0)),
     }
 }

@@ -1,6 +1,6 @@
 //! The examples of `docs/language.md` are read and checked as the page says.
 
-use relax_driver::{InferOptions, ReadOptions, Session, check};
+use relax::{InferOptions, ReadOptions, Session, check};
 
 const PAGE: &str = include_str!("../../../docs/language.md");
 

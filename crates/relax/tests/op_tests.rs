@@ -1,6 +1,6 @@
 //! The types, refusals and values of every operator, as `tests/ops/` states them.
 //!
-//! `RELAX_BLESS=1 cargo test -p relax-driver --test op_tests` writes the results anew; review every line.
+//! `RELAX_BLESS=1 cargo test -p relax --test op_tests` writes the results anew; review every line.
 
 #[allow(dead_code)] // Each test file uses its part.
 mod op_cases;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use relax::{ReadOptions, Release, Session, TextOptions};
 use relax_base::{Code, Diagnostics};
-use relax_driver::{ReadOptions, Release, Session, TextOptions};
 
 /// An operator, an attribute, or the number of arguments is not as it is written.
 const NOT_READ: &[Code] = &[Code(203), Code(510), Code(511)];

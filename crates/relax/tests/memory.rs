@@ -9,7 +9,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use relax_driver::{ReadOptions, Session, Style, print};
+use relax::{ReadOptions, Session, Style, print};
 
 struct Counting;
 

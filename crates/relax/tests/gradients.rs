@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use relax_driver::{InferOptions, PassConfig, ReadOptions, Session, Silent, check, run_pipeline};
+use relax::{InferOptions, PassConfig, ReadOptions, Session, Silent, check, run_pipeline};
 use relax_interp::{Interp, Value};
 use relax_ir::{Module, Type};
 use relax_tensor::Tensor;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use relax_driver::{Format, Input, ReadOptions, Session, Style, TypeSource};
+use relax::{Format, Input, ReadOptions, Session, Style, TypeSource};
 use relax_ir::{EqualOptions, Module};
 
 const OPTIONS: EqualOptions = EqualOptions {
@@ -44,7 +44,7 @@ fn same(graph: &Path, text: &Path) -> Result<(), String> {
         (left.format, right.format),
         (Format::TvmJson, Format::Relay)
     );
-    match relax_driver::difference(&left.module, &right.module, OPTIONS) {
+    match relax::difference(&left.module, &right.module, OPTIONS) {
         None => Ok(()),
         Some(found) => Err(format!("{}: {}", graph.display(), found.text)),
     }
@@ -62,7 +62,7 @@ fn types_of_a_graph_are_printed_without_any_pass() {
     for path in graphs() {
         let input = read(&path).expect("a graph");
         let types = input.types.as_ref().map(|t| t as &dyn TypeSource);
-        let text = relax_driver::print(&input.module, Style::Tvm, types);
+        let text = relax::print(&input.module, Style::Tvm, types);
         let expected = path.with_extension("relay");
         if std::env::var_os("RELAX_BLESS").is_some() {
             std::fs::write(&expected, &text).expect("a file is written");

@@ -1,8 +1,7 @@
 //! Walking over a result with its type, which names constructors.
 
-use relax_codegen::Value;
 use relax_ir::{AdtId, Module, Type, TypeId, TypeParamId};
-use relax_tensor::Tensor;
+use relax_tensor::{Tensor, Value};
 
 /// A value and its type.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
+use relax::{InferOptions, ReadOptions, Session};
 use relax_base::{Diagnostic, Severity, Span};
-use relax_driver::{InferOptions, ReadOptions, Session};
 use relax_resolve::names::{Name, NameKind, names};
 use relax_syntax::ast::{FileForm, ItemKind};
 

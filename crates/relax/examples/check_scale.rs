@@ -1,5 +1,5 @@
 //! How long reading and checking takes, by the size of the module:
-//! `cargo run --release -p relax-driver --example check_scale`
+//! `cargo run --release -p relax --example check_scale`
 //!
 //! A module of one function is made whose body is a chain of operators on tensors of symbolic length
 //! (`nn.dense`, `nn.relu`, a residual `add`, a `multiply`), as text, and brought from bytes to checked
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use relax_driver::{InferOptions, ReadOptions, Session};
+use relax::{InferOptions, ReadOptions, Session};
 
 /// Nothing may recurse over the program: this is all the stack there is.
 const STACK: usize = 1 << 20;
@@ -61,7 +61,7 @@ fn measure(text: &str) -> Times {
     let read = clock(start) - first;
     assert!(!said.has_errors(), "{said:?}");
     let first = clock(start);
-    let (typing, said) = relax_driver::check(&mut module, &InferOptions::default());
+    let (typing, said) = relax::check(&mut module, &InferOptions::default());
     let check = clock(start) - first;
     assert!(!said.has_errors(), "{said:?}");
     drop(typing);

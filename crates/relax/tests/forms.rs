@@ -7,8 +7,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
+use relax::{ReadOptions, Session, TextOptions, difference};
 use relax_base::{Diagnostics, SourceMap};
-use relax_driver::{ReadOptions, Session, TextOptions, difference};
 use relax_ir::{EqualOptions, Module};
 use relax_syntax::{Tok, ast::FileForm};
 
@@ -244,8 +244,8 @@ fn devices() {
         count += 1;
         let (module, found) = read(&name, marked.into_bytes(), TextOptions::default());
         assert!(!found.has_errors(), "{name}: {found:?}");
-        let style = relax_driver::Style::Pretty;
-        let printed = relax_driver::print(&module, style, None);
+        let style = relax::Style::Pretty;
+        let printed = relax::print(&module, style, None);
         assert!(printed.contains(DEVICE), "{name}:\n{printed}");
         let (again, found) = read(&name, printed.clone().into_bytes(), TextOptions::default());
         assert!(!found.has_errors(), "{name}: {found:?}\n{printed}");

@@ -4,15 +4,35 @@
 //! server's) work.
 
 mod contents;
+pub mod entry;
+#[cfg(feature = "native")]
+pub mod failure;
+pub mod fit;
 mod format;
+pub mod inputs;
+#[cfg(feature = "native")]
+pub mod native;
+#[cfg(feature = "weights")]
+mod npy;
+#[cfg(feature = "weights")]
+pub mod npz;
 mod onnx;
 mod optimise;
+pub mod parts;
 mod print;
+#[cfg(feature = "native")]
+pub mod profile;
+pub mod random;
 mod script;
 mod session;
+pub mod show;
 mod tvm_json;
 mod typed;
+pub mod values;
+#[cfg(feature = "weights")]
+pub mod weights;
 mod whole;
+pub mod words;
 
 pub use contents::{Contents, Held};
 pub use format::Format;

@@ -1,0 +1,50 @@
+//! Which function of a module is meant.
+
+use relax_ir::{GlobalId, GlobalKind, Module};
+
+/// The first of some names.
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let mut text = Vec::from_iter(names.iter().take(SHOWN).map(|n| format!("@{n}"))).join(", ");
+    if names.len() > SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+    }
+    text
+}
+
+/// The function that a run begins with: the one that is named, or the expression of an expression
+/// file, or `main`. The error says what there is instead.
+pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
+    let name = match (name, module.expression) {
+        (Some(name), _) => name.trim_start_matches('@'),
+        (None, Some(g)) => return Ok(g),
+        (None, None) => "main",
+    };
+    module.global(name).ok_or_else(|| {
+        let names: Vec<&str> = module
+            .globals
+            .values()
+            .filter(|g| !g.prelude)
+            .map(|g| g.name.as_str())
+            .collect();
+        let near = relax_base::did_you_mean(name, names.iter().copied());
+        let hint = match near {
+            Some(near) => format!("did you mean @{near}?"),
+            None if names.is_empty() => "the file defines none".to_owned(),
+            None => format!("the file defines {}; --entry names one", listed(&names)),
+        };
+        format!("there is no function @{name}; {hint}")
+    })
+}
+
+/// As [`entry`]; the only function of the file where there is one and none is called `main`.
+pub fn sole_entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
+    if name.is_none() && module.expression.is_none() && module.global("main").is_none() {
+        let mut own = (module.globals.iter())
+            .filter(|(_, g)| !g.prelude && matches!(g.kind, GlobalKind::Func(_)));
+        if let (Some((only, _)), None) = (own.next(), own.next()) {
+            return Ok(only);
+        }
+    }
+    entry(module, name)
+}
