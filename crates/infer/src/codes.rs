@@ -46,6 +46,8 @@ pub const CAST: Code = Code(323);
 pub const MATCH_SHAPE: Code = Code(401);
 /// Two dimensions are neither proven equal nor different.
 pub const UNDECIDED: Code = Code(402);
+/// A dimension of a function's result is determined by no argument.
+pub const FREE_RESULT: Code = Code(325);
 /// A shape that no tensor can have.
 pub const BAD_SHAPE: Code = Code(403);
 /// A dimension variable of a called function is not determined by the arguments.

@@ -10,7 +10,7 @@
 //! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`] and [`DECISION`], since usefulness is
 //! NP-complete. A match that even these do not decide is an error: none is accepted that leaves values out.
 
-use relax_base::Diagnostic;
+use relax_base::{Diagnostic, Span};
 use relax_ir::{CtorId, Expr, ExprId, PatId, Pattern};
 
 use crate::codes;
@@ -25,6 +25,8 @@ const BUDGET: u64 = 500_000;
 const DECISION: u64 = 20_000_000;
 /// How many missing patterns are spelled out.
 const SHOWN: usize = 5;
+/// How many clauses are suggested at most.
+const ADDED: usize = 40;
 
 /// One column of a row: a pattern, or anything.
 type Cell = Option<PatId>;
@@ -101,7 +103,7 @@ impl Solver<'_> {
         if !complete {
             return;
         }
-        let mut missing = self.missing(&rows, vec![None], SHOWN + 1, &mut budget);
+        let mut missing = self.missing(&rows, vec![None], ADDED + 1, &mut budget);
         let mut more = missing.len() > SHOWN;
         if budget == 0 {
             match self.decided(&rows, None, &mut DECISION.clone()) {
@@ -131,6 +133,9 @@ impl Solver<'_> {
         };
         let mut d = Diagnostic::error(codes::MISSING, self.place(e), message)
             .note("add clauses for them, or `_ => …`; `match?` is for matches that may fail");
+        if budget > 0 {
+            d = self.suggest_clauses(d, e, &missing);
+        }
         if let Some(first) = clauses.first()
             && let Pattern::Ctor(c, _) = m.patterns[first.pattern]
         {
@@ -156,6 +161,29 @@ impl Solver<'_> {
         )
         .note("make it smaller, add `_ => …`, or use `match?`, which is for matches that may fail");
         self.report(d);
+    }
+
+    /// Suggests clauses for all that is missing, before those that are there: no value is for both.
+    fn suggest_clauses(&self, d: Diagnostic, e: ExprId, missing: &[String]) -> Diagnostic {
+        let m = self.m;
+        let Expr::Match { clauses, .. } = &m.exprs[e] else {
+            return d;
+        };
+        let whole = m.spans[e];
+        let place = match clauses.first() {
+            Some(first) => m.pattern_spans[first.pattern].at_start(),
+            // Before the brace that closes the match.
+            None => Span::new(whole.end.saturating_sub(1), whole.end.saturating_sub(1)),
+        };
+        if missing.len() > ADDED
+            || place.is_none()
+            || place.start < whole.start
+            || place.end > whole.end
+        {
+            return d;
+        }
+        let clauses: String = missing.iter().map(|p| format!("{p} => (), ")).collect();
+        d.suggest("add the missing clauses", place, clauses)
     }
 
     fn head_of(&self, p: Cell) -> Option<Head> {

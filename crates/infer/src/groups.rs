@@ -389,7 +389,59 @@ impl Solver<'_> {
         }
     }
 
+    /// The first of some dimensions that a function's result alone has: nothing that is given to the function says what
+    /// it is.
+    fn free_in_result(&mut self, dims: [&Dim; 2]) -> Option<relax_sym::DimVar> {
+        for d in dims {
+            let Some(relax_sym::Atom::Var(v)) = d.as_atom() else {
+                continue;
+            };
+            let Some(&f) = self.dim_owner.get(&v) else {
+                continue;
+            };
+            let func = &self.m.funcs[f];
+            let given = func.params.iter().any(|&p| {
+                let t = self.var_ty[p.index()];
+                t == UNTYPED || self.mentions(t, &[], &[v])
+            });
+            if func.dims.contains(&v) && !given {
+                return Some(v);
+            }
+        }
+        None
+    }
+
+    /// Says that a result's dimension is whatever the body gives.
+    fn report_free(&mut self, c: &crate::solver::OpenCheck, v: relax_sym::DimVar, is: &Dim) {
+        let Some(info) = self.m.dims.get(v).filter(|i| !i.span.is_none()) else {
+            return;
+        };
+        let (name, is) = (info.name, self.show_extent(is));
+        let message = format!("no argument determines `{name}`, a dimension of the result");
+        let severity = match self.opts.strict_shapes {
+            true => relax_base::Severity::Error,
+            false => relax_base::Severity::Warning,
+        };
+        let d = Diagnostic::new(severity, codes::FREE_RESULT, info.span, message)
+            .primary("callers know nothing about it")
+            .label(self.place(c.at), format!("here it is {is}"))
+            .note(format!(
+                "it is whatever the body gives, and nothing is checked: write {is}, or `?` where only a run tells"
+            ));
+        self.report(d);
+    }
+
     fn report_undecided(&mut self, c: &crate::solver::OpenCheck, a: &Dim, b: &Dim) {
+        if !c.or_one
+            && let Some(v) = self.free_in_result([a, b])
+        {
+            let is = if a.as_atom() == Some(relax_sym::Atom::Var(v)) {
+                b
+            } else {
+                a
+            };
+            return self.report_free(c, v, is);
+        }
         let (x, y) = (self.show_extent(a), self.show_extent(b));
         let message = if c.or_one {
             format!("{x} and {y} must be equal, or one of them 1, which is not known here")

@@ -399,7 +399,7 @@ impl Solver<'_> {
     }
 
     /// Whether a type mentions one of these parameters.
-    fn mentions(&mut self, t: TypeId, params: &[TypeParamId], dims: &[DimVar]) -> bool {
+    pub fn mentions(&mut self, t: TypeId, params: &[TypeParamId], dims: &[DimVar]) -> bool {
         let mut stack = vec![t];
         let mut seen = FxHashSet::default();
         while let Some(t) = stack.pop() {

@@ -180,3 +180,78 @@ fn a_lens_runs_its_function() {
     assert_eq!(done["text"], format!("- --random 0 --entry main\n{TEXT}"));
     c.close();
 }
+
+const CALLS: &str = "\
+type Tree { Leaf(float32), Node(Tree, Tree) }
+def @leaf(%x: float32) -> Tree { Leaf(%x) }
+def @sum(%t: Tree) -> float32 {
+  match (%t) { Leaf(%x) => %x, Node(%l, %r) => add(@sum(%l), @sum(%r)) }
+}
+def @main(%x: float32) { let %t = Node(@leaf(%x), @leaf(%x)); @sum(%t) }
+";
+
+#[test]
+fn types_and_callers_are_found() {
+    let mut c = Client::open(CALLS);
+    let place = c.at("textDocument/typeDefinition", (5, 30));
+    assert_eq!(place[0]["range"]["start"]["line"], 0, "{place}");
+    let place = c.at("textDocument/typeDefinition", (5, 40));
+    assert_eq!(place[0]["range"]["start"]["line"], 0, "{place}");
+    let items = c.at("textDocument/prepareCallHierarchy", (2, 6));
+    assert_eq!(items[0]["name"], "@sum", "{items}");
+    let item = json!({ "item": items[0] });
+    let incoming = c.ask("callHierarchy/incomingCalls", item.clone());
+    let from: Vec<_> = (incoming.as_array().expect("a list").iter())
+        .map(|i| {
+            (
+                i["from"]["name"].as_str(),
+                i["fromRanges"].as_array().map(Vec::len),
+            )
+        })
+        .collect();
+    assert_eq!(
+        from,
+        [(Some("@sum"), Some(2)), (Some("@main"), Some(1))],
+        "{incoming}"
+    );
+    let outgoing = c.ask("callHierarchy/outgoingCalls", item);
+    assert_eq!(outgoing[0]["to"]["name"], "@sum", "{outgoing}");
+    c.close();
+}
+
+#[test]
+fn of_many_variables_the_nearest_are_offered() {
+    let lets: String = (0..20_000)
+        .map(|i| format!("  let %v{i} = %x;\n"))
+        .collect();
+    let text = format!("def @main(%x: float32) {{\n{lets}  %\n}}\n");
+    let mut c = Client::open(&text);
+    let list = c.at("textDocument/completion", (20_001, 3));
+    assert_eq!(list["isIncomplete"], true);
+    let all = labels(&list["items"]);
+    assert!(
+        all.len() < 1_000 && all.contains(&"%v19999"),
+        "{}",
+        all.len()
+    );
+    c.change(20_001, 2, 3, "%v123");
+    let list = c.at("textDocument/completion", (20_001, 7));
+    assert!(
+        labels(&list["items"]).iter().all(|l| l.contains('1')),
+        "{list}"
+    );
+    c.close();
+}
+
+#[test]
+fn missing_clauses_are_an_action() {
+    let text = CALLS.replace("Leaf(%x) => %x, ", "");
+    let mut c = Client::open(&text);
+    c.wait_diagnostics();
+    let found = c.whole("textDocument/codeAction");
+    let titles: Vec<_> = (found.as_array().expect("a list").iter())
+        .filter_map(|a| a["title"].as_str())
+        .collect();
+    assert!(titles.contains(&"add the missing clauses"), "{titles:?}");
+    c.close();
+}

@@ -214,23 +214,86 @@ fn unclosed(token: Token) -> Diagnostic {
 
 /// Reports a stretch of characters that begin no token, once.
 fn unknown(file: &SourceFile, token: Token, diagnostics: &mut Vec<Diagnostic>) {
-    if let Some(last) = diagnostics.last_mut()
+    let mut span = token.span();
+    if let Some(last) = diagnostics.last()
         && last.code == Code(102)
         && last.labels[0].span.end == token.start
     {
-        last.labels[0].span.end = token.end;
-        last.message = format!(
-            "`{}` means nothing here",
-            printable(file.slice(last.span()))
-        );
-        return;
+        span.start = last.span().start;
+        diagnostics.pop();
     }
-    let text = printable(file.slice(token.span()));
-    diagnostics.push(Diagnostic::error(
-        Code(102),
-        token.span(),
-        format!("`{text}` means nothing here"),
-    ));
+    let text = file.slice(span);
+    let message = format!("{} here", meaningless(text));
+    let d = Diagnostic::error(Code(102), span, message);
+    diagnostics.push(match meant(text) {
+        Some("") => d.fix("remove it", span, ""),
+        Some(" ") => d.fix("write a blank", span, " "),
+        Some(plain) => d.fix(format!("write `{plain}`"), span, plain),
+        None => d,
+    });
+}
+
+/// Characters that stand for others in texts that went through a word processor, a chat or a web page.
+const MEANT: &[(&str, &str)] = &[
+    (
+        "\"",
+        "\u{201c}\u{201d}\u{201e}\u{201f}\u{2018}\u{2019}\u{201a}\u{ab}\u{bb}\u{ff02}",
+    ),
+    ("-", "\u{2010}\u{2011}\u{2012}\u{2013}\u{2014}\u{2212}"),
+    ("->", "\u{2192}"),
+    ("=>", "\u{21d2}"),
+    ("*", "\u{d7}\u{2217}"),
+    (",", "\u{ff0c}"),
+    (";", "\u{ff1b}\u{37e}"),
+    (":", "\u{ff1a}"),
+    ("(", "\u{ff08}"),
+    (")", "\u{ff09}"),
+    ("%", "\u{ff05}"),
+    ("@", "\u{ff20}"),
+    ("=", "\u{ff1d}"),
+    (
+        " ",
+        "\u{a0}\u{2000}\u{2001}\u{2002}\u{2003}\u{2004}\u{2005}\u{2006}\u{2007}\u{2008}\u{2009}\u{200a}\u{202f}\u{3000}",
+    ),
+    (
+        "",
+        "\u{ad}\u{200b}\u{200c}\u{200d}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\u{2068}\u{2069}\u{feff}",
+    ),
+];
+
+/// What was meant by a stretch of one such character.
+fn meant(text: &str) -> Option<&'static str> {
+    let first = text.chars().next()?;
+    let alike = MEANT.iter().find(|m| m.1.contains(first))?;
+    let all = text.chars().all(|c| alike.1.contains(c));
+    (all && (alike.0.trim().is_empty() || text.chars().count() == 1)).then_some(alike.0)
+}
+
+/// The names of characters that cannot be seen.
+const UNSEEN: &[(char, &str)] = &[
+    ('\u{a0}', "a no-break space"),
+    ('\u{ad}', "a soft hyphen"),
+    ('\u{200b}', "a zero-width space"),
+    ('\u{200c}', "a zero-width non-joiner"),
+    ('\u{200d}', "a zero-width joiner"),
+    ('\u{202e}', "a mark that turns the writing around"),
+    ('\u{2060}', "a word joiner"),
+    ('\u{3000}', "an ideographic space"),
+    ('\u{feff}', "a byte-order mark"),
+];
+
+/// That a stretch of characters means nothing: as they are, or by the code point of one that cannot be seen.
+fn meaningless(text: &str) -> String {
+    let first = text.chars().next().unwrap_or_default();
+    let unseen = matches!(meant(text), Some("" | " "));
+    if !unseen {
+        return format!("`{}` means nothing", printable(text));
+    }
+    let point = format!("U+{:04X}", first as u32);
+    match UNSEEN.iter().find(|u| u.0 == first) {
+        Some((_, name)) => format!("{point}, {name}, means nothing"),
+        None => format!("the character {point} means nothing"),
+    }
 }
 
 fn printable(text: &str) -> String {

@@ -1,10 +1,10 @@
 //! Completion: what can stand at a position.
 
 use lsp_types::{
-    CompletionItem, CompletionItemKind, CompletionTextEdit, Documentation, InsertTextFormat,
-    MarkupContent, MarkupKind, Position, Range, TextEdit,
+    CompletionItem, CompletionItemKind, CompletionList, CompletionResponse, CompletionTextEdit,
+    Documentation, InsertTextFormat, MarkupContent, MarkupKind, Position, Range, TextEdit,
 };
-use relax_base::Symbol;
+use relax_base::{Span, Symbol};
 use relax_ops::registry;
 use relax_resolve::names::NameKind;
 use relax_syntax::{HighlightClass, TOKENS, Tok};
@@ -60,11 +60,14 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// More variables than this are not offered at once: the editor asks again when more of the name is there.
+const MOST: usize = 500;
+
 /// The completions at a position. With `snippets`, texts may have places to fill in.
-pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<CompletionItem> {
+pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> CompletionResponse {
     let offset = doc.text.offset(at);
     if in_words(doc, offset) {
-        return Vec::new();
+        return CompletionResponse::Array(Vec::new());
     }
     let text = doc.text.as_str();
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
@@ -78,6 +81,8 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<Complet
         range: doc.text.range(start, offset),
         items: Vec::new(),
         seen: FxHashSet::default(),
+        typed: text[start + usize::from(sigil.is_some())..offset].to_lowercase(),
+        cut: false,
     };
     match sigil {
         Some('%') => locals(doc, offset, &mut list),
@@ -91,7 +96,7 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<Complet
             let call = open_call(doc, start);
             if types {
                 type_names(doc, offset, &mut list);
-                return list.items;
+                return list.response();
             }
             if let Some(call) = call.filter(|_| !value) {
                 attributes(doc, &call, &mut list);
@@ -102,7 +107,7 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> Vec<Complet
             keywords(&mut list, snippets);
         }
     }
-    list.items
+    list.response()
 }
 
 /// Whether a byte is inside a comment, a string or a header.
@@ -170,9 +175,27 @@ struct List {
     range: Range,
     items: Vec<CompletionItem>,
     seen: FxHashSet<String>,
+    /// What of the name is there, in small letters.
+    typed: String,
+    /// Whether something was left out.
+    cut: bool,
 }
 
 impl List {
+    fn response(self) -> CompletionResponse {
+        match self.cut {
+            true => CompletionResponse::List(CompletionList {
+                is_incomplete: true,
+                items: self.items,
+            }),
+            false => CompletionResponse::Array(self.items),
+        }
+    }
+    /// Whether an editor would show a name for what is there of it: its letters, in order.
+    fn fits(&self, name: &str) -> bool {
+        let mut letters = name.chars().flat_map(char::to_lowercase);
+        self.typed.chars().all(|c| letters.any(|l| l == c))
+    }
     fn item(&self, text: &str, kind: CompletionItemKind, rank: &str) -> CompletionItem {
         CompletionItem {
             label: text.to_owned(),
@@ -199,10 +222,21 @@ fn locals(doc: &mut Document, offset: usize, list: &mut List) {
     };
     let unit = doc.parts()[part].unit.clone();
     let scopes = crate::scope::Scopes::at(&unit, pos);
+    let own = own_binder(doc, offset);
     let bound = unit.names.iter().rev().filter(|n| {
         n.binds && matches!(n.kind, NameKind::Local | NameKind::Graph) && scopes.sees(n.span)
     });
     for n in bound {
+        if n.kind != NameKind::Graph && !list.fits(n.text.as_str()) {
+            continue;
+        }
+        if own.is_some_and(|own| own == doc.place(part, n.span)) {
+            continue;
+        }
+        if list.items.len() >= MOST {
+            list.cut = true;
+            break;
+        }
         let mut item = list.item(&format!("%{}", n.text), CompletionItemKind::VARIABLE, "1");
         item.detail = unit
             .vars
@@ -210,6 +244,39 @@ fn locals(doc: &mut Document, offset: usize, list: &mut List) {
             .map(|&v| unit.module.show_type(unit.typing.vars[v]));
         list.add(item);
     }
+}
+
+/// The variable in whose value a byte stands, where the tokens before it show one: the statement need not be
+/// whole. A closure's body is a block of its own, which sees it.
+fn own_binder(doc: &mut Document, offset: usize) -> Option<Span> {
+    let (file, lexed) = doc.lexed();
+    let pos = file.start + offset as u32;
+    let before = &lexed.tokens[..lexed.tokens.partition_point(|t| t.end < pos)];
+    let mut depth = 0usize;
+    let mut first = 0;
+    for (i, t) in before.iter().enumerate().rev() {
+        match t.tok {
+            Tok::RParen | Tok::RSquare | Tok::RBrace => depth += 1,
+            Tok::LBrace if depth == 0 => {
+                first = i + 1;
+                break;
+            }
+            Tok::LParen | Tok::LSquare | Tok::LBrace => depth = depth.saturating_sub(1),
+            Tok::Semi | Tok::Def | Tok::Type if depth == 0 => {
+                first = i + 1;
+                break;
+            }
+            _ => {}
+        }
+    }
+    let statement = &before[first..];
+    let statement = match statement.first()?.tok {
+        Tok::Let => &statement[1..],
+        _ => statement,
+    };
+    let (binder, rest) = statement.split_first()?;
+    let bound = matches!(binder.tok, Tok::Local | Tok::Graph);
+    (bound && rest.iter().any(|t| t.tok == Tok::Eq)).then(|| binder.span())
 }
 
 fn globals(doc: &mut Document, list: &mut List) {

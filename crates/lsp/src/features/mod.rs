@@ -1,6 +1,7 @@
 //! What the server answers, a file per question. Each takes a document and gives protocol values.
 
 pub mod actions;
+pub mod calls;
 pub mod complete;
 pub mod diagnostics;
 pub mod fold;
@@ -13,3 +14,4 @@ pub mod select;
 pub mod signature;
 pub mod symbols;
 pub mod tokens;
+pub mod type_of;

@@ -33,6 +33,26 @@ impl Server {
                 let p: GotoDefinitionParams = params(p)?;
                 json(self.definition(&p.text_document_position_params)?)
             }
+            ask::GotoTypeDefinition::METHOD => {
+                let p: request::GotoTypeDefinitionParams = params(p)?;
+                json(self.type_definition(&p.text_document_position_params)?)
+            }
+            ask::CallHierarchyPrepare::METHOD => {
+                let p: CallHierarchyPrepareParams = params(p)?;
+                let uri = p.text_document_position_params.text_document.uri.clone();
+                let (doc, at) = self.at(&p.text_document_position_params)?;
+                json(features::calls::prepare(doc, &uri, at))
+            }
+            ask::CallHierarchyIncomingCalls::METHOD => {
+                let p: CallHierarchyIncomingCallsParams = params(p)?;
+                let doc = self.doc(&p.item.uri)?;
+                json(features::calls::incoming(doc, &p.item.uri, &p.item))
+            }
+            ask::CallHierarchyOutgoingCalls::METHOD => {
+                let p: CallHierarchyOutgoingCallsParams = params(p)?;
+                let doc = self.doc(&p.item.uri)?;
+                json(features::calls::outgoing(doc, &p.item.uri, &p.item))
+            }
             ask::References::METHOD => {
                 let p: ReferenceParams = params(p)?;
                 let all = p.context.include_declaration;

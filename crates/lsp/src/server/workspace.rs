@@ -103,9 +103,28 @@ impl Server {
     ) -> Result<Vec<Location>, Refusal> {
         let uri = p.text_document.uri.clone();
         let (doc, at) = self.at(p)?;
-        let Some(what) = refs::target_at(doc, at) else {
-            return Ok(Vec::new());
-        };
+        match refs::target_at(doc, at) {
+            Some(what) => self.declared(&uri, what),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Where the data type of what stands at a position is declared.
+    pub(super) fn type_definition(
+        &mut self,
+        p: &TextDocumentPositionParams,
+    ) -> Result<Vec<Location>, Refusal> {
+        let uri = p.text_document.uri.clone();
+        let (doc, at) = self.at(p)?;
+        match features::type_of::data_type_at(doc, at) {
+            Some(name) => self.declared(&uri, Target::Item(Space::Type, name)),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Where something is declared, in its file or in the library.
+    fn declared(&mut self, uri: &Uri, what: Target) -> Result<Vec<Location>, Refusal> {
+        let doc = self.doc(uri)?;
         let found = refs::occurrences(doc, what).into_iter().filter(|o| o.1);
         let found: Vec<Location> = found
             .map(|o| Location::new(uri.clone(), features::diagnostics::range(doc, o.0)))

@@ -66,6 +66,39 @@ fn type_name(ty: AttrTy) -> &'static str {
     }
 }
 
+/// Names of attributes that mean the same, here and in other frameworks.
+const SAME: &[&[&str]] = &[
+    &["axis", "axes", "dim", "dims", "dimension", "dimensions"],
+    &["keepdims", "keepdim", "keep_dims"],
+    &["newshape", "shape", "new_shape", "size"],
+    &["strides", "stride", "step", "steps"],
+    &["padding", "pad", "pads", "pad_width"],
+    &["dilation", "dilations", "rate"],
+    &["kernel_size", "pool_size", "kernel", "window"],
+    &["units", "out_features", "channels", "filters"],
+    &["epsilon", "eps"],
+    &["dtype", "out_dtype", "type"],
+    &[
+        "indices_or_sections",
+        "sections",
+        "num_split",
+        "num_outputs",
+    ],
+    &["a_min", "min", "low"],
+    &["a_max", "max", "high"],
+    &["groups", "group"],
+    &["begin", "start", "starts"],
+    &["end", "stop", "ends"],
+];
+
+/// The first of some names that means the same as one that is none of them.
+fn same_thing<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
+    let lower = name.to_ascii_lowercase();
+    let row = SAME.iter().find(|row| row.contains(&lower.as_str()))?;
+    row.iter()
+        .find_map(|same| names.clone().find(|n| n == same))
+}
+
 fn is_dim(v: &AttrValue) -> bool {
     matches!(v, AttrValue::Dim(_) | AttrValue::Meta(..)) || v.as_int().is_some()
 }
@@ -382,7 +415,9 @@ impl Resolver<'_> {
         let message = format!("`{name}` has no attribute `{key}`");
         let d = Diagnostic::error(codes::UNKNOWN_ATTR, place, message);
         let names = || schema.attrs.iter().map(|a| a.name.as_str());
-        let d = if let Some(near) = did_you_mean(key.as_str(), names()) {
+        let near =
+            same_thing(key.as_str(), names()).or_else(|| did_you_mean(key.as_str(), names()));
+        let d = if let Some(near) = near {
             d.suggest(format!("did you mean `{near}`?"), place, near)
         } else if schema.attrs.is_empty() {
             d.note("it has no attributes")

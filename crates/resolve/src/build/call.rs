@@ -295,6 +295,13 @@ impl Resolver<'_> {
         if given == wanted || at_least && given >= wanted {
             return true;
         }
+        // What is no expression at all was said where it stands.
+        let base = self.values.len() - given;
+        let extra = self.values[base..].iter().skip(wanted);
+        if extra.clone().any(|&e| self.module.exprs[e] == Expr::Error) {
+            self.mistakes += 1;
+            return false;
+        }
         let least = if at_least { "at least " } else { "" };
         let message = format!(
             "`{name}` takes {least}{}, but {given} {} given",
@@ -309,12 +316,51 @@ impl Resolver<'_> {
         let d = match self.registry.get(op) {
             Some(def) if !def.inputs.is_empty() => {
                 let names: Vec<&str> = def.inputs.iter().map(|i| i.name).collect();
-                d.note(format!("its arguments are {}", names.join(", ")))
+                let d = d.note(format!("its arguments are {}", names.join(", ")));
+                self.hint_extra(d, def, given)
             }
             _ => d,
         };
         self.error(d);
         false
+    }
+
+    /// What may have been meant by more arguments than an operator takes: the fields of its one tuple, or the values of
+    /// its attributes.
+    fn hint_extra(&self, mut d: Diagnostic, def: &relax_ops::OpDef, given: usize) -> Diagnostic {
+        let wanted = def.inputs.len();
+        if given <= wanted {
+            return d;
+        }
+        let args = &self.values[self.values.len() - given..];
+        let place = |e: &ExprId| self.module.spans[*e];
+        let constant = |e: &ExprId| matches!(self.module.exprs[*e], Expr::Const(_));
+        if let ([input], [first, .., last]) = (def.inputs, args)
+            && input.doc.ends_with("a tuple")
+            && !args.iter().any(|e| place(e).is_none() || constant(e))
+        {
+            let edit = |span: Span, text: &str| relax_base::Edit {
+                span,
+                text: text.into(),
+            };
+            d.fixes.push(relax_base::Fix {
+                title: "its one argument is a tuple: write brackets around the tensors, `((…, …))`"
+                    .into(),
+                edits: vec![
+                    edit(place(first).at_start(), "("),
+                    edit(place(last).at_end(), ")"),
+                ],
+                certain: false,
+            });
+        } else if let Some(attr) = def.attrs.get(
+            args.iter()
+                .skip(wanted)
+                .position(constant)
+                .unwrap_or(usize::MAX),
+        ) {
+            d = d.note(format!("attributes are given by name: `{}=…`", attr.name));
+        }
+        d
     }
 
     /// The name of an operator.

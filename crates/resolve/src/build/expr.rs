@@ -134,7 +134,10 @@ impl Resolver<'_> {
                 self.parts(items);
             }
             ExprKind::List(_) | ExprKind::Map(_) => {
-                self.misplaced(span, "a list is an attribute's value, not an expression");
+                let message = "a list is an attribute's value, not an expression";
+                let d = Diagnostic::error(codes::MISPLACED, span, message)
+                    .note("attributes are given by name: `axes=[0, 1]`");
+                self.error(d);
                 self.value(Expr::Error, span);
             }
             ExprKind::Index { .. } => {

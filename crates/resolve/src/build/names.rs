@@ -226,11 +226,9 @@ impl Resolver<'_> {
             let names = ops.chain(ctors).chain(user).chain(prelude::callee_names());
             match did_you_mean(name.as_str(), names) {
                 Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
-                None if !called => d.suggest(
-                    format!("did you mean the local variable `%{name}`?"),
-                    span,
-                    format!("%{name}"),
-                ),
+                None if !called => {
+                    d.note("variables have a `%` before their names, functions an `@`")
+                }
                 None => d,
             }
         };

@@ -46,10 +46,12 @@ pub(super) fn explain(
             Some(t) if text == "{" && next == Some(Tok::LBrace) => {
                 d = d.suggest("drop it", t.span(), "");
             }
-            Some(t) if text == "{" && t.tok == Tok::Colon && has("->") => {
+            Some(t) if text == "{" && matches!(t.tok, Tok::Colon | Tok::FatArrow) && has("->") => {
                 d = d.suggest("a result type stands behind `->`", t.span(), "->");
             }
-            Some(t) if text == "=" => d = d.suggest("write `=`", t.span(), "="),
+            Some(t) if text == "=" || text == "=>" || text == "->" => {
+                d = d.suggest(format!("write `{text}`"), t.span(), text);
+            }
             Some(_) => {}
             None if text.len() == 1 => d = d.suggest(format!("insert `{text}`"), at, text),
             None => {}
