@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 fn main() {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/errors");
+    // Where the package is now: this script may have been built where it was before.
+    let package = std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
+    let dir = Path::new(&package).join("../../docs/errors");
     println!("cargo::rerun-if-changed={}", dir.display());
     let mut files: Vec<_> = std::fs::read_dir(&dir)
         .map(|d| d.filter_map(|e| e.ok().map(|e| e.path())).collect())

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 fn main() {
-    let grammar = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../grammar");
+    // Where the package is now: this script may have been built where it was before.
+    let package = std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
+    let grammar = Path::new(&package).join("../../grammar");
     println!(
         "cargo::rerun-if-changed={}",
         grammar.join("relay.lalrpop").display()

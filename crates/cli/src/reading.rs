@@ -5,7 +5,7 @@ use relax::{Format, ReadOptions, Release, Stubs, TextOptions};
 /// How files are read.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Reading {
-    /// The format of the file: `relay`, `tvm-json` or `onnx`. It is told by the content otherwise.
+    /// The format of the file: `relay`, `tvmscript`, `tvm-json` or `onnx`. It is told by the content otherwise.
     #[arg(long, value_name = "FORMAT", help_heading = "Reading")]
     pub from: Option<Format>,
     /// Gives constants whose metadata section is missing placeholders, typed by the comments beside them: `zeros`, or

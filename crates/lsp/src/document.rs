@@ -257,7 +257,9 @@ impl Document {
                 for edit in d.fixes.iter_mut().flat_map(|f| &mut f.edits) {
                     edit.span = state.place(part, edit.span);
                 }
-                out.push(d);
+                if !relax::is_allowed(&state.file, &d) {
+                    out.push(d);
+                }
             }
         }
         out.sort_by_key(|d| (d.span(), d.code));

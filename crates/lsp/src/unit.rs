@@ -115,6 +115,13 @@ impl Unit {
         };
         let (typing, more) = relax::check(&mut module, &options);
         diagnostics.extend(more);
+        let names = relax_resolve::names::names(&ast);
+        if !diagnostics.has_errors() {
+            // Of other chunks only the signatures are there.
+            let whole = texts.len() == 1;
+            let unmeant = relax::lint(&ast, &names, &module, &typing, whole);
+            diagnostics.extend(unmeant);
+        }
         diagnostics.sort();
         // What the metadata section has wrong is said once, by the first chunk.
         let meta = (metadata && own == 0).then(|| {
@@ -126,7 +133,6 @@ impl Unit {
             s.is_none() || inside(s) || meta.is_some_and(|m| m.start <= s.start && s.end <= m.end)
         };
         let all = diagnostics.into_vec();
-        let names = relax_resolve::names::names(&ast);
         let names = names.into_iter().filter(|n| inside(n.span)).collect();
         let vars = (module.vars.iter())
             .filter(|(_, v)| inside(v.span) && !v.span.is_none())

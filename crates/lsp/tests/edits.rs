@@ -139,7 +139,12 @@ fn whole(text: &str) -> Option<Vec<Diagnostic>> {
     let (_, more) = relax::check(&mut module, &InferOptions::default());
     all.extend(more);
     all.sort();
-    Some(all.into_vec())
+    let file = session.sources.files().first()?;
+    let kept = all.into_iter();
+    Some(
+        kept.filter(|d| !relax::is_allowed(file, d))
+            .collect(),
+    )
 }
 
 /// Asks everything there is to ask at a place.
@@ -193,7 +198,8 @@ fn random_edits_never_desynchronise() {
             assert_eq!(fresh.diagnostics(), said, "after edit {made}:\n{text}");
             if let Some(checked) = whole(&text) {
                 assert_eq!(
-                    said, checked,
+                    meant(&said),
+                    checked,
                     "unlike the whole file after edit {made}:\n{text}"
                 );
             }
@@ -214,12 +220,20 @@ fn random_edits_never_desynchronise() {
     }
 }
 
+/// Without what is hardly meant: that is said per chunk, where calls of other functions may have effects.
+fn meant(said: &[Diagnostic]) -> Vec<Diagnostic> {
+    let kept = said
+        .iter()
+        .filter(|d| !relax::is_unnecessary(d.code));
+    kept.cloned().collect()
+}
+
 #[test]
 fn unedited_files_are_as_checked() {
     for text in texts() {
         let mut doc = Document::new(text.clone(), 0, Encoding::Utf16, false);
         if let Some(checked) = whole(&text) {
-            assert_eq!(doc.diagnostics(), checked, "{text}");
+            assert_eq!(meant(&doc.diagnostics()), checked, "{text}");
         } else {
             assert!(!doc.diagnostics().is_empty(), "{text}");
         }

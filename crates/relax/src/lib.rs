@@ -10,6 +10,7 @@ pub mod failure;
 pub mod fit;
 mod format;
 pub mod inputs;
+mod lint;
 #[cfg(feature = "native")]
 pub mod native;
 #[cfg(feature = "weights")]
@@ -36,6 +37,7 @@ pub mod words;
 
 pub use contents::{Contents, Held};
 pub use format::Format;
+pub use lint::{code, is_allowed, is_unnecessary, lint};
 pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
     run_pipeline,

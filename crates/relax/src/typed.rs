@@ -5,7 +5,7 @@ use relax_ir::{ExprId, FuncId, GlobalKind, Module, Type, TypeId, VarId};
 
 pub use relax_infer::{Check, CheckKind, InferOptions, Typing};
 
-use crate::{Contents, Session, TypeSource};
+use crate::{Contents, Format, Session, TypeSource};
 
 /// A typed module as what a printer reads.
 #[derive(Clone, Copy)]
@@ -52,6 +52,43 @@ impl Session {
         diagnostics.extend(more);
         diagnostics.sort();
         (module, typing, diagnostics)
+    }
+}
+
+impl Session {
+    /// The same, with what is hardly meant in a text without errors (see [`lint`](crate::lint)), and without
+    /// what comments of it allow.
+    pub fn review(
+        &mut self,
+        name: &str,
+        contents: impl Into<Contents>,
+        options: &InferOptions,
+    ) -> Diagnostics {
+        let contents = contents.into();
+        let format = self.options.format;
+        let format = format.unwrap_or_else(|| Format::detect(name, contents.bytes()));
+        if format != Format::Relay {
+            return self.check(name, contents, options).2;
+        }
+        let mut diagnostics = Diagnostics::new();
+        let Some(file) = self.add(name, contents.into_vec(), &mut diagnostics) else {
+            return diagnostics;
+        };
+        let mut read = self.read_tree(&file, &mut diagnostics);
+        let (typing, more) = check(&mut read.module, options);
+        diagnostics.extend(more);
+        if !diagnostics.has_errors() {
+            let names = relax_resolve::names::names(&read.ast);
+            diagnostics.extend(crate::lint(&read.ast, &names, &read.module, &typing, true));
+        }
+        diagnostics.sort();
+        let mut kept = Diagnostics::new();
+        kept.extend(
+            diagnostics
+                .into_iter()
+                .filter(|d| !crate::is_allowed(&file, d)),
+        );
+        kept
     }
 }
 

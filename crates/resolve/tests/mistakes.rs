@@ -13,7 +13,7 @@ fn check(text: &str, expected: &[&str]) {
 fn missing_sigils_are_suggested() {
     check(
         "fn() { body }",
-        &["RX0203 1:8 there is no operator, constructor or dimension `body` -> %body"],
+        &["RX0203 1:8 there is no operator, constructor or dimension `body`"],
     );
     check(
         "def @plus(%a: int32) { %a }\ndef @main(%a: int32) { plus(a) }",

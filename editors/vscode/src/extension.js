@@ -22,7 +22,9 @@ function settings() {
   };
 }
 
+/** The open folders whose programs may be started. */
 function folders() {
+  if (!vscode.workspace.isTrusted) return [];
   return (vscode.workspace.workspaceFolders || []).map((f) => f.uri.fsPath);
 }
 
@@ -133,6 +135,10 @@ async function diffAfter(document) {
 async function run(document, name) {
   const uri = document || activeDocument();
   if (!uri) return;
+  if (!vscode.workspace.isTrusted) {
+    vscode.window.showWarningMessage('Relay: functions of folders that are not trusted are not run.');
+    return;
+  }
   output.show(true);
   output.appendLine(`> relax-run --random 0${name ? ` --entry ${name}` : ''} ${uri}`);
   try {
@@ -188,6 +194,8 @@ async function activate(context) {
       if (change.affectsConfiguration('relax.server')) restart();
     }),
   );
+  // A server that was built in an open folder may be used from now on.
+  context.subscriptions.push(vscode.workspace.onDidGrantWorkspaceTrust(() => (client ? undefined : start())));
   await start();
   const folded = new Set();
   const foldOnce = (editor) => {

@@ -28,12 +28,14 @@ function places(folders, env) {
 
 /**
  * The server's path; undefined where there is none. A path in the settings is meant as it stands, relative to the
- * first of the open folders; a name is looked for.
+ * first of the open folders; a name is looked for. The folders given are those whose programs may be started: none
+ * where the user does not trust them, since whoever made a folder chose what lies in its `target`.
  */
 function find(setting, folders, env = process.env) {
   const wanted = setting || 'relax-lsp';
   if (/[\\/]/.test(wanted)) {
     const home = wanted.startsWith('~') ? path.join(env.HOME || os.homedir(), wanted.slice(1)) : wanted;
+    if (!path.isAbsolute(home) && folders.length === 0) return undefined;
     const file = path.resolve(folders[0] || '.', home);
     return isProgram(file) ? file : undefined;
   }

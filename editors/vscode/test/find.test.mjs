@@ -33,6 +33,9 @@ test('the server is found where it is built, installed, or told to be', (t) => {
   assert.equal(find('tools/server', [folder], env), own);
   assert.equal(find(own, [], env), own);
   assert.equal(find('tools/none', [folder], env), undefined);
+  // Of folders that are not trusted, nothing is started.
+  assert.equal(find('relax-lsp', [], env), installed);
+  assert.equal(find('tools/server', [], env), undefined);
   assert.equal(buildable([folder]), undefined);
   mkdirSync(path.join(folder, 'crates', 'lsp'), { recursive: true });
   writeFileSync(path.join(folder, 'crates', 'lsp', 'Cargo.toml'), '');

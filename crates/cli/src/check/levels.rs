@@ -1,6 +1,7 @@
-//! What diagnostics count as: `--allow`, `--warn` and `--deny`, and comments in the text.
+//! What diagnostics count as: `--allow`, `--warn` and `--deny`.
 
-use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, explain};
+use relax_base::{Code, Diagnostics, Severity};
+pub use relax::code;
 
 use super::Checked;
 
@@ -58,9 +59,6 @@ impl Levels {
         let all = std::mem::take(&mut checked.diagnostics);
         let mut out = Diagnostics::new();
         for mut d in all {
-            if checked.file(d.span()).is_some_and(|f| is_allowed(f, &d)) {
-                continue;
-            }
             match self.of(d.code) {
                 Some(Level::Allow) => continue,
                 Some(Level::Warn) => d.severity = Severity::Warning,
@@ -73,44 +71,9 @@ impl Levels {
     }
 }
 
-/// The code that a text names: `RX0301`, `301`.
-pub fn code(text: &str) -> Option<Code> {
-    let number = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
-    let code = number.parse().ok().map(Code)?;
-    explain::explain(code).map(|_| code)
-}
-
-/// Whether a comment allows a diagnostic: `// relax: allow(RX0319)` on its line, or alone on the line before.
-fn is_allowed(file: &SourceFile, d: &Diagnostic) -> bool {
-    let line = file.line_col(d.span().start).line;
-    let before = line.checked_sub(1).filter(|l| *l > 0).map(|l| file.line(l));
-    let alone = before.filter(|l| l.trim_start().starts_with("//"));
-    [Some(file.line(line)), alone]
-        .into_iter()
-        .flatten()
-        .any(|l| allows(l, d.code))
-}
-
-fn allows(line: &str, wanted: Code) -> bool {
-    let comment = line.find("//").map(|at| &line[at + 2..]);
-    let rest = comment.and_then(|c| c.trim_start().strip_prefix("relax:"));
-    let list = rest.and_then(|r| r.trim_start().strip_prefix("allow("));
-    let list = list.and_then(|l| l.split(')').next()).unwrap_or_default();
-    list.split(',').any(|c| code(c.trim()) == Some(wanted))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn comments_allow_codes() {
-        let wanted = Code(319);
-        assert!(allows("  add(%x, %y) // relax: allow(RX0319)", wanted));
-        assert!(allows("//relax:allow( RX0301 , RX0319 ) why", wanted));
-        assert!(!allows("  add(%x, %y) // relax: allow(RX0301)", wanted));
-        assert!(!allows("  relax: allow(RX0319)", wanted));
-    }
 
     #[test]
     fn the_strictest_level_counts() {

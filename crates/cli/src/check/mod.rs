@@ -76,7 +76,7 @@ pub fn check(name: &str, bytes: impl Into<Contents>, options: &Options) -> Check
     let infer = InferOptions {
         strict_shapes: options.strict_shapes,
     };
-    let (_, _, diagnostics) = session.check(name, bytes, &infer);
+    let diagnostics = session.review(name, bytes, &infer);
     Checked {
         sources: session.sources,
         diagnostics,

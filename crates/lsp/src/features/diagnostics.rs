@@ -1,8 +1,8 @@
 //! Diagnostics in the form of the protocol.
 
 use lsp_types::{
-    CodeDescription, Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location,
-    NumberOrString, Range, Uri,
+    CodeDescription, Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, DiagnosticTag,
+    Location, NumberOrString, Range, Uri,
 };
 use relax_base::{Severity, Span};
 
@@ -52,7 +52,7 @@ fn one(doc: &Document, uri: &Uri, d: &relax_base::Diagnostic) -> Diagnostic {
         source: Some(SOURCE.into()),
         message,
         related_information: (!related.is_empty()).then_some(related),
-        tags: None,
+        tags: relax::is_unnecessary(d.code).then(|| vec![DiagnosticTag::UNNECESSARY]),
         data: None,
     }
 }
