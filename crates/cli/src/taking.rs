@@ -4,6 +4,7 @@ use relax::fit::Taking;
 
 /// How arrays are taken for parameters.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
+#[group(skip)]
 pub struct Args {
     /// Converts arrays whose elements have another type than the parameter's, as long as every number stays what it
     /// is up to rounding.

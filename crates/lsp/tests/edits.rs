@@ -141,10 +141,7 @@ fn whole(text: &str) -> Option<Vec<Diagnostic>> {
     all.sort();
     let file = session.sources.files().first()?;
     let kept = all.into_iter();
-    Some(
-        kept.filter(|d| !relax::is_allowed(file, d))
-            .collect(),
-    )
+    Some(kept.filter(|d| !relax::is_allowed(file, d)).collect())
 }
 
 /// Asks everything there is to ask at a place.
@@ -222,9 +219,7 @@ fn random_edits_never_desynchronise() {
 
 /// Without what is hardly meant: that is said per chunk, where calls of other functions may have effects.
 fn meant(said: &[Diagnostic]) -> Vec<Diagnostic> {
-    let kept = said
-        .iter()
-        .filter(|d| !relax::is_unnecessary(d.code));
+    let kept = said.iter().filter(|d| !relax::is_unnecessary(d.code));
     kept.cloned().collect()
 }
 

@@ -1,7 +1,7 @@
 //! What diagnostics count as: `--allow`, `--warn` and `--deny`.
 
-use relax_base::{Code, Diagnostics, Severity};
 pub use relax::code;
+use relax_base::{Code, Diagnostics, Severity};
 
 use super::Checked;
 
