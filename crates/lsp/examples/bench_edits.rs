@@ -3,6 +3,9 @@
 //! Two files of 10,000 lines: one of many functions, one that is a single function (what TVM prints for a
 //! network). Each edit changes one operand in the middle; the time is that of the answer with all
 //! diagnostics, then of a hover. An argument FILE takes that file instead.
+//!
+//! Then a function of 20,000 bindings, at whose end a name is begun: what is offered for `%`, first after the letter
+//! was typed, then again.
 
 use std::time::Instant;
 
@@ -12,6 +15,7 @@ use relax_lsp::text::Encoding;
 
 const LINES: usize = 10_000;
 const EDITS: usize = 40;
+const LETS: usize = 20_000;
 
 fn many() -> String {
     let mut text = String::from("#[version = \"0.0.5\"]\n");
@@ -95,6 +99,39 @@ fn bench(name: &str, text: String) {
     );
 }
 
+/// The time of a completion at the end of a function of many bindings, with and without the reading of what was typed.
+fn completion() {
+    let lets: String = (0..LETS)
+        .map(|i| match i {
+            0 => "  let %v0 = nn.relu(%x);\n".to_owned(),
+            i => format!("  let %v{i} = add(%v{}, %x);\n", i - 1),
+        })
+        .collect();
+    let text = format!("def @main(%x: Tensor[(3,), float32]) {{\n{lets}  \n}}\n");
+    let at = text.len() - 3;
+    let mut doc = Document::new(text, 0, Encoding::Utf16, false);
+    doc.diagnostics();
+    let (mut first, mut again) = (Vec::new(), Vec::new());
+    for _ in 0..EDITS / 4 {
+        doc.edit(at..at, "%v1");
+        let place = doc.text.position(at + 3);
+        for times in [&mut first, &mut again] {
+            let begun = Instant::now();
+            features::complete::complete(&mut doc, place, true);
+            times.push(begun.elapsed());
+        }
+        doc.edit(at..at + 3, "");
+        doc.diagnostics();
+    }
+    first.sort();
+    again.sort();
+    println!(
+        "{LETS} bindings: a completion takes {:.1?} (median) after an edit, {:.1?} without one",
+        first[first.len() / 2],
+        again[again.len() / 2],
+    );
+}
+
 fn main() {
     let files: Vec<String> = std::env::args().skip(1).collect();
     for path in &files {
@@ -106,5 +143,6 @@ fn main() {
     if files.is_empty() {
         bench("many functions", many());
         bench("one function", single());
+        completion();
     }
 }
