@@ -17,27 +17,26 @@ pub fn run(
     entry: GlobalId,
     tensors: &[Tensor],
 ) -> Result<Value, Diagnostic> {
-    let arguments: Vec<Value> = tensors.iter().cloned().map(Value::Tensor).collect();
+    let arguments: Vec<_> = tensors.iter().cloned().map(Into::into).collect();
     run_timed(module, typing, entry, &arguments, 0, None).map(|r| r.0)
 }
 
-/// Runs a function of a module on tensors and tuples by the reference evaluator, and `more` times more; also says how
+/// Runs a function of a module on values by the reference evaluator, and `more` times more; also says how
 /// long each run took. A run of more than `max_steps` steps is an error.
 pub fn run_timed(
     module: &Module,
     typing: &Typing,
     entry: GlobalId,
-    arguments: &[Value],
+    inputs: &[relax_interp::Value],
     more: usize,
     max_steps: Option<u64>,
 ) -> Result<(Value, Vec<Duration>), Diagnostic> {
-    let inputs: Vec<_> = arguments.iter().filter_map(values::inner).collect();
     crate::memory::limit_to_machine();
     let mut evaluator = Interp::new(module, typing).with_max_steps(max_steps);
     let mut times = Vec::new();
     let mut call = || {
         let begin = Instant::now();
-        let value = evaluator.run(entry, inputs.clone());
+        let value = evaluator.run(entry, inputs.to_vec());
         times.push(begin.elapsed());
         value
     };

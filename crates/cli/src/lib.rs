@@ -40,7 +40,7 @@ pub mod weights;
 
 #[cfg(feature = "native")]
 pub use relax::{failure, native, profile};
-pub use relax::{fit, inputs, parts, random, show, words};
+pub use relax::{fit, inputs, layout, parts, random, show, words};
 
 /// The exit codes of all tools.
 pub mod exit {

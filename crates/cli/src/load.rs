@@ -30,6 +30,7 @@ pub struct Loaded {
 pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, String> {
     let contents = io::contents(path)?;
     let mut session = Session::new(options);
+    session.beside = Some(crate::model::beside);
     let name = io::display_name(path);
     let (module, typing, diagnostics) = session.check(&name, contents, &InferOptions::default());
     render::to_stderr(&diagnostics, &session.sources);

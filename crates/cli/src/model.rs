@@ -25,13 +25,22 @@ fn mapped(path: &Path) -> Result<Bytes, String> {
     Ok(Bytes::from_owner(Owner(weights::open(path)?)))
 }
 
+/// A file that a model names, by the model's path.
+///
+/// # Errors
+/// It cannot be read.
+pub fn beside(model: &str, name: &str) -> Result<Bytes, String> {
+    let folder = Path::new(model).parent().unwrap_or(Path::new(""));
+    mapped(&folder.join(name))
+}
+
 /// Translates the model in a file; its text is laid out.
 ///
 /// # Errors
 /// The file cannot be read. The inner error is the model's.
 pub fn import(path: &Path) -> Result<Result<Import, Diagnostics>, String> {
     let bytes = mapped(path)?;
-    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let folder = path.parent().unwrap_or(Path::new(""));
     let external = |name: &str| mapped(&folder.join(name));
     Ok(relax_onnx::import(bytes, &external).map(|mut imported| {
         if let Some(text) = laid_out(&imported.text) {

@@ -7,6 +7,7 @@ use relax_codegen::Value;
 use relax_tensor::{DType, Tensor};
 
 use crate::formats::Format;
+use crate::layout::plain;
 use crate::parts::{Part, Typed, parts};
 use crate::show::{self, Extent};
 use crate::{output, save};
@@ -23,8 +24,9 @@ pub const FORMATS: &[Format] = &[
 /// The array that says which constructors made a result.
 const CONSTRUCTORS: &str = "constructors";
 
-/// Writes a result into a file. Arrays are its tensors in order, `out0`, `out1`, …; where data types are in it,
-/// `constructors` has the numbers of their constructors, outer ones first, so that nothing is lost.
+/// Writes a result into a file. Arrays are its tensors in order, `out0`, `out1`, …; where data types other than
+/// lists and options of tensors are in it, `constructors` has the numbers of their constructors, outer ones first, so that
+/// nothing is lost.
 ///
 /// # Errors
 /// The file cannot be written, or cannot hold the result; as a sentence.
@@ -44,7 +46,7 @@ pub fn write(path: &Path, format: Format, typed: &Typed<'_>) -> Result<(), Strin
             })?;
             let tensors = leaves.tensors.into_iter().enumerate();
             let mut named: Vec<_> = tensors.map(|(i, t)| (format!("out{i}"), t)).collect();
-            if leaves.adts {
+            if leaves.adts && !plain(typed.module, typed.ty) {
                 let count = leaves.constructors.len() as i64;
                 let numbers = Tensor::from_slice(&[count], &leaves.constructors);
                 named.push((CONSTRUCTORS.to_owned(), numbers));

@@ -239,6 +239,45 @@ fn lists_trees_and_options_are_printed_and_saved() {
     }
 }
 
+const LISTS: &str = "\
+def @main(%list: List[Tensor[(?,), int32]], %more: Option[Tensor[(1,), int32]]) {
+  let %all = match (%more) { Some(%x) => Cons(%x, %list), None => %list };
+  (@rev(%all), @length(%list), %more)
+}
+";
+
+#[test]
+fn lists_and_options_are_taken_and_given_as_their_tensors() {
+    let dir = Folder::new("lists");
+    dir.write("m.relay", LISTS);
+    let vector = |v: &[i32]| relax_tensor::Tensor::from_slice(&[v.len() as i64], v);
+    let part = |name: &str, v: &[i32]| (name.to_owned(), vector(v));
+    let list = [part("list.0", &[1, 2]), part("list.1", &[])];
+    let all = [list.to_vec(), vec![part("more", &[7])]].concat();
+    for engine in ["native", "interp"] {
+        let run = |given: &[(String, relax_tensor::Tensor)]| {
+            relax_cli::npz::write(&dir.0.join("in.npz"), given).expect("written");
+            let rest = "--inputs in.npz --outputs out.npz";
+            let o = call(
+                &dir.0,
+                &format!("relax-run m.relay --engine {engine} {rest}"),
+            );
+            assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
+            let out = relax_cli::weights::read(&dir.0.join("out.npz")).expect("arrays");
+            let shown = |(name, t): (String, relax_tensor::Tensor)| {
+                let elements: Vec<i64> = (0..t.len()).map(|i| t.get_i64(i)).collect();
+                format!("{name} {elements:?}")
+            };
+            out.into_iter().map(shown).collect::<Vec<_>>()
+        };
+        let same = ["out0 []", "out1 [1, 2]", "out2 [7]", "out3 [2]", "out4 [7]"];
+        assert_eq!(run(&all), same, "{engine}");
+        // An option that is left out is none; so is a list without elements.
+        assert_eq!(run(&list[..1]), ["out0 [1, 2]", "out1 [1]"], "{engine}");
+        assert_eq!(run(&[]), ["out0 [0]"], "{engine}");
+    }
+}
+
 #[test]
 fn standard_input_is_read_where_no_file_is_given() {
     let dir = Folder::new("stdin");

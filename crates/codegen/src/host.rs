@@ -16,7 +16,9 @@ use relax_runtime::tensor::look::{
     rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
 };
 use relax_runtime::tensor::rx_tensor_borrow;
-use relax_runtime::values::{rx_alloc_tuple, rx_field, rx_field_count, rx_kind, rx_tag};
+use relax_runtime::values::{
+    rx_alloc_adt, rx_alloc_tuple, rx_field, rx_field_count, rx_kind, rx_tag,
+};
 use relax_tensor::{DType, Tensor, TypeCode, Value};
 
 use crate::Jit;
@@ -60,7 +62,7 @@ impl Host {
         self.call_timed(jit, entry, &inputs).map(|v| v.0)
     }
 
-    /// Calls an entry with tensors and tuples of them; also says how long the call itself took. The error is the
+    /// Calls an entry with tensors, tuples and data of them; also says how long the call itself took. The error is the
     /// runtime's message.
     pub fn call_timed(
         &self,
@@ -134,22 +136,28 @@ impl Host {
                 )
             })
         };
-        let tuple = |fields: Vec<Owned<'h>>| {
+        let join = |tag: Option<u32>, fields: Vec<Owned<'h>>| {
+            let count = fields.len() as u32;
             // SAFETY: the context lives.
-            let tuple = own(unsafe { rx_alloc_tuple(self.ctx, fields.len() as u32) })?;
+            let whole = own(unsafe {
+                match tag {
+                    Some(tag) => rx_alloc_adt(self.ctx, tag, count),
+                    None => rx_alloc_tuple(self.ctx, count),
+                }
+            })?;
             for (i, field) in fields.into_iter().enumerate() {
-                // SAFETY: the tuple has so many fields, unset ones, and owns what they are set to.
+                // SAFETY: the object has so many fields, unset ones, and owns what they are set to.
                 unsafe {
-                    let at = (&raw mut (*tuple.object.cast::<RxFields>()).fields)
+                    let at = (&raw mut (*whole.object.cast::<RxFields>()).fields)
                         .cast::<*mut RxObject>();
                     at.add(i).write(field.object);
                 }
                 std::mem::forget(field);
             }
-            Some(tuple)
+            Some(whole)
         };
-        value.fold(tensor, tuple).ok_or_else(|| match self.error() {
-            text if text.is_empty() => "an argument is neither tensor nor tuple".to_owned(),
+        value.fold(tensor, join).ok_or_else(|| match self.error() {
+            text if text.is_empty() => "an argument is not made of tensors".to_owned(),
             text => text,
         })
     }

@@ -56,6 +56,8 @@ pub struct Cx {
     variables: Vec<Variable>,
     /// The parameters.
     pub parameters: Vec<Parameter>,
+    /// Functions of lists that the text needs.
+    pub helpers: std::collections::BTreeSet<&'static str>,
     dim_names: Names,
     /// What new variables are called after.
     pub hint: Rc<str>,
@@ -80,6 +82,7 @@ impl Cx {
             blocks: vec![Vec::new()],
             variables: Vec::new(),
             parameters: Vec::new(),
+            helpers: std::collections::BTreeSet::new(),
             dim_names: Names::default(),
             hint: "v".into(),
             scope: "".into(),
@@ -120,6 +123,14 @@ impl Cx {
     /// Opens a block.
     pub fn open(&mut self) {
         self.blocks.push(Vec::new());
+    }
+    /// How many blocks are open.
+    pub fn depth(&self) -> usize {
+        self.blocks.len()
+    }
+    /// Drops the innermost blocks but so many.
+    pub fn close_to(&mut self, depth: usize) {
+        self.blocks.truncate(depth);
     }
     /// Closes the innermost block: its lines that `result` needs, and `result`.
     pub fn close(&mut self, result: &str) -> String {
@@ -238,6 +249,7 @@ impl Cx {
             elem,
             dims: dims.into(),
             ints: None,
+            some: None,
         }
     }
     /// Binds an expression of a known type.
@@ -372,6 +384,14 @@ impl Cx {
         const LARGEST: usize = 4096;
         let small = |v: &&Val| v.tensor().filter(|t| t.len() <= LARGEST).cloned();
         let tensors: Vec<Tensor> = args.iter().map(small).collect::<Option<_>>()?;
+        // Windows and counts in attributes are work for each element.
+        let elements = tensors.iter().map(Tensor::len).max().unwrap_or(1).max(1) as u64;
+        let work = attrs
+            .iter()
+            .fold(elements, |n, (_, v)| n.saturating_mul(extent(v)));
+        if work > 1 << 24 {
+            return None;
+        }
         let value = crate::fold::call(&mut self.module, name, attrs, &tensors)?;
         (value.len() <= LARGEST).then(|| {
             let elem = Elem::of(value.dtype());
@@ -405,6 +425,18 @@ impl Cx {
         let mut out = self.line(format!("match_cast({text}, {ty})"), v.elem, dims);
         out.ints.clone_from(&v.ints);
         out
+    }
+}
+
+/// The product of an attribute's numbers, as far as they can be extents.
+fn extent(v: &AttrValue) -> u64 {
+    let one = |v: &AttrValue| match v {
+        AttrValue::Int(n) if (2..i64::from(i32::MAX)).contains(n) => *n as u64,
+        _ => 1,
+    };
+    match v {
+        AttrValue::Array(items) => items.iter().fold(1, |n: u64, v| n.saturating_mul(one(v))),
+        v => one(v),
     }
 }
 

@@ -6,12 +6,12 @@ use relax_sym::Dim;
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
-use crate::cx::{Cx, mentioned};
+use crate::cx::Cx;
 use crate::names::readable;
 use crate::node::{Fault, Node, R};
 use crate::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto};
 use crate::tensor::{self, Files};
-use crate::value::{Source, Val, Value};
+use crate::value::{Val, Value};
 use crate::{ints, table};
 
 /// A node that could not be translated.
@@ -29,8 +29,13 @@ pub struct Problem {
     pub fault: Fault,
 }
 
-/// How deep functions may call each other.
+/// How deep functions may call each other, and graphs stand in others.
 const DEEPEST: usize = 64;
+/// The most nodes that are translated, functions' and loops' bodies counted as often as they are looked at: calls of
+/// functions that call functions can be more than there is time for.
+const MOST_NODES: usize = 1 << 18;
+/// The most axes of a tensor.
+const MOST_AXES: usize = 64;
 
 /// A model in translation.
 pub struct Tr<'a> {
@@ -45,6 +50,12 @@ pub struct Tr<'a> {
     around: Vec<String>,
     /// What could not be translated.
     pub problems: Vec<Problem>,
+    /// How many nodes were translated.
+    translated: usize,
+    /// Inputs that no node can take, and why.
+    pub refused: FxHashMap<String, String>,
+    /// The ranks that the model says its values have.
+    pub ranks: FxHashMap<String, usize>,
 }
 
 impl std::ops::Deref for Tr<'_> {
@@ -79,6 +90,9 @@ impl<'a> Tr<'a> {
             files,
             around: Vec::new(),
             problems: Vec::new(),
+            translated: 0,
+            refused: FxHashMap::default(),
+            ranks: FxHashMap::default(),
         }
     }
     /// The version of a domain's operators.
@@ -97,6 +111,10 @@ impl<'a> Tr<'a> {
             return Some(Value::Nothing);
         }
         self.names.iter().rev().find_map(|n| n.get(name)).cloned()
+    }
+    /// Whether no more graphs may stand in each other.
+    pub fn too_deep(&self) -> bool {
+        self.around.len() >= DEEPEST
     }
     /// Opens the names of a graph inside of another.
     pub fn enter(&mut self, what: String) {
@@ -161,6 +179,13 @@ impl<'a> Tr<'a> {
     /// Translates nodes in order.
     pub fn nodes(&mut self, nodes: &[NodeProto]) {
         for node in nodes {
+            self.translated += 1;
+            if self.translated > MOST_NODES {
+                if self.translated == MOST_NODES + 1 {
+                    self.problem(node, "the model is too large".into());
+                }
+                return;
+            }
             self.node(node);
         }
     }
@@ -200,7 +225,10 @@ impl<'a> Tr<'a> {
             );
         }
         if inputs.iter().any(|v| matches!(v, Value::Failed)) && self.entry(node).is_ok() {
-            return Err(Fault::Follows);
+            return match node.input.iter().find_map(|name| self.refused.get(name)) {
+                Some(why) => Err(Fault::Unsupported(why.clone())),
+                None => Err(Fault::Follows),
+            };
         }
         self.name_lines(node);
         let opset = self.opset(&node.domain);
@@ -214,13 +242,23 @@ impl<'a> Tr<'a> {
             opset,
         };
         let mut results = (entry.translate)(self, &n)?;
+        let wide = |v: &Value| matches!(v, Value::Tensor(v) if v.rank() > MOST_AXES);
+        if results.iter().any(wide) {
+            return Err(format!("a result has more than {MOST_AXES} axes").into());
+        }
         let known = ints::evaluate(&n, &results);
         for (k, value) in results.iter_mut().enumerate() {
-            let Value::Tensor(v) = value else { continue };
-            if let Some(Some(ints)) = known.get(k) {
+            if let (Value::Tensor(v), Some(Some(ints))) = (&mut *value, known.get(k)) {
                 learn(v, ints);
             }
-            self.name_result(v, node.output.get(k));
+            if let (0, Value::Tensor(v)) = (k, &mut *value)
+                && v.ints.is_none()
+            {
+                v.some = ints::partly(&n, v).map(Rc::from);
+            }
+            if let Some(name) = node.output.get(k).filter(|n| !n.is_empty()) {
+                self.cx.named(value, name);
+            }
         }
         Ok(results)
     }
@@ -237,22 +275,6 @@ impl<'a> Tr<'a> {
         };
         let plain: String = scope.chars().filter(|c| !c.is_control()).collect();
         self.cx.scope = plain.into();
-    }
-    fn name_result(&mut self, v: &Val, name: Option<&String>) {
-        let Some(name) = name.filter(|n| !n.is_empty()) else {
-            return;
-        };
-        let Source::Text(text) = &v.source else {
-            return;
-        };
-        let mut ids = mentioned(text);
-        if let (Some(id), None) = (ids.next(), ids.next())
-            && **text == *Cx::mention(id)
-        {
-            drop(ids);
-            let name = readable(name, "v");
-            self.cx.call_it(id, &name);
-        }
     }
     fn entry(&self, node: &NodeProto) -> R<&'static table::Entry> {
         let domain = domain(&node.domain);
@@ -276,7 +298,7 @@ impl<'a> Tr<'a> {
         inputs: Vec<Value>,
     ) -> R<Vec<Value>> {
         let what = format!("function {}", f.name);
-        if self.around.len() >= DEEPEST || self.around.contains(&what) {
+        if self.too_deep() || self.around.contains(&what) {
             return Err(format!("the function `{}` calls itself", f.name).into());
         }
         let outer = std::mem::take(&mut self.names);

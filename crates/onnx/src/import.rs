@@ -9,10 +9,11 @@ use rustc_hash::FxHashMap;
 
 use crate::cx::{Cx, Parameter, mentioned};
 use crate::graph::{Problem, Tr, domain};
+use crate::kind::Kind;
 use crate::names::{Names, is_identifier, readable};
-use crate::node::{Fault, R};
+use crate::node::{Fault, R, unsupported};
 use crate::proto::{DimensionValue, GraphProto, ModelProto, TypeValue, ValueInfoProto};
-use crate::tensor::Files;
+use crate::tensor::{Files, MOST_EXTENT};
 use crate::value::{Elem, Source, Val, Value};
 
 /// Codes of the errors.
@@ -126,6 +127,14 @@ fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
         let value = parameter(tr, info, &mut dims)?;
         tr.define(&info.name, value);
     }
+    for info in graph.value_info.iter().chain(&graph.output) {
+        let kind = info.r#type.as_ref().and_then(|t| t.value.as_ref());
+        if let Some(TypeValue::Tensor(t)) = kind
+            && let Some(shape) = &t.shape
+        {
+            tr.ranks.insert(info.name.clone(), shape.dim.len());
+        }
+    }
     tr.initializers(graph)?;
     tr.nodes(&graph.node);
     let outputs = tr.outputs(graph.output.iter().map(|o| &o.name))?;
@@ -145,6 +154,10 @@ fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
 fn result_text(tr: &mut Tr<'_>, value: &Value) -> R<Option<String>> {
     Ok(Some(match value {
         Value::Tensor(v) => tr.text(v).to_string(),
+        Value::Other(_, kind) if matches!(**kind, Kind::Fewer(..)) => {
+            return unsupported("the rank of a result depends on a branch");
+        }
+        Value::Other(text, _) => text.to_string(),
         Value::Seq(items) => {
             let parts = items
                 .iter()
@@ -169,7 +182,7 @@ pub fn extents(
     let mut out = Vec::new();
     for d in &shape.dim {
         out.push(match &d.value {
-            Some(DimensionValue::Value(n)) if *n >= 0 => Dim::from(*n),
+            Some(DimensionValue::Value(n)) if (0..=MOST_EXTENT).contains(n) => Dim::from(*n),
             // A name without a letter is the exporter's way of saying that it has none.
             Some(DimensionValue::Param(p)) if p.contains(|c: char| c.is_ascii_alphabetic()) => {
                 match known.get(p) {
@@ -196,22 +209,18 @@ fn parameter(
     let kind = info.r#type.as_ref().and_then(|t| t.value.as_ref());
     let tensor = match kind {
         Some(TypeValue::Tensor(t)) => t,
-        Some(_) => {
-            return Err(Fault::Unsupported(format!(
-                "the input `{name}` is no tensor"
-            )));
-        }
+        Some(_) => return other_parameter(tr, info),
         None => return Err(format!("the input `{name}` has no type").into()),
     };
     let elem = Elem(tensor.elem_type);
     if elem.storage().is_none() {
         // An operator that takes it is what is not supported.
+        let why = format!("elements of type {} are not supported", elem.name());
+        tr.refused.insert(name.clone(), why);
         return Ok(Value::Failed);
     }
     let Some(shape) = &tensor.shape else {
-        return Err(Fault::Unsupported(format!(
-            "the rank of the input `{name}` is not known"
-        )));
+        return other_parameter(tr, info);
     };
     let dims = extents(tr, shape, name, known);
     tr.cx.hint = readable(name, "x").into();
@@ -223,6 +232,7 @@ fn parameter(
         elem,
         dims: dims.into(),
         ints: None,
+        some: None,
     };
     let ty = tr.show(&v);
     tr.parameters.push(Parameter {
@@ -231,6 +241,29 @@ fn parameter(
         value: None,
     });
     Ok(v.into())
+}
+
+/// A parameter that is a sequence, an optional or of any rank.
+fn other_parameter(tr: &mut Tr<'_>, info: &ValueInfoProto) -> R<Value> {
+    let name = &info.name;
+    let ty = info.r#type.as_ref().ok_or("an input without type")?;
+    let kind = Kind::declared(ty).map_err(|fault| match fault {
+        Fault::Unsupported(what) => {
+            Fault::Unsupported(format!("the input `{name}`: {what} are not supported"))
+        }
+        fault => fault,
+    })?;
+    let hint: std::rc::Rc<str> = readable(name, "x").into();
+    tr.cx.hint = hint.clone();
+    let id = tr.variable();
+    tr.call_it(id, &hint);
+    let ty = tr.show_kind(&kind);
+    tr.parameters.push(Parameter {
+        id,
+        ty,
+        value: None,
+    });
+    Ok(tr.of_kind(Cx::mention(id).into(), &kind))
 }
 
 /// The text with names.
@@ -249,7 +282,11 @@ fn finish(tr: Tr<'_>, model: &ModelProto, graph: &GraphProto, body: &str) -> Imp
             .collect(),
         false => Vec::new(),
     };
-    let mut text = format!("{}def @main(\n", header(model, graph));
+    let mut text = header(model, graph);
+    for function in &tr.cx.helpers {
+        text.push_str(function);
+    }
+    text.push_str("def @main(\n");
     for p in &parameters {
         text.push_str(&format!("  {}: {},\n", Cx::mention(p.id), p.ty));
     }

@@ -3,7 +3,7 @@
 use relax_sym::Dim;
 
 use crate::node::Node;
-use crate::value::{Elem, Val, Value, axis_of};
+use crate::value::{Elem, MOST_INTS, Val, Value, axis_of};
 
 /// The elements of a value, where they are known integers.
 fn elements(v: &Val) -> Option<Vec<Dim>> {
@@ -26,10 +26,30 @@ pub fn evaluate(n: &Node, results: &[Value]) -> Vec<Option<Vec<Dim>>> {
     if n.proto.op_type == "Split" {
         return split(n, results).unwrap_or_default();
     }
-    let found = one(n, out);
     let count = out.size().as_const();
+    if count.is_none_or(|c| c > MOST_INTS as i64) {
+        return Vec::new();
+    }
+    let found = one(n, out);
     let fits = found.filter(|f| count == Some(f.len() as i64) && f.iter().all(Dim::is_known));
     vec![fits]
+}
+
+/// What is known of some elements of a node's first result.
+pub fn partly(n: &Node, out: &Val) -> Option<Vec<Dim>> {
+    if n.proto.op_type != "Concat" || out.rank() != 1 || !out.elem.is_integral() {
+        return None;
+    }
+    let count = out.size().as_const().filter(|&c| c <= MOST_INTS as i64)?;
+    let mut all = Vec::new();
+    for i in 0..n.inputs.len() {
+        let x = input(n, i)?;
+        match x.hints() {
+            Some(known) => all.extend_from_slice(known),
+            None => all.extend((0..x.size().as_const()?).map(|_| Dim::ANY)),
+        }
+    }
+    (all.len() as i64 == count).then_some(all)
 }
 
 fn input(n: &Node, i: usize) -> Option<Val> {

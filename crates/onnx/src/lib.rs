@@ -10,6 +10,7 @@ mod fold;
 mod graph;
 mod import;
 mod ints;
+mod kind;
 mod names;
 mod node;
 mod ops;

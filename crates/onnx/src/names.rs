@@ -1,6 +1,6 @@
 //! Names of the text from names of the model.
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether a name is an identifier of the text.
 pub fn is_identifier(name: &str) -> bool {
@@ -44,6 +44,8 @@ pub fn readable(name: &str, otherwise: &str) -> String {
 #[derive(Default, Debug)]
 pub struct Names {
     taken: FxHashSet<String>,
+    /// Where the numbers of names that were taken go on.
+    next: FxHashMap<String, usize>,
 }
 
 impl Names {
@@ -52,13 +54,13 @@ impl Names {
         if self.taken.insert(name.clone()) {
             return name;
         }
-        let mut k = 1;
+        let k = self.next.entry(name.clone()).or_insert(0);
         loop {
+            *k += 1;
             let next = format!("{name}_{k}");
             if self.taken.insert(next.clone()) {
                 return next;
             }
-            k += 1;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use relax_tensor::Tensor;
 
+use crate::kind::Kind;
 use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::tensor;
 use crate::value::{Elem, Val, Value};
@@ -59,6 +60,11 @@ impl Node<'_> {
     pub fn t(&self, i: usize) -> R<Val> {
         match self.value(i)? {
             Value::Tensor(v) => Ok(v),
+            Value::Other(_, kind) if matches!(*kind, Kind::Tensor(..) | Kind::Fewer(..)) => {
+                unsupported(format!(
+                    "the rank of input {i} is not known before run time"
+                ))
+            }
             _ => Err(format!("input {i} is no tensor").into()),
         }
     }
@@ -67,6 +73,16 @@ impl Node<'_> {
         match self.inputs.get(i) {
             None | Some(Value::Nothing) => Ok(None),
             _ => self.t(i).map(Some),
+        }
+    }
+    /// The element type of an input, of which no more is asked.
+    pub fn elem_of(&self, i: usize) -> R<Elem> {
+        match self.value(i)? {
+            Value::Other(_, kind) => match &*kind {
+                Kind::Tensor(elem, _) | Kind::Fewer(elem, _) => Ok(*elem),
+                _ => Err(format!("input {i} is no tensor").into()),
+            },
+            _ => Ok(self.t(i)?.elem),
         }
     }
     /// Whether an output is wanted.

@@ -69,9 +69,15 @@ pub fn read(t: &TensorProto, files: Files<'_>) -> R<(Tensor, Elem)> {
 }
 
 fn count(dims: &[i64]) -> Option<usize> {
+    if dims.len() > 64 || dims.iter().any(|&d| d > MOST_EXTENT) {
+        return None;
+    }
     dims.iter()
         .try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?))
 }
+
+/// More than any axis has: what is computed of such extents are numbers still.
+pub const MOST_EXTENT: i64 = 1 << 40;
 
 /// The bits of an element where several share a byte.
 fn packed_bits(elem: Elem) -> Option<usize> {

@@ -6,6 +6,8 @@ use std::rc::Rc;
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
+use crate::kind::Kind;
+
 /// An element type, by ONNX's number. Those that the house has no arithmetic for are kept in the bits of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elem(pub i32);
@@ -133,10 +135,12 @@ pub struct Val {
     pub dims: Rc<[Dim]>,
     /// Its elements in row-major order, where they are known as dimension expressions.
     pub ints: Option<Rc<[Dim]>>,
+    /// The same where only some are known; `?` for the others.
+    pub some: Option<Rc<[Dim]>>,
 }
 
 /// The most elements of an integer constant that are looked at as dimension expressions.
-const MOST_INTS: usize = 256;
+pub const MOST_INTS: usize = 256;
 
 impl Val {
     /// A constant.
@@ -158,6 +162,7 @@ impl Val {
             elem,
             dims,
             ints,
+            some: None,
         }
     }
     /// Its number of axes.
@@ -166,7 +171,11 @@ impl Val {
     }
     /// The type its elements have in the text.
     pub fn dtype(&self) -> DType {
-        self.elem.storage().unwrap_or(DType::F32)
+        Val::stored(self.elem)
+    }
+    /// The type that elements have in the text.
+    pub fn stored(elem: Elem) -> DType {
+        elem.storage().unwrap_or(DType::F32)
     }
     /// Its elements, when it is a constant.
     pub fn tensor(&self) -> Option<&Tensor> {
@@ -194,6 +203,10 @@ impl Val {
             _ => Some(self.const_ints()?.into_iter().map(|i| i as f64).collect()),
         }
     }
+    /// What is known of its elements as extents, `?` for those that are not.
+    pub fn hints(&self) -> Option<&[Dim]> {
+        self.ints.as_deref().or(self.some.as_deref())
+    }
     /// Its number of elements.
     pub fn size(&self) -> Dim {
         self.dims.iter().fold(Dim::ONE, |n, d| n * d)
@@ -220,6 +233,8 @@ pub enum Value {
     Tensor(Val),
     /// A sequence whose length is known: its elements.
     Seq(Rc<[Value]>),
+    /// An expression of another type: a list, an option, a tensor of any rank.
+    Other(Rc<str>, Rc<Kind>),
     /// No value: an input that was left out, or an optional that is empty.
     Nothing,
     /// Its node could not be translated; that was reported.

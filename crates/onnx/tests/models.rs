@@ -1,95 +1,11 @@
 //! Small models, written here byte by byte, and what becomes of them.
 
+mod build;
+
+use build::{Message, int_attribute, integers, model, node, value};
 use bytes::Bytes;
 use relax_base::Diagnostics;
 use relax_onnx::{Import, import};
-
-/// A protobuf message in the making.
-#[derive(Clone, Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn varint(&mut self, mut v: u64) {
-        while v >= 128 {
-            self.0.push(v as u8 | 128);
-            v >>= 7;
-        }
-        self.0.push(v as u8);
-    }
-    fn int(mut self, field: u64, v: i64) -> Message {
-        self.varint(field << 3);
-        self.varint(v as u64);
-        self
-    }
-    fn bytes(mut self, field: u64, v: &[u8]) -> Message {
-        self.varint(field << 3 | 2);
-        self.varint(v.len() as u64);
-        self.0.extend_from_slice(v);
-        self
-    }
-    fn text(self, field: u64, v: &str) -> Message {
-        self.bytes(field, v.as_bytes())
-    }
-    fn message(self, field: u64, v: &Message) -> Message {
-        self.bytes(field, &v.0)
-    }
-}
-
-/// A value's name and type; extents are numbers or names.
-fn value(name: &str, elem: i64, dims: &[&str]) -> Message {
-    let mut shape = Message::default();
-    for d in dims {
-        let dim = match d.parse() {
-            Ok(n) => Message::default().int(1, n),
-            Err(_) => Message::default().text(2, d),
-        };
-        shape = shape.message(1, &dim);
-    }
-    let tensor = Message::default().int(1, elem).message(2, &shape);
-    let ty = Message::default().message(1, &tensor);
-    Message::default().text(1, name).message(2, &ty)
-}
-
-fn node(op: &str, inputs: &[&str], outputs: &[&str]) -> Message {
-    let mut out = Message::default();
-    for i in inputs {
-        out = out.text(1, i);
-    }
-    for o in outputs {
-        out = out.text(2, o);
-    }
-    out.text(3, &format!("the_{op}")).text(4, op)
-}
-
-fn int_attribute(name: &str, v: i64) -> Message {
-    Message::default().text(1, name).int(3, v).int(20, 2)
-}
-
-/// An `int64` vector.
-fn integers(name: &str, v: &[i64]) -> Message {
-    let raw: Vec<u8> = v.iter().flat_map(|i| i.to_le_bytes()).collect();
-    let out = Message::default().int(1, v.len() as i64).int(2, 7);
-    out.text(8, name).bytes(9, &raw)
-}
-
-fn model(nodes: &[Message], weights: &[Message], inputs: &[Message], outputs: &[&str]) -> Vec<u8> {
-    let mut graph = Message::default().text(2, "test");
-    for n in nodes {
-        graph = graph.message(1, n);
-    }
-    for w in weights {
-        graph = graph.message(5, w);
-    }
-    for i in inputs {
-        graph = graph.message(11, i);
-    }
-    for o in outputs {
-        graph = graph.message(12, &value(o, 1, &[]));
-    }
-    let opset = Message::default().int(2, 18);
-    let model = Message::default().int(1, 8).message(7, &graph);
-    model.message(8, &opset).0
-}
 
 fn read(bytes: Vec<u8>) -> Result<Import, Diagnostics> {
     import(Bytes::from(bytes), &|name| {

@@ -10,6 +10,7 @@ pub mod failure;
 pub mod fit;
 mod format;
 pub mod inputs;
+pub mod layout;
 mod lint;
 #[cfg(feature = "native")]
 pub mod native;
@@ -46,5 +47,7 @@ pub use print::{
     Mismatch, PrintMode, Style, TypeSource, difference, listed_constants, print, print_as,
 };
 pub use script::print_tvmscript;
-pub use session::{GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions};
+pub use session::{
+    Beside, GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions,
+};
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};

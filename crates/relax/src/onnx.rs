@@ -26,10 +26,12 @@ impl Session {
         contents: Contents,
         diagnostics: &mut Diagnostics,
     ) -> (Option<Arc<SourceFile>>, Module) {
-        let elsewhere = |file: &str| {
-            Err(format!(
+        let beside = self.beside;
+        let elsewhere = |file: &str| match beside {
+            Some(read) => read(name, file),
+            None => Err(format!(
                 "its data lies in {file}: `relax-import` reads models of several files"
-            ))
+            )),
         };
         let imported = match relax_onnx::import(Bytes::from_owner(Owner(contents)), &elsewhere) {
             Ok(imported) => imported,

@@ -31,7 +31,12 @@ pub struct Session {
     pub sources: SourceMap,
     /// How texts are read.
     pub options: ReadOptions,
+    /// What reads files that a file names beside itself; nothing does unless it is set.
+    pub beside: Option<Beside>,
 }
+
+/// Reads a file by the name that another one calls it, given that one's name.
+pub type Beside = fn(of: &str, name: &str) -> Result<bytes::Bytes, String>;
 
 /// A file that was read, whatever its format.
 #[derive(Debug)]
@@ -85,6 +90,7 @@ impl Session {
         Session {
             sources: SourceMap::new(),
             options,
+            beside: None,
         }
     }
 

@@ -7,7 +7,8 @@ use relax_tensor::Value;
 /// A value as the evaluator has it; `None` where something is in it that has no form outside.
 pub fn inner(value: &Value) -> Option<relax_interp::Value> {
     use relax_interp::Value as V;
-    value.fold(|t| Some(V::from(t.clone())), |f| Some(V::tuple(f)))
+    let join = |tag: Option<u32>, fields| tag.is_none().then(|| V::tuple(fields));
+    value.fold(|t| Some(V::from(t.clone())), join)
 }
 
 /// A value that the evaluator gave.

@@ -54,29 +54,33 @@ impl Value {
         done.pop().unwrap_or(Value::Opaque("nothing"))
     }
 
-    /// Rebuilds a value of tensors and tuples from its leaves up; `None` where something else is in it, or a step
-    /// gives nothing. However deep the value is, this takes no stack.
+    /// Rebuilds a value from its leaves up, of tuples and of what constructors made by their numbers; `None` where
+    /// something else is in it, or a step gives nothing. However deep the value is, this takes no stack.
     pub fn fold<T>(
         &self,
         mut tensor: impl FnMut(&Tensor) -> Option<T>,
-        mut tuple: impl FnMut(Vec<T>) -> Option<T>,
+        mut join: impl FnMut(Option<u32>, Vec<T>) -> Option<T>,
     ) -> Option<T> {
         enum Step<'v> {
             See(&'v Value),
-            Join(usize),
+            Join(Option<u32>, usize),
         }
         let (mut work, mut done) = (vec![Step::See(self)], Vec::new());
         while let Some(step) = work.pop() {
             match step {
                 Step::See(Value::Tensor(t)) => done.push(tensor(t)?),
                 Step::See(Value::Tuple(fields)) => {
-                    work.push(Step::Join(fields.len()));
+                    work.push(Step::Join(None, fields.len()));
                     work.extend(fields.iter().rev().map(Step::See));
                 }
-                Step::See(Value::Adt(..) | Value::Opaque(_)) => return None,
-                Step::Join(n) => {
+                Step::See(Value::Adt(tag, fields)) => {
+                    work.push(Step::Join(Some(*tag), fields.len()));
+                    work.extend(fields.iter().rev().map(Step::See));
+                }
+                Step::See(Value::Opaque(_)) => return None,
+                Step::Join(tag, n) => {
                     let fields = done.split_off(done.len() - n);
-                    done.push(tuple(fields)?);
+                    done.push(join(tag, fields)?);
                 }
             }
         }

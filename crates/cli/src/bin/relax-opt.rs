@@ -172,10 +172,12 @@ impl<'a> Run<'a> {
             color: render::Style::for_stderr().color,
         };
         let options = args.reading.options(args.params.is_some());
+        let mut session = Session::new(options);
+        session.beside = Some(relax_cli::model::beside);
         Ok(Run {
             args,
             path: tool::input(args.file.as_deref())?,
-            session: Session::new(options),
+            session,
             watch: Watch::new(wishes, style),
             style,
         })

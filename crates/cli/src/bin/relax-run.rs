@@ -8,6 +8,7 @@ use clap::{Parser, ValueEnum};
 use relax_cli::bench::Bench;
 use relax_cli::failure::Places;
 use relax_cli::formats::Format;
+use relax_cli::layout::Layout;
 use relax_cli::parts::Typed;
 use relax_cli::program::{Program, Source};
 use relax_cli::random::Random;
@@ -18,6 +19,7 @@ use relax_cli::{
 };
 use relax_codegen::{Host, Value};
 use relax_ir::GlobalId;
+use relax_tensor::Tensor;
 
 /// Runs a function of a Relay or Relax text and prints its result.
 #[derive(Parser, Debug)]
@@ -46,8 +48,8 @@ struct Args {
     #[arg(long, value_name = "MB", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     stack: Option<u32>,
-    /// The arguments: a `.npz` or `.safetensors` file with arrays by parameter name (`x`, or `p.0` for a field of a
-    /// parameter `%p` that is a tuple), or `in0`, `in1`, … by position with tuples flattened in order; or a `.npy`
+    /// The arguments: a `.npz` or `.safetensors` file with arrays by parameter name (`x`, or `p.0` for a field or an
+    /// element of a parameter `%p` that is a tuple or a list; an option is its array or none), or `in0`, `in1`, … by position with tuples flattened in order; or a `.npy`
     /// file with the only one.
     #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     inputs: Option<PathBuf>,
@@ -65,7 +67,7 @@ struct Args {
     extent: i64,
     /// Writes the result into a file instead of printing it, which shows large tensors by their corners: `.npz`,
     /// `.npy` or `.safetensors` as `out0`, `out1`, … (tuples and data types flattened in order, `constructors` for
-    /// these), `.txt` as it is printed, `.json`.
+    /// these unless they are lists and options), `.txt` as it is printed, `.json`.
     #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     outputs: Option<PathBuf>,
     #[command(flatten)]
@@ -136,14 +138,28 @@ fn run(args: &Args) -> Result<(), Stop> {
     }
     let given = args.inputs.is_some() || args.random.is_some();
     args.source.bind(&mut program, &mut entry, !given)?;
-    let arguments = arguments(args, &program, entry)?;
+    let (layout, tensors) = arguments(args, &program, entry)?;
     let result_type = match &program.module.types[program.typing.globals[entry]] {
         relax_ir::Type::Func(f) => f.ret,
         _ => program.typing.globals[entry],
     };
     let value = match args.engine {
-        Engine::Interp => evaluate(args, &program, entry, &arguments, begin)?,
-        Engine::Native => compiled(args, &mut program, entry, &arguments, begin)?,
+        Engine::Interp => {
+            use relax_interp::{Node, Value};
+            let data = |ctor, fields| Value::Node(Node::Adt(ctor, fields).into());
+            let tensors = tensors.into_iter().map(Value::from);
+            let arguments = layout.arguments(tensors, Value::tuple, data);
+            let arguments = arguments.unwrap_or_default();
+            evaluate(args, &program, entry, &arguments, begin)?
+        }
+        Engine::Native => {
+            let ctors = &program.module.ctors;
+            let data = |ctor, fields| Value::Adt(ctors[ctor].tag, fields);
+            let tensors = tensors.into_iter().map(Value::Tensor);
+            let arguments = layout.arguments(tensors, Value::Tuple, data);
+            let arguments = arguments.unwrap_or_default();
+            compiled(args, &mut program, entry, &arguments, begin)?
+        }
     };
     if args.summary {
         if let Some(best) = show::largest(&value) {
@@ -165,22 +181,27 @@ fn run(args: &Args) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The arguments of the call.
-fn arguments(args: &Args, program: &Program, entry: GlobalId) -> Result<Vec<Value>, Stop> {
+/// The tensors of the call, and how they become its arguments.
+fn arguments(
+    args: &Args,
+    program: &Program,
+    entry: GlobalId,
+) -> Result<(Layout, Vec<Tensor>), Stop> {
     let module = &program.module;
     let name = module.globals[entry].name;
     let func = module
         .global_func(entry)
         .ok_or_else(|| format!("@{name} is no function"))?;
     let params = inputs::params(module, &program.typing, func);
-    let slots = inputs::slots(module, &params);
     let arrays = match &args.inputs {
         Some(path) => weights::read(path)?,
         None => Vec::new(),
     };
     let extent = args.extent;
     let rest = args.random.map(|seed| Random { seed, extent });
-    let bound = inputs::bind(module, &slots, &arrays, args.source.taking.into(), rest);
+    let made_up = rest.map(|_| usize::try_from(extent).unwrap_or(0));
+    let layout = Layout::new(module, &params, &arrays, made_up);
+    let bound = inputs::bind(module, &layout.slots, &arrays, args.source.taking.into(), rest);
     let tensors = bound.map_err(|mut problems| {
         if args.inputs.is_none() && rest.is_none() {
             problems.push("`--inputs FILE` gives arguments, `--random SEED` makes them up".into());
@@ -191,16 +212,14 @@ fn arguments(args: &Args, program: &Program, entry: GlobalId) -> Result<Vec<Valu
         Some(_) => weights::resident(tensors),
         None => tensors,
     };
-    let mut tensors = tensors.into_iter().map(Value::Tensor);
-    let value = |p: &inputs::Param| inputs::assemble(module, p.ty, &mut tensors, Value::Tuple);
-    Ok(params.iter().filter_map(value).collect())
+    Ok((layout, tensors))
 }
 
 fn evaluate(
     args: &Args,
     program: &Program,
     entry: GlobalId,
-    arguments: &[Value],
+    arguments: &[relax_interp::Value],
     begin: Instant,
 ) -> Result<Value, Stop> {
     let name = program.module.globals[entry].name;

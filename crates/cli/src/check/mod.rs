@@ -73,6 +73,7 @@ impl Checked {
 /// Checks a text: syntax, names, types and what follows from them.
 pub fn check(name: &str, bytes: impl Into<Contents>, options: &Options) -> Checked {
     let mut session = Session::new(options.reading);
+    session.beside = Some(crate::model::beside);
     let infer = InferOptions {
         strict_shapes: options.strict_shapes,
     };

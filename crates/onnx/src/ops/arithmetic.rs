@@ -1,6 +1,7 @@
 //! Functions of two or more operands under broadcasting.
 
 use crate::graph::Tr;
+use crate::kind::Kind;
 use crate::node::{Node, R};
 use crate::table::{Entry, op};
 use crate::value::{Elem, Val, Value};
@@ -61,7 +62,11 @@ pub static OPS: &[Entry] = &[
 
 /// Two operands. Before version 7 the right one was broadcast from an axis on.
 fn operands(tr: &mut Tr<'_>, n: &Node<'_>) -> R<(Val, Val)> {
-    let (a, mut b) = (n.t(0)?, n.t(1)?);
+    let (a, mut b) = match (n.value(0)?, n.value(1)?) {
+        (Value::Tensor(a), b) => (a.clone(), broadcast_with(tr, n, b, &a)?),
+        (a, Value::Tensor(b)) => (broadcast_with(tr, n, a, &b)?, b),
+        _ => (n.t(0)?, n.t(1)?),
+    };
     if n.opset < 7 && n.flag("broadcast") && n.attr("axis").is_some() {
         let axis = a.axis(n.int("axis", 0))?;
         for _ in axis + b.rank()..a.rank() {
@@ -69,6 +74,18 @@ fn operands(tr: &mut Tr<'_>, n: &Node<'_>) -> R<(Val, Val)> {
         }
     }
     Ok((a, b))
+}
+
+/// An operand beside another. One that may lack leading axes is the same with them where the other has as many.
+fn broadcast_with(tr: &Tr<'_>, n: &Node<'_>, v: Value, other: &Val) -> R<Val> {
+    match v {
+        Value::Tensor(v) => Ok(v),
+        Value::Other(text, kind) => match &*kind {
+            Kind::Fewer(elem, dims) if dims.len() <= other.rank() => Ok(tr.val(text, *elem, dims)),
+            _ => n.t(0).and(n.t(1)),
+        },
+        _ => n.t(0).and(n.t(1)),
+    }
 }
 
 fn two(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {

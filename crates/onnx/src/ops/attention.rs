@@ -27,7 +27,7 @@ pub static OPS: &[Entry] = &[
 ];
 
 /// (batch, length, heads · size) as (batch, heads, length, size).
-fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
+pub fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
     if x.rank() == 4 {
         return Ok(x.clone());
     }
@@ -44,7 +44,7 @@ fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
 }
 
 /// The other way round.
-fn joined(tr: &mut Tr<'_>, y: &Val) -> R<Val> {
+pub fn joined(tr: &mut Tr<'_>, y: &Val) -> R<Val> {
     let y = tr.transpose(y, &[0, 2, 1, 3])?;
     let y = tr.known(&y);
     let size = &y.dims[2] * &y.dims[3];
@@ -239,29 +239,59 @@ fn lengthened(tr: &mut Tr<'_>, m: &Val, k: &Val) -> R<Val> {
     }
 }
 
+/// Rows of a table by their numbers.
+pub fn embedding_rows(tr: &mut Tr<'_>, table: &Val, at: &Val) -> R<Val> {
+    tr.take(table, at, 0)
+}
+
 fn rotary(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, cos, sin) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let flat = x.rank() == 3;
     let x = by_heads(tr, &x, n.int("num_heads", 0))?;
-    let x = tr.known(&x);
+    let how = Turn {
+        interleaved: n.flag("interleaved"),
+        part: n.int("rotary_embedding_dim", 0),
+    };
+    let y = turned(tr, &x, &cos, &sin, n.opt(3)?.as_ref(), how)?;
+    Ok(vec![if flat { joined(tr, &y)? } else { y }.into()])
+}
+
+/// How heads are turned.
+#[derive(Clone, Copy)]
+pub struct Turn {
+    /// Whether a pair's numbers stand side by side, or half a head apart.
+    pub interleaved: bool,
+    /// How much of a head is turned; 0 for all.
+    pub part: i64,
+}
+
+/// Pairs of numbers of each head, (batch, heads, length, size), turned by angles that grow with the position.
+pub fn turned(
+    tr: &mut Tr<'_>,
+    x: &Val,
+    cos: &Val,
+    sin: &Val,
+    at: Option<&Val>,
+    how: Turn,
+) -> R<Val> {
+    let x = tr.known(x);
     let size = x.dims[3]
         .as_const()
         .ok_or("the size of a head must be known")?;
-    let part = match n.int("rotary_embedding_dim", 0) {
+    let part = match how.part {
         0 => size,
         d => d,
     };
     let table = |tr: &mut Tr<'_>, t: &Val| -> R<Val> {
-        let t = match n.opt(3)? {
-            Some(at) => tr.take(t, &at, 0)?,
+        let t = match at {
+            Some(at) => tr.take(t, at, 0)?,
             None => t.clone(),
         };
         tr.expand(&t, 1)
     };
-    let (cos, sin) = (table(tr, &cos)?, table(tr, &sin)?);
+    let (cos, sin) = (table(tr, cos)?, table(tr, sin)?);
     let turned = tr.slice(&x, 3, 0, part)?;
-    let interleaved = n.flag("interleaved");
-    let (a, b) = if interleaved {
+    let (a, b) = if how.interleaved {
         let every = |tr: &mut Tr<'_>, from: i64| {
             let attrs = [
                 ("begin", ints(&[from])),
@@ -281,7 +311,7 @@ fn rotary(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (ca, sb) = (tr.mul(&cos, &a)?, tr.mul(&sin, &b)?);
     let (sa, cb) = (tr.mul(&sin, &a)?, tr.mul(&cos, &b)?);
     let (re, im) = (tr.sub(&ca, &sb)?, tr.add(&sa, &cb)?);
-    let mut y = if interleaved {
+    let mut y = if how.interleaved {
         let (re, im) = (tr.expand(&re, 4)?, tr.expand(&im, 4)?);
         let both = tr.concat(&[re, im], 4)?;
         tr.reshape(&both, &turned.dims.clone())?
@@ -292,7 +322,7 @@ fn rotary(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let rest = tr.slice(&x, 3, part, size)?;
         y = tr.concat(&[y, rest], 3)?;
     }
-    Ok(vec![if flat { joined(tr, &y)? } else { y }.into()])
+    Ok(y)
 }
 
 fn causal_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {

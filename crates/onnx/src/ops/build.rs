@@ -156,6 +156,9 @@ impl Cx {
     pub fn expand_all(&mut self, x: &Val, places: &[usize]) -> R<Val> {
         let mut places = places.to_vec();
         places.sort_unstable();
+        if places.len() > 64 {
+            return Err("too many axes".into());
+        }
         let mut out = x.clone();
         for at in places {
             out = self.expand(&out, at)?;

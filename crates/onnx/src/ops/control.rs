@@ -4,6 +4,7 @@ use relax_sym::Dim;
 
 use crate::cx::Cx;
 use crate::graph::Tr;
+use crate::kind::Kind;
 use crate::node::{Fault, Node, R, unsupported};
 use crate::proto::GraphProto;
 use crate::table::{Entry, op};
@@ -27,86 +28,86 @@ impl Tr<'_> {
         test: impl FnOnce(&mut Self, &[Val]) -> R<Val>,
         step: impl FnOnce(&mut Self, &[Val]) -> R<Vec<Val>>,
     ) -> R<Vec<Val>> {
+        let values: Vec<Value> = init.iter().cloned().map(Value::Tensor).collect();
+        let kinds: Vec<Kind> = (init.iter().zip(kinds))
+            .map(|(v, dims)| Kind::Tensor(v.elem, Some(dims.as_slice().into())))
+            .collect();
+        let results = self.repeated(
+            &values,
+            &kinds,
+            |tr, s| test(tr, &tensors(s.to_vec())?),
+            |tr, s| {
+                let next = step(tr, &tensors(s.to_vec())?)?;
+                Ok(next.into_iter().map(Value::Tensor).collect())
+            },
+        )?;
+        tensors(results)
+    }
+
+    /// The same of values of any type.
+    pub fn repeated(
+        &mut self,
+        init: &[Value],
+        kinds: &[Kind],
+        test: impl FnOnce(&mut Self, &[Value]) -> R<Val>,
+        step: impl FnOnce(&mut Self, &[Value]) -> R<Vec<Value>>,
+    ) -> R<Vec<Value>> {
         let f = self.variable();
         let own = Cx::mention(f);
-        let mut states = Vec::new();
+        let (mut states, mut names) = (Vec::new(), Vec::new());
         let (mut parameters, mut types) = (Vec::new(), Vec::new());
-        for (v, dims) in init.iter().zip(kinds) {
-            let id = self.variable();
-            let ty = self.show_type(dims, v.dtype());
-            parameters.push(format!("{}: {ty}", Cx::mention(id)));
+        for kind in kinds {
+            let name = Cx::mention(self.variable());
+            let ty = self.show_kind(kind);
+            parameters.push(format!("{name}: {ty}"));
             types.push(ty);
-            states.push(self.val(Cx::mention(id).into(), v.elem, dims));
+            states.push(self.of_kind(name.as_str().into(), kind));
+            names.push(name);
         }
-        let tuple = |parts: &[String]| match parts {
-            [one] => one.clone(),
-            _ => format!("({})", parts.join(", ")),
-        };
-        self.open();
         self.open();
         let tested = test(self, &states);
-        let tested = match tested {
-            Ok(v) => v,
-            Err(e) => {
-                self.close("");
-                self.close("");
-                return Err(e);
-            }
-        };
-        let tested = self.text(&tested);
         self.open();
-        let next = step(self, &states);
-        let next = match next {
+        let next = tested.and_then(|t| Ok((t, step(self, &states)?)));
+        let next = next.and_then(|(tested, next)| {
+            let mut args = Vec::new();
+            for (v, kind) in next.iter().zip(kinds) {
+                args.push(self.as_kind(v, kind)?.to_string());
+            }
+            Ok((tested, args))
+        });
+        let (tested, args) = match next {
             Ok(next) => next,
             Err(e) => {
-                for _ in 0..3 {
-                    self.close("");
-                }
+                self.close("");
+                self.close("");
                 return Err(e);
             }
         };
-        let mut args = Vec::new();
-        for v in &next {
-            args.push(self.text(v).to_string());
-        }
         let again = self.close(&format!("{own}({})", args.join(", ")));
-        let last: Vec<String> = parameters
-            .iter()
-            .map(|p| p.split(": ").next().unwrap_or("").to_owned())
-            .collect();
-        let done = tuple(&last);
+        let tested = self.text(&tested);
+        let done = tuple(&names);
         let body = self.close(&format!("if ({tested}) {{\n{again}}} else {{\n{done}\n}}"));
-        self.close("");
         let result = tuple(&types);
-        self.bind_to(
-            f,
-            format!("fn ({}) -> {result} {{\n{body}}}", parameters.join(", ")),
-        );
+        let header = format!("fn ({}) -> {result}", parameters.join(", "));
+        self.bind_to(f, format!("{header} {{\n{body}}}"));
         let mut args = Vec::new();
-        for (v, dims) in init.iter().zip(kinds) {
-            let v = if *v.dims == **dims {
-                v.clone()
-            } else {
-                self.matched(v, dims)
-            };
-            args.push(self.text(&v).to_string());
+        for (v, kind) in init.iter().zip(kinds) {
+            args.push(self.as_kind(v, kind)?.to_string());
         }
         let call = self.bind(format!("{own}({})", args.join(", ")));
-        let one = init.len() == 1;
-        Ok((init.iter().zip(kinds).enumerate())
-            .map(|(i, (v, dims))| {
-                let text = if one {
-                    call.to_string()
-                } else {
-                    format!("{call}.{i}")
-                };
-                self.val(text.into(), v.elem, dims)
-            })
-            .collect())
+        let field = |i: usize| match kinds.len() {
+            1 => call.to_string(),
+            _ => format!("{call}.{i}"),
+        };
+        let value = |(i, kind): (usize, &Kind)| self.of_kind(field(i).into(), kind);
+        Ok(kinds.iter().enumerate().map(value).collect())
     }
 
     /// The nodes of a graph inside of another one, and its outputs. `given` are its inputs.
-    fn subgraph(&mut self, what: &str, graph: &GraphProto, given: &[Value]) -> R<Vec<Value>> {
+    pub fn subgraph(&mut self, what: &str, graph: &GraphProto, given: &[Value]) -> R<Vec<Value>> {
+        if self.too_deep() {
+            return Err("graphs stand too deep in each other".into());
+        }
         self.enter(what.to_owned());
         let mut run = || {
             for (info, value) in graph.input.iter().zip(given) {
@@ -122,32 +123,33 @@ impl Tr<'_> {
     }
 }
 
+/// Expressions as one: itself, or a tuple.
+fn tuple(parts: &[String]) -> String {
+    match parts {
+        [one] => one.clone(),
+        _ => format!("({})", parts.join(", ")),
+    }
+}
+
 fn tensors(values: Vec<Value>) -> R<Vec<Val>> {
     values
         .into_iter()
         .map(|v| match v {
             Value::Tensor(v) => Ok(v),
             Value::Failed => Err(Fault::Follows),
-            _ => unsupported(
-                "sequences and optionals that pass through loops or branches are not supported",
-            ),
+            _ => unsupported("a sequence, an optional or a tensor of any rank in this place"),
         })
         .collect()
 }
 
-/// Extents that two tensors have in common; `?` where they differ.
-fn common(a: &[Dim], b: &[Dim]) -> R<Vec<Dim>> {
-    if a.len() != b.len() {
-        return unsupported(format!(
-            "results of rank {} and {} in the same place are not supported",
-            a.len(),
-            b.len()
-        ));
-    }
-    Ok(a.iter()
-        .zip(b)
-        .map(|(x, y)| if x == y { x.clone() } else { Dim::ANY })
-        .collect())
+/// What becomes of a result of both branches.
+enum Plan {
+    /// It is of one type.
+    One(Kind),
+    /// It is a sequence of so many, with a type each.
+    Many(Vec<Kind>),
+    /// It is nothing.
+    Nothing,
 }
 
 fn branch(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
@@ -166,252 +168,289 @@ fn branch(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let c = tr.as_scalar(&c)?;
     let c = tr.text(&c);
     let bound = tr.module.dims.len();
-    let mut sides = Vec::new();
-    for name in ["then_branch", "else_branch"] {
-        tr.open();
-        let results = n.graph(name).and_then(|g| tr.subgraph(name, g, &[]));
-        let flat = results.and_then(|r| flatten(&r));
-        match flat {
-            Ok((form, flat)) => sides.push((form, flat)),
-            Err(e) => {
-                for _ in 0..=sides.len() {
-                    tr.close("");
-                }
-                return Err(e);
-            }
+    let open = tr.depth();
+    let built = (|| {
+        let mut sides = Vec::new();
+        for name in ["then_branch", "else_branch"] {
+            tr.open();
+            sides.push(tr.subgraph(name, n.graph(name)?, &[])?);
         }
-    }
-    let (other_form, others) = sides.pop().unwrap_or_default();
-    let (form, firsts) = sides.pop().unwrap_or_default();
-    let mut kinds = Vec::new();
-    let mut fault = (form != other_form).then(|| {
-        Fault::Unsupported("branches with sequences of different lengths are not supported".into())
-    });
-    for (a, b) in firsts.iter().zip(&others) {
-        let mut dims = match common(&a.dims, &b.dims) {
-            Ok(d) => d,
-            Err(e) => {
-                fault = Some(e);
-                continue;
-            }
-        };
-        outside(&mut dims, bound);
-        kinds.push((a.elem, dims));
-    }
-    if let Some(fault) = fault {
-        tr.close("");
-        tr.close("");
-        return Err(fault);
-    }
-    let otherwise = side(tr, &others, &kinds);
-    let then = side(tr, &firsts, &kinds);
+        let plans = (sides[0].iter().zip(&sides[1]).enumerate())
+            .map(|(k, (a, b))| {
+                let rank = n.proto.output.get(k).and_then(|o| tr.ranks.get(o));
+                plan(a, b, rank.copied(), bound)
+            })
+            .collect::<R<Vec<_>>>()?;
+        let otherwise = side(tr, &sides[1], &plans)?;
+        let then = side(tr, &sides[0], &plans)?;
+        Ok((plans, then, otherwise))
+    })();
+    let (plans, then, otherwise) = match built {
+        Ok(built) => built,
+        Err(e) => {
+            tr.close_to(open);
+            return Err(e);
+        }
+    };
     let text = tr.bind(format!("if ({c}) {{\n{then}}} else {{\n{otherwise}}}"));
-    let one = kinds.len() == 1;
-    let mut flat = kinds.into_iter().enumerate().map(|(i, (elem, dims))| {
-        let text = if one {
-            text.to_string()
-        } else {
-            format!("{text}.{i}")
+    let kinds: usize = plans.iter().map(|p| p.kinds().len()).sum();
+    let mut at = 0;
+    let mut value = |kind: &Kind| {
+        let text: std::rc::Rc<str> = match kinds {
+            1 => text.clone(),
+            _ => format!("{text}.{at}").into(),
         };
-        tr.val(text.into(), elem, &dims)
-    });
-    Ok(form.iter().map(|f| unflatten(*f, &mut flat)).collect())
+        at += 1;
+        tr.of_kind(text, kind)
+    };
+    let result = |p: &Plan| match p {
+        Plan::One(kind) => value(kind),
+        Plan::Many(kinds) => Value::Seq(kinds.iter().map(&mut value).collect()),
+        Plan::Nothing => Value::Nothing,
+    };
+    Ok(plans.iter().map(result).collect())
 }
 
-/// How a value is made of tensors: one, or a sequence of so many, or none.
-#[derive(Clone, Copy, PartialEq)]
-enum Form {
-    One,
-    Many(usize),
-    None,
-}
-
-fn flatten(values: &[Value]) -> R<(Vec<Form>, Vec<Val>)> {
-    let (mut forms, mut flat) = (Vec::new(), Vec::new());
-    for v in values {
-        match v {
-            Value::Seq(items) => {
-                forms.push(Form::Many(items.len()));
-                flat.extend(tensors(items.to_vec())?);
-            }
-            Value::Nothing => forms.push(Form::None),
-            other => {
-                forms.push(Form::One);
-                flat.extend(tensors(vec![other.clone()])?);
-            }
+impl Plan {
+    /// The types of what the branches give for it.
+    fn kinds(&self) -> &[Kind] {
+        match self {
+            Plan::One(kind) => std::slice::from_ref(kind),
+            Plan::Many(kinds) => kinds,
+            Plan::Nothing => &[],
         }
     }
-    Ok((forms, flat))
 }
 
-fn unflatten(form: Form, flat: &mut impl Iterator<Item = Val>) -> Value {
-    match form {
-        Form::One => flat.next().map_or(Value::Nothing, Value::Tensor),
-        Form::Many(n) => Value::Seq(flat.take(n).map(Value::Tensor).collect::<Vec<_>>().into()),
-        Form::None => Value::Nothing,
-    }
-}
-
-/// Variables that were made since are not seen outside.
-fn outside(dims: &mut [Dim], bound: usize) {
-    for d in dims {
-        if d.free_vars().iter().any(|v| v.0 as usize >= bound) {
-            *d = Dim::ANY;
+/// What becomes of two results in the same place; `rank` is what the model says of it, and variables from `bound` on
+/// are not seen outside.
+fn plan(a: &Value, b: &Value, rank: Option<usize>, bound: usize) -> R<Plan> {
+    let joined = |a: &Value, b: &Value| -> R<Kind> {
+        let kind = Kind::of_value(a)?.join(&Kind::of_value(b)?)?;
+        Ok(kind.outside(bound))
+    };
+    match (a, b) {
+        (Value::Nothing, Value::Nothing) => Ok(Plan::Nothing),
+        (Value::Seq(x), Value::Seq(y)) if x.len() == y.len() => {
+            let all = x.iter().zip(y.iter()).map(|(a, b)| joined(a, b));
+            Ok(Plan::Many(all.collect::<R<_>>()?))
         }
+        (Value::Tensor(x), Value::Tensor(y)) if x.rank() != y.rank() && x.elem == y.elem => {
+            let (less, more) = if x.rank() < y.rank() { (x, y) } else { (y, x) };
+            // The model says which rank is right, and the other side stops the program.
+            for v in [less, more] {
+                if rank == Some(v.rank()) {
+                    return Ok(Plan::One(Kind::of(v).outside(bound)));
+                }
+            }
+            let missing = more.rank() - less.rank();
+            let ones = std::iter::repeat_n(Dim::ONE, missing);
+            let padded: Vec<Dim> = ones.chain(less.dims.iter().cloned()).collect();
+            let padded = Kind::Tensor(x.elem, Some(padded.into()));
+            match padded.join(&Kind::of(more))?.outside(bound) {
+                Kind::Tensor(elem, Some(dims)) => Ok(Plan::One(Kind::Fewer(elem, dims))),
+                other => Ok(Plan::One(other)),
+            }
+        }
+        _ => Ok(Plan::One(joined(a, b)?)),
     }
 }
 
 /// Closes the block of one side of a branch.
-fn side(tr: &mut Tr<'_>, values: &[Val], kinds: &[(Elem, Vec<Dim>)]) -> String {
+fn side(tr: &mut Tr<'_>, values: &[Value], plans: &[Plan]) -> R<String> {
     let mut parts = Vec::new();
-    for (v, (_, dims)) in values.iter().zip(kinds) {
-        let v = tr.matched(v, dims);
-        parts.push(tr.text(&v).to_string());
+    for (v, plan) in values.iter().zip(plans) {
+        match (v, plan) {
+            (_, Plan::Nothing) => {}
+            (Value::Seq(items), Plan::Many(kinds)) => {
+                for (v, kind) in items.iter().zip(kinds) {
+                    parts.push(tr.as_kind(v, kind)?.to_string());
+                }
+            }
+            _ => {
+                for kind in plan.kinds() {
+                    parts.push(tr.as_kind(v, kind)?.to_string());
+                }
+            }
+        }
     }
-    let result = match parts.as_slice() {
-        [one] => one.clone(),
-        _ => format!("({})", parts.join(", ")),
-    };
-    tr.close(&result)
+    Ok(tr.close(&tuple(&parts)))
 }
 
-/// What the body of a loop makes of values with these extents, to see which of them change. Nothing is written.
-fn rehearse(tr: &mut Tr<'_>, what: &str, body: &GraphProto, given: &[Value]) -> R<Vec<Val>> {
+/// What the body of a loop makes of values of these types, to see which of them change. Nothing is written.
+fn rehearse(tr: &mut Tr<'_>, what: &str, body: &GraphProto, given: &[Kind]) -> R<Vec<Kind>> {
     let problems = tr.problems.len();
+    let given: Vec<Value> = given.iter().map(|kind| stand_in(tr, kind)).collect();
     tr.open();
-    let results = tr.subgraph(what, body, given).and_then(tensors);
+    let results = tr.subgraph(what, body, &given);
     tr.close("");
-    if results.is_err() && tr.problems.len() > problems {
-        return Err(Fault::Follows);
-    }
     if tr.problems.len() > problems {
         return Err(Fault::Follows);
     }
-    results
+    results?.iter().map(Kind::of_value).collect()
+}
+
+/// A variable of a type, where only types matter.
+fn stand_in(tr: &mut Tr<'_>, kind: &Kind) -> Value {
+    let id = tr.variable();
+    tr.of_kind(Cx::mention(id).into(), kind)
+}
+
+/// Types of what a body takes and gives again, widened until they hold of what it makes of them; and those of what it
+/// gives besides. `given` are the types of what it takes before and behind these.
+pub fn settled(
+    tr: &mut Tr<'_>,
+    (before, init, behind): (&[Kind], &[Value], &[Kind]),
+    body: &GraphProto,
+    skipped: usize,
+) -> R<(Vec<Kind>, Vec<Kind>)> {
+    let bound = tr.module.dims.len();
+    let mut kinds = init.iter().map(Kind::of_value).collect::<R<Vec<Kind>>>()?;
+    for _ in 0..8 {
+        let given = [before, &kinds, behind].concat();
+        let found = rehearse(tr, "body", body, &given)?;
+        let (Some(carried), Some(rest)) = (
+            found.get(skipped..skipped + kinds.len()),
+            found.get(skipped + kinds.len()..),
+        ) else {
+            return Err("the body gives too few values".into());
+        };
+        let mut next = Vec::new();
+        for (a, b) in kinds.iter().zip(carried) {
+            next.push(a.join(b)?.outside(bound));
+        }
+        if next == kinds {
+            let rest = rest.iter().map(|k| k.clone().outside(bound)).collect();
+            return Ok((kinds, rest));
+        }
+        kinds = next;
+    }
+    unsupported("the types of what the loop carries change each time")
+}
+
+/// The element types and extents of results that are collected.
+fn rows_of(kinds: &[Kind]) -> R<Vec<(Elem, Vec<Dim>)>> {
+    kinds
+        .iter()
+        .map(|k| match k {
+            Kind::Tensor(elem, Some(dims)) => Ok((*elem, dims.to_vec())),
+            _ => unsupported("collecting sequences or tensors of any rank is not supported"),
+        })
+        .collect()
 }
 
 fn looped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let body = n.graph("body")?;
     let (trips, going) = (n.opt(0)?, n.opt(1)?);
-    let carried = n.inputs.len().saturating_sub(2);
-    let init = tensors(
-        (0..carried)
-            .map(|i| n.value(2 + i))
-            .collect::<R<Vec<_>>>()?,
-    )?;
-    let scans = body
-        .output
-        .len()
-        .checked_sub(1 + carried)
-        .ok_or("the body gives too few values")?;
+    let init: Vec<Value> = n.inputs.iter().skip(2).cloned().collect();
+    let carried = init.len();
     let trips = trips.map(|t| tr.as_scalar(&t)).transpose()?;
     let going = match going {
         Some(g) => tr.as_scalar(&g)?,
         None => tr.number(Elem::BOOL, 1.0),
     };
-    let bound = tr.module.dims.len();
-    let mut kinds: Vec<Vec<Dim>> = init.iter().map(|v| v.dims.to_vec()).collect();
-    let mut rows: Vec<(Elem, Vec<Dim>)> = Vec::new();
-    // Extents that change become `?`; a second look may find more that depend on them.
-    for _ in 0..8 {
-        let mut given = vec![stand_in(tr, Elem::I64, &[]), stand_in(tr, Elem::BOOL, &[])];
-        for (v, dims) in init.iter().zip(&kinds) {
-            given.push(stand_in(tr, v.elem, dims));
-        }
-        let found = rehearse(tr, "body", body, &given)?;
-        let mut next = Vec::new();
-        for (dims, v) in kinds.iter().zip(&found[1..]) {
-            next.push(common(dims, &v.dims)?);
-        }
-        rows = found[1 + carried..]
-            .iter()
-            .map(|v| (v.elem, v.dims.to_vec()))
-            .collect();
-        if next == kinds {
-            break;
-        }
-        kinds = next;
-    }
-    for (_, dims) in &mut rows {
-        outside(dims, bound);
-    }
+    let scalar = |elem: Elem| Kind::Tensor(elem, Some(Vec::new().into()));
+    let counters = [scalar(Elem::I64), scalar(Elem::BOOL)];
+    let (kinds, rows) = settled(tr, (&counters, &init, &[]), body, 1)?;
+    let rows = rows_of(&rows)?;
     let start = tr.number(Elem::I64, 0.0);
-    let mut all = vec![start, going];
-    all.extend(init.iter().cloned());
-    let mut types = vec![Vec::new(), Vec::new()];
+    let mut all: Vec<Value> = vec![start.into(), going.into()];
+    all.extend(init);
+    let mut types = counters.to_vec();
     types.extend(kinds.iter().cloned());
     for (elem, dims) in &rows {
         let (empty, grown) = collected(tr, *elem, dims)?;
-        all.push(empty);
+        all.push(empty.into());
         types.push(grown);
     }
-    let results = tr.recursion(
+    let results = tr.repeated(
         &all,
         &types,
-        |tr, s| match &trips {
-            Some(t) => {
-                let more = tr.binary("less", &s[0], t)?;
-                tr.binary("logical_and", &more, &s[1])
+        |tr, s| {
+            let [at, going] = [tensor(&s[0])?, tensor(&s[1])?];
+            match &trips {
+                Some(t) => {
+                    let more = tr.binary("less", &at, t)?;
+                    tr.binary("logical_and", &more, &going)
+                }
+                None => Ok(going),
             }
-            None => Ok(s[1].clone()),
         },
         |tr, s| {
-            let given: Vec<Value> = s[..2 + carried]
-                .iter()
-                .cloned()
-                .map(Value::Tensor)
-                .collect();
-            let out = tensors(tr.subgraph("body", body, &given)?)?;
-            let mut next = vec![tr.by("add", &s[0], 1.0)?, tr.as_scalar(&out[0])?];
-            for (v, dims) in out[1..=carried].iter().zip(&kinds) {
-                next.push(tr.matched(v, dims));
-            }
+            let out = tr.subgraph("body", body, &s[..2 + carried])?;
+            let at = tensor(&s[0])?;
+            let going = tr.as_scalar(&tensor(&out[0])?)?;
+            let mut next: Vec<Value> = vec![tr.by("add", &at, 1.0)?.into(), going.into()];
+            next.extend_from_slice(&out[1..=carried]);
             for (k, v) in out[1 + carried..].iter().enumerate() {
-                let row = tr.expand(v, 0)?;
-                next.push(appended(tr, &s[2 + carried + k], row, true)?);
+                let row = tr.expand(&tensor(v)?, 0)?;
+                let before = tensor(&s[2 + carried + k])?;
+                next.push(appended(tr, &before, row, true, &at)?.into());
             }
             Ok(next)
         },
     )?;
-    let _ = scans;
-    Ok(results[2..].iter().cloned().map(Value::Tensor).collect())
+    Ok(results[2..].to_vec())
 }
 
-/// A variable of a type, where only types matter.
-fn stand_in(tr: &mut Tr<'_>, elem: Elem, dims: &[Dim]) -> Value {
-    let id = tr.variable();
-    tr.val(Cx::mention(id).into(), elem, dims).into()
-}
-
-/// No rows of these extents, and the type of any number of them.
-fn collected(tr: &mut Tr<'_>, elem: Elem, dims: &[Dim]) -> R<(Val, Vec<Dim>)> {
-    if dims.iter().any(|d| !d.is_known()) {
-        return unsupported("collecting results whose extents change is not supported");
+fn tensor(v: &Value) -> R<Val> {
+    match v {
+        Value::Tensor(v) => Ok(v.clone()),
+        Value::Failed => Err(Fault::Follows),
+        _ => Err("a sequence or an optional in the place of a tensor".into()),
     }
-    let zero = tr.number(
-        Elem::of(elem.storage().unwrap_or(relax_tensor::DType::F32)),
-        0.0,
-    );
-    let mut none = vec![Dim::ZERO];
-    none.extend_from_slice(dims);
+}
+
+/// No rows of these extents, and the type of any number of them. Extents that nobody knows are 0 until there is a row.
+fn collected(tr: &mut Tr<'_>, elem: Elem, dims: &[Dim]) -> R<(Val, Kind)> {
+    let stored = Elem::of(Val::stored(elem));
+    let zero = tr.number(stored, 0.0);
+    let known = |d: &Dim| if d.is_known() { d.clone() } else { Dim::ZERO };
+    let none: Vec<Dim> = std::iter::once(Dim::ZERO)
+        .chain(dims.iter().map(known))
+        .collect();
     let mut empty = tr.full(&zero, &none)?;
     empty.elem = elem;
-    none[0] = Dim::ANY;
-    Ok((empty, none))
+    let grown = std::iter::once(Dim::ANY).chain(dims.iter().cloned());
+    Ok((empty, Kind::Tensor(elem, Some(grown.collect()))))
 }
 
-/// Rows with one more, at the end or the beginning.
-fn appended(tr: &mut Tr<'_>, rows: &Val, row: Val, behind: bool) -> R<Val> {
+/// Rows with one more, at the end or the beginning. `count` is how many there are.
+fn appended(tr: &mut Tr<'_>, rows: &Val, row: Val, behind: bool, count: &Val) -> R<Val> {
     let mut dims = rows.dims.to_vec();
     dims[0] = Dim::ONE;
     let row = tr.matched(&row, &dims);
-    let parts = if behind {
-        [rows.clone(), row]
-    } else {
-        [row, rows.clone()]
+    let longer = |tr: &mut Tr<'_>| {
+        let parts = if behind {
+            [rows.clone(), row.clone()]
+        } else {
+            [row.clone(), rows.clone()]
+        };
+        let all = tr.concat(&parts, 0)?;
+        Ok::<_, Fault>(tr.matched(&all, &rows.dims.clone()))
     };
-    let all = tr.concat(&parts, 0)?;
-    Ok(tr.matched(&all, &rows.dims.clone()))
+    if rows.dims[1..].iter().all(Dim::is_known) {
+        return longer(tr);
+    }
+    // The first row says what the extents are.
+    let none = tr.by("equal", count, 0.0)?;
+    let none = tr.text(&none);
+    tr.open();
+    let first = tr.matched(&row, &rows.dims.clone());
+    let first = tr.text(&first);
+    let then = tr.close(&first);
+    tr.open();
+    let more = longer(tr);
+    let more = match more {
+        Ok(v) => tr.text(&v),
+        Err(e) => {
+            tr.close("");
+            return Err(e);
+        }
+    };
+    let otherwise = tr.close(&more);
+    let text = format!("if ({none}) {{\n{then}}} else {{\n{otherwise}}}");
+    Ok(tr.line(text, rows.elem, &rows.dims.clone()))
 }
 
 fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
@@ -461,70 +500,60 @@ fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     for (v, &a) in sources.iter().zip(&axes) {
         places.push(v.axis(a)?);
     }
-    let bound = tr.module.dims.len();
-    let mut given: Vec<Value> = Vec::new();
-    for v in &init {
-        given.push(stand_in(tr, v.elem, &v.dims));
-    }
-    for (v, &a) in sources.iter().zip(&places) {
-        let mut dims = v.dims.to_vec();
-        dims.remove(a);
-        given.push(stand_in(tr, v.elem, &dims));
-    }
-    let found = rehearse(tr, "body", body, &given)?;
-    if found.len() < states {
-        return Err("the body gives too few values".into());
-    }
-    let outs = found.len() - states;
+    let slices: Vec<Kind> = (sources.iter().zip(&places))
+        .map(|(v, &a)| {
+            let mut dims = v.dims.to_vec();
+            dims.remove(a);
+            Kind::Tensor(v.elem, Some(dims.into()))
+        })
+        .collect();
+    let carried: Vec<Value> = init.iter().cloned().map(Value::Tensor).collect();
+    let (kinds, rows) = settled(tr, (&[], &carried, &slices), body, 0)?;
+    let rows = rows_of(&rows)?;
+    let outs = rows.len();
     let ahead = n.ints("scan_output_directions").unwrap_or(vec![0; outs]);
     let to = n.ints("scan_output_axes").unwrap_or(vec![0; outs]);
-    let mut kinds: Vec<Vec<Dim>> = Vec::new();
-    for (v, f) in init.iter().zip(&found) {
-        kinds.push(common(&v.dims, &f.dims)?);
-    }
     let start = tr.number(Elem::I64, 0.0);
-    let mut values = vec![start];
-    values.extend(init.iter().cloned());
-    let mut types = vec![Vec::new()];
-    types.extend(kinds.iter().cloned());
-    for f in &found[states..] {
-        let mut dims = f.dims.to_vec();
-        outside(&mut dims, bound);
-        let (empty, grown) = collected(tr, f.elem, &dims)?;
-        values.push(empty);
+    let mut values: Vec<Value> = vec![start.into()];
+    values.extend(carried);
+    let mut types = vec![Kind::Tensor(Elem::I64, Some(Vec::new().into()))];
+    types.extend(kinds);
+    for (elem, dims) in &rows {
+        let (empty, grown) = collected(tr, *elem, dims)?;
+        values.push(empty.into());
         types.push(grown);
     }
     let len = tr.shape_of(&sources[0])?;
     let len = tr.pick(&len, 0, places[0] as i64)?;
     let one = tr.number(Elem::I64, 1.0);
     let last = tr.sub(&len, &one)?;
-    let results = tr.recursion(
+    let results = tr.repeated(
         &values,
         &types,
-        |tr, s| tr.binary("less", &s[0], &len),
+        |tr, s| tr.binary("less", &tensor(&s[0])?, &len),
         |tr, s| {
-            let mut given: Vec<Value> = s[1..=states].iter().cloned().map(Value::Tensor).collect();
+            let at = tensor(&s[0])?;
+            let mut given: Vec<Value> = s[1..=states].to_vec();
             for (k, v) in sources.iter().enumerate() {
-                let at = if ways[k] == 1 {
-                    tr.sub(&last, &s[0])?
-                } else {
-                    s[0].clone()
+                let place = match ways[k] {
+                    1 => tr.sub(&last, &at)?,
+                    _ => at.clone(),
                 };
-                given.push(tr.take(v, &at, places[k])?.into());
+                given.push(tr.take(v, &place, places[k])?.into());
             }
-            let out = tensors(tr.subgraph("body", body, &given)?)?;
-            let mut next = vec![tr.by("add", &s[0], 1.0)?];
-            for (v, dims) in out[..states].iter().zip(&kinds) {
-                next.push(tr.matched(v, dims));
-            }
+            let out = tr.subgraph("body", body, &given)?;
+            let mut next: Vec<Value> = vec![tr.by("add", &at, 1.0)?.into()];
+            next.extend_from_slice(&out[..states]);
             for (k, v) in out[states..].iter().enumerate() {
-                let row = tr.expand(v, 0)?;
+                let row = tr.expand(&tensor(v)?, 0)?;
                 let behind = ahead.get(k) != Some(&1);
-                next.push(appended(tr, &s[1 + states + k], row, behind)?);
+                let before = tensor(&s[1 + states + k])?;
+                next.push(appended(tr, &before, row, behind, &at)?.into());
             }
             Ok(next)
         },
     )?;
+    let results = tensors(results)?;
     let mut out: Vec<Value> = results[1..=states]
         .iter()
         .cloned()

@@ -46,8 +46,8 @@ pub static OPS: &[Entry] = &[
     op("IsInf", 10, is_inf),
     op("Cast", 1, cast),
     op("CastLike", 15, |tr, n| {
-        let (x, like) = (n.t(0)?, n.t(1)?);
-        Ok(vec![convert(tr, n, &x, like.elem)?.into()])
+        let (x, to) = (n.t(0)?, n.elem_of(1)?);
+        Ok(vec![convert(tr, n, &x, to)?.into()])
     }),
     op("BitCast", 26, |tr, n| {
         let x = n.t(0)?;

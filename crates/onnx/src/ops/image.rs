@@ -391,6 +391,9 @@ fn non_max_suppression(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     };
     let most = scalar(tr, 2, Elem::I64, 0.0)?;
     let iou = scalar(tr, 3, Elem::F32, 0.0)?;
+    // Ours lets go of boxes that overlap by as much, ONNX of those that overlap by more.
+    let iou = tr.by("multiply", &iou, 1.0 + f64::from(f32::EPSILON))?;
+    let iou = tr.by("maximum", &iou, f64::from(f32::MIN_POSITIVE))?;
     let least = scalar(tr, 4, Elem::F32, f64::from(f32::MIN))?;
     let parts = tr.ops(
         "vision.all_class_non_max_suppression",
@@ -444,6 +447,13 @@ fn col2im(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let list = |name: &str, otherwise: i64| n.ints(name).unwrap_or(vec![otherwise; k]);
     let (strides, dilations) = (list("strides", 1), list("dilations", 1));
     let pads = n.ints("pads").unwrap_or(vec![0; 2 * k]);
+    let all = [&strides, &dilations, &pads].into_iter().flatten();
+    if [strides.len(), dilations.len()] != [k; 2]
+        || pads.len() != 2 * k
+        || all.clone().any(|v| v.abs() > super::nn::FARTHEST)
+    {
+        return Err("strides, dilations and pads do not fit the image".into());
+    }
     let x = tr.known(&x);
     let (image, block) = (tr.as_vector(&image)?, tr.as_vector(&block)?);
     let long = tr.vector(&(0..k).map(|a| pads[a] + pads[k + a]).collect::<Vec<_>>());

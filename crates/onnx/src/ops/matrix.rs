@@ -125,7 +125,7 @@ pub fn broadcast(a: &[Dim], b: &[Dim]) -> Vec<Dim> {
         .collect()
 }
 
-fn gemm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+pub fn gemm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (a, b) = (n.t(0)?, n.t(1)?);
     let (ta, tb) = (n.flag("transA"), n.flag("transB"));
     let (alpha, beta) = (n.float("alpha", 1.0), n.float("beta", 1.0));

@@ -5,6 +5,9 @@ mod attention;
 pub mod build;
 mod control;
 mod elementwise;
+mod fused;
+mod fused_attention;
+mod fused_quant;
 mod image;
 mod indexing;
 mod matrix;
@@ -16,6 +19,7 @@ mod random;
 mod recurrent;
 mod reduce;
 mod sequence;
+mod sequence_map;
 mod shapes;
 mod signal;
 
@@ -27,6 +31,9 @@ pub static FAMILIES: &[&[Entry]] = &[
     attention::OPS,
     control::OPS,
     elementwise::OPS,
+    fused::OPS,
+    fused_attention::OPS,
+    fused_quant::OPS,
     image::OPS,
     indexing::OPS,
     matrix::OPS,

@@ -104,7 +104,8 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         .dims
         .first()
         .and_then(Dim::as_const)
-        .ok_or("the number of axes must be known")?;
+        .filter(|&c| (0..=64).contains(&c))
+        .ok_or("the number of axes must be known, and small")?;
     let axes_ = axes_.unwrap_or_else(|| tr.vector(&(0..count).collect::<Vec<_>>()));
     let steps = steps.unwrap_or_else(|| tr.vector(&vec![1; count as usize]));
     if let Some(y) = slice_known(tr, &x, [&starts, &ends, &axes_, &steps])? {
@@ -243,6 +244,9 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(parts.into_iter().map(Value::Tensor).collect())
 }
 
+/// More parts than any axis is split into.
+const MOST_PARTS: i64 = 1 << 16;
+
 /// The parts of an axis: of these sizes, or so many as equal as they can be.
 pub fn split_into(
     tr: &mut Tr<'_>,
@@ -251,6 +255,9 @@ pub fn split_into(
     sizes: Option<Vec<i64>>,
     count: i64,
 ) -> R<Vec<Val>> {
+    if !(0..=MOST_PARTS).contains(&count) {
+        return unsupported(format!("splits into {count} parts are not supported"));
+    }
     let sizes = match (sizes, x.dims[axis].as_const()) {
         (Some(s), _) => s,
         (None, Some(len)) if count > 0 => {
@@ -268,6 +275,10 @@ pub fn split_into(
             return Ok(with_elem(parts, x.elem));
         }
     };
+    let whole = (sizes.iter()).try_fold(0i64, |n, &s| n.checked_add(s).filter(|_| s >= 0));
+    if whole.is_none() {
+        return Err("the sizes of the parts are out of range".into());
+    }
     if sizes.len() == 1 {
         return Ok(vec![x.clone()]);
     }
@@ -300,7 +311,7 @@ fn with_elem(mut parts: Vec<Val>, elem: Elem) -> Vec<Val> {
     parts
 }
 
-fn split_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, sizes: &Val, count: usize) -> Out {
+pub fn split_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, sizes: &Val, count: usize) -> Out {
     let sizes = tr.as_vector(sizes)?;
     let ends = tr.op("cumsum", &[&sizes], &[("axis", int(0))])?;
     let starts = tr.sub(&ends, &sizes)?;

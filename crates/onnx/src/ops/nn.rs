@@ -52,6 +52,9 @@ pub static OPS: &[Entry] = &[
     }),
 ];
 
+/// More than any window reaches; products of two such numbers and sums of these are numbers still.
+pub const FARTHEST: i64 = 1 << 24;
+
 /// What a window is: extents, steps, distances of taps, and amounts before and behind each spatial axis.
 pub struct Window {
     pub kernel: Vec<i64>,
@@ -89,9 +92,12 @@ impl Window {
             .iter()
             .chain(&dilations)
             .chain(&kernel)
-            .any(|&s| s < 1)
+            .any(|&s| !(1..=FARTHEST).contains(&s))
         {
             return Err("kernel_shape, strides and dilations must be positive".into());
+        }
+        if pads.iter().any(|p| p.abs() > FARTHEST) {
+            return Err("the pads are out of range".into());
         }
         let mut out = Window {
             kernel,
@@ -139,7 +145,10 @@ impl Window {
 }
 
 fn kernel_of(w: &Val) -> R<Vec<i64>> {
-    let known = w.dims[2..]
+    let known = w
+        .dims
+        .get(2..)
+        .unwrap_or_default()
         .iter()
         .map(Dim::as_const)
         .collect::<Option<Vec<_>>>();
@@ -209,7 +218,17 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         .filter(|v| v.len() == 2 * k)
         .unwrap_or(vec![0; 2 * k]);
     let (mut before, mut behind) = (pads[..k].to_vec(), pads[k..].to_vec());
-    let given = n.ints("output_shape");
+    let given = n.ints("output_shape").filter(|s| s.len() >= k);
+    let all = [&strides, &dilations, &kernel].into_iter().flatten();
+    if all.clone().any(|&s| !(1..=FARTHEST).contains(&s))
+        || [&more, &before, &behind]
+            .into_iter()
+            .chain(&given)
+            .flatten()
+            .any(|p| p.abs() > FARTHEST)
+    {
+        return Err("strides, dilations, kernel_shape, pads or output extents out of range".into());
+    }
     for a in 0..k {
         let reach = (kernel[a] - 1) * dilations[a] + 1;
         let goal = match &given {
@@ -290,7 +309,7 @@ fn rounds_up(n: &Node<'_>, window: &Window, x: &Val) -> bool {
     n.flag("ceil_mode") && !(0..window.kernel.len()).any(starts_behind)
 }
 
-fn pool(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str) -> R<Val> {
+pub fn pool(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str) -> R<Val> {
     let k = x.rank().saturating_sub(2);
     if !(1..=3).contains(&k) {
         return unsupported(format!(

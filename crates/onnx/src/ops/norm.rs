@@ -190,7 +190,7 @@ fn batch_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(results)
 }
 
-fn layer_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+pub fn layer_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, g) = (n.t(0)?, n.t(1)?);
     let b = n.opt(2)?;
     let from = x.axis(n.int("axis", -1))?;

@@ -5,60 +5,14 @@ use super::nn;
 use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
-use crate::value::{Elem, Val};
+use crate::value::{Elem, Val, Value};
 
 pub static OPS: &[Entry] = &[
-    op("QuantizeLinear", 10, |tr, n| {
-        let (x, s) = (n.t(0)?, n.t(1)?);
-        let zero = n.opt(2)?;
-        let to = match (&zero, n.elem("output_dtype")) {
-            (Some(z), _) => z.elem,
-            (None, Some(e)) => e,
-            (None, None) => Elem::U8,
-        };
-        let mut wide = n.elem("precision").unwrap_or(s.elem);
-        if wide.narrow().is_some() {
-            wide = Elem::F32;
-        }
-        let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
-        let scale = spread(tr, &s, &x, axis, block)?;
-        let zero = zero.map(|z| spread(tr, &z, &x, axis, block)).transpose()?;
-        let (x, scale) = (tr.cast(&x, wide)?, tr.cast(&scale, wide)?);
-        let y = tr.div(&x, &scale)?;
-        Ok(vec![quantized(tr, n, &y, zero.as_ref(), to)?.into()])
-    }),
-    op("DequantizeLinear", 10, |tr, n| {
-        let (x, s) = (n.t(0)?, n.t(1)?);
-        let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
-        let to = n.elem("output_dtype").unwrap_or(s.elem);
-        let scale = spread(tr, &s, &x, axis, block)?;
-        let scale = tr.cast(&scale, Elem::F32)?;
-        let mut y = widened(tr, &x)?;
-        if let Some(z) = n.opt(2)? {
-            let z = spread(tr, &z, &x, axis, block)?;
-            let z = widened(tr, &z)?;
-            y = tr.sub(&y, &z)?;
-        }
-        let y = tr.cast(&y, Elem::F32)?;
-        let y = tr.mul(&y, &scale)?;
-        Ok(vec![tr.cast(&y, to)?.into()])
-    }),
+    op("QuantizeLinear", 10, quantize),
+    op("DequantizeLinear", 10, dequantize),
     op("DynamicQuantizeLinear", 11, |tr, n| {
         let x = n.t(0)?;
-        let all: Vec<usize> = (0..x.rank()).collect();
-        let (low, high) = (
-            tr.reduce("min", &x, &all, false)?,
-            tr.reduce("max", &x, &all, false)?,
-        );
-        let (low, high) = (tr.by("minimum", &low, 0.0)?, tr.by("maximum", &high, 0.0)?);
-        let range = tr.sub(&high, &low)?;
-        let scale = tr.by("divide", &range, 255.0)?;
-        let z = tr.div(&low, &scale)?;
-        let z = tr.unary("negative", &z)?;
-        let z = rounded(tr, &z, 0.0, 255.0)?;
-        let zero = tr.cast(&z, Elem::U8)?;
-        let y = tr.div(&x, &scale)?;
-        let y = quantized(tr, n, &y, Some(&zero), Elem::U8)?;
+        let (y, scale, zero) = dynamic(tr, n, &x)?;
         Ok(vec![y.into(), scale.into(), zero.into()])
     }),
     op("MatMulInteger", 10, |tr, n| {
@@ -108,6 +62,96 @@ pub static OPS: &[Entry] = &[
         Ok(vec![requantized(tr, n, &y, &scale, &zy)?.into()])
     }),
 ];
+
+pub fn quantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
+    let (x, s) = (n.t(0)?, n.t(1)?);
+    let zero = n.opt(2)?;
+    let to = match (&zero, n.elem("output_dtype")) {
+        (Some(z), _) => z.elem,
+        (None, Some(e)) => e,
+        (None, None) => Elem::U8,
+    };
+    let mut wide = n.elem("precision").unwrap_or(s.elem);
+    if wide.narrow().is_some() {
+        wide = Elem::F32;
+    }
+    let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
+    let scale = spread(tr, &s, &x, axis, block)?;
+    let zero = zero.map(|z| spread(tr, &z, &x, axis, block)).transpose()?;
+    let (x, scale) = (tr.cast(&x, wide)?, tr.cast(&scale, wide)?);
+    let y = tr.div(&x, &scale)?;
+    Ok(vec![quantized(tr, n, &y, zero.as_ref(), to)?.into()])
+}
+
+pub fn dequantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
+    let (x, s) = (n.t(0)?, n.t(1)?);
+    let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
+    let to = n.elem("output_dtype").unwrap_or(s.elem);
+    let scale = spread(tr, &s, &x, axis, block)?;
+    let scale = tr.cast(&scale, Elem::F32)?;
+    let mut y = widened(tr, &x)?;
+    if let Some(z) = n.opt(2)? {
+        let z = spread(tr, &z, &x, axis, block)?;
+        let z = widened(tr, &z)?;
+        y = tr.sub(&y, &z)?;
+    }
+    let y = tr.cast(&y, Elem::F32)?;
+    let y = tr.mul(&y, &scale)?;
+    Ok(vec![tr.cast(&y, to)?.into()])
+}
+
+/// A tensor quantised to the range that it has, its scale and its zero point.
+pub fn dynamic(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<(Val, Val, Val)> {
+    let all: Vec<usize> = (0..x.rank()).collect();
+    let (low, high) = (
+        tr.reduce("min", x, &all, false)?,
+        tr.reduce("max", x, &all, false)?,
+    );
+    let (low, high) = (tr.by("minimum", &low, 0.0)?, tr.by("maximum", &high, 0.0)?);
+    let range = tr.sub(&high, &low)?;
+    let scale = tr.by("divide", &range, 255.0)?;
+    let z = tr.div(&low, &scale)?;
+    let z = tr.unary("negative", &z)?;
+    let z = rounded(tr, &z, 0.0, 255.0)?;
+    let zero = tr.cast(&z, Elem::U8)?;
+    let y = tr.div(x, &scale)?;
+    let y = quantized(tr, n, &y, Some(&zero), Elem::U8)?;
+    Ok((y, scale, zero))
+}
+
+/// A scale and a zero point, one for a whole tensor.
+pub struct Scaled {
+    scale: Val,
+    zero: Option<Val>,
+}
+
+impl Scaled {
+    /// Those of the inputs at these places.
+    pub fn read(n: &Node<'_>, scale: usize, zero: usize) -> R<Scaled> {
+        Ok(Scaled {
+            scale: n.t(scale)?,
+            zero: n.opt(zero)?,
+        })
+    }
+    /// The numbers that quantised ones stand for.
+    pub fn numbers(&self, tr: &mut Tr<'_>, x: &Val) -> R<Val> {
+        let y = shifted(tr, x, self.zero.as_ref())?;
+        let y = tr.cast(&y, Elem::F32)?;
+        let scale = one_or_many(tr, &self.scale)?;
+        tr.mul(&y, &scale)
+    }
+    /// Numbers as quantised ones.
+    pub fn quantized(&self, tr: &mut Tr<'_>, n: &Node<'_>, y: &Val) -> R<Val> {
+        let scale = one_or_many(tr, &self.scale)?;
+        let y = tr.div(y, &scale)?;
+        let zero = match &self.zero {
+            Some(z) => Some(one_or_many(tr, z)?),
+            None => None,
+        };
+        let to = zero.as_ref().map_or(Elem::U8, |z| z.elem);
+        quantized(tr, n, &y, zero.as_ref(), to)
+    }
+}
 
 /// Scales or zero points with an element for each of the data's: one for all, one for each index of an axis, or one
 /// for each block along it.
@@ -217,7 +261,7 @@ fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Ele
 }
 
 /// `int32` without its zero point.
-fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
+pub fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
     let x = tr.cast(x, Elem::I32)?;
     let Some(z) = zero else { return Ok(x) };
     let z = tr.cast(z, Elem::I32)?;
@@ -225,7 +269,7 @@ fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
     tr.sub(&x, &z)
 }
 
-fn one_or_many(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
+pub fn one_or_many(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
     match z.rank() == 1 && z.dims[0].as_const() == Some(1) {
         true => tr.reshape(z, &[]),
         false => Ok(z.clone()),
@@ -241,7 +285,7 @@ fn rows(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
     }
 }
 
-fn row_shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
+pub fn row_shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
     let x = tr.cast(x, Elem::I32)?;
     let Some(z) = zero else { return Ok(x) };
     let z = tr.cast(z, Elem::I32)?;

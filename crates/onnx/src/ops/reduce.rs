@@ -111,6 +111,20 @@ fn reduced(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, name: &str, as_input: i64) ->
 
 fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     let x = n.t(0)?;
+    if x.elem.is_float() {
+        // Our maxima begin at the least finite number: of infinities alone, and of nothing, the end is said here.
+        let (compare, end) = match name {
+            "max" => ("greater", f64::NEG_INFINITY),
+            _ => ("less", f64::INFINITY),
+        };
+        let y = reduced(tr, n, &x, name, 18)?;
+        let inside = tr.by(compare, &x, end)?;
+        let any = tr.cast(&inside, Elem::U8)?;
+        let any = reduced(tr, n, &any, "max", 18)?;
+        let any = tr.by("greater", &any, 0.0)?;
+        let end = tr.number(x.elem, end);
+        return Ok(vec![tr.select(&any, &y, &end)?.into()]);
+    }
     if x.elem != Elem::BOOL {
         return Ok(vec![reduced(tr, n, &x, name, 18)?.into()]);
     }

@@ -67,6 +67,20 @@ fn described(v: &Val) -> Option<Vec<Dim>> {
     v.ints.as_ref().map(|d| d.to_vec())
 }
 
+/// A tensor with the extents that are known of the vector which said its shape; numbers below `least` are no extents
+/// there.
+fn with_hints(tr: &mut Tr<'_>, y: &Val, hints: Option<&[Dim]>, least: i64) -> Val {
+    let Some(hints) = hints.filter(|h| h.len() == y.rank()) else {
+        return y.clone();
+    };
+    let known = |(d, h): (&Dim, &Dim)| match h.as_const() {
+        Some(n) if n >= least && d.as_const().is_none() => h.clone(),
+        _ => d.clone(),
+    };
+    let dims: Vec<Dim> = y.dims.iter().zip(hints).map(known).collect();
+    tr.matched(y, &dims)
+}
+
 fn constant_of_shape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let to = n.t(0)?;
     let (value, elem) = match n.tensor("value")? {
@@ -84,6 +98,7 @@ fn constant_of_shape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let attrs = [("shape", AttrValue::None), ("dtype", dtype(v.dtype()))];
     let mut y = tr.op("dyn.full", &[&v, &to], &attrs)?;
     y.elem = elem;
+    let y = with_hints(tr, &y, to.hints(), 0);
     Ok(vec![y.into()])
 }
 
@@ -132,6 +147,7 @@ fn reshape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     if let Some(dims) = described(&to) {
         return Ok(vec![reshape_to(tr, &x, &dims, zero)?.into()]);
     }
+    let hints = to.hints().map(<[Dim]>::to_vec);
     let to = tr.as_vector(&to)?;
     let mut attrs = vec![("newshape", AttrValue::None)];
     if zero {
@@ -139,6 +155,7 @@ fn reshape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     let mut y = tr.op("dyn.reshape", &[&x, &to], &attrs)?;
     y.elem = x.elem;
+    let y = with_hints(tr, &y, hints.as_deref(), 1);
     Ok(vec![y.into()])
 }
 
@@ -259,9 +276,11 @@ fn unsqueeze(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn expand(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, to) = (n.t(0)?, n.t(1)?);
     let Some(dims) = described(&to) else {
+        let hints = to.hints().map(<[Dim]>::to_vec);
         let to = tr.as_vector(&to)?;
         let mut y = tr.op("dyn.expand", &[&x, &to], &[])?;
         y.elem = x.elem;
+        let y = with_hints(tr, &y, hints.as_deref(), 2);
         return Ok(vec![y.into()]);
     };
     // Either side may have the 1.

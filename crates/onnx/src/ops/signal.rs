@@ -21,6 +21,7 @@ pub static OPS: &[Entry] = &[
     op("HammingWindow", 17, |tr, n| {
         window(tr, n, [25.0 / 46.0, -(1.0 - 25.0 / 46.0), 0.0])
     }),
+    op("MelWeightMatrix", 17, mel),
     op("HannWindow", 17, |tr, n| window(tr, n, [0.5, -0.5, 0.0])),
 ];
 
@@ -347,4 +348,83 @@ fn stft(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (a, b) = transform(tr, &re, im.as_ref(), &len, onesided, false)?;
     let (a, b) = (tr.expand(&a, 3)?, tr.expand(&b, 3)?);
     Ok(vec![tr.concat(&[a, b], 3)?.into()])
+}
+
+/// Triangles over the lines of a spectrum, their corners evenly spaced on the mel scale.
+fn mel(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let mut given = Vec::new();
+    for i in 0..5 {
+        let v = n.t(i)?;
+        given.push(tr.as_scalar(&v)?);
+    }
+    let to = n.elem("output_datatype").unwrap_or(Elem::F32);
+    let (bands, len) = (
+        tr.cast(&given[0], Elem::I64)?,
+        tr.cast(&given[1], Elem::I64)?,
+    );
+    let rate = tr.cast(&given[2], Elem::F64)?;
+    let mel_of = |tr: &mut Tr<'_>, v: &Val| -> R<Val> {
+        let v = tr.cast(v, Elem::F64)?;
+        let v = tr.by("divide", &v, 700.0)?;
+        let v = tr.by("add", &v, 1.0)?;
+        let v = tr.unary("log", &v)?;
+        tr.by("multiply", &v, 2595.0 / std::f64::consts::LN_10)
+    };
+    let (low, high) = (mel_of(tr, &given[3])?, mel_of(tr, &given[4])?);
+    let corners = tr.by("add", &bands, 2.0)?;
+    let wide = tr.cast(&corners, Elem::F64)?;
+    let step = tr.sub(&high, &low)?;
+    let step = tr.div(&step, &wide)?;
+    let at = count(tr, &corners)?;
+    let at = tr.cast(&at, Elem::F64)?;
+    let at = tr.mul(&at, &step)?;
+    let at = tr.add(&at, &low)?;
+    let at = tr.by("multiply", &at, std::f64::consts::LN_10 / 2595.0)?;
+    let at = tr.unary("exp", &at)?;
+    let at = tr.by("subtract", &at, 1.0)?;
+    let at = tr.by("multiply", &at, 700.0)?;
+    let more = tr.by("add", &len, 1.0)?;
+    let more = tr.cast(&more, Elem::F64)?;
+    let at = tr.mul(&at, &more)?;
+    let at = tr.div(&at, &rate)?;
+    let at = tr.unary("floor", &at)?;
+    // Corner `k` of each triangle.
+    let numbers = count(tr, &bands)?;
+    let corner = |tr: &mut Tr<'_>, k: f64| -> R<Val> {
+        let which = tr.by("add", &numbers, k)?;
+        tr.take(&at, &which, 0)
+    };
+    let (left, mid, right) = (corner(tr, 0.0)?, corner(tr, 1.0)?, corner(tr, 2.0)?);
+    let lines = tr.by("floor_divide", &len, 2.0)?;
+    let lines = tr.by("add", &lines, 1.0)?;
+    let j = count(tr, &lines)?;
+    let j = tr.cast(&j, Elem::F64)?;
+    let j = tr.expand(&j, 1)?;
+    let (up, down) = (tr.sub(&mid, &left)?, tr.sub(&right, &mid)?);
+    let (from, until) = (
+        tr.binary("greater_equal", &j, &left)?,
+        tr.binary("less_equal", &j, &mid)?,
+    );
+    let rising = tr.binary("logical_and", &from, &until)?;
+    let climbed = tr.sub(&j, &left)?;
+    let slope = tr.by("maximum", &up, 1.0)?;
+    let climbed = tr.div(&climbed, &slope)?;
+    let zero = tr.number(Elem::F64, 0.0);
+    let one = tr.number(Elem::F64, 1.0);
+    let climbed = tr.select(&rising, &climbed, &zero)?;
+    // A side without extent is its top alone.
+    let top = tr.binary("equal", &j, &mid)?;
+    let peak = tr.select(&top, &one, &zero)?;
+    let steep = tr.by("equal", &up, 0.0)?;
+    let y = tr.select(&steep, &peak, &climbed)?;
+    let (from, until) = (
+        tr.binary("greater_equal", &j, &mid)?,
+        tr.binary("less", &j, &right)?,
+    );
+    let falling = tr.binary("logical_and", &from, &until)?;
+    let left_over = tr.sub(&right, &j)?;
+    let slope = tr.by("maximum", &down, 1.0)?;
+    let fallen = tr.div(&left_over, &slope)?;
+    let y = tr.select(&falling, &fallen, &y)?;
+    Ok(vec![tr.cast(&y, to)?.into()])
 }
