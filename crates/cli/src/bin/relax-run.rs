@@ -201,7 +201,13 @@ fn arguments(
     let rest = args.random.map(|seed| Random { seed, extent });
     let made_up = rest.map(|_| usize::try_from(extent).unwrap_or(0));
     let layout = Layout::new(module, &params, &arrays, made_up);
-    let bound = inputs::bind(module, &layout.slots, &arrays, args.source.taking.into(), rest);
+    let bound = inputs::bind(
+        module,
+        &layout.slots,
+        &arrays,
+        args.source.taking.into(),
+        rest,
+    );
     let tensors = bound.map_err(|mut problems| {
         if args.inputs.is_none() && rest.is_none() {
             problems.push("`--inputs FILE` gives arguments, `--random SEED` makes them up".into());
