@@ -1,59 +1,11 @@
-//! Models from files: ONNX with the files beside it.
-
-use std::path::Path;
+//! The files beside models.
 
 use bytes::Bytes;
-use relax_base::Diagnostics;
-use relax_onnx::Import;
-
-use crate::weights::{self, Mapped};
-
-/// A mapped file that bytes borrow from.
-struct Owner(Mapped);
-
-impl AsRef<[u8]> for Owner {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
-    }
-}
-
-fn mapped(path: &Path) -> Result<Bytes, String> {
-    let empty = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0);
-    if empty {
-        return Ok(Bytes::new());
-    }
-    Ok(Bytes::from_owner(Owner(weights::open(path)?)))
-}
 
 /// A file that a model names, by the model's path.
 ///
 /// # Errors
-/// It cannot be read.
+/// It cannot be read, or something goes there.
 pub fn beside(model: &str, name: &str) -> Result<Bytes, String> {
-    let folder = Path::new(model).parent().unwrap_or(Path::new(""));
-    mapped(&folder.join(name))
-}
-
-/// Translates the model in a file; its text is laid out.
-///
-/// # Errors
-/// The file cannot be read. The inner error is the model's.
-pub fn import(path: &Path) -> Result<Result<Import, Diagnostics>, String> {
-    let bytes = mapped(path)?;
-    let folder = path.parent().unwrap_or(Path::new(""));
-    let external = |name: &str| mapped(&folder.join(name));
-    Ok(relax_onnx::import(bytes, &external).map(|mut imported| {
-        if let Some(text) = laid_out(&imported.text) {
-            imported.text = text;
-        }
-        imported
-    }))
-}
-
-/// The text as the formatter lays it out.
-fn laid_out(text: &str) -> Option<String> {
-    let mut sources = relax_base::SourceMap::new();
-    let file = sources.add("model.relay", text.to_owned())?;
-    let options = relax_syntax::FmtOptions::default();
-    relax_syntax::format_source(&file, &options).ok()
+    relax::model::beside(model, name, &crate::weights::open)
 }

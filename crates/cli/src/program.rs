@@ -31,7 +31,7 @@ pub struct Source {
     pub params: Option<PathBuf>,
     /// How arrays are taken.
     #[command(flatten)]
-    pub taking: taking::Args,
+    pub taking: taking::TakingArgs,
     /// How the file is read.
     #[command(flatten)]
     pub reading: Reading,

@@ -4,16 +4,15 @@ use relax::fit::Taking;
 
 /// How arrays are taken for parameters.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
-#[group(skip)]
-pub struct Args {
+pub struct TakingArgs {
     /// Converts arrays whose elements have another type than the parameter's, as long as every number stays what it
     /// is up to rounding.
     #[arg(long)]
     pub cast: bool,
 }
 
-impl From<Args> for Taking {
-    fn from(args: Args) -> Taking {
+impl From<TakingArgs> for Taking {
+    fn from(args: TakingArgs) -> Taking {
         Taking { cast: args.cast }
     }
 }

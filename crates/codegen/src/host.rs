@@ -1,16 +1,17 @@
 //! Calling compiled code from Rust: tensors and tuples in, values out.
 
 use std::ffi::CStr;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use relax_runtime::context::{
     RxContext, rx_context_create, rx_context_destroy, rx_heap_stats, rx_last_error, rx_last_status,
     rx_set_allocator, rx_set_threads,
 };
 use relax_runtime::heap::{RxAllocator, RxHeapStats};
-use relax_runtime::object::{DLDataType, Kind, RxFields, RxObject};
+use relax_runtime::object::{DLDataType, Kind, RxFields, RxObject, Storage};
 pub use relax_runtime::profile::RxProfileRow as KernelCost;
 use relax_runtime::profile::{rx_profile_clear, rx_profile_row};
-use relax_runtime::release::rx_release;
+use relax_runtime::release::{rx_release, rx_retain};
 use relax_runtime::stack::rx_set_stack_size;
 use relax_runtime::tensor::look::{
     rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
@@ -23,10 +24,86 @@ use relax_tensor::{DType, Tensor, TypeCode, Value};
 
 use crate::Jit;
 
+/// A context, and what others lend of its heap.
+struct Context {
+    ctx: *mut RxContext,
+    /// Values that nobody looks at any more. Whoever uses the context next releases them: counts are not atomic.
+    over: Mutex<Vec<Object>>,
+}
+
+/// An owned value of a context.
+struct Object(*mut RxObject);
+
+// SAFETY: only whoever has the `Host` looks at its counts.
+unsafe impl Send for Object {}
+
+// SAFETY: a context belongs to one thread at a time, and is used through its `Host`, which is not `Sync`. What else keeps
+// it touches `over` alone, or is the last to keep it.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Context {
+    /// Releases what nobody looks at any more.
+    fn settle(&self) {
+        let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
+        for object in over {
+            // SAFETY: owned by the list, of this context, which the caller has for itself.
+            unsafe { rx_release(self.ctx, object.0) };
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        self.settle();
+        // SAFETY: made by `Host::new`, destroyed once, by the last that keeps it.
+        unsafe { rx_context_destroy(self.ctx) };
+    }
+}
+
+/// The elements of a result, in the context's heap.
+struct Lent {
+    context: Arc<Context>,
+    object: *mut RxObject,
+    data: *const u8,
+    len: usize,
+}
+
+// SAFETY: a tensor that nobody else refers to is read only; its count is touched by whoever has the `Host`.
+unsafe impl Send for Lent {}
+// SAFETY: as above.
+unsafe impl Sync for Lent {}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the block of a live tensor, which has so many bytes.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut over = self
+            .context
+            .over
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        over.push(Object(self.object));
+    }
+}
+
+/// Results of fewer bytes are copied: that is cheaper than lending them.
+const LENT: usize = 1 << 12;
+
 /// A context of the runtime.
 pub struct Host {
+    context: Arc<Context>,
     ctx: *mut RxContext,
 }
+
+// SAFETY: a context belongs to one thread at a time, whichever that is.
+unsafe impl Send for Host {}
 
 impl Host {
     /// A context that runs parallel loops on so many threads, 0 for one per processor. The error says that there
@@ -36,7 +113,11 @@ impl Host {
         if ctx.is_null() {
             return Err("out of memory: no context could be made".into());
         }
-        let host = Host { ctx };
+        let over = Mutex::new(Vec::new());
+        let host = Host {
+            context: Arc::new(Context { ctx, over }),
+            ctx,
+        };
         match rx_set_threads(ctx, i32::try_from(threads).unwrap_or(i32::MAX)) {
             0 => Ok(host),
             _ => Err(host.error()),
@@ -73,6 +154,13 @@ impl Host {
         self.with(jit, entry, inputs, copy)
     }
 
+    /// As [`Host::call_timed`], without a copy of large results: they stay in the context's heap until nobody looks at
+    /// them any more and the context is used again, or goes.
+    pub fn call_lending(&self, jit: &Jit, entry: &str, inputs: &[Value]) -> Result<Value, String> {
+        let look = |object| outside(object, &|object, kind| self.lend(object, kind));
+        self.with(jit, entry, inputs, look).map(|v| v.0)
+    }
+
     /// The time that a call takes; its result goes back to the context's heap unseen.
     pub fn time(
         &self,
@@ -91,6 +179,7 @@ impl Host {
         inputs: &[Value],
         look: impl FnOnce(*mut RxObject) -> T,
     ) -> Result<(T, std::time::Duration), String> {
+        self.context.settle();
         let code = jit
             .entry(entry)
             .ok_or_else(|| format!("there is no entry @{entry}"))?;
@@ -162,6 +251,35 @@ impl Host {
         })
     }
 
+    /// A large tensor with a block of its own that only its parent refers to, without a copy.
+    fn lend(&self, object: *mut RxObject, kind: i32) -> Option<Value> {
+        if kind != Kind::Tensor as i32 {
+            return None;
+        }
+        // SAFETY (here and below): `object` is a live tensor.
+        let (refs, tag) = unsafe { ((*object).refs, (*object).tag) };
+        let len = usize::try_from(unsafe { rx_tensor_nbytes(object) }).ok()?;
+        if refs != 1 || tag != Storage::Own as u32 || len < LENT {
+            return None;
+        }
+        let rank = usize::try_from(unsafe { rx_tensor_ndim(object) }).ok()?;
+        let shape = match rank {
+            0 => &[][..],
+            _ => unsafe { std::slice::from_raw_parts(rx_tensor_shape(object), rank) },
+        };
+        let dtype = from_dl(unsafe { rx_tensor_dtype(object) });
+        let data = unsafe { rx_tensor_data(object) }.cast::<u8>().cast_const();
+        unsafe { rx_retain(object) };
+        let context = Arc::clone(&self.context);
+        let lent = Lent {
+            context,
+            object,
+            data,
+            len,
+        };
+        Tensor::from_owner(dtype, shape, Arc::new(lent), 0).map(Value::Tensor)
+    }
+
     /// Sets how many bytes of stack compiled code may use; the error is the runtime's message.
     pub fn set_stack_size(&self, bytes: u64) -> Result<(), String> {
         match rx_set_stack_size(self.ctx, bytes) {
@@ -224,13 +342,6 @@ impl Drop for Owned<'_> {
     }
 }
 
-impl Drop for Host {
-    fn drop(&mut self) {
-        // SAFETY: made by `new`, destroyed once.
-        unsafe { rx_context_destroy(self.ctx) };
-    }
-}
-
 fn dl(dtype: DType) -> DLDataType {
     match dtype.code {
         TypeCode::UInt if dtype.bits == 1 => DLDataType {
@@ -264,12 +375,18 @@ fn from_dl(d: DLDataType) -> DType {
 
 /// A copy of a value.
 fn copy(object: *mut RxObject) -> Value {
+    outside(object, &|_, _| None)
+}
+
+/// A value outside of its context. Of parts without fields, of which it says the kind, `lend` may give a form; the others
+/// are copied.
+fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Value>) -> Value {
     Value::unfold(object, |object| {
         // SAFETY (here and below): `object` is a live value, a part of one that the caller owns.
         let kind = unsafe { rx_kind(object) };
         let adt = kind == Kind::Adt as i32;
         if !adt && kind != Kind::Tuple as i32 {
-            return Err(leaf(object, kind));
+            return Err(lend(object, kind).unwrap_or_else(|| leaf(object, kind)));
         }
         let n = unsafe { rx_field_count(object) };
         let fields = (0..n).map(|i| unsafe { rx_field(object, i) });

@@ -28,6 +28,12 @@ pub struct Jit {
     _held: Vec<Tensor>,
 }
 
+// SAFETY: what is compiled is not changed any more: its entries are called, its names are read, and the memory is freed
+// by whoever drops it.
+unsafe impl Send for Jit {}
+// SAFETY: as above.
+unsafe impl Sync for Jit {}
+
 unsafe extern "C" {
     fn memset(to: *mut std::ffi::c_void, byte: i32, bytes: usize) -> *mut std::ffi::c_void;
     fn expf(x: f32) -> f32;

@@ -1,10 +1,28 @@
-//! The whole way as a library: bytes to module, and what follows.
+//! Relay and Relax as a library: read a module of any format, check, print, optimise, evaluate, compile and call it.
 //!
-//! Nothing here opens files, prints or exits; that is the command line's (or the language
-//! server's) work.
+//! ```
+//! use relax::{CompileOptions, Module, Tensor, Value};
+//!
+//! let mut module = Module::parse("def @main(%x: Tensor[(n, 2), float32]) { sum(%x, axis=[1]) }")?;
+//! module.optimise("O2")?;
+//! let program = module.compile(&CompileOptions::default())?;
+//! let x = Tensor::from_slice(&[2, 2], &[1f32, 2.0, 3.0, 4.0]);
+//! let Value::Tensor(sums) = &program.call(&[Value::Tensor(x)])? else { panic!("a tensor") };
+//! assert_eq!(sums.slice::<f32>(), [3.0, 7.0]);
+//! # Ok::<(), relax::Error>(())
+//! ```
+//!
+//! [`Module`] and [`Program`] are what most callers need. [`Session`] and the functions beside it are the parts that they
+//! are made of, for tools that show their own progress and places.
+//!
+//! Nothing here prints or exits; that is the work of the command line or the language server. Native code is behind the
+//! feature `native`, arrays in files behind `weights`.
 
+#[cfg(feature = "native")]
+mod compiled;
 mod contents;
 pub mod entry;
+mod error;
 #[cfg(feature = "native")]
 pub mod failure;
 pub mod fit;
@@ -12,6 +30,9 @@ mod format;
 pub mod inputs;
 pub mod layout;
 mod lint;
+#[cfg(feature = "weights")]
+pub mod model;
+mod module;
 #[cfg(feature = "native")]
 pub mod native;
 #[cfg(feature = "weights")]
@@ -25,6 +46,7 @@ mod print;
 #[cfg(feature = "native")]
 pub mod profile;
 pub mod random;
+mod report;
 mod script;
 mod session;
 pub mod show;
@@ -36,9 +58,13 @@ pub mod weights;
 mod whole;
 pub mod words;
 
+#[cfg(feature = "native")]
+pub use compiled::{CompileOptions, Program};
 pub use contents::{Contents, Held};
+pub use error::Error;
 pub use format::Format;
 pub use lint::{code, is_allowed, is_unnecessary, lint};
+pub use module::{Extent, Module, Param, Signature, TensorType};
 pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
     run_pipeline,
@@ -46,8 +72,15 @@ pub use optimise::{
 pub use print::{
     Mismatch, PrintMode, Style, TypeSource, difference, listed_constants, print, print_as,
 };
+pub use report::{Finding, Place, Report, Suggestion};
 pub use script::print_tvmscript;
 pub use session::{
     Beside, GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions,
 };
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};
+
+pub use relax_base::explain::explain;
+pub use relax_base::{Code, Severity};
+#[cfg(feature = "native")]
+pub use relax_codegen::{Listing, Target};
+pub use relax_tensor::{DType, Element, Tensor, Value};

@@ -46,7 +46,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     #[command(flatten)]
-    taking: taking::Args,
+    taking: taking::TakingArgs,
     /// The first seed of random arguments.
     #[arg(
         long,

@@ -7,7 +7,7 @@ use clap::Parser;
 use relax_base::SourceMap;
 use relax_cli::formats::Format;
 use relax_cli::stop::Stop;
-use relax_cli::{formats, io, model, places, save, tool};
+use relax_cli::{formats, io, places, save, tool};
 
 /// Translates an ONNX model into a Relay text and a file of its weights.
 #[derive(Parser, Debug)]
@@ -48,7 +48,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
-    let imported = match model::import(&args.model)? {
+    let imported = match relax::model::import(&args.model, &relax_cli::weights::open)? {
         Ok(imported) => imported,
         Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
     };

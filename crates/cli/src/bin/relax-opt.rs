@@ -96,7 +96,7 @@ struct Args {
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     #[command(flatten)]
-    taking: taking::Args,
+    taking: taking::TakingArgs,
     #[command(flatten)]
     reading: Reading,
 }

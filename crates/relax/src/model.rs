@@ -1,0 +1,62 @@
+//! ONNX models with the files beside them.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use relax_base::Diagnostics;
+use relax_onnx::Import;
+
+use crate::weights::Mapped;
+
+/// A mapped file that bytes borrow from.
+struct Owner(Mapped);
+
+impl AsRef<[u8]> for Owner {
+    fn as_ref(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+/// How files are opened.
+pub type Open<'a> = &'a dyn Fn(&Path) -> Result<Mapped, String>;
+
+fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, String> {
+    let empty = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0);
+    if empty {
+        return Ok(Bytes::new());
+    }
+    Ok(Bytes::from_owner(Owner(open(path)?)))
+}
+
+/// A file that a model names, by the model's path.
+///
+/// # Errors
+/// It cannot be read.
+pub fn beside(model: &str, name: &str, open: Open<'_>) -> Result<Bytes, String> {
+    let folder = Path::new(model).parent().unwrap_or(Path::new(""));
+    mapped(&folder.join(name), open)
+}
+
+/// Translates the model in a file; its text is laid out.
+///
+/// # Errors
+/// The file cannot be read. The inner error is the model's.
+pub fn import(path: &Path, open: Open<'_>) -> Result<Result<Import, Diagnostics>, String> {
+    let bytes = mapped(path, open)?;
+    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+    let external = |name: &str| mapped(&folder.join(name), open);
+    Ok(relax_onnx::import(bytes, &external).map(|mut imported| {
+        if let Some(text) = laid_out(&imported.text) {
+            imported.text = text;
+        }
+        imported
+    }))
+}
+
+/// The text as the formatter lays it out.
+fn laid_out(text: &str) -> Option<String> {
+    let mut sources = relax_base::SourceMap::new();
+    let file = sources.add("model.relay", text.to_owned())?;
+    let options = relax_syntax::FmtOptions::default();
+    relax_syntax::format_source(&file, &options).ok()
+}

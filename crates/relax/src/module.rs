@@ -1,0 +1,445 @@
+//! A module that can be asked, changed, run and compiled.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use relax_interp::Interp;
+use relax_ir::{DTy, EqualOptions, GlobalId, Shape, Type, TypeId};
+use relax_tensor::{Tensor, Value};
+
+use crate::fit::Taking;
+use crate::{
+    Contents, Error, InferOptions, Mismatch, PassConfig, PrintMode, ReadOptions, Report, Session,
+    Silent, Style, TypedModule, Typing, entry, inputs, print_as, run_pipeline, values,
+};
+
+/// A parameter, or a result.
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// The name without sigil; empty for results.
+    pub name: String,
+    /// The type as a text.
+    pub ty: String,
+    /// The tensor type, where it is one.
+    pub tensor: Option<TensorType>,
+}
+
+/// The type of a tensor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TensorType {
+    /// The extents; `None` where not even their number is known.
+    pub shape: Option<Vec<Extent>>,
+    /// The element type; `None` where it is unknown.
+    pub dtype: Option<crate::DType>,
+}
+
+/// An extent of a tensor type.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// A number.
+    Known(i64),
+    /// An expression over names: `n`, `n * 4`, or `?`.
+    Symbolic(String),
+}
+
+/// A function of a module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signature {
+    /// Its name without sigil.
+    pub name: String,
+    /// Its parameters.
+    pub params: Vec<Param>,
+    /// Its result.
+    pub result: Param,
+}
+
+/// A module without errors, and its types.
+///
+/// ```
+/// use relax::{Module, Tensor, Value};
+///
+/// let mut module = Module::parse("def @main(%x: Tensor[(n,), float32]) { exp(%x) * 1f }")?;
+/// module.optimise("O2")?;
+/// let x = Tensor::from_slice(&[2], &[0f32, 1.0]);
+/// let Value::Tensor(y) = &module.evaluate("main", &[Value::Tensor(x)])? else { panic!() };
+/// assert_eq!(y.slice::<f32>()[0], 1.0);
+/// # Ok::<(), relax::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Module {
+    pub(crate) session: Session,
+    pub(crate) ir: relax_ir::Module,
+    pub(crate) typing: Arc<Typing>,
+    report: Report,
+}
+
+impl Module {
+    /// Reads and checks a text, Relay or TVMScript.
+    ///
+    /// ```
+    /// let module = relax::Module::parse("def @main(%x: Tensor[(n,), float32]) { %x + 1f }")?;
+    /// assert_eq!(module.functions()[0].result.ty, "Tensor[(n,), float32]");
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The text has errors, all of which are in the report.
+    pub fn parse(text: &str) -> Result<Module, Error> {
+        Module::read("<text>", text.as_bytes().to_vec(), ReadOptions::default())
+    }
+
+    /// All that there is to say about a text.
+    ///
+    /// ```
+    /// assert!(relax::Module::check("def @main() { 1 }").is_empty());
+    /// ```
+    pub fn check(text: &str) -> Report {
+        match Module::parse(text) {
+            Ok(module) => module.report,
+            Err(Error::Invalid(report)) => report,
+            Err(_) => Report::default(),
+        }
+    }
+
+    /// Reads and checks the bytes of a file in any format: Relay and Relax text, TVMScript, TVM's JSON, ONNX. The
+    /// format is told by the content unless the options say it.
+    ///
+    /// # Errors
+    /// See [`Module::parse`].
+    pub fn read(
+        name: &str,
+        contents: impl Into<Contents>,
+        options: ReadOptions,
+    ) -> Result<Module, Error> {
+        let mut session = Session::new(options);
+        let (ir, typing, diagnostics) = session.check(name, contents, &InferOptions::default());
+        let report = Report::new(&diagnostics, &session.sources);
+        if diagnostics.has_errors() {
+            return Err(Error::Invalid(report));
+        }
+        Ok(Module {
+            session,
+            ir,
+            typing: Arc::new(typing),
+            report,
+        })
+    }
+
+    /// As [`Module::read`], of a file. Large files that are no texts are mapped, and so are the files that an ONNX model
+    /// keeps its weights in.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has errors.
+    #[cfg(feature = "weights")]
+    pub fn load(path: impl AsRef<Path>, options: ReadOptions) -> Result<Module, Error> {
+        let path = path.as_ref();
+        let name = path.display().to_string();
+        let mapped = crate::weights::Mapped::open(path).map_err(Error::File)?;
+        let format = options
+            .format
+            .unwrap_or_else(|| crate::Format::detect(&name, mapped.bytes()));
+        if format == crate::Format::Onnx {
+            return Module::onnx(path, options);
+        }
+        Module::read(&name, Contents::Held(Arc::new(mapped)), options)
+    }
+
+    /// An ONNX model with the files beside it.
+    #[cfg(feature = "weights")]
+    fn onnx(path: &Path, options: ReadOptions) -> Result<Module, Error> {
+        let imported = crate::model::import(path, &crate::weights::Mapped::open);
+        let imported = imported.map_err(Error::File)?;
+        let none = relax_base::SourceMap::new();
+        let imported = imported.map_err(|d| Error::Invalid(Report::new(&d, &none)))?;
+        let options = ReadOptions {
+            format: Some(crate::Format::Relay),
+            ..options
+        };
+        let name = path.display().to_string();
+        let mut module = Module::read(&name, imported.text.into_bytes(), options)?;
+        if module.ir.global("main").is_some() && !imported.weights.is_empty() {
+            module.bind("main", imported.weights, Taking::default())?;
+        }
+        Ok(module)
+    }
+
+    /// Warnings and remarks of reading and checking.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The module as passes see it.
+    pub fn ir(&self) -> &relax_ir::Module {
+        &self.ir
+    }
+
+    /// Its types.
+    pub fn typing(&self) -> &Typing {
+        &self.typing
+    }
+
+    /// The functions that the text defines, in its order.
+    pub fn functions(&self) -> Vec<Signature> {
+        let own = self.ir.globals.iter().filter(|(_, g)| !g.prelude);
+        own.filter_map(|(id, _)| self.signature(id)).collect()
+    }
+
+    /// The parameters and the result of a function.
+    pub(crate) fn signature(&self, id: GlobalId) -> Option<Signature> {
+        let func = self.ir.global_func(id)?;
+        let params = inputs::params(&self.ir, &self.typing, func);
+        let result = match &self.ir.types[self.typing.globals[id]] {
+            Type::Func(f) => f.ret,
+            _ => self.typing.globals[id],
+        };
+        Some(Signature {
+            name: self.ir.globals[id].name.to_string(),
+            params: (params.iter()).map(|p| self.param(&p.name, p.ty)).collect(),
+            result: self.param("", result),
+        })
+    }
+
+    fn param(&self, name: &str, ty: TypeId) -> Param {
+        let tensor = match &self.ir.types[ty] {
+            Type::Tensor(t) => Some(TensorType {
+                shape: match &t.shape {
+                    Shape::Dims(dims) => Some(dims.iter().map(|d| self.extent(d)).collect()),
+                    _ => None,
+                },
+                dtype: match t.dtype {
+                    DTy::Known(dtype) => Some(dtype),
+                    _ => None,
+                },
+            }),
+            _ => None,
+        };
+        Param {
+            name: name.to_owned(),
+            ty: self.ir.show_type(ty),
+            tensor,
+        }
+    }
+
+    fn extent(&self, dim: &relax_sym::Dim) -> Extent {
+        match dim.as_const() {
+            Some(n) => Extent::Known(n),
+            None => Extent::Symbolic(self.ir.show_dim(dim)),
+        }
+    }
+
+    /// The module as a text in a style, with comments that say the type of every expression if asked.
+    ///
+    /// ```
+    /// let module = relax::Module::parse("def @main(%x: int32) { %x }")?;
+    /// assert!(module.print(relax::Style::Tvm, false).contains("def @main"));
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn print(&self, style: Style, types: bool) -> String {
+        let typed = TypedModule {
+            module: &self.ir,
+            typing: &self.typing,
+        };
+        let mode = PrintMode {
+            style,
+            types: types.then_some(&typed as &dyn crate::TypeSource),
+            ..PrintMode::default()
+        };
+        print_as(&self.ir, &mode)
+    }
+
+    /// The module as TVMScript.
+    ///
+    /// # Errors
+    /// Something in it has no form there.
+    pub fn to_tvmscript(&self) -> Result<String, Error> {
+        let typed = TypedModule {
+            module: &self.ir,
+            typing: &self.typing,
+        };
+        let printed = crate::print_tvmscript(&self.ir, Some(&typed));
+        printed.map_err(|d| Error::Invalid(Report::new(&d, &self.session.sources)))
+    }
+
+    /// Runs a pipeline: passes by name with options (`"infer-type,fuse-ops{level=2}"`) or a level (`"O2"`). Files that
+    /// passes name are read. The result is what passes had to say.
+    ///
+    /// ```
+    /// let mut module = relax::Module::parse("def @main() { 1 + 2 }")?;
+    /// module.optimise("infer-type,fold-constant")?;
+    /// assert!(module.to_string().contains('3'));
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The pipeline names what there is not, or a pass refuses the module, which is then as that pass left it.
+    pub fn optimise(&mut self, pipeline: &str) -> Result<Report, Error> {
+        let pipeline = pipeline_of(&mut self.session, pipeline)?;
+        let config = PassConfig::default();
+        let outcome = run_pipeline(&pipeline, &mut self.ir, &config, &mut Silent);
+        match outcome.failure {
+            Some((_, errors)) => {
+                self.retype()?;
+                return Err(self.invalid(&errors));
+            }
+            None => match outcome.typing {
+                Some(typing) => self.typing = typing,
+                None => self.retype()?,
+            },
+        }
+        Ok(Report::new(&outcome.diagnostics, &self.session.sources))
+    }
+
+    pub(crate) fn invalid(&self, diagnostics: &relax_base::Diagnostics) -> Error {
+        Error::Invalid(Report::new(diagnostics, &self.session.sources))
+    }
+
+    fn retype(&mut self) -> Result<(), Error> {
+        let (typing, diagnostics) = crate::check(&mut self.ir, &InferOptions::default());
+        if diagnostics.has_errors() {
+            return Err(self.invalid(&diagnostics));
+        }
+        self.typing = Arc::new(typing);
+        Ok(())
+    }
+
+    /// Gives parameters of a function values: they are constants then, and parameters no longer. A field of a
+    /// parameter `p` that is a tuple is called `p.0`.
+    ///
+    /// # Errors
+    /// There is no such function, or values do not fit.
+    pub fn bind(
+        &mut self,
+        function: &str,
+        values: Vec<(String, Tensor)>,
+        taking: Taking,
+    ) -> Result<(), Error> {
+        let id = self.find(Some(function))?;
+        let Some(func) = self.ir.global_func(id) else {
+            return Err(Error::Misused(format!("@{function} is no function")));
+        };
+        let params = inputs::params(&self.ir, &self.typing, func);
+        let (values, problems) = inputs::weights(&self.ir, id, &params, values, (false, taking));
+        if !problems.is_empty() {
+            return Err(Error::Unfit(
+                format!("the values do not fit @{function}"),
+                problems,
+            ));
+        }
+        relax_passes::bind_params(&mut self.ir, id, values);
+        self.retype()
+    }
+
+    /// The function of a name; without one `main`, or the only one.
+    pub(crate) fn find(&self, name: Option<&str>) -> Result<GlobalId, Error> {
+        entry::sole_entry(&self.ir, name).map_err(Error::Misused)
+    }
+
+    /// Whether the other module is the same up to names, ids and places.
+    #[must_use]
+    pub fn structural_equal(&self, other: &Module) -> bool {
+        self.difference(other).is_none()
+    }
+
+    /// The first structural difference to another module.
+    #[must_use]
+    pub fn difference(&self, other: &Module) -> Option<Mismatch> {
+        crate::difference(&self.ir, &other.ir, EqualOptions::default())
+    }
+
+    /// The arguments of a call, held against the types of the parameters.
+    fn fitted(
+        &self,
+        id: GlobalId,
+        arguments: &[Value],
+        taking: Taking,
+    ) -> Result<Vec<Value>, Error> {
+        let name = self.ir.globals[id].name;
+        let unfit = |problems| Error::Unfit(format!("the arguments do not fit @{name}"), problems);
+        let Some(func) = self.ir.global_func(id) else {
+            return Err(Error::Misused(format!("@{name} is no function")));
+        };
+        let params = inputs::params(&self.ir, &self.typing, func);
+        if params.len() != arguments.len() {
+            let (want, have) = (params.len(), arguments.len());
+            return Err(unfit(vec![format!(
+                "it has {want} parameters, and {have} are given"
+            )]));
+        }
+        let mut problems = Vec::new();
+        let mut out = Vec::with_capacity(arguments.len());
+        for (param, value) in params.iter().zip(arguments) {
+            let slots = inputs::slots(&self.ir, std::slice::from_ref(param));
+            let mut given = Vec::new();
+            let flat = value.fold(
+                |t| {
+                    given.push(t.clone());
+                    Some(())
+                },
+                |_, _| Some(()),
+            );
+            if flat.is_none() || slots.len() != given.len() {
+                let want = self.ir.show_type(param.ty);
+                problems.push(format!("%{} must be {want}", param.name));
+                continue;
+            }
+            let mut fit = Vec::new();
+            for (slot, tensor) in slots.iter().zip(&given) {
+                match crate::fit::fit(&self.ir, slot, tensor, taking) {
+                    Ok(tensor) => fit.push(Value::Tensor(tensor)),
+                    Err(problem) => problems.push(problem),
+                }
+            }
+            let whole = inputs::assemble(&self.ir, param.ty, &mut fit.into_iter(), Value::Tuple);
+            out.extend(whole);
+        }
+        match problems.is_empty() {
+            true => Ok(out),
+            false => Err(unfit(problems)),
+        }
+    }
+
+    /// Runs a function by the reference evaluator.
+    ///
+    /// # Errors
+    /// There is no such function, an argument has no form there, or the program fails.
+    pub fn evaluate(&self, function: &str, arguments: &[Value]) -> Result<Value, Error> {
+        let id = self.find(Some(function))?;
+        let arguments = self.fitted(id, arguments, Taking::default())?;
+        let given = arguments.iter().filter_map(values::inner).collect();
+        let mut evaluator = Interp::new(&self.ir, &self.typing);
+        let value = evaluator.run(id, given).map_err(|d| {
+            let message = d.message.clone();
+            let report = Report::new(&d.into(), &self.session.sources);
+            Error::Failed(message, report)
+        })?;
+        Ok(values::outer(&self.ir, &value))
+    }
+}
+
+/// The text in the language's own style, without types of expressions.
+impl std::fmt::Display for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.print(Style::Pretty, false))
+    }
+}
+
+/// Reads a pipeline, with the files that it names.
+pub(crate) fn pipeline_of(session: &mut Session, text: &str) -> Result<crate::Pipeline, Error> {
+    let read = |session: &mut Session| {
+        let mut pipeline = session.pipeline(text)?;
+        pipeline.load(&mut |file| {
+            let bytes = std::fs::read(file).map_err(|e| format!("cannot read {file}: {e}"))?;
+            let mut diagnostics = relax_base::Diagnostics::new();
+            match session.add(file, bytes, &mut diagnostics) {
+                Some(source) if !diagnostics.has_errors() => {
+                    Ok((source.text.to_string(), source.span()))
+                }
+                _ => Err(format!("{file} is no text")),
+            }
+        })?;
+        Ok(pipeline)
+    };
+    read(session)
+        .map_err(|d: relax_base::Diagnostics| Error::Invalid(Report::new(&d, &session.sources)))
+}
