@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use relax_base::Diagnostics;
 use relax::{Release, TypeSource};
+use relax_base::Diagnostics;
 use relax_ir::Module;
 use relax_tensor::Tensor;
 

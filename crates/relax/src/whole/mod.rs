@@ -104,10 +104,12 @@ fn mended(file: &SourceFile, all: &Parsed, from_log: bool) -> Option<(SourceFile
     let mut parsed = parse(&inner);
     if parsed.diagnostics.has_errors() {
         let fewer = parsed.diagnostics.error_count() < all.diagnostics.error_count();
-        if text.said.is_empty() || !fewer {
+        parsed = complete(&inner, parsed);
+        let mut errors = parsed.diagnostics.iter().filter(|d| d.is_error());
+        let cut = errors.all(|d| cut::CODES.contains(&d.code));
+        if !cut && (text.said.is_empty() || !fewer) {
             return None;
         }
-        parsed = complete(&inner, parsed);
     }
     let mut diagnostics = Diagnostics::new();
     if let Some(inside) = inside {
