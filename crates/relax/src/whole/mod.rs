@@ -90,7 +90,8 @@ fn mended(file: &SourceFile, all: &Parsed, from_log: bool) -> Option<(SourceFile
     text.programs();
     let inside = log::text_inside(&text.text);
     if let Some(inside) = &inside {
-        if !inside.item || inside.doubtful && !from_log {
+        let begins_late = || lacks(file, all, &[cut::BEGINS_LATE]);
+        if !inside.item || !from_log && (inside.doubtful || inside.marks == 0 && begins_late()) {
             return None;
         }
         text.text.clone_from(&inside.text);
@@ -170,7 +171,7 @@ fn said(parsed: Parsed, d: Diagnostic) -> Parsed {
 /// The text inside a log, read; where reading it so is better than reading all.
 fn in_log(file: &SourceFile, all: &Parsed, wanted: bool) -> Option<(SourceFile, Parsed)> {
     let inside = log::text_inside(&file.text)?;
-    if !wanted && (inside.doubtful || inside.marks == 0 && lacks_a_part(file, all)) {
+    if !wanted && (inside.doubtful || inside.marks == 0 && lacks(file, all, &PARTS)) {
         return None;
     }
     let inner = file.with_text(inside.text.clone());
@@ -242,8 +243,11 @@ fn is_nothing(file: &SourceFile, parsed: &Parsed) -> bool {
             })
 }
 
-/// Whether the beginning or the middle of a text is missing, so that lines of it look like no Relay.
-fn lacks_a_part(file: &SourceFile, parsed: &Parsed) -> bool {
+/// The parts of a text that may be missing so that lines of it look like no Relay.
+const PARTS: [Code; 2] = [cut::LEFT_OUT, cut::BEGINS_LATE];
+
+/// Whether a part of a text is missing, by the codes that say so.
+fn lacks(file: &SourceFile, parsed: &Parsed, codes: &[Code]) -> bool {
     let lexed = relax_syntax::lex(file);
     let said: Vec<Diagnostic> = parsed.diagnostics.iter().cloned().collect();
     let missing = cut::missing(&cut::Split {
@@ -252,8 +256,7 @@ fn lacks_a_part(file: &SourceFile, parsed: &Parsed) -> bool {
         comments: &lexed.comments,
         said: &said,
     });
-    let part = |d: &Diagnostic| d.code == cut::LEFT_OUT || d.code == cut::BEGINS_LATE;
-    missing.errors.iter().any(part)
+    missing.errors.iter().any(|d| codes.contains(&d.code))
 }
 
 /// Says what is missing of a text, in place of what follows from that.

@@ -305,15 +305,15 @@ impl Pass<'_> {
         f.pending = Pending::None;
     }
 
-    /// Whether the text is one of those up to 0.5, in which statements end with their lines: it says so, or has no
-    /// `;` at all.
+    /// Whether the text is one of those up to 0.5, in which statements end with their lines: it says so, or has several
+    /// bindings and no `;` at all.
     fn has_lines(&mut self) -> bool {
         let old = |span: Span| self.file.slice(span).starts_with("v0.0.1");
         if self.out.version.is_some_and(old) {
             return true;
         }
         let file = self.file;
-        let bare = || !file.text.contains(';');
+        let bare = || !file.text.contains(';') && file.text.matches(" = ").nth(1).is_some();
         *self.bare.get_or_insert_with(bare)
     }
 
