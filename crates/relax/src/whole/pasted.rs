@@ -30,20 +30,6 @@ impl Mended {
 
     /// What a page of the web made of the text.
     pub(crate) fn page(&mut self) {
-        let spaces = self
-            .text
-            .match_indices('\u{a0}')
-            .map(|(at, c)| (at, c.len()));
-        let gaps: Vec<(usize, usize)> = spaces.collect();
-        let found = self.blank_all(&gaps);
-        if let Some((first, count)) = found {
-            let s = if count == 1 { "" } else { "s" };
-            self.say(
-                READ_AS,
-                first,
-                format!("{count} non-breaking space{s} read as plain ones"),
-            );
-        }
         if let Some((first, count)) = self.entities() {
             let s = if count == 1 { "" } else { "s" };
             self.say(
@@ -418,7 +404,7 @@ mod tests {
     fn marks_of_html() {
         let page = |text: &str| mended(text, Mended::page);
         assert_eq!(
-            page("fn (int32) -&gt; f(%x, layout=&quot;NCHW&quot;,\u{a0}a=1)"),
+            page("fn (int32) -&gt; f(%x, layout=&quot;NCHW&quot;,&nbsp;a=1)"),
             "fn (int32) -> f(%x, layout= \"NCHW\" , a=1)"
         );
         assert_eq!(page("%x & %y"), "%x & %y");
