@@ -51,6 +51,5 @@ pub use script::print_tvmscript;
 pub use session::{
     Beside, GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions,
 };
-pub use session::{GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions};
 pub use tvm_json::json_graph;
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};
