@@ -8,9 +8,9 @@ Measures `cargo bench -p relax-resolve --bench reading` (one thread) on a model 
     PYTHON; its reader takes minutes for 10 MB, so it gets --peer-megabytes of text),
   - iree-opt on an MLIR module of the same operations (PyPI: iree-base-compiler),
 and prints megabytes per second, operations per second and how many times faster ours is by
-operations. Peers that are not installed are named and left out. With --write, `check_scale` (crates/relax/examples:
-reading and checking of 100,000 and 1,000,000 operators, TVM's block builder beside it) runs too, and both tables become
-docs/reading.md.
+operations. Peers that are not installed are named and left out. With --write, `cargo bench -p relax --bench graphs` (JSON graphs)
+and `check_scale` (crates/relax/examples: reading and checking of 100,000 and 1,000,000 operators, TVM's block builder
+beside it) run too, and all tables become docs/reading.md.
 """
 import argparse, datetime, os, platform, shutil, subprocess, sys, tempfile, time
 
@@ -127,6 +127,13 @@ def main():
 def write(a, load, table, missing):
     """Runs `check_scale` and makes docs/reading.md of everything."""
     root = os.path.dirname(HERE)
+    graphs = subprocess.run(["cargo", "bench", "-q", "-p", "relax", "--bench", "graphs"],
+                            cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+    saved = [f"{'':10} {'MB':>8} {'seconds':>9} {'MB/s':>8}"]
+    for line in filter(None, graphs.split("\n")):
+        what, size, seconds = line.split()
+        size, seconds = int(size) / 1e6, float(seconds)
+        saved.append(f"{what:10} {size:8.2f} {seconds:9.3f} {size / seconds:8.1f}")
     command = ["cargo", "run", "-q", "--release", "-p", "relax", "--example", "check_scale", "--"]
     r = subprocess.run(command + ["--beside", a.python], cwd=root, stdout=subprocess.PIPE, text=True)
     if r.returncode != 0:
@@ -144,6 +151,10 @@ def write(a, load, table, missing):
         "are ours: tokens, tree, module with names resolved, formatted text. Peers read the same operations in their "
         "own languages; the last column compares operations a second with our *read*.", "",
         "```text", *table, "```", "",
+        "## Reading what TVM saved", "",
+        "JSON graphs, from bytes to a module whose names are resolved: one of a network with all its types and no "
+        "constants, and one that is nearly all constants, in base64.", "",
+        "```text", *saved, "```", "",
         "## Reading and checking by size", "",
         "A chain of operators on tensors of symbolic length, from bytes to checked types in 1 MiB of stack. The peer "
         "builds the chain with its block builder, without a text to read.", "",

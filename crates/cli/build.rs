@@ -1,22 +1,12 @@
-//! What `--version` says beside the number: the commit that a release build was made of.
-//!
-//! `RELAX_COMMIT` names it where there is no repository (a package made of an archive). Debug builds have none, so
-//! that a commit does not make them all anew.
+//! What `--version` says, and where relaxc finds the runtime library that it carries.
 
 use std::path::Path;
-use std::process::Command;
+
+include!("../base/commit.rs");
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-env-changed=RELAX_COMMIT");
-    let version = env("CARGO_PKG_VERSION");
-    let made_of = match std::env::var("RELAX_COMMIT") {
-        Ok(named) => Some(named),
-        Err(_) if env("PROFILE") == "release" => commit(),
-        Err(_) => Some("debug build".to_owned()),
-    };
-    let made_of = made_of.map_or(String::new(), |c| format!(" ({c})"));
-    println!("cargo:rustc-env=RELAX_VERSION={version}{made_of}");
+    version();
     carried();
 }
 
@@ -39,40 +29,4 @@ fn carried() {
         println!("cargo:rustc-cfg=relax_carried");
         println!("cargo:rustc-env=RELAX_CARRIED={}", library.display());
     }
-}
-
-fn env(name: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| panic!("Cargo sets {name}"))
-}
-
-/// What git says in the folder of this package; `None` where there is no git, or no repository.
-fn git(args: &[&str]) -> Option<String> {
-    let mut git = Command::new("git");
-    let out = git.args(args).current_dir(env("CARGO_MANIFEST_DIR"));
-    let out = out.output().ok().filter(|o| o.status.success())?;
-    let text = String::from_utf8(out.stdout).ok()?;
-    Some(text.trim().to_owned()).filter(|t| !t.is_empty())
-}
-
-/// The commit and its day, where this package lies in a repository of its own project.
-fn commit() -> Option<String> {
-    let root = Path::new(&env("CARGO_MANIFEST_DIR")).join("../..");
-    let top = git(&["rev-parse", "--show-toplevel"])?;
-    if Path::new(&top).canonicalize().ok()? != root.canonicalize().ok()? {
-        // Vendored into another one.
-        return None;
-    }
-    let branch = git(&["symbolic-ref", "-q", "HEAD"]);
-    let moves = ["HEAD", "logs/HEAD", "packed-refs"].map(str::to_owned);
-    for name in moves.into_iter().chain(branch) {
-        // A path that is not there would have Cargo run this every time.
-        let Some(path) = git(&["rev-parse", "--git-path", &name]) else {
-            continue;
-        };
-        let path = Path::new(&env("CARGO_MANIFEST_DIR")).join(path);
-        if path.exists() {
-            println!("cargo:rerun-if-changed={}", path.display());
-        }
-    }
-    git(&["show", "-s", "--format=%h %cs", "--abbrev=12", "HEAD"])
 }

@@ -37,6 +37,7 @@ impl Reading {
                 release: self.relay_version,
                 allow_unknown_ops: self.allow_unknown_ops,
                 from_log: self.from_log,
+                pasted: true,
             },
             format: self.from,
         }

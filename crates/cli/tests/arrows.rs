@@ -41,7 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "codegen",
         &["base", "tensor", "loops", "ir", "lower", "runtime"],
     ),
-    ("tvm", &["base", "tensor", "syntax", "ops"]),
+    ("tvm", &["base", "tensor", "syntax", "sym", "ir", "ops"]),
     ("onnx", &["base", "sym", "tensor", "loops", "ir", "ops"]),
     (
         "tvmscript",
@@ -89,7 +89,7 @@ const KEPT: &[(&str, &str)] = &[
     ("cranelift-object", "codegen"),
     ("cranelift-jit", "codegen"),
     ("ariadne", "cli"),
-    ("clap", "cli"),
+    ("clap", "cli lsp"),
     ("lalrpop-util", "syntax tvmscript"),
     ("logos", "syntax tvmscript"),
     ("prost", "onnx"),

@@ -105,7 +105,7 @@ fn extensions_say_what_is_written_or_it_is_refused() {
     let before = names(&dir.0);
     for (line, said) in [
         (
-            "relax-opt m.relay -o m.npz",
+            "relax-opt m.relay --emit text -o m.npz",
             "a text does not go into m.npz",
         ),
         (

@@ -72,11 +72,13 @@ pub use optimise::{
 pub use print::{
     Mismatch, PrintMode, Style, TypeSource, difference, listed_constants, print, print_as,
 };
+pub use relax_tvm::write::RELEASES as JSON_RELEASES;
 pub use report::{Finding, Place, Report, Suggestion};
 pub use script::print_tvmscript;
 pub use session::{
     Beside, GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions,
 };
+pub use tvm_json::json_graph;
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};
 
 pub use relax_base::explain::explain;

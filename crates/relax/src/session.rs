@@ -230,7 +230,7 @@ impl Session {
 
     /// The same, with the tree and the comments the module was made of.
     pub fn read_tree(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Read {
-        let (inner, parsed) = crate::whole::read(file, self.options.text.from_log);
+        let (inner, parsed) = crate::whole::read(file, &self.options.text);
         let file = inner.as_ref().unwrap_or(file);
         let syntax_errors = parsed.diagnostics.error_count();
         let unreadable = !parsed.ast.errors.is_empty();

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use relax_base::{Diagnostic, Diagnostics, SourceFile, Span};
-use relax_ir::Module;
+use relax_ir::{ExprId, Module, TypeId, VarId};
 use relax_resolve::{Given, GivenTypes};
 use relax_tvm::{Graph, Mistake};
 
 use crate::session::TOO_LARGE;
-use crate::{Contents, Session};
+use crate::{Contents, Release, Session, TypeSource};
 
 /// How much behind a mistake is still shown.
 const BEHIND: usize = 200;
@@ -79,10 +79,40 @@ impl Session {
     }
 }
 
+/// A module as a JSON graph of a release of TVM, with the types that are known.
+///
+/// # Errors
+/// Something in the module has no form there.
+pub fn json_graph(
+    module: &Module,
+    types: Option<&dyn TypeSource>,
+    release: Release,
+) -> Result<relax_tvm::write::Written, Diagnostics> {
+    struct Known<'a>(&'a dyn TypeSource);
+    impl relax_tvm::write::Types for Known<'_> {
+        fn expr(&self, id: ExprId) -> Option<TypeId> {
+            self.0.expr(id)
+        }
+        fn var(&self, id: VarId) -> Option<TypeId> {
+            self.0.var(id)
+        }
+    }
+    let known = types.map(Known);
+    let known = known.as_ref().map(|k| k as &dyn relax_tvm::write::Types);
+    relax_tvm::write::write(module, known, release).map_err(|found| {
+        let mut diagnostics = Diagnostics::new();
+        diagnostics.extend(found);
+        diagnostics
+    })
+}
+
 /// The beginning of a file as text: each byte that is no UTF-8 becomes one character of one byte, so that
 /// places stay where they are.
 fn shown_text(bytes: &[u8], end: usize) -> String {
     let bytes = &bytes[..end.min(bytes.len())];
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.to_owned();
+    }
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());

@@ -254,3 +254,49 @@ fn devices() {
     }
     assert!(count > 30, "only {count} texts have the form");
 }
+
+/// What quotations, tests, listings and pages put around a text is found without being asked for.
+#[test]
+fn pasted() {
+    type Paste = fn(&str) -> String;
+    let forms: [Paste; 5] = [
+        |text| led(text, |_| "E       ".to_owned()),
+        |text| led(text, |_| "> ".to_owned()),
+        |text| led(text, |i| format!("{:5} | ", i + 1)),
+        |text| format!("It says:\n\n```\n{}\n```\n\nand stops.\n", text.trim()),
+        |text| {
+            let marks = [
+                ('&', "&amp;"),
+                ('<', "&lt;"),
+                ('>', "&gt;"),
+                ('"', "&quot;"),
+            ];
+            marks
+                .iter()
+                .fold(text.to_owned(), |t, m| t.replace(m.0, m.1))
+        },
+    ];
+    for form in forms {
+        let pasted = |text: &str| {
+            let begins = ["#[version", "def @", "fn (%"];
+            let first = text.trim_start();
+            let known = begins.iter().any(|b| first.starts_with(b));
+            // A comment that goes on behind the leads would have them in it.
+            let plain = known && !text.contains("/*\n") && form(text) != text;
+            plain.then(|| form(text).into_bytes())
+        };
+        let options = TextOptions {
+            pasted: true,
+            ..TextOptions::default()
+        };
+        same(pasted, options);
+    }
+}
+
+/// A text with something before each line.
+fn led(text: &str, lead: fn(usize) -> String) -> String {
+    let lines = text.trim_start().lines().enumerate();
+    lines
+        .map(|(i, line)| format!("{}{line}\n", lead(i)))
+        .collect()
+}

@@ -194,3 +194,82 @@ fn names_are_those_of_the_graph() {
     let names = module.vars.values().filter(|v| v.name == "x").count();
     assert_eq!(names, 2);
 }
+
+/// The texts that a graph has a form for, with the types that were inferred where `typed`.
+fn written(path: &Path, typed: bool) -> Option<(Module, Vec<u8>)> {
+    let mut module = read(path).ok()?.module;
+    // What comes from the prelude stands in a graph, as TVM has it.
+    if module.adts.values().any(|a| a.prelude) {
+        return None;
+    }
+    let types = typed.then(|| {
+        let options = relax::InferOptions::default();
+        relax::check(&mut module, &options).0
+    });
+    let types = types.as_ref().map(|typing| relax::TypedModule {
+        module: &module,
+        typing,
+    });
+    let types = types.as_ref().map(|t| t as &dyn TypeSource);
+    let release = "0.12".parse().expect("a release");
+    let graph = relax::json_graph(&module, types, release).ok()?;
+    let mut bytes = Vec::new();
+    graph.to(&mut bytes).expect("memory holds it");
+    Some((module, bytes))
+}
+
+/// What is written as a graph is the same module when it is read again.
+#[test]
+fn written_graphs_read_back() {
+    let root = folder().join("../..");
+    let mut paths = Vec::new();
+    for from in ["tests/types", "tests/run", "tests/passes", "examples"] {
+        paths.extend(relax_testkit::files(&root.join(from), "relay"));
+    }
+    let cases = root.join("../shared/conformance/relay/types");
+    if cases.is_dir() {
+        let cases = relax_testkit::files(&cases, "relay");
+        paths.extend(cases.into_iter().step_by(8));
+    }
+    let (mut failed, mut count) = (Vec::new(), 0);
+    for (i, path) in paths.iter().enumerate() {
+        let Some((module, bytes)) = written(path, i % 2 == 0) else {
+            continue;
+        };
+        count += 1;
+        let name = path.display();
+        match read_bytes("written.json", bytes) {
+            Err(error) => failed.push(format!("{name}: {error}")),
+            Ok(again) => {
+                let found = relax::difference(&module, &again.module, OPTIONS);
+                failed.extend(found.map(|f| format!("{name}: {}", f.text)));
+            }
+        }
+    }
+    assert!(count > 40, "only {count} texts have the form");
+    assert!(
+        failed.is_empty(),
+        "{} of {count}:\n{}",
+        failed.len(),
+        failed[..failed.len().min(12)].join("\n")
+    );
+}
+
+/// Graphs that TVM wrote come out as graphs of the same module, types and constants with them.
+#[test]
+fn graphs_are_written_as_they_were_read() {
+    for path in graphs() {
+        let input = read(&path).expect("a graph");
+        let types = input.types.as_ref().map(|t| t as &dyn TypeSource);
+        let release = "0.12".parse().expect("a release");
+        let graph = relax::json_graph(&input.module, types, release).expect("a form");
+        let mut bytes = Vec::new();
+        graph.to(&mut bytes).expect("memory holds it");
+        let again = read_bytes("again.json", bytes).expect("a graph");
+        let print = |module: &Module, types: Option<&dyn TypeSource>| {
+            relax::print(module, Style::Tvm, types)
+        };
+        let more = again.types.as_ref().map(|t| t as &dyn TypeSource);
+        assert_eq!(print(&input.module, types), print(&again.module, more));
+    }
+}

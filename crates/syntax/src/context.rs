@@ -135,6 +135,8 @@ pub(crate) struct Pass<'s> {
     /// The parameters that were closed last: the number of tokens up to their `)`, and the first
     /// token in them.
     params: Option<(usize, Option<Tok>)>,
+    /// Whether the text has no `;`, once somebody asked.
+    bare: Option<bool>,
 }
 
 /// Runs the pass over all tokens of a file.
@@ -174,6 +176,7 @@ impl<'s> Pass<'s> {
             segment: None,
             item: None,
             params: None,
+            bare: None,
             has_turnstile,
         }
     }

@@ -29,6 +29,7 @@ pub mod codes {
         BAD_TENSOR,
         NO_PROGRAM,
         TOO_LARGE,
+        crate::write::NO_FORM,
         BAD_PARAMS,
     ];
 }

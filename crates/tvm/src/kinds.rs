@@ -111,6 +111,11 @@ struct Field {
 pub(crate) struct Fields(FxHashMap<&'static str, Field>);
 
 impl Fields {
+    /// Their names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
+        self.0.keys().copied()
+    }
+
     /// How a graph of this release writes the field; `None` for one that no release has.
     pub(crate) fn form(&self, name: &str, release: Release) -> Option<Form> {
         let field = self.0.get(name)?;

@@ -21,6 +21,7 @@ mod scan;
 pub mod tensor;
 mod types;
 mod walk;
+pub mod write;
 
 pub use attrs::is_reference;
 pub use error::{Mistake, codes};

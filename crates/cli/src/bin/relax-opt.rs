@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::{Parser, ValueEnum};
 use relax::fit::Taking;
 use relax::{
-    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, PrintMode, Session, Style,
+    Contents, GivenTypes, InferOptions, PassConfig, Pipeline, PrintMode, Release, Session, Style,
     TypeSource, TypedModule, run_pipeline,
 };
 use relax_base::Diagnostics;
@@ -29,9 +29,13 @@ struct Args {
     /// Where the result goes; `-` is standard output.
     #[arg(short = 'o', long = "output", default_value = "-")]
     output: PathBuf,
-    /// What is written: the module, or its constants. A file of weights is converted.
-    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Emit::Text)]
-    emit: Emit,
+    /// What is written: the module, or its constants; by the output's extension unless it is said. A file of weights
+    /// is converted.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    emit: Option<Emit>,
+    /// The version of TVM that a JSON graph is for: 0.9 to 0.15.
+    #[arg(long, value_name = "VERSION", default_value = "0.12")]
+    json_version: Release,
     /// How the result is written.
     #[arg(long, value_enum, default_value_t = PrintStyle::Pretty)]
     print_style: PrintStyle,
@@ -153,12 +157,17 @@ struct Run<'a> {
     session: Session,
     watch: Watch,
     style: Style,
+    emit: Emit,
 }
 
 impl<'a> Run<'a> {
     fn new(args: &'a Args) -> Result<Run<'a>, String> {
         args.around.check()?;
-        args.emit.fits(&args.output)?;
+        let emit = args.emit.unwrap_or_else(|| Emit::by_name(&args.output));
+        emit.fits(&args.output)?;
+        if !relax::JSON_RELEASES.contains(&args.json_version.0) {
+            return Err("JSON graphs are written for TVM 0.9 to 0.15 (--json-version)".into());
+        }
         args.reproducer
             .as_deref()
             .map_or(Ok(()), formats::text_output)?;
@@ -180,6 +189,7 @@ impl<'a> Run<'a> {
             session,
             watch: Watch::new(wishes, style),
             style,
+            emit,
         })
     }
 
@@ -188,7 +198,7 @@ impl<'a> Run<'a> {
         if self.args.reading.from.is_some() || weights::kind(self.path).is_none() {
             return Ok(None);
         }
-        match self.args.emit.weights() {
+        match self.emit.weights() {
             Some(format) => emit::convert(self.path, format, &self.args.output).map(Some),
             None => Err(Stop::Usage(format!(
                 "{} holds weights: --emit npz, params or safetensors converts it; --params gives it to a program",
@@ -353,7 +363,7 @@ impl<'a> Run<'a> {
         if let Some(other) = &self.args.structural_equal {
             return self.compare(&module, other, !pipeline.steps.is_empty());
         }
-        if let Some(format) = self.args.emit.weights() {
+        if let Some(format) = self.emit.weights() {
             let bound = self.args.params.as_deref().map(weights::read).transpose()?;
             let constants = emit::constants(&module, bound.unwrap_or_default());
             save::arrays(&self.args.output, format, &constants)?;
@@ -372,6 +382,17 @@ impl<'a> Run<'a> {
             None => given.map(|t| t as &dyn TypeSource),
         };
         let begin = Instant::now();
+        if self.emit == Emit::Json {
+            let release = self.args.json_version;
+            return match emit::json(&module, types, release, &self.args.output) {
+                Ok(()) => Ok(Outcome::Written),
+                Err(Ok(found)) => {
+                    diagnostics.extend(found);
+                    Ok(Outcome::Failed)
+                }
+                Err(Err(why)) => Err(why),
+            };
+        }
         let mode = PrintMode {
             style: self.style,
             types,

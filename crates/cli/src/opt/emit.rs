@@ -1,11 +1,14 @@
-//! What `relax-opt` writes beside texts: weights.
+//! What `relax-opt` writes beside texts: weights, and JSON graphs.
 
 use std::path::Path;
 
+use relax::{Release, TypeSource};
+use relax_base::Diagnostics;
 use relax_ir::Module;
 use relax_tensor::Tensor;
 
 use crate::formats::{self, Format};
+use crate::output::{self, Output};
 use crate::stop::Stop;
 use crate::{places, save, weights};
 
@@ -15,6 +18,8 @@ pub enum Emit {
     /// The module as text.
     #[default]
     Text,
+    /// The module as a JSON graph, as `tvm.ir.save_json` writes it.
+    Json,
     /// The constants as a parameter file of TVM.
     Params,
     /// The constants as an archive of NumPy; bfloat16 as uint16 of the same bits.
@@ -24,10 +29,21 @@ pub enum Emit {
 }
 
 impl Emit {
+    /// What goes to a place whose name is all that was said.
+    pub fn by_name(output: &Path) -> Emit {
+        match Format::of(output).filter(|_| !crate::io::is_stream(output)) {
+            Some(Format::Json) => Emit::Json,
+            Some(Format::Params) => Emit::Params,
+            Some(Format::Npz) => Emit::Npz,
+            Some(Format::Safetensors) => Emit::Safetensors,
+            _ => Emit::Text,
+        }
+    }
+
     /// The format of weights that is meant.
     pub fn weights(self) -> Option<Format> {
         match self {
-            Emit::Text => None,
+            Emit::Text | Emit::Json => None,
             Emit::Params => Some(Format::Params),
             Emit::Npz => Some(Format::Npz),
             Emit::Safetensors => Some(Format::Safetensors),
@@ -40,6 +56,10 @@ impl Emit {
     /// The name says that something else is there.
     pub fn fits(self, output: &Path) -> Result<(), String> {
         match self.weights() {
+            None if self == Emit::Json => {
+                Format::allow(output, "a JSON graph", &[Format::Json])?;
+                places::output(output)
+            }
             None => formats::text_output(output),
             Some(format) => {
                 Format::allow(output, "a file of weights", &[format])?;
@@ -57,6 +77,26 @@ pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
     std::fs::File::open(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
     let arrays = weights::read(from).map_err(Stop::Failed)?;
     Ok(save::arrays(to, format, &arrays)?)
+}
+
+/// Writes a module as a JSON graph.
+///
+/// # Errors
+/// What has no form in one, or the file cannot be written.
+pub fn json(
+    module: &Module,
+    types: Option<&dyn TypeSource>,
+    release: Release,
+    output: &Path,
+) -> Result<(), Result<Diagnostics, String>> {
+    let graph = relax::json_graph(module, types, release).map_err(Ok)?;
+    let failed = |e: std::io::Error| Err(output::trouble(output, &e));
+    if crate::io::is_stream(output) {
+        return graph.to(&mut std::io::stdout().lock()).map_err(failed);
+    }
+    let mut file = Output::create(output).map_err(Err)?;
+    graph.to(&mut file).map_err(failed)?;
+    file.finish().map_err(Err)
 }
 
 /// The constants of a module that its text has in the metadata section, named as there

@@ -1,35 +1,53 @@
 //! `relax-lsp`: speaks the language server protocol over standard input and output.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::{CommandFactory as _, Parser};
+use clap_complete::Shell;
 use lsp_server::Connection;
 
-const USAGE: &str = "\
-relax-lsp: the language server for Relay and Relax texts.
+/// The language server for Relay and Relax texts.
+///
+/// It speaks the language server protocol over standard input and output; an editor starts it.
+#[derive(Parser, Debug)]
+#[command(name = "relax-lsp", version = env!("RELAX_VERSION"), max_term_width = 100)]
+struct Args {
+    /// Standard input and output are what it talks over anyway; editors say so by habit.
+    #[arg(long)]
+    stdio: bool,
+    /// Prints what makes a shell complete this tool's arguments.
+    #[arg(long, value_name = "SHELL", help_heading = HEADING, exclusive = true)]
+    completions: Option<Shell>,
+    /// Prints this tool's manual page, for `man -l -` or a package.
+    #[arg(long, help_heading = HEADING, exclusive = true)]
+    man: bool,
+}
 
-It speaks the language server protocol over standard input and output; an editor starts it.
+/// What completions and manual are listed under, as in the other tools.
+const HEADING: &str = "Other forms of this help";
 
-Usage: relax-lsp [--stdio] [--version] [--help]
-";
+/// What is printed instead of serving, if that was asked for.
+fn asked(args: &Args) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let mut command = Args::command();
+    if let Some(shell) = args.completions {
+        clap_complete::generate(shell, &mut command, "relax-lsp", &mut text);
+    } else if args.man {
+        // Writing to memory does not fail.
+        let _ = clap_mangen::Man::new(command).render(&mut text);
+    } else {
+        return None;
+    }
+    Some(text)
+}
 
 fn main() -> ExitCode {
-    for arg in std::env::args().skip(1) {
-        match arg.as_str() {
-            // What editors pass by habit; there is no other way to talk to it.
-            "--stdio" => {}
-            "--version" | "-V" => {
-                println!("relax-lsp {}", env!("CARGO_PKG_VERSION"));
-                return ExitCode::SUCCESS;
-            }
-            "--help" | "-h" => {
-                print!("{USAGE}");
-                return ExitCode::SUCCESS;
-            }
-            other => {
-                eprintln!("relax-lsp: there is no option `{other}`\n\n{USAGE}");
-                return ExitCode::from(2);
-            }
-        }
+    let args = Args::parse();
+    if let Some(text) = asked(&args) {
+        // Nothing can be told to whoever closed the stream.
+        let _ = std::io::stdout().write_all(&text);
+        return ExitCode::SUCCESS;
     }
     let (connection, threads) = Connection::stdio();
     let served = relax_lsp::server::serve(&connection);

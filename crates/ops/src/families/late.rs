@@ -1,39 +1,30 @@
-//! Operators that TVM got after 0.12: read, typed and printed.
+//! Operators that TVM got after 0.12: quantised forms, and the suppression of TFLite's models.
 
 use relax_sym::Dim;
 use relax_tensor::DType;
 
 use super::nn_pool::{POOL2D, window_rel};
-use super::util::finish_tuple;
+use super::util::{finish_tuple, need_eq};
 use crate::AttrTy::*;
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, attr, input};
-
-/// Why quantised forms have no computation.
-const INTEGERS: &str =
-    "TVM computes it by arithmetic of integers that differs from one target to the next";
-/// Why the suppression has none.
-const CHOICE: &str = "TVM has a computation for TFLite's models only, whose choice among equal boxes is not specified";
 
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("qnn.softmax", "`nn.softmax` of quantised numbers.", softmax)
-        .uncomputed(INTEGERS)
-        .not_computed()
         .inputs(&[
             input("data", "the quantised input, int8"),
-            input("scale", "the input's scale"),
+            input("scale", "the input's scale, at most 1"),
             input("zero_point", "the input's zero point"),
             input("output_scale", "the result's scale"),
             input("output_zero_point", "the result's zero point"),
         ])
-        .attrs(&[attr("axis", Int, Default::Int(-1), "the axis of classes")]),
+        .attrs(&[attr("axis", Int, Default::Int(-1), "the axis of classes")])
+        .compute(super::late_compute::softmax),
     OpDef::new(
         "qnn.avg_pool2d",
         "`nn.avg_pool2d` of quantised numbers.",
         avg_pool2d,
     )
-    .uncomputed(INTEGERS)
-    .not_computed()
     .inputs(&[
         input("data", "(n, c, h, w) in its layout, int8 or uint8"),
         input("input_scale", "the input's scale"),
@@ -42,15 +33,14 @@ pub static OPS: &[OpDef] = &[
         input("output_zero_point", "the result's zero point"),
     ])
     .attrs(POOL2D)
-    .fusion(Fusion::OutElementwise),
+    .fusion(Fusion::OutElementwise)
+    .compute(super::late_compute::avg_pool2d),
     OpDef::new(
         "vision.regular_non_max_suppression",
         "Boxes of each class that overlap no better one, the best of all classes: boxes, classes, \
          scores, and how many there are.",
         suppression,
     )
-    .uncomputed(CHOICE)
-    .not_computed()
     .inputs(&[
         input("boxes", "(batch, boxes, 4): the corners"),
         input("scores", "(batch, boxes, classes)"),
@@ -86,7 +76,8 @@ pub static OPS: &[OpDef] = &[
             Default::Required,
             "the least score of a box",
         ),
-    ]),
+    ])
+    .compute(super::late_compute::suppression),
 ];
 
 /// Scale and zero point of input and result are scalars.
@@ -139,6 +130,37 @@ fn suppression(cx: &mut RelCx<'_>) -> RelResult {
     if scores.len() != 3 {
         return cx.refuse(Subject::Arg(1), "scores are (batch, boxes, classes)");
     }
+    for (k, own, wanted, rule) in [
+        (0, &boxes[2], &Dim::from(4), "each box has four coordinates"),
+        (1, &scores[0], &boxes[0], "boxes and scores have one batch"),
+        (
+            1,
+            &scores[1],
+            &boxes[1],
+            "there is a list of scores for each box",
+        ),
+    ] {
+        need_eq(cx, own, wanted, Subject::Arg(k), rule)?;
+    }
+    for (k, what) in [(0, "coordinates"), (1, "scores")] {
+        let (_, dtype) = cx.ranked(k)?;
+        if dtype.known().is_some_and(|d| d != DType::F32) {
+            return cx.refuse(Subject::Arg(k), format!("{what} are float32"));
+        }
+    }
+    for name in ["max_detections_per_class", "max_detections", "num_classes"] {
+        if cx.int(name)? < 0 {
+            return cx.refuse(Subject::Attr(name), format!("`{name}` is a count"));
+        }
+    }
+    let classes = Dim::from(cx.int("num_classes")?);
+    cx.require_at_least(
+        &scores[2],
+        &classes,
+        Subject::Attr("num_classes"),
+        "there is a score for each class",
+        |found, wanted| format!("there are scores of {found} classes, and not of {wanted}"),
+    )?;
     let most = Dim::from(cx.int("max_detections")?);
     let batch = boxes[0].clone();
     let types = cx.host.types_mut();

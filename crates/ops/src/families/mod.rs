@@ -25,6 +25,7 @@ mod image_sample;
 mod inference_forms;
 mod join;
 mod late;
+mod late_compute;
 mod layout;
 pub mod layout_rules;
 mod memory;

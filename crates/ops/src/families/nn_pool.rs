@@ -256,6 +256,37 @@ fn divided(x: &Ex, count: &Ex) -> Ex {
 
 fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     let x = te.arg(0);
+    let y = window_of(te, &x, n, max)?;
+    let nhwc = te.str("layout") == "NHWC";
+    let dilation = numbers(te, "dilation", n);
+    let plain = !te.flag("ceil_mode") && dilation == [1, 1];
+    if n == 2 && (nhwc || te.str("layout") == "NCHW") && plain {
+        let size = numbers(te, "pool_size", n);
+        let strides = numbers(te, "strides", n);
+        let padding = pairs(&te.ints("padding").unwrap_or_default(), n)
+            .ok_or("`padding` has a wrong length")?;
+        let hint = Hint::Pool2d {
+            data: x.buf,
+            nhwc,
+            window: [size[0], size[1]],
+            strides: [strides[0], strides[1]],
+            padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
+            max,
+            count_include_pad: te.flag("count_include_pad"),
+        };
+        te.program.hints.push((y.buf, hint));
+    }
+    te.output(&y);
+    Ok(())
+}
+
+/// The maximum or the mean over each window of `x`, by the attributes of pooling.
+pub(super) fn window_of(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    n: usize,
+    max: bool,
+) -> Result<TensorRef, ComputeError> {
     let axes = spatial_axes(te.str("layout"), n).ok_or("the layout has no such axes")?;
     let size = numbers(te, "pool_size", n);
     let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
@@ -323,21 +354,7 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
             divided(&pooled.at(i), &count.max(1i64))
         })
     };
-    let nhwc = te.str("layout") == "NHWC";
-    if n == 2 && (nhwc || te.str("layout") == "NCHW") && !ceil && dilation == [1, 1] {
-        let hint = Hint::Pool2d {
-            data: x.buf,
-            nhwc,
-            window: [size[0], size[1]],
-            strides: [strides[0], strides[1]],
-            padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
-            max,
-            count_include_pad: te.flag("count_include_pad"),
-        };
-        te.program.hints.push((y.buf, hint));
-    }
-    te.output(&y);
-    Ok(())
+    Ok(y)
 }
 
 fn adaptive_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {

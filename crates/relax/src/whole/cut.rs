@@ -12,6 +12,9 @@ pub(crate) const LEFT_OUT: Code = Code(143);
 /// The beginning is missing.
 pub(crate) const BEGINS_LATE: Code = Code(144);
 
+/// All that is said of what is missing.
+pub(crate) const CODES: [Code; 3] = [ENDS_EARLY, LEFT_OUT, BEGINS_LATE];
+
 /// What is missing of a text, by its tokens, and which stretches of it mean nothing therefore.
 #[derive(Debug, Default)]
 pub(crate) struct Missing {

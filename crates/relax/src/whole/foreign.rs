@@ -136,6 +136,9 @@ type Line = (&'static str, &'static str, &'static str);
 const TVMSCRIPT: &str = "TVMScript";
 const TIR: &str = "TIR, the language of TVM's tensor programs, as `lower` prints it";
 const TIR_ADVICE: &str = "it is made of Relay: give the program it was made of";
+const NODES: &str = "a tree of nodes as TVM's `repr` prints it";
+const NODES_ADVICE: &str = "print the text there: `print(mod.astext())`";
+const MESSAGE: &str = "a message of TVM";
 const MLIR: &str = "MLIR";
 const LLVM: &str = "LLVM's intermediate language";
 const PYTHON: &str = "Python";
@@ -169,6 +172,14 @@ const LINES: &[Line] = &[
     ("source_filename =", LLVM, ""),
     ("HloModule ", "HLO, XLA's language", ""),
     ("graph(%", "a graph of TorchScript", ""),
+    ("CallNode(", NODES, NODES_ADVICE),
+    ("FunctionNode(", NODES, NODES_ADVICE),
+    ("FuncNode(", NODES, NODES_ADVICE),
+    ("IRModule({", NODES, NODES_ADVICE),
+    ("IRModuleNode(", NODES, NODES_ADVICE),
+    ("Function([", NODES, NODES_ADVICE),
+    ("error: The Relay type checker", MESSAGE, ""),
+    ("The Relay type checker is unable", MESSAGE, ""),
     (
         "Traceback (most recent call last)",
         "a traceback of Python",
@@ -235,6 +246,21 @@ pub(crate) fn of_text(text: &str) -> Option<(Foreign, Span)> {
         }
     }
     None
+}
+
+/// The first line that a patch puts in, where a text takes lines of the language out and puts others in.
+pub(crate) fn patch(text: &str) -> Option<Span> {
+    let changed = |mark: char| {
+        let mut at = 0;
+        text.split_inclusive('\n').find_map(|line| {
+            let start = at;
+            at += line.len();
+            let rest = line.strip_prefix(mark)?.trim_start();
+            let ours = rest.starts_with(['%', '}']) || super::log::starts_item(rest);
+            ours.then(|| Span::new(start as u32, (start + line.trim_end().len()) as u32))
+        })
+    };
+    changed('-').and(changed('+'))
 }
 
 /// Which JSON it is.

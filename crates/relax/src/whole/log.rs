@@ -4,8 +4,10 @@
 
 use relax_base::Span;
 
+use super::lead::{Lead, item_inside};
+
 /// A text with everything around it left out.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Inside {
     /// The text: as long as the whole, with blanks for what is left out.
     pub(crate) text: String,
@@ -18,6 +20,8 @@ pub(crate) struct Inside {
     /// Whether a line that was left out begins with a word of the language: a mistake, more likely than a line
     /// of a log.
     pub(crate) doubtful: bool,
+    /// Whether a definition or a statement stands in the text, and not its header only.
+    pub(crate) item: bool,
 }
 
 /// Words that say how important a line of a log is.
@@ -46,7 +50,7 @@ const ITEMS: [&str; 14] = [
 
 /// Whether a line, without the white space before it, begins an item or a statement.
 pub(crate) fn starts_item(line: &str) -> bool {
-    if ITEMS.iter().any(|i| line.starts_with(i)) {
+    if ITEMS.iter().any(|i| line.starts_with(i)) || is_old_header(line) {
         return true;
     }
     let named = |word: &str| {
@@ -63,6 +67,12 @@ pub(crate) fn starts_item(line: &str) -> bool {
     };
     let name = rest.trim_start_matches(|c: char| c.is_alphanumeric() || matches!(c, '_' | '.'));
     name.len() < rest.len() && name.trim_start().starts_with(['=', ':'])
+}
+
+/// Whether a line is the header that texts had up to 0.6.
+fn is_old_header(line: &str) -> bool {
+    let number = line.trim_end().strip_prefix("v0.0.");
+    number.is_some_and(|n| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
 }
 
 /// Where the mark before a line of a log ends: times, levels, files, prompts, numbers of lines.
@@ -141,9 +151,11 @@ struct Depth {
 }
 
 impl Depth {
-    fn read(&mut self, line: &str) {
+    /// Reads a line; the place behind the bracket that closed everything that was open, if one did.
+    fn read(&mut self, line: &str) -> Option<usize> {
         let mut chars = line.char_indices().peekable();
         let mut string = false;
+        let mut closed = None;
         while let Some((i, c)) = chars.next() {
             let next = line[i + c.len_utf8()..].chars().next();
             match c {
@@ -161,12 +173,21 @@ impl Depth {
                     self.comment = true;
                     chars.next();
                 }
-                '/' if next == Some('/') && self.open == 0 => return,
-                '(' | '[' | '{' => self.open += 1,
-                ')' | ']' | '}' => self.open = self.open.saturating_sub(1),
+                '/' if next == Some('/') && self.open == 0 => return closed,
+                '(' | '[' | '{' => {
+                    self.open += 1;
+                    closed = None;
+                }
+                ')' | ']' | '}' => {
+                    if self.open == 1 {
+                        closed = Some(i + 1);
+                    }
+                    self.open = self.open.saturating_sub(1);
+                }
                 _ => {}
             }
         }
+        closed.filter(|_| self.open == 0)
     }
 
     fn inside(&self) -> bool {
@@ -174,84 +195,207 @@ impl Depth {
     }
 }
 
-/// The text inside a log; `None` where nothing begins like Relay, or nothing is to be left out.
-pub(crate) fn text_inside(whole: &str) -> Option<Inside> {
-    let mut out = Inside {
-        text: String::with_capacity(whole.len()),
-        lines: 0,
-        marks: 0,
-        first: Span::NONE,
-        doubtful: false,
-    };
-    let (mut depth, mut found, mut marked, mut statements, mut json) =
-        (Depth::default(), false, false, false, false);
-    let mut start = 0;
-    for line in whole.split_inclusive('\n') {
-        let body = line.trim_end_matches(['\n', '\r']);
-        let mark = mark(body);
-        let rest = body[mark..].trim_start();
-        let plain = body.trim_start();
-        // What is kept of the line: from which byte on; all of it is left out where that is `None`.
-        let kept = if depth.inside() {
-            match (mark > 0, marked) {
+/// The lines of a text, looked at one after the other.
+#[derive(Default)]
+struct Scan {
+    out: Inside,
+    depth: Depth,
+    /// Brackets that are open in what is left out.
+    outer: Depth,
+    found: bool,
+    marked: bool,
+    statements: bool,
+    json: bool,
+    /// What stood before the item that is being read.
+    lead: Option<Lead>,
+    /// Whether comments hide the text.
+    comments: bool,
+    /// The line of the block in a page of Markdown that holds nothing but the text.
+    fence: bool,
+}
+
+impl Scan {
+    /// From which byte on a line is kept; all of it is left out where that is `None`.
+    fn kept(&mut self, body: &str) -> Option<usize> {
+        let lead = self.lead.as_ref().and_then(|l| l.end(body));
+        let mark = lead.unwrap_or_else(|| mark(body));
+        if self.depth.inside() {
+            return match (mark > 0, self.marked || lead.is_some()) {
                 (true, true) => Some(mark),
                 (true, false) => None,
                 (false, _) => Some(0),
-            }
-        } else if json {
+            };
+        }
+        if self.json {
             // The object of the metadata section begins here.
-            Some(if marked { mark } else { 0 })
-        } else if plain.is_empty() || plain.starts_with("//") || plain.starts_with("/*") {
-            Some(0)
-        } else if starts_item(rest) {
-            marked = mark > 0;
-            let opens = !rest.starts_with("def") && !rest.starts_with("#[");
-            statements |= opens;
-            Some(mark)
-        } else if statements && rest.starts_with(['%', '}', ')']) || found && rest.starts_with('}')
-        {
+            return Some(if self.marked || lead.is_some() {
+                mark
+            } else {
+                0
+            });
+        }
+        if self.fence {
+            return Some(0);
+        }
+        let rest = body[mark..].trim_start();
+        let plain = lead.map_or(body.trim_start(), |_| rest);
+        let comment = plain.starts_with("//") || plain.starts_with("/*");
+        if plain.is_empty() || comment && !self.comments {
+            return Some(lead.unwrap_or(0));
+        }
+        // Other languages have such statements in their blocks too.
+        let foreign = self.outer.inside() && rest.starts_with('%');
+        if starts_item(rest) && !foreign {
+            if lead.is_none() {
+                self.marked = mark > 0;
+                self.lead = (mark > 0).then(|| Lead::new(&body[..mark]));
+            }
+            let opens = !rest.starts_with("def") && !is_header(rest);
+            self.statements |= opens;
+            return Some(mark);
+        }
+        if let Some(at) = item_inside(body) {
+            self.marked = false;
+            self.lead = Some(Lead::new(&body[..at]));
+            return Some(at);
+        }
+        let closes = self.found && rest.starts_with('}');
+        if self.statements && rest.starts_with(['%', '}', ')']) || closes {
             // The result of an expression file, or what closes nothing.
-            Some(mark)
-        } else {
-            None
+            return Some(mark).filter(|_| !self.outer.inside());
+        }
+        None
+    }
+
+    fn line(&mut self, line: &str, start: usize) {
+        let body = line.trim_end_matches(['\n', '\r']);
+        let Some(from) = self.kept(body) else {
+            self.out.doubtful |= is_doubtful(body);
+            self.outer.read(body);
+            blank(&mut self.out.text, body);
+            self.out.text.push_str(&line[body.len()..]);
+            self.out.lines += 1;
+            note(&mut self.out.first, start, body.len());
+            return;
         };
-        match kept {
-            Some(from) => {
-                let from = if from > 0 { from } else { 0 };
-                blank(&mut out.text, &body[..from]);
-                out.text.push_str(&line[from..]);
-                let part = &body[from..];
-                if !part.trim().is_empty() {
-                    found |= starts_item(part.trim_start());
-                    json = part.trim_start().starts_with("#[metadata]");
-                }
-                depth.read(part);
-                if from > 0 && !part.trim().is_empty() {
-                    out.marks += 1;
-                    note(&mut out.first, start, from);
-                }
+        let part = &body[from..];
+        let item = starts_item(part.trim_start());
+        if item && !self.depth.inside() {
+            self.outer = Depth::default();
+        }
+        let closed = self.depth.read(part);
+        // What encloses the text ends where the text does: `"""`, `})d";`.
+        let end = closed.filter(|end| closes_quote(&part[*end..]));
+        let end = end.map_or(body.len(), |end| from + end);
+        blank(&mut self.out.text, &body[..from]);
+        self.out.text.push_str(&body[from..end]);
+        blank(&mut self.out.text, &body[end..]);
+        self.out.text.push_str(&line[body.len()..]);
+        if part.trim().is_empty() {
+            return;
+        }
+        self.found |= item;
+        self.out.item |= item && !is_header(part.trim_start());
+        self.json = part.trim_start().starts_with("#[metadata]");
+        if from > 0 && !body[..from].trim().is_empty() || end < body.len() {
+            self.out.marks += 1;
+            note(&mut self.out.first, start, from.max(1));
+        }
+    }
+}
+
+/// Whether what follows the end of an item closes a string of another language.
+fn closes_quote(rest: &str) -> bool {
+    let rest = rest.trim_start();
+    let rest = rest.strip_prefix(')').unwrap_or(rest);
+    let name = rest.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+    name.starts_with(['"', '\'', '`']) && rest.len() < name.len() + 16
+}
+
+/// The header of a text.
+fn is_header(line: &str) -> bool {
+    line.starts_with("#[") || is_old_header(line)
+}
+
+/// The text inside a log; `None` where nothing begins like Relay, or nothing is to be left out.
+pub(crate) fn text_inside(whole: &str) -> Option<Inside> {
+    scan(whole, false)
+}
+
+/// The same for a text in comments.
+pub(crate) fn text_in_comments(whole: &str) -> Option<Inside> {
+    scan(whole, true).filter(|inside| inside.item)
+}
+
+fn scan(whole: &str, comments: bool) -> Option<Inside> {
+    let mut scan = Scan {
+        comments,
+        ..Scan::default()
+    };
+    scan.out.text.reserve(whole.len());
+    let mut start = 0;
+    let mut left = fences(whole).into_iter().peekable();
+    for line in whole.split_inclusive('\n') {
+        let fence = left.next_if(|f| f.0 == start);
+        scan.fence &= !line.trim_start().starts_with(FENCE);
+        scan.line(line, start);
+        scan.fence |= fence.is_some_and(|f| f.1);
+        start += line.len();
+    }
+    let out = scan.out;
+    (scan.found && out.lines + out.marks > 0).then_some(out)
+}
+
+/// What stands before and after a block of text in a page of Markdown.
+const FENCE: &str = "```";
+
+/// Where lines of Markdown open a block, and whether a text begins in it without a definition, so that all
+/// of the block is one.
+fn fences(whole: &str) -> Vec<(usize, bool)> {
+    let mut out: Vec<(usize, bool)> = Vec::new();
+    let (mut open, mut start) = (false, 0);
+    for line in whole.split_inclusive('\n') {
+        let text = line.trim_start();
+        if text.starts_with(FENCE) {
+            open = !open;
+            if open {
+                out.push((start, false));
             }
-            None => {
-                out.doubtful |= mark == 0 && is_ours(plain);
-                blank(&mut out.text, body);
-                out.text.push_str(&line[body.len()..]);
-                out.lines += 1;
-                note(&mut out.first, start, body.len());
-            }
+        } else if open && let Some(block) = out.last_mut() {
+            let begins = ["free_var %", "%", "let %"];
+            block.1 |= starts_item(text) && begins.iter().any(|b| text.starts_with(b));
         }
         start += line.len();
     }
-    (found && out.lines + out.marks > 0).then_some(out)
+    // A block that is never closed is none.
+    if open {
+        out.pop();
+    }
+    out
 }
 
-/// Whether a line begins as the language, or one that is like it, begins its definitions.
-fn is_ours(line: &str) -> bool {
+/// Whether a line that is left out may be a mistake in the language rather than a line of a log: it begins
+/// as definitions do, in it or in one that is like it, or binds a variable.
+fn is_doubtful(line: &str) -> bool {
     const WORDS: [&str; 16] = [
         "def", "fn", "fun", "func", "function", "lambda", "let", "var", "type", "data", "class",
         "struct", "enum", "rel", "op", "extern",
     ];
+    if mark(line) > 0 {
+        return false;
+    }
+    let line = line.trim();
     let word = line.split(|c: char| !c.is_alphanumeric()).next();
-    line.starts_with('#') || word.is_some_and(|w| WORDS.contains(&w)) && line.contains(['(', '{'])
+    let Some(word) = word.filter(|w| WORDS.contains(w)) else {
+        let header = ["#[", "# [", "#version"]
+            .iter()
+            .any(|h| line.starts_with(h));
+        return header || line.contains('%') && line.contains('=') && line.ends_with(';');
+    };
+    // `def f(x):` and `op = f(x)` are Python.
+    let rest = line[word.len()..].trim_start();
+    let python = line.ends_with(':') || rest.starts_with('=') || rest.starts_with('.');
+    line.contains(['(', '{']) && !python
 }
 
 /// Remembers the first stretch.
@@ -299,6 +443,11 @@ mod tests {
             "  12| ",
             "[INFO] ",
             "relay_build.py:120: ",
+            "E       ",
+            "   7 | ",
+            "web_1  | ",
+            "12  ",
+            "\u{2502} ",
         ] {
             let text: String = expected.lines().map(|l| format!("{mark}{l}\n")).collect();
             assert_eq!(inside(&text), expected, "{mark}");
@@ -313,6 +462,39 @@ mod tests {
             .collect();
         text.push_str("[10:11:13] b.cc:1: done\n");
         assert_eq!(inside(&text), expected);
+    }
+
+    #[test]
+    fn leaves_out_what_encloses_the_text() {
+        let expected = "def @main(%x: int32) {\n%x\n}";
+        for (before, after) in [
+            ("src = \"\"\"", "\"\"\"\n"),
+            ("auto code = R\"d(", ")d\";\n"),
+            ("mod: ", "\n"),
+            ("Out[5]: ", "\n\nIn [6]: 1\n"),
+            ("", "\n{\n \"nodes\": [\n  {\n  }\n ]\n}\n"),
+            ("before\n```\n", "\n```\nafter\n"),
+        ] {
+            let text = format!("{before}def @main(%x: int32) {{\n  %x\n}}{after}");
+            assert_eq!(inside(&text), expected, "{text}");
+            let found = text_inside(&text).expect("a text");
+            assert!(!found.doubtful, "{text}");
+            assert_eq!(found.text.len(), text.len());
+        }
+        let statements = "see:\n```\nfree_var %x: int32\n%0 = exp(%x);\nadd(%0, %0)\n```\nso\n";
+        assert_eq!(
+            inside(statements),
+            "free_var %x: int32\n%0 = exp(%x);\nadd(%0, %0)"
+        );
+    }
+
+    #[test]
+    fn finds_a_text_in_comments() {
+        let text = "# Now:\n# def @main(%x: int32) {\n#   %x\n# }\n";
+        let found = text_in_comments(text).expect("a text").text;
+        let lines: Vec<&str> = found.lines().map(str::trim).collect();
+        assert_eq!(lines, ["", "def @main(%x: int32) {", "%x", "}"]);
+        assert!(text_in_comments("# no definition (fn)\n").is_none());
     }
 
     #[test]

@@ -3,10 +3,14 @@
 
 mod cut;
 mod foreign;
+mod lead;
 mod log;
+mod pasted;
 
 use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, Span};
 use relax_syntax::{Parsed, parse};
+
+use crate::TextOptions;
 
 /// A file is no Relay text.
 const FOREIGN: Code = Code(140);
@@ -32,16 +36,38 @@ fn advised(d: Diagnostic, advice: &str) -> Diagnostic {
 
 /// Parses a text. The file that comes back, where one does, is the one to go on with: that of a text inside
 /// a log, which has blanks around it.
-pub(crate) fn read(file: &SourceFile, from_log: bool) -> (Option<SourceFile>, Parsed) {
+pub(crate) fn read(file: &SourceFile, options: &TextOptions) -> (Option<SourceFile>, Parsed) {
+    let from_log = options.from_log;
+    let search = options.pasted || from_log;
     let parsed = parse(file);
     if !parsed.diagnostics.has_errors() {
-        return (None, parsed);
+        let hidden = || log::text_in_comments(&file.text);
+        let empty = search && parsed.ast.items.is_empty() && !parsed.comments.is_empty();
+        let Some(inside) = empty.then(hidden).flatten() else {
+            return (None, parsed);
+        };
+        return match in_comments(file, inside, from_log) {
+            Some((inner, parsed)) => (Some(inner), parsed),
+            None => (None, parsed),
+        };
+    }
+    if search && let Some((inner, parsed)) = mended(file, &parsed, from_log) {
+        return (Some(inner), parsed);
     }
     if let Some((found, line)) = foreign::of_text(&file.text) {
         let line = Span::new(file.start + line.start, file.start + line.end);
         let message = format!("this is {}, no Relay text", found.what);
         let d = Diagnostic::error(FOREIGN, line, message).primary("it begins like that");
         return (None, said(parsed, advised(d, found.advice)));
+    }
+    if let Some(line) = foreign::patch(&file.text) {
+        let line = Span::new(file.start + line.start, file.start + line.end);
+        let message = "this is a patch of a Relay text, and not the text";
+        let d = Diagnostic::error(FOREIGN, line, message).primary("a line that it puts in");
+        return (
+            None,
+            said(parsed, d.note("apply it to the text that it was made for")),
+        );
     }
     if let Some((inner, parsed)) = in_log(file, &parsed, from_log) {
         return (Some(inner), parsed);
@@ -54,6 +80,72 @@ pub(crate) fn read(file: &SourceFile, from_log: bool) -> (Option<SourceFile>, Pa
         return (None, said(parsed, d));
     }
     (None, complete(file, parsed))
+}
+
+/// The text in a file that cannot be read as it is, with all undone that copying and printing did to it: where
+/// that leaves no mistake, or where a message of TVM's stands in it, which is none of the text.
+fn mended(file: &SourceFile, all: &Parsed, from_log: bool) -> Option<(SourceFile, Parsed)> {
+    let mut text = pasted::Mended::new(&file.text);
+    text.page();
+    text.programs();
+    let inside = log::text_inside(&text.text);
+    if let Some(inside) = &inside {
+        let begins_late = || lacks(file, all, &[cut::BEGINS_LATE]);
+        if !inside.item || !from_log && (inside.doubtful || inside.marks == 0 && begins_late()) {
+            return None;
+        }
+        text.text.clone_from(&inside.text);
+    }
+    text.lines();
+    text.names();
+    if text.said.is_empty() && inside.is_none() {
+        return None;
+    }
+    let inner = file.with_text(text.text);
+    let mut parsed = parse(&inner);
+    if parsed.diagnostics.has_errors() {
+        let fewer = parsed.diagnostics.error_count() < all.diagnostics.error_count();
+        parsed = complete(&inner, parsed);
+        let mut errors = parsed.diagnostics.iter().filter(|d| d.is_error());
+        let cut = errors.all(|d| cut::CODES.contains(&d.code));
+        if !cut && (text.said.is_empty() || !fewer) {
+            return None;
+        }
+    }
+    let mut diagnostics = Diagnostics::new();
+    if let Some(inside) = inside {
+        let severity = match from_log {
+            true => Severity::Note,
+            false => Severity::Warning,
+        };
+        diagnostics.push(left_out(file, &inside, severity));
+    }
+    diagnostics.extend(pasted::notes(&text.said, file.start));
+    diagnostics.extend(parsed.diagnostics);
+    parsed.diagnostics = diagnostics;
+    Some((inner, parsed))
+}
+
+/// A text that stands in comments.
+fn in_comments(
+    file: &SourceFile,
+    inside: log::Inside,
+    from_log: bool,
+) -> Option<(SourceFile, Parsed)> {
+    let severity = match from_log {
+        true => Severity::Note,
+        false => Severity::Warning,
+    };
+    let d = left_out(file, &inside, severity);
+    let inner = file.with_text(inside.text);
+    let mut parsed = parse(&inner);
+    if parsed.diagnostics.has_errors() {
+        return None;
+    }
+    let mut diagnostics = Diagnostics::from(d);
+    diagnostics.extend(parsed.diagnostics);
+    parsed.diagnostics = diagnostics;
+    Some((inner, parsed))
 }
 
 /// The first line that is not blank.
@@ -79,10 +171,10 @@ fn said(parsed: Parsed, d: Diagnostic) -> Parsed {
 /// The text inside a log, read; where reading it so is better than reading all.
 fn in_log(file: &SourceFile, all: &Parsed, wanted: bool) -> Option<(SourceFile, Parsed)> {
     let inside = log::text_inside(&file.text)?;
-    if !wanted && (inside.doubtful || inside.marks == 0 && lacks_a_part(file, all)) {
+    if !wanted && (inside.doubtful || inside.marks == 0 && lacks(file, all, &PARTS)) {
         return None;
     }
-    let inner = file.with_text(inside.text);
+    let inner = file.with_text(inside.text.clone());
     let mut parsed = parse(&inner);
     if parsed.diagnostics.error_count() >= all.diagnostics.error_count() && !wanted {
         return None;
@@ -90,6 +182,18 @@ fn in_log(file: &SourceFile, all: &Parsed, wanted: bool) -> Option<(SourceFile, 
     if parsed.diagnostics.has_errors() {
         parsed = complete(&inner, parsed);
     }
+    let severity = match wanted {
+        true => Severity::Note,
+        false => Severity::Error,
+    };
+    let mut diagnostics = Diagnostics::from(left_out(file, &inside, severity));
+    diagnostics.extend(parsed.diagnostics);
+    parsed.diagnostics = diagnostics;
+    Some((inner, parsed))
+}
+
+/// What is said of lines and marks around a text.
+fn left_out(file: &SourceFile, inside: &log::Inside, severity: Severity) -> Diagnostic {
     let first = Span::new(
         file.start + inside.first.start,
         file.start + inside.first.end,
@@ -108,16 +212,16 @@ fn in_log(file: &SourceFile, all: &Parsed, wanted: bool) -> Option<(SourceFile, 
         ),
     };
     let message = message.replacen("1 line around the text are", "1 line around the text is", 1);
-    let d = match wanted {
-        true => Diagnostic::new(Severity::Note, IN_LOG, first, message).primary("left out"),
-        false => Diagnostic::error(IN_LOG, first, message)
+    let d = Diagnostic::new(severity, IN_LOG, first, message);
+    match severity {
+        Severity::Error => d
             .primary("the first of them")
             .note("`--from-log` reads the text and leaves the rest out"),
-    };
-    let mut diagnostics = Diagnostics::from(d);
-    diagnostics.extend(parsed.diagnostics);
-    parsed.diagnostics = diagnostics;
-    Some((inner, parsed))
+        Severity::Warning => d
+            .primary("left out, as all of them are")
+            .note("`--from-log` says that this is meant"),
+        Severity::Note => d.primary("left out"),
+    }
 }
 
 /// Whether nothing at all in a text that cannot be read looks like Relay.
@@ -139,8 +243,11 @@ fn is_nothing(file: &SourceFile, parsed: &Parsed) -> bool {
             })
 }
 
-/// Whether the beginning or the middle of a text is missing, so that lines of it look like no Relay.
-fn lacks_a_part(file: &SourceFile, parsed: &Parsed) -> bool {
+/// The parts of a text that may be missing so that lines of it look like no Relay.
+const PARTS: [Code; 2] = [cut::LEFT_OUT, cut::BEGINS_LATE];
+
+/// Whether a part of a text is missing, by the codes that say so.
+fn lacks(file: &SourceFile, parsed: &Parsed, codes: &[Code]) -> bool {
     let lexed = relax_syntax::lex(file);
     let said: Vec<Diagnostic> = parsed.diagnostics.iter().cloned().collect();
     let missing = cut::missing(&cut::Split {
@@ -149,8 +256,7 @@ fn lacks_a_part(file: &SourceFile, parsed: &Parsed) -> bool {
         comments: &lexed.comments,
         said: &said,
     });
-    let part = |d: &Diagnostic| d.code == cut::LEFT_OUT || d.code == cut::BEGINS_LATE;
-    missing.errors.iter().any(part)
+    missing.errors.iter().any(|d| codes.contains(&d.code))
 }
 
 /// Says what is missing of a text, in place of what follows from that.

@@ -12,11 +12,12 @@ use relax_ir::{AttrValue, Attrs, AttrsId, ConstId, Expr, ExprId, OpId};
 use relax_ops::AttrTy;
 use relax_sym::Dim;
 use relax_syntax::ast::{self, ExprKind, VERBATIM};
-use relax_tensor::{DType, Tensor};
+use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
 use super::Resolver;
+use super::absent::{fill, stub};
 use super::attrs::fit;
 use super::ndarray::decode_tensor;
 use crate::codes;
@@ -504,27 +505,6 @@ impl Resolver<'_> {
         found.unwrap_or(AttrValue::Meta(key, index))
     }
 
-    /// The attributes of an operator whose result is as its attributes say, by the type in the comment
-    /// after the call: extents and element type.
-    fn attrs_of_comment(&mut self, op: OpId, call: Span) -> Option<AttrsId> {
-        let key = self.registry.get(op)?.shape_attr()?.name;
-        let tensor = self.type_comment(call.end)?.to_owned();
-        let ty = self.comment_type(&tensor)?;
-        let tensor = self.module.types.as_tensor(ty)?;
-        let (dims, dtype) = (tensor.shape.dims()?.to_vec(), tensor.dtype.known()?);
-        let schema = self.schema(op);
-        let attrs = schema.attrs.iter().map(|a| {
-            let value = match a.ty {
-                _ if a.name == key => AttrValue::array(dims.iter().cloned().map(AttrValue::dim)),
-                AttrTy::DType => AttrValue::DType(dtype),
-                _ => a.default.clone()?,
-            };
-            Some((a.name, value))
-        });
-        let attrs: Attrs = attrs.collect::<Option<Vec<_>>>()?.into_iter().collect();
-        Some(self.module.make_attrs(attrs))
-    }
-
     /// The attributes of a call, given as an object of the section.
     pub(crate) fn meta_op_attrs(
         &mut self,
@@ -539,6 +519,12 @@ impl Resolver<'_> {
             && let Some(found) = self.attrs_of_comment(op, call)
         {
             return found;
+        }
+        if self.meta.is_none()
+            && !self.meta_failed
+            && let Some(named) = self.attrs_by_name(op, key, index)
+        {
+            return named;
         }
         if !self.meta_entry(key, index, span) {
             return self.default_attrs(op);
@@ -570,41 +556,6 @@ impl Resolver<'_> {
             self.error(Diagnostic::error(codes::META_REF, span, message));
         }
         self.module.make_attrs(out.into_iter().collect::<Attrs>())
-    }
-}
-
-/// A tensor of zeros of a type as TVM's comments show it.
-fn stub(ty: &str) -> Option<Tensor> {
-    let Some(inside) = ty.strip_prefix("Tensor[(") else {
-        return Some(Tensor::zeros(ty.parse().ok()?, &[]));
-    };
-    let (dims, dtype) = inside.strip_suffix(']')?.split_once(')')?;
-    let dtype: DType = dtype.trim_start_matches(',').trim().parse().ok()?;
-    let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
-    let shape: Vec<i64> = dims.map(|d| d.parse().ok()).collect::<Option<_>>()?;
-    Tensor::byte_len(dtype, &shape).filter(|&len| len < 1 << 32)?;
-    Some(Tensor::zeros(dtype, &shape))
-}
-
-/// Small random numbers, the same for the same seed and place.
-fn fill(t: &mut Tensor, seed: u64, index: u32) {
-    let mut state = seed ^ (u64::from(index) << 32) ^ 0x9E37_79B9_7F4A_7C15;
-    let mut next = || {
-        // splitmix64
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    };
-    let dtype = t.dtype();
-    for i in 0..t.len() {
-        let bits = next();
-        if dtype.is_float() {
-            t.set_f64(i, (bits >> 11) as f64 / (1u64 << 53) as f64 * 0.2 - 0.1);
-        } else {
-            t.set_i64(i, i64::from(bits & 1 != 0));
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Syntax tree to module: the state that all parts share, and the order of work.
 
+mod absent;
 mod attrs;
 mod call;
 mod damage;

@@ -272,6 +272,15 @@ impl Pass<'_> {
             self.top().next();
             return;
         }
+        let unended = first == Some(Tok::Let) && f.bound && self.new_line(last, t);
+        if unended && self.has_lines() {
+            let at = last.span().at_end();
+            let what = "a binding that ends with its line";
+            self.out.old.push(OldForm::new(what, at, ";"));
+            self.push_virtual(Tok::Semi, last.end);
+            self.top().next();
+            return;
+        }
         let block_like = last.tok == Tok::RBrace
             && matches!(
                 first,
@@ -294,6 +303,18 @@ impl Pass<'_> {
         f.first = None;
         f.bound = false;
         f.pending = Pending::None;
+    }
+
+    /// Whether the text is one of those up to 0.5, in which statements end with their lines: it says so, or has several
+    /// bindings and no `;` at all.
+    fn has_lines(&mut self) -> bool {
+        let old = |span: Span| self.file.slice(span).starts_with("v0.0.1");
+        if self.out.version.is_some_and(old) {
+            return true;
+        }
+        let file = self.file;
+        let bare = || !file.text.contains(';') && file.text.matches(" = ").nth(1).is_some();
+        *self.bare.get_or_insert_with(bare)
     }
 
     /// Whether a token stands on another line than the one before it.
