@@ -206,7 +206,12 @@ impl Printer<'_> {
         }
         let all: Result<Vec<String>, Stop> =
             types.iter().map(|&t| self.ty(t, Place::Body)).collect();
-        Ok(Self::tuple_text(&all?))
+        let mut all = all?;
+        // The bare name is no type here to TVM's reader.
+        for text in all.iter_mut().filter(|t| *t == "R.Any") {
+            text.push_str("()");
+        }
+        Ok(Self::tuple_text(&all))
     }
 
     /// `R.call_tir`, `R.call_dps_packed`.

@@ -120,8 +120,9 @@ impl Writer<'_> {
         }
         self.line(1, &format!("def {name}({}):", params.join(", ")));
         self.line(2, "T.func_attr({\"tirx.noalias\": True})");
+        let used = relax_loops::used_temps(p);
         let inner: Vec<Buf> = (p.bufs.iter())
-            .filter(|(_, b)| matches!(b.role, Role::Temp | Role::Local))
+            .filter(|(id, b)| b.role == Role::Local || b.role == Role::Temp && used.contains(id))
             .map(|(id, _)| id)
             .collect();
         for b in inner {
