@@ -10,8 +10,8 @@ use std::sync::Arc;
 use relax_base::{Span, Symbol};
 use relax_infer::{InferOptions, Typing, infer};
 use relax_ir::{
-    AttrValue, Attrs, DimInfo, Expr, ExprId, Function, Global, GlobalId, GlobalKind, Memo, Module,
-    Shape, TensorType, Type, TypeId, VarId, VarStyle,
+    AttrValue, Attrs, DimInfo, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Memo,
+    Module, Shape, TensorType, Type, TypeId, VarId, VarStyle,
 };
 use relax_loops::{Ex, Program};
 use relax_ops::registry;
@@ -88,15 +88,27 @@ impl Round<'_> {
                 continue;
             }
             let params = m.funcs[func].params.clone();
+            let ret = self.result(m, func);
             let new = self.body(m, body);
             let new = self.heads(m, &params, new);
             if new != body {
                 let mut function: Function = m.funcs[func].clone();
                 function.body = new;
+                function.ret = ret;
                 let f = m.funcs.push(function);
                 m.globals[global].kind = GlobalKind::Func(f);
             }
         }
+    }
+
+    /// The result of a function, written down where an extent of it is not known: what is matched in the function says
+    /// nothing of it.
+    fn result(&self, m: &Module, f: FuncId) -> Option<TypeId> {
+        let found = match &m.types[self.typing.funcs[f]] {
+            Type::Func(t) => Some(t.ret),
+            _ => None,
+        };
+        m.funcs[f].ret.or(found.filter(|&t| unknown(m, t)))
     }
 
     fn body(&mut self, m: &mut Module, body: ExprId) -> ExprId {
@@ -133,8 +145,13 @@ impl Round<'_> {
                     match self.heads(m, &params, inner) {
                         same if same == inner => node,
                         body => {
+                            let ret = match m.exprs[old] {
+                                Expr::Func(old) => self.result(m, old),
+                                _ => None,
+                            };
                             let function = Function {
                                 body,
+                                ret,
                                 ..m.funcs[f].clone()
                             };
                             let f = m.funcs.push(function);
@@ -266,7 +283,13 @@ impl Round<'_> {
         value: ExprId,
         body: ExprId,
     ) -> Option<ExprId> {
-        let Expr::Call { callee, args, attrs, .. } = m.exprs[value] else {
+        let Expr::Call {
+            callee,
+            args,
+            attrs,
+            ..
+        } = m.exprs[value]
+        else {
             return None;
         };
         let Expr::Op(op) = m.exprs[callee] else {
@@ -285,7 +308,10 @@ impl Round<'_> {
         let mut open = Vec::new();
         for (i, t) in leaves.iter().enumerate() {
             let dims = t.shape.dims()?.iter().enumerate();
-            open.extend(dims.filter(|(_, d)| !d.is_known()).map(|(axis, _)| (i, axis)));
+            open.extend(
+                dims.filter(|(_, d)| !d.is_known())
+                    .map(|(axis, _)| (i, axis)),
+            );
         }
         let consts = olds.iter().map(|&a| match m.exprs[a] {
             Expr::Const(c) => Some(m.consts[c].clone()),
@@ -371,8 +397,12 @@ impl Build<'_> {
 
     /// The tensors of arguments, tuples taken apart, as a tuple.
     fn tensors(&mut self, args: &[ExprId], types: &[TypeId]) -> ExprId {
-        let mut open: Vec<(ExprId, TypeId)> =
-            args.iter().copied().zip(types.iter().copied()).rev().collect();
+        let mut open: Vec<(ExprId, TypeId)> = args
+            .iter()
+            .copied()
+            .zip(types.iter().copied())
+            .rev()
+            .collect();
         let mut found = Vec::new();
         while let Some((e, ty)) = open.pop() {
             let Type::Tuple(fields) = self.m.types[ty].clone() else {
@@ -397,12 +427,19 @@ impl Build<'_> {
         self.m.add(Expr::Shape(dims.into()), self.span)
     }
 
-    fn call_tir(&mut self, program: GlobalId, inputs: ExprId, shape: ExprId, dtype: AttrValue) -> ExprId {
+    fn call_tir(
+        &mut self,
+        program: GlobalId,
+        inputs: ExprId,
+        shape: ExprId,
+        dtype: AttrValue,
+    ) -> ExprId {
         let op = registry().find("call_tir").map_or(Expr::Error, Expr::Op);
         let callee = self.m.add(op, self.span);
         let program = self.m.add(Expr::Global(program), self.span);
         let attrs = Attrs::new().with("dtype", dtype);
-        self.m.call_attrs(callee, &[program, inputs, shape], attrs, self.span)
+        self.m
+            .call_attrs(callee, &[program, inputs, shape], attrs, self.span)
     }
 
     /// The numbers of a vector as a shape.

@@ -100,7 +100,8 @@ fn measure(program: &Program, extents: &[Ex], late: &HashSet<Buf>) -> Option<Pro
         index: vec![Ex::idx(i as i64)],
         value: e.cast(Ex::idx(0).dtype()),
     };
-    p.stages.push(Stage::Nest(extents.iter().enumerate().map(store).collect()));
+    p.stages
+        .push(Stage::Nest(extents.iter().enumerate().map(store).collect()));
     Some(p)
 }
 

@@ -35,7 +35,10 @@ impl Lowering<'_> {
     ) -> ExprId {
         let attrs = Attrs::new()
             .with("name", AttrValue::Str(name.into()))
-            .with("given", AttrValue::array(given.iter().map(|&g| AttrValue::Str(g.into()))))
+            .with(
+                "given",
+                AttrValue::array(given.iter().map(|&g| AttrValue::Str(g.into()))),
+            )
             .with("attrs", AttrValue::Dict(Arc::from([])));
         let op = if effect { "relax.effect" } else { "relax.op" };
         let call = self.operator(op, args, attrs);
@@ -107,7 +110,9 @@ impl Lowering<'_> {
         e: ExprId,
     ) -> Given {
         let tag = i64::from(self.m.ctors[ctor].tag);
-        let tag = self.m.constant(Tensor::scalar_i64(DType::I32, tag), Span::NONE);
+        let tag = self
+            .m
+            .constant(Tensor::scalar_i64(DType::I32, tag), Span::NONE);
         let fields: Vec<ExprId> = fields.iter().map(|&f| self.operand(st, f)).collect();
         let mut payload = self.m.tuple(&fields, Span::NONE);
         if !fields.is_empty() {

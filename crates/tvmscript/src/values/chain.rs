@@ -81,9 +81,7 @@ impl Lowering<'_> {
                     _ => {
                         let var = match open.last() {
                             Some(Then::Bind(v, _)) => Some(*v),
-                            Some(Then::Block(b, i, _)) => {
-                                Some(self.m.blocks[*b].bindings[*i].var)
-                            }
+                            Some(Then::Block(b, i, _)) => Some(self.m.blocks[*b].bindings[*i].var),
                             _ => None,
                         };
                         self.value(st, e, var)
@@ -132,7 +130,13 @@ impl Lowering<'_> {
     }
 
     /// Binds a value to a new name.
-    pub(super) fn bound(&mut self, st: &mut State, name: &str, value: ExprId, ty: TypeId) -> ExprId {
+    pub(super) fn bound(
+        &mut self,
+        st: &mut State,
+        name: &str,
+        value: ExprId,
+        ty: TypeId,
+    ) -> ExprId {
         let (var, e) = self.variable(name, ty);
         st.out.push((var, value));
         e
@@ -176,7 +180,9 @@ impl Lowering<'_> {
             Some((e, _)) => *e,
             None => {
                 let name = self.m.vars[v].name;
-                self.refuse(format!("the variable `%{name}`, bound where it is not seen,"));
+                self.refuse(format!(
+                    "the variable `%{name}`, bound where it is not seen,"
+                ));
                 self.m.add(Expr::Error, Span::NONE)
             }
         }
@@ -201,7 +207,11 @@ impl Lowering<'_> {
             m.post_order_within([root], |e| {
                 matches!(
                     m.exprs[e],
-                    Expr::Tuple(_) | Expr::Var(_) | Expr::Const(_) | Expr::Shape(_) | Expr::Global(_)
+                    Expr::Tuple(_)
+                        | Expr::Var(_)
+                        | Expr::Const(_)
+                        | Expr::Shape(_)
+                        | Expr::Global(_)
                 )
             })
         };
@@ -373,7 +383,13 @@ impl Lowering<'_> {
     }
 
     /// Brings a value to a type that says more.
-    pub(super) fn cast(&mut self, st: &mut State, value: ExprId, from: TypeId, to: TypeId) -> Given {
+    pub(super) fn cast(
+        &mut self,
+        st: &mut State,
+        value: ExprId,
+        from: TypeId,
+        to: TypeId,
+    ) -> Given {
         if !self.says_less(from, to) {
             self.exprs.insert(value, to);
             return Given::Value(value, to);

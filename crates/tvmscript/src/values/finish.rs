@@ -10,7 +10,9 @@ use super::Lowering;
 
 /// Whether an operator does more than give a value.
 pub(super) fn effectful(op: OpId) -> bool {
-    registry().get(op).is_some_and(|d| d.effects != Effects::Pure)
+    registry()
+        .get(op)
+        .is_some_and(|d| d.effects != Effects::Pure)
 }
 
 /// Whether a call of a packed function says that it is pure.
@@ -87,7 +89,10 @@ impl Lowering<'_> {
             if outputs.is_empty() {
                 outputs.extend(run.last().map(|b| b.0));
             }
-            let bindings = run.iter().map(|&(var, value)| Binding { var, value }).collect();
+            let bindings = run
+                .iter()
+                .map(|&(var, value)| Binding { var, value })
+                .collect();
             let block = self.m.blocks.push(Block {
                 bindings,
                 outputs,

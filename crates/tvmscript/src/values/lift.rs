@@ -2,7 +2,7 @@
 
 use relax_base::Span;
 use relax_ir::{
-    AttrValue, Attrs, ExprId, Expr, FuncId, Function, Global, GlobalId, GlobalKind, PatId, Type,
+    AttrValue, Attrs, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, PatId, Type,
     TypeId, TypeSubst, VarId, VarStyle,
 };
 use relax_sym::{Dim, DimVar};
@@ -92,7 +92,11 @@ impl Lowering<'_> {
                 free.push(matched.value);
                 for clause in &matched.clauses[matched.at..] {
                     let vars = m.pattern_vars(clause.pattern);
-                    free.extend(m.free_vars(clause.body).iter().filter(|v| !vars.contains(v)));
+                    free.extend(
+                        m.free_vars(clause.body)
+                            .iter()
+                            .filter(|v| !vars.contains(v)),
+                    );
                 }
             }
         }
@@ -117,9 +121,10 @@ impl Lowering<'_> {
         let m = &self.m;
         let roots: Vec<ExprId> = match code {
             Code::Body(e) => vec![*e],
-            Code::Clause(_, matched, _) => {
-                matched.clauses[matched.at..].iter().map(|c| c.body).collect()
-            }
+            Code::Clause(_, matched, _) => matched.clauses[matched.at..]
+                .iter()
+                .map(|c| c.body)
+                .collect(),
         };
         let mut types: Vec<TypeId> = vars.iter().map(|&v| self.var_type(v)).collect();
         types.push(ret);
@@ -237,7 +242,11 @@ impl Lowering<'_> {
         let types: Vec<TypeId> = all.iter().map(|&v| self.var_type(v)).collect();
         let reps: Vec<TypeId> = types.into_iter().map(|t| self.rep(t)).collect();
         let said = self.said(reps);
-        let dims: Vec<DimVar> = outer.iter().copied().filter(|d| !said.contains(d)).collect();
+        let dims: Vec<DimVar> = outer
+            .iter()
+            .copied()
+            .filter(|d| !said.contains(d))
+            .collect();
         let name = self.fresh_name(name);
         let mut attrs = Attrs::new();
         attrs.set("private", AttrValue::Bool(true));

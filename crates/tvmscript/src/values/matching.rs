@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use relax_base::Span;
-use relax_ir::{
-    Attrs, Clause, CtorId, Expr, PatId, Pattern, Type, TypeId, TypeSubst, VarId,
-};
+use relax_ir::{Attrs, Clause, CtorId, Expr, PatId, Pattern, Type, TypeId, TypeSubst, VarId};
 use relax_tensor::{DType, Tensor};
 
 use super::Lowering;
@@ -67,7 +65,10 @@ impl Lowering<'_> {
                     }
                     tested = false;
                     let types = self.field_types(ctor, var);
-                    if parts.iter().all(|&p| matches!(self.m.patterns[p], Pattern::Wildcard)) {
+                    if parts
+                        .iter()
+                        .all(|&p| matches!(self.m.patterns[p], Pattern::Wildcard))
+                    {
                         continue;
                     }
                     let reps: Vec<TypeId> = types.iter().map(|&t| self.here(st, t)).collect();
@@ -75,7 +76,9 @@ impl Lowering<'_> {
                     let tuple = self.var_value(st, var);
                     let payload = self.m.add(Expr::Proj { tuple, index: 1 }, Span::NONE);
                     let payload = self.bound(st, "payload", payload, self.any);
-                    let cast = self.m.add(Expr::MatchCast { value: payload, ty }, Span::NONE);
+                    let cast = self
+                        .m
+                        .add(Expr::MatchCast { value: payload, ty }, Span::NONE);
                     let cast = self.bound(st, "fields", cast, ty);
                     self.fields(st, cast, &types, &parts, &mut todo);
                 }
@@ -121,7 +124,10 @@ impl Lowering<'_> {
                 subst.types.insert(param, arg);
             }
         }
-        ctor.fields.iter().map(|&f| subst.ty(&mut self.m.types, f)).collect()
+        ctor.fields
+            .iter()
+            .map(|&f| subst.ty(&mut self.m.types, f))
+            .collect()
     }
 
     /// Chooses by the constructor's number.

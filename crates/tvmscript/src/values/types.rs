@@ -48,7 +48,9 @@ impl Lowering<'_> {
                         DTy::Known(d) => DTy::Known(d),
                         _ => DTy::Unknown,
                     };
-                    self.m.types.intern(Type::Tensor(TensorType { shape, dtype }))
+                    self.m
+                        .types
+                        .intern(Type::Tensor(TensorType { shape, dtype }))
                 }
                 Type::Shape(Shape::Dims(_)) => ty,
                 Type::Shape(_) => self.m.types.intern(Type::Shape(Shape::Unknown)),
