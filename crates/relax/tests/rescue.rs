@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use relax_base::SourceMap;
 use relax::{
     InferOptions, PassConfig, Pipeline, Session, Silent, TypedModule, check, print_tvmscript,
     run_pipeline,
 };
+use relax_base::SourceMap;
 
 fn texts() -> Vec<PathBuf> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/rescue");

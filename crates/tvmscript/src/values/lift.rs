@@ -90,13 +90,14 @@ impl Lowering<'_> {
             Code::Clause(todo, matched, _) => {
                 free.extend(todo.iter().map(|t| t.0));
                 free.push(matched.value);
-                for clause in &matched.clauses[matched.at..] {
-                    let vars = m.pattern_vars(clause.pattern);
-                    free.extend(
-                        m.free_vars(clause.body)
-                            .iter()
-                            .filter(|v| !vars.contains(v)),
-                    );
+                for (i, clause) in matched.clauses.iter().enumerate().skip(matched.at) {
+                    // What the clause that is looked at has bound already comes from outside.
+                    let vars = match i == matched.at {
+                        true => todo.iter().flat_map(|t| m.pattern_vars(t.1)).collect(),
+                        false => m.pattern_vars(clause.pattern),
+                    };
+                    let own = m.free_vars(clause.body).into_iter();
+                    free.extend(own.filter(|v| !vars.contains(v)));
                 }
             }
         }

@@ -4,7 +4,6 @@
 //! data say becomes two tensor programs: one measures, its numbers become a shape that is matched, the other writes.
 //! Each round names what depends on nothing unnamed; types are found again between rounds.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use relax_base::{Span, Symbol};
@@ -17,6 +16,7 @@ use relax_loops::{Ex, Program};
 use relax_ops::registry;
 use relax_passes::programs;
 use relax_sym::Dim;
+use rustc_hash::FxHashSet;
 
 use super::measure::measured;
 
@@ -31,7 +31,7 @@ pub(super) fn named(module: &Module) -> Option<(Module, Typing)> {
     if found.has_errors() || !m.vars.ids().any(|v| unknown(&m, typing.vars[v])) {
         return None;
     }
-    let (mut done, mut result) = (HashSet::new(), None);
+    let (mut done, mut result) = (FxHashSet::default(), None);
     for _ in 0..ROUNDS {
         let mut round = Round {
             typing: &typing,
@@ -72,7 +72,7 @@ fn unknown(m: &Module, ty: TypeId) -> bool {
 struct Round<'r> {
     typing: &'r Typing,
     /// Variables that are matched already.
-    done: &'r mut HashSet<VarId>,
+    done: &'r mut FxHashSet<VarId>,
     changed: bool,
     /// Whether what depends on unnamed extents waits.
     patient: bool,
@@ -466,7 +466,7 @@ impl Build<'_> {
 
     /// A new tensor program of the module.
     fn program(&mut self, wish: &str, mut program: Program) -> GlobalId {
-        let names: HashSet<Symbol> = self.m.globals.values().map(|g| g.name).collect();
+        let names: FxHashSet<Symbol> = self.m.globals.values().map(|g| g.name).collect();
         let clean: String = (wish.chars())
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();

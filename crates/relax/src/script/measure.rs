@@ -1,11 +1,10 @@
 //! A tensor program whose results are as large as its data say, as two: one that measures, one that is told.
 
-use std::collections::HashSet;
-
 use relax_base::Symbol;
 use relax_loops::{
     Buf, Buffer, Ex, ExKind, Program, Role, Stage, Stmt, statements, verify, visit_expr,
 };
+use rustc_hash::FxHashSet;
 
 /// The two programs.
 pub(super) struct Measured {
@@ -33,7 +32,7 @@ pub(super) fn measured(program: &Program, open: &[(usize, usize)]) -> Option<Mea
             extents.push(extent.clone());
         }
     }
-    let late: HashSet<Buf> = (program.bufs.iter())
+    let late: FxHashSet<Buf> = (program.bufs.iter())
         .filter(|(_, b)| b.shape.iter().any(|e| extents.contains(e) || reads(e)))
         .map(|(id, _)| id)
         .collect();
@@ -63,13 +62,13 @@ pub(super) fn measured(program: &Program, open: &[(usize, usize)]) -> Option<Mea
     })
 }
 
-fn measure(program: &Program, extents: &[Ex], late: &HashSet<Buf>) -> Option<Program> {
+fn measure(program: &Program, extents: &[Ex], late: &FxHashSet<Buf>) -> Option<Program> {
     let mut p = program.clone();
     p.stages.retain(|s| touched(s).is_disjoint(late));
     p.hints.clear();
     p.accesses.clear();
     p.readers.clear();
-    let written: HashSet<Buf> = p.stages.iter().flat_map(touched).collect();
+    let written: FxHashSet<Buf> = p.stages.iter().flat_map(touched).collect();
     let mut known = true;
     for e in extents {
         visit_expr(e, |e| {
@@ -113,8 +112,8 @@ fn reads(e: &Ex) -> bool {
 }
 
 /// The buffers that a stage reads or writes.
-fn touched(stage: &Stage) -> HashSet<Buf> {
-    let mut found = HashSet::new();
+fn touched(stage: &Stage) -> FxHashSet<Buf> {
+    let mut found = FxHashSet::default();
     let mut see = |e: &Ex| {
         visit_expr(e, |e| {
             if let ExKind::Load(b, _) = e.kind() {
