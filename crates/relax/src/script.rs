@@ -1,5 +1,8 @@
 //! Module to TVMScript.
 
+mod extents;
+mod measure;
+
 use std::sync::Arc;
 
 use relax_base::{Diagnostic, Diagnostics, SourceMap, Span};
@@ -22,16 +25,35 @@ impl Types for Source<'_> {
     }
 }
 
-/// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated, and operators that
-/// Relax has no equal for are written as the tensor programs that they compute. What Relax has no form for is an error
-/// each, with its place.
+/// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated, operators that
+/// Relax has no equal for are written as the tensor programs that they compute, and closures, data types, references
+/// and type parameters as values of Relax. What Relax has no form for is an error each, with its place.
 pub fn print_tvmscript(
     module: &Module,
     types: Option<&dyn TypeSource>,
 ) -> Result<String, Diagnostics> {
-    let source = types.map(Source);
-    let printed = relax_tvmscript::print(module, source.as_ref().map(|s| s as &dyn Types));
-    let (mut found, formless) = match printed {
+    let sized = match types {
+        Some(_) if module.script.is_none() => extents::named(module),
+        _ => None,
+    };
+    let Some((module, typing)) = sized else {
+        return as_values(module, types, false);
+    };
+    let typed = TypedModule {
+        module: &module,
+        typing: &typing,
+    };
+    as_values(&module, Some(&typed), true)
+}
+
+/// The text, with operators as programs where Relax has no equal. `matched` says that the module holds what only values
+/// of Relax can say.
+fn as_values(
+    module: &Module,
+    types: Option<&dyn TypeSource>,
+    matched: bool,
+) -> Result<String, Diagnostics> {
+    let (mut found, formless) = match printed(module, types, matched) {
         Printed::Text(text) => return Ok(text),
         Printed::NotNormal => return Err(not_normal()),
         Printed::NoForm(found, formless) => (found, formless),
@@ -44,7 +66,7 @@ pub fn print_tvmscript(
             module: &module,
             typing: &typing,
         };
-        match relax_tvmscript::print(&module, Some(&Source(&typed))) {
+        match printed(&module, Some(&typed), matched) {
             Printed::Text(text) => return Ok(text),
             Printed::NotNormal => return Err(not_normal()),
             Printed::NoForm(left, _) => found = left,
@@ -53,6 +75,21 @@ pub fn print_tvmscript(
     let mut diagnostics = Diagnostics::new();
     diagnostics.extend(found);
     Err(diagnostics)
+}
+
+/// The text of a module, in values of Relax where it has others.
+fn printed(module: &Module, types: Option<&dyn TypeSource>, matched: bool) -> Printed {
+    let source = types.map(Source);
+    let source = source.as_ref().map(|s| s as &dyn Types);
+    match source {
+        Some(types) if matched || relax_tvmscript::needs_values(module) => {
+            match relax_tvmscript::values(module, types) {
+                Ok(values) => relax_tvmscript::print(&values.module, Some(&values)),
+                Err(found) => Printed::NoForm(found, Vec::new()),
+            }
+        }
+        _ => relax_tvmscript::print(module, source),
+    }
 }
 
 fn not_normal() -> Diagnostics {

@@ -15,11 +15,13 @@ mod read;
 mod strings;
 mod table;
 mod token;
+mod values;
 
 pub use parse::{Parsed, parse};
 pub use print::{Printed, Types, print};
 pub use read::read;
 pub use token::Tok;
+pub use values::{Values, needs_values, values};
 
 /// How deep brackets may nest, as in Python.
 const DEPTH: u32 = 200;

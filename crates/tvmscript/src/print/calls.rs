@@ -206,7 +206,12 @@ impl Printer<'_> {
         }
         let all: Result<Vec<String>, Stop> =
             types.iter().map(|&t| self.ty(t, Place::Body)).collect();
-        Ok(Self::tuple_text(&all?))
+        let mut all = all?;
+        // The bare name is no type here to TVM's reader.
+        for text in all.iter_mut().filter(|t| *t == "R.Any") {
+            text.push_str("()");
+        }
+        Ok(Self::tuple_text(&all))
     }
 
     /// `R.call_tir`, `R.call_dps_packed`.
@@ -373,7 +378,8 @@ impl Printer<'_> {
                 return Ok(None);
             }
         }
-        if args.len() != form.inputs.len() || self.m.script.is_none() && !lowered(form, attrs) {
+        let relay = self.m.script.is_none();
+        if args.len() != form.inputs.len() || relay && (!lowered(form, attrs) || self.chooses(e)) {
             return Ok(None);
         }
         for (i, element) in &form.elements {
@@ -420,7 +426,7 @@ impl Printer<'_> {
             let value = attrs.get(name).unwrap_or(&AttrValue::None);
             let result = self.result_shape(e, p.name, value);
             let value = result.as_ref().unwrap_or(value);
-            let required = p.input && p.default.is_none();
+            let required = (p.input || relay) && p.default.is_none();
             if required && value.is_none() {
                 return Ok(None);
             }
@@ -435,6 +441,21 @@ impl Printer<'_> {
             }
         }
         Ok(Some(list))
+    }
+
+    /// Whether an extent of a result is the greater or the lesser of others: TVM takes extents that broadcast for equal
+    /// where it cannot tell.
+    fn chooses(&mut self, e: ExprId) -> bool {
+        let Some(ty) = self.types.and_then(|t| t.expr(e)) else {
+            return false;
+        };
+        let tensors = self.m.types.leaves(ty);
+        let tensors = tensors
+            .into_iter()
+            .filter_map(|t| self.m.types.as_tensor(t));
+        let dims = tensors.filter_map(|t| t.shape.dims()).flatten();
+        let mut open = dims.filter(|d| d.as_const().is_none() && d.as_atom().is_none());
+        open.any(super::types::chooses)
     }
 
     /// The extents of a result, where the attribute writes them with numbers that have a meaning of their own.

@@ -16,6 +16,7 @@ use rustc_hash::FxHashSet;
 
 use crate::codes;
 use names::Names;
+pub(crate) use names::python;
 use types::Place;
 
 /// The types of a module that was inferred.

@@ -30,7 +30,7 @@ pub(super) struct Names {
 }
 
 /// A name as Python takes it.
-pub(super) fn python(name: &str) -> String {
+pub(crate) fn python(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (i, c) in name.chars().enumerate() {
         let fine = c == '_'

@@ -24,6 +24,27 @@ struct Writer<'p> {
     bufs: FxHashMap<Buf, String>,
     vars: FxHashMap<Var, String>,
     taken: FxHashSet<String>,
+    /// How deep the body stands.
+    depth: usize,
+}
+
+/// The program with a dimension of its own for each extent of an output that is computed: the caller says how large an
+/// output is, and TVM wants what the signature says to be what the caller says, letter by letter.
+fn opened(p: &Program) -> Program {
+    let mut p = p.clone();
+    for o in p.outputs.clone() {
+        for axis in 0..p.bufs[o].shape.len() {
+            let extent = p.bufs[o].shape[axis].clone();
+            if matches!(extent.kind(), ExKind::Int(_) | ExKind::Var(_)) {
+                continue;
+            }
+            let name = format!("{}_d{axis}", p.bufs[o].name);
+            let (var, dim) = p.fresh(&name, extent.dtype());
+            p.dims.push(var);
+            p.bufs[o].shape[axis] = dim;
+        }
+    }
+    p
 }
 
 impl Printer<'_> {
@@ -34,8 +55,11 @@ impl Printer<'_> {
         p: &Program,
         out: &mut String,
     ) -> Result<(), Stop> {
+        let own = opened(p);
+        let p = &own;
         let mut w = Writer {
             p,
+            depth: 2,
             out: String::new(),
             bufs: FxHashMap::default(),
             vars: FxHashMap::default(),
@@ -120,11 +144,12 @@ impl Writer<'_> {
         }
         self.line(1, &format!("def {name}({}):", params.join(", ")));
         self.line(2, "T.func_attr({\"tirx.noalias\": True})");
+        let used = relax_loops::used_temps(p);
         let inner: Vec<Buf> = (p.bufs.iter())
-            .filter(|(_, b)| matches!(b.role, Role::Temp | Role::Local))
+            .filter(|(id, b)| b.role == Role::Local || b.role == Role::Temp && used.contains(id))
             .map(|(id, _)| id)
             .collect();
-        for b in inner {
+        for &b in &inner {
             let (name, shape) = (self.buf(b), self.shape(b, false)?);
             self.line(
                 2,
@@ -133,6 +158,12 @@ impl Writer<'_> {
                     p.bufs[b].dtype
                 ),
             );
+        }
+        let blocks = |s: &Stage| matches!(s, Stage::Compute(_));
+        if inner.is_empty() && !p.stages.iter().any(blocks) {
+            // TVM's reader makes the block around all only where something tells it to.
+            self.line(2, "with T.sblock(\"root\"):");
+            self.depth = 3;
         }
         for stage in &p.stages {
             match stage {
@@ -156,7 +187,7 @@ impl Writer<'_> {
             .map(|(v, e)| (v, e, 'S'))
             .collect();
         loops.extend(reduced.map(|(v, e)| (*v, e, 'R')));
-        let mut depth = 2;
+        let mut depth = self.depth;
         let (mut names, mut extents) = (Vec::new(), Vec::new());
         for (v, e, _) in &loops {
             extents.push(self.ex(e)?);
@@ -223,7 +254,9 @@ impl Writer<'_> {
             Stmt(usize, &'s Stmt),
             Line(usize, String),
         }
-        let mut tasks: Vec<Task> = body.iter().rev().map(|s| Task::Stmt(2, s)).collect();
+        let mut tasks: Vec<Task> = (body.iter().rev())
+            .map(|s| Task::Stmt(self.depth, s))
+            .collect();
         while let Some(task) = tasks.pop() {
             let (depth, stmt) = match task {
                 Task::Line(depth, text) => {

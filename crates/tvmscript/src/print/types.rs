@@ -62,6 +62,36 @@ impl DimBuilder for Text<'_, '_> {
     }
 }
 
+/// Looks for the greater or lesser of two things.
+struct Choice;
+
+impl DimBuilder for Choice {
+    type Out = bool;
+    fn int(&mut self, _: i64) -> bool {
+        false
+    }
+    fn atom(&mut self, _: Atom) -> bool {
+        false
+    }
+    fn any(&mut self) -> bool {
+        false
+    }
+    fn bad(&mut self, _: DimError) -> bool {
+        false
+    }
+    fn op(&mut self, op: DimOp, lhs: bool, rhs: bool) -> bool {
+        lhs || rhs || matches!(op, DimOp::Min | DimOp::Max)
+    }
+    fn group(&mut self, inner: bool) -> bool {
+        inner
+    }
+}
+
+/// Whether a dimension is the greater or the lesser of others, or made of such.
+pub(super) fn chooses(d: &Dim) -> bool {
+    d.build(&mut Choice)
+}
+
 impl Printer<'_> {
     /// A dimension; `None` for one that is not known.
     pub(super) fn dim(&mut self, d: &Dim) -> Option<String> {

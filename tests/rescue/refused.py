@@ -1,0 +1,1 @@
+RX1370 `@main` takes or gives a function, which has no form in TVMScript
