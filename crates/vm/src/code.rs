@@ -22,6 +22,9 @@ pub struct Executable {
     pub consts: Vec<Const>,
     /// Functions that can be called from outside.
     pub entries: Vec<Entry>,
+    /// What callers know of it, as a text of the language: data types, and the entries as functions that call
+    /// themselves. Nobody runs it; tools read arguments and show results by it.
+    pub interface: String,
 }
 
 /// A function.
@@ -142,7 +145,31 @@ pub struct Entry {
     pub types: Vec<String>,
 }
 
+impl Inst {
+    /// The registers that it reads, in order.
+    pub fn reads(&self) -> Vec<Reg> {
+        let of = |arg: &Arg| match arg {
+            Arg::Reg(r) | Arg::Last(r) => Some(*r),
+            _ => None,
+        };
+        match self {
+            Inst::Call { args, .. } => args.iter().filter_map(of).collect(),
+            Inst::Ret(value) => of(value).into_iter().collect(),
+            Inst::If(r, _) => vec![*r],
+            Inst::Goto(_) => Vec::new(),
+        }
+    }
+}
+
 impl Executable {
+    /// An instruction of this program, as it stands in the listing.
+    pub fn shown<'p>(&'p self, inst: &'p Inst) -> impl std::fmt::Display + 'p {
+        crate::listing::Shown {
+            program: self,
+            inst,
+        }
+    }
+
     /// The entry of a name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.name == name)

@@ -83,6 +83,7 @@ pub fn write(program: &Executable) -> Vec<u8> {
         w.list(&e.params, |w, p| w.text(p));
         w.list(&e.types, |w, t| w.text(t));
     });
+    w.text(&program.interface);
     let head = w.0;
     let mut out = Vec::with_capacity(HEADER + head.len());
     out.extend(MAGIC);
@@ -237,12 +238,14 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
             types: r.list(Reader::text)?,
         })
     })?;
+    let interface = r.text()?;
     let kernels = kernels(heads, &text).map_err(|what| FileError::Damaged(at, what))?;
     let program = Executable {
         funcs,
         kernels,
         consts,
         entries,
+        interface,
     };
     crate::verify(&program).map_err(FileError::Breach)?;
     Ok(program)

@@ -5,8 +5,12 @@ mod print;
 mod read;
 pub(crate) mod token;
 
+pub(crate) use print::Shown;
 pub use print::print;
 pub use read::{ListingError, read};
+
+/// What stands before the program's interface, which is text of the language too.
+const INTERFACE: &str = "#[interface]\n";
 
 /// What stands before the kernels' tensor programs, which are text of the language.
 const KERNELS: &str = "#[kernels]\n";

@@ -3,7 +3,7 @@
 use base64_simd::STANDARD;
 use std::fmt::Write as _;
 
-use super::{KERNELS, global, quoted};
+use super::{INTERFACE, KERNELS, global, quoted};
 use crate::code::{Arg, Callee, Const, Executable, Function, Inst};
 use crate::programs;
 
@@ -28,16 +28,20 @@ pub fn print(program: &Executable) -> String {
         out.push('\n');
         function(&mut out, program, f);
     }
-    if program.kernels.is_empty() {
-        return out;
-    }
     out.push('\n');
     for k in &program.kernels {
         let _ = writeln!(out, "kernel #{}{};", k.name, if k.by_hand { " written" } else { "" });
     }
-    out.push('\n');
-    out.push_str(KERNELS);
-    out.push_str(&programs::print(&program.kernels));
+    if !program.interface.is_empty() {
+        out.push('\n');
+        out.push_str(INTERFACE);
+        out.push_str(&program.interface);
+    }
+    if !program.kernels.is_empty() {
+        out.push('\n');
+        out.push_str(KERNELS);
+        out.push_str(&programs::print(&program.kernels));
+    }
     out
 }
 

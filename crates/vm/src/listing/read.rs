@@ -9,7 +9,7 @@ use std::fmt;
 
 use super::ast::{Item, RawArg, RawCallee, RawConst, RawFunc, RawInst};
 use super::token::Tok;
-use super::{KERNELS, grammar, name, unquoted};
+use super::{INTERFACE, KERNELS, grammar, name, unquoted};
 use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst};
 
 /// Why a listing cannot be read.
@@ -33,15 +33,17 @@ impl std::error::Error for ListingError {}
 ///
 /// # Errors
 /// The first mistake: in the text, or a rule that its program breaks.
-pub fn read(text: &str) -> Result<Executable, ListingError> {
+pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
     let error = |at: usize, message: String| ListingError {
         line: 1 + text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count(),
         message,
     };
-    let (head, tail) = match text.find(&format!("\n{KERNELS}")) {
-        Some(at) => (&text[..at + 1], &text[at + 1 + KERNELS.len()..]),
+    let cut = |text: &'t str, mark: &str| match text.find(&format!("\n{mark}")) {
+        Some(at) => (&text[..=at], &text[at + 1 + mark.len()..]),
         None => (text, ""),
     };
+    let (before, tail) = cut(text, KERNELS);
+    let (head, interface) = cut(before, INTERFACE);
     let tokens = Tok::lexer(head).spanned().map(|(tok, span)| match tok {
         Ok(tok) => Ok((span.start, tok, span.end)),
         Err(()) => Err(()),
@@ -61,7 +63,7 @@ pub fn read(text: &str) -> Result<Executable, ListingError> {
             error(location, "the listing ends too early".to_owned())
         }
     })?;
-    let kernels_at = head.len();
+    let kernels_at = before.len();
     let mut heads = Vec::new();
     let (mut funcs, mut kernels) = (FxHashMap::default(), FxHashMap::default());
     for item in &items {
@@ -80,6 +82,7 @@ pub fn read(text: &str) -> Result<Executable, ListingError> {
     let names = Names { funcs, kernels };
     let mut out = Executable {
         kernels: crate::file::kernels(heads, tail).map_err(|m| error(kernels_at, m))?,
+        interface: interface.trim_end_matches('\n').to_owned(),
         ..Executable::default()
     };
     for item in items {
