@@ -29,6 +29,10 @@ pub enum Format {
     Header,
     /// Instructions as text.
     Assembly,
+    /// A program of the virtual machine, as text.
+    Listing,
+    /// The same as a file of bytes.
+    Machine,
 }
 
 use Format::*;
@@ -48,6 +52,8 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("so", Shared),
     ("h", Header),
     ("s", Assembly),
+    ("vm", Listing),
+    ("vmbin", Machine),
 ];
 
 impl Format {

@@ -19,6 +19,8 @@ pub mod io;
 #[cfg(feature = "native")]
 pub mod kit;
 pub mod load;
+#[cfg(feature = "native")]
+pub mod machine;
 mod memory;
 pub mod model;
 pub mod npz;

@@ -67,10 +67,12 @@ fn the_evaluator_and_native_code_agree_on_the_examples() {
             continue;
         }
         let native = run(&file, "native", &room.path().join("native.npz"));
-        let interp = run(&file, "interp", &room.path().join("interp.npz"));
-        assert_eq!(native.len(), interp.len(), "{name}");
-        for ((n, a), (_, b)) in native.iter().zip(&interp) {
-            assert!(close(a, b), "{name}: {n} differs");
+        for other in ["interp", "vm"] {
+            let found = run(&file, other, &room.path().join(format!("{other}.npz")));
+            assert_eq!(native.len(), found.len(), "{name} with {other}");
+            for ((n, a), (_, b)) in native.iter().zip(&found) {
+                assert!(close(a, b), "{name} with {other}: {n} differs");
+            }
         }
         count += 1;
     }

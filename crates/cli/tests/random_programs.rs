@@ -2,10 +2,15 @@
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
-use relax_cli::{evaluator, native};
+use relax_base::Diagnostic;
+use relax_cli::{evaluator, machine, native};
 use relax_codegen::Host;
-use relax_tensor::Tensor;
+use relax_ir::Module;
+use relax_lower::lir::Lowered;
+use relax_tensor::{Tensor, Value};
 use relax_testkit::{Features, program};
+
+use std::sync::Arc;
 
 #[path = "common/agreement.rs"]
 mod agreement;
@@ -21,6 +26,42 @@ fn number(name: &str) -> Option<u64> {
 /// enough for a quick look where not.
 fn count() -> u64 {
     number("RELAX_PROGRAMS").unwrap_or(if cfg!(debug_assertions) { 60 } else { 500 })
+}
+
+/// What goes wrong with a program on the virtual machine, after it went through the listing and the file.
+fn machine_trouble(
+    lowered: &Lowered,
+    module: &Module,
+    inputs: &[Tensor],
+    expected: &Result<Value, Diagnostic>,
+) -> Option<String> {
+    let program = match relax::vm::program(lowered, module) {
+        Ok(program) => program,
+        Err(d) => return Some(format!("the machine refuses: {:?}", d.iter().next())),
+    };
+    let listing = relax_vm::print(&program);
+    let again = match relax_vm::read_listing(&listing) {
+        Ok(again) => again,
+        Err(e) => return Some(format!("the listing does not read: {e}\n{listing}")),
+    };
+    if relax_vm::print(&again) != listing {
+        return Some(format!("the listing reads back as another:\n{listing}\n{}", relax_vm::print(&again)));
+    }
+    let bytes = relax_vm::write(&again);
+    let again = match relax_vm::read(Arc::new(bytes.clone())) {
+        Ok(again) => again,
+        Err(e) => return Some(format!("the file does not read: {e}\n{listing}")),
+    };
+    if relax_vm::write(&again) != bytes {
+        return Some(format!("the file reads back as another:\n{listing}"));
+    }
+    let inputs: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
+    let found = machine::run(&again, "main", &inputs, machine::Run::default());
+    match (expected, found.map(|f| f.0)) {
+        (Ok(a), Ok(b)) if same(a, &b) => None,
+        (Err(_), Err(_)) => None,
+        (a, b) => Some(format!("evaluator: {a:?}\nmachine: {b:?}\n{listing}")),
+    }
 }
 
 /// What went wrong with a program, if anything. `pipeline` runs before native code is generated.
@@ -51,9 +92,14 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
         Err(d) => return Some(format!("the pipeline fails: {:?}", d.iter().next())),
     };
     let entry = module.global("main").expect("the pipeline keeps it");
-    let jit = match native::lower(&module, &typing, &[entry], &session.sources)
-        .and_then(|lowered| native::jit(&lowered))
-    {
+    let lowered = match native::lower(&module, &typing, &[entry], &session.sources) {
+        Ok(lowered) => lowered,
+        Err(d) => return Some(format!("lowering refuses: {:?}", d.iter().next())),
+    };
+    if let Some(trouble) = machine_trouble(&lowered, &module, &inputs, &expected) {
+        return Some(format!("{trouble}\n{}", made.text));
+    }
+    let jit = match native::jit(&lowered) {
         Ok(jit) => jit,
         Err(d) => return Some(format!("native code refuses: {:?}", d.iter().next())),
     };

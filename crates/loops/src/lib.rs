@@ -33,7 +33,7 @@ mod whole;
 
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
-pub use exec::{ExecError, ExecFault, execute, execute_for};
+pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::Hint;
 pub use lower::{NoInline, drop_unused, inline_compute, lower_stage, reads_buffer, used_temps};

@@ -19,7 +19,8 @@ impl Places {
         name
     }
 
-    fn find(&self, name: &str) -> Option<Span> {
+    /// Where a place is, by its name.
+    pub(crate) fn find(&self, name: &str) -> Option<Span> {
         self.0.borrow().get(&Symbol::new(name)).copied()
     }
 

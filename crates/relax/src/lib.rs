@@ -53,6 +53,8 @@ pub mod show;
 mod tvm_json;
 mod typed;
 pub mod values;
+#[cfg(feature = "native")]
+pub mod vm;
 #[cfg(feature = "weights")]
 pub mod weights;
 mod whole;

@@ -14,8 +14,10 @@ use relax_cli::program::{Program, Source};
 use relax_cli::random::Random;
 use relax_cli::show::Extent;
 use relax_cli::stop::Stop;
+use relax_cli::words::count;
 use relax_cli::{
-    evaluator, inputs, io, load, native, places, profile, progress, results, show, tool, weights,
+    evaluator, inputs, io, load, machine, native, places, profile, progress, results, show, tool,
+    weights,
 };
 use relax_codegen::{Host, Value};
 use relax_ir::GlobalId;
@@ -31,11 +33,11 @@ struct Args {
     /// function that there is.
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// What runs the program.
-    #[arg(long, value_enum, default_value_t = Engine::Native)]
-    engine: Engine,
+    /// What runs the program: native code unless said otherwise, or the virtual machine for its files.
+    #[arg(long, value_enum)]
+    engine: Option<Engine>,
     /// Ends with an error when a run takes more steps (calls, branches, tuples): for programs that may not end. With
-    /// `--engine interp`.
+    /// `--engine interp` and `--engine vm`.
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
@@ -79,6 +81,9 @@ struct Args {
     /// Says what each kernel cost: calls, time, share, GFLOP/s, GB/s, the shortest call. With `--bench` over all its runs.
     #[arg(long, help_heading = "Measuring")]
     profile: bool,
+    /// Prints each instruction of the virtual machine with what its registers hold, before it is executed.
+    #[arg(long, help_heading = "Measuring")]
+    trace_vm: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -98,6 +103,8 @@ enum Engine {
     Native,
     /// The reference evaluator.
     Interp,
+    /// The virtual machine.
+    Vm,
 }
 
 fn main() -> ExitCode {
@@ -106,16 +113,17 @@ fn main() -> ExitCode {
 
 fn run(args: &Args) -> Result<(), Stop> {
     let begin = Instant::now();
-    if args.profile && args.engine == Engine::Interp {
-        return Err(Stop::Usage(
-            "--profile needs --engine native: the evaluator has no kernels".into(),
-        ));
-    }
-    if args.max_steps.is_some() && args.engine == Engine::Native {
-        return Err(Stop::Usage(
-            "--max-steps needs --engine interp: native code does not count".into(),
-        ));
-    }
+    let opened = machine::open(args.source.path()?)?;
+    let engine = match (args.engine, &opened) {
+        (engine, None) => engine.unwrap_or(Engine::Native),
+        (None | Some(Engine::Vm), Some(_)) => Engine::Vm,
+        (Some(_), Some(_)) => {
+            return Err(Stop::Usage(
+                "a program of the virtual machine runs with --engine vm".into(),
+            ));
+        }
+    };
+    possible(args, engine, opened.is_some())?;
     let outputs = match &args.outputs {
         Some(path) if io::is_stream(path) => {
             let said = "--outputs needs a file; without it results are printed";
@@ -128,7 +136,10 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
-    let mut program = args.source.read()?;
+    let (machine, mut program) = match opened {
+        Some((machine, program)) => (Some(machine), program),
+        None => (None, args.source.read()?),
+    };
     let mut entry = load::sole_entry(&program.module, args.entry.as_deref())?;
     let name = program.module.globals[entry].name;
     if program.module.global_func(entry).is_none() {
@@ -143,7 +154,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         relax_ir::Type::Func(f) => f.ret,
         _ => program.typing.globals[entry],
     };
-    let value = match args.engine {
+    let value = match engine {
         Engine::Interp => {
             use relax_interp::{Node, Value};
             let data = |ctor, fields| Value::Node(Node::Adt(ctor, fields).into());
@@ -152,13 +163,16 @@ fn run(args: &Args) -> Result<(), Stop> {
             let arguments = arguments.unwrap_or_default();
             evaluate(args, &program, entry, &arguments, begin)?
         }
-        Engine::Native => {
+        other => {
             let ctors = &program.module.ctors;
             let data = |ctor, fields| Value::Adt(ctors[ctor].tag, fields);
             let tensors = tensors.into_iter().map(Value::Tensor);
             let arguments = layout.arguments(tensors, Value::Tuple, data);
             let arguments = arguments.unwrap_or_default();
-            compiled(args, &mut program, entry, &arguments, begin)?
+            match other {
+                Engine::Vm => executed(args, &mut program, entry, machine, &arguments, begin)?,
+                _ => compiled(args, &mut program, entry, &arguments, begin)?,
+            }
         }
     };
     if args.summary {
@@ -179,6 +193,32 @@ fn run(args: &Args) -> Result<(), Stop> {
         None => io::print((show::value(&result, Extent::Corners) + "\n").as_bytes())?,
     }
     Ok(())
+}
+
+/// What cannot be asked of an engine.
+fn possible(args: &Args, engine: Engine, opened: bool) -> Result<(), Stop> {
+    let refused = [
+        (
+            args.profile && engine != Engine::Native,
+            "--profile needs --engine native: kernels are native code",
+        ),
+        (
+            args.max_steps.is_some() && engine == Engine::Native,
+            "--max-steps needs --engine interp or vm: native code does not count",
+        ),
+        (
+            args.trace_vm && engine != Engine::Vm,
+            "--trace-vm needs --engine vm",
+        ),
+        (
+            opened && args.source.params.is_some(),
+            "--params: the weights of a program of the virtual machine are in its file",
+        ),
+    ];
+    match refused.iter().find(|r| r.0) {
+        Some((_, why)) => Err(Stop::Usage((*why).to_owned())),
+        None => Ok(()),
+    }
 }
 
 /// The tensors of the call, and how they become its arguments.
@@ -240,6 +280,52 @@ fn evaluate(
     let (module, typing, most) = (&program.module, &program.typing, args.max_steps);
     let (value, times) = evaluator::run_timed(module, typing, entry, arguments, more, most)
         .map_err(|d| Stop::show(&d.into(), &program.session.sources))?;
+    if args.summary {
+        io::say(&format!("ran in {:.2?}\n", times[0]));
+    }
+    io::say(&args.bench.report(name.as_str(), &times[1..]));
+    Ok(value)
+}
+
+/// Runs a program of the virtual machine: that of a file, or what the text is compiled to.
+fn executed(
+    args: &Args,
+    program: &mut Program,
+    entry: GlobalId,
+    machine: Option<relax_vm::Executable>,
+    arguments: &[Value],
+    begin: Instant,
+) -> Result<Value, Stop> {
+    let name = program.module.globals[entry].name;
+    let places = Places::default();
+    let machine = match machine {
+        Some(machine) => machine,
+        None => {
+            let name_place = |sources: &_, span| places.name(sources, span);
+            let lowered = program.lower(&args.source.passes, &[entry], name_place)?;
+            relax::vm::program(&lowered, &program.module)
+                .map_err(|d| Stop::show(&d, &program.session.sources))?
+        }
+    };
+    if args.summary {
+        let code: usize = machine.funcs.iter().map(|f| f.code.len()).sum();
+        let (code, kernels) = (
+            count(code, "instruction"),
+            count(machine.kernels.len(), "kernel"),
+        );
+        io::say(&format!(
+            "{code}, {kernels}\nready after {:.2?}\n",
+            begin.elapsed()
+        ));
+    }
+    let how = machine::Run {
+        more: args.bench.runs(),
+        max_steps: args.max_steps,
+        stack: args.stack.map(|megabytes| u64::from(megabytes) << 20),
+        trace: args.trace_vm,
+    };
+    let (value, times) = machine::run(&machine, name.as_str(), arguments, how)
+        .map_err(|fault| machine::stop(program, &places, &fault))?;
     if args.summary {
         io::say(&format!("ran in {:.2?}\n", times[0]));
     }

@@ -148,6 +148,10 @@ enum Emit {
     Loops,
     /// The lowered program: control flow over registers, allocations, releases, calls of kernels.
     Lowered,
+    /// A program of the virtual machine, as text.
+    Vm,
+    /// The same as a file, which relax-run takes.
+    Vmbin,
 }
 
 impl Emit {
@@ -162,6 +166,8 @@ impl Emit {
             Emit::Asm => &[Format::Assembly],
             Emit::Loops => &[Format::Relay, Format::Text],
             Emit::Clif | Emit::Lowered => &[Format::Text],
+            Emit::Vm => &[Format::Listing, Format::Text],
+            Emit::Vmbin => &[Format::Machine],
         }
     }
 
@@ -179,6 +185,8 @@ impl Emit {
             Emit::Shared,
             Emit::Header,
             Emit::Asm,
+            Emit::Vm,
+            Emit::Vmbin,
         ];
         let formats: Vec<Format> = BY_NAME.iter().flat_map(|e| e.formats()).copied().collect();
         let format = Format::choose(&args.output, &formats)
@@ -295,6 +303,15 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         Emit::Lowered => return Ok(io::write(&args.output, lowered.text().as_bytes())?),
         Emit::Loops => return Ok(io::write(&args.output, native::loops(&lowered).as_bytes())?),
+        Emit::Vm | Emit::Vmbin => {
+            let machine = relax::vm::program(&lowered, &program.module)
+                .map_err(|d| Stop::show(&d, &program.session.sources))?;
+            let bytes = match emit {
+                Emit::Vm => relax_vm::print(&machine).into_bytes(),
+                _ => relax_vm::write(&machine),
+            };
+            return Ok(io::write(&args.output, &bytes)?);
+        }
         Emit::Clif => Listing::Clif,
         Emit::Asm => Listing::Asm,
         Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe => {

@@ -11,6 +11,7 @@ mod error;
 mod memory;
 mod nest;
 mod num;
+pub mod scalar;
 mod strip;
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,80 @@
+//! Programs for the virtual machine.
+
+use relax_base::{Diagnostic, Diagnostics, Span};
+use relax_ir::Module;
+use relax_lower::lir::Lowered;
+use relax_syntax::Style;
+use relax_tensor::Value;
+use relax_vm::{Entry, Executable, Fault, Node, Value as V};
+use rustc_hash::FxHashSet;
+use std::fmt::Write as _;
+
+use crate::failure::Places;
+
+/// Translates a lowered program. `module` is what it was lowered from.
+///
+/// # Errors
+/// It has no form for the machine.
+pub fn program(lowered: &Lowered, module: &Module) -> Result<Executable, Diagnostics> {
+    let refused = |text: String| {
+        let mut all = Diagnostics::new();
+        all.push(Diagnostic::error(relax_lower::codes::UNSUPPORTED, Span::NONE, text));
+        all
+    };
+    let mut program = relax_vm::translate(lowered)
+        .map_err(|e| refused(format!("the virtual machine does not support {}", e.0)))?;
+    program.interface = interface(module, &program.entries);
+    relax_vm::verify(&program).map_err(|b| refused(format!("a defect of the lowering: {b}")))?;
+    Ok(program)
+}
+
+/// What callers know of a program, as a text: data types, and functions that call themselves.
+fn interface(module: &Module, entries: &[Entry]) -> String {
+    let mut types = module.clone();
+    types.retain_globals(&FxHashSet::default());
+    types.expression = None;
+    let mut out = crate::print(&types, Style::Pretty, None);
+    for e in entries {
+        let Some((result, types)) = e.types.split_last() else {
+            continue;
+        };
+        let params: Vec<String> = (e.params.iter().zip(types)).map(|(p, t)| format!("%{p}: {t}")).collect();
+        let args: Vec<String> = e.params.iter().map(|p| format!("%{p}")).collect();
+        let (name, params, args) = (&e.name, params.join(", "), args.join(", "));
+        let _ = write!(out, "\ndef @{name}({params}) -> {result} {{ @{name}({args}) }}\n");
+    }
+    out
+}
+
+/// A value as the machine has it; `None` where something is in it that has no form there.
+pub fn inner(value: &Value) -> Option<V> {
+    value.fold(|t| Some(V::from(t.clone())), |f| Some(V::tuple(f)))
+}
+
+/// A value that the machine gave.
+pub fn outer(value: &V) -> Value {
+    Value::unfold(value, |v| {
+        if let Some(t) = v.tensor() {
+            return Err(Value::Tensor((*t).clone()));
+        }
+        match v {
+            V::Node(node) => match &**node {
+                Node::Tuple(fields) => Ok((None, fields.iter().collect())),
+                Node::Adt(tag, fields) => Ok((Some(*tag), fields.iter().collect())),
+                Node::Closure(..) => Err(Value::Opaque("a function")),
+                Node::Ref(_) => Err(Value::Opaque("a reference")),
+            },
+            V::Shape(_) => Err(Value::Opaque("a shape")),
+            _ => Err(Value::Opaque("a foreign value")),
+        }
+    })
+}
+
+/// A fault as the other engines report it; `None` where its place is in no text that is at hand.
+pub fn diagnostic(places: &Places, fault: &Fault) -> Option<Diagnostic> {
+    let d = Diagnostic::error(fault.code, places.find(&fault.place)?, fault.message.clone());
+    Some(match fault.called.as_ref().and_then(|p| places.find(p)) {
+        Some(span) => d.label(span, "called here"),
+        None => d,
+    })
+}

@@ -1,0 +1,199 @@
+//! The functions that every machine has, by name.
+
+use relax_loops::{BinOp, UnOp};
+use relax_tensor::DType;
+use std::fmt;
+use std::str::FromStr;
+
+/// A function that every machine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Builtin {
+    /// One without element types in its name.
+    Plain(Plain),
+    /// A scalar function of one element.
+    Unary(UnOp, DType),
+    /// A scalar function of two elements.
+    Binary(BinOp, DType),
+    /// The conversion of an element.
+    Cast(DType, DType),
+    /// The bits of an element as another type.
+    Bits(DType, DType),
+}
+
+/// How many arguments a builtin takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arity {
+    /// Just so many.
+    Just(usize),
+    /// So many at least.
+    Least(usize),
+}
+
+macro_rules! plain {
+    ($($(#[$doc:meta])* $name:ident = $text:literal $arity:expr;)*) => {
+        /// Builtins without element types in their names.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum Plain { $($(#[$doc])* $name),* }
+
+        impl Plain {
+            /// All of them.
+            pub const ALL: &'static [Plain] = &[$(Plain::$name),*];
+
+            /// The name, without what all begin with.
+            pub fn name(self) -> &'static str {
+                match self { $(Plain::$name => $text),* }
+            }
+            fn arity(self) -> Arity {
+                use Arity::*;
+                match self { $(Plain::$name => $arity),* }
+            }
+        }
+    };
+}
+
+plain! {
+    /// The value itself.
+    Copy = "copy" Just(1);
+    /// Nothing: the register that is given up is empty afterwards.
+    Kill = "null_value" Just(1);
+    /// A tuple of the arguments.
+    MakeTuple = "make_tuple" Least(0);
+    /// A field of a tuple, of an instance of a data type, or a value that a closure holds: the whole, the number.
+    GetItem = "tuple_getitem" Just(2);
+    /// An instance of a data type: the constructor's number, the fields.
+    MakeAdt = "make_adt" Least(1);
+    /// The constructor's number of an instance.
+    GetTag = "get_tag" Just(1);
+    /// A closure: its code, the values that it holds.
+    MakeClosure = "make_closure" Least(1);
+    /// Calls a closure with arguments.
+    InvokeClosure = "invoke_closure" Least(1);
+    /// A reference cell.
+    RefNew = "ref_create" Just(1);
+    /// What a cell holds.
+    RefRead = "ref_read" Just(1);
+    /// Puts a value into a cell.
+    RefWrite = "ref_write" Just(2);
+    /// A shape of the numbers given.
+    MakeShape = "make_shape" Least(0);
+    /// An extent of a tensor, or a number of a shape: the value, the axis.
+    Extent = "extent_of" Just(2);
+    /// The element of a tensor of rank 0.
+    Element = "element_of" Just(1);
+    /// The second where the first holds, else the third.
+    Select = "select" Just(3);
+    /// Fails unless the value is a tensor (or shape) of this rank and element type: the value, the rank or -1, the
+    /// type's name or nothing.
+    CheckTensor = "check_tensor_info" Just(3);
+    /// Fails unless the value is of a kind: the value, `tensor`, `tuple`, `adt` or `shape`, the number of fields or -1.
+    CheckKind = "check_kind" Just(3);
+    /// Fails unless two numbers are the same, or the third argument is 1 and one of them is; the message.
+    CheckEqual = "check_equal" Just(4);
+    /// Fails: no clause of a match applies.
+    NoMatch = "no_match" Just(0);
+    /// A block of memory of so many bytes.
+    AllocStorage = "alloc_storage" Just(1);
+    /// A tensor in a block: the block, the first byte, the shape, the element type's name.
+    AllocTensor = "alloc_tensor" Just(4);
+    /// Calls a function of the host: its name, the arguments.
+    CallPacked = "call_packed" Least(1);
+    /// Calls a function of the host that writes tensors: its name, how many there are, their shapes and their element types' names in
+    /// turns, the arguments. A tuple where there are several.
+    CallDps = "call_dps_packed" Least(2);
+}
+
+/// What the names of builtins begin with, as in TVM.
+const PREFIX: &str = "vm.builtin.";
+
+macro_rules! scalar_names {
+    ($($op:ident = $text:literal),*) => { &[$(($text, UnOp::$op)),*] };
+}
+macro_rules! pair_names {
+    ($($op:ident = $text:literal),*) => { &[$(($text, BinOp::$op)),*] };
+}
+
+const UNARY: &[(&str, UnOp)] = scalar_names!(
+    Neg = "neg", Abs = "abs", Not = "not", Exp = "exp", Log = "log", Log2 = "log2", Log10 = "log10", Sqrt = "sqrt",
+    Rsqrt = "rsqrt", Sin = "sin", Cos = "cos", Tan = "tan", Asin = "asin", Acos = "acos", Atan = "atan", Sinh = "sinh",
+    Cosh = "cosh", Tanh = "tanh", Asinh = "asinh", Acosh = "acosh", Atanh = "atanh", Erf = "erf", Sigmoid = "sigmoid",
+    Floor = "floor", Ceil = "ceil", Trunc = "trunc", Round = "round", RoundEven = "round_even", IsNan = "isnan",
+    IsInf = "isinf", IsFinite = "isfinite", Popcount = "popcount", Clz = "clz"
+);
+
+const BINARY: &[(&str, BinOp)] = pair_names!(
+    Add = "add", Sub = "sub", Mul = "mul", Div = "div", FloorDiv = "floor_div", FloorMod = "floor_mod", Rem = "rem",
+    Min = "min", Max = "max", Pow = "pow", Atan2 = "atan2", And = "and", Or = "or", Xor = "xor", Shl = "shl", Shr = "shr",
+    Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge"
+);
+
+impl Builtin {
+    /// How many arguments it takes.
+    pub fn arity(self) -> Arity {
+        match self {
+            Builtin::Plain(p) => p.arity(),
+            Builtin::Unary(..) | Builtin::Cast(..) | Builtin::Bits(..) => Arity::Just(1),
+            Builtin::Binary(..) => Arity::Just(2),
+        }
+    }
+}
+
+impl fmt::Display for Builtin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        let unary = |op: &UnOp| UNARY.iter().find(|n| n.1 == *op).map_or("?", |n| n.0);
+        let binary = |op: &BinOp| BINARY.iter().find(|n| n.1 == *op).map_or("?", |n| n.0);
+        match self {
+            Builtin::Plain(p) => f.write_str(p.name()),
+            Builtin::Unary(op, t) => write!(f, "scalar.{}.{t}", unary(op)),
+            Builtin::Binary(op, t) => write!(f, "scalar.{}.{t}", binary(op)),
+            Builtin::Cast(from, to) => write!(f, "scalar.cast.{from}.{to}"),
+            Builtin::Bits(from, to) => write!(f, "scalar.bits.{from}.{to}"),
+        }
+    }
+}
+
+impl FromStr for Builtin {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Builtin, ()> {
+        let name = text.strip_prefix(PREFIX).ok_or(())?;
+        let Some(scalar) = name.strip_prefix("scalar.") else {
+            let found = Plain::ALL.iter().find(|p| p.name() == name);
+            return found.copied().map(Builtin::Plain).ok_or(());
+        };
+        let parts: Vec<&str> = scalar.split('.').collect();
+        let dtype = |i: usize| parts.get(i).and_then(|t| t.parse::<DType>().ok()).ok_or(());
+        match (parts[0], parts.len()) {
+            ("cast", 3) => Ok(Builtin::Cast(dtype(1)?, dtype(2)?)),
+            ("bits", 3) => Ok(Builtin::Bits(dtype(1)?, dtype(2)?)),
+            (op, 2) => {
+                let unary = UNARY.iter().find(|n| n.0 == op);
+                let binary = BINARY.iter().find(|n| n.0 == op);
+                match (unary, binary) {
+                    (Some(u), _) => Ok(Builtin::Unary(u.1, dtype(1)?)),
+                    (None, Some(b)) => Ok(Builtin::Binary(b.1, dtype(1)?)),
+                    (None, None) => Err(()),
+                }
+            }
+            _ => Err(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back() {
+        let plain = Plain::ALL.iter().map(|&p| Builtin::Plain(p));
+        let unary = UNARY.iter().map(|u| Builtin::Unary(u.1, DType::F32));
+        let binary = BINARY.iter().map(|b| Builtin::Binary(b.1, DType::I64));
+        let more = [Builtin::Cast(DType::BOOL, DType::BF16), Builtin::Bits(DType::F32, DType::I32)];
+        for b in plain.chain(unary).chain(binary).chain(more) {
+            assert_eq!(b.to_string().parse(), Ok(b));
+        }
+        assert_eq!("vm.builtin.scalar.add".parse::<Builtin>(), Err(()));
+        assert_eq!("add".parse::<Builtin>(), Err(()));
+    }
+}

@@ -1,0 +1,384 @@
+//! The engine: runs a program's instructions, one after another.
+//!
+//! Invariant: neither deep recursion nor deep values use the engine's own stack; calls in tail position use no memory.
+//! Invariant: whatever the program and its arguments, a run ends with a value or a fault, if it ends.
+
+use std::rc::Rc;
+
+use crate::builtin::{Builtin, Plain};
+use crate::code::{Arg, Callee, Const, Executable, Function, Inst, Reg};
+use crate::fault::{Fault, STACK, STEPS, Trouble};
+use crate::kernels::Kernels;
+use crate::packed::{NoPacked, Packed};
+use crate::value::{Node, Value};
+
+/// What a run sees of each instruction, before it is executed.
+pub trait Watch {
+    /// An instruction of a function, with the registers as they are.
+    fn step(&mut self, function: &Function, at: u32, registers: &[Value]);
+}
+
+/// Registers of all frames that a machine holds unless told otherwise: 2 GiB of them.
+const MOST_REGISTERS: usize = (2 << 30) / size_of::<Value>();
+
+/// How deep the calls in a fault's message go.
+const SHOWN_CALLS: usize = 16;
+
+struct Frame {
+    func: u32,
+    /// The instruction that comes next.
+    at: u32,
+    /// Its first register.
+    base: usize,
+    /// Where its caller wants the result.
+    dst: Option<Reg>,
+}
+
+/// A machine that runs one program.
+pub struct Machine<'e> {
+    program: &'e Executable,
+    kernels: Box<dyn Kernels + 'e>,
+    packed: Box<dyn Packed + 'e>,
+    watch: Option<Box<dyn Watch + 'e>>,
+    consts: Vec<Value>,
+    registers: Vec<Value>,
+    frames: Vec<Frame>,
+    /// Arguments of the call at hand.
+    args: Vec<Value>,
+    most_registers: usize,
+    steps: u64,
+}
+
+impl<'e> Machine<'e> {
+    /// A machine for a program whose kernels are run by `kernels`.
+    pub fn new(program: &'e Executable, kernels: impl Kernels + 'e) -> Machine<'e> {
+        let value = |c: &Const| match c {
+            Const::Tensor(t) => Value::Tensor(Rc::new(t.clone())),
+            Const::Scalar(dtype, bits) => Value::Scalar(*dtype, *bits),
+            Const::Shape(dims) => Value::Shape(Rc::new(dims.clone())),
+            Const::Text(text) => Value::Text(Rc::new(text.clone())),
+        };
+        Machine {
+            program,
+            kernels: Box::new(kernels),
+            packed: Box::new(NoPacked),
+            watch: None,
+            consts: program.consts.iter().map(value).collect(),
+            registers: Vec::new(),
+            frames: Vec::new(),
+            args: Vec::new(),
+            most_registers: MOST_REGISTERS,
+            steps: u64::MAX,
+        }
+    }
+
+    /// With functions of the host.
+    #[must_use]
+    pub fn with_packed(mut self, packed: impl Packed + 'e) -> Self {
+        self.packed = Box::new(packed);
+        self
+    }
+
+    /// With somebody who looks on.
+    #[must_use]
+    pub fn with_watch(mut self, watch: impl Watch + 'e) -> Self {
+        self.watch = Some(Box::new(watch));
+        self
+    }
+
+    /// A run that takes more instructions ends with a fault.
+    #[must_use]
+    pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
+        self.steps = steps.unwrap_or(u64::MAX);
+        self
+    }
+
+    /// The registers of all calls that run at a time take so many bytes at most.
+    #[must_use]
+    pub fn with_stack(mut self, bytes: u64) -> Self {
+        self.most_registers = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<Value>();
+        self
+    }
+
+    /// Calls a function by its number.
+    ///
+    /// # Errors
+    /// The program fails, or the number of arguments is wrong.
+    pub fn call(&mut self, func: u32, arguments: Vec<Value>) -> Result<Value, Fault> {
+        self.args = arguments;
+        let entered = self.enter(func, None);
+        let steps = self.steps;
+        let result = match entered {
+            Ok(()) => self.run(),
+            Err(t) => Err(t),
+        };
+        self.steps = steps;
+        let result = result.map_err(|t| self.fault(*t));
+        self.frames.clear();
+        self.registers.clear();
+        self.args.clear();
+        result
+    }
+
+    fn fault(&self, t: Trouble) -> Fault {
+        let funcs = &self.program.funcs;
+        let here = self.frames.last().map(|f| (f.func, f.at.saturating_sub(1)));
+        let place = here.map_or("", |(func, at)| funcs[func as usize].place(at)).to_owned();
+        let (place, called) = match t.own {
+            Some((own, true)) => (own, Some(place).filter(|p| !p.is_empty())),
+            Some((own, false)) => (own, None),
+            None => (place, None),
+        };
+        let calls = self.frames.iter().rev().take(SHOWN_CALLS);
+        Fault {
+            code: t.code,
+            message: t.message,
+            place,
+            called,
+            stack: calls.map(|f| (funcs[f.func as usize].name.clone(), f.at.saturating_sub(1))).collect(),
+        }
+    }
+
+    /// Starts a call of a function with the arguments at hand.
+    fn enter(&mut self, func: u32, dst: Option<Reg>) -> Result<(), Box<Trouble>> {
+        let f = &self.program.funcs[func as usize];
+        if self.args.len() != f.params as usize {
+            let (wanted, found) = (f.params, self.args.len());
+            return Err(Trouble::malformed(format_args!("@{} takes {wanted} arguments, not {found}", f.name)));
+        }
+        let base = self.registers.len();
+        let end = base + f.registers as usize;
+        if end > self.most_registers {
+            let bytes = self.most_registers * size_of::<Value>();
+            let message = format!("calls nest deeper than the stack of {bytes} bytes allows");
+            return Err(Trouble::new(STACK, message));
+        }
+        self.registers.append(&mut self.args);
+        self.registers.resize_with(end, Value::default);
+        self.frames.push(Frame {
+            func,
+            at: 0,
+            base,
+            dst,
+        });
+        Ok(())
+    }
+
+    /// Runs until the first frame returns.
+    fn run(&mut self) -> Result<Value, Box<Trouble>> {
+        let program = self.program;
+        let mut left = self.steps;
+        loop {
+            let Some(frame) = self.frames.last_mut() else {
+                return Ok(Value::Void);
+            };
+            let f = &program.funcs[frame.func as usize];
+            let (at, base) = (frame.at, frame.base);
+            if let Some(watch) = &mut self.watch {
+                watch.step(f, at, &self.registers[base..]);
+            }
+            frame.at = at + 1;
+            left = left.checked_sub(1).ok_or_else(|| {
+                Trouble::new(STEPS, format!("the run has taken more than {} steps", self.steps))
+            })?;
+            match &f.code[at as usize] {
+                Inst::Call { callee, args, dst } => {
+                    let tail = is_tail(&f.code, at, *dst);
+                    self.invoke(*callee, args, *dst, base, tail)?;
+                }
+                Inst::Ret(value) => {
+                    let value = self.read(*value, base);
+                    if let Some(result) = self.leave(value) {
+                        return Ok(result);
+                    }
+                }
+                Inst::If(cond, otherwise) => {
+                    let holds = match &self.registers[base + *cond as usize] {
+                        Value::Scalar(_, bits) => *bits != 0,
+                        other => match other.scalar() {
+                            Some((_, bits)) => bits != 0,
+                            None => return Err(Trouble::malformed("a condition is no truth value")),
+                        },
+                    };
+                    if !holds && let Some(frame) = self.frames.last_mut() {
+                        frame.at = *otherwise;
+                    }
+                }
+                Inst::Goto(to) => {
+                    if let Some(frame) = self.frames.last_mut() {
+                        frame.at = *to;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends a call; the value where nobody waits for it.
+    fn leave(&mut self, value: Value) -> Option<Value> {
+        let frame = self.frames.pop()?;
+        self.registers.truncate(frame.base);
+        let Some(caller) = self.frames.last() else {
+            return Some(value);
+        };
+        if let Some(dst) = frame.dst {
+            self.registers[caller.base + dst as usize] = value;
+        }
+        None
+    }
+
+    /// The value of an argument.
+    #[inline]
+    fn read(&mut self, arg: Arg, base: usize) -> Value {
+        match arg {
+            Arg::Void => Value::Void,
+            Arg::Reg(r) => self.registers[base + r as usize].clone(),
+            Arg::Last(r) => std::mem::take(&mut self.registers[base + r as usize]),
+            Arg::Int(v) => Value::Scalar(relax_tensor::DType::I64, v as u64),
+            Arg::Const(c) => self.consts[c as usize].clone(),
+            // Closures keep the number of their code.
+            Arg::Func(f) => Value::Scalar(relax_tensor::DType::U32, u64::from(f)),
+        }
+    }
+
+    fn invoke(
+        &mut self,
+        callee: Callee,
+        args: &[Arg],
+        dst: Option<Reg>,
+        base: usize,
+        tail: bool,
+    ) -> Result<(), Box<Trouble>> {
+        if let Callee::Builtin(b) = callee
+            && let Some(value) = self.scalar(b, args, base)?
+        {
+            return self.keep(dst, base, value);
+        }
+        let mut values = std::mem::take(&mut self.args);
+        values.extend(args.iter().map(|&a| self.read(a, base)));
+        let func = match callee {
+            Callee::Func(f) => f,
+            Callee::Kernel(k) => {
+                let value = self.kernel(k, &values)?;
+                values.clear();
+                self.args = values;
+                return self.keep(dst, base, value);
+            }
+            Callee::Builtin(Builtin::Plain(Plain::InvokeClosure)) => match values[0].node() {
+                Some(Node::Closure(f, _)) => *f,
+                _ => return Err(Trouble::malformed("what is called is no closure")),
+            },
+            Callee::Builtin(b) => {
+                let value = crate::builtins::run(b, &mut values, &mut *self.packed)?;
+                values.clear();
+                self.args = values;
+                return self.keep(dst, base, value);
+            }
+        };
+        self.args = values;
+        if !tail {
+            return self.enter(func, dst);
+        }
+        // The caller's frame goes first; its place in the text is not that of the fault any more.
+        let dst = match self.frames.pop() {
+            Some(frame) => {
+                self.registers.truncate(frame.base);
+                frame.dst
+            }
+            None => None,
+        };
+        self.enter(func, dst)
+    }
+
+    #[inline]
+    fn keep(&mut self, dst: Option<Reg>, base: usize, value: Value) -> Result<(), Box<Trouble>> {
+        if let Some(dst) = dst {
+            self.registers[base + dst as usize] = value;
+        }
+        Ok(())
+    }
+
+    /// A scalar function, without a list of its arguments. `None` for other builtins.
+    #[inline]
+    fn scalar(&self, b: Builtin, args: &[Arg], base: usize) -> Result<Option<Value>, Box<Trouble>> {
+        let bits = |at: usize, dtype| match args[at] {
+            Arg::Reg(r) | Arg::Last(r) => match &self.registers[base + r as usize] {
+                Value::Scalar(d, bits) if *d == dtype => Ok(*bits),
+                _ => Err(wrong_scalar(b)),
+            },
+            Arg::Int(v) if dtype == relax_tensor::DType::I64 => Ok(v as u64),
+            Arg::Const(c) => match &self.consts[c as usize] {
+                Value::Scalar(d, bits) if *d == dtype => Ok(*bits),
+                _ => Err(wrong_scalar(b)),
+            },
+            _ => Err(wrong_scalar(b)),
+        };
+        let (dtype, result) = match b {
+            Builtin::Plain(_) => return Ok(None),
+            Builtin::Unary(op, t) => {
+                let test = matches!(op, relax_loops::UnOp::IsNan | relax_loops::UnOp::IsInf | relax_loops::UnOp::IsFinite);
+                let out = if test { relax_tensor::DType::BOOL } else { t };
+                (out, relax_loops::scalar::unary(op, t, bits(0, t)?))
+            }
+            Builtin::Binary(op, t) => {
+                let out = if op.is_comparison() { relax_tensor::DType::BOOL } else { t };
+                (out, relax_loops::scalar::binary(op, t, bits(0, t)?, bits(1, t)?))
+            }
+            Builtin::Cast(from, to) => (to, relax_loops::scalar::cast(from, to, bits(0, from)?)),
+            Builtin::Bits(from, to) => (to, Some(bits(0, from)?)),
+        };
+        match result {
+            Some(bits) => Ok(Some(Value::Scalar(dtype, bits))),
+            None => Err(wrong_scalar(b)),
+        }
+    }
+
+    /// Runs a kernel.
+    fn kernel(&mut self, number: u32, values: &[Value]) -> Result<Value, Box<Trouble>> {
+        let kernel = &self.program.kernels[number as usize];
+        let (inputs, targets) = values.split_at(kernel.program.inputs.len().min(values.len()));
+        let inputs: Option<Vec<_>> = inputs.iter().map(Value::tensor).collect();
+        let inputs = inputs.ok_or_else(|| Trouble::malformed("a kernel takes tensors"))?;
+        let mut shapes = Vec::with_capacity(targets.len());
+        for t in targets {
+            match t {
+                Value::Void => {}
+                _ => match t.info() {
+                    Some((_, dims)) => shapes.push(dims),
+                    None => return Err(Trouble::malformed("a kernel's result has no shape")),
+                },
+            }
+        }
+        if shapes.iter().flatten().any(|&n| n < 0) {
+            let message = format!("a result cannot have the extents {shapes:?}");
+            return Err(Trouble::new(crate::fault::SHAPE, message));
+        }
+        let known = (shapes.len() == targets.len()).then_some(&shapes[..]);
+        let results = self.kernels.run(number, kernel, &inputs, known);
+        let results = results.map_err(|e| e.trouble(kernel))?;
+        let mut results = results.into_iter().zip(targets).map(|(t, target)| match target {
+            Value::Placed(p) => {
+                *p.tensor.borrow_mut() = Rc::new(t);
+                target.clone()
+            }
+            _ => Value::from(t),
+        });
+        Ok(match kernel.program.outputs.len() {
+            1 => results.next().unwrap_or_default(),
+            _ => Value::tuple(results.collect()),
+        })
+    }
+}
+
+fn wrong_scalar(b: Builtin) -> Box<Trouble> {
+    Trouble::malformed(format_args!("an argument of {b} is not of its type"))
+}
+
+/// Whether the result of a call is what its function returns next.
+#[inline]
+fn is_tail(code: &[Inst], at: u32, dst: Option<Reg>) -> bool {
+    match (dst, code.get(at as usize + 1)) {
+        (Some(dst), Some(Inst::Ret(Arg::Last(r) | Arg::Reg(r)))) => dst == *r,
+        _ => false,
+    }
+}
+

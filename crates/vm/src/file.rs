@@ -1,0 +1,383 @@
+//! The file of a program: little-endian, versioned, with a checksum; tensors are aligned, so that a mapped file lends them.
+//!
+//! `docs/vm.md` describes each byte.
+
+use relax_tensor::{DType, Tensor};
+use std::fmt;
+use std::sync::Arc;
+
+use crate::builtin::Builtin;
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel};
+use crate::{Breach, programs};
+
+/// What a file begins with.
+pub const MAGIC: &[u8; 8] = b"relaxvm\0";
+
+/// The version of the format.
+const VERSION: u32 = 1;
+
+/// Bytes before the part that the checksum covers: magic, version, checksum, length of the head.
+const HEADER: usize = 24;
+
+/// Tensors begin at multiples of this.
+const ALIGN: usize = 64;
+
+/// Why a file cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FileError {
+    /// It begins otherwise.
+    Foreign,
+    /// Its version is another one.
+    Version(u32),
+    /// It is cut off or changed: where, and what is wrong.
+    Damaged(usize, String),
+    /// Its program breaks a rule.
+    Breach(Breach),
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileError::Foreign => f.write_str("this is no program of the Relax virtual machine"),
+            FileError::Version(v) => write!(f, "version {v} of the format is not known here: this tool reads {VERSION}"),
+            FileError::Damaged(at, what) => write!(f, "the file is damaged at byte {at}: {what}"),
+            FileError::Breach(b) => write!(f, "the program is malformed: {b}"),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// The bytes of a program's file.
+pub fn write(program: &Executable) -> Vec<u8> {
+    let mut w = Writer::default();
+    w.list(&program.consts, |w, c| match c {
+        Const::Tensor(t) => {
+            w.byte(0);
+            w.text(&t.dtype().to_string());
+            w.list(t.shape(), |w, &d| w.long(d as u64));
+        }
+        Const::Scalar(dtype, bits) => {
+            w.byte(1);
+            w.text(&dtype.to_string());
+            w.long(*bits);
+        }
+        Const::Shape(dims) => {
+            w.byte(2);
+            w.list(dims, |w, &d| w.long(d as u64));
+        }
+        Const::Text(text) => {
+            w.byte(3);
+            w.text(text);
+        }
+    });
+    w.list(&program.funcs, function);
+    w.list(&program.kernels, |w, k| {
+        w.text(&k.name);
+        w.byte(u8::from(k.by_hand));
+    });
+    w.text(&programs::print(&program.kernels));
+    w.list(&program.entries, |w, e| {
+        w.text(&e.name);
+        w.word(e.func);
+        w.list(&e.params, |w, p| w.text(p));
+        w.list(&e.types, |w, t| w.text(t));
+    });
+    w.text(&program.interface);
+    let head = w.0;
+    let mut out = Vec::with_capacity(HEADER + head.len());
+    out.extend(MAGIC);
+    out.extend(VERSION.to_le_bytes());
+    out.extend([0; 4]);
+    out.extend((head.len() as u64).to_le_bytes());
+    out.extend(head);
+    let tensors = program.consts.iter().filter_map(|c| match c {
+        Const::Tensor(t) => Some(t),
+        _ => None,
+    });
+    for t in tensors {
+        out.resize(out.len().next_multiple_of(ALIGN), 0);
+        out.extend(t.bytes());
+    }
+    // Tensors are not covered: a file of a gigabyte of weights opens without reading them.
+    let end = HEADER + u64_at(&out, 16) as usize;
+    let sum = crc32fast::hash(&out[16..end]);
+    out[12..16].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    if let Some(found) = bytes.get(at..at + 8) {
+        word.copy_from_slice(found);
+    }
+    u64::from_le_bytes(word)
+}
+
+fn function(w: &mut Writer, f: &Function) {
+    w.text(&f.name);
+    w.word(f.params);
+    w.word(f.registers);
+    w.byte(u8::from(f.closure));
+    w.list(&f.code, |w, inst| match inst {
+        Inst::Call { callee, args, dst } => {
+            match callee {
+                Callee::Func(k) => {
+                    w.byte(0);
+                    w.word(*k);
+                }
+                Callee::Kernel(k) => {
+                    w.byte(1);
+                    w.word(*k);
+                }
+                Callee::Builtin(b) => {
+                    w.byte(2);
+                    w.text(&b.to_string());
+                }
+            }
+            w.list(args, |w, a| argument(w, *a));
+            w.word(dst.unwrap_or(u32::MAX));
+        }
+        Inst::Ret(value) => {
+            w.byte(3);
+            argument(w, *value);
+        }
+        Inst::If(r, to) => {
+            w.byte(4);
+            w.word(*r);
+            w.word(*to);
+        }
+        Inst::Goto(to) => {
+            w.byte(5);
+            w.word(*to);
+        }
+    });
+    w.list(&f.places, |w, (at, place)| {
+        w.word(*at);
+        w.text(place);
+    });
+}
+
+fn argument(w: &mut Writer, arg: Arg) {
+    let (kind, value) = match arg {
+        Arg::Void => (0, 0),
+        Arg::Reg(r) => (1, u64::from(r)),
+        Arg::Last(r) => (2, u64::from(r)),
+        Arg::Int(v) => (3, v as u64),
+        Arg::Const(c) => (4, u64::from(c)),
+        Arg::Func(f) => (5, u64::from(f)),
+    };
+    w.byte(kind);
+    match arg {
+        Arg::Void => {}
+        Arg::Int(_) => w.long(value),
+        _ => w.word(value as u32),
+    }
+}
+
+#[derive(Default)]
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn byte(&mut self, b: u8) {
+        self.0.push(b);
+    }
+    fn word(&mut self, v: u32) {
+        self.0.extend(v.to_le_bytes());
+    }
+    fn long(&mut self, v: u64) {
+        self.0.extend(v.to_le_bytes());
+    }
+    fn text(&mut self, text: &str) {
+        self.word(text.len() as u32);
+        self.0.extend(text.as_bytes());
+    }
+    fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Writer, &T)) {
+        self.word(items.len() as u32);
+        items.iter().for_each(|i| one(self, i));
+    }
+}
+
+/// Reads a program's file. Its tensors borrow from `bytes`.
+///
+/// # Errors
+/// The bytes are no such file, or its program breaks a rule. Nothing is allocated that the bytes do not back.
+pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, FileError> {
+    let all = (*bytes).as_ref();
+    let magic = all.get(..8).ok_or(FileError::Foreign)?;
+    if magic != MAGIC {
+        return Err(FileError::Foreign);
+    }
+    let short = |at| FileError::Damaged(at, "it ends there".to_owned());
+    let header = all.get(..HEADER).ok_or_else(|| short(all.len()))?;
+    let word = |at: usize| u64_at(header, at);
+    let version = word(8) as u32;
+    if version != VERSION {
+        return Err(FileError::Version(version));
+    }
+    let end = usize::try_from(word(16)).ok().and_then(|n| n.checked_add(HEADER));
+    let end = end.filter(|&e| e <= all.len()).ok_or_else(|| short(all.len()))?;
+    if crc32fast::hash(&all[16..end]) != (word(8) >> 32) as u32 {
+        return Err(FileError::Damaged(12, "the checksum is not that of the content".to_owned()));
+    }
+    let mut r = Reader {
+        bytes: &all[..end],
+        at: HEADER,
+    };
+    let mut next = end;
+    let consts = r.list(|r| constant(r, &bytes, &mut next))?;
+    let funcs = r.list(read_function)?;
+    let heads = r.list(|r| Ok((r.text()?, r.byte()? != 0)))?;
+    let at = r.at;
+    let text = r.text()?;
+    let entries = r.list(|r| {
+        Ok(Entry {
+            name: r.text()?,
+            func: r.word()?,
+            params: r.list(Reader::text)?,
+            types: r.list(Reader::text)?,
+        })
+    })?;
+    let interface = r.text()?;
+    let kernels = kernels(heads, &text).map_err(|what| FileError::Damaged(at, what))?;
+    let program = Executable {
+        funcs,
+        kernels,
+        consts,
+        entries,
+        interface,
+    };
+    crate::verify(&program).map_err(FileError::Breach)?;
+    Ok(program)
+}
+
+/// Puts kernels' names and their programs together.
+pub(crate) fn kernels(heads: Vec<(String, bool)>, text: &str) -> Result<Vec<Kernel>, String> {
+    let mut programs: rustc_hash::FxHashMap<_, _> = programs::read(text)?.into_iter().collect();
+    let kernel = |(name, by_hand): (String, bool)| {
+        let program = programs.remove(&name).ok_or_else(|| format!("there is no tensor program @{name}"))?;
+        Ok(Kernel {
+            name,
+            program,
+            by_hand,
+            places: Vec::new(),
+        })
+    };
+    heads.into_iter().map(kernel).collect()
+}
+
+type Read<T> = Result<T, FileError>;
+
+fn constant(r: &mut Reader<'_>, bytes: &Arc<dyn AsRef<[u8]> + Send + Sync>, next: &mut usize) -> Read<Const> {
+    let at = r.at;
+    let bad = |what: &str| FileError::Damaged(at, what.to_owned());
+    match r.byte()? {
+        kind @ (0 | 1) => {
+            let dtype: DType = r.text()?.parse().map_err(|_| bad("no element type"))?;
+            if kind == 1 {
+                return Ok(Const::Scalar(dtype, r.long()?));
+            }
+            let shape = r.list(|r| Ok(r.long()? as i64))?;
+            let start = next.next_multiple_of(ALIGN);
+            let size = Tensor::byte_len(dtype, &shape).ok_or_else(|| bad("no tensor has such extents"))?;
+            *next = start.checked_add(size).ok_or_else(|| bad("no tensor is so large"))?;
+            let borrowed = Tensor::from_owner(dtype, &shape, bytes.clone(), start);
+            let all = (**bytes).as_ref();
+            // A file that was read and not mapped may lie anywhere in memory.
+            let copied = || Tensor::from_bytes(dtype, &shape, all.get(start..start.checked_add(size)?)?);
+            let tensor = borrowed.or_else(copied).ok_or_else(|| bad("its tensor's bytes are missing"))?;
+            Ok(Const::Tensor(tensor))
+        }
+        2 => Ok(Const::Shape(r.list(|r| Ok(r.long()? as i64))?)),
+        3 => Ok(Const::Text(r.text()?)),
+        _ => Err(bad("no constant is of that kind")),
+    }
+}
+
+fn read_function(r: &mut Reader<'_>) -> Read<Function> {
+    Ok(Function {
+        name: r.text()?,
+        params: r.word()?,
+        registers: r.word()?,
+        closure: r.byte()? != 0,
+        code: r.list(instruction)?,
+        places: r.list(|r| Ok((r.word()?, r.text()?)))?,
+    })
+}
+
+fn instruction(r: &mut Reader<'_>) -> Read<Inst> {
+    let at = r.at;
+    let callee = match r.byte()? {
+        0 => Callee::Func(r.word()?),
+        1 => Callee::Kernel(r.word()?),
+        2 => {
+            let name = r.text()?;
+            let found: Result<Builtin, ()> = name.parse();
+            Callee::Builtin(found.map_err(|()| FileError::Damaged(at, format!("no builtin is named {name}")))?)
+        }
+        3 => return Ok(Inst::Ret(read_argument(r)?)),
+        4 => return Ok(Inst::If(r.word()?, r.word()?)),
+        5 => return Ok(Inst::Goto(r.word()?)),
+        _ => return Err(FileError::Damaged(at, "no instruction is of that kind".to_owned())),
+    };
+    let args = r.list(read_argument)?.into();
+    let dst = Some(r.word()?).filter(|&d| d != u32::MAX);
+    Ok(Inst::Call { callee, args, dst })
+}
+
+fn read_argument(r: &mut Reader<'_>) -> Read<Arg> {
+    let at = r.at;
+    Ok(match r.byte()? {
+        0 => Arg::Void,
+        1 => Arg::Reg(r.word()?),
+        2 => Arg::Last(r.word()?),
+        3 => Arg::Int(r.long()? as i64),
+        4 => Arg::Const(r.word()?),
+        5 => Arg::Func(r.word()?),
+        _ => return Err(FileError::Damaged(at, "no argument is of that kind".to_owned())),
+    })
+}
+
+struct Reader<'b> {
+    bytes: &'b [u8],
+    at: usize,
+}
+
+impl<'b> Reader<'b> {
+    fn take(&mut self, n: usize) -> Read<&'b [u8]> {
+        let end = self.at.checked_add(n);
+        let found = end.and_then(|end| self.bytes.get(self.at..end));
+        let found = found.ok_or_else(|| FileError::Damaged(self.at, "it ends there".to_owned()))?;
+        self.at += n;
+        Ok(found)
+    }
+    fn byte(&mut self) -> Read<u8> {
+        Ok(self.take(1)?[0])
+    }
+    fn word(&mut self) -> Read<u32> {
+        let b = self.take(4)?;
+        Ok(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+    }
+    fn long(&mut self) -> Read<u64> {
+        Ok(u64_at(self.take(8)?, 0))
+    }
+    fn text(&mut self) -> Read<String> {
+        let n = self.word()? as usize;
+        let at = self.at;
+        let bytes = self.take(n)?;
+        let text = std::str::from_utf8(bytes);
+        Ok(text.map_err(|_| FileError::Damaged(at, "a text is not UTF-8".to_owned()))?.to_owned())
+    }
+    /// A list. Each item takes a byte at least, so a length that the file cannot hold ends early.
+    fn list<T>(&mut self, mut one: impl FnMut(&mut Reader<'b>) -> Read<T>) -> Read<Vec<T>> {
+        let n = self.word()? as usize;
+        if n > self.bytes.len() - self.at {
+            return Err(FileError::Damaged(self.at, "a list is longer than the file".to_owned()));
+        }
+        let mut items = Vec::new();
+        for _ in 0..n {
+            items.push(one(self)?);
+        }
+        Ok(items)
+    }
+}

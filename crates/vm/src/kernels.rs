@@ -1,0 +1,72 @@
+//! How kernels are run.
+
+use relax_loops::{ExecFault, execute_for};
+use relax_tensor::Tensor;
+use std::rc::Rc;
+
+use crate::code::Kernel;
+use crate::fault::Trouble;
+
+/// What runs kernels.
+pub trait Kernels {
+    /// Runs the kernel of a number on its inputs; its results in order. `shapes` are those of the results, where the
+    /// caller knows all of them.
+    ///
+    /// # Errors
+    /// What the tensor program says, or that memory does not suffice.
+    fn run(
+        &mut self,
+        number: u32,
+        kernel: &Kernel,
+        inputs: &[Rc<Tensor>],
+        shapes: Option<&[Vec<i64>]>,
+    ) -> Result<Vec<Tensor>, KernelError>;
+}
+
+/// Why a kernel failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KernelError {
+    /// The code of the diagnostic.
+    pub code: relax_base::Code,
+    /// What went wrong.
+    pub message: String,
+    /// Where, if the kernel knows.
+    pub place: Option<String>,
+}
+
+/// The reference execution of tensor programs: needs no native code, and is slow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Loops;
+
+impl Kernels for Loops {
+    fn run(
+        &mut self,
+        _: u32,
+        kernel: &Kernel,
+        inputs: &[Rc<Tensor>],
+        shapes: Option<&[Vec<i64>]>,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        let inputs: Vec<Tensor> = inputs.iter().map(|t| (**t).clone()).collect();
+        execute_for(&kernel.program, &inputs, shapes).map_err(|e| {
+            let d = e.diagnostic(relax_base::Span::NONE);
+            // An assertion is about the call, not about the tensor program that it became.
+            let message = match &e.fault {
+                ExecFault::Assertion(text) => text.clone(),
+                _ => d.message,
+            };
+            KernelError {
+                code: d.code,
+                message,
+                place: kernel.place(e.own).map(str::to_owned),
+            }
+        })
+    }
+}
+
+impl KernelError {
+    pub(crate) fn trouble(self, kernel: &Kernel) -> Box<Trouble> {
+        let mut t = Trouble::new(self.code, self.message);
+        t.own = self.place.map(|place| (place, kernel.by_hand));
+        t
+    }
+}

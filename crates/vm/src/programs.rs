@@ -1,0 +1,49 @@
+//! Kernels as text: the tensor programs of the language.
+
+use relax_base::{SourceMap, Span, Symbol};
+use relax_ir::{Global, GlobalKind, Module};
+use relax_loops::Program;
+use relax_resolve::Options;
+use relax_resolve::print::{PrintMode, module_to_ast};
+use relax_syntax::PrintOptions;
+use std::sync::Arc;
+
+use crate::code::Kernel;
+
+/// The tensor programs, as items of a text.
+pub(crate) fn print(kernels: &[Kernel]) -> String {
+    let mut module = Module::new();
+    for kernel in kernels {
+        module.globals.push(Global {
+            name: Symbol::new(&kernel.name),
+            kind: GlobalKind::Prim(kernel.program.clone()),
+            span: Span::NONE,
+            prelude: false,
+        });
+    }
+    let ast = module_to_ast(&module, &PrintMode::default());
+    relax_syntax::print(&ast, &PrintOptions::default())
+}
+
+/// Reads what [`print`] wrote: names and programs, in the order of the text.
+pub(crate) fn read(text: &str) -> Result<Vec<(String, Arc<Program>)>, String> {
+    let mut sources = SourceMap::new();
+    let file = sources.add("kernels", text).ok_or("the kernels' text is too long")?;
+    let parsed = relax_syntax::parse(&file);
+    let first = |all: &relax_base::Diagnostics| {
+        let d = all.iter().find(|d| d.is_error());
+        d.map(|d| format!("kernels, line {}: {}", file.line_col(d.span().start).line, d.message))
+    };
+    if let Some(message) = first(&parsed.diagnostics) {
+        return Err(message);
+    }
+    let (module, found) = relax_resolve::resolve(&parsed.ast, &file, &Options::default());
+    if let Some(message) = first(&found) {
+        return Err(message);
+    }
+    let programs = module.globals.values().filter_map(|g| match &g.kind {
+        GlobalKind::Prim(p) => Some((g.name.to_string(), p.clone())),
+        _ => None,
+    });
+    Ok(programs.collect())
+}
