@@ -71,7 +71,11 @@ pub fn stop(program: &Program, places: &Places, fault: &relax_vm::Fault) -> Stop
     match vm::diagnostic(places, fault) {
         Some(d) => Stop::show(&d.into(), &program.session.sources),
         None => {
-            let calls: Vec<String> = fault.stack.iter().map(|(f, at)| format!("\n  @{f}, instruction {at}")).collect();
+            let calls: Vec<String> = fault
+                .stack
+                .iter()
+                .map(|(f, at)| format!("\n  @{f}, instruction {at}"))
+                .collect();
             Stop::Failed(format!("{fault}{}", calls.concat()))
         }
     }
@@ -84,8 +88,15 @@ impl Watch for Trace<'_> {
     fn step(&mut self, function: &Function, at: u32, registers: &[relax_vm::Value]) {
         let inst = self.0.shown(&function.code[at as usize]);
         let read = function.code[at as usize].reads();
-        let held: Vec<String> = read.iter().map(|&r| format!("%{r} {}", brief(&registers[r as usize]))).collect();
-        let held = if held.is_empty() { String::new() } else { format!("    // {}", held.join(", ")) };
+        let held: Vec<String> = read
+            .iter()
+            .map(|&r| format!("%{r} {}", brief(&registers[r as usize])))
+            .collect();
+        let held = if held.is_empty() {
+            String::new()
+        } else {
+            format!("    // {}", held.join(", "))
+        };
         io::say(&format!("@{} {at}: {inst}{held}\n", function.name));
     }
 }

@@ -38,6 +38,12 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "vm",
+        &[
+            "base", "tensor", "loops", "syntax", "ir", "resolve", "lower",
+        ],
+    ),
+    (
         "codegen",
         &["base", "tensor", "loops", "ir", "lower", "runtime"],
     ),
@@ -62,6 +68,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "passes",
             "interp",
             "lower",
+            "vm",
             "codegen",
             "tvm",
             "tvmscript",
@@ -78,7 +85,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "relax", "lower",
-            "codegen", "runtime", "interp", "tvm", "onnx",
+            "vm", "codegen", "runtime", "interp", "tvm", "onnx",
         ],
     ),
 ];

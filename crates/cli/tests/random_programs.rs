@@ -45,7 +45,10 @@ fn machine_trouble(
         Err(e) => return Some(format!("the listing does not read: {e}\n{listing}")),
     };
     if relax_vm::print(&again) != listing {
-        return Some(format!("the listing reads back as another:\n{listing}\n{}", relax_vm::print(&again)));
+        return Some(format!(
+            "the listing reads back as another:\n{listing}\n{}",
+            relax_vm::print(&again)
+        ));
     }
     let bytes = relax_vm::write(&again);
     let again = match relax_vm::read(Arc::new(bytes.clone())) {

@@ -18,7 +18,11 @@ use crate::failure::Places;
 pub fn program(lowered: &Lowered, module: &Module) -> Result<Executable, Diagnostics> {
     let refused = |text: String| {
         let mut all = Diagnostics::new();
-        all.push(Diagnostic::error(relax_lower::codes::UNSUPPORTED, Span::NONE, text));
+        all.push(Diagnostic::error(
+            relax_lower::codes::UNSUPPORTED,
+            Span::NONE,
+            text,
+        ));
         all
     };
     let mut program = relax_vm::translate(lowered)
@@ -38,17 +42,26 @@ fn interface(module: &Module, entries: &[Entry]) -> String {
         let Some((result, types)) = e.types.split_last() else {
             continue;
         };
-        let params: Vec<String> = (e.params.iter().zip(types)).map(|(p, t)| format!("%{p}: {t}")).collect();
+        let params: Vec<String> = (e.params.iter().zip(types))
+            .map(|(p, t)| format!("%{p}: {t}"))
+            .collect();
         let args: Vec<String> = e.params.iter().map(|p| format!("%{p}")).collect();
         let (name, params, args) = (&e.name, params.join(", "), args.join(", "));
-        let _ = write!(out, "\ndef @{name}({params}) -> {result} {{ @{name}({args}) }}\n");
+        let _ = write!(
+            out,
+            "\ndef @{name}({params}) -> {result} {{ @{name}({args}) }}\n"
+        );
     }
     out
 }
 
 /// A value as the machine has it; `None` where something is in it that has no form there.
 pub fn inner(value: &Value) -> Option<V> {
-    value.fold(|t| Some(V::from(t.clone())), |f| Some(V::tuple(f)))
+    let join = |tag, fields| match tag {
+        Some(tag) => Node::Adt(tag, fields).into(),
+        None => V::tuple(fields),
+    };
+    value.fold(|t| Some(V::from(t.clone())), |tag, f| Some(join(tag, f)))
 }
 
 /// A value that the machine gave.
@@ -72,7 +85,11 @@ pub fn outer(value: &V) -> Value {
 
 /// A fault as the other engines report it; `None` where its place is in no text that is at hand.
 pub fn diagnostic(places: &Places, fault: &Fault) -> Option<Diagnostic> {
-    let d = Diagnostic::error(fault.code, places.find(&fault.place)?, fault.message.clone());
+    let d = Diagnostic::error(
+        fault.code,
+        places.find(&fault.place)?,
+        fault.message.clone(),
+    );
     Some(match fault.called.as_ref().and_then(|p| places.find(p)) {
         Some(span) => d.label(span, "called here"),
         None => d,

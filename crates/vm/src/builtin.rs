@@ -113,17 +113,64 @@ macro_rules! pair_names {
 }
 
 const UNARY: &[(&str, UnOp)] = scalar_names!(
-    Neg = "neg", Abs = "abs", Not = "not", Exp = "exp", Log = "log", Log2 = "log2", Log10 = "log10", Sqrt = "sqrt",
-    Rsqrt = "rsqrt", Sin = "sin", Cos = "cos", Tan = "tan", Asin = "asin", Acos = "acos", Atan = "atan", Sinh = "sinh",
-    Cosh = "cosh", Tanh = "tanh", Asinh = "asinh", Acosh = "acosh", Atanh = "atanh", Erf = "erf", Sigmoid = "sigmoid",
-    Floor = "floor", Ceil = "ceil", Trunc = "trunc", Round = "round", RoundEven = "round_even", IsNan = "isnan",
-    IsInf = "isinf", IsFinite = "isfinite", Popcount = "popcount", Clz = "clz"
+    Neg = "neg",
+    Abs = "abs",
+    Not = "not",
+    Exp = "exp",
+    Log = "log",
+    Log2 = "log2",
+    Log10 = "log10",
+    Sqrt = "sqrt",
+    Rsqrt = "rsqrt",
+    Sin = "sin",
+    Cos = "cos",
+    Tan = "tan",
+    Asin = "asin",
+    Acos = "acos",
+    Atan = "atan",
+    Sinh = "sinh",
+    Cosh = "cosh",
+    Tanh = "tanh",
+    Asinh = "asinh",
+    Acosh = "acosh",
+    Atanh = "atanh",
+    Erf = "erf",
+    Sigmoid = "sigmoid",
+    Floor = "floor",
+    Ceil = "ceil",
+    Trunc = "trunc",
+    Round = "round",
+    RoundEven = "round_even",
+    IsNan = "isnan",
+    IsInf = "isinf",
+    IsFinite = "isfinite",
+    Popcount = "popcount",
+    Clz = "clz"
 );
 
 const BINARY: &[(&str, BinOp)] = pair_names!(
-    Add = "add", Sub = "sub", Mul = "mul", Div = "div", FloorDiv = "floor_div", FloorMod = "floor_mod", Rem = "rem",
-    Min = "min", Max = "max", Pow = "pow", Atan2 = "atan2", And = "and", Or = "or", Xor = "xor", Shl = "shl", Shr = "shr",
-    Eq = "eq", Ne = "ne", Lt = "lt", Le = "le", Gt = "gt", Ge = "ge"
+    Add = "add",
+    Sub = "sub",
+    Mul = "mul",
+    Div = "div",
+    FloorDiv = "floor_div",
+    FloorMod = "floor_mod",
+    Rem = "rem",
+    Min = "min",
+    Max = "max",
+    Pow = "pow",
+    Atan2 = "atan2",
+    And = "and",
+    Or = "or",
+    Xor = "xor",
+    Shl = "shl",
+    Shr = "shr",
+    Eq = "eq",
+    Ne = "ne",
+    Lt = "lt",
+    Le = "le",
+    Gt = "gt",
+    Ge = "ge"
 );
 
 impl Builtin {
@@ -189,7 +236,10 @@ mod tests {
         let plain = Plain::ALL.iter().map(|&p| Builtin::Plain(p));
         let unary = UNARY.iter().map(|u| Builtin::Unary(u.1, DType::F32));
         let binary = BINARY.iter().map(|b| Builtin::Binary(b.1, DType::I64));
-        let more = [Builtin::Cast(DType::BOOL, DType::BF16), Builtin::Bits(DType::F32, DType::I32)];
+        let more = [
+            Builtin::Cast(DType::BOOL, DType::BF16),
+            Builtin::Bits(DType::F32, DType::I32),
+        ];
         for b in plain.chain(unary).chain(binary).chain(more) {
             assert_eq!(b.to_string().parse(), Ok(b));
         }

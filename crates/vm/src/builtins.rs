@@ -66,7 +66,10 @@ pub(crate) fn run(b: Builtin, args: &mut Vec<Value>, packed: &mut dyn Packed) ->
         }
         Plain::Extent => {
             let (_, dims) = args[0].info().ok_or_else(wrong)?;
-            let axis = args[1].int().and_then(|i| usize::try_from(i).ok()).ok_or_else(wrong)?;
+            let axis = args[1]
+                .int()
+                .and_then(|i| usize::try_from(i).ok())
+                .ok_or_else(wrong)?;
             match dims.get(axis) {
                 Some(&n) => int(n),
                 None => return Err(Trouble::new(SHAPE, format!("there is no axis {axis}"))),
@@ -84,12 +87,18 @@ pub(crate) fn run(b: Builtin, args: &mut Vec<Value>, packed: &mut dyn Packed) ->
         Plain::CheckKind => check_kind(args).and_then(|fine| fine.ok_or_else(wrong))?,
         Plain::CheckEqual => check_equal(args).and_then(|fine| fine.ok_or_else(wrong))?,
         Plain::NoMatch => {
-            return Err(Trouble::new(MATCH, "no clause of the match applies to the value"));
+            return Err(Trouble::new(
+                MATCH,
+                "no clause of the match applies to the value",
+            ));
         }
         Plain::AllocStorage => {
             let bytes = args[0].int().ok_or_else(wrong)?;
             let Ok(size) = u64::try_from(bytes) else {
-                return Err(Trouble::new(MEMORY, format!("a block of memory of {bytes} bytes")));
+                return Err(Trouble::new(
+                    MEMORY,
+                    format!("a block of memory of {bytes} bytes"),
+                ));
             };
             Value::Storage(Rc::new(Storage::new(size)))
         }
@@ -120,7 +129,10 @@ fn check_tensor(args: &[Value]) -> Result<Option<Value>> {
         (Value::Void, _) => {}
         (Value::Text(wanted), Some(found)) if found.to_string() == **wanted => {}
         (Value::Text(wanted), _) => {
-            return Err(Trouble::new(KIND, format!("the element type is not {wanted}")));
+            return Err(Trouble::new(
+                KIND,
+                format!("the element type is not {wanted}"),
+            ));
         }
         _ => return Ok(None),
     }
@@ -131,7 +143,10 @@ fn check_kind(args: &[Value]) -> Result<Option<Value>> {
     let (Some(kind), Some(n)) = (args[1].text(), args[2].int()) else {
         return Ok(None);
     };
-    let tensor = matches!(args[0], Value::Tensor(_) | Value::Placed(_) | Value::Scalar(..));
+    let tensor = matches!(
+        args[0],
+        Value::Tensor(_) | Value::Placed(_) | Value::Scalar(..)
+    );
     let (fine, what) = match kind {
         "tensor" => (tensor, "is no tensor".to_owned()),
         "shape" => (matches!(args[0], Value::Shape(_)), "is no shape".to_owned()),
@@ -162,7 +177,9 @@ fn check_equal(args: &[Value]) -> Result<Option<Value>> {
     if a == b || or_one == 1 && a.min(b) == 1 {
         return Ok(Some(Value::Void));
     }
-    let message = message.replacen("{}", &a.to_string(), 1).replacen("{}", &b.to_string(), 1);
+    let message = message
+        .replacen("{}", &a.to_string(), 1)
+        .replacen("{}", &b.to_string(), 1);
     Err(Trouble::new(SHAPE, message))
 }
 
@@ -180,7 +197,10 @@ fn zeros(dtype: &str, dims: &[i64]) -> Result<Option<Tensor>> {
     };
     let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
     if Tensor::byte_len(dtype, dims).is_none_or(|n| n > most) {
-        return Err(Trouble::new(MEMORY, format!("no tensor has the extents {dims:?}")));
+        return Err(Trouble::new(
+            MEMORY,
+            format!("no tensor has the extents {dims:?}"),
+        ));
     }
     Ok(Some(Tensor::zeros(dtype, dims)))
 }
@@ -199,7 +219,10 @@ fn place(args: &[Value]) -> Result<Option<Value>> {
         return Ok(None);
     };
     let Ok(from) = u64::try_from(from) else {
-        return Err(Trouble::new(MEMORY, format!("a tensor cannot begin at byte {from} of a block of memory")));
+        return Err(Trouble::new(
+            MEMORY,
+            format!("a tensor cannot begin at byte {from} of a block of memory"),
+        ));
     };
     let placed = block.place(from, tensor).map_err(|e| match e {
         PlaceError::Outside { from, bytes, block } => Trouble::new(
@@ -219,10 +242,16 @@ fn place(args: &[Value]) -> Result<Option<Value>> {
 }
 
 fn call_dps(args: &[Value], packed: &mut dyn Packed) -> Result<Option<Value>> {
-    let (Some(name), Some(n)) = (args[0].text(), args[1].int().and_then(|n| usize::try_from(n).ok())) else {
+    let (Some(name), Some(n)) = (
+        args[0].text(),
+        args[1].int().and_then(|n| usize::try_from(n).ok()),
+    ) else {
         return Ok(None);
     };
-    let Some(shapes) = n.checked_mul(2).and_then(|k| args.get(2..k.checked_add(2)?)) else {
+    let Some(shapes) = n
+        .checked_mul(2)
+        .and_then(|k| args.get(2..k.checked_add(2)?))
+    else {
         return Ok(None);
     };
     let mut outs = Vec::with_capacity(n);

@@ -123,7 +123,9 @@ impl<'e> Machine<'e> {
     fn fault(&self, t: Trouble) -> Fault {
         let funcs = &self.program.funcs;
         let here = self.frames.last().map(|f| (f.func, f.at.saturating_sub(1)));
-        let place = here.map_or("", |(func, at)| funcs[func as usize].place(at)).to_owned();
+        let place = here
+            .map_or("", |(func, at)| funcs[func as usize].place(at))
+            .to_owned();
         let (place, called) = match t.own {
             Some((own, true)) => (own, Some(place).filter(|p| !p.is_empty())),
             Some((own, false)) => (own, None),
@@ -135,7 +137,9 @@ impl<'e> Machine<'e> {
             message: t.message,
             place,
             called,
-            stack: calls.map(|f| (funcs[f.func as usize].name.clone(), f.at.saturating_sub(1))).collect(),
+            stack: calls
+                .map(|f| (funcs[f.func as usize].name.clone(), f.at.saturating_sub(1)))
+                .collect(),
         }
     }
 
@@ -144,7 +148,10 @@ impl<'e> Machine<'e> {
         let f = &self.program.funcs[func as usize];
         if self.args.len() != f.params as usize {
             let (wanted, found) = (f.params, self.args.len());
-            return Err(Trouble::malformed(format_args!("@{} takes {wanted} arguments, not {found}", f.name)));
+            return Err(Trouble::malformed(format_args!(
+                "@{} takes {wanted} arguments, not {found}",
+                f.name
+            )));
         }
         let base = self.registers.len();
         let end = base + f.registers as usize;
@@ -179,7 +186,10 @@ impl<'e> Machine<'e> {
             }
             frame.at = at + 1;
             left = left.checked_sub(1).ok_or_else(|| {
-                Trouble::new(STEPS, format!("the run has taken more than {} steps", self.steps))
+                Trouble::new(
+                    STEPS,
+                    format!("the run has taken more than {} steps", self.steps),
+                )
             })?;
             match &f.code[at as usize] {
                 Inst::Call { callee, args, dst } => {
@@ -197,7 +207,9 @@ impl<'e> Machine<'e> {
                         Value::Scalar(_, bits) => *bits != 0,
                         other => match other.scalar() {
                             Some((_, bits)) => bits != 0,
-                            None => return Err(Trouble::malformed("a condition is no truth value")),
+                            None => {
+                                return Err(Trouble::malformed("a condition is no truth value"));
+                            }
                         },
                     };
                     if !holds && let Some(frame) = self.frames.last_mut() {
@@ -315,13 +327,25 @@ impl<'e> Machine<'e> {
         let (dtype, result) = match b {
             Builtin::Plain(_) => return Ok(None),
             Builtin::Unary(op, t) => {
-                let test = matches!(op, relax_loops::UnOp::IsNan | relax_loops::UnOp::IsInf | relax_loops::UnOp::IsFinite);
+                let test = matches!(
+                    op,
+                    relax_loops::UnOp::IsNan
+                        | relax_loops::UnOp::IsInf
+                        | relax_loops::UnOp::IsFinite
+                );
                 let out = if test { relax_tensor::DType::BOOL } else { t };
                 (out, relax_loops::scalar::unary(op, t, bits(0, t)?))
             }
             Builtin::Binary(op, t) => {
-                let out = if op.is_comparison() { relax_tensor::DType::BOOL } else { t };
-                (out, relax_loops::scalar::binary(op, t, bits(0, t)?, bits(1, t)?))
+                let out = if op.is_comparison() {
+                    relax_tensor::DType::BOOL
+                } else {
+                    t
+                };
+                (
+                    out,
+                    relax_loops::scalar::binary(op, t, bits(0, t)?, bits(1, t)?),
+                )
             }
             Builtin::Cast(from, to) => (to, relax_loops::scalar::cast(from, to, bits(0, from)?)),
             Builtin::Bits(from, to) => (to, Some(bits(0, from)?)),
@@ -355,13 +379,16 @@ impl<'e> Machine<'e> {
         let known = (shapes.len() == targets.len()).then_some(&shapes[..]);
         let results = self.kernels.run(number, kernel, &inputs, known);
         let results = results.map_err(|e| e.trouble(kernel))?;
-        let mut results = results.into_iter().zip(targets).map(|(t, target)| match target {
-            Value::Placed(p) => {
-                *p.tensor.borrow_mut() = Rc::new(t);
-                target.clone()
-            }
-            _ => Value::from(t),
-        });
+        let mut results = results
+            .into_iter()
+            .zip(targets)
+            .map(|(t, target)| match target {
+                Value::Placed(p) => {
+                    *p.tensor.borrow_mut() = Rc::new(t);
+                    target.clone()
+                }
+                _ => Value::from(t),
+            });
         Ok(match kernel.program.outputs.len() {
             1 => results.next().unwrap_or_default(),
             _ => Value::tuple(results.collect()),
@@ -381,4 +408,3 @@ fn is_tail(code: &[Inst], at: u32, dst: Option<Reg>) -> bool {
         _ => false,
     }
 }
-

@@ -39,7 +39,10 @@ impl fmt::Display for FileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileError::Foreign => f.write_str("this is no program of the Relax virtual machine"),
-            FileError::Version(v) => write!(f, "version {v} of the format is not known here: this tool reads {VERSION}"),
+            FileError::Version(v) => write!(
+                f,
+                "version {v} of the format is not known here: this tool reads {VERSION}"
+            ),
             FileError::Damaged(at, what) => write!(f, "the file is damaged at byte {at}: {what}"),
             FileError::Breach(b) => write!(f, "the program is malformed: {b}"),
         }
@@ -215,10 +218,17 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
     if version != VERSION {
         return Err(FileError::Version(version));
     }
-    let end = usize::try_from(word(16)).ok().and_then(|n| n.checked_add(HEADER));
-    let end = end.filter(|&e| e <= all.len()).ok_or_else(|| short(all.len()))?;
+    let end = usize::try_from(word(16))
+        .ok()
+        .and_then(|n| n.checked_add(HEADER));
+    let end = end
+        .filter(|&e| e <= all.len())
+        .ok_or_else(|| short(all.len()))?;
     if crc32fast::hash(&all[16..end]) != (word(8) >> 32) as u32 {
-        return Err(FileError::Damaged(12, "the checksum is not that of the content".to_owned()));
+        return Err(FileError::Damaged(
+            12,
+            "the checksum is not that of the content".to_owned(),
+        ));
     }
     let mut r = Reader {
         bytes: &all[..end],
@@ -255,7 +265,9 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
 pub(crate) fn kernels(heads: Vec<(String, bool)>, text: &str) -> Result<Vec<Kernel>, String> {
     let mut programs: rustc_hash::FxHashMap<_, _> = programs::read(text)?.into_iter().collect();
     let kernel = |(name, by_hand): (String, bool)| {
-        let program = programs.remove(&name).ok_or_else(|| format!("there is no tensor program @{name}"))?;
+        let program = programs
+            .remove(&name)
+            .ok_or_else(|| format!("there is no tensor program @{name}"))?;
         Ok(Kernel {
             name,
             program,
@@ -268,7 +280,11 @@ pub(crate) fn kernels(heads: Vec<(String, bool)>, text: &str) -> Result<Vec<Kern
 
 type Read<T> = Result<T, FileError>;
 
-fn constant(r: &mut Reader<'_>, bytes: &Arc<dyn AsRef<[u8]> + Send + Sync>, next: &mut usize) -> Read<Const> {
+fn constant(
+    r: &mut Reader<'_>,
+    bytes: &Arc<dyn AsRef<[u8]> + Send + Sync>,
+    next: &mut usize,
+) -> Read<Const> {
     let at = r.at;
     let bad = |what: &str| FileError::Damaged(at, what.to_owned());
     match r.byte()? {
@@ -279,13 +295,19 @@ fn constant(r: &mut Reader<'_>, bytes: &Arc<dyn AsRef<[u8]> + Send + Sync>, next
             }
             let shape = r.list(|r| Ok(r.long()? as i64))?;
             let start = next.next_multiple_of(ALIGN);
-            let size = Tensor::byte_len(dtype, &shape).ok_or_else(|| bad("no tensor has such extents"))?;
-            *next = start.checked_add(size).ok_or_else(|| bad("no tensor is so large"))?;
+            let size =
+                Tensor::byte_len(dtype, &shape).ok_or_else(|| bad("no tensor has such extents"))?;
+            *next = start
+                .checked_add(size)
+                .ok_or_else(|| bad("no tensor is so large"))?;
             let borrowed = Tensor::from_owner(dtype, &shape, bytes.clone(), start);
             let all = (**bytes).as_ref();
             // A file that was read and not mapped may lie anywhere in memory.
-            let copied = || Tensor::from_bytes(dtype, &shape, all.get(start..start.checked_add(size)?)?);
-            let tensor = borrowed.or_else(copied).ok_or_else(|| bad("its tensor's bytes are missing"))?;
+            let copied =
+                || Tensor::from_bytes(dtype, &shape, all.get(start..start.checked_add(size)?)?);
+            let tensor = borrowed
+                .or_else(copied)
+                .ok_or_else(|| bad("its tensor's bytes are missing"))?;
             Ok(Const::Tensor(tensor))
         }
         2 => Ok(Const::Shape(r.list(|r| Ok(r.long()? as i64))?)),
@@ -313,12 +335,20 @@ fn instruction(r: &mut Reader<'_>) -> Read<Inst> {
         2 => {
             let name = r.text()?;
             let found: Result<Builtin, ()> = name.parse();
-            Callee::Builtin(found.map_err(|()| FileError::Damaged(at, format!("no builtin is named {name}")))?)
+            Callee::Builtin(
+                found
+                    .map_err(|()| FileError::Damaged(at, format!("no builtin is named {name}")))?,
+            )
         }
         3 => return Ok(Inst::Ret(read_argument(r)?)),
         4 => return Ok(Inst::If(r.word()?, r.word()?)),
         5 => return Ok(Inst::Goto(r.word()?)),
-        _ => return Err(FileError::Damaged(at, "no instruction is of that kind".to_owned())),
+        _ => {
+            return Err(FileError::Damaged(
+                at,
+                "no instruction is of that kind".to_owned(),
+            ));
+        }
     };
     let args = r.list(read_argument)?.into();
     let dst = Some(r.word()?).filter(|&d| d != u32::MAX);
@@ -334,7 +364,12 @@ fn read_argument(r: &mut Reader<'_>) -> Read<Arg> {
         3 => Arg::Int(r.long()? as i64),
         4 => Arg::Const(r.word()?),
         5 => Arg::Func(r.word()?),
-        _ => return Err(FileError::Damaged(at, "no argument is of that kind".to_owned())),
+        _ => {
+            return Err(FileError::Damaged(
+                at,
+                "no argument is of that kind".to_owned(),
+            ));
+        }
     })
 }
 
@@ -366,13 +401,18 @@ impl<'b> Reader<'b> {
         let at = self.at;
         let bytes = self.take(n)?;
         let text = std::str::from_utf8(bytes);
-        Ok(text.map_err(|_| FileError::Damaged(at, "a text is not UTF-8".to_owned()))?.to_owned())
+        Ok(text
+            .map_err(|_| FileError::Damaged(at, "a text is not UTF-8".to_owned()))?
+            .to_owned())
     }
     /// A list. Each item takes a byte at least, so a length that the file cannot hold ends early.
     fn list<T>(&mut self, mut one: impl FnMut(&mut Reader<'b>) -> Read<T>) -> Read<Vec<T>> {
         let n = self.word()? as usize;
         if n > self.bytes.len() - self.at {
-            return Err(FileError::Damaged(self.at, "a list is longer than the file".to_owned()));
+            return Err(FileError::Damaged(
+                self.at,
+                "a list is longer than the file".to_owned(),
+            ));
         }
         let mut items = Vec::new();
         for _ in 0..n {

@@ -28,18 +28,26 @@ pub fn translate(lowered: &Lowered) -> Result<Executable, Unsupported> {
         pool.consts.push(Const::Tensor(t.clone()));
     }
     let mut taken = FxHashSet::default();
-    let names: Vec<String> = (lowered.funcs.values()).map(|f| fresh(&mut taken, f.name.as_str())).collect();
+    let names: Vec<String> = (lowered.funcs.values())
+        .map(|f| fresh(&mut taken, f.name.as_str()))
+        .collect();
     let mut out = Executable::default();
     for (f, name) in lowered.funcs.values().zip(names) {
-        out.funcs.push(Translation::new(f, &mut pool).function(name)?);
+        out.funcs
+            .push(Translation::new(f, &mut pool).function(name)?);
     }
     let mut taken = FxHashSet::default();
     for kernel in lowered.kernels.values() {
         out.kernels.push(Kernel {
-            name: fresh(&mut taken, &identifier(kernel.label.trim_start_matches('@'))),
+            name: fresh(
+                &mut taken,
+                &identifier(kernel.label.trim_start_matches('@')),
+            ),
             program: Arc::new(kernel.program.clone()),
             by_hand: kernel.by_hand,
-            places: (kernel.parts.iter().chain(&kernel.accesses)).map(Symbol::to_string).collect(),
+            places: (kernel.parts.iter().chain(&kernel.accesses))
+                .map(Symbol::to_string)
+                .collect(),
         });
     }
     out.entries = (lowered.entries.iter())
@@ -164,7 +172,9 @@ impl<'a> Translation<'a> {
         }
         for (at, goal) in std::mem::take(&mut self.goals) {
             match (&mut self.code[at], goal) {
-                (Inst::If(_, to), Goal::If(b)) | (Inst::Goto(to), Goal::Goto(b)) => *to = starts[b.0 as usize],
+                (Inst::If(_, to), Goal::If(b)) | (Inst::Goto(to), Goal::Goto(b)) => {
+                    *to = starts[b.0 as usize]
+                }
                 _ => {}
             }
         }
@@ -190,7 +200,11 @@ impl<'a> Translation<'a> {
         self.registers += n;
         let above = self.registers - n;
         for i in 0..n {
-            self.call(Plain::Copy, vec![Arg::Last(i + self.shift)], Some(above + i));
+            self.call(
+                Plain::Copy,
+                vec![Arg::Last(i + self.shift)],
+                Some(above + i),
+            );
         }
         for (i, r) in params.iter().enumerate() {
             let to = self.reg(*r);
@@ -222,7 +236,8 @@ impl<'a> Translation<'a> {
     /// Notes where the next instruction stands.
     fn at(&mut self, place: Symbol) {
         if !place.as_str().is_empty() {
-            self.places.push((self.code.len() as u32, place.to_string()));
+            self.places
+                .push((self.code.len() as u32, place.to_string()));
         }
     }
 
@@ -281,11 +296,18 @@ impl<'a> Translation<'a> {
                     continue;
                 }
                 ExKind::Unary(op, a) => (Builtin::Unary(*op, a.dtype()), vec![part(a)]),
-                ExKind::Binary(op, a, b) => (Builtin::Binary(*op, a.dtype()), vec![part(a), part(b)]),
-                ExKind::Select(c, a, b) => (Builtin::Plain(Plain::Select), vec![part(c), part(a), part(b)]),
+                ExKind::Binary(op, a, b) => {
+                    (Builtin::Binary(*op, a.dtype()), vec![part(a), part(b)])
+                }
+                ExKind::Select(c, a, b) => (
+                    Builtin::Plain(Plain::Select),
+                    vec![part(c), part(a), part(b)],
+                ),
                 ExKind::Cast(a) => (Builtin::Cast(a.dtype(), e.dtype()), vec![part(a)]),
                 ExKind::Reinterpret(a) => (Builtin::Bits(a.dtype(), e.dtype()), vec![part(a)]),
-                ExKind::Load(..) => return Err(Unsupported("a buffer in a scalar expression".to_owned())),
+                ExKind::Load(..) => {
+                    return Err(Unsupported("a buffer in a scalar expression".to_owned()));
+                }
             };
             let dst = self.temp();
             self.emit(Callee::Builtin(callee), args, Some(dst));
@@ -300,7 +322,10 @@ impl<'a> Translation<'a> {
         if let Some(dims) = whole {
             return Ok(self.pool.shape(dims));
         }
-        let args = dims.iter().map(|d| self.scalar(d)).collect::<Result<Vec<Arg>, _>>()?;
+        let args = dims
+            .iter()
+            .map(|d| self.scalar(d))
+            .collect::<Result<Vec<Arg>, _>>()?;
         let dst = self.temp();
         self.call(Plain::MakeShape, args, Some(dst));
         Ok(Arg::Reg(dst))
@@ -324,7 +349,11 @@ impl<'a> Translation<'a> {
         let all = self.temp();
         self.emit(callee, args, Some(all));
         for (i, &dst) in dsts.iter().enumerate() {
-            let whole = if i + 1 == dsts.len() { Arg::Last(all) } else { Arg::Reg(all) };
+            let whole = if i + 1 == dsts.len() {
+                Arg::Last(all)
+            } else {
+                Arg::Reg(all)
+            };
             let dst = self.reg(dst);
             self.call(Plain::GetItem, vec![whole, Arg::Int(i as i64)], Some(dst));
         }
@@ -367,7 +396,9 @@ impl<'a> Translation<'a> {
                 let made = self.code.len() > before;
                 match self.code.last_mut() {
                     // The last part of the expression goes where the whole is wanted.
-                    Some(Inst::Call { dst: to, .. }) if made && to.map(Arg::Reg) == Some(value) => *to = Some(dst),
+                    Some(Inst::Call { dst: to, .. }) if made && to.map(Arg::Reg) == Some(value) => {
+                        *to = Some(dst)
+                    }
                     _ => self.call(Plain::Copy, vec![value], Some(dst)),
                 }
             }
@@ -399,7 +430,11 @@ impl<'a> Translation<'a> {
                 let dst = self.reg(*dst);
                 self.call(Plain::MakeAdt, args, Some(dst));
             }
-            I::Closure { dst, func, captures } => {
+            I::Closure {
+                dst,
+                func,
+                captures,
+            } => {
                 let mut args = vec![Arg::Func(func.0)];
                 args.extend(self.all_taken(captures));
                 let dst = self.reg(*dst);
@@ -407,13 +442,22 @@ impl<'a> Translation<'a> {
             }
             I::Capture { dst, index } => {
                 let dst = self.reg(*dst);
-                self.call(Plain::GetItem, vec![Arg::Reg(0), Arg::Int(i64::from(*index))], Some(dst));
+                self.call(
+                    Plain::GetItem,
+                    vec![Arg::Reg(0), Arg::Int(i64::from(*index))],
+                    Some(dst),
+                );
             }
             I::This { dst } => {
                 let dst = self.reg(*dst);
                 self.call(Plain::Copy, vec![Arg::Reg(0)], Some(dst));
             }
-            I::Call { dst, func, args, lent } => {
+            I::Call {
+                dst,
+                func,
+                args,
+                lent,
+            } => {
                 let (args, dst) = (self.handed(args, lent), self.reg(*dst));
                 self.emit(Callee::Func(func.0), args, Some(dst));
             }
@@ -429,7 +473,12 @@ impl<'a> Translation<'a> {
                 let dst = self.reg(*dst);
                 self.call(Plain::CallPacked, all, Some(dst));
             }
-            I::CallDps { dsts, name, args, given } => {
+            I::CallDps {
+                dsts,
+                name,
+                args,
+                given,
+            } => {
                 let mut all = vec![self.pool.text(name.as_str()), Arg::Int(given.len() as i64)];
                 for out in given {
                     all.push(self.shape(&out.dims)?);
@@ -448,7 +497,11 @@ impl<'a> Translation<'a> {
                 offset,
                 tensor,
             } => {
-                let mut args = vec![self.seen(*storage), self.scalar(offset)?, self.shape(&tensor.dims)?];
+                let mut args = vec![
+                    self.seen(*storage),
+                    self.scalar(offset)?,
+                    self.shape(&tensor.dims)?,
+                ];
                 args.push(self.pool.text(&tensor.dtype.to_string()));
                 self.last_uses(&mut args, rest);
                 let dst = self.reg(*dst);
@@ -549,18 +602,28 @@ impl<'a> Translation<'a> {
                 self.code.push(Inst::Ret(value));
             }
             Term::Jump(to, args) => {
-                let targets: Vec<Reg> = (self.f.blocks[*to].params.iter()).map(|&r| self.reg(r)).collect();
+                let targets: Vec<Reg> = (self.f.blocks[*to].params.iter())
+                    .map(|&r| self.reg(r))
+                    .collect();
                 let args = self.all_taken(args);
                 self.hand_over(args, &targets);
                 self.jump(*to);
             }
-            Term::If { cond, then, otherwise } => {
+            Term::If {
+                cond,
+                then,
+                otherwise,
+            } => {
                 let cond = self.reg(*cond);
                 self.goals.push((self.code.len(), Goal::If(*otherwise)));
                 self.code.push(Inst::If(cond, 0));
                 self.jump(*then);
             }
-            Term::Switch { src, cases, default } => {
+            Term::Switch {
+                src,
+                cases,
+                default,
+            } => {
                 let src = self.seen(*src);
                 let tag = self.temp();
                 self.call(Plain::GetTag, vec![src], Some(tag));
@@ -598,7 +661,9 @@ impl<'a> Translation<'a> {
 
     /// Copies values to registers, as if all at once.
     fn hand_over(&mut self, args: Vec<Arg>, targets: &[Reg]) {
-        let overlap = args.iter().any(|a| matches!(a, Arg::Reg(r) | Arg::Last(r) if targets.contains(r)));
+        let overlap = args
+            .iter()
+            .any(|a| matches!(a, Arg::Reg(r) | Arg::Last(r) if targets.contains(r)));
         let args = match overlap {
             false => args,
             true => {
@@ -636,7 +701,11 @@ impl<'a> Translation<'a> {
             };
             let test = self.temp();
             let args = vec![Arg::Reg(tag), Arg::Int(i64::from(cases[at].0))];
-            self.emit(Callee::Builtin(Builtin::Binary(op, DType::I64)), args, Some(test));
+            self.emit(
+                Callee::Builtin(Builtin::Binary(op, DType::I64)),
+                args,
+                Some(test),
+            );
             let branch: usize = self.code.len();
             if op == BinOp::Eq {
                 self.goals.push((branch, Goal::If(default)));

@@ -16,7 +16,12 @@ pub trait Packed {
     ///
     /// # Errors
     /// As [`Packed::call`].
-    fn call_dps(&mut self, name: &str, args: &[Rc<Tensor>], outs: &mut [Tensor]) -> Result<(), String>;
+    fn call_dps(
+        &mut self,
+        name: &str,
+        args: &[Rc<Tensor>],
+        outs: &mut [Tensor],
+    ) -> Result<(), String>;
 }
 
 /// No function at all.

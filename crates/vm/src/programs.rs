@@ -28,11 +28,19 @@ pub(crate) fn print(kernels: &[Kernel]) -> String {
 /// Reads what [`print`] wrote: names and programs, in the order of the text.
 pub(crate) fn read(text: &str) -> Result<Vec<(String, Arc<Program>)>, String> {
     let mut sources = SourceMap::new();
-    let file = sources.add("kernels", text).ok_or("the kernels' text is too long")?;
+    let file = sources
+        .add("kernels", text)
+        .ok_or("the kernels' text is too long")?;
     let parsed = relax_syntax::parse(&file);
     let first = |all: &relax_base::Diagnostics| {
         let d = all.iter().find(|d| d.is_error());
-        d.map(|d| format!("kernels, line {}: {}", file.line_col(d.span().start).line, d.message))
+        d.map(|d| {
+            format!(
+                "kernels, line {}: {}",
+                file.line_col(d.span().start).line,
+                d.message
+            )
+        })
     };
     if let Some(message) = first(&parsed.diagnostics) {
         return Err(message);

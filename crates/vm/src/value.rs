@@ -73,11 +73,13 @@ impl Storage {
     /// It does not fit, or what lies there is still used.
     pub fn place(self: &Rc<Storage>, from: u64, tensor: Tensor) -> Result<Placed, PlaceError> {
         let to = from.checked_add(tensor.bytes().len() as u64);
-        let to = to.filter(|&to| to <= self.bytes).ok_or(PlaceError::Outside {
-            from,
-            bytes: tensor.bytes().len() as u64,
-            block: self.bytes,
-        })?;
+        let to = to
+            .filter(|&to| to <= self.bytes)
+            .ok_or(PlaceError::Outside {
+                from,
+                bytes: tensor.bytes().len() as u64,
+                block: self.bytes,
+            })?;
         let placed = self.placed.borrow();
         let alive = placed.iter().filter(|p| p.2.strong_count() > 0);
         if let Some((low, high, _)) = alive.into_iter().find(|p| p.0.max(from) < p.1.min(to)) {
@@ -118,7 +120,9 @@ impl Drop for Node {
     fn drop(&mut self) {
         fn take(node: &mut Node, work: &mut Vec<Value>) {
             match node {
-                Node::Tuple(fields) | Node::Adt(_, fields) | Node::Closure(_, fields) => work.append(fields),
+                Node::Tuple(fields) | Node::Adt(_, fields) | Node::Closure(_, fields) => {
+                    work.append(fields)
+                }
                 Node::Ref(cell) => work.push(cell.take()),
             }
         }

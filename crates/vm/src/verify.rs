@@ -54,7 +54,11 @@ pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
     let mut names = FxHashSet::default();
     for name in program.funcs.iter().map(|f| &f.name) {
         if name.is_empty() || !names.insert(name) {
-            return Err(breach(name, None, "the name is empty, or another function's".to_owned()));
+            return Err(breach(
+                name,
+                None,
+                "the name is empty, or another function's".to_owned(),
+            ));
         }
     }
     let mut names = FxHashSet::default();
@@ -71,16 +75,21 @@ pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
     for entry in &program.entries {
         let f = program.funcs.get(entry.func as usize);
         let fits = f.is_some_and(|f| {
-            !f.closure && f.params as usize == entry.params.len() && entry.types.len() == entry.params.len() + 1
+            !f.closure
+                && f.params as usize == entry.params.len()
+                && entry.types.len() == entry.params.len() + 1
         });
         if !fits {
-            let message = "the entry's function takes other parameters, or there is none".to_owned();
+            let message =
+                "the entry's function takes other parameters, or there is none".to_owned();
             return Err(breach(&entry.name, None, message));
         }
     }
     for f in &program.funcs {
         let rules = Rules { program, f };
-        rules.whole().map_err(|message| breach(&f.name, None, message))?;
+        rules
+            .whole()
+            .map_err(|message| breach(&f.name, None, message))?;
         for (at, inst) in f.code.iter().enumerate() {
             let checked = rules.inst(inst, at as u32);
             checked.map_err(|message| breach(&f.name, Some(at as u32), message))?;
@@ -102,7 +111,10 @@ impl Rules<'_> {
     fn whole(&self) -> Result<()> {
         let f = self.f;
         if f.params > f.registers || f.registers > MOST_REGISTERS {
-            return Err(format!("{} registers, {} of them parameters", f.registers, f.params));
+            return Err(format!(
+                "{} registers, {} of them parameters",
+                f.registers, f.params
+            ));
         }
         if f.closure && f.params == 0 {
             return Err("the code of closures takes the closure".to_owned());
@@ -111,7 +123,11 @@ impl Rules<'_> {
             return Err("the code goes on behind its end".to_owned());
         }
         let in_order = f.places.windows(2).all(|w| w[0].0 < w[1].0);
-        if !in_order || f.places.last().is_some_and(|p| p.0 as usize >= f.code.len()) {
+        if !in_order
+            || f.places
+                .last()
+                .is_some_and(|p| p.0 as usize >= f.code.len())
+        {
             return Err("the list of places is not in order".to_owned());
         }
         Ok(())

@@ -156,22 +156,61 @@ mod tests {
 
     #[test]
     fn a_scalar_is_computed_as_an_element_is() {
-        let types = [DType::BOOL, DType::I8, DType::U8, DType::I32, DType::U64, DType::F16, DType::BF16, DType::F32, DType::F64];
+        let types = [
+            DType::BOOL,
+            DType::I8,
+            DType::U8,
+            DType::I32,
+            DType::U64,
+            DType::F16,
+            DType::BF16,
+            DType::F32,
+            DType::F64,
+        ];
         let mut compared = 0;
         for dtype in types {
             for seed in [0.0, 1.0, 2.5, 100.0, 250.0] {
                 let t = Tensor::scalar_f64(dtype, seed);
-                for op in [UnOp::Neg, UnOp::Abs, UnOp::Exp, UnOp::Sqrt, UnOp::Floor, UnOp::IsNan, UnOp::Popcount] {
-                    let Some(own) = unary(op, dtype, bits(&t)) else { continue };
-                    let Some(told) = executed(|x| x.unary(op), &t) else { continue };
+                for op in [
+                    UnOp::Neg,
+                    UnOp::Abs,
+                    UnOp::Exp,
+                    UnOp::Sqrt,
+                    UnOp::Floor,
+                    UnOp::IsNan,
+                    UnOp::Popcount,
+                ] {
+                    let Some(own) = unary(op, dtype, bits(&t)) else {
+                        continue;
+                    };
+                    let Some(told) = executed(|x| x.unary(op), &t) else {
+                        continue;
+                    };
                     assert_eq!(own, told, "{op:?} of {seed} as {dtype}");
                     compared += 1;
                 }
-                for op in [BinOp::Add, BinOp::Mul, BinOp::Sub, BinOp::FloorDiv, BinOp::FloorMod, BinOp::Lt, BinOp::Max, BinOp::Pow] {
+                for op in [
+                    BinOp::Add,
+                    BinOp::Mul,
+                    BinOp::Sub,
+                    BinOp::FloorDiv,
+                    BinOp::FloorMod,
+                    BinOp::Lt,
+                    BinOp::Max,
+                    BinOp::Pow,
+                ] {
                     let other = Tensor::scalar_f64(dtype, 3.0);
-                    let Some(own) = binary(op, dtype, bits(&t), bits(&other)) else { continue };
-                    let three = if dtype.is_float() { Ex::float(dtype, 3.0) } else { Ex::int(dtype, 3) };
-                    let Some(told) = executed(|x| x.binary(op, &three), &t) else { continue };
+                    let Some(own) = binary(op, dtype, bits(&t), bits(&other)) else {
+                        continue;
+                    };
+                    let three = if dtype.is_float() {
+                        Ex::float(dtype, 3.0)
+                    } else {
+                        Ex::int(dtype, 3)
+                    };
+                    let Some(told) = executed(|x| x.binary(op, &three), &t) else {
+                        continue;
+                    };
                     assert_eq!(own, told, "{op:?} of {seed} as {dtype}");
                     compared += 1;
                 }

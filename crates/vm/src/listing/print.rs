@@ -15,10 +15,19 @@ pub fn print(program: &Executable) -> String {
     let mut out = String::from("#[vm = \"1\"]\n");
     for e in &program.entries {
         let params = e.params.iter().zip(&e.types);
-        let params: Vec<String> = params.map(|(p, t)| format!("{}: {}", quoted(p), quoted(t))).collect();
-        let (result, func) = (e.types.last().map_or("", String::as_str), &program.funcs[e.func as usize].name);
+        let params: Vec<String> = params
+            .map(|(p, t)| format!("{}: {}", quoted(p), quoted(t)))
+            .collect();
+        let (result, func) = (
+            e.types.last().map_or("", String::as_str),
+            &program.funcs[e.func as usize].name,
+        );
         let (name, params, result) = (global(&e.name), params.join(", "), quoted(result));
-        let _ = writeln!(out, "entry {name}({params}) -> {result} = {};", global(func));
+        let _ = writeln!(
+            out,
+            "entry {name}({params}) -> {result} = {};",
+            global(func)
+        );
     }
     for (i, c) in program.consts.iter().enumerate() {
         let _ = write!(out, "c[{i}] = ");
@@ -30,7 +39,12 @@ pub fn print(program: &Executable) -> String {
     }
     out.push('\n');
     for k in &program.kernels {
-        let _ = writeln!(out, "kernel #{}{};", k.name, if k.by_hand { " written" } else { "" });
+        let _ = writeln!(
+            out,
+            "kernel #{}{};",
+            k.name,
+            if k.by_hand { " written" } else { "" }
+        );
     }
     if !program.interface.is_empty() {
         out.push('\n');
@@ -53,10 +67,17 @@ fn numbers(dims: &[i64]) -> String {
 fn constant(out: &mut String, c: &Const) {
     let _ = match c {
         Const::Tensor(t) => {
-            let shown: Vec<String> = (0..t.len().min(SHOWN)).map(|i| t.get_f64(i).to_string()).collect();
+            let shown: Vec<String> = (0..t.len().min(SHOWN))
+                .map(|i| t.get_f64(i).to_string())
+                .collect();
             let more = if t.len() > SHOWN { ", …" } else { "" };
             let (dims, bytes) = (numbers(t.shape()), STANDARD.encode_to_string(t.bytes()));
-            writeln!(out, "tensor {} {dims} \"{bytes}\"; // {}{more}", t.dtype(), shown.join(", "))
+            writeln!(
+                out,
+                "tensor {} {dims} \"{bytes}\"; // {}{more}",
+                t.dtype(),
+                shown.join(", ")
+            )
         }
         Const::Scalar(dtype, bits) => writeln!(out, "scalar {dtype} 0x{bits:x};"),
         Const::Shape(dims) => writeln!(out, "shape {};", numbers(dims)),
@@ -66,7 +87,13 @@ fn constant(out: &mut String, c: &Const) {
 
 fn function(out: &mut String, program: &Executable, f: &Function) {
     let sort = if f.closure { "closure" } else { "function" };
-    let _ = writeln!(out, "{sort} {}({}) registers {} {{", global(&f.name), f.params, f.registers);
+    let _ = writeln!(
+        out,
+        "{sort} {}({}) registers {} {{",
+        global(&f.name),
+        f.params,
+        f.registers
+    );
     for (at, inst) in f.code.iter().enumerate() {
         let _ = write!(out, "  {at}: {}", Shown { program, inst });
         let place = f.place(at as u32);
@@ -87,7 +114,11 @@ pub(crate) struct Shown<'p> {
 impl std::fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let p = self.program;
-        let func = |i: u32| p.funcs.get(i as usize).map_or("@?".to_owned(), |f| global(&f.name));
+        let func = |i: u32| {
+            p.funcs
+                .get(i as usize)
+                .map_or("@?".to_owned(), |f| global(&f.name))
+        };
         let arg = |a: &Arg| match a {
             Arg::Void => "%void".to_owned(),
             Arg::Reg(r) => format!("%{r}"),
@@ -102,7 +133,11 @@ impl std::fmt::Display for Shown<'_> {
                 match callee {
                     Callee::Func(i) => f.write_str(&func(*i))?,
                     Callee::Kernel(k) => {
-                        write!(f, "#{}", p.kernels.get(*k as usize).map_or("?", |k| &k.name))?;
+                        write!(
+                            f,
+                            "#{}",
+                            p.kernels.get(*k as usize).map_or("?", |k| &k.name)
+                        )?;
                     }
                     Callee::Builtin(b) => write!(f, "{b}")?,
                 }

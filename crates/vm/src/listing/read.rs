@@ -35,7 +35,10 @@ impl std::error::Error for ListingError {}
 /// The first mistake: in the text, or a rule that its program breaks.
 pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
     let error = |at: usize, message: String| ListingError {
-        line: 1 + text.as_bytes()[..at.min(text.len())].iter().filter(|&&b| b == b'\n').count(),
+        line: 1 + text.as_bytes()[..at.min(text.len())]
+            .iter()
+            .filter(|&&b| b == b'\n')
+            .count(),
         message,
     };
     let cut = |text: &'t str, mark: &str| match text.find(&format!("\n{mark}")) {
@@ -48,21 +51,29 @@ pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
         Ok(tok) => Ok((span.start, tok, span.end)),
         Err(()) => Err(()),
     });
-    let items = grammar::ListingParser::new().parse(tokens).map_err(|e| match e {
-        ParseError::User { error: () } => {
-            let bad = Tok::lexer(head).spanned().find(|t| t.0.is_err());
-            let at = bad.map_or(0, |t| t.1.start);
-            error(at, "the listing has no such word".to_owned())
-        }
-        ParseError::UnrecognizedToken { token, expected } => {
-            let found = &head[token.0..token.2];
-            error(token.0, format!("expected {}, found `{found}`", expected.join(", ")))
-        }
-        ParseError::ExtraToken { token } => error(token.0, "the listing ends before".to_owned()),
-        ParseError::InvalidToken { location } | ParseError::UnrecognizedEof { location, .. } => {
-            error(location, "the listing ends too early".to_owned())
-        }
-    })?;
+    let items = grammar::ListingParser::new()
+        .parse(tokens)
+        .map_err(|e| match e {
+            ParseError::User { error: () } => {
+                let bad = Tok::lexer(head).spanned().find(|t| t.0.is_err());
+                let at = bad.map_or(0, |t| t.1.start);
+                error(at, "the listing has no such word".to_owned())
+            }
+            ParseError::UnrecognizedToken { token, expected } => {
+                let found = &head[token.0..token.2];
+                error(
+                    token.0,
+                    format!("expected {}, found `{found}`", expected.join(", ")),
+                )
+            }
+            ParseError::ExtraToken { token } => {
+                error(token.0, "the listing ends before".to_owned())
+            }
+            ParseError::InvalidToken { location }
+            | ParseError::UnrecognizedEof { location, .. } => {
+                error(location, "the listing ends too early".to_owned())
+            }
+        })?;
     let kernels_at = before.len();
     let mut heads = Vec::new();
     let (mut funcs, mut kernels) = (FxHashMap::default(), FxHashMap::default());
@@ -104,7 +115,9 @@ pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
                     types: types.map(unquoted).collect(),
                 });
             }
-            Item::Func(at, f) => out.funcs.push(function(f, &names).map_err(|(place, m)| error(place.unwrap_or(at), m))?),
+            Item::Func(at, f) => out
+                .funcs
+                .push(function(f, &names).map_err(|(place, m)| error(place.unwrap_or(at), m))?),
             Item::Kernel(..) => {}
         }
     }
@@ -125,10 +138,15 @@ impl Names {
 }
 
 fn constant(c: RawConst<'_>) -> Result<Const, String> {
-    let dtype = |t: &str| t.parse::<DType>().map_err(|_| format!("`{t}` is no element type"));
+    let dtype = |t: &str| {
+        t.parse::<DType>()
+            .map_err(|_| format!("`{t}` is no element type"))
+    };
     Ok(match c {
         RawConst::Tensor(t, dims, bytes) => {
-            let bytes = STANDARD.decode_to_vec(bytes).map_err(|_| "the tensor's bytes are no base64".to_owned())?;
+            let bytes = STANDARD
+                .decode_to_vec(bytes)
+                .map_err(|_| "the tensor's bytes are no base64".to_owned())?;
             let tensor = Tensor::from_bytes(dtype(t)?, &dims, &bytes);
             Const::Tensor(tensor.ok_or("the tensor has another number of bytes")?)
         }
@@ -141,7 +159,8 @@ fn constant(c: RawConst<'_>) -> Result<Const, String> {
 type Placed<T> = Result<T, (Option<usize>, String)>;
 
 fn function(f: RawFunc<'_>, names: &Names) -> Placed<Function> {
-    let count = |n: i64| u32::try_from(n).map_err(|_| (None, format!("{n} is no number of registers")));
+    let count =
+        |n: i64| u32::try_from(n).map_err(|_| (None, format!("{n} is no number of registers")));
     let mut out = Function {
         name: name(f.name),
         params: count(f.params)?,
