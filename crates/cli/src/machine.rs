@@ -135,14 +135,14 @@ pub fn open(path: &Path) -> Result<Option<(Executable, Program)>, Stop> {
     if io::is_stream(path) {
         return Ok(None);
     }
-    let mut start = [0u8; 8];
+    let mut start = [0u8; 4096];
     let found = std::fs::File::open(path).and_then(|mut f| std::io::Read::read(&mut f, &mut start));
     let start = &start[..found.unwrap_or(0)];
     let refused = |e: &dyn std::fmt::Display| Stop::Failed(format!("{}: {e}", path.display()));
-    let program = if start == relax_vm::MAGIC {
+    let program = if start.starts_with(relax_vm::MAGIC) {
         let bytes = crate::weights::open(path)?;
         relax_vm::read(Arc::new(Owner(bytes))).map_err(|e| refused(&e))?
-    } else if start.starts_with(LISTING) {
+    } else if after_comments(start).starts_with(LISTING) {
         let text = String::from_utf8(io::contents(path)?.into_vec()).map_err(|e| refused(&e))?;
         relax_vm::read_listing(&text).map_err(|e| refused(&e))?
     } else {
@@ -163,6 +163,18 @@ pub fn open(path: &Path) -> Result<Option<(Executable, Program)>, Stop> {
         file: None,
     };
     Ok(Some((program, shown)))
+}
+
+/// What follows the comments that a text begins with.
+fn after_comments(mut text: &[u8]) -> &[u8] {
+    loop {
+        text = text.trim_ascii_start();
+        if !text.starts_with(b"//") {
+            return text;
+        }
+        let end = text.iter().position(|&b| b == b'\n').unwrap_or(text.len());
+        text = &text[end..];
+    }
 }
 
 /// A mapped file that tensors borrow from.

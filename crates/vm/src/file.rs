@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::builtin::Builtin;
 use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel};
-use crate::{Breach, programs};
+use crate::{Breach, Unsupported, programs};
 
 /// What a file begins with.
 pub const MAGIC: &[u8; 8] = b"relaxvm\0";
@@ -52,7 +52,11 @@ impl fmt::Display for FileError {
 impl std::error::Error for FileError {}
 
 /// The bytes of a program's file.
-pub fn write(program: &Executable) -> Vec<u8> {
+///
+/// # Errors
+/// A kernel has no form as text.
+pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
+    let kernels = programs::print(&program.kernels)?;
     let mut w = Writer::default();
     w.list(&program.consts, |w, c| match c {
         Const::Tensor(t) => {
@@ -79,7 +83,7 @@ pub fn write(program: &Executable) -> Vec<u8> {
         w.text(&k.name);
         w.byte(u8::from(k.by_hand));
     });
-    w.text(&programs::print(&program.kernels));
+    w.text(&kernels);
     w.list(&program.entries, |w, e| {
         w.text(&e.name);
         w.word(e.func);
@@ -106,7 +110,7 @@ pub fn write(program: &Executable) -> Vec<u8> {
     let end = HEADER + u64_at(&out, 16) as usize;
     let sum = crc32fast::hash(&out[16..end]);
     out[12..16].copy_from_slice(&sum.to_le_bytes());
-    out
+    Ok(out)
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {

@@ -8,10 +8,39 @@ use relax_resolve::print::{PrintMode, module_to_ast};
 use relax_syntax::PrintOptions;
 use std::sync::Arc;
 
+use crate::Unsupported;
 use crate::code::Kernel;
 
-/// The tensor programs, as items of a text.
-pub(crate) fn print(kernels: &[Kernel]) -> String {
+/// The tensor programs, as items of a text that reads back.
+///
+/// # Errors
+/// One of them says what the language has no form for: a loop that runs as long as a condition holds, as those of sorting
+/// and searching do, or an extent that an element decides.
+pub(crate) fn print(kernels: &[Kernel]) -> Result<String, Unsupported> {
+    let text = text(kernels);
+    let again = |text: &str| read(text).is_ok_and(|found| self::text(&named(found)) == text);
+    if again(&text) {
+        return Ok(text);
+    }
+    let broken = |k: &&Kernel| !again(&self::text(std::slice::from_ref(*k)));
+    let name = kernels.iter().find(broken).map_or("?", |k| &k.name);
+    Err(Unsupported(format!(
+        "the kernel `{name}` in a listing or file: its tensor program has a loop or an extent without a form as text"
+    )))
+}
+
+/// Programs that were read, as kernels.
+fn named(found: Vec<(String, Arc<Program>)>) -> Vec<Kernel> {
+    let kernel = |(name, program)| Kernel {
+        name,
+        program,
+        by_hand: false,
+        places: Vec::new(),
+    };
+    found.into_iter().map(kernel).collect()
+}
+
+fn text(kernels: &[Kernel]) -> String {
     let mut module = Module::new();
     for kernel in kernels {
         module.globals.push(Global {

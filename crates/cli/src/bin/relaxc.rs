@@ -166,7 +166,7 @@ impl Emit {
             Emit::Asm => &[Format::Assembly],
             Emit::Loops => &[Format::Relay, Format::Text],
             Emit::Clif | Emit::Lowered => &[Format::Text],
-            Emit::Vm => &[Format::Listing, Format::Text],
+            Emit::Vm => &[Format::Listing],
             Emit::Vmbin => &[Format::Machine],
         }
     }
@@ -307,9 +307,12 @@ fn run(args: &Args) -> Result<(), Stop> {
             let machine = relax::vm::program(&lowered, &program.module)
                 .map_err(|d| Stop::show(&d, &program.session.sources))?;
             let bytes = match emit {
-                Emit::Vm => relax_vm::print(&machine).into_bytes(),
+                Emit::Vm => relax_vm::print(&machine).map(String::into_bytes),
                 _ => relax_vm::write(&machine),
             };
+            let bytes = bytes.map_err(|e| {
+                Stop::Failed(format!("the virtual machine does not support {}", e.0))
+            })?;
             return Ok(io::write(&args.output, &bytes)?);
         }
         Emit::Clif => Listing::Clif,

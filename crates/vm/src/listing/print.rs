@@ -5,13 +5,17 @@ use std::fmt::Write as _;
 
 use super::{INTERFACE, KERNELS, global, quoted};
 use crate::code::{Arg, Callee, Const, Executable, Function, Inst};
-use crate::programs;
+use crate::{Unsupported, programs};
 
 /// Elements that a comment beside a tensor shows.
 const SHOWN: usize = 8;
 
 /// The listing of a program; [`super::read`] takes it back.
-pub fn print(program: &Executable) -> String {
+///
+/// # Errors
+/// A kernel has no form as text.
+pub fn print(program: &Executable) -> Result<String, Unsupported> {
+    let kernels = programs::print(&program.kernels)?;
     let mut out = String::from("#[vm = \"1\"]\n");
     for e in &program.entries {
         let params = e.params.iter().zip(&e.types);
@@ -37,7 +41,9 @@ pub fn print(program: &Executable) -> String {
         out.push('\n');
         function(&mut out, program, f);
     }
-    out.push('\n');
+    if !program.kernels.is_empty() {
+        out.push('\n');
+    }
     for k in &program.kernels {
         let _ = writeln!(
             out,
@@ -49,14 +55,15 @@ pub fn print(program: &Executable) -> String {
     if !program.interface.is_empty() {
         out.push('\n');
         out.push_str(INTERFACE);
-        out.push_str(&program.interface);
+        out.push_str(program.interface.trim_end());
+        out.push('\n');
     }
     if !program.kernels.is_empty() {
         out.push('\n');
         out.push_str(KERNELS);
-        out.push_str(&programs::print(&program.kernels));
+        out.push_str(&kernels);
     }
-    out
+    Ok(out)
 }
 
 fn numbers(dims: &[i64]) -> String {

@@ -15,7 +15,7 @@ use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst};
 /// Why a listing cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListingError {
-    /// The line, from 1.
+    /// The line, from 1; 0 for a rule that the program breaks as a whole.
     pub line: usize,
     /// What is wrong.
     pub message: String,
@@ -23,7 +23,10 @@ pub struct ListingError {
 
 impl fmt::Display for ListingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
+        if self.line > 0 {
+            write!(f, "line {}: ", self.line)?;
+        }
+        f.write_str(&self.message)
     }
 }
 
@@ -121,7 +124,10 @@ pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
             Item::Kernel(..) => {}
         }
     }
-    crate::verify(&out).map_err(|b| error(0, b.to_string()))?;
+    crate::verify(&out).map_err(|b| ListingError {
+        line: 0,
+        message: b.to_string(),
+    })?;
     Ok(out)
 }
 
