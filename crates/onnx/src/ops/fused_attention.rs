@@ -184,27 +184,32 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         v = tr.concat(&[pv, v], 2)?;
     }
     let (q, k, v) = (tr.known(&q), tr.known(&k), tr.known(&v));
+    let mut out = vec![masked(tr, n, [&q, &k, &v], 3)?.into()];
+    if n.wants(1) {
+        let (k, v) = (tr.expand(&k, 0)?, tr.expand(&v, 0)?);
+        out.push(tr.concat(&[k, v], 0)?.into());
+    }
+    Ok(out)
+}
+
+/// Attention whose bias is input 5, whose mask of padding is input `mask`, and which may look back only.
+fn masked(tr: &mut Tr<'_>, n: &Node<'_>, [q, k, v]: [&Val; 3], mask: usize) -> R<Val> {
     let mut bias = n.opt(5)?;
-    if let Some(m) = n.opt(3)? {
+    if let Some(m) = n.opt(mask)? {
         let low = n.float("mask_filter_value", -10000.0);
-        let own = padding(tr, &m, &k, q.elem, low)?;
+        let own = padding(tr, &m, k, q.elem, low)?;
         more(tr, &mut bias, &own)?;
     }
     if n.flag("unidirectional") {
-        let own = ahead(tr, &q, &k)?;
+        let own = ahead(tr, q, k)?;
         more(tr, &mut bias, &own)?;
     }
     let how = Scores {
         scale: n.float("scale", 0.0),
         cap: 0.0,
     };
-    let y = attended(tr, [&q, &k, &v], bias.as_ref(), &how)?;
-    let mut out = vec![joined(tr, &y)?.into()];
-    if n.wants(1) {
-        let (k, v) = (tr.expand(&k, 0)?, tr.expand(&v, 0)?);
-        out.push(tr.concat(&[k, v], 0)?.into());
-    }
-    Ok(out)
+    let y = attended(tr, [q, k, v], bias.as_ref(), &how)?;
+    joined(tr, &y)
 }
 
 /// Queries, keys and values, packed or not, with their heads.
@@ -258,22 +263,8 @@ fn multi_head(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         v = tr.concat(&[pv, v], 2)?;
     }
     let (q, k, v) = (tr.known(&q), tr.known(&k), tr.known(&v));
-    let mut bias = n.opt(5)?;
-    if let Some(m) = n.opt(4)? {
-        let low = n.float("mask_filter_value", -10000.0);
-        let own = padding(tr, &m, &k, q.elem, low)?;
-        more(tr, &mut bias, &own)?;
-    }
-    if n.flag("unidirectional") {
-        let own = ahead(tr, &q, &k)?;
-        more(tr, &mut bias, &own)?;
-    }
-    let how = Scores {
-        scale: n.float("scale", 0.0),
-        cap: 0.0,
-    };
-    let y = attended(tr, [&q, &k, &v], bias.as_ref(), &how)?;
-    Ok(vec![joined(tr, &y)?.into(), k.into(), v.into()])
+    let y = masked(tr, n, [&q, &k, &v], 4)?;
+    Ok(vec![y.into(), k.into(), v.into()])
 }
 
 /// The heads of a packed projection that belong to queries, keys and values.
