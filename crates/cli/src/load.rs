@@ -79,20 +79,8 @@ fn read_pipeline(
     text: &str,
     folder: Option<&Path>,
 ) -> Result<Pipeline, Diagnostics> {
-    let mut pipeline = session.pipeline(text)?;
-    pipeline.load(&mut |file| {
-        let path = match folder {
-            Some(folder) => inside(folder, file)?,
-            None => PathBuf::from(file),
-        };
-        let bytes = io::read(&path)?;
-        let mut diagnostics = Diagnostics::new();
-        match session.add(file, bytes, &mut diagnostics) {
-            Some(source) if !diagnostics.has_errors() => {
-                Ok((source.text.to_string(), source.span()))
-            }
-            _ => Err(format!("{file} is no text")),
-        }
-    })?;
-    Ok(pipeline)
+    session.pipeline_with(text, &|file| match folder {
+        Some(folder) => io::read(&inside(folder, file)?),
+        None => io::read(Path::new(file)),
+    })
 }

@@ -32,8 +32,8 @@ fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, String> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn beside(model: &str, name: &str, open: Open<'_>) -> Result<Bytes, String> {
-    let folder = Path::new(model).parent().unwrap_or(Path::new(""));
+pub fn beside(model: &Path, name: &str, open: Open<'_>) -> Result<Bytes, String> {
+    let folder = model.parent().unwrap_or(Path::new(""));
     mapped(&folder.join(name), open)
 }
 
@@ -43,8 +43,7 @@ pub fn beside(model: &str, name: &str, open: Open<'_>) -> Result<Bytes, String> 
 /// The file cannot be read. The inner error is the model's.
 pub fn import(path: &Path, open: Open<'_>) -> Result<Result<Import, Diagnostics>, String> {
     let bytes = mapped(path, open)?;
-    let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let external = |name: &str| mapped(&folder.join(name), open);
+    let external = |name: &str| beside(path, name, open);
     Ok(relax_onnx::import(bytes, &external).map(|mut imported| {
         if let Some(text) = laid_out(&imported.text) {
             imported.text = text;

@@ -426,20 +426,8 @@ impl std::fmt::Display for Module {
 
 /// Reads a pipeline, with the files that it names.
 pub(crate) fn pipeline_of(session: &mut Session, text: &str) -> Result<crate::Pipeline, Error> {
-    let read = |session: &mut Session| {
-        let mut pipeline = session.pipeline(text)?;
-        pipeline.load(&mut |file| {
-            let bytes = std::fs::read(file).map_err(|e| format!("cannot read {file}: {e}"))?;
-            let mut diagnostics = relax_base::Diagnostics::new();
-            match session.add(file, bytes, &mut diagnostics) {
-                Some(source) if !diagnostics.has_errors() => {
-                    Ok((source.text.to_string(), source.span()))
-                }
-                _ => Err(format!("{file} is no text")),
-            }
-        })?;
-        Ok(pipeline)
-    };
-    read(session)
-        .map_err(|d: relax_base::Diagnostics| Error::Invalid(Report::new(&d, &session.sources)))
+    let read = |file: &str| std::fs::read(file).map_err(|e| format!("cannot read {file}: {e}"));
+    session
+        .pipeline_with(text, &read)
+        .map_err(|d| Error::Invalid(Report::new(&d, &session.sources)))
 }

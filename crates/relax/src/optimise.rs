@@ -20,4 +20,23 @@ impl Session {
             }
         }
     }
+
+    /// Reads a pipeline, with the files that its options name: `read` gives the bytes of one, or says as a sentence why not.
+    pub fn pipeline_with(
+        &mut self,
+        text: &str,
+        read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+    ) -> Result<Pipeline, Diagnostics> {
+        let mut pipeline = self.pipeline(text)?;
+        pipeline.load(&mut |file| {
+            let mut diagnostics = Diagnostics::new();
+            match self.add(file, read(file)?, &mut diagnostics) {
+                Some(source) if !diagnostics.has_errors() => {
+                    Ok((source.text.to_string(), source.span()))
+                }
+                _ => Err(format!("{file} is no text")),
+            }
+        })?;
+        Ok(pipeline)
+    }
 }
