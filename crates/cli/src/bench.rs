@@ -1,8 +1,9 @@
 //! How long runs take: `--bench`.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::progress;
 use crate::words::count;
 
 /// How often a program is run to measure it.
@@ -21,6 +22,34 @@ pub struct Bench {
         allow_negative_numbers = true
     )]
     pub warmup: u32,
+}
+
+/// Runs a call once and `more` times more; its first result, and how long each run took.
+///
+/// # Errors
+/// The first run that fails ends it.
+pub fn timed<T, E>(
+    more: usize,
+    mut call: impl FnMut() -> Result<T, E>,
+) -> Result<(T, Vec<Duration>), E> {
+    let mut times = Vec::new();
+    let mut run = || {
+        let begin = Instant::now();
+        let value = call();
+        times.push(begin.elapsed());
+        value
+    };
+    let first = progress::stage("running");
+    let value = run()?;
+    drop(first);
+    for done in 0..more {
+        progress::show("running", done, more);
+        run()?;
+    }
+    if more > 0 {
+        progress::end();
+    }
+    Ok((value, times))
 }
 
 impl Bench {

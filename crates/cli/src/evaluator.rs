@@ -1,6 +1,6 @@
 //! The reference evaluator behind `--engine interp`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use relax::{Typing, values};
 use relax_base::Diagnostic;
@@ -8,7 +8,7 @@ use relax_interp::Interp;
 use relax_ir::{GlobalId, Module};
 use relax_tensor::{Tensor, Value};
 
-use crate::progress;
+use crate::bench;
 
 /// Runs a function of a module on tensors by the reference evaluator.
 pub fn run(
@@ -33,22 +33,6 @@ pub fn run_timed(
 ) -> Result<(Value, Vec<Duration>), Diagnostic> {
     crate::memory::limit_to_machine();
     let mut evaluator = Interp::new(module, typing).with_max_steps(max_steps);
-    let mut times = Vec::new();
-    let mut call = || {
-        let begin = Instant::now();
-        let value = evaluator.run(entry, inputs.to_vec());
-        times.push(begin.elapsed());
-        value
-    };
-    let first = progress::stage("running");
-    let value = call()?;
-    drop(first);
-    for done in 0..more {
-        progress::show("running", done, more);
-        call()?;
-    }
-    if more > 0 {
-        progress::end();
-    }
+    let (value, times) = bench::timed(more, || evaluator.run(entry, inputs.to_vec()))?;
     Ok((values::outer(module, &value), times))
 }

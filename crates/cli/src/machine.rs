@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use relax::failure::Places;
 use relax::{InferOptions, ReadOptions, Session, vm};
@@ -11,7 +11,7 @@ use relax_vm::{Executable, Function, Loops, Machine, Watch};
 
 use crate::program::Program;
 use crate::stop::Stop;
-use crate::{io, progress};
+use crate::{bench, io};
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,7 +36,10 @@ pub fn run(
     arguments: &[Value],
     how: Run,
 ) -> Result<(Value, Vec<Duration>), relax_vm::Fault> {
-    let func = program.entry(entry).map_or(0, |e| e.func);
+    let func = program
+        .entry(entry)
+        .ok_or_else(|| relax_vm::Fault::no_entry(entry))?
+        .func;
     let inputs: Vec<_> = arguments.iter().filter_map(vm::inner).collect();
     crate::memory::limit_to_machine();
     let mut machine = Machine::new(program, Loops).with_max_steps(how.max_steps);
@@ -46,23 +49,7 @@ pub fn run(
     if how.trace {
         machine = machine.with_watch(Trace(program));
     }
-    let mut times = Vec::new();
-    let mut call = || {
-        let begin = Instant::now();
-        let value = machine.call(func, inputs.clone());
-        times.push(begin.elapsed());
-        value
-    };
-    let first = progress::stage("running");
-    let value = call()?;
-    drop(first);
-    for done in 0..how.more {
-        progress::show("running", done, how.more);
-        call()?;
-    }
-    if how.more > 0 {
-        progress::end();
-    }
+    let (value, times) = bench::timed(how.more, || machine.call(func, inputs.clone()))?;
     Ok((vm::outer(&value), times))
 }
 
@@ -132,7 +119,8 @@ fn brief(value: &relax_vm::Value) -> String {
 /// The file cannot be read, or is damaged.
 pub fn open(path: &Path) -> Result<Option<(Executable, Program)>, Stop> {
     const LISTING: &[u8] = b"#[vm = ";
-    if io::is_stream(path) {
+    // What can be read only once is left to who reads it whole.
+    if io::is_stream(path) || !path.is_file() {
         return Ok(None);
     }
     let mut start = [0u8; 4096];

@@ -106,13 +106,7 @@ impl<'e> Machine<'e> {
     /// The program fails, or the number of arguments is wrong.
     pub fn call(&mut self, func: u32, arguments: Vec<Value>) -> Result<Value, Fault> {
         self.args = arguments;
-        let entered = self.enter(func, None);
-        let steps = self.steps;
-        let result = match entered {
-            Ok(()) => self.run(),
-            Err(t) => Err(t),
-        };
-        self.steps = steps;
+        let result = self.enter(func, None).and_then(|()| self.run());
         let result = result.map_err(|t| self.fault(*t));
         self.frames.clear();
         self.registers.clear();
@@ -263,7 +257,8 @@ impl<'e> Machine<'e> {
         if let Callee::Builtin(b) = callee
             && let Some(value) = self.scalar(b, args, base)?
         {
-            return self.keep(dst, base, value);
+            self.keep(dst, base, value);
+            return Ok(());
         }
         let mut values = std::mem::take(&mut self.args);
         values.extend(args.iter().map(|&a| self.read(a, base)));
@@ -273,7 +268,8 @@ impl<'e> Machine<'e> {
                 let value = self.kernel(k, &values)?;
                 values.clear();
                 self.args = values;
-                return self.keep(dst, base, value);
+                self.keep(dst, base, value);
+                return Ok(());
             }
             Callee::Builtin(Builtin::Plain(Plain::InvokeClosure)) => match values[0].node() {
                 Some(Node::Closure(f, _)) => *f,
@@ -283,7 +279,8 @@ impl<'e> Machine<'e> {
                 let value = crate::builtins::run(b, &mut values, &mut *self.packed)?;
                 values.clear();
                 self.args = values;
-                return self.keep(dst, base, value);
+                self.keep(dst, base, value);
+                return Ok(());
             }
         };
         self.args = values;
@@ -302,11 +299,10 @@ impl<'e> Machine<'e> {
     }
 
     #[inline]
-    fn keep(&mut self, dst: Option<Reg>, base: usize, value: Value) -> Result<(), Box<Trouble>> {
+    fn keep(&mut self, dst: Option<Reg>, base: usize, value: Value) {
         if let Some(dst) = dst {
             self.registers[base + dst as usize] = value;
         }
-        Ok(())
     }
 
     /// A scalar function, without a list of its arguments. `None` for other builtins.

@@ -17,6 +17,19 @@ pub struct Fault {
     pub stack: Vec<(String, u32)>,
 }
 
+impl Fault {
+    /// There is no entry of a name.
+    pub fn no_entry(name: &str) -> Fault {
+        Fault {
+            code: MALFORMED,
+            message: format!("the program has no entry @{name}"),
+            place: String::new(),
+            called: None,
+            stack: Vec::new(),
+        }
+    }
+}
+
 impl std::fmt::Display for Fault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if !self.place.is_empty() {
