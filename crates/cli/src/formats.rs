@@ -19,6 +19,8 @@ pub enum Format {
     Relay,
     /// JSON.
     Json,
+    /// An ONNX model.
+    Onnx,
     /// An object file.
     Object,
     /// A static library.
@@ -46,6 +48,7 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("txt", Text),
     ("relay", Relay),
     ("json", Json),
+    ("onnx", Onnx),
     ("o", Object),
     ("obj", Object),
     ("a", Static),

@@ -6,6 +6,7 @@
 //! What remains unknown until run time goes to operators that take it as a tensor.
 
 mod cx;
+pub mod export;
 mod fold;
 mod graph;
 mod import;

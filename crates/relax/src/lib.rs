@@ -67,6 +67,7 @@ pub use error::Error;
 pub use format::Format;
 pub use lint::{code, is_allowed, is_unnecessary, lint};
 pub use module::{Extent, Module, Param, Signature, TensorType};
+pub use onnx::onnx_model;
 pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
     run_pipeline,

@@ -261,6 +261,25 @@ impl Module {
         printed.map_err(|d| Error::Invalid(Report::new(&d, &self.session.sources)))
     }
 
+    /// The bytes of an ONNX model whose graph is a function. The function's parameters are
+    /// the graph's inputs, the fields of its result the outputs, constants initialisers; what it calls is written where
+    /// it is called.
+    ///
+    /// ```
+    /// let module = relax::Module::parse("def @main(%x: Tensor[(n, 2), float32]) { nn.relu(%x) }")?;
+    /// let bytes = module.to_onnx("main")?;
+    /// let again = relax::Module::read("again.onnx", bytes, Default::default())?;
+    /// assert_eq!(again.functions()[0].result.ty, "Tensor[(n, 2), float32]");
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// There is no such function, or something in it has no form in ONNX.
+    pub fn to_onnx(&self, function: &str) -> Result<Vec<u8>, Error> {
+        let entry = self.find(Some(function))?;
+        crate::onnx_model(&self.ir, entry).map_err(|d| self.invalid(&d))
+    }
+
     /// Runs a pipeline: passes by name with options (`"infer-type,fuse-ops{level=2}"`) or a level (`"O2"`). Files that
     /// passes name are read. The result is what passes had to say.
     ///

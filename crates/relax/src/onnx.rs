@@ -1,13 +1,20 @@
-//! ONNX models: bytes to module.
+//! ONNX models: bytes to module, and module to bytes.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use relax_base::{Diagnostics, SourceFile};
-use relax_ir::Module;
+use relax_base::{Diagnostics, SourceFile, SourceMap};
+use relax_ir::{AttrValue, ExprId, GlobalId, Module, TypeId, VarId};
+use relax_onnx::export;
 use relax_passes::Bound;
 
-use crate::{Contents, Session};
+use crate::{
+    Contents, PassConfig, Pipeline, Session, Silent, TypeSource, TypedModule, run_pipeline,
+};
+
+/// What brings a module to bindings of operators' calls: fused groups and functions that are called take the places of
+/// their calls.
+const BINDINGS: &str = "infer-type,defuse-ops,inline,defuse-ops,to-a-normal-form,infer-type";
 
 /// A model's contents as bytes that others can borrow from.
 struct Owner(Contents);
@@ -62,4 +69,53 @@ fn laid_out(name: &str, text: String) -> String {
         return text;
     };
     relax_syntax::format_source(&file, &relax_syntax::FmtOptions::default()).unwrap_or(text)
+}
+
+struct Known<'a>(TypedModule<'a>);
+
+impl export::Types for Known<'_> {
+    fn var(&self, id: VarId) -> Option<TypeId> {
+        self.0.var(id)
+    }
+    fn expr(&self, id: ExprId) -> Option<TypeId> {
+        self.0.expr(id)
+    }
+}
+
+/// The bytes of an ONNX model whose graph is a function of a module. What the function calls is written where it is called.
+///
+/// # Errors
+/// Something in the function has no form in ONNX.
+pub fn onnx_model(module: &Module, entry: GlobalId) -> Result<Vec<u8>, Diagnostics> {
+    let mut module = module.clone();
+    // What passes leave alone is written like everything else.
+    for function in module.funcs.values_mut() {
+        for kept in ["Primitive", "Compiler", "Composite"] {
+            function.attrs.remove(kept);
+        }
+    }
+    let others = module.globals.ids().filter(|&g| g != entry);
+    let others: Vec<_> = others.filter_map(|g| module.global_func(g)).collect();
+    for func in others {
+        module.funcs[func].attrs.set("Inline", AttrValue::Int(1));
+    }
+    let file = SourceMap::new().add("<a sequence of bindings>", BINDINGS);
+    let pipeline = file.map(|f| Pipeline::parse(&f));
+    let Some(Ok(pipeline)) = pipeline else {
+        unreachable!("the pipeline is one of ours");
+    };
+    let name = module.globals[entry].name;
+    let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
+    if let Some((_, errors)) = outcome.failure {
+        return Err(errors);
+    }
+    let (Some(typing), Some(entry)) = (outcome.typing, module.global(name.as_str())) else {
+        unreachable!("the last pass infers types, and what is not called stays");
+    };
+    let known = Known(TypedModule {
+        module: &module,
+        typing: &typing,
+    });
+    let producer = concat!("relax ", env!("CARGO_PKG_VERSION"));
+    export::export(&module, entry, &known, producer)
 }

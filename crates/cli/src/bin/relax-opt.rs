@@ -382,9 +382,13 @@ impl<'a> Run<'a> {
             None => given.map(|t| t as &dyn TypeSource),
         };
         let begin = Instant::now();
-        if self.emit == Emit::Json {
-            let release = self.args.json_version;
-            return match emit::json(&module, types, release, &self.args.output) {
+        if matches!(self.emit, Emit::Json | Emit::Onnx) {
+            let output = &self.args.output;
+            let written = match self.emit {
+                Emit::Json => emit::json(&module, types, self.args.json_version, output),
+                _ => emit::onnx(&module, output),
+            };
+            return match written {
                 Ok(()) => Ok(Outcome::Written),
                 Err(Ok(found)) => {
                     diagnostics.extend(found);

@@ -1,4 +1,4 @@
-//! What `relax-opt` writes beside texts: weights, and JSON graphs.
+//! What `relax-opt` writes beside texts: weights, JSON graphs, ONNX models.
 
 use std::path::Path;
 
@@ -20,6 +20,9 @@ pub enum Emit {
     Text,
     /// The module as a JSON graph, as `tvm.ir.save_json` writes it.
     Json,
+    /// `@main` as an ONNX model: its parameters are the inputs, constants are initialisers, and functions stand where they
+    /// are called.
+    Onnx,
     /// The constants as a parameter file of TVM.
     Params,
     /// The constants as an archive of NumPy; bfloat16 as uint16 of the same bits.
@@ -33,6 +36,7 @@ impl Emit {
     pub fn by_name(output: &Path) -> Emit {
         match Format::of(output).filter(|_| !crate::io::is_stream(output)) {
             Some(Format::Json) => Emit::Json,
+            Some(Format::Onnx) => Emit::Onnx,
             Some(Format::Params) => Emit::Params,
             Some(Format::Npz) => Emit::Npz,
             Some(Format::Safetensors) => Emit::Safetensors,
@@ -43,7 +47,7 @@ impl Emit {
     /// The format of weights that is meant.
     pub fn weights(self) -> Option<Format> {
         match self {
-            Emit::Text | Emit::Json => None,
+            Emit::Text | Emit::Json | Emit::Onnx => None,
             Emit::Params => Some(Format::Params),
             Emit::Npz => Some(Format::Npz),
             Emit::Safetensors => Some(Format::Safetensors),
@@ -58,6 +62,10 @@ impl Emit {
         match self.weights() {
             None if self == Emit::Json => {
                 Format::allow(output, "a JSON graph", &[Format::Json])?;
+                places::output(output)
+            }
+            None if self == Emit::Onnx => {
+                Format::allow(output, "an ONNX model", &[Format::Onnx])?;
                 places::output(output)
             }
             None => formats::text_output(output),
@@ -97,6 +105,18 @@ pub fn json(
     let mut file = Output::create(output).map_err(Err)?;
     graph.to(&mut file).map_err(failed)?;
     file.finish().map_err(Err)
+}
+
+/// Writes `@main` as an ONNX model.
+///
+/// # Errors
+/// What has no form in one, or the file cannot be written.
+pub fn onnx(module: &Module, output: &Path) -> Result<(), Result<Diagnostics, String>> {
+    let Some(main) = module.global("main") else {
+        return Err(Err("there is no `@main` to be a model's graph".into()));
+    };
+    let bytes = relax::onnx_model(module, main).map_err(Ok)?;
+    output::write(output, &bytes).map_err(Err)
 }
 
 /// The constants of a module that its text has in the metadata section, named as there

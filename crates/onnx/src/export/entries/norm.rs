@@ -1,0 +1,179 @@
+//! Normalisation, biases and slopes per channel.
+
+use std::rc::Rc;
+
+use relax_tensor::{DType, Tensor};
+
+use super::super::call::{Call, why};
+use super::super::graph::Attr;
+use super::super::walk::{R, Val};
+
+fn one(name: String) -> R<Val> {
+    Ok(Val::Tensor(name))
+}
+
+/// A node with the attribute `axis`.
+pub fn along(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
+    let x = c.arg(0)?;
+    let axis = c.axis("axis", c.rank(0)?)?;
+    one(c.node(op, &[&x], vec![("axis", Attr::Int(axis))]))
+}
+
+/// A vector as it is broadcast along an axis of a tensor.
+fn along_axis(c: &mut Call<'_, '_>, vector: String, axis: i64, rank: i64) -> String {
+    let behind: Vec<i64> = (1..rank - axis).collect();
+    if behind.is_empty() {
+        vector
+    } else {
+        c.unsqueezed(&vector, &behind)
+    }
+}
+
+/// A vector added along one axis.
+pub fn bias(c: &mut Call<'_, '_>) -> R<Val> {
+    let (x, b, rank) = (c.arg(0)?, c.arg(1)?, c.rank(0)?);
+    let axis = c.axis("axis", rank)?;
+    let b = along_axis(c, b, axis, rank);
+    one(c.node("Add", &[&x, &b], vec![]))
+}
+
+/// Slopes along one axis where elements are negative.
+pub fn prelu(c: &mut Call<'_, '_>) -> R<Val> {
+    let (x, slope, rank) = (c.arg(0)?, c.arg(1)?, c.rank(0)?);
+    let axis = c.axis("axis", rank)?;
+    let slope = along_axis(c, slope, axis, rank);
+    one(c.node("PRelu", &[&x, &slope], vec![]))
+}
+
+/// A parameter of a normalisation, or what leaves values as they are where it is not asked for.
+fn parameter(c: &mut Call<'_, '_>, i: usize, flag: &str, neutral: f64) -> R<String> {
+    if c.flag(flag) {
+        return c.arg(i);
+    }
+    let Some(n) = c.dims(i)?[..].first().and_then(relax_sym::Dim::as_const) else {
+        return why("a number of channels that is not known");
+    };
+    let values = vec![neutral as f32; usize::try_from(n).unwrap_or(0)];
+    let dtype = c.dtype(i)?;
+    let name = c.g.constant("neutral", &Tensor::from_slice(&[n], &values));
+    Ok(c.cast(name, DType::F32, dtype))
+}
+
+/// Normalisation by means and variances that are given; a tuple.
+pub fn batch(c: &mut Call<'_, '_>) -> R<Val> {
+    let rank = c.rank(0)?;
+    let axis = c.axis("axis", rank)?;
+    let x = c.arg(0)?;
+    let (scale, shift) = (
+        parameter(c, 1, "scale", 1.0)?,
+        parameter(c, 2, "center", 0.0)?,
+    );
+    let (mean, var) = (c.arg(3)?, c.arg(4)?);
+    let epsilon = ("epsilon", Attr::Float(c.float("epsilon")?));
+    // ONNX has the channels second.
+    let order = moved(rank, axis, 1);
+    let x = c.transposed(x, &order);
+    let inputs = [&x[..], &scale, &shift, &mean, &var];
+    let y = c.node("BatchNormalization", &inputs, vec![epsilon]);
+    let y = c.transposed(y, &inverse(&order));
+    let all = [y, mean, var].map(Val::Tensor);
+    Ok(Val::Tuple(Rc::new(all)))
+}
+
+/// The order of axes that moves one of them to another place.
+fn moved(rank: i64, from: i64, to: i64) -> Vec<i64> {
+    let mut order: Vec<i64> = (0..rank).filter(|&a| a != from).collect();
+    order.insert((to as usize).min(order.len()), from);
+    order
+}
+
+/// The order that undoes another.
+fn inverse(order: &[i64]) -> Vec<i64> {
+    let mut back = vec![0; order.len()];
+    for (i, &a) in order.iter().enumerate() {
+        back[a as usize] = i as i64;
+    }
+    back
+}
+
+/// Normalisation along the last axis.
+pub fn layer(c: &mut Call<'_, '_>) -> R<Val> {
+    let rank = c.rank(0)?;
+    let axis = c.axis("axis", rank)?;
+    let order = moved(rank, axis, rank - 1);
+    let x = c.arg(0)?;
+    let (scale, shift) = (
+        parameter(c, 1, "scale", 1.0)?,
+        parameter(c, 2, "center", 0.0)?,
+    );
+    let attrs = vec![
+        ("axis", Attr::Int(-1)),
+        ("epsilon", Attr::Float(c.float("epsilon")?)),
+    ];
+    let x = c.transposed(x, &order);
+    let y = c.node("LayerNormalization", &[&x, &scale, &shift], attrs);
+    one(c.transposed(y, &inverse(&order)))
+}
+
+/// Normalisation of each channel of each sample.
+pub fn instance(c: &mut Call<'_, '_>) -> R<Val> {
+    let rank = c.rank(0)?;
+    let order = moved(rank, c.axis("axis", rank)?, 1);
+    let x = c.arg(0)?;
+    let (scale, shift) = (
+        parameter(c, 1, "scale", 1.0)?,
+        parameter(c, 2, "center", 0.0)?,
+    );
+    let epsilon = ("epsilon", Attr::Float(c.float("epsilon")?));
+    let x = c.transposed(x, &order);
+    let y = c.node(
+        "InstanceNormalization",
+        &[&x, &scale, &shift],
+        vec![epsilon],
+    );
+    one(c.transposed(y, &inverse(&order)))
+}
+
+/// Normalisation of each group of channels.
+pub fn group(c: &mut Call<'_, '_>) -> R<Val> {
+    let rank = c.rank(0)?;
+    let order = moved(rank, c.axis("axis", rank)?, 1);
+    let x = c.arg(0)?;
+    let (scale, shift) = (
+        parameter(c, 1, "scale", 1.0)?,
+        parameter(c, 2, "center", 0.0)?,
+    );
+    let attrs = vec![
+        ("epsilon", Attr::Float(c.float("epsilon")?)),
+        ("num_groups", Attr::Int(c.int("num_groups")?)),
+    ];
+    let x = c.transposed(x, &order);
+    let y = c.node("GroupNormalization", &[&x, &scale, &shift], attrs);
+    one(c.transposed(y, &inverse(&order)))
+}
+
+/// Normalisation by the neighbouring channels.
+pub fn lrn(c: &mut Call<'_, '_>) -> R<Val> {
+    let rank = c.rank(0)?;
+    let order = moved(rank, c.axis("axis", rank)?, 1);
+    let x = c.arg(0)?;
+    let attrs = vec![
+        ("alpha", Attr::Float(c.float("alpha")?)),
+        ("beta", Attr::Float(c.float("beta")?)),
+        ("bias", Attr::Float(c.float("bias")?)),
+        ("size", Attr::Int(c.int("size")?)),
+    ];
+    let x = c.transposed(x, &order);
+    let y = c.node("LRN", &[&x], attrs);
+    one(c.transposed(y, &inverse(&order)))
+}
+
+/// The input, and a mask of ones.
+pub fn dropout(c: &mut Call<'_, '_>) -> R<Val> {
+    let x = c.arg(0)?;
+    let dtype = c.dtype(0)?;
+    let ones = c.scalar(dtype, 1.0);
+    let shape = c.node("Shape", &[&x], vec![]);
+    let mask = c.node("Expand", &[&ones, &shape], vec![]);
+    Ok(Val::Tuple(Rc::new([x, mask].map(Val::Tensor))))
+}
