@@ -11,7 +11,7 @@ use relax_loops::{
     drop_unused, extents, inline_compute, map_expr, statements, visit_expr,
 };
 use relax_ops::registry;
-use relax_sym::{Atom, DimVar};
+use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
 use crate::{codes, programs};
@@ -160,15 +160,15 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
         .sum()
 }
 
-/// What dimension variables of types are in a program.
-type Extents = FxHashMap<DimVar, Ex>;
+/// What dimensions of types are in a program: variables, and what is computed of them (`(h + 15) // 48`).
+type Extents = FxHashMap<Dim, Ex>;
 
-/// Learns dimension variables from tensors of a type.
+/// Learns dimensions from tensors of a type.
 fn note(m: &Module, ty: TypeId, tensors: &[TensorRef], known: &mut Extents) {
     for (dims, t) in programs::dims(m, ty).zip(tensors) {
         for (d, extent) in dims.unwrap_or_default().iter().zip(&t.shape) {
-            if let Some(Atom::Var(v)) = d.as_atom() {
-                known.entry(v).or_insert_with(|| extent.clone());
+            if d.is_known() && d.as_const().is_none() {
+                known.entry(d.clone()).or_insert_with(|| extent.clone());
             }
         }
     }
@@ -180,9 +180,12 @@ fn given(m: &Module, ty: TypeId, part: &Program, known: &Extents) -> FxHashMap<V
     let mut out = FxHashMap::default();
     for (dims, buf) in programs::dims(m, ty).zip(&part.outputs) {
         for (d, extent) in dims.unwrap_or_default().iter().zip(&part.bufs[*buf].shape) {
-            if let ExKind::Var(v) = extent.kind()
-                && let Some(ex) = dim_to_ex(d, |v| known.get(&v).cloned())
-            {
+            let ExKind::Var(v) = extent.kind() else {
+                continue;
+            };
+            let whole = known.get(d).cloned();
+            let found = whole.or_else(|| dim_to_ex(d, |v| known.get(&Dim::var(v)).cloned()));
+            if let Some(ex) = found {
                 out.entry(*v).or_insert(ex);
             }
         }

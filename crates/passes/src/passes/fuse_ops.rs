@@ -4,6 +4,7 @@
 //! paths between the two allow it, first convolutions and the like with what follows element-wise,
 //! then injective operators, then what feeds tuples.
 
+mod extents;
 mod groups;
 
 use relax_base::{Diagnostics, Symbol};
@@ -58,8 +59,17 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             Expr::Func(f) => !grouped(&m.funcs[f]),
             _ => true,
         });
-        let graph = graph(m, &typing, &order, body);
-        let groups = Groups::new(&graph, level > 0, most as usize);
+        let mut graph = graph(m, &typing, &order, body);
+        let mut groups = Groups::new(&graph, level > 0, most as usize);
+        // Each turn ends groups at nodes that were inside of one: there are fewer the next time.
+        loop {
+            let hidden = extents::hidden(m, &typing, &order, &graph, &mut groups);
+            if hidden.is_empty() {
+                break;
+            }
+            hidden.into_iter().for_each(|e| graph.leave(e));
+            groups = Groups::new(&graph, level > 0, most as usize);
+        }
         let nameable = Nameable::new(m, func, &order);
         Some((body, order, graph, groups, nameable))
     });

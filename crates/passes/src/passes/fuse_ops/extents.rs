@@ -1,0 +1,68 @@
+//! Extents inside of a group that nothing at its border says.
+//!
+//! A kernel knows the extents of its arguments and of its result, and nothing else. Where an operator in between makes an
+//! axis by an attribute (`reshape(%x, shape(h, w))` of `h * w` elements) whose extent does not stand at the border either,
+//! the group has to end there: then the extent is one of its result.
+
+use relax_infer::Typing;
+use relax_ir::{AttrValue, Expr, ExprId, Module, TypeId};
+use relax_sym::Dim;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::groups::{Graph, Groups};
+
+/// The nodes whose extents their groups cannot know.
+pub(super) fn hidden(
+    m: &Module,
+    typing: &Typing,
+    order: &[ExprId],
+    graph: &Graph,
+    groups: &mut Groups,
+) -> Vec<ExprId> {
+    let mut border: FxHashMap<usize, FxHashSet<Dim>> = FxHashMap::default();
+    let mut inner = Vec::new();
+    for &e in order {
+        let Expr::Call { args, attrs, .. } = m.exprs[e] else {
+            continue;
+        };
+        let node = graph.of(e);
+        let root = groups.root(node);
+        for &arg in m.list(args) {
+            if groups.root(graph.of(arg)) != root {
+                border
+                    .entry(root)
+                    .or_default()
+                    .extend(symbolic(m, typing.exprs[arg]));
+            }
+        }
+        let dims: Vec<Dim> = symbolic(m, typing.exprs[e]).collect();
+        if node == root {
+            border.entry(root).or_default().extend(dims);
+        } else if m.attrs(attrs).iter().any(|(_, v)| names_extents(v)) {
+            inner.push((e, root, dims));
+        }
+    }
+    let none = FxHashSet::default();
+    let known = |root: &usize, d: &Dim| {
+        let known = border.get(root).unwrap_or(&none);
+        known.contains(d)
+            || d.free_vars()
+                .into_iter()
+                .all(|v| known.contains(&Dim::var(v)))
+    };
+    inner.retain(|(_, root, dims)| dims.iter().any(|d| !known(root, d)));
+    inner.into_iter().map(|(e, ..)| e).collect()
+}
+
+/// Whether an attribute holds extents that are no numbers.
+fn names_extents(v: &AttrValue) -> bool {
+    let one = |v: &AttrValue| matches!(v, AttrValue::Dim(d) if d.as_const().is_none());
+    one(v) || v.as_array().is_some_and(|all| all.iter().any(one))
+}
+
+/// The extents of a value's tensors that are no numbers.
+fn symbolic(m: &Module, ty: TypeId) -> impl Iterator<Item = Dim> {
+    let all = crate::programs::dims(m, ty).flatten().flatten();
+    all.filter(|d| d.is_known() && d.as_const().is_none())
+        .cloned()
+}
