@@ -1,8 +1,27 @@
 //! A module in two parts: a text, and the constants that are too large for one.
 
+use relax_ir::{ExprId, FuncId, TypeId, VarId};
 use relax_tensor::Tensor;
 
-use crate::{Error, Module, PrintMode, ReadOptions, Stubs, Style, TextOptions, listed_constants};
+use crate::{
+    Error, Module, PrintMode, ReadOptions, Stubs, Style, TextOptions, TypeSource, TypedModule,
+    listed_constants, print_as,
+};
+
+/// The types of expressions, which constants without a section need; what the text does not annotate stays so.
+struct Expressions<'a>(TypedModule<'a>);
+
+impl TypeSource for Expressions<'_> {
+    fn expr(&self, id: ExprId) -> Option<TypeId> {
+        self.0.expr(id)
+    }
+    fn var(&self, _: VarId) -> Option<TypeId> {
+        None
+    }
+    fn ret(&self, _: FuncId) -> Option<TypeId> {
+        None
+    }
+}
 
 impl Module {
     /// The module as a text, and the constants that the text refers to, in the order of their numbers: what
@@ -21,13 +40,18 @@ impl Module {
         if listed.is_empty() || self.ir.metadata.raw.is_some() {
             return (self.to_string(), Vec::new());
         }
+        let types = Expressions(TypedModule {
+            module: &self.ir,
+            typing: &self.typing,
+        });
         let mode = PrintMode {
             style: Style::Tvm,
+            types: Some(&types),
             no_metadata: true,
             ..PrintMode::default()
         };
         let constants = listed.into_iter().map(|id| self.ir.consts[id].clone());
-        (self.print_as(mode, true), constants.collect())
+        (print_as(&self.ir, &mode), constants.collect())
     }
 
     /// A module of what [`Module::apart`] gave.
