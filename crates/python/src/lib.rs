@@ -17,7 +17,9 @@ mod _native {
     #[pymodule_export]
     use super::arrays::Elements;
     #[pymodule_export]
-    use super::module::{Module, check, explain, load, load_params, parse, read, together};
+    use super::module::{
+        Module, check, explain, load, load_params, operators, parse, read, together,
+    };
     #[pymodule_export]
     use super::program::Program;
 }

@@ -110,6 +110,27 @@ pub fn explain(code: &str) -> Option<&'static str> {
     relax::explain(relax::Code(digits.parse().ok()?))
 }
 
+/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of them, its attributes.
+type Operator = (
+    &'static str,
+    &'static str,
+    Vec<(&'static str, &'static str)>,
+    bool,
+    Vec<(&'static str, &'static str, Option<String>, &'static str)>,
+);
+
+/// All built-in operators.
+#[pyfunction]
+pub fn operators() -> Vec<Operator> {
+    let all = relax::operators().into_iter();
+    all.map(|op| {
+        let attributes = op.attributes.into_iter();
+        let attributes = attributes.map(|a| (a.name, a.kind, a.default, a.doc));
+        (op.name, op.doc, op.inputs, op.more, attributes.collect())
+    })
+    .collect()
+}
+
 /// The arrays of a `.npz`, `.npy`, `.safetensors` or `.params` file, by name.
 ///
 /// They lie in the file's own memory where it has them as they are, and cannot be written.

@@ -11,7 +11,7 @@ import pytest
 
 import relax_ir as rx
 
-MODULES = ["", "._values", "._passes", "._read", "._diagnostics", "._signature", "._profile", "._files", "._arrays"]
+MODULES = ["", "._values", "._passes", "._read", "._diagnostics", "._signature", "._profile", "._files", "._arrays", "._build"]
 
 
 @pytest.mark.parametrize("name", MODULES)

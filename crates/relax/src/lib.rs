@@ -43,6 +43,7 @@ mod npy;
 #[cfg(feature = "weights")]
 pub mod npz;
 mod onnx;
+mod operators;
 mod optimise;
 pub mod parts;
 mod print;
@@ -71,6 +72,7 @@ pub use error::Error;
 pub use format::Format;
 pub use lint::{code, is_allowed, is_unnecessary, lint};
 pub use module::{Extent, Module, Param, Signature, TensorType};
+pub use operators::{Attribute, Operator, operators};
 pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
     run_pipeline,

@@ -9,6 +9,7 @@ array([2., 4.], dtype=float32)
 
 from __future__ import annotations
 
+from ._build import Expr, call, const, function, functions, op, tup, var
 from ._diagnostics import Diagnostic, Diagnostics, Suggestion
 from ._files import load_program
 from ._native import Module, Program, check, explain, load_params
@@ -26,6 +27,7 @@ __all__ = [
     "Diagnostic",
     "Diagnostics",
     "ExecutionError",
+    "Expr",
     "FileError",
     "Function",
     "InvalidError",
@@ -38,15 +40,22 @@ __all__ = [
     "RelaxError",
     "Suggestion",
     "UsageError",
+    "call",
     "check",
+    "const",
     "explain",
     "from_onnx",
     "from_torch",
+    "function",
+    "functions",
     "load",
     "load_params",
     "load_program",
+    "op",
     "parse",
     "read",
     "register_pass",
     "to_list",
+    "tup",
+    "var",
 ]

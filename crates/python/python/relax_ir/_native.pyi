@@ -1,5 +1,5 @@
 import os
-from typing import Any, Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union, final
 
 import numpy as np
 
@@ -9,12 +9,28 @@ from ._profile import Profile
 from ._signature import Function
 from ._values import DataTypes
 
+__all__ = [
+    "Elements",
+    "Module",
+    "Program",
+    "check",
+    "explain",
+    "load",
+    "load_params",
+    "operators",
+    "parse",
+    "read",
+    "together",
+]
+
 _Path = Union[str, os.PathLike[str]]
 _Array = np.ndarray[Any, Any]
 _Step = Union[str, Pass, PassFunction]
 
+@final
 class Elements: ...
 
+@final
 class Module:
     @property
     def functions(self) -> List[Function]: ...
@@ -45,6 +61,7 @@ class Module:
     ) -> Program: ...
     def _repr_html_(self) -> str: ...
 
+@final
 class Program:
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
     @property
@@ -64,3 +81,6 @@ def together(text: str, constants: List[Any]) -> Module: ...
 def load_params(path: _Path) -> Dict[str, _Array]: ...
 def check(text: str) -> Diagnostics: ...
 def explain(code: str) -> Optional[str]: ...
+def operators() -> List[
+    Tuple[str, str, List[Tuple[str, str]], bool, List[Tuple[str, str, Optional[str], str]]]
+]: ...
