@@ -230,6 +230,33 @@ impl Module {
         Ok(self.0.print_as(mode, types))
     }
 
+    /// A function as a picture: operators, what flows between them, groups as boxes.
+    ///
+    /// Parameters
+    /// ----------
+    /// function : str, optional
+    ///     ``main``, or the only one, without it.
+    /// format : {"svg", "dot", "mermaid"}
+    ///     A picture, the language of Graphviz, or that of pages in Markdown.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     There is no such function, or no such format.
+    #[pyo3(signature = (function = None, format = "svg"))]
+    fn graph(&self, py: Python<'_>, function: Option<&str>, format: &str) -> PyResult<String> {
+        let graph = self.0.graph(function).map_err(|e| error(py, &e))?;
+        Ok(match format {
+            "svg" => graph.svg(),
+            "dot" => graph.dot(),
+            "mermaid" => graph.mermaid(),
+            _ => {
+                let text = format!("there is no format {format:?}: svg, dot, mermaid");
+                return Err(misused(py, text));
+            }
+        })
+    }
+
     fn __str__(&self) -> String {
         self.0.to_string()
     }

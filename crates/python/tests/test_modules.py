@@ -151,3 +151,13 @@ def test_params_files(tmp_path):
     assert sorted(params) == ["n", "w"] and params["w"][1, 2] == 5
     with pytest.raises(rx.FileError):
         rx.load_params(tmp_path / "none.npz")
+
+
+def test_pictures():
+    module = rx.parse(DENSE)
+    assert module.graph().startswith("<svg") and "nn.dense" in module.graph("main", "dot")
+    assert module.graph(format="mermaid").startswith("flowchart")
+    for wrong in [{"format": "png"}, {"function": "other"}]:
+        with pytest.raises(rx.UsageError):
+            module.graph(**wrong)
+    assert "<svg" in module._repr_html_()

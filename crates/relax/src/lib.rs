@@ -46,6 +46,7 @@ mod onnx;
 mod operators;
 mod optimise;
 pub mod parts;
+pub mod picture;
 mod print;
 #[cfg(feature = "native")]
 pub mod profile;

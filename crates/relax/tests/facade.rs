@@ -233,3 +233,59 @@ fn kernels_have_costs() {
     program.call(&[x]).expect("it runs");
     assert_eq!(program.costs()[0].calls, 1);
 }
+
+/// Whether every element of a picture is closed, in order.
+fn well_formed(svg: &str) -> bool {
+    let mut open = Vec::new();
+    let tags = svg
+        .split('<')
+        .skip(1)
+        .map(|t| t.split('>').next().unwrap_or(""));
+    for tag in tags {
+        let name = |t: &str| t.split([' ', '\n']).next().unwrap_or("").to_owned();
+        match tag.strip_prefix('/') {
+            Some(end) if open.pop() != Some(name(end)) => return false,
+            Some(_) => {}
+            None if tag.ends_with('/') => {}
+            None => open.push(name(tag)),
+        }
+    }
+    open.is_empty()
+}
+
+#[test]
+fn functions_have_pictures() {
+    let text = "def @main(%x: Tensor[(4,), float32], %p: (bool, List[float32])) {
+        let %f = fn (%a: float32) { %a * 2f };
+        let %n = match (%p.1) { Cons(%h, _) => %f(%h), Nil => 0f };
+        (if (%p.0) { exp(%x) } else { %x }, ref(%n))
+    }";
+    let module = Module::parse(text).expect("it is right");
+    let graph = module.graph(None).expect("there is a function");
+    let labels: Vec<&str> = graph.groups.iter().map(|g| g.label.as_str()).collect();
+    for label in ["fn", "Cons", "Nil", "then", "else"] {
+        assert!(labels.contains(&label), "{label} in {labels:?}");
+    }
+    assert!(graph.edges.iter().all(|e| e.from < e.to), "{graph:?}");
+    assert!(well_formed(&graph.svg()), "{}", graph.svg());
+    assert!(module.graph(Some("other")).is_err());
+}
+
+#[test]
+fn deep_programs_have_pictures() {
+    const DEEP: usize = 10_000;
+    let chain = format!("{}%x{}", "exp(".repeat(DEEP), ")".repeat(DEEP));
+    let tuples = format!("{}%x{}", "(".repeat(DEEP), ",)".repeat(DEEP));
+    let branches = format!(
+        "{}%x{}",
+        "if (%c) { ".repeat(DEEP),
+        " } else { %x }".repeat(DEEP)
+    );
+    for body in [chain, tuples, branches] {
+        let text = format!("def @main(%c: bool, %x: Tensor[(4,), float32]) {{ {body} }}");
+        let module = Module::parse(&text).expect("it is right");
+        let graph = module.graph(None).expect("there is a function");
+        assert!(well_formed(&graph.svg()));
+        assert!(graph.dot().ends_with("}\n") && graph.mermaid().starts_with("flowchart"));
+    }
+}

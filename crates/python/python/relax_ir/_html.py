@@ -14,6 +14,7 @@ _PARTS = re.compile(
 _COLORS = {"c": "#6a737d", "s": "#032f62", "v": "#6f42c1", "k": "#d73a49", "n": "#005cc5"}
 _LARGE = 16
 _LINES = 400
+_NODES = 60
 
 
 def text(source: str) -> str:
@@ -34,4 +35,17 @@ def module(shown: Any) -> str:
     lines = shown.print(elide=_LARGE, metadata=False).split("\n")
     more = [f"// … and {len(lines) - _LINES} lines more"] if len(lines) > _LINES else []
     found = shown.check()
-    return text("\n".join(lines[:_LINES] + more)) + (found._repr_html_() if found else "")
+    parts = [text("\n".join(lines[:_LINES] + more)), found._repr_html_() if found else "", *_pictures(shown)]
+    return "".join(parts)
+
+
+def _pictures(shown: Any) -> List[str]:
+    """Pictures of a module's functions, where it is small."""
+    if len(shown.functions) > 3:
+        return []
+    out = []
+    for function in shown.functions:
+        picture = shown.graph(function.name)
+        if picture.count("<g>") <= _NODES:
+            out.append(f"<details open><summary>@{html.escape(function.name)}</summary>{picture}</details>")
+    return out

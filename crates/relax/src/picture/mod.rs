@@ -132,7 +132,7 @@ impl Graph {
         while let Some(part) = work.pop() {
             look(part);
             if let Nest::Open(g) = part {
-                work.push(Nest::Close(g));
+                work.push(Nest::Close);
                 work.extend(std::mem::take(&mut inside[g]).into_iter().rev());
             }
         }
@@ -144,7 +144,7 @@ impl Graph {
 enum Nest {
     Open(usize),
     Node(usize),
-    Close(usize),
+    Close,
 }
 
 impl Module {
