@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import xml.dom.minidom
 
 import numpy as np
 import pytest
@@ -52,6 +53,21 @@ def test_dask_batch(tmp_path):
     assert "  1000 of 1000 images\n" in said
     want = np.bincount(np.concatenate(found), minlength=10)
     assert said.splitlines()[-1] == " ".join(["classes:", *map(str, want)])
+
+
+def test_notebook():
+    nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    notebook = nbformat.read(EXAMPLES / "notebook.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    shown = [o["data"] for c in notebook.cells if c.cell_type == "code" for o in c.outputs if "data" in o]
+    pages = "".join(data.get("text/html", "") for data in shown)
+    for part in ["<svg", "fused", "<table>", "there is no variable", "nn.dense"]:
+        assert part in pages, part
+    # What draws it reads it as a document: every picture is well formed.
+    for picture in re.findall(r"<svg.*?</svg>", pages, re.S):
+        xml.dom.minidom.parseString(picture)
 
 
 @pytest.mark.parametrize("page", ["docs/python.md", "README.md", "crates/python/README.md"])
