@@ -35,6 +35,12 @@ pub enum Format {
     Listing,
     /// The same as a file of bytes.
     Machine,
+    /// A picture.
+    Svg,
+    /// A graph in the language of Graphviz.
+    Dot,
+    /// A flowchart of Mermaid.
+    Mermaid,
 }
 
 use Format::*;
@@ -57,6 +63,9 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("s", Assembly),
     ("vm", Listing),
     ("vmbin", Machine),
+    ("svg", Svg),
+    ("dot", Dot),
+    ("mmd", Mermaid),
 ];
 
 impl Format {

@@ -38,6 +38,8 @@ pub mod save;
 pub mod stop;
 pub mod taking;
 pub mod tool;
+#[cfg(feature = "native")]
+pub mod trace;
 pub mod weights;
 
 #[cfg(feature = "native")]

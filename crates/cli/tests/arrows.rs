@@ -88,6 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "vm", "codegen", "runtime", "interp", "tvm", "onnx",
         ],
     ),
+    ("python", &["relax"]),
 ];
 
 /// Crates that only one room (or those named) may know.
@@ -102,6 +103,8 @@ const KEPT: &[(&str, &str)] = &[
     ("prost", "onnx"),
     ("lsp-server", "lsp"),
     ("lsp-types", "lsp"),
+    ("pyo3", "python"),
+    ("numpy", "python"),
 ];
 
 fn dependencies() -> BTreeMap<String, Vec<String>> {

@@ -9,8 +9,8 @@ use relax_runtime::context::{
 };
 use relax_runtime::heap::{RxAllocator, RxHeapStats};
 use relax_runtime::object::{DLDataType, Kind, RxFields, RxObject, Storage};
-pub use relax_runtime::profile::RxProfileRow as KernelCost;
-use relax_runtime::profile::{rx_profile_clear, rx_profile_row};
+pub use relax_runtime::profile::{Event as KernelEvent, RxProfileRow as KernelCost};
+use relax_runtime::profile::{keep_events, rx_profile_clear, rx_profile_row, take_events};
 use relax_runtime::release::{rx_release, rx_retain};
 use relax_runtime::stack::rx_set_stack_size;
 use relax_runtime::tensor::look::{
@@ -305,6 +305,18 @@ impl Host {
     pub fn clear_profile(&self) {
         // SAFETY: the context lives.
         unsafe { rx_profile_clear(self.ctx) };
+    }
+
+    /// Keeps single calls of kernels from now on, no more than so many; code compiled without profiling has none.
+    pub fn trace(&self, most: usize) {
+        // SAFETY: the context lives, and belongs to this thread now.
+        unsafe { keep_events(self.ctx, most) };
+    }
+
+    /// The calls that were kept since [`Host::trace`]; their times count from there.
+    pub fn events(&self) -> Vec<KernelEvent> {
+        // SAFETY: as for `trace`.
+        unsafe { take_events(self.ctx) }
     }
 
     /// What the context's heap holds now.

@@ -14,7 +14,7 @@ mod scalar;
 mod target;
 mod unwind;
 
-pub use host::{Host, KernelCost};
+pub use host::{Host, KernelCost, KernelEvent};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
 pub use module::{Listing, Sizes, entry_symbol};

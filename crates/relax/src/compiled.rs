@@ -10,7 +10,7 @@ use relax_tensor::Value;
 
 use crate::failure::Places;
 use crate::module::pipeline_of;
-use crate::{Error, Module, Report, Session, Signature, native, profile};
+use crate::{Error, Module, Report, Session, Signature, Types, native, profile};
 
 /// How a module is compiled.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,6 +66,7 @@ pub struct Program {
     lowered: Lowered,
     jit: Jit,
     entries: Vec<Signature>,
+    types: Types,
     threads: usize,
     idle: Mutex<Vec<Host>>,
     places: Mutex<Places>,
@@ -78,17 +79,20 @@ impl Module {
     /// # Errors
     /// A function is not there, the pipeline is wrong, or native code does not have what the module uses.
     pub fn compile(&self, options: &CompileOptions) -> Result<Program, Error> {
-        let (signatures, lowered, places) = self.lower(options)?;
+        let roots = self.roots(options)?;
+        let types = self.types_of(&roots);
+        let (signatures, lowered, places) = self.lower(options, &roots)?;
         let jit =
             native::jit_with(&lowered, options.profile, None).map_err(|d| self.invalid(&d))?;
         let program = Program {
             lowered,
             jit,
             entries: signatures,
+            types,
             threads: options.threads,
             idle: Mutex::new(Vec::new()),
             places: Mutex::new(places),
-            sources: copied(&self.session.sources),
+            sources: self.session.copied_sources(),
         };
         // The first context says whether there can be so many threads.
         let host = program.host()?;
@@ -96,14 +100,23 @@ impl Module {
         Ok(program)
     }
 
-    fn lower(&self, options: &CompileOptions) -> Result<(Vec<Signature>, Lowered, Places), Error> {
+    /// The functions that can be called.
+    fn roots(&self, options: &CompileOptions) -> Result<Vec<GlobalId>, Error> {
         let named = options.entries.iter().map(|name| self.find(Some(name)));
         let mut roots = named.collect::<Result<Vec<GlobalId>, Error>>()?;
         if roots.is_empty() {
             roots.push(self.find(None)?);
         }
+        Ok(roots)
+    }
+
+    fn lower(
+        &self,
+        options: &CompileOptions,
+        roots: &[GlobalId],
+    ) -> Result<(Vec<Signature>, Lowered, Places), Error> {
         let mut signatures = Vec::new();
-        for &root in &roots {
+        for &root in roots {
             let name = self.ir.globals[root].name;
             let signature = self.signature(root);
             signatures.push(signature.ok_or_else(|| {
@@ -128,19 +141,16 @@ impl Module {
     }
 }
 
-/// The same sources at the same places.
-fn copied(sources: &SourceMap) -> SourceMap {
-    let mut copy = SourceMap::new();
-    for file in sources.files() {
-        copy.add(file.name.clone(), file.text.clone());
-    }
-    copy
-}
-
 impl Program {
     /// The functions that can be called.
     pub fn entries(&self) -> &[Signature] {
         &self.entries
+    }
+
+    /// Their types, in the same order.
+    #[must_use]
+    pub fn types(&self) -> &Types {
+        &self.types
     }
 
     /// Calls the first of the entries. Arguments are borrowed, not copied; large results are not copied either.
@@ -218,6 +228,16 @@ impl Program {
     /// [`profile`](CompileOptions::profile) and no other thread is within a call.
     #[must_use]
     pub fn profile(&self) -> String {
+        profile::table(self.jit.kernels(), &self.kernel_costs())
+    }
+
+    /// The rows of [`Program::profile`].
+    #[must_use]
+    pub fn costs(&self) -> Vec<profile::Cost> {
+        profile::costs(self.jit.kernels(), &self.kernel_costs())
+    }
+
+    fn kernel_costs(&self) -> Vec<relax_codegen::KernelCost> {
         let labels = self.jit.kernels();
         let idle = self.idle();
         let mut costs = vec![relax_codegen::KernelCost::default(); labels.len()];
@@ -234,7 +254,7 @@ impl Program {
                 sum.bytes += one.bytes;
             }
         }
-        profile::table(labels, &costs)
+        costs
     }
 }
 

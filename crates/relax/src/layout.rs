@@ -27,6 +27,13 @@ pub struct Several {
     none: CtorId,
 }
 
+impl Several {
+    /// The numbers of the constructors: of an element or of what is there, and of the end or of nothing.
+    pub(crate) fn tags(&self, m: &Module) -> (u32, u32) {
+        (m.ctors[self.some].tag, m.ctors[self.none].tag)
+    }
+}
+
 /// What a type holds several of: a data type with one parameter, a constructor without fields, and one of an element
 /// and, for lists, the rest.
 pub fn several(m: &Module, ty: TypeId) -> Option<Several> {

@@ -18,6 +18,9 @@
 //! Nothing here prints or exits; that is the work of the command line or the language server. Native code is behind the
 //! feature `native`, arrays in files behind `weights`.
 
+#[cfg(feature = "weights")]
+mod apart;
+mod arguments;
 #[cfg(feature = "native")]
 mod compiled;
 mod contents;
@@ -40,8 +43,10 @@ mod npy;
 #[cfg(feature = "weights")]
 pub mod npz;
 mod onnx;
+mod operators;
 mod optimise;
 pub mod parts;
+pub mod picture;
 mod print;
 #[cfg(feature = "native")]
 pub mod profile;
@@ -52,6 +57,7 @@ mod session;
 pub mod show;
 mod tvm_json;
 mod typed;
+mod types;
 pub mod values;
 #[cfg(feature = "native")]
 pub mod vm;
@@ -68,6 +74,7 @@ pub use format::Format;
 pub use lint::{code, is_allowed, is_unnecessary, lint};
 pub use module::{Extent, Module, Param, Signature, TensorType};
 pub use onnx::onnx_model;
+pub use operators::{Attribute, Operator, operators};
 pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
     run_pipeline,
@@ -75,6 +82,8 @@ pub use optimise::{
 pub use print::{
     Mismatch, PrintMode, Style, TypeSource, difference, listed_constants, print, print_as,
 };
+#[cfg(feature = "native")]
+pub use profile::Cost;
 pub use relax_tvm::write::RELEASES as JSON_RELEASES;
 pub use report::{Finding, Place, Report, Suggestion};
 pub use script::print_tvmscript;
@@ -83,6 +92,7 @@ pub use session::{
 };
 pub use tvm_json::json_graph;
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};
+pub use types::{Constructor, DataType, Several, Ty, Types, Walk};
 
 pub use relax_base::explain::explain;
 pub use relax_base::{Code, Severity};

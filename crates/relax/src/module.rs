@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use relax_interp::Interp;
-use relax_ir::{DTy, EqualOptions, GlobalId, Shape, Type, TypeId};
+use relax_ir::{EqualOptions, GlobalId, Type, TypeId};
 use relax_tensor::{Tensor, Value};
 
 use crate::fit::Taking;
 use crate::{
     Contents, Error, InferOptions, Mismatch, PassConfig, PrintMode, ReadOptions, Report, Session,
-    Silent, Style, TypedModule, Typing, entry, inputs, print_as, run_pipeline, values,
+    Silent, Style, TypedModule, Types, Typing, entry, inputs, print_as, run_pipeline, values,
 };
 
 /// A parameter, or a result.
@@ -188,42 +188,44 @@ impl Module {
     pub(crate) fn signature(&self, id: GlobalId) -> Option<Signature> {
         let func = self.ir.global_func(id)?;
         let params = inputs::params(&self.ir, &self.typing, func);
-        let result = match &self.ir.types[self.typing.globals[id]] {
-            Type::Func(f) => f.ret,
-            _ => self.typing.globals[id],
-        };
         Some(Signature {
             name: self.ir.globals[id].name.to_string(),
             params: (params.iter()).map(|p| self.param(&p.name, p.ty)).collect(),
-            result: self.param("", result),
+            result: self.param("", self.result_type(id)),
         })
     }
 
     fn param(&self, name: &str, ty: TypeId) -> Param {
-        let tensor = match &self.ir.types[ty] {
-            Type::Tensor(t) => Some(TensorType {
-                shape: match &t.shape {
-                    Shape::Dims(dims) => Some(dims.iter().map(|d| self.extent(d)).collect()),
-                    _ => None,
-                },
-                dtype: match t.dtype {
-                    DTy::Known(dtype) => Some(dtype),
-                    _ => None,
-                },
-            }),
-            _ => None,
-        };
         Param {
             name: name.to_owned(),
             ty: self.ir.show_type(ty),
-            tensor,
+            tensor: crate::types::tensor_type(&self.ir, ty),
         }
     }
 
-    fn extent(&self, dim: &relax_sym::Dim) -> Extent {
-        match dim.as_const() {
-            Some(n) => Extent::Known(n),
-            None => Extent::Symbolic(self.ir.show_dim(dim)),
+    /// The types of [`Module::functions`], in the same order.
+    #[must_use]
+    pub fn types(&self) -> Types {
+        let own = self.ir.globals.iter().filter(|(_, g)| !g.prelude);
+        let functions = own.filter(|(id, _)| self.ir.global_func(*id).is_some());
+        let functions: Vec<GlobalId> = functions.map(|f| f.0).collect();
+        self.types_of(&functions)
+    }
+
+    /// The types of some functions.
+    pub(crate) fn types_of(&self, functions: &[GlobalId]) -> Types {
+        let of = |&id: &GlobalId| {
+            let func = self.ir.global_func(id);
+            let params = func.map_or(Vec::new(), |f| inputs::params(&self.ir, &self.typing, f));
+            (params.iter().map(|p| p.ty).collect(), self.result_type(id))
+        };
+        Types::new(&self.ir, functions.iter().map(of).collect())
+    }
+
+    fn result_type(&self, id: GlobalId) -> TypeId {
+        match &self.ir.types[self.typing.globals[id]] {
+            Type::Func(f) => f.ret,
+            _ => self.typing.globals[id],
         }
     }
 
@@ -236,14 +238,24 @@ impl Module {
     /// ```
     #[must_use]
     pub fn print(&self, style: Style, types: bool) -> String {
+        let mode = PrintMode {
+            style,
+            ..PrintMode::default()
+        };
+        self.print_as(mode, types)
+    }
+
+    /// The same, with everything that can be said about how: constants of more elements than `elide` as references to
+    /// nothing, no metadata section.
+    #[must_use]
+    pub fn print_as(&self, mode: PrintMode<'_>, types: bool) -> String {
         let typed = TypedModule {
             module: &self.ir,
             typing: &self.typing,
         };
         let mode = PrintMode {
-            style,
             types: types.then_some(&typed as &dyn crate::TypeSource),
-            ..PrintMode::default()
+            ..mode
         };
         print_as(&self.ir, &mode)
     }
@@ -323,7 +335,8 @@ impl Module {
     }
 
     /// Gives parameters of a function values: they are constants then, and parameters no longer. A field of a
-    /// parameter `p` that is a tuple is called `p.0`.
+    /// parameter `p` that is a tuple is called `p.0`. Constants that the text awaits ([`Stubs::Awaited`](crate::Stubs))
+    /// are called `meta[relay.Constant][0]`, ….
     ///
     /// # Errors
     /// There is no such function, or values do not fit.
@@ -333,6 +346,8 @@ impl Module {
         values: Vec<(String, Tensor)>,
         taking: Taking,
     ) -> Result<(), Error> {
+        #[cfg(feature = "weights")]
+        let values = self.give(values)?;
         let id = self.find(Some(function))?;
         let Some(func) = self.ir.global_func(id) else {
             return Err(Error::Misused(format!("@{function} is no function")));
@@ -366,66 +381,21 @@ impl Module {
         crate::difference(&self.ir, &other.ir, EqualOptions::default())
     }
 
-    /// The arguments of a call, held against the types of the parameters.
-    fn fitted(
-        &self,
-        id: GlobalId,
-        arguments: &[Value],
-        taking: Taking,
-    ) -> Result<Vec<Value>, Error> {
-        let name = self.ir.globals[id].name;
-        let unfit = |problems| Error::Unfit(format!("the arguments do not fit @{name}"), problems);
-        let Some(func) = self.ir.global_func(id) else {
-            return Err(Error::Misused(format!("@{name} is no function")));
-        };
-        let params = inputs::params(&self.ir, &self.typing, func);
-        if params.len() != arguments.len() {
-            let (want, have) = (params.len(), arguments.len());
-            return Err(unfit(vec![format!(
-                "it has {want} parameters, and {have} are given"
-            )]));
-        }
-        let mut problems = Vec::new();
-        let mut out = Vec::with_capacity(arguments.len());
-        for (param, value) in params.iter().zip(arguments) {
-            let slots = inputs::slots(&self.ir, std::slice::from_ref(param));
-            let mut given = Vec::new();
-            let flat = value.fold(
-                |t| {
-                    given.push(t.clone());
-                    Some(())
-                },
-                |_, _| Some(()),
-            );
-            if flat.is_none() || slots.len() != given.len() {
-                let want = self.ir.show_type(param.ty);
-                problems.push(format!("%{} must be {want}", param.name));
-                continue;
-            }
-            let mut fit = Vec::new();
-            for (slot, tensor) in slots.iter().zip(&given) {
-                match crate::fit::fit(&self.ir, slot, tensor, taking) {
-                    Ok(tensor) => fit.push(Value::Tensor(tensor)),
-                    Err(problem) => problems.push(problem),
-                }
-            }
-            let whole = inputs::assemble(&self.ir, param.ty, &mut fit.into_iter(), Value::Tuple);
-            out.extend(whole);
-        }
-        match problems.is_empty() {
-            true => Ok(out),
-            false => Err(unfit(problems)),
-        }
-    }
-
     /// Runs a function by the reference evaluator.
     ///
     /// # Errors
     /// There is no such function, an argument has no form there, or the program fails.
     pub fn evaluate(&self, function: &str, arguments: &[Value]) -> Result<Value, Error> {
         let id = self.find(Some(function))?;
-        let arguments = self.fitted(id, arguments, Taking::default())?;
-        let given = arguments.iter().filter_map(values::inner).collect();
+        let name = self.ir.globals[id].name;
+        let Some(func) = self.ir.global_func(id) else {
+            return Err(Error::Misused(format!("@{name} is no function")));
+        };
+        let params = inputs::params(&self.ir, &self.typing, func);
+        let given = crate::arguments::fitted(&self.ir, &params, arguments, Taking::default());
+        let given = given.map_err(|problems| {
+            Error::Unfit(format!("the arguments do not fit @{name}"), problems)
+        })?;
         let mut evaluator = Interp::new(&self.ir, &self.typing);
         let value = evaluator.run(id, given).map_err(|d| {
             let message = d.message.clone();
@@ -433,6 +403,20 @@ impl Module {
             Error::Failed(message, report)
         })?;
         Ok(values::outer(&self.ir, &value))
+    }
+}
+
+impl Clone for Module {
+    fn clone(&self) -> Module {
+        Module {
+            session: Session {
+                sources: self.session.copied_sources(),
+                ..Session::new(self.session.options)
+            },
+            ir: self.ir.clone(),
+            typing: Arc::clone(&self.typing),
+            report: self.report.clone(),
+        }
     }
 }
 

@@ -31,7 +31,7 @@ pub fn print_as(module: &Module, mode: &PrintMode<'_>) -> String {
 }
 
 /// The name of a built-in operator.
-fn op_name(op: OpId) -> String {
+pub(crate) fn op_name(op: OpId) -> String {
     match relax_ops::registry().get(op) {
         Some(def) => def.name.to_owned(),
         None => format!("{op:?}"),

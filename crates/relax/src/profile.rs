@@ -4,33 +4,64 @@ use std::fmt::Write as _;
 
 use relax_codegen::KernelCost;
 
+/// What a kernel has cost.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cost {
+    /// What it computes.
+    pub kernel: String,
+    /// How often it was called.
+    pub calls: u64,
+    /// How long all calls took, in nanoseconds.
+    pub nanos: u64,
+    /// How long the shortest took, in nanoseconds.
+    pub least: u64,
+    /// Operations on numbers in all calls, as far as they are known.
+    pub flops: u64,
+    /// Bytes of arguments and results in all calls.
+    pub bytes: u64,
+}
+
+/// The kernels that have run, the dearest first.
+pub fn costs(labels: &[String], costs: &[KernelCost]) -> Vec<Cost> {
+    let row = |(label, c): (&String, &KernelCost)| Cost {
+        kernel: label.clone(),
+        calls: c.calls,
+        nanos: c.nanos,
+        least: c.least,
+        flops: c.flops,
+        bytes: c.bytes,
+    };
+    let ran = labels.iter().zip(costs).filter(|r| r.1.calls > 0);
+    let mut rows: Vec<Cost> = ran.map(row).collect();
+    let dearest = |a: &Cost, b: &Cost| b.nanos.cmp(&a.nanos).then_with(|| a.kernel.cmp(&b.kernel));
+    rows.sort_by(dearest);
+    rows
+}
+
 /// What each kernel cost, the dearest first: calls, time, share of the kernels' time, GFLOP/s, GB/s, and the shortest
 /// call, which other programs disturbed least. Kernels that did not run are left out.
 pub fn table(labels: &[String], costs: &[KernelCost]) -> String {
-    let mut rows: Vec<(&str, &KernelCost)> = (labels.iter().map(String::as_str))
-        .zip(costs)
-        .filter(|r| r.1.calls > 0)
-        .collect();
-    rows.sort_by(|a, b| b.1.nanos.cmp(&a.1.nanos).then_with(|| a.0.cmp(b.0)));
-    let total: u64 = rows.iter().map(|r| r.1.nanos).sum();
+    let rows = self::costs(labels, costs);
+    let total: u64 = rows.iter().map(|r| r.nanos).sum();
     let mut out = format!(
         "{:>9} {:>12} {:>7} {:>9} {:>9} {:>11}  kernel\n",
         "calls", "time (us)", "share", "GFLOP/s", "GB/s", "least (us)"
     );
-    for (label, c) in &rows {
+    for c in &rows {
         let nanos = (c.nanos as f64).max(1.0);
         let _ = writeln!(
             out,
-            "{:>9} {:>12.1} {:>6.1}% {:>9.2} {:>9.2} {:>11.1}  {label}",
+            "{:>9} {:>12.1} {:>6.1}% {:>9.2} {:>9.2} {:>11.1}  {}",
             c.calls,
             c.nanos as f64 / 1e3,
             100.0 * c.nanos as f64 / (total as f64).max(1.0),
             c.flops as f64 / nanos,
             c.bytes as f64 / nanos,
             c.least as f64 / 1e3,
+            c.kernel,
         );
     }
-    let calls: u64 = rows.iter().map(|r| r.1.calls).sum();
+    let calls: u64 = rows.iter().map(|r| r.calls).sum();
     let _ = writeln!(
         out,
         "{calls:>9} {:>12.1} {:>6.1}% {:>9} {:>9} {:>11}  all kernels",

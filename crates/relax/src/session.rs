@@ -94,6 +94,15 @@ impl Session {
         }
     }
 
+    /// The same sources at the same places.
+    pub(crate) fn copied_sources(&self) -> SourceMap {
+        let mut copy = SourceMap::new();
+        for file in self.sources.files() {
+            copy.add(file.name.clone(), file.text.clone());
+        }
+        copy
+    }
+
     /// Takes a file in. Bytes that are no UTF-8 become replacement characters, with an error.
     pub fn add(
         &mut self,

@@ -4,13 +4,6 @@ use relax_interp::Node;
 use relax_ir::Module;
 use relax_tensor::Value;
 
-/// A value as the evaluator has it; `None` where something is in it that has no form outside.
-pub fn inner(value: &Value) -> Option<relax_interp::Value> {
-    use relax_interp::Value as V;
-    let join = |tag: Option<u32>, fields| tag.is_none().then(|| V::tuple(fields));
-    value.fold(|t| Some(V::from(t.clone())), join)
-}
-
 /// A value that the evaluator gave.
 pub fn outer(module: &Module, value: &relax_interp::Value) -> Value {
     Value::unfold(value, |v| fields(module, v))

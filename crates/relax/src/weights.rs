@@ -138,7 +138,11 @@ pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
 
 /// Gives constants whose metadata section the text lacks the arrays `meta[relay.Constant][k]`, which are taken out of
 /// `arrays`. The result lists those that do not fit, and those that no array is for unless zeros will do (`stubs`).
-fn constants(module: &mut Module, arrays: &mut Vec<(String, Tensor)>, stubs: bool) -> Vec<String> {
+pub(crate) fn constants(
+    module: &mut Module,
+    arrays: &mut Vec<(String, Tensor)>,
+    stubs: bool,
+) -> Vec<String> {
     let mut problems = Vec::new();
     let mut taken = Vec::new();
     let mut missing = Vec::new();

@@ -1,7 +1,8 @@
 //! The library as its users see it: what goes wrong is said, results outlive programs, threads share one.
 #![cfg(feature = "native")]
 
-use relax::{CompileOptions, Error, Module, Program, Tensor, Value};
+use relax::fit::Taking;
+use relax::{CompileOptions, DType, Error, Module, Program, Tensor, Value};
 
 /// The program of the README.
 mod call {
@@ -125,4 +126,166 @@ fn parameters_become_constants() {
     assert_eq!(module.functions()[0].params.len(), 1);
     let result = module.evaluate("main", &[floats(2)]).expect("it runs");
     assert_eq!(elements(&result), [10.0, 21.0]);
+}
+
+/// A list of numbers, as `Cons` (1) and `Nil` (0) make it.
+fn list(numbers: &[f32], cons: u32, nil: u32) -> Value {
+    let cell = |rest, &x: &f32| {
+        let first = Value::Tensor(Tensor::from_slice(&[], &[x]));
+        Value::Adt(cons, vec![first, rest])
+    };
+    (numbers.iter().rev()).fold(Value::Adt(nil, Vec::new()), cell)
+}
+
+#[test]
+fn values_are_walked_over_with_their_types() {
+    let module = Module::parse(
+        "def @main(%l: List[float32], %o: Option[(int32, float32)]) -> List[float32] { %l }",
+    )
+    .expect("it is right");
+    let types = module.types();
+    let mut walk = types.walk();
+    let of = |i| types.param(0, i).expect("a parameter");
+    assert_eq!((walk.data(of(0)), types.param(0, 2)), (Some("List"), None));
+    let several = walk.several(of(0)).expect("a list");
+    assert_eq!(walk.constructor(of(0), several.some), Some("Cons"));
+    assert_eq!(walk.constructor(of(0), several.none), Some("Nil"));
+    let fields = walk.fields(of(0), Some(several.some)).expect("two fields");
+    assert_eq!(
+        walk.tensor(fields[0]).and_then(|t| t.dtype),
+        Some(DType::F32)
+    );
+    let rest = walk
+        .fields(fields[1], Some(several.some))
+        .expect("the same");
+    assert_eq!(walk.tensor(rest[0]), walk.tensor(fields[0]));
+    assert!(walk.fields(of(0), None).is_none() && walk.fields(of(0), Some(9)).is_none());
+    let option = walk.several(of(1)).expect("an option");
+    assert_eq!(walk.fields(option.of, None).map(|f| f.len()), Some(2));
+    assert_eq!(types.result(0), Some(of(0)));
+    let data = types.data_types();
+    let list = data.iter().find(|d| d.name == "List").expect("it is used");
+    assert_eq!(list.constructors.len(), 2);
+}
+
+#[test]
+fn data_goes_into_both_engines() {
+    let text = "def @sum(%l: List[float32]) -> float32 {
+        match (%l) { Cons(%h, %t) => %h + @sum(%t), Nil => 0f } }
+        def @main(%l: List[float32]) -> float32 { @sum(%l) }";
+    let module = Module::parse(text).expect("it is right");
+    let types = module.types();
+    let several = types.param(1, 0).and_then(|ty| types.walk().several(ty));
+    let several = several.expect("a list");
+    let given = [list(&[1.0, 2.0, 3.5], several.some, several.none)];
+    let program = module
+        .compile(&CompileOptions::default())
+        .expect("it compiles");
+    for value in [module.evaluate("main", &given), program.call(&given)] {
+        let Ok(Value::Tensor(sum)) = &value else {
+            panic!("{value:?}")
+        };
+        assert_eq!(sum.slice::<f32>(), [6.5]);
+    }
+    let wrong = [Value::Adt(7, Vec::new())];
+    let error = module
+        .evaluate("main", &wrong)
+        .expect_err("there is no such constructor");
+    assert!(
+        error.to_string().contains("%l must be List[float32]"),
+        "{error}"
+    );
+}
+
+#[test]
+fn modules_come_apart_and_together() {
+    let text = "def @main(%x: Tensor[(n, 2), float32], %w: Tensor[(3, 2), float32]) { nn.dense(%x, %w, units=3) }";
+    let mut module = Module::parse(text).expect("it is right");
+    let before = module.clone();
+    let weights = Tensor::from_slice(&[3, 2], &[1f32, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let bound = module.bind(
+        "main",
+        vec![("w".into(), weights.clone())],
+        Taking::default(),
+    );
+    bound.expect("it fits");
+    assert!(before.structural_equal(&Module::parse(text).expect("it is right")));
+    let (text, constants) = module.apart();
+    assert_eq!(constants, std::slice::from_ref(&weights));
+    let again = Module::together(&text, constants).expect("it is what it was");
+    assert!(again.structural_equal(&module));
+    assert!(Module::together(&text, vec![weights.clone(), weights]).is_err());
+    assert!(Module::together(&text, Vec::new()).is_err());
+}
+
+#[test]
+fn kernels_have_costs() {
+    let module = Module::parse("def @main(%x: Tensor[(64,), float32]) { exp(%x) }");
+    let options = CompileOptions {
+        profile: true,
+        ..CompileOptions::default()
+    };
+    let program = module
+        .and_then(|m| m.compile(&options))
+        .expect("it compiles");
+    assert!(program.costs().is_empty());
+    let x = Value::Tensor(Tensor::zeros(DType::F32, &[64]));
+    program.call(&[x]).expect("it runs");
+    assert_eq!(program.costs()[0].calls, 1);
+}
+
+/// Whether every element of a picture is closed, in order.
+fn well_formed(svg: &str) -> bool {
+    let mut open = Vec::new();
+    let tags = svg
+        .split('<')
+        .skip(1)
+        .map(|t| t.split('>').next().unwrap_or(""));
+    for tag in tags {
+        let name = |t: &str| t.split([' ', '\n']).next().unwrap_or("").to_owned();
+        match tag.strip_prefix('/') {
+            Some(end) if open.pop() != Some(name(end)) => return false,
+            Some(_) => {}
+            None if tag.ends_with('/') => {}
+            None => open.push(name(tag)),
+        }
+    }
+    open.is_empty()
+}
+
+#[test]
+fn functions_have_pictures() {
+    let text = "def @main(%x: Tensor[(4,), float32], %p: (bool, List[float32])) {
+        let %f = fn (%a: float32) { %a * 2f };
+        let %n = match (%p.1) { Cons(%h, _) => %f(%h), Nil => 0f };
+        (if (%p.0) { exp(%x) } else { %x }, ref(%n))
+    }";
+    let module = Module::parse(text).expect("it is right");
+    let graph = module.graph(None).expect("there is a function");
+    let labels: Vec<&str> = graph.groups.iter().map(|g| g.label.as_str()).collect();
+    for label in ["fn", "Cons", "Nil", "then", "else"] {
+        assert!(labels.contains(&label), "{label} in {labels:?}");
+    }
+    assert!(graph.edges.iter().all(|e| e.from < e.to), "{graph:?}");
+    assert!(well_formed(&graph.svg()), "{}", graph.svg());
+    assert!(module.graph(Some("other")).is_err());
+}
+
+#[test]
+fn deep_programs_have_pictures() {
+    const DEEP: usize = 10_000;
+    let chain = format!("{}%x{}", "exp(".repeat(DEEP), ")".repeat(DEEP));
+    let tuples = format!("{}%x{}", "(".repeat(DEEP), ",)".repeat(DEEP));
+    let branches = format!(
+        "{}%x{}",
+        "if (%c) { ".repeat(DEEP),
+        " } else { %x }".repeat(DEEP)
+    );
+    for body in [chain, tuples, branches] {
+        let text = format!("def @main(%c: bool, %x: Tensor[(4,), float32]) {{ {body} }}");
+        let module = Module::parse(&text).expect("it is right");
+        let graph = module.graph(None).expect("there is a function");
+        assert!(well_formed(&graph.svg()));
+        assert!(graph.dot().ends_with("}\n") && graph.mermaid().starts_with("flowchart"));
+    }
 }

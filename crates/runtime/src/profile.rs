@@ -22,11 +22,30 @@ pub struct RxProfileRow {
     pub least: u64,
 }
 
+/// One call of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The kernel's number.
+    pub kernel: u32,
+    /// When it began, in nanoseconds since [`keep_events`].
+    pub start: u64,
+    /// How long it took, in nanoseconds.
+    pub nanos: u64,
+    /// Arithmetic operations.
+    pub flops: u64,
+    /// Bytes of arguments and results.
+    pub bytes: u64,
+}
+
 /// The rows of a context, by kernel number.
 #[derive(Debug)]
 pub struct Profile {
     start: Instant,
     rows: Vec<RxProfileRow>,
+    /// Single calls, where they are asked for: no more than `most` since a time.
+    events: Vec<Event>,
+    most: usize,
+    since: u64,
 }
 
 impl Default for Profile {
@@ -34,6 +53,9 @@ impl Default for Profile {
         Profile {
             start: Instant::now(),
             rows: Vec::new(),
+            events: Vec::new(),
+            most: 0,
+            since: 0,
         }
     }
 }
@@ -98,7 +120,37 @@ pub unsafe extern "C" fn rx_profile_end(
         row.nanos += took;
         row.flops += flops.max(0) as u64;
         row.bytes += bytes;
+        let profile = &mut (*ctx).profile;
+        if profile.events.len() < profile.most {
+            profile.events.push(Event {
+                kernel: at as u32,
+                start: start.saturating_sub(profile.since),
+                nanos: took,
+                flops: flops.max(0) as u64,
+                bytes,
+            });
+        }
     }
+}
+
+/// Keeps calls of kernels one by one from now on, no more than so many.
+///
+/// # Safety
+/// `ctx` is a context that nobody else uses meanwhile.
+pub unsafe fn keep_events(ctx: *mut RxContext, most: usize) {
+    // SAFETY: the caller's promise.
+    let profile = unsafe { &mut (*ctx).profile };
+    (profile.events, profile.most) = (Vec::new(), most);
+    profile.since = profile.now();
+}
+
+/// The calls that were kept since [`keep_events`], in the order in which they ended.
+///
+/// # Safety
+/// As for [`keep_events`].
+pub unsafe fn take_events(ctx: *mut RxContext) -> Vec<Event> {
+    // SAFETY: the caller's promise.
+    unsafe { std::mem::take(&mut (*ctx).profile.events) }
 }
 
 /// What a kernel cost so far; zeros when it has not run.

@@ -29,10 +29,13 @@ struct Args {
     /// Where the result goes; `-` is standard output.
     #[arg(short = 'o', long = "output", default_value = "-")]
     output: PathBuf,
-    /// What is written: the module, or its constants; by the output's extension unless it is said. A file of weights
-    /// is converted.
+    /// What is written: the module, or its constants, or a function as a picture; by the output's extension unless it
+    /// is said. A file of weights is converted.
     #[arg(long, value_enum, value_name = "WHAT")]
     emit: Option<Emit>,
+    /// The function of a picture; `main`, or the only one, without it.
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
     /// The version of TVM that a JSON graph is for: 0.9 to 0.15.
     #[arg(long, value_name = "VERSION", default_value = "0.12")]
     json_version: Release,
@@ -396,6 +399,11 @@ impl<'a> Run<'a> {
                 }
                 Err(Err(why)) => Err(why),
             };
+        }
+        if let Some(format) = self.emit.picture() {
+            let (entry, untyped) = (self.args.entry.as_deref(), self.args.no_types);
+            let picture = emit::picture(&module, types, untyped, entry, format);
+            return picture.map(Outcome::Done);
         }
         let mode = PrintMode {
             style: self.style,

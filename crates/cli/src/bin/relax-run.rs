@@ -14,10 +14,11 @@ use relax_cli::program::{Program, Source};
 use relax_cli::random::Random;
 use relax_cli::show::Extent;
 use relax_cli::stop::Stop;
+use relax_cli::trace::Trace;
 use relax_cli::words::count;
 use relax_cli::{
     evaluator, inputs, io, load, machine, native, places, profile, progress, results, show, tool,
-    weights,
+    trace, weights,
 };
 use relax_codegen::{Host, Value};
 use relax_ir::GlobalId;
@@ -81,6 +82,10 @@ struct Args {
     /// Says what each kernel cost: calls, time, share, GFLOP/s, GB/s, the shortest call. With `--bench` over all its runs.
     #[arg(long, help_heading = "Measuring")]
     profile: bool,
+    /// Writes what happened when into a file: stages, runs and each call of a kernel, in the format of Chrome's traces,
+    /// which Perfetto reads.
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    trace: Option<PathBuf>,
     /// Prints each instruction of the virtual machine with what its registers hold, before it is executed.
     #[arg(long, help_heading = "Measuring")]
     trace_vm: bool,
@@ -136,6 +141,9 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
+    if let Some(path) = &args.trace {
+        trace::allowed(path)?;
+    }
     let (machine, mut program) = match opened {
         Some((machine, program)) => (Some(machine), program),
         None => (None, args.source.read()?),
@@ -201,6 +209,10 @@ fn possible(args: &Args, engine: Engine, opened: bool) -> Result<(), Stop> {
         (
             args.profile && engine != Engine::Native,
             "--profile needs --engine native: kernels are native code",
+        ),
+        (
+            args.trace.is_some() && engine != Engine::Native,
+            "--trace needs --engine native: kernels are native code",
         ),
         (
             args.max_steps.is_some() && engine == Engine::Native,
@@ -343,17 +355,26 @@ fn compiled(
     let name = program.module.globals[entry].name;
     let places = Places::default();
     let name_place = |sources: &_, span| places.name(sources, span);
+    let mut trace = Trace::new(begin);
+    trace.stage("read");
     let lowered = program.lower(&args.source.passes, &[entry], name_place)?;
+    trace.stage("optimise and lower");
     let jit = {
         let _shown = progress::stage("compiling");
-        native::jit_with(&lowered, args.profile, program.file.as_ref())
+        let measured = args.profile || args.trace.is_some();
+        native::jit_with(&lowered, measured, program.file.as_ref())
             .map_err(|d| Stop::show(&d, &program.session.sources))?
     };
     if args.summary {
         let summary = native::summary(&lowered);
         io::say(&format!("{summary}ready after {:.2?}\n", begin.elapsed()));
     }
+    trace.stage("generate code");
     let host = Host::new(args.threads.into())?;
+    if args.trace.is_some() {
+        host.trace(trace::MOST);
+        trace.kernels_begin();
+    }
     if let Some(megabytes) = args.stack {
         host.set_stack_size(u64::from(megabytes) << 20)?;
     }
@@ -366,6 +387,7 @@ fn compiled(
         host.call_timed(&jit, name.as_str(), arguments)
             .map_err(failed)?
     };
+    trace.stage("run");
     if args.summary {
         io::say(&format!("ran in {took:.2?}\n"));
     }
@@ -377,6 +399,7 @@ fn compiled(
         progress::show("running", done, runs);
         let time = host.time(&jit, name.as_str(), arguments);
         times.push(time.map_err(failed)?);
+        trace.stage("run");
     }
     if runs > 0 {
         progress::end();
@@ -385,6 +408,9 @@ fn compiled(
     if args.profile {
         let labels = jit.kernels();
         io::say(&profile::table(labels, &host.profile(labels.len())));
+    }
+    if let Some(path) = &args.trace {
+        trace.write(path, jit.kernels(), &host.events())?;
     }
     Ok(value)
 }

@@ -1,8 +1,9 @@
-//! What `relax-opt` writes beside texts: weights, JSON graphs, ONNX models.
+//! What `relax-opt` writes beside texts: weights, JSON graphs, ONNX models, pictures.
 
 use std::path::Path;
 
-use relax::{Release, TypeSource};
+use relax::picture::Graph;
+use relax::{Release, TypeSource, TypedModule};
 use relax_base::Diagnostics;
 use relax_ir::Module;
 use relax_tensor::Tensor;
@@ -29,6 +30,12 @@ pub enum Emit {
     Npz,
     /// The constants as a file of the safetensors package.
     Safetensors,
+    /// A function as a picture.
+    Svg,
+    /// The same in the language of Graphviz.
+    Dot,
+    /// The same as a flowchart of Mermaid.
+    Mermaid,
 }
 
 impl Emit {
@@ -40,6 +47,9 @@ impl Emit {
             Some(Format::Params) => Emit::Params,
             Some(Format::Npz) => Emit::Npz,
             Some(Format::Safetensors) => Emit::Safetensors,
+            Some(Format::Svg) => Emit::Svg,
+            Some(Format::Dot) => Emit::Dot,
+            Some(Format::Mermaid) => Emit::Mermaid,
             _ => Emit::Text,
         }
     }
@@ -47,10 +57,20 @@ impl Emit {
     /// The format of weights that is meant.
     pub fn weights(self) -> Option<Format> {
         match self {
-            Emit::Text | Emit::Json | Emit::Onnx => None,
+            Emit::Text | Emit::Json | Emit::Onnx | Emit::Svg | Emit::Dot | Emit::Mermaid => None,
             Emit::Params => Some(Format::Params),
             Emit::Npz => Some(Format::Npz),
             Emit::Safetensors => Some(Format::Safetensors),
+        }
+    }
+
+    /// The format of pictures that is meant.
+    pub fn picture(self) -> Option<Format> {
+        match self {
+            Emit::Svg => Some(Format::Svg),
+            Emit::Dot => Some(Format::Dot),
+            Emit::Mermaid => Some(Format::Mermaid),
+            _ => None,
         }
     }
 
@@ -59,6 +79,10 @@ impl Emit {
     /// # Errors
     /// The name says that something else is there.
     pub fn fits(self, output: &Path) -> Result<(), String> {
+        if let Some(format) = self.picture() {
+            Format::allow(output, "a picture", &[format])?;
+            return places::output(output);
+        }
         match self.weights() {
             None if self == Emit::Json => {
                 Format::allow(output, "a JSON graph", &[Format::Json])?;
@@ -85,6 +109,43 @@ pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
     std::fs::File::open(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
     let arrays = weights::read(from).map_err(Stop::Failed)?;
     Ok(save::arrays(to, format, &arrays)?)
+}
+
+/// A function as a picture: the one of that name, or `main`, or the only one. Without `types` they are found, unless
+/// `untyped` says that none are wanted.
+///
+/// # Errors
+/// There is no such function; as a sentence.
+pub fn picture(
+    module: &Module,
+    types: Option<&dyn TypeSource>,
+    untyped: bool,
+    entry: Option<&str>,
+    format: Format,
+) -> Result<String, String> {
+    let id = relax::entry::sole_entry(module, entry)?;
+    let mut copy;
+    let found;
+    let found = match types {
+        None if !untyped => {
+            copy = module.clone();
+            found = relax::check(&mut copy, &relax::InferOptions::default()).0;
+            Some(TypedModule {
+                module: &copy,
+                typing: &found,
+            })
+        }
+        _ => None,
+    };
+    let graph = match &found {
+        Some(typed) => Graph::of(typed.module, id, Some(typed)),
+        None => Graph::of(module, id, types),
+    };
+    Ok(match format {
+        Format::Dot => graph.dot(),
+        Format::Mermaid => graph.mermaid(),
+        _ => graph.svg(),
+    })
 }
 
 /// Writes a module as a JSON graph.

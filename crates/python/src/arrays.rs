@@ -1,0 +1,132 @@
+//! Tensors and numpy's arrays, each over the memory of the other.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, get_type_object};
+use numpy::{
+    PY_ARRAY_API, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods,
+};
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use relax::{DType, Tensor};
+
+use crate::errors::argument;
+use crate::of_package;
+
+/// What a tensor in an array borrows from: the array.
+struct Borrowed {
+    _array: Py<PyUntypedArray>,
+    data: *const u8,
+    len: usize,
+}
+
+// SAFETY: the bytes are read only while the array is kept; the array itself is touched with the interpreter attached.
+unsafe impl Send for Borrowed {}
+// SAFETY: as above.
+unsafe impl Sync for Borrowed {}
+
+impl AsRef<[u8]> for Borrowed {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: a compact array has so many bytes, and lives as long as this keeps it.
+        unsafe { std::slice::from_raw_parts(self.data, self.len) }
+    }
+}
+
+/// What an array borrows from: a tensor.
+#[pyclass(frozen, module = "relax_ir._native")]
+pub struct Elements {
+    tensor: Tensor,
+}
+
+/// The element type of an array; `None` for objects, records and others that no tensor holds.
+pub fn dtype(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
+    Some(match (descr.kind(), descr.itemsize()) {
+        (b'f', 2) => DType::F16,
+        (b'f', 4) => DType::F32,
+        (b'f', 8) => DType::F64,
+        (b'i', 1) => DType::I8,
+        (b'i', 2) => DType::I16,
+        (b'i', 4) => DType::I32,
+        (b'i', 8) => DType::I64,
+        (b'u', 1) => DType::U8,
+        (b'u', 2) => DType::U16,
+        (b'u', 4) => DType::U32,
+        (b'u', 8) => DType::U64,
+        (b'b', 1) => DType::BOOL,
+        (b'V', 2) if descr.str().is_ok_and(|s| s == "bfloat16") => DType::BF16,
+        _ => return None,
+    })
+}
+
+/// Whether the elements of an array lie as those of tensors do: compact, row by row, aligned, in the machine's order of
+/// bytes.
+pub fn is_plain(array: &Bound<'_, PyUntypedArray>, descr: &Bound<'_, PyArrayDescr>) -> bool {
+    array.is_c_contiguous() && array.is_aligned() && descr.is_native_byteorder() != Some(false)
+}
+
+/// A tensor over a plain array.
+pub fn borrowed(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Tensor> {
+    let py = array.py();
+    let refused = || argument(py, "an array has elements that no tensor holds");
+    let shape: Vec<i64> = array.shape().iter().map(|&d| d as i64).collect();
+    let len = Tensor::byte_len(dtype, &shape).ok_or_else(refused)?;
+    if len == 0 {
+        return Ok(Tensor::zeros(dtype, &shape));
+    }
+    // SAFETY: a live array.
+    let data = unsafe { (*array.as_array_ptr()).fields.data };
+    let owner = Borrowed {
+        _array: array.clone().unbind(),
+        data: data.cast::<u8>().cast_const(),
+        len,
+    };
+    Tensor::from_owner(dtype, &shape, Arc::new(owner), 0).ok_or_else(refused)
+}
+
+/// The description of an element type in numpy.
+fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
+    static FLOAT: PyOnceLock<Py<PyArrayDescr>> = PyOnceLock::new();
+    if dtype == DType::F32 {
+        let make = || PyArrayDescr::new(py, "float32").map(Bound::unbind);
+        return Ok(FLOAT.get_or_try_init(py, make)?.bind(py).clone());
+    }
+    if dtype == DType::BF16 {
+        let found = of_package(py, "_arrays", "bfloat16")?.call0()?;
+        return Ok(found.cast_into::<PyArrayDescr>()?);
+    }
+    PyArrayDescr::new(py, dtype.to_string().as_str())
+}
+
+/// A tensor as an array over its elements. Only elements that nobody else holds may be written.
+pub fn array<'py>(py: Python<'py>, tensor: &Tensor, writable: bool) -> PyResult<Bound<'py, PyAny>> {
+    let descr = descr(py, tensor.dtype())?;
+    let mut shape: Vec<isize> = tensor.shape().iter().map(|&d| d as isize).collect();
+    let elements = Elements {
+        tensor: tensor.clone(),
+    };
+    let owner = Bound::new(py, elements)?;
+    let data = owner.get().tensor.bytes().as_ptr().cast_mut();
+    let flags = if writable { NPY_ARRAY_WRITEABLE } else { 0 };
+    // SAFETY: the array has the tensor's type, extents and elements, and keeps what these lie in. The call takes the
+    // description's reference, and the second one the owner's.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            get_type_object(py, NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            shape.len() as i32,
+            shape.as_mut_ptr(),
+            std::ptr::null_mut(),
+            data.cast::<c_void>(),
+            flags,
+            std::ptr::null_mut(),
+        );
+        let array = Bound::from_owned_ptr_or_err(py, array)?;
+        let base = owner.into_ptr();
+        match PY_ARRAY_API.PyArray_SetBaseObject(py, array.as_ptr().cast(), base) {
+            0 => Ok(array),
+            _ => Err(PyErr::fetch(py)),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The library's errors as exceptions. Their classes stand in `relax_ir/errors.py`.
+
+use pyo3::prelude::*;
+use relax::{Error, Report};
+
+use crate::findings::all;
+use crate::of_package;
+
+/// An exception of a class, with its message and findings.
+fn raised(py: Python<'_>, class: &str, message: &str, report: Option<&Report>) -> PyErr {
+    let none = Report::default();
+    let made = of_package(py, "errors", class)
+        .and_then(|class| class.call1((message, all(py, report.unwrap_or(&none))?)));
+    match made {
+        Ok(exception) => PyErr::from_value(exception),
+        Err(trouble) => trouble,
+    }
+}
+
+/// The exception for an error.
+pub fn error(py: Python<'_>, error: &Error) -> PyErr {
+    let class = match error {
+        Error::Invalid(_) => "InvalidError",
+        Error::Unfit(..) => "ArgumentError",
+        Error::Failed(..) => "ExecutionError",
+        Error::File(_) => "FileError",
+        _ => "UsageError",
+    };
+    raised(py, class, &error.to_string(), error.report())
+}
+
+/// The exception for arguments that do not fit.
+pub fn argument(py: Python<'_>, message: &str) -> PyErr {
+    raised(py, "ArgumentError", message, None)
+}
+
+/// The exception for something that is not there, or that cannot be done.
+pub fn misused(py: Python<'_>, message: String) -> PyErr {
+    error(py, &Error::Misused(message))
+}

@@ -1,0 +1,504 @@
+//! Modules.
+
+use std::path::PathBuf;
+
+use numpy::PyUntypedArray;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+use relax::fit::Taking;
+use relax::{CompileOptions, PrintMode, ReadOptions, Style, Tensor, TextOptions};
+
+use crate::arguments::Arguments;
+use crate::arrays::{array, borrowed, dtype, is_plain};
+use crate::errors::{argument, error, misused};
+use crate::findings::all;
+use crate::of_package;
+use crate::program::Program;
+use crate::results::{Owner, python};
+use crate::signature::functions;
+
+/// A module without errors: functions, their types, and what can be done with them.
+///
+/// `parse`, `load` and `from_onnx` make one.
+#[pyclass(module = "relax_ir")]
+pub struct Module(relax::Module);
+
+/// Reads and checks a text.
+#[pyfunction]
+#[pyo3(signature = (text, name = "<text>"))]
+pub fn parse(py: Python<'_>, text: String, name: &str) -> PyResult<Module> {
+    read(py, text.into_bytes(), name, None, None)
+}
+
+/// Reads and checks the bytes of a file in any format.
+#[pyfunction]
+#[pyo3(signature = (data, name = "<data>", format = None, stub_constants = None))]
+pub fn read(
+    py: Python<'_>,
+    data: Vec<u8>,
+    name: &str,
+    format: Option<&str>,
+    stub_constants: Option<&str>,
+) -> PyResult<Module> {
+    let options = options(py, format, stub_constants)?;
+    let module = py.detach(|| relax::Module::read(name, data, options));
+    module.map(Module).map_err(|e| error(py, &e))
+}
+
+/// Reads and checks a file of any format.
+#[pyfunction]
+#[pyo3(signature = (path, format = None, stub_constants = None))]
+pub fn load(
+    py: Python<'_>,
+    path: PathBuf,
+    format: Option<&str>,
+    stub_constants: Option<&str>,
+) -> PyResult<Module> {
+    let options = options(py, format, stub_constants)?;
+    let module = py.detach(|| relax::Module::load(path, options));
+    module.map(Module).map_err(|e| error(py, &e))
+}
+
+fn options(py: Python<'_>, format: Option<&str>, stubs: Option<&str>) -> PyResult<ReadOptions> {
+    let wrong = |e: String| misused(py, e);
+    let stub_constants = match stubs {
+        Some("awaited") => Some(relax::Stubs::Awaited),
+        Some(text) => Some(text.parse().map_err(wrong)?),
+        None => None,
+    };
+    Ok(ReadOptions {
+        format: format.map(str::parse).transpose().map_err(wrong)?,
+        text: TextOptions {
+            stub_constants,
+            ..TextOptions::default()
+        },
+    })
+}
+
+/// A module of what `Module.apart` gave.
+#[pyfunction]
+pub fn together(py: Python<'_>, text: &str, constants: &Bound<'_, PyAny>) -> PyResult<Module> {
+    let given = constants.try_iter()?.map(|c| owned(&c?));
+    let constants = given.collect::<PyResult<Vec<Tensor>>>()?;
+    let module = py.detach(|| relax::Module::together(text, constants));
+    module.map(Module).map_err(|e| error(py, &e))
+}
+
+/// A tensor with elements of its own.
+fn owned(given: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let py = given.py();
+    let refused = || argument(py, "an array is needed, of numbers that a tensor can hold");
+    let given = of_package(py, "_arrays", "plain")?.call1((given,))?;
+    let given = given.cast::<PyUntypedArray>()?;
+    let descr = numpy::PyUntypedArrayMethods::dtype(given);
+    let dtype = dtype(&descr).filter(|_| is_plain(given, &descr));
+    let tensor = borrowed(given, dtype.ok_or_else(refused)?)?;
+    let own = Tensor::from_bytes(tensor.dtype(), tensor.shape(), tensor.bytes());
+    own.ok_or_else(refused)
+}
+
+/// All that there is to say about a text.
+#[pyfunction]
+pub fn check<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
+    all(py, &py.detach(|| relax::Module::check(text)))
+}
+
+/// The page about an error code; `None` for an unknown one.
+#[pyfunction]
+pub fn explain(code: &str) -> Option<&'static str> {
+    let digits = code.strip_prefix("RX").unwrap_or(code);
+    relax::explain(relax::Code(digits.parse().ok()?))
+}
+
+/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of them, its attributes.
+type Operator = (
+    &'static str,
+    &'static str,
+    Vec<(&'static str, &'static str)>,
+    bool,
+    Vec<(&'static str, &'static str, Option<String>, &'static str)>,
+);
+
+/// All built-in operators.
+#[pyfunction]
+pub fn operators() -> Vec<Operator> {
+    let all = relax::operators().into_iter();
+    all.map(|op| {
+        let attributes = op.attributes.into_iter();
+        let attributes = attributes.map(|a| (a.name, a.kind, a.default, a.doc));
+        (op.name, op.doc, op.inputs, op.more, attributes.collect())
+    })
+    .collect()
+}
+
+/// The arrays of a `.npz`, `.npy`, `.safetensors` or `.params` file, by name.
+///
+/// They lie in the file's own memory where it has them as they are, and cannot be written.
+#[pyfunction]
+pub fn load_params(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
+    let file = |e| error(py, &relax::Error::File(e));
+    let mapped = relax::weights::Mapped::open(&path).map_err(file)?;
+    let out = PyDict::new(py);
+    for (name, tensor) in relax::weights::arrays(&path, &mapped).map_err(file)? {
+        out.set_item(name, array(py, &tensor, false)?)?;
+    }
+    Ok(out)
+}
+
+impl Module {
+    fn change<T: Send>(
+        slf: &Bound<'_, Self>,
+        what: impl FnOnce(&mut relax::Module) -> Result<T, relax::Error> + Send,
+    ) -> PyResult<T> {
+        let py = slf.py();
+        let mut module = slf.try_borrow_mut()?;
+        let module = &mut module.0;
+        py.detach(move || what(module)).map_err(|e| error(py, &e))
+    }
+}
+
+#[pymethods]
+impl Module {
+    /// The functions that the text defines, in its order.
+    #[getter]
+    fn functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        functions(py, &self.0.functions())
+    }
+
+    /// The data types: their names, and the classes of their constructors as attributes.
+    #[getter]
+    fn types<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let mut all = Vec::new();
+        for data in self.0.types().data_types() {
+            let constructors = data.constructors.into_iter().map(|c| (c.name, c.fields));
+            all.push((data.name, constructors.collect::<Vec<_>>()));
+        }
+        of_package(py, "_values", "DataTypes")?.call1((all,))
+    }
+
+    /// Warnings and remarks of reading and checking.
+    ///
+    /// Returns
+    /// -------
+    /// Diagnostics
+    ///     A list, empty where there is nothing to say.
+    fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        all(py, self.0.report())
+    }
+
+    /// The text of the module.
+    ///
+    /// Parameters
+    /// ----------
+    /// style : {"pretty", "tvm", "tvmscript"}
+    ///     The language's own style, TVM's ``astext()`` byte for byte, or Relax for today's TVM.
+    /// types : bool
+    ///     Whether every expression says its type, in a comment.
+    /// elide : int, optional
+    ///     Constants of more elements stand there as references to nothing.
+    /// metadata : bool
+    ///     Whether the section with the constants stands below.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     Something in the module has no form in TVMScript.
+    #[pyo3(signature = (style = "pretty", types = false, elide = None, metadata = true))]
+    fn print(
+        &self,
+        py: Python<'_>,
+        style: &str,
+        types: bool,
+        elide: Option<usize>,
+        metadata: bool,
+    ) -> PyResult<String> {
+        let style = match style {
+            "pretty" => Style::Pretty,
+            "tvm" => Style::Tvm,
+            "tvmscript" => return self.0.to_tvmscript().map_err(|e| error(py, &e)),
+            _ => {
+                let text = format!("there is no style {style:?}: pretty, tvm, tvmscript");
+                return Err(misused(py, text));
+            }
+        };
+        let mode = PrintMode {
+            style,
+            elide,
+            no_metadata: !metadata,
+            ..PrintMode::default()
+        };
+        Ok(self.0.print_as(mode, types))
+    }
+
+    /// A function as a picture: operators, what flows between them, groups as boxes.
+    ///
+    /// Parameters
+    /// ----------
+    /// function : str, optional
+    ///     ``main``, or the only one, without it.
+    /// format : {"svg", "dot", "mermaid"}
+    ///     A picture, the language of Graphviz, or that of pages in Markdown.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     There is no such function, or no such format.
+    #[pyo3(signature = (function = None, format = "svg"))]
+    fn graph(&self, py: Python<'_>, function: Option<&str>, format: &str) -> PyResult<String> {
+        let graph = self.0.graph(function).map_err(|e| error(py, &e))?;
+        Ok(match format {
+            "svg" => graph.svg(),
+            "dot" => graph.dot(),
+            "mermaid" => graph.mermaid(),
+            _ => {
+                let text = format!("there is no format {format:?}: svg, dot, mermaid");
+                return Err(misused(py, text));
+            }
+        })
+    }
+
+    fn __str__(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn __repr__(&self) -> String {
+        let all = self.0.functions();
+        let names: Vec<String> = all.iter().map(|f| format!("@{}", f.name)).collect();
+        format!("<relax_ir.Module {}>", names.join(", "))
+    }
+
+    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        of_package(slf.py(), "_html", "module")?.call1((slf,))
+    }
+
+    /// A copy that changes by itself.
+    fn copy(&self) -> Module {
+        Module(self.0.clone())
+    }
+
+    fn __copy__(&self) -> Module {
+        self.copy()
+    }
+
+    fn __deepcopy__(&self, _memo: &Bound<'_, PyAny>) -> Module {
+        self.copy()
+    }
+
+    /// The text, and the large constants that it refers to.
+    ///
+    /// Returns
+    /// -------
+    /// tuple of (str, list of numpy.ndarray)
+    ///     What pickles and ``.relaxprog`` files are made of.
+    fn apart<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyList>)> {
+        let (text, constants) = py.detach(|| self.0.apart());
+        let constants = constants.iter().map(|c| array(py, c, false));
+        let constants = constants.collect::<PyResult<Vec<_>>>()?;
+        Ok((text, PyList::new(py, constants)?))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let again = of_package(py, "_native", "together")?;
+        let apart = slf.try_borrow()?.apart(py)?.into_pyobject(py)?;
+        Ok(PyTuple::new(py, [again, apart.into_any()])?.into_any())
+    }
+
+    /// Runs passes over the module, which changes.
+    ///
+    /// Parameters
+    /// ----------
+    /// pipeline : str, or iterable of str, Pass and callables
+    ///     Passes by name with options (``"infer-type,fuse-ops{level=2}"``), a level (``"O2"``), and functions that
+    ///     take a module and return one, or change theirs and return nothing. Functions that are registered have names
+    ///     too, see ``register_pass``.
+    ///
+    /// Returns
+    /// -------
+    /// Diagnostics
+    ///     What passes had to say.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     The pipeline names what there is not, or a pass refuses the module, which is then as that pass left it.
+    #[pyo3(signature = (pipeline = None))]
+    fn optimise<'py>(
+        slf: &Bound<'py, Self>,
+        pipeline: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let mut found = all(py, &relax::Report::default())?;
+        for step in of_package(py, "_passes", "steps")?
+            .call1((pipeline,))?
+            .try_iter()?
+        {
+            let step = step?;
+            if let Ok(text) = step.extract::<String>() {
+                let report = Module::change(slf, |m| m.optimise(&text))?;
+                found = found.add(all(py, &report)?)?;
+                continue;
+            }
+            let made = step.call1((slf,))?;
+            if made.is_none() || made.is(slf) {
+                continue;
+            }
+            let made = made.cast::<Module>().map_err(|_| {
+                misused(
+                    py,
+                    "a pass returns a module, or None where it changed its own".into(),
+                )
+            })?;
+            let made = made.try_borrow()?.0.clone();
+            slf.try_borrow_mut()?.0 = made;
+        }
+        Ok(found)
+    }
+
+    /// The same as ``optimise``.
+    #[pyo3(signature = (pipeline = None))]
+    fn optimize<'py>(
+        slf: &Bound<'py, Self>,
+        pipeline: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Module::optimise(slf, pipeline)
+    }
+
+    /// Whether the other module is the same up to names and places.
+    fn structural_equal(&self, other: &Module) -> bool {
+        self.0.structural_equal(&other.0)
+    }
+
+    /// The first difference to another module as text; ``None`` where there is none.
+    fn diff(&self, other: &Module) -> Option<String> {
+        self.0.difference(&other.0).map(|d| d.text)
+    }
+
+    /// Gives parameters of a function values: they are constants then, and parameters no longer.
+    ///
+    /// Parameters
+    /// ----------
+    /// params : dict of str to array
+    ///     By the names of parameters; ``p.0`` is a field of ``%p``. Arrays are copied.
+    /// function : str
+    /// cast : bool
+    ///     Whether arrays of another element type are converted.
+    ///
+    /// Raises
+    /// ------
+    /// ArgumentError
+    ///     Arrays do not fit; the message has a line for each.
+    #[pyo3(signature = (params, function = "main", *, cast = false))]
+    fn bind(
+        slf: &Bound<'_, Self>,
+        params: &Bound<'_, PyDict>,
+        function: &str,
+        cast: bool,
+    ) -> PyResult<()> {
+        let mut values = Vec::new();
+        for (name, value) in params {
+            values.push((name.extract::<String>()?, owned(&value)?));
+        }
+        Module::change(slf, |m| m.bind(function, values, Taking { cast }))
+    }
+
+    /// Calls a function by the reference evaluator: slow, and what native code is held against.
+    ///
+    /// Parameters
+    /// ----------
+    /// *args
+    ///     As for ``Program``.
+    /// function : str
+    /// cast : bool
+    ///     Whether arrays of another element type are converted.
+    ///
+    /// Raises
+    /// ------
+    /// ArgumentError
+    ///     Arguments do not fit.
+    /// ExecutionError
+    ///     The program failed.
+    #[pyo3(signature = (*args, function = "main", cast = false))]
+    fn evaluate<'py>(
+        &self,
+        py: Python<'py>,
+        args: &Bound<'py, PyTuple>,
+        function: &str,
+        cast: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (functions, types) = (self.0.functions(), self.0.types());
+        let name = function.trim_start_matches('@');
+        let at = functions.iter().position(|f| f.name == name);
+        let at = at.or((functions.len() == 1 && name == "main").then_some(0));
+        let Some(at) = at else {
+            return Err(misused(py, format!("there is no function @{name}")));
+        };
+        let (signature, arguments) = (
+            &functions[at],
+            Arguments {
+                types: &types,
+                cast,
+            },
+        );
+        let refused = |text: String| argument(py, &format!("@{}: {text}", signature.name));
+        let (want, have) = (signature.params.len(), args.len());
+        if want != have {
+            return Err(refused(format!(
+                "it takes {want} arguments, and {have} are given"
+            )));
+        }
+        let given = args.iter().zip(&signature.params).enumerate();
+        let values = given.map(|(i, (given, p))| arguments.value(&given, p, types.param(at, i)));
+        let values = values.collect::<PyResult<Vec<_>>>()?;
+        let value = py.detach(|| self.0.evaluate(&signature.name, &values));
+        let value = value.map_err(|e| error(py, &e))?;
+        python(py, &value, &types, types.result(at), Owner::Shared)
+    }
+
+    /// Compiles functions into memory. The module stays as it is.
+    ///
+    /// Parameters
+    /// ----------
+    /// threads : int
+    ///     Threads of parallel loops, the caller's included; 0 for one per processor.
+    /// opt : int
+    ///     How much is optimised, 0 to 3.
+    /// pipeline : str, optional
+    ///     The passes that run before code is generated, instead of those of the level.
+    /// entries : list of str, optional
+    ///     The functions that can be called; ``main``, or the only one, where none is named.
+    /// profile : bool
+    ///     Whether the code measures its kernels, see ``Program.profile``.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     The pipeline is wrong, or native code does not have what the module uses.
+    /// UsageError
+    ///     A function is not there, or there cannot be so many threads.
+    #[pyo3(signature = (*, threads = 1, opt = 2, pipeline = None, entries = None, profile = false))]
+    fn compile(
+        &self,
+        py: Python<'_>,
+        threads: usize,
+        opt: u8,
+        pipeline: Option<String>,
+        entries: Option<Vec<String>>,
+        profile: bool,
+    ) -> PyResult<Program> {
+        if opt > 3 {
+            return Err(misused(py, format!("`opt` is 0 to 3, not {opt}")));
+        }
+        let options = CompileOptions {
+            level: opt,
+            pipeline,
+            entries: entries.unwrap_or_default(),
+            threads,
+            profile,
+        };
+        let program = py
+            .detach(|| self.0.compile(&options))
+            .map_err(|e| error(py, &e))?;
+        Ok(Program::new(program, self.0.clone(), options))
+    }
+}

@@ -1,0 +1,323 @@
+//! Compiled programs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+use relax::{CompileOptions, Signature, Target, Value};
+
+use crate::arguments::Arguments;
+use crate::errors::{argument, error, misused};
+use crate::of_package;
+use crate::results::{Owner, python};
+use crate::signature::functions;
+
+/// Native code in memory. Any number of threads may call it at once; the interpreter is free while it runs.
+///
+/// ``Module.compile`` makes one. A call takes the arguments in the order of the parameters, or by their names, and
+/// returns an array, a tuple, or an instance of a data type. Arrays that are compact are not copied; neither are large
+/// results.
+///
+/// Besides parameters a call knows ``out=`` (arrays that the result is written to), ``cast=True`` (arrays of another
+/// element type are converted) and ``entry=`` (the function, where several can be called).
+#[pyclass(frozen, module = "relax_ir")]
+pub struct Program {
+    program: Arc<relax::Program>,
+    /// What it was compiled from, and how: a program that was pickled is compiled again.
+    module: relax::Module,
+    options: CompileOptions,
+    /// How long the last call took, in nanoseconds.
+    last: AtomicU64,
+}
+
+/// A call of a program that took so long the last time is watched for an interruption.
+const SLOW: u64 = 20_000_000;
+/// How often that is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Program {
+    /// A program that was compiled from a module.
+    pub fn new(program: relax::Program, module: relax::Module, options: CompileOptions) -> Program {
+        Program {
+            program: Arc::new(program),
+            module,
+            options,
+            last: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    fn entry(&self, py: Python<'_>, name: Option<&str>) -> PyResult<usize> {
+        let Some(name) = name.map(|n| n.trim_start_matches('@')) else {
+            return Ok(0);
+        };
+        let entries = self.program.entries();
+        let found = entries.iter().position(|e| e.name == name);
+        found.ok_or_else(|| {
+            let names: Vec<String> = entries.iter().map(|e| format!("@{}", e.name)).collect();
+            let names = names.join(", ");
+            misused(py, format!("there is no entry @{name}; there is {names}"))
+        })
+    }
+
+    fn run(&self, py: Python<'_>, entry: &str, values: Vec<Value>) -> PyResult<Value> {
+        if self.last.load(Ordering::Relaxed) >= SLOW && is_main(py)? {
+            return self.watched(py, entry, values);
+        }
+        let start = Instant::now();
+        let result = py.detach(|| self.program.call_entry(entry, &values));
+        self.took(start);
+        result.map_err(|e| error(py, &e))
+    }
+
+    fn took(&self, start: Instant) {
+        let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last.store(nanos, Ordering::Relaxed);
+    }
+
+    /// The same on another thread, while this one waits for the result or an interruption. Code that runs cannot be
+    /// stopped: after an interruption it goes on until its end, which nobody waits for.
+    fn watched(&self, py: Python<'_>, entry: &str, values: Vec<Value>) -> PyResult<Value> {
+        let (send, receive) = channel();
+        let receive = Mutex::new(receive);
+        let (program, name) = (Arc::clone(&self.program), entry.to_owned());
+        let start = Instant::now();
+        // The arguments come back: they go where the interpreter is.
+        let body = move || {
+            let result = program.call_entry(&name, &values);
+            let _ = send.send((result, values));
+        };
+        let thread = std::thread::Builder::new()
+            .name("relax-call".into())
+            .spawn(body);
+        if let Err(e) = thread {
+            return Err(misused(py, format!("no thread can be started: {e}")));
+        }
+        loop {
+            let wait = || {
+                let receive = receive.lock().unwrap_or_else(PoisonError::into_inner);
+                receive.recv_timeout(LOOK)
+            };
+            match py.detach(wait) {
+                Ok((result, _arguments)) => {
+                    self.took(start);
+                    return result.map_err(|e| error(py, &e));
+                }
+                Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(misused(py, "the call has ended without a result".into()));
+                }
+            }
+        }
+    }
+}
+
+/// Whether this thread is the one that signals come to.
+fn is_main(py: Python<'_>) -> PyResult<bool> {
+    let threading = py.import("threading")?;
+    let main = threading.call_method0("main_thread")?.getattr("ident")?;
+    main.eq(threading.call_method0("get_ident")?)
+}
+
+/// What a call says besides its arguments.
+#[derive(Default)]
+struct Wishes<'py> {
+    out: Option<Bound<'py, PyAny>>,
+    entry: Option<String>,
+    cast: bool,
+}
+
+impl<'py> Wishes<'py> {
+    /// Takes what is no parameter out of the keyword arguments.
+    fn take(kwargs: &Bound<'py, PyDict>, entries: &[Signature]) -> PyResult<Wishes<'py>> {
+        let mut wishes = Wishes::default();
+        let param = |name: &str| {
+            entries
+                .iter()
+                .any(|e| e.params.iter().any(|p| p.name == name))
+        };
+        let take = |name: &str| -> PyResult<Option<Bound<'py, PyAny>>> {
+            let found = match param(name) {
+                true => None,
+                false => kwargs.get_item(name)?,
+            };
+            if found.is_some() {
+                kwargs.del_item(name)?;
+            }
+            Ok(found)
+        };
+        wishes.out = take("out")?.filter(|v| !v.is_none());
+        wishes.cast = take("cast")?.is_some_and(|v| v.is_truthy().unwrap_or(false));
+        wishes.entry = take("entry")?.map(|v| v.extract()).transpose()?;
+        Ok(wishes)
+    }
+}
+
+/// The arguments of a call in the order of the parameters of the entry `at`.
+fn ordered<'py>(
+    (entry, at): (&Signature, usize),
+    args: &Bound<'py, PyTuple>,
+    kwargs: Option<&Bound<'py, PyDict>>,
+    arguments: &Arguments<'_>,
+) -> PyResult<Vec<Value>> {
+    let refused = |text: String| argument(args.py(), &format!("@{}: {text}", entry.name));
+    if args.len() > entry.params.len() {
+        let (want, have) = (entry.params.len(), args.len());
+        return Err(refused(format!(
+            "it takes {want} arguments, and {have} are given"
+        )));
+    }
+    let mut values = Vec::with_capacity(entry.params.len());
+    let mut used = 0;
+    for (i, param) in entry.params.iter().enumerate() {
+        let named = kwargs
+            .map(|k| k.get_item(&param.name))
+            .transpose()?
+            .flatten();
+        used += usize::from(named.is_some());
+        let given = match (args.get_item(i).ok().filter(|_| i < args.len()), named) {
+            (Some(_), Some(_)) => {
+                return Err(refused(format!("%{} is given twice", param.name)));
+            }
+            (Some(given), None) | (None, Some(given)) => given,
+            (None, None) => {
+                let text = format!("%{} is missing; it must be {}", param.name, param.ty);
+                return Err(refused(text));
+            }
+        };
+        values.push(arguments.value(&given, param, arguments.types.param(at, i))?);
+    }
+    if let Some(kwargs) = kwargs.filter(|k| k.len() > used) {
+        let known = |name: &str| entry.params.iter().any(|p| p.name == name);
+        let names = kwargs.keys().iter().map(|k| k.to_string());
+        let unknown: Vec<String> = names.filter(|n| !known(n)).collect();
+        return Err(refused(format!(
+            "no parameter is called {}",
+            unknown.join(", ")
+        )));
+    }
+    Ok(values)
+}
+
+#[pymethods]
+impl Program {
+    #[pyo3(signature = (*args, **kwargs))]
+    fn __call__<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let (entries, types) = (self.program.entries(), self.program.types());
+        // Whoever calls may still need the dictionary.
+        let kwargs = kwargs.map(|k| k.copy()).transpose()?;
+        let kwargs = kwargs.as_ref();
+        let wishes = match kwargs {
+            Some(kwargs) => Wishes::take(kwargs, entries)?,
+            None => Wishes::default(),
+        };
+        let at = self.entry(py, wishes.entry.as_deref())?;
+        let arguments = Arguments {
+            types,
+            cast: wishes.cast,
+        };
+        let values = ordered((&entries[at], at), args, kwargs, &arguments)?;
+        let result = self.run(py, &entries[at].name, values)?;
+        let result = python(py, &result, types, types.result(at), Owner::Value)?;
+        match wishes.out {
+            Some(out) => of_package(py, "_arrays", "copy_into")?.call1((out, result)),
+            None => Ok(result),
+        }
+    }
+
+    /// The functions that can be called.
+    #[getter]
+    fn entries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        functions(py, self.program.entries())
+    }
+
+    /// What the program consists of: entries, kernels, bytes of constants.
+    fn summary(&self) -> String {
+        self.program.summary()
+    }
+
+    /// What each kernel has cost over all calls, the dearest first, where the program was compiled with
+    /// ``profile=True``.
+    ///
+    /// Returns
+    /// -------
+    /// Profile
+    ///     Rows; ``to_pandas()`` makes a data frame of them.
+    fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if !self.options.profile {
+            let text = "the program was compiled without `profile=True`";
+            return Err(misused(py, text.to_owned()));
+        }
+        let rows = self.program.costs().into_iter();
+        let rows = rows.map(|c| (c.kernel, c.calls, c.nanos, c.least, c.flops, c.bytes));
+        let table = self.program.profile();
+        of_package(py, "_profile", "Profile")?.call1((rows.collect::<Vec<_>>(), table))
+    }
+
+    /// The object file of the program for this machine.
+    #[pyo3(signature = (name = "model"))]
+    fn object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let target = Target {
+            triple: None,
+            features: Vec::new(),
+            optimize: true,
+            prefix: None,
+        };
+        let bytes = py.detach(|| self.program.object(&target, name));
+        Ok(PyBytes::new(py, &bytes.map_err(|e| error(py, &e))?))
+    }
+
+    /// What the program was compiled from: the text, its large constants, and the arguments of ``Module.compile``.
+    fn recipe<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(String, Bound<'py, PyList>, Bound<'py, PyDict>)> {
+        let (text, constants) = py.detach(|| self.module.apart());
+        let constants = constants.iter().map(|c| crate::arrays::array(py, c, false));
+        let constants = PyList::new(py, constants.collect::<PyResult<Vec<_>>>()?)?;
+        let options = PyDict::new(py);
+        options.set_item("threads", self.options.threads)?;
+        options.set_item("opt", self.options.level)?;
+        options.set_item("pipeline", self.options.pipeline.as_deref())?;
+        options.set_item("entries", &self.options.entries)?;
+        options.set_item("profile", self.options.profile)?;
+        Ok((text, constants, options))
+    }
+
+    /// Writes the program into a file.
+    ///
+    /// Parameters
+    /// ----------
+    /// path : str or os.PathLike
+    ///     ``.relaxprog`` for ``load_program``, which compiles it for its machine; ``.o`` is an object file for a
+    ///     linker.
+    fn save<'py>(slf: &Bound<'py, Self>, path: &Bound<'py, PyAny>) -> PyResult<()> {
+        of_package(slf.py(), "_files", "save")?
+            .call1((slf, path))
+            .map(drop)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let again = of_package(py, "_files", "compiled")?;
+        let recipe = slf.get().recipe(py)?.into_pyobject(py)?;
+        Ok(PyTuple::new(py, [again, recipe.into_any()])?.into_any())
+    }
+
+    fn __repr__(&self) -> String {
+        let entries = self
+            .program
+            .entries()
+            .iter()
+            .map(|e| format!("@{}", e.name));
+        let names: Vec<String> = entries.collect();
+        format!("<relax_ir.Program {}>", names.join(", "))
+    }
+}

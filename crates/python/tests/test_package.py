@@ -1,0 +1,66 @@
+"""The package as a whole: its documentation, its types, its start."""
+
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import relax_ir as rx
+
+MODULES = ["", "._values", "._passes", "._read", "._diagnostics", "._signature", "._profile", "._files", "._arrays", "._build"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name):
+    if sys.version_info < (3, 10):
+        pytest.skip("they have `match`")
+    module = importlib.import_module("relax_ir" + name)
+    assert doctest.testmod(module).failed == 0
+
+
+def test_everything_public_is_documented():
+    for name in rx.__all__:
+        thing = getattr(rx, name)
+        assert inspect.getdoc(thing), name
+    for owner in (rx.Module, rx.Program):
+        for name, member in vars(owner).items():
+            if not name.startswith("_"):
+                assert inspect.getdoc(member), f"{owner.__name__}.{name}"
+
+
+def test_the_command_lists_the_tools():
+    said = subprocess.run([sys.executable, "-m", "relax_ir"], capture_output=True, text=True, check=True).stdout
+    assert "relax-opt" in said and np.__version__ in said
+
+
+def test_dlpack_comes_and_goes():
+    class Tensor:
+        """What another library has: nothing but the protocol."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    program = rx.parse("def @main(%x: Tensor[(n, m), float32]) { transpose(%x, axes=[1, 0]) }").compile()
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    result = program(Tensor(x))
+    np.testing.assert_array_equal(result, x.T)
+    np.testing.assert_array_equal(program(Tensor(x.T)), x)
+    np.testing.assert_array_equal(np.from_dlpack(result), x.T)
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    program = rx.parse("def @main(%x: Tensor[(n,), float32]) { %x * 2f }").compile()
+    x = torch.arange(3, dtype=torch.float32, requires_grad=True)
+    np.testing.assert_array_equal(program(x), [0, 2, 4])
+    assert torch.from_dlpack(program(x)).tolist() == [0, 2, 4]

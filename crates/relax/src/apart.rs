@@ -1,0 +1,97 @@
+//! A module in two parts: a text, and the constants that are too large for one.
+
+use relax_ir::{ExprId, FuncId, TypeId, VarId};
+use relax_tensor::Tensor;
+
+use crate::{
+    Error, Module, PrintMode, ReadOptions, Stubs, Style, TextOptions, TypeSource, TypedModule,
+    listed_constants, print_as,
+};
+
+/// The types of expressions, which constants without a section need; what the text does not annotate stays so.
+struct Expressions<'a>(TypedModule<'a>);
+
+impl TypeSource for Expressions<'_> {
+    fn expr(&self, id: ExprId) -> Option<TypeId> {
+        self.0.expr(id)
+    }
+    fn var(&self, _: VarId) -> Option<TypeId> {
+        None
+    }
+    fn ret(&self, _: FuncId) -> Option<TypeId> {
+        None
+    }
+}
+
+impl Module {
+    /// The module as a text, and the constants that the text refers to, in the order of their numbers: what
+    /// [`Module::together`] makes the same module of, without numbers as text.
+    ///
+    /// ```
+    /// let module = relax::Module::parse("def @main(%x: Tensor[(2,), float32]) { %x * 2f }")?;
+    /// let (text, constants) = module.apart();
+    /// assert!(relax::Module::together(&text, constants)?.structural_equal(&module));
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn apart(&self) -> (String, Vec<Tensor>) {
+        let listed = listed_constants(&self.ir);
+        // What else the section holds has no other place.
+        if listed.is_empty() || self.ir.metadata.raw.is_some() {
+            return (self.to_string(), Vec::new());
+        }
+        let types = Expressions(TypedModule {
+            module: &self.ir,
+            typing: &self.typing,
+        });
+        let mode = PrintMode {
+            style: Style::Tvm,
+            types: Some(&types),
+            no_metadata: true,
+            ..PrintMode::default()
+        };
+        let constants = listed.into_iter().map(|id| self.ir.consts[id].clone());
+        (print_as(&self.ir, &mode), constants.collect())
+    }
+
+    /// A module of what [`Module::apart`] gave.
+    ///
+    /// # Errors
+    /// The text has errors, or the constants are not its own.
+    pub fn together(text: &str, constants: Vec<Tensor>) -> Result<Module, Error> {
+        let options = ReadOptions {
+            text: TextOptions {
+                stub_constants: (!constants.is_empty()).then_some(Stubs::Awaited),
+                ..TextOptions::default()
+            },
+            format: Some(crate::Format::Relay),
+        };
+        let mut module = Module::read("<text>", text.as_bytes().to_vec(), options)?;
+        let name = |(i, t)| (format!("meta[relay.Constant][{i}]"), t);
+        let rest = module.give(constants.into_iter().enumerate().map(name).collect())?;
+        match rest.is_empty() {
+            true => Ok(module),
+            false => Err(Error::Misused(format!(
+                "the text refers to {} constants fewer than there are",
+                rest.len()
+            ))),
+        }
+    }
+
+    /// Gives the constants that the text awaits their values; the result is what belongs to none of them.
+    pub(crate) fn give(
+        &mut self,
+        mut values: Vec<(String, Tensor)>,
+    ) -> Result<Vec<(String, Tensor)>, Error> {
+        // Placeholders that were asked for may stay.
+        let stubs = self.session.options.text.stub_constants != Some(Stubs::Awaited);
+        let problems = crate::weights::constants(&mut self.ir, &mut values, stubs);
+        match problems.is_empty() {
+            true => Ok(values),
+            false => Err(Error::Unfit(
+                "the constants do not fit the text".into(),
+                problems,
+            )),
+        }
+    }
+}

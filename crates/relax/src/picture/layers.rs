@@ -1,0 +1,212 @@
+//! Where the nodes of a picture lie: in layers, each below all that it needs (Sugiyama's method).
+
+/// A node as far as its place is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    pub width: f64,
+    pub height: f64,
+}
+
+/// The middle of a node's upper edge.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Place {
+    pub x: f64,
+    pub y: f64,
+}
+
+/// Where everything lies.
+pub struct Layout {
+    pub places: Vec<Place>,
+    /// For each edge the points that it goes by between its ends.
+    pub ways: Vec<Vec<Place>>,
+    pub width: f64,
+    pub height: f64,
+}
+
+const GAP: f64 = 18.0;
+const ROW: f64 = 42.0;
+/// What an edge takes where it passes a layer.
+const LANE: f64 = 10.0;
+/// With more points on the way, edges go straight through layers.
+const MOST_POINTS: usize = 50_000;
+const SWEEPS: usize = 6;
+
+/// The layer of each node: below all that it needs; what needs nothing stands right above the first that needs it.
+fn ranks(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
+    let mut ranks = vec![0; count];
+    let mut first = vec![usize::MAX; count];
+    let mut rooted = vec![true; count];
+    let mut sorted = edges.to_vec();
+    sorted.sort_unstable_by_key(|e| (e.1, e.0));
+    for &(from, to) in &sorted {
+        ranks[to] = ranks[to].max(ranks[from] + 1);
+        rooted[to] = false;
+    }
+    for &(from, to) in &sorted {
+        first[from] = first[from].min(ranks[to]);
+    }
+    for node in 0..count {
+        if rooted[node] && first[node] != usize::MAX {
+            ranks[node] = first[node].saturating_sub(1);
+        }
+    }
+    ranks
+}
+
+/// Points in layers: first the nodes, then those that edges pass by.
+struct Layers {
+    rows: Vec<Vec<usize>>,
+    widths: Vec<f64>,
+    above: Vec<Vec<usize>>,
+    below: Vec<Vec<usize>>,
+    x: Vec<f64>,
+}
+
+impl Layers {
+    fn link(&mut self, from: usize, to: usize) {
+        self.below[from].push(to);
+        self.above[to].push(from);
+    }
+
+    fn point(&mut self, rank: usize, width: f64) -> usize {
+        let id = self.widths.len();
+        self.widths.push(width);
+        self.above.push(Vec::new());
+        self.below.push(Vec::new());
+        self.x.push(0.0);
+        self.rows[rank].push(id);
+        id
+    }
+
+    /// The mean of where a point's neighbours lie.
+    fn wanted(&self, id: usize, above: bool) -> f64 {
+        let near = if above {
+            &self.above[id]
+        } else {
+            &self.below[id]
+        };
+        match near.len() {
+            0 => self.x[id],
+            n => near.iter().map(|&k| self.x[k]).sum::<f64>() / n as f64,
+        }
+    }
+
+    /// Puts the points of a row side by side, each as near as may be to where it wants to be.
+    fn settle(&mut self, row: usize, wanted: &[f64]) {
+        let ids = std::mem::take(&mut self.rows[row]);
+        let mut left = f64::NEG_INFINITY;
+        let mut shift = 0.0;
+        for (&id, &want) in ids.iter().zip(wanted) {
+            let half = self.widths[id] / 2.0;
+            let x = want.max(left + half);
+            shift += want - x;
+            self.x[id] = x;
+            left = x + half + GAP;
+        }
+        let shift = shift / ids.len().max(1) as f64;
+        ids.iter().for_each(|&id| self.x[id] += shift);
+        self.rows[row] = ids;
+    }
+
+    fn sweep(&mut self, down: bool, order: bool) {
+        let count = self.rows.len();
+        for k in 0..count {
+            let row = if down { k } else { count - 1 - k };
+            let mut wants: Vec<(f64, usize)> = (self.rows[row].iter())
+                .map(|&id| (self.wanted(id, down), id))
+                .collect();
+            if order {
+                wants.sort_by(|a, b| a.0.total_cmp(&b.0));
+                self.rows[row] = wants.iter().map(|w| w.1).collect();
+            }
+            let wanted: Vec<f64> = wants.iter().map(|w| w.0).collect();
+            self.settle(row, &wanted);
+        }
+    }
+}
+
+/// Places nodes whose edges go from earlier ones to later ones.
+pub fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
+    let ranks = ranks(sizes.len(), edges);
+    let rows = ranks.iter().max().map_or(0, |r| r + 1);
+    let mut layers = Layers {
+        rows: vec![Vec::new(); rows],
+        widths: Vec::new(),
+        above: Vec::new(),
+        below: Vec::new(),
+        x: Vec::new(),
+    };
+    for (size, &rank) in sizes.iter().zip(&ranks) {
+        layers.point(rank, size.width);
+    }
+    let span = |&(from, to): &(usize, usize)| ranks[to].saturating_sub(ranks[from] + 1);
+    let passing = edges.iter().map(span).sum::<usize>() <= MOST_POINTS;
+    let mut ways: Vec<Vec<usize>> = Vec::with_capacity(edges.len());
+    for edge in edges {
+        let mut last = edge.0;
+        let mut way = Vec::new();
+        if passing {
+            for rank in ranks[edge.0] + 1..ranks[edge.1].max(ranks[edge.0] + 1) {
+                let point = layers.point(rank, LANE);
+                layers.link(last, point);
+                way.push(point);
+                last = point;
+            }
+        }
+        layers.link(last, edge.1);
+        ways.push(way);
+    }
+    for row in 0..rows {
+        let zeros = vec![0.0; layers.rows[row].len()];
+        layers.settle(row, &zeros);
+    }
+    for k in 0..SWEEPS {
+        layers.sweep(k % 2 == 0, true);
+    }
+    layers.sweep(false, false);
+    layers.sweep(true, false);
+    placed(sizes, &ranks, &layers, &ways)
+}
+
+/// Makes places of layers.
+fn placed(sizes: &[Size], ranks: &[usize], layers: &Layers, ways: &[Vec<usize>]) -> Layout {
+    let left = (layers.x.iter().zip(&layers.widths)).map(|(x, w)| x - w / 2.0);
+    let left = left.fold(f64::INFINITY, f64::min);
+    let right = (layers.x.iter().zip(&layers.widths)).map(|(x, w)| x + w / 2.0);
+    let right = right.fold(f64::NEG_INFINITY, f64::max);
+    let mut tops = Vec::with_capacity(layers.rows.len());
+    let mut heights = vec![0f64; layers.rows.len()];
+    for (size, &rank) in sizes.iter().zip(ranks) {
+        heights[rank] = heights[rank].max(size.height);
+    }
+    let mut y = GAP;
+    for height in &heights {
+        tops.push(y);
+        y += height + ROW;
+    }
+    let mut rank_of = vec![0; layers.x.len()];
+    for (rank, row) in layers.rows.iter().enumerate() {
+        row.iter().for_each(|&id| rank_of[id] = rank);
+    }
+    let x = |id: usize| layers.x[id] - left + GAP;
+    let place = |id: usize| Place {
+        x: x(id),
+        y: tops[rank_of[id]],
+    };
+    let passed = |&id: &usize| Place {
+        x: x(id),
+        y: tops[rank_of[id]] + heights[rank_of[id]] / 2.0,
+    };
+    Layout {
+        places: (0..sizes.len()).map(place).collect(),
+        ways: (ways.iter())
+            .map(|way| way.iter().map(passed).collect())
+            .collect(),
+        width: if sizes.is_empty() {
+            2.0 * GAP
+        } else {
+            right - left + 2.0 * GAP
+        },
+        height: (y - ROW).max(0.0) + GAP,
+    }
+}

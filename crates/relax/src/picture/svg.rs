@@ -1,0 +1,181 @@
+//! Graphs as pictures.
+
+use std::fmt::Write as _;
+
+use super::layers::{Layout, Place, Size, layout};
+use super::walk::cut;
+use super::{Graph, Node, Role, dot::lines};
+
+/// About what a character takes, of a font without serifs of 11 pixels.
+const CHARACTER: f64 = 6.2;
+const LINE: f64 = 14.0;
+/// Longer lines are cut.
+const WIDEST: usize = 44;
+/// Fills of groups; a group's is told by its number.
+const TINTS: &[&str] = &[
+    "#ddebf7", "#e6f4e1", "#fdeedd", "#f2e5f7", "#fbe3e4", "#e2f3f3", "#f5f1d8", "#e9e9f5",
+];
+
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+fn size(node: &Node) -> Size {
+    let lines = lines(node);
+    let longest = lines.iter().map(|l| l.chars().count().min(WIDEST + 1));
+    Size {
+        width: longest.max().unwrap_or(1) as f64 * CHARACTER + 16.0,
+        height: lines.len().max(1) as f64 * LINE + 8.0,
+    }
+}
+
+pub fn text(graph: &Graph) -> String {
+    let sizes: Vec<Size> = graph.nodes.iter().map(size).collect();
+    let ends: Vec<(usize, usize)> = graph.edges.iter().map(|e| (e.from, e.to)).collect();
+    let at = layout(&sizes, &ends);
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w:.0}\" height=\"{h:.0}\" viewBox=\"0 0 {w:.0} {h:.0}\" \
+         font-family=\"sans-serif\" font-size=\"11\">\n\
+         <title>@{}</title>\n\
+         <defs><marker id=\"to\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" \
+         orient=\"auto\"><path d=\"M0,0L8,4L0,8z\" fill=\"#57606a\"/></marker></defs>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
+        escaped(&graph.name),
+        w = at.width,
+        h = at.height,
+    );
+    boxes(graph, &sizes, &at, &mut out);
+    edges(graph, &sizes, &at, &mut out);
+    for (i, node) in graph.nodes.iter().enumerate() {
+        draw(node, at.places[i], sizes[i], &mut out);
+    }
+    out + "</svg>\n"
+}
+
+/// The box around the nodes of each group, those in outer groups first.
+fn boxes(graph: &Graph, sizes: &[Size], at: &Layout, out: &mut String) {
+    const NONE: [f64; 4] = [
+        f64::INFINITY,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        f64::NEG_INFINITY,
+    ];
+    let mut around = vec![NONE; graph.groups.len()];
+    let widen = |a: &mut [f64; 4], b: [f64; 4]| {
+        *a = [
+            a[0].min(b[0]),
+            a[1].min(b[1]),
+            a[2].max(b[2]),
+            a[3].max(b[3]),
+        ];
+    };
+    for (i, node) in graph.nodes.iter().enumerate() {
+        if let Some(group) = node.group {
+            let (p, s) = (at.places[i], sizes[i]);
+            let own = [
+                p.x - s.width / 2.0,
+                p.y,
+                p.x + s.width / 2.0,
+                p.y + s.height,
+            ];
+            widen(&mut around[group], own);
+        }
+    }
+    // Groups stand behind those that they are in.
+    for g in (0..graph.groups.len()).rev() {
+        let [a, b, c, d] = around[g];
+        let inner = [a - 3.0, b - 12.0, c + 3.0, d + 3.0];
+        if let Some(parent) = graph.groups[g].parent.filter(|_| a.is_finite()) {
+            widen(&mut around[parent], inner);
+        }
+    }
+    for (g, [a, b, c, d]) in around.into_iter().enumerate() {
+        if !a.is_finite() {
+            continue;
+        }
+        let (x, y, w, h) = (a - 5.0, b - 13.0, c - a + 10.0, d - b + 18.0);
+        let _ = writeln!(
+            out,
+            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"6\" fill=\"{}\" \
+             fill-opacity=\"0.7\" stroke=\"#afb8c1\"/><text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" \
+             fill=\"#57606a\">{}</text>",
+            TINTS[g % TINTS.len()],
+            x + 5.0,
+            y + 10.0,
+            escaped(&cut(&graph.groups[g].label, WIDEST)),
+        );
+    }
+}
+
+fn edges(graph: &Graph, sizes: &[Size], at: &Layout, out: &mut String) {
+    for (edge, way) in graph.edges.iter().zip(&at.ways) {
+        let (from, to) = (at.places[edge.from], at.places[edge.to]);
+        let mut last = Place {
+            x: from.x,
+            y: from.y + sizes[edge.from].height,
+        };
+        let _ = write!(out, "<path d=\"M{:.1},{:.1}", last.x, last.y);
+        for &next in way.iter().chain([&to]) {
+            let middle = f64::midpoint(last.y, next.y);
+            let _ = write!(
+                out,
+                "C{:.1},{middle:.1} {:.1},{middle:.1} {:.1},{:.1}",
+                last.x, next.x, next.x, next.y
+            );
+            last = next;
+        }
+        out.push_str("\" fill=\"none\" stroke=\"#57606a\" marker-end=\"url(#to)\"/>\n");
+        if !edge.label.is_empty() {
+            let _ = writeln!(
+                out,
+                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" fill=\"#57606a\">{}</text>",
+                from.x + 4.0,
+                from.y + sizes[edge.from].height + 10.0,
+                escaped(&edge.label),
+            );
+        }
+    }
+}
+
+fn draw(node: &Node, at: Place, size: Size, out: &mut String) {
+    let (fill, stroke, round) = match node.role {
+        Role::Call => ("#ffffff", "#24292f", 4.0),
+        Role::Param => ("#f6f8fa", "#0969da", 11.0),
+        Role::Constant => ("#f6f8fa", "#8250df", 2.0),
+        Role::Result => ("#f6f8fa", "#1a7f37", 11.0),
+    };
+    let _ = write!(
+        out,
+        "<g><rect x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"{round}\" fill=\"{fill}\" \
+         stroke=\"{stroke}\"/>",
+        at.x - size.width / 2.0,
+        at.y,
+        size.width,
+        size.height,
+    );
+    for (i, line) in lines(node).into_iter().enumerate() {
+        let style = match i {
+            0 => "font-weight=\"bold\"",
+            _ => "fill=\"#57606a\"",
+        };
+        let _ = write!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" {style}>{}</text>",
+            at.x,
+            at.y + LINE * (i as f64 + 1.0),
+            escaped(&cut(line, WIDEST)),
+        );
+    }
+    out.push_str("</g>\n");
+}
