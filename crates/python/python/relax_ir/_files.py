@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import zipfile
 from typing import Any, Dict, List, Union
 
 import numpy as np
@@ -32,6 +30,8 @@ def save(program: Program, path: _Path) -> None:
     if not name.endswith(".relaxprog"):
         hint = "; `relaxc` makes shared libraries" if name.endswith(".so") else ""
         raise UsageError(f"{name}: programs go into .relaxprog and .o files{hint}")
+    import json
+
     text, constants, options = program.recipe()
     recipe = {"format": _FORMAT, "text": text, "options": options, "constants": len(constants)}
     arrays = {f"constant{i}": _portable(c) for i, c in enumerate(constants)}
@@ -55,6 +55,10 @@ def load_program(path: _Path) -> Program:
     FileError
         The file cannot be read, or is something else.
     """
+    # Not with the package: they take half as long as all the rest of it.
+    import json
+    import zipfile
+
     name = os.fspath(path)
     try:
         with np.load(name, allow_pickle=False) as file:
