@@ -150,7 +150,11 @@ impl Kernel<'_, '_, '_> {
     ) -> Result<Option<Walked>> {
         let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
         let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
-        let Some(extents) = axes.iter().map(|a| a.1.as_int()).collect::<Option<Vec<i64>>>() else {
+        let Some(extents) = axes
+            .iter()
+            .map(|a| a.1.as_int())
+            .collect::<Option<Vec<i64>>>()
+        else {
             return Ok(None);
         };
         let mut loads = Vec::new();

@@ -26,15 +26,32 @@ impl Kernel<'_, '_, '_> {
             if self.program.bufs[buf].role == relax_loops::Role::Local {
                 continue;
             }
-            let Some(Hint::Lines { data, axis, work: w }) = self.program.hint(buf) else {
+            let Some(Hint::Lines {
+                data,
+                axis,
+                work: w,
+            }) = self.program.hint(buf)
+            else {
                 return None;
             };
             let (number, flag, indices) = match *w {
                 Lines::Sorted { ascend, indices } => (work::SORT, ascend, indices),
-                Lines::Extreme { greatest: true, last } => (work::GREATEST, last, true),
-                Lines::Extreme { greatest: false, last } => (work::LEAST, last, true),
-                Lines::Running { product: false, exclusive } => (work::SUM, exclusive, false),
-                Lines::Running { product: true, exclusive } => (work::PRODUCT, exclusive, false),
+                Lines::Extreme {
+                    greatest: true,
+                    last,
+                } => (work::GREATEST, last, true),
+                Lines::Extreme {
+                    greatest: false,
+                    last,
+                } => (work::LEAST, last, true),
+                Lines::Running {
+                    product: false,
+                    exclusive,
+                } => (work::SUM, exclusive, false),
+                Lines::Running {
+                    product: true,
+                    exclusive,
+                } => (work::PRODUCT, exclusive, false),
             };
             let found = all.get_or_insert(Work {
                 data: *data,
@@ -45,7 +62,11 @@ impl Kernel<'_, '_, '_> {
                 indices: None,
             });
             let same = (found.data, found.axis, found.work, found.flag);
-            let place = if indices { &mut found.indices } else { &mut found.values };
+            let place = if indices {
+                &mut found.indices
+            } else {
+                &mut found.values
+            };
             if same != (*data, *axis, number, flag) || place.replace(buf).is_some() {
                 return None;
             }
@@ -55,7 +76,8 @@ impl Kernel<'_, '_, '_> {
             let elements = of(w.data);
             elements.is_some_and(knows)
                 && w.values.is_none_or(|b| of(b) == elements)
-                && w.indices.is_none_or(|b| matches!(of(b), Some(Kind::I32 | Kind::I64)))
+                && w.indices
+                    .is_none_or(|b| matches!(of(b), Some(Kind::I32 | Kind::I64)))
                 && self.places.contains_key(&w.data)
         })
     }
@@ -90,7 +112,13 @@ impl Kernel<'_, '_, '_> {
             (work::SORT, Some(out)) => self.of(out).1[w.axis],
             _ => self.b.ins().iconst(types::I64, 1),
         };
-        for (at, v) in [(0, outer), (8, extents[w.axis]), (16, inner), (24, keep), (48, x)] {
+        for (at, v) in [
+            (0, outer),
+            (8, extents[w.axis]),
+            (16, inner),
+            (24, keep),
+            (48, x),
+        ] {
             self.put(&f, at, v);
         }
         let number = |k: &Self, b: Buf| kind(k.program.bufs[b].dtype).map_or(0, |k| k as i64);

@@ -45,12 +45,14 @@ impl Kernel<'_, '_, '_> {
         if result_axes > AXES || reduced > AXES || (c.reduce.is_some() && reduced == 0) {
             return Ok(false);
         }
-        let arithmetic = c.reduce.as_ref().is_some_and(|r| {
-            matches!(r.combiner, Combiner::Sum | Combiner::Prod)
-        });
-        let bitwise = c.reduce.as_ref().is_some_and(|r| {
-            matches!(r.combiner, Combiner::And | Combiner::Or)
-        });
+        let arithmetic = c
+            .reduce
+            .as_ref()
+            .is_some_and(|r| matches!(r.combiner, Combiner::Sum | Combiner::Prod));
+        let bitwise = c
+            .reduce
+            .as_ref()
+            .is_some_and(|r| matches!(r.combiner, Combiner::And | Combiner::Or));
         let float = matches!(out, Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64);
         if arithmetic && out == Kind::Bool || bitwise && float {
             return Ok(false);
@@ -129,7 +131,9 @@ impl Kernel<'_, '_, '_> {
             .collect();
         let (ops, temps) = sweep.program();
         let numbers = |o: &RxSweepOp| {
-            [o.code, o.kind, o.to, o.dst, o.args[0], o.args[1], o.args[2], o.args[3]]
+            [
+                o.code, o.kind, o.to, o.dst, o.args[0], o.args[1], o.args[2], o.args[3],
+            ]
         };
         let code: Vec<u8> = (ops.iter())
             .flat_map(numbers)

@@ -260,7 +260,9 @@ impl Translation<'_, '_, '_, '_> {
         for (i, n) in index.iter().zip(shape) {
             whole = whole * n + i;
         }
-        if shape[1.min(shape.len())..].iter().all(|n| n.as_int().is_some())
+        if shape[1.min(shape.len())..]
+            .iter()
+            .all(|n| n.as_int().is_some())
             && let Some((steps, rest)) = self.even(&whole)
         {
             return Some(self.index(steps, rest));
@@ -272,7 +274,8 @@ impl Translation<'_, '_, '_, '_> {
                 Some(at) => {
                     let n = self.extent(n)?;
                     let scaled = self.out.push(Op::Mul, Kind::I64, Kind::I64, vec![at, n]);
-                    self.out.push(Op::Add, Kind::I64, Kind::I64, vec![scaled, place])
+                    self.out
+                        .push(Op::Add, Kind::I64, Kind::I64, vec![scaled, place])
                 }
             });
         }
@@ -366,7 +369,11 @@ impl Translation<'_, '_, '_, '_> {
             BinOp::Shl if !float => (Op::Shl, r),
             BinOp::Shr if !float => (Op::Shr, r),
             BinOp::Pow | BinOp::Atan2 if float => {
-                let number = if op == BinOp::Pow { Math::Pow } else { Math::Atan2 };
+                let number = if op == BinOp::Pow {
+                    Math::Pow
+                } else {
+                    Math::Atan2
+                };
                 let number = Operand::Number(number as i32);
                 let z = self.out.push(Op::Math2, r, r, vec![x, y, number]);
                 return Some(self.narrowed(own, z));

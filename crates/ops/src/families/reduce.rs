@@ -383,7 +383,9 @@ fn extreme(te: &mut Te<'_>, greatest: bool, beats: impl Fn(&Ex, &Ex, bool) -> Ex
     });
     if let [axis] = plan.axes[..] {
         let (data, work) = (x.buf, Lines::Extreme { greatest, last });
-        te.program.hints.push((y.buf, Hint::Lines { data, axis, work }));
+        te.program
+            .hints
+            .push((y.buf, Hint::Lines { data, axis, work }));
     }
     te.output(&y);
     Ok(())

@@ -102,7 +102,9 @@ fn running(te: &mut Te<'_>, op: BinOp, start: i64) -> Done {
     if (!whole || x.rank() == 1) && x.dtype == dtype {
         let product = op == BinOp::Mul;
         let (data, work) = (x.buf, Lines::Running { product, exclusive });
-        te.program.hints.push((y.buf, Hint::Lines { data, axis, work }));
+        te.program
+            .hints
+            .push((y.buf, Hint::Lines { data, axis, work }));
     }
     te.output(&y);
     Ok(())

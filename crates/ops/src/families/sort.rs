@@ -197,7 +197,9 @@ fn sorted(te: &mut Te<'_>, axis: usize, keep: &Ex, out: &Outputs) {
         let Some(v) = v else { continue };
         let work = Lines::Sorted { ascend, indices };
         let data = x.buf;
-        te.program.hints.push((v.buf, Hint::Lines { data, axis, work }));
+        te.program
+            .hints
+            .push((v.buf, Hint::Lines { data, axis, work }));
         te.output(v);
     }
 }

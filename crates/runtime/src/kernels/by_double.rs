@@ -66,7 +66,9 @@ fn atan_unit(x: f64) -> f64 {
     let t = if far { (x - 1.0) / (x + 1.0) } else { x };
     let z = t * t;
     let mut p = 1.0 / 25.0;
-    for k in [-23.0, 21.0, -19.0, 17.0, -15.0, 13.0, -11.0, 9.0, -7.0, 5.0, -3.0, 1.0] {
+    for k in [
+        -23.0, 21.0, -19.0, 17.0, -15.0, 13.0, -11.0, 9.0, -7.0, 5.0, -3.0, 1.0,
+    ] {
         p = p * z + 1.0 / k;
     }
     p * t + if far { FRAC_PI_4 } else { 0.0 }
@@ -89,18 +91,34 @@ fn pow(x: f32, y: f32) -> f32 {
     let r = exp2(e);
     // Roots and poles.
     let up = y > 0.0;
-    let r = if a == 0.0 { if up { 0.0 } else { f64::INFINITY } } else { r };
-    let r = if a == f64::INFINITY { if up { f64::INFINITY } else { 0.0 } } else { r };
+    let r = if a == 0.0 {
+        if up { 0.0 } else { f64::INFINITY }
+    } else {
+        r
+    };
+    let r = if a == f64::INFINITY {
+        if up { f64::INFINITY } else { 0.0 }
+    } else {
+        r
+    };
     let huge = y.abs() >= 16_777_216.0;
     let whole = huge || y.trunc() == y;
     let half = y * 0.5;
     let odd = !huge && whole && half.trunc() != half;
     let negative = x.is_sign_negative();
     let r = if negative && odd { -r } else { r };
-    let r = if negative && !whole && a > 0.0 && a < f64::INFINITY { f64::NAN } else { r };
+    let r = if negative && !whole && a > 0.0 && a < f64::INFINITY {
+        f64::NAN
+    } else {
+        r
+    };
     #[allow(clippy::eq_op)] // Only a NaN is not itself.
     let r = if x != x || y != y { f64::NAN } else { r };
-    let r = if y == 0.0 || x == 1.0 || (a == 1.0 && t.abs() == f64::INFINITY) { 1.0 } else { r };
+    let r = if y == 0.0 || x == 1.0 || (a == 1.0 && t.abs() == f64::INFINITY) {
+        1.0
+    } else {
+        r
+    };
     if y == 2.0 { x * x } else { r as f32 }
 }
 

@@ -6,7 +6,10 @@ use super::{Everywhere, Sums};
 use crate::context::RxContext;
 use crate::kernels::kinds::Kind;
 use crate::kernels::scratch::Scratch;
-use crate::kernels::simd::{dispatch_of, wide::{Vector, Wide}};
+use crate::kernels::simd::{
+    dispatch_of,
+    wide::{Vector, Wide},
+};
 use crate::threads::Share;
 
 /// Elements of a strip.
@@ -48,7 +51,10 @@ pub(super) unsafe fn run<T: Everywhere>(
     let (mut outer, mut inner) = plan.outer();
     if dots {
         outer.push(inner);
-        inner = Axis { extent: 1, steps: [0; 3] };
+        inner = Axis {
+            extent: 1,
+            steps: [0; 3],
+        };
     }
     let k = count(summed);
     let Some(tables) = Scratch::new(context, 2 * k * size_of::<isize>()) else {
@@ -125,17 +131,25 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
             let mut j = 0;
             while j < n {
                 let whole = n - j >= VECTORS * lanes;
-                let part = if whole { VECTORS * lanes } else { (n - j).min(lanes) };
+                let part = if whole {
+                    VECTORS * lanes
+                } else {
+                    (n - j).min(lanes)
+                };
                 let to = to.add(j);
                 match (ra, rb) {
                     (Read::One, Read::Beside) if whole => {
                         sum::<S, T, VECTORS, true>(w, a, b.add(j), to);
                     }
-                    (Read::One, Read::Beside) if part == lanes => sum::<S, T, 1, true>(w, a, b.add(j), to),
+                    (Read::One, Read::Beside) if part == lanes => {
+                        sum::<S, T, 1, true>(w, a, b.add(j), to)
+                    }
                     (Read::Beside, Read::One) if whole => {
                         sum_turned::<S, T, VECTORS>(w, a.add(j), b, to);
                     }
-                    (Read::Beside, Read::One) if part == lanes => sum_turned::<S, T, 1>(w, a.add(j), b, to),
+                    (Read::Beside, Read::One) if part == lanes => {
+                        sum_turned::<S, T, 1>(w, a.add(j), b, to)
+                    }
                     (Read::Beside, Read::Beside) if whole => {
                         sum::<S, T, VECTORS, false>(w, a.add(j), b.add(j), to);
                     }
@@ -186,7 +200,12 @@ unsafe fn sum<S: Wide, T: Sums<S>, const NV: usize, const ONE: bool>(
 
 /// The same with the right operand as one element for all lanes.
 #[inline(always)]
-unsafe fn sum_turned<S: Wide, T: Sums<S>, const NV: usize>(w: &Work<'_, T>, a: *const T, b: *const T, to: *mut T) {
+unsafe fn sum_turned<S: Wide, T: Sums<S>, const NV: usize>(
+    w: &Work<'_, T>,
+    a: *const T,
+    b: *const T,
+    to: *mut T,
+) {
     let lanes = <T as Sums<S>>::V::LANES;
     // SAFETY: the callers' promise.
     unsafe {
@@ -292,7 +311,10 @@ unsafe fn sums_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize
                 }
             }
             let mut lane = [T::default(); 16];
-            acc[0].add(acc[1]).add(acc[2].add(acc[3])).store(lane.as_mut_ptr());
+            acc[0]
+                .add(acc[1])
+                .add(acc[2].add(acc[3]))
+                .store(lane.as_mut_ptr());
             // In pairs, so that rounding errors stay small.
             let mut half = lanes / 2;
             while half > 0 {

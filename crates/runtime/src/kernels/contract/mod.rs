@@ -16,7 +16,7 @@ mod plan;
 use std::ffi::c_void;
 
 use crate::context::{RxContext, Status, guard};
-use crate::kernels::gemm::{RxGemmF32, rx_batch_gemm_f32};
+use crate::kernels::gemm::{RxGemmF32, rx_batch_gemm_f32, rx_gemm_f32};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::wide::{Vector, Wide};
@@ -87,10 +87,18 @@ struct Operand<T> {
 
 impl<T: Sum> Operand<T> {
     /// Converts all that lies between the first and the last element that are read; `None` without memory.
-    unsafe fn new(context: &mut RxContext, kind: Kind, data: *const u8, (low, high): (isize, isize)) -> Option<Self> {
+    unsafe fn new(
+        context: &mut RxContext,
+        kind: Kind,
+        data: *const u8,
+        (low, high): (isize, isize),
+    ) -> Option<Self> {
         // Sums of nothing read nothing.
         if kind == T::KIND || high < low {
-            return Some(Self { data: data.cast(), _copy: None });
+            return Some(Self {
+                data: data.cast(),
+                _copy: None,
+            });
         }
         let n = (high - low + 1) as usize;
         let copy = Scratch::new(context, n * size_of::<T>())?;
@@ -101,16 +109,29 @@ impl<T: Sum> Operand<T> {
             let shared = Share::new((from, to));
             context.pool.each(n, PIECE, |begin, end, _| {
                 let &(from, to) = shared.get();
-                T::widen(kind, end - begin, from.add(begin * kind.size()), to.add(begin));
+                T::widen(
+                    kind,
+                    end - begin,
+                    from.add(begin * kind.size()),
+                    to.add(begin),
+                );
             });
-            Some(Self { data: to.offset(-low), _copy: Some(copy) })
+            Some(Self {
+                data: to.offset(-low),
+                _copy: Some(copy),
+            })
         }
     }
 }
 
 /// # Safety
 /// As [`rx_contract`], for sums in `T`.
-unsafe fn run<T: Everywhere>(context: &mut RxContext, g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> i32 {
+unsafe fn run<T: Everywhere>(
+    context: &mut RxContext,
+    g: &RxContract,
+    kinds: [Kind; 3],
+    plan: &Plan,
+) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
         let Some(a) = Operand::<T>::new(context, kinds[0], g.a.cast(), plan.reach(0)) else {
@@ -119,7 +140,11 @@ unsafe fn run<T: Everywhere>(context: &mut RxContext, g: &RxContract, kinds: [Ki
         let Some(b) = Operand::<T>::new(context, kinds[1], g.b.cast(), plan.reach(1)) else {
             return context.status;
         };
-        let data = if plan.swapped { [b.data, a.data] } else { [a.data, b.data] };
+        let data = if plan.swapped {
+            [b.data, a.data]
+        } else {
+            [a.data, b.data]
+        };
         match plan.way {
             Way::Packed => packed::run::<T>(context, plan, data, g.c.cast(), kinds[2]),
             Way::Direct | Way::Dots => direct::run::<T>(context, plan, data, g.c.cast(), kinds[2]),
@@ -130,13 +155,19 @@ unsafe fn run<T: Everywhere>(context: &mut RxContext, g: &RxContract, kinds: [Ki
 /// Products of plain matrices of float32 have kernels of their own; `None` for others.
 unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Option<i32> {
     let one = |axes: &[plan::Axis]| match axes {
-        [] => Some(plan::Axis { extent: 1, steps: [0; 3] }),
+        [] => Some(plan::Axis {
+            extent: 1,
+            steps: [0; 3],
+        }),
         [axis] => Some(*axis),
         _ => None,
     };
     let (m, n, k) = (one(&plan.rows)?, one(&plan.columns)?, one(&plan.summed)?);
     let batch = one(&plan.batch)?;
-    if n.steps[2] != 1 && n.extent != 1 {
+    let forward = [m, n, k, batch]
+        .iter()
+        .all(|axis| axis.steps.iter().all(|&s| s >= 0));
+    if n.steps[2] != 1 && n.extent != 1 || !forward {
         return None;
     }
     let (a, b) = if plan.swapped { (g.b, g.a) } else { (g.a, g.b) };
@@ -151,12 +182,29 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
         b_rs: k.steps[1] as i64,
         b_cs: if n.extent == 1 { 1 } else { n.steps[1] as i64 },
         c: g.c.cast(),
-        c_ld: if m.extent == 1 { n.extent as i64 } else { m.steps[2] as i64 },
+        c_ld: if m.extent == 1 {
+            n.extent as i64
+        } else {
+            m.steps[2] as i64
+        },
         ..Default::default()
     };
+    if batch.extent == 1 {
+        // SAFETY: the caller's promise.
+        return Some(unsafe { rx_gemm_f32(context, &product) });
+    }
     let steps = batch.steps.map(|s| s as i64);
     // SAFETY: the caller's promise.
-    Some(unsafe { rx_batch_gemm_f32(context, &product, batch.extent as i64, steps[0], steps[1], steps[2]) })
+    Some(unsafe {
+        rx_batch_gemm_f32(
+            context,
+            &product,
+            batch.extent as i64,
+            steps[0],
+            steps[1],
+            steps[2],
+        )
+    })
 }
 
 /// A contraction. Integer sums wrap in the result's type.
@@ -173,9 +221,18 @@ pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxCon
             let axes = g.axes.max(0) as usize;
             let kinds = [g.a_type, g.b_type, g.c_type].map(Kind::of);
             let ([Some(a), Some(b), Some(c)], true) = (kinds, axes <= AXES) else {
-                return context.fail(Status::Argument, "rx_contract: too many axes, or unknown types");
+                return context.fail(
+                    Status::Argument,
+                    "rx_contract: too many axes, or unknown types",
+                );
             };
-            let slice = |at: *const i64, n: usize| if n == 0 { &[] } else { std::slice::from_raw_parts(at, n) };
+            let slice = |at: *const i64, n: usize| {
+                if n == 0 {
+                    &[]
+                } else {
+                    std::slice::from_raw_parts(at, n)
+                }
+            };
             let (extents, steps) = (slice(g.extents, axes), slice(g.steps, 3 * axes));
             let Some(plan) = Plan::new(extents, steps, c) else {
                 return 0;

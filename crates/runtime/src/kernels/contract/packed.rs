@@ -5,7 +5,10 @@ use super::{Everywhere, Sums};
 use crate::context::RxContext;
 use crate::kernels::kinds::Kind;
 use crate::kernels::scratch::Scratch;
-use crate::kernels::simd::{Simd, dispatch_of, wide::{Vector, Wide}};
+use crate::kernels::simd::{
+    Simd, dispatch_of,
+    wide::{Vector, Wide},
+};
 use crate::threads::Share;
 
 /// Rows of a panel of the left operand.
@@ -67,7 +70,9 @@ pub(super) unsafe fn run<T: Everywhere>(
     // Blocks for all threads: narrower where there are few.
     let work = m.saturating_mul(n).saturating_mul(k.max(1));
     if threads > 1 && work > SMALL {
-        while batch * m.div_ceil(high) * n.div_ceil(wide) < 2 * threads && (high > 4 * ROWS || wide > 2 * unit) {
+        while batch * m.div_ceil(high) * n.div_ceil(wide) < 2 * threads
+            && (high > 4 * ROWS || wide > 2 * unit)
+        {
             if wide > 2 * unit && wide >= high {
                 wide = (wide / 2).next_multiple_of(unit);
             } else if high > 4 * ROWS {
@@ -78,9 +83,13 @@ pub(super) unsafe fn run<T: Everywhere>(
         }
     }
     let blocks = batch * m.div_ceil(high) * n.div_ceil(wide);
-    let room = high.next_multiple_of(ROWS) * DEEP + (wide + unit) * DEEP
-        + high.next_multiple_of(ROWS) * (wide + unit) + wide + unit;
-    let each = (room * size_of::<T>() + (2 * (high + wide) + 2 * unit) * size_of::<isize>()).next_multiple_of(64);
+    let room = high.next_multiple_of(ROWS) * DEEP
+        + (wide + unit) * DEEP
+        + high.next_multiple_of(ROWS) * (wide + unit)
+        + wide
+        + unit;
+    let each = (room * size_of::<T>() + (2 * (high + wide) + 2 * unit) * size_of::<isize>())
+        .next_multiple_of(64);
     let Some(tables) = Scratch::new(context, 2 * k * size_of::<isize>()) else {
         return context.status;
     };
@@ -92,7 +101,12 @@ pub(super) unsafe fn run<T: Everywhere>(
         let along = tables.memory.cast::<isize>();
         if k > 0 {
             offsets(&plan.summed, 0, 0, std::slice::from_raw_parts_mut(along, k));
-            offsets(&plan.summed, 1, 0, std::slice::from_raw_parts_mut(along.add(k), k));
+            offsets(
+                &plan.summed,
+                1,
+                0,
+                std::slice::from_raw_parts_mut(along.add(k), k),
+            );
         }
         let work = Work {
             plan,
@@ -120,7 +134,12 @@ pub(super) unsafe fn run<T: Everywhere>(
 }
 
 #[inline(always)]
-unsafe fn blocks_of<S: Wide, T: Sums<S> + PartialEq>(w: &Work<'_, T>, begin: usize, end: usize, worker: usize) {
+unsafe fn blocks_of<S: Wide, T: Sums<S> + PartialEq>(
+    w: &Work<'_, T>,
+    begin: usize,
+    end: usize,
+    worker: usize,
+) {
     // Few columns fill narrow tiles.
     let lanes = <T as Sums<S>>::V::LANES;
     let vectors = |nv: usize| w.n.min(w.wide).div_ceil(nv * lanes) * nv;
@@ -140,7 +159,11 @@ unsafe fn blocks_of<S: Wide, T: Sums<S> + PartialEq>(w: &Work<'_, T>, begin: usi
 
 /// One block of the result.
 #[inline(always)]
-unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(w: &Work<'_, T>, block: usize, worker: usize) {
+unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
+    w: &Work<'_, T>,
+    block: usize,
+    worker: usize,
+) {
     let width = NV * <T as Sums<S>>::V::LANES;
     let (down, across) = (w.m.div_ceil(w.high), w.n.div_ceil(w.wide));
     let (batch, rest) = (block / (down * across), block % (down * across));
@@ -171,11 +194,22 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(w: &Work<'_, T>,
             let deep = (w.k - p0).min(DEEP);
             let [along_a, along_b] = w.along.map(|t| std::slice::from_raw_parts(t.add(p0), deep));
             for panel in 0..panels_a {
-                pack::<T, ROWS>(a, &rows[panel * ROWS..mc.min((panel + 1) * ROWS)], along_a, packed_a.add(panel * ROWS * deep));
+                pack::<T, ROWS>(
+                    a,
+                    &rows[panel * ROWS..mc.min((panel + 1) * ROWS)],
+                    along_a,
+                    packed_a.add(panel * ROWS * deep),
+                );
             }
             for panel in 0..panels_b {
                 let columns = &columns[panel * width..nc.min((panel + 1) * width)];
-                pack_wide::<T>(b, columns, along_b, packed_b.add(panel * width * deep), width);
+                pack_wide::<T>(
+                    b,
+                    columns,
+                    along_b,
+                    packed_b.add(panel * width * deep),
+                    width,
+                );
             }
             for panel in 0..panels_b {
                 let b = packed_b.add(panel * width * deep);
@@ -200,7 +234,8 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(w: &Work<'_, T>,
         let first = offset(&w.plan.batch, 2, batch);
         for (i, &row) in rows.iter().enumerate() {
             for panel in 0..panels_b {
-                let from = sums.add((i / ROWS * panels_b + panel) * ROWS * width + i % ROWS * width);
+                let from =
+                    sums.add((i / ROWS * panels_b + panel) * ROWS * width + i % ROWS * width);
                 std::ptr::copy_nonoverlapping(from, line.add(panel * width), width);
             }
             put(line, nc, columns, w.c, first + row, w.kind);
@@ -242,7 +277,12 @@ unsafe fn put<T: crate::kernels::kinds::Sum>(
 /// A panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
-unsafe fn pack<T: Copy + Default, const W: usize>(x: *const T, lines: &[isize], along: &[isize], out: *mut T) {
+unsafe fn pack<T: Copy + Default, const W: usize>(
+    x: *const T,
+    lines: &[isize],
+    along: &[isize],
+    out: *mut T,
+) {
     // SAFETY: the callers' promise.
     unsafe {
         if lines.len() == W {
@@ -272,7 +312,13 @@ unsafe fn pack<T: Copy + Default, const W: usize>(x: *const T, lines: &[isize], 
 
 /// The same for panels of the right operand, of which parts of the lines often lie side by side.
 #[inline(always)]
-unsafe fn pack_wide<T: Copy + Default>(x: *const T, lines: &[isize], along: &[isize], out: *mut T, width: usize) {
+unsafe fn pack_wide<T: Copy + Default>(
+    x: *const T,
+    lines: &[isize],
+    along: &[isize],
+    out: *mut T,
+    width: usize,
+) {
     // SAFETY: the callers' promise.
     unsafe {
         if lines.len() < width {
@@ -311,7 +357,9 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     unsafe {
         let mut i = 0;
         while i + 8 <= n {
-            to.add(i).cast::<[T; 8]>().write_unaligned(from.add(i).cast::<[T; 8]>().read_unaligned());
+            to.add(i)
+                .cast::<[T; 8]>()
+                .write_unaligned(from.add(i).cast::<[T; 8]>().read_unaligned());
             i += 8;
         }
         while i < n {
@@ -324,7 +372,12 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
 /// Adds `k` steps of `MR` rows by `NV` vectors to sums that lie row by row.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(k: usize, a: *const T, b: *const T, sums: *mut T) {
+unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
+    k: usize,
+    a: *const T,
+    b: *const T,
+    sums: *mut T,
+) {
     let width = NV * <T as Sums<S>>::V::LANES;
     // SAFETY: the callers' promise.
     unsafe {

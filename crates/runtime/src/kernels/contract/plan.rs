@@ -99,7 +99,12 @@ impl Plan {
     fn swap(&mut self) {
         self.swapped = !self.swapped;
         std::mem::swap(&mut self.rows, &mut self.columns);
-        for axes in [&mut self.batch, &mut self.rows, &mut self.columns, &mut self.summed] {
+        for axes in [
+            &mut self.batch,
+            &mut self.rows,
+            &mut self.columns,
+            &mut self.summed,
+        ] {
             axes.iter_mut().for_each(|a| a.steps.swap(0, 1));
         }
     }
@@ -111,7 +116,9 @@ impl Plan {
             .last()
             .is_some_and(|a| a.steps[0] == 1 && a.steps[1] == 1 && a.extent >= 8);
         // Strips of the result read at least one operand as it lies.
-        let inner = [&self.columns, &self.batch, &self.rows].into_iter().find_map(|a| a.last());
+        let inner = [&self.columns, &self.batch, &self.rows]
+            .into_iter()
+            .find_map(|a| a.last());
         let strips = inner.is_some_and(|a| {
             a.steps[2] == 1 && a.steps[0].abs() <= 1 && a.steps[1].abs() <= 1 && a.extent >= 8
         });
@@ -132,7 +139,10 @@ impl Plan {
         let at = all.iter().position(|a| a.steps[2] == 1);
         let inner = match at {
             Some(at) => all.remove(at),
-            None => Axis { extent: 1, steps: [0; 3] },
+            None => Axis {
+                extent: 1,
+                steps: [0; 3],
+            },
         };
         (all, inner)
     }
@@ -144,7 +154,10 @@ impl Plan {
         }
         let operand = if self.swapped { 1 - operand } else { operand };
         let (mut low, mut high) = (0, 0);
-        for a in [&self.batch, &self.rows, &self.columns, &self.summed].into_iter().flatten() {
+        for a in [&self.batch, &self.rows, &self.columns, &self.summed]
+            .into_iter()
+            .flatten()
+        {
             let far = a.steps[operand] * (a.extent as isize - 1).max(0);
             low += far.min(0);
             high += far.max(0);

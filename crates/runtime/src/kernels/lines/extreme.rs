@@ -19,11 +19,15 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
     let each = n.max(1) * inner.min(STRIP);
     // SAFETY: lines are disjoint, and each thread has its own room.
     let shared = unsafe { Share::new(lines) };
-    context.pool.each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
-        let lines: &RxLines = shared.get();
-        // SAFETY: the caller's promise; tasks write their own places.
-        unsafe { dispatch_of!(tasks_of<T: Element>(lines: &RxLines, begin: usize, end: usize)) };
-    });
+    context
+        .pool
+        .each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
+            let lines: &RxLines = shared.get();
+            // SAFETY: the caller's promise; tasks write their own places.
+            unsafe {
+                dispatch_of!(tasks_of<T: Element>(lines: &RxLines, begin: usize, end: usize))
+            };
+        });
     0
 }
 
@@ -87,18 +91,30 @@ unsafe fn alone<T: Element, const GREATEST: bool>(x: *const T, n: usize, last: b
         }
         let mut best = lanes[0];
         for &v in &lanes[1..] {
-            best = if keeps::<T, GREATEST>(best, v, false) { best } else { v };
+            best = if keeps::<T, GREATEST>(best, v, false) {
+                best
+            } else {
+                v
+            };
         }
         for i in whole..n {
             let v = *x.add(i);
-            best = if keeps::<T, GREATEST>(best, v, false) { best } else { v };
+            best = if keeps::<T, GREATEST>(best, v, false) {
+                best
+            } else {
+                v
+            };
             lost |= v.lost();
         }
         if lost || (*x).lost() {
             return in_order::<T, GREATEST>(x, n, last);
         }
         let at = |i: usize| *x.add(i) == best;
-        let found = if last { (0..n).rev().find(|&i| at(i)) } else { (0..n).find(|&i| at(i)) };
+        let found = if last {
+            (0..n).rev().find(|&i| at(i))
+        } else {
+            (0..n).find(|&i| at(i))
+        };
         found.map_or(-1, |i| i as i64)
     }
 }

@@ -23,11 +23,15 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
     };
     // SAFETY: lines are disjoint, and each thread has its own room.
     let shared = unsafe { Share::new(lines) };
-    context.pool.each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
-        let lines: &RxLines = shared.get();
-        // SAFETY: the caller's promise; tasks write their own lines.
-        unsafe { dispatch_of!(tasks_of<T: Element>(lines: &RxLines, begin: usize, end: usize)) };
-    });
+    context
+        .pool
+        .each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
+            let lines: &RxLines = shared.get();
+            // SAFETY: the caller's promise; tasks write their own lines.
+            unsafe {
+                dispatch_of!(tasks_of<T: Element>(lines: &RxLines, begin: usize, end: usize))
+            };
+        });
     0
 }
 
@@ -55,7 +59,10 @@ fn next<T: Element, const PRODUCT: bool>(sum: T, x: T) -> T {
 
 /// `OUTSIDE`: an element is not part of what stands in its place.
 #[inline(always)]
-unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(lines: &RxLines, task: usize) {
+unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
+    lines: &RxLines,
+    task: usize,
+) {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let start = if PRODUCT { T::one() } else { T::default() };
     let (x, y) = (lines.x.cast::<T>(), lines.values.cast::<T>());

@@ -15,7 +15,10 @@ const DIGIT: usize = 11;
 pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
     let n = lines.extent.max(0) as usize;
     if u32::try_from(n).is_err() {
-        return context.fail(Status::Argument, "rx_lines: a line is too long to be sorted");
+        return context.fail(
+            Status::Argument,
+            "rx_lines: a line is too long to be sorted",
+        );
     }
     let threads = context.pool.threads();
     let each = (32 * n).next_multiple_of(64);
@@ -25,13 +28,15 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
     // SAFETY: lines are disjoint, and each thread has its own room.
     let shared = unsafe { Share::new((lines, scratch.memory.cast::<u8>())) };
     let grain = ((1 << 12) / n.max(1)).max(1);
-    context.pool.each(lines.count(), grain, |begin, end, worker| {
-        let &(lines, room) = shared.get();
-        for line in begin..end {
-            // SAFETY: lines are disjoint, each thread has its room.
-            unsafe { one::<T>(lines, line, room.add(worker * each)) };
-        }
-    });
+    context
+        .pool
+        .each(lines.count(), grain, |begin, end, worker| {
+            let &(lines, room) = shared.get();
+            for line in begin..end {
+                // SAFETY: lines are disjoint, each thread has its room.
+                unsafe { one::<T>(lines, line, room.add(worker * each)) };
+            }
+        });
     0
 }
 
@@ -51,7 +56,9 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
         let order = std::slice::from_raw_parts_mut(room.cast::<u32>(), n);
         if lost {
             let spare = std::slice::from_raw_parts_mut(room.cast::<u32>().add(n), n);
-            merge(order, spare, |a, b| if ascend { at(a) < at(b) } else { at(a) > at(b) });
+            merge(order, spare, |a, b| {
+                if ascend { at(a) < at(b) } else { at(a) > at(b) }
+            });
         } else if size_of::<T>() <= 4 {
             let turn = if ascend { 0 } else { u64::from(u32::MAX) };
             let rest = room.add((4 * n).next_multiple_of(8)).cast::<u64>();

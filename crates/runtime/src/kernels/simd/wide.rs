@@ -2,9 +2,9 @@
 //!
 //! Invariant: as for [`Simd`], no closure touches a vector.
 
-use super::{Portable, Simd};
 #[cfg(target_arch = "x86_64")]
 use super::{Avx2, Avx512};
+use super::{Portable, Simd};
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 

@@ -33,14 +33,38 @@ macro_rules! each {
 macro_rules! integers {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {
-            Kind::I8 => { type $t = i8; $body }
-            Kind::U8 => { type $t = u8; $body }
-            Kind::I16 => { type $t = i16; $body }
-            Kind::U16 => { type $t = u16; $body }
-            Kind::I32 => { type $t = i32; $body }
-            Kind::U32 => { type $t = u32; $body }
-            Kind::I64 => { type $t = i64; $body }
-            Kind::U64 => { type $t = u64; $body }
+            Kind::I8 => {
+                type $t = i8;
+                $body
+            }
+            Kind::U8 => {
+                type $t = u8;
+                $body
+            }
+            Kind::I16 => {
+                type $t = i16;
+                $body
+            }
+            Kind::U16 => {
+                type $t = u16;
+                $body
+            }
+            Kind::I32 => {
+                type $t = i32;
+                $body
+            }
+            Kind::U32 => {
+                type $t = u32;
+                $body
+            }
+            Kind::I64 => {
+                type $t = i64;
+                $body
+            }
+            Kind::U64 => {
+                type $t = u64;
+                $body
+            }
             _ => {}
         }
     };
@@ -50,10 +74,22 @@ macro_rules! integers {
 macro_rules! widths {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind.size() {
-            1 => { type $t = u8; $body }
-            2 => { type $t = u16; $body }
-            4 => { type $t = u32; $body }
-            _ => { type $t = u64; $body }
+            1 => {
+                type $t = u8;
+                $body
+            }
+            2 => {
+                type $t = u16;
+                $body
+            }
+            4 => {
+                type $t = u32;
+                $body
+            }
+            _ => {
+                type $t = u64;
+                $body
+            }
         }
     };
 }
@@ -96,13 +132,21 @@ pub(super) unsafe fn apply<S: Simd>(
             code @ (Op::Div | Op::FloorDiv | Op::FloorMod | Op::Rem) => match kind {
                 Kind::F32 | Kind::F64 => arithmetic(code, kind, a, b, to, n),
                 kind => {
-                    let round = if matches!(code, Op::Div | Op::Rem) { Round::Trunc } else { Round::Floor };
+                    let round = if matches!(code, Op::Div | Op::Rem) {
+                        Round::Trunc
+                    } else {
+                        Round::Floor
+                    };
                     let quotient = matches!(code, Op::Div | Op::FloorDiv);
                     integers!(kind, T => divide::<T>((a.cast(), b.cast()), to.cast(), n, round, quotient));
                 }
             },
-            Op::Min => numbers!(kind, T => each!(n, to: T, a: T, b: T => if a < b { a } else { b })),
-            Op::Max => numbers!(kind, T => each!(n, to: T, a: T, b: T => if a > b { a } else { b })),
+            Op::Min => {
+                numbers!(kind, T => each!(n, to: T, a: T, b: T => if a < b { a } else { b }))
+            }
+            Op::Max => {
+                numbers!(kind, T => each!(n, to: T, a: T, b: T => if a > b { a } else { b }))
+            }
             Op::And => widths!(kind, T => each!(n, to: T, a: T, b: T => a & b)),
             Op::Or => widths!(kind, T => each!(n, to: T, a: T, b: T => a | b)),
             Op::Xor => widths!(kind, T => each!(n, to: T, a: T, b: T => a ^ b)),
@@ -119,7 +163,9 @@ pub(super) unsafe fn apply<S: Simd>(
             Op::Ne => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a != b))),
             Op::Lt => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a < b))),
             Op::Le => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a <= b))),
-            Op::Select => widths!(kind, T => each!(n, to: T, a: u8, b: T, c: T => if a != 0 { b } else { c })),
+            Op::Select => {
+                widths!(kind, T => each!(n, to: T, a: u8, b: T, c: T => if a != 0 { b } else { c }))
+            }
             Op::Neg => match kind {
                 Kind::F32 => each!(n, to: f32, a: f32 => -a),
                 Kind::F64 => each!(n, to: f64, a: f64 => -a),
@@ -138,7 +184,13 @@ pub(super) unsafe fn apply<S: Simd>(
             Op::Not => widths!(kind, T => each!(n, to: T, a: T => !a)),
             Op::Cast => cast(kind, register(result), a, to, n),
             Op::Narrow => narrow(result, a.cast(), to.cast(), n),
-            code @ (Op::Floor | Op::Ceil | Op::Trunc | Op::Round | Op::RoundEven | Op::Sqrt | Op::Rsqrt) => {
+            code @ (Op::Floor
+            | Op::Ceil
+            | Op::Trunc
+            | Op::Round
+            | Op::RoundEven
+            | Op::Sqrt
+            | Op::Rsqrt) => {
                 rounded::<S>(code, kind, a, to, n);
             }
             Op::IsNan => numbers!(kind, T => each!(n, to: u8, a: T => {
@@ -241,7 +293,14 @@ unsafe fn narrow(to_kind: Kind, a: *const f32, to: *mut f32, n: usize) {
 }
 
 #[inline(always)]
-unsafe fn math<S: Simd>(number: i32, kind: Kind, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+unsafe fn math<S: Simd>(
+    number: i32,
+    kind: Kind,
+    a: *const u8,
+    b: *const u8,
+    to: *mut u8,
+    n: usize,
+) {
     // SAFETY: the callers' promise.
     unsafe {
         if kind == Kind::F64 {
@@ -295,7 +354,14 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
 
 /// Elements at indices; 0 where `mask`, if there is one, is false. Runs of indices are copied as a whole.
 #[inline(always)]
-unsafe fn gather(kind: Kind, from: *const u8, index: *const i64, mask: *const u8, to: *mut u8, n: usize) {
+unsafe fn gather(
+    kind: Kind,
+    from: *const u8,
+    index: *const i64,
+    mask: *const u8,
+    to: *mut u8,
+    n: usize,
+) {
     let width = register(kind).size();
     let size = kind.size() as isize;
     let mut i = 0;
@@ -312,13 +378,19 @@ unsafe fn gather(kind: Kind, from: *const u8, index: *const i64, mask: *const u8
             }
             let first = *index.add(i);
             i += 1;
-            let step = if i < n { *index.add(i) - first } else { 1 };
+            let step = if i < n { (*index.add(i)).wrapping_sub(first) } else { 1 };
             let mut next = first.wrapping_add(step);
             while i < n && *index.add(i) == next && (mask.is_null() || *mask.add(i) != 0) {
                 next = next.wrapping_add(step);
                 i += 1;
             }
-            gathered(kind, from.offset(first as isize * size), step as isize, i - begin, to.add(begin * width));
+            gathered(
+                kind,
+                from.offset(first as isize * size),
+                step as isize,
+                i - begin,
+                to.add(begin * width),
+            );
         }
     }
 }
@@ -364,7 +436,12 @@ pub(super) unsafe fn neutral(combiner: i32, kind: Kind, sums: *mut u8, n: usize)
         match kind {
             // The greatest finite numbers of the narrow types.
             Kind::F16 => fill!(f32, -65504.0, 65504.0, 0.0),
-            Kind::BF16 => fill!(f32, -f32::from_bits(0x7f7f_0000), f32::from_bits(0x7f7f_0000), 0.0),
+            Kind::BF16 => fill!(
+                f32,
+                -f32::from_bits(0x7f7f_0000),
+                f32::from_bits(0x7f7f_0000),
+                0.0
+            ),
             Kind::F32 => fill!(f32, f32::MIN, f32::MAX, 0.0),
             Kind::F64 => fill!(f64, f64::MIN, f64::MAX, 0.0),
             Kind::Bool => fill!(u8, 0, 1, 1),
@@ -384,8 +461,12 @@ pub(super) unsafe fn combine(combiner: i32, kind: Kind, sums: *mut u8, x: *const
             (1, Kind::F32 | Kind::F64) => arithmetic(Op::Mul, kind, a, x, sums, n),
             (0, _) => widths!(kind, T => each!(n, sums: T, a: T, x: T => a.wrapping_add(x))),
             (1, _) => widths!(kind, T => each!(n, sums: T, a: T, x: T => a.wrapping_mul(x))),
-            (2, _) => numbers!(kind, T => each!(n, sums: T, a: T, x: T => if a > x { a } else { x })),
-            (3, _) => numbers!(kind, T => each!(n, sums: T, a: T, x: T => if a < x { a } else { x })),
+            (2, _) => {
+                numbers!(kind, T => each!(n, sums: T, a: T, x: T => if a > x { a } else { x }))
+            }
+            (3, _) => {
+                numbers!(kind, T => each!(n, sums: T, a: T, x: T => if a < x { a } else { x }))
+            }
             (4, _) => widths!(kind, T => each!(n, sums: T, a: T, x: T => a & x)),
             _ => widths!(kind, T => each!(n, sums: T, a: T, x: T => a | x)),
         }

@@ -178,7 +178,9 @@ impl Plan<'_> {
                     });
                     continue;
                 }
-                let Some(kind) = Kind::of(self.kinds[k]) else { continue };
+                let Some(kind) = Kind::of(self.kinds[k]) else {
+                    continue;
+                };
                 let size = kind.size();
                 let data = self.data[k].cast::<u8>();
                 let plain = register(kind) == kind && kind != Kind::Bool;
@@ -206,7 +208,13 @@ impl Plan<'_> {
                 s.spread[k] = std::ptr::null();
                 let width = register(kind).size();
                 cursor.rows(space, k, n, |at, done, len| {
-                    gathered(kind, data.offset(at * size as isize), step, len, to.add(done * width));
+                    gathered(
+                        kind,
+                        data.offset(at * size as isize),
+                        step,
+                        len,
+                        to.add(done * width),
+                    );
                 });
             }
         }
@@ -235,7 +243,9 @@ impl Plan<'_> {
                     c: at(2),
                 };
                 if !apply::apply::<S>(op, &args, self.arrays, to, n) {
+                    // What follows would read there.
                     self.outside.store(true, Ordering::Relaxed);
+                    return;
                 }
             }
         }
@@ -408,7 +418,11 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
             // The lanes among each other, halves onto halves.
             let mut half = lanes / 2;
             while half > 0 {
-                std::ptr::copy_nonoverlapping(sums.add(half * kind.size()), result, half * kind.size());
+                std::ptr::copy_nonoverlapping(
+                    sums.add(half * kind.size()),
+                    result,
+                    half * kind.size(),
+                );
                 apply::combine(p.v.combiner, kind, sums, result, half);
                 half /= 2;
             }
@@ -458,7 +472,8 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 return 0;
             }
             let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));
-            plan.along_reduced = reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);
+            plan.along_reduced =
+                reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);
             let threads = context.pool.threads();
             let room = plan.room();
             let Some(scratch) = Scratch::new(context, room * threads) else {
@@ -483,7 +498,11 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                     dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut u8));
                 }
             });
-            if plan.outside.load(Ordering::Relaxed) { OUTSIDE } else { 0 }
+            if plan.outside.load(Ordering::Relaxed) {
+                OUTSIDE
+            } else {
+                0
+            }
         }
     })
 }
@@ -491,12 +510,19 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
 impl Plan<'_> {
     /// The bytes of the widest elements in strips.
     fn widest(&self) -> usize {
-        let inputs = self.kinds.iter().map(|&k| Kind::of(k).map_or(8, |k| register(k).size()));
+        let inputs = self
+            .kinds
+            .iter()
+            .map(|&k| Kind::of(k).map_or(8, |k| register(k).size()));
         let ops = self.ops.iter().map(|op| {
             let sizes = (0..4).filter_map(|k| op.argument(k)).chain(op.result());
             sizes.map(|k| register(k).size()).max().unwrap_or(8)
         });
-        inputs.chain(ops).max().unwrap_or(8).max(register(self.out_kind).size())
+        inputs
+            .chain(ops)
+            .max()
+            .unwrap_or(8)
+            .max(register(self.out_kind).size())
     }
 }
 

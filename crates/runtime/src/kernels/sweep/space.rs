@@ -86,7 +86,13 @@ impl Cursor {
     /// The rows, or parts of them, that `n` elements from here on lie in: for each the input's offset, how many elements
     /// came before it, and how many it has.
     #[inline(always)]
-    pub fn rows(&self, space: &Space, input: usize, n: usize, mut row: impl FnMut(isize, usize, usize)) {
+    pub fn rows(
+        &self,
+        space: &Space,
+        input: usize,
+        n: usize,
+        mut row: impl FnMut(isize, usize, usize),
+    ) {
         let steps = &space.steps[input];
         let last = space.rank.saturating_sub(1);
         let mut index = self.index;
