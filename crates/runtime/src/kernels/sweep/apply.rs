@@ -7,7 +7,7 @@ use super::op::{Op, RxSweepOp};
 use super::{gathered, register};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::math::{Math, rx_vmath_f32, rx_vmath_f64};
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::{Op as Float, apply as float};
 
 /// The strips that an operation reads; null where it reads none.
@@ -451,8 +451,20 @@ pub(super) unsafe fn neutral(combiner: i32, kind: Kind, sums: *mut u8, n: usize)
 }
 
 /// `sums[i] = sums[i] combined with x[i]`.
-#[inline(always)]
 pub(super) unsafe fn combine(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+    #[inline(always)]
+    unsafe fn all<S: Simd>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { combined(combiner, kind, sums, x, n) };
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        dispatch!(all(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
+    }
+}
+
+#[inline(always)]
+unsafe fn combined(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
     let a = sums.cast_const();
     // SAFETY: the callers' promise.
     unsafe {

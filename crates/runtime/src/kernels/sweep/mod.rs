@@ -18,9 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
-use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::simd::dispatch;
 use crate::threads::Share;
-use apply::Args;
+use apply::{Args, apply};
 pub use op::{Op, RxSweepOp};
 use space::{Cursor, Space};
 
@@ -157,7 +157,6 @@ impl Plan<'_> {
     }
 
     /// Brings `n` elements from a place of the spaces on into strips.
-    #[inline(always)]
     unsafe fn read(&self, s: &mut Strip, cursor: &Cursor, space: &Space, n: usize) {
         let inputs = self.v.inputs as usize;
         let whole = n <= space.inner() - cursor.inner;
@@ -221,8 +220,7 @@ impl Plan<'_> {
     }
 
     /// Runs the operations over `n` elements; the last one writes to `out`.
-    #[inline(always)]
-    unsafe fn run<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut u8) {
+    unsafe fn run(&self, s: &mut Strip, n: usize, out: *mut u8) {
         let first = (self.v.inputs + self.v.constants) as usize;
         let last = self.ops.len() - 1;
         for (k, op) in self.ops.iter().enumerate() {
@@ -242,7 +240,17 @@ impl Plan<'_> {
                     b: at(1),
                     c: at(2),
                 };
-                if !apply::apply::<S>(op, &args, self.arrays, to, n) {
+                let arrays = self.arrays;
+                // Once for each instruction set, not once for each way over the axes.
+                let args = &args;
+                let inside = dispatch!(apply(
+                    op: &RxSweepOp,
+                    args: &Args,
+                    arrays: *const *const c_void,
+                    to: *mut u8,
+                    n: usize,
+                ) -> bool);
+                if !inside {
                     // What follows would read there.
                     self.outside.store(true, Ordering::Relaxed);
                     return;
@@ -340,8 +348,7 @@ unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize, to: *mut 
 }
 
 /// Strips `begin..end` of a result that is not reduced.
-#[inline(always)]
-unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // SAFETY: the callers' promise.
     unsafe {
         let mut s = p.begin(room);
@@ -354,9 +361,9 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) 
             p.read(&mut s, &cursor, &p.out, n);
             if p.direct() {
                 let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
-                p.run::<S>(&mut s, n, to);
+                p.run(&mut s, n, to);
             } else {
-                p.run::<S>(&mut s, n, result);
+                p.run(&mut s, n, result);
                 p.finish(result, first, n);
             }
         }
@@ -364,8 +371,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) 
 }
 
 /// Strips `begin..end` of a result, each accumulated over all reduced axes.
-#[inline(always)]
-unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // SAFETY: the callers' promise.
     unsafe {
         let mut s = p.begin(room);
@@ -380,7 +386,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8
                 let base = p.over.cursor(place, None);
                 let cursor = p.out.cursor(first, Some(&base.offset));
                 p.read(&mut s, &cursor, &p.out, n);
-                p.run::<S>(&mut s, n, result);
+                p.run(&mut s, n, result);
                 apply::combine(p.v.combiner, kind, sums, result, n);
             }
             p.finish(sums, first, n);
@@ -389,8 +395,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8
 }
 
 /// Elements `begin..end` of a result, each from strips along the reduced axes.
-#[inline(always)]
-unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // SAFETY: the callers' promise.
     unsafe {
         let mut s = p.begin(room);
@@ -406,7 +411,7 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 let n = (count - first).min(p.strip);
                 let cursor = p.over.cursor(first, Some(&base.offset));
                 p.read(&mut s, &cursor, &p.over, n);
-                p.run::<S>(&mut s, n, result);
+                p.run(&mut s, n, result);
                 let mut i = 0;
                 while i < n {
                     let part = (n - i).min(lanes);
@@ -491,11 +496,11 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 let &(plan, room) = shared.get();
                 let room = room.add(worker * plan.room());
                 if plan.along_reduced {
-                    dispatch!(rows(plan: &Plan<'_>, begin: usize, end: usize, room: *mut u8));
+                    rows(plan, begin, end, room);
                 } else if plan.v.reduced > 0 {
-                    dispatch!(columns(plan: &Plan<'_>, begin: usize, end: usize, room: *mut u8));
+                    columns(plan, begin, end, room);
                 } else {
-                    dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut u8));
+                    plain(plan, begin, end, room);
                 }
             });
             if plan.outside.load(Ordering::Relaxed) {
