@@ -487,6 +487,7 @@ fn inline(program: &mut Program) {
             && (only_picks(&c.value) || read_once(program, out))
             && (!relax_loops::epilogue::follows_sums(program, c) || read_in_place(program, out))
             && !apart(program, c)
+            && !windowed(program, c)
         {
             let mut sources = Vec::new();
             visit_expr(&c.value, |x| {
@@ -509,6 +510,25 @@ fn inline(program: &mut Program) {
         k += 1;
     }
 }
+
+/// Whether a stage chooses elements (padding, spreading) for one that reduces, and that no kernel is told of: windows read
+/// each of its elements many times, and only what is read in even steps is multiplied or compared in panels and strips.
+fn windowed(program: &Program, c: &Compute) -> bool {
+    let known = (program.bufs[c.out].shape.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let chooses = matches!(c.value.kind(), ExKind::Select(..));
+    chooses
+        && known.is_none_or(|n| n >= SMALL)
+        && program.stages.iter().any(|stage| match stage {
+            Stage::Compute(r) if relax_loops::reads_buffer(stage, c.out) => {
+                let float = program.bufs[r.out].dtype == relax_tensor::DType::F32;
+                r.reduce.is_some() && !(float && program.hint(r.out).is_some())
+            }
+            _ => false,
+        })
+}
+
+/// Elements from which on a stage of its own pays beside one that reduces.
+const SMALL: i64 = 64;
 
 /// From so many elements on, a transpose is a stage of its own beside stages that compute: a strided copy goes over blocks
 /// that stay in the first cache, and the others over elements side by side, which together take less than computing in

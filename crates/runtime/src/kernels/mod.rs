@@ -1,10 +1,14 @@
 //! Computational kernels, chosen at run time by what the processor can do.
 
 pub mod attention;
+mod by_double;
+pub mod contract;
 pub mod conv;
 pub mod convert;
 pub mod gemm;
 pub mod integer;
+pub mod kinds;
+pub mod lines;
 pub mod math;
 mod padded;
 pub mod pool2d;
@@ -16,4 +20,5 @@ pub mod simd;
 mod small;
 pub mod strided;
 pub mod strips;
+pub mod sweep;
 pub mod vmath;
