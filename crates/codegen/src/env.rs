@@ -60,6 +60,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_strips_f32", "pp>i"),
     ("rx_sweep", "pp>i"),
     ("rx_lines", "pp>i"),
+    ("rx_pick", "pp>i"),
     ("rx_contract", "pp>i"),
     ("rx_copy_strided", "piippppp>i"),
     ("rx_f16_to_f32", "i>f"),

@@ -31,6 +31,7 @@ mod lanes;
 mod lines;
 mod memory;
 mod nest;
+mod picks;
 mod share;
 mod strips;
 mod sweep;

@@ -81,9 +81,9 @@ pub enum Hint {
         /// Added to the variance.
         epsilon: f64,
     },
-    /// 2-D pooling.
+    /// 2-D pooling, or pooling of lines as images of one row. Windows may go beyond the padding.
     Pool2d {
-        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`.
+        /// The input, in (n, c, h, w), (n, c, w), or (n, h, w, c) with `nhwc`.
         data: Buf,
         /// Channels last.
         nhwc: bool,
@@ -93,6 +93,8 @@ pub enum Hint {
         strides: [i64; 2],
         /// Top, left, bottom, right.
         padding: [i64; 4],
+        /// Distances of the window's places.
+        dilation: [i64; 2],
         /// Whether the maximum is taken (else the mean).
         max: bool,
         /// Whether a mean counts padding.

@@ -286,6 +286,17 @@ typedef struct RxLines {
 } RxLines;                      /* 72 bytes */
 int32_t rx_lines(RxContext *ctx, const RxLines *lines);
 
+/* out[i, j, ...] = x[t0[i] + t1[j] + ...], with a table of offsets for each axis; `fill` where one is negative. */
+typedef struct RxPick {
+  int32_t axes, size;           /*  0, 4: of the result; bytes of an element: 1, 2, 4 or 8 */
+  const int64_t *extents;       /*  8 */
+  const int64_t *tables;        /* 16: one behind the other */
+  const void *x;                /* 24 */
+  uint64_t fill;                /* 32: the bits of an element */
+  void *out;                    /* 40: contiguous; overlaps nothing */
+} RxPick;                       /* 48 bytes */
+int32_t rx_pick(RxContext *ctx, const RxPick *pick);
+
 /* As RxStrips for elements of any type, with loads at computed indices, which are checked. */
 typedef struct RxSweep {
   int32_t axes, reduced;        /*  0, 4 */

@@ -19,6 +19,7 @@ use crate::kernels::gemm::other::RxGemmI32;
 use crate::kernels::integer::conv::RxConv2dI32;
 use crate::kernels::kinds::Kind;
 use crate::kernels::lines::{RxLines, work};
+use crate::kernels::pick::RxPick;
 use crate::kernels::pool2d::RxPool2dF32;
 use crate::kernels::requantize::RxRequantize;
 use crate::kernels::strips::RxStrips;
@@ -186,6 +187,32 @@ impl Reach {
         }
     }
 
+    unsafe fn pick(&mut self, p: &RxPick) {
+        let size = p.size.max(0) as usize;
+        // SAFETY: the descriptor's arrays are as long as it says.
+        unsafe {
+            let extents = words(p.extents, p.axes.max(0) as usize);
+            let (mut low, mut high, mut at) = (0i64, 0i64, p.tables);
+            for &n in extents {
+                let given = words(at, n.max(0) as usize).iter().filter(|&&t| t >= 0);
+                let Some((least, most)) = given.clone().min().zip(given.max()) else {
+                    // All is filled.
+                    low = 1;
+                    high = 0;
+                    break;
+                };
+                low = low.saturating_add(*least);
+                high = high.saturating_add(*most);
+                at = at.wrapping_add(n as usize);
+            }
+            if low <= high {
+                let first = p.x.wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
+                self.walk("array", first, size, &[(high - low + 1, 1)]);
+            }
+            self.all("result", p.out, size, extents);
+        }
+    }
+
     fn requantize(&mut self, r: &RxRequantize) {
         let all = [r.outer, r.channels, r.inner];
         self.all("sums", r.x, 4, &all);
@@ -274,6 +301,7 @@ impl Reach {
                     let size = Kind::of(l.index_kind).map_or(8, Kind::size);
                     self.all("indices", l.indices.cast_const(), size, &result);
                 }
+                ("rx_pick", 1) => self.pick(&*pointer(0).cast()),
                 ("rx_sweep", 1) => self.sweep(&*pointer(0).cast()),
                 ("rx_contract", 1) => {
                     let g = &*pointer(0).cast::<RxContract>();

@@ -56,6 +56,7 @@ table! {
     crate::kernels::math => rx_math_f32 rx_math_f64 rx_vmath_f32 rx_vmath_f64;
     crate::kernels::strips => rx_strips_f32;
     crate::kernels::lines => rx_lines;
+    crate::kernels::pick => rx_pick;
     crate::kernels::sweep => rx_sweep;
     crate::kernels::attention => rx_attention_f32;
     crate::kernels::rows => rx_softmax_f32 rx_log_softmax_f32 rx_layer_norm_f32;

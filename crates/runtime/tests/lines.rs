@@ -49,7 +49,7 @@ fn lines_are_sorted_searched_and_summed() {
         let mut random = Random(11);
         for round in 0..60 {
             let (outer, inner) = (1 + random.below(4), [1, 1, 3, 300][random.below(4)]);
-            let n = [1, 2, 7, 65, 700, 1500][random.below(6)];
+            let n: usize = [1, 2, 7, 65, 700, 1500][random.below(6)];
             let keep = [n, 1, n.div_ceil(9), n + 2][random.below(4)];
             let x = numbers(&mut random, outer * n * inner, round % 3 == 0);
             let at = |o: usize, i: usize, k: usize| (o * n + k) * inner + i;

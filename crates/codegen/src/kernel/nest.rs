@@ -177,7 +177,7 @@ impl Kernel<'_, '_, '_> {
 
     /// A computation over indices: loops over the output, a loop over the reduction inside.
     pub(super) fn compute(&mut self, c: &Compute) -> Result<()> {
-        if self.copies(c)? || self.contraction(c)? || self.strips(c)? || self.sweep(c)? {
+        if self.copies(c)? || self.picks(c)? || self.contraction(c)? || self.strips(c)? || self.sweep(c)? {
             return Ok(());
         }
         self.place(c.out)?;

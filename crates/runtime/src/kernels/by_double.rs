@@ -130,6 +130,7 @@ macro_rules! forms {
             matches!(math, Math::Pow $(| Math::$math)*)
         }
         #[inline(always)]
+        #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
         unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
             // SAFETY: the callers' promise: all have `n` elements.
             unsafe {

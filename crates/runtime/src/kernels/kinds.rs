@@ -1,7 +1,6 @@
 //! Element types as kernels number them, and whole arrays from one to another.
 
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
+use super::halves;
 
 /// An element type; numbered as in the C header.
 #[repr(i32)]
@@ -128,22 +127,20 @@ macro_rules! sums {
         }
     )*};
     (@widen halves $from:ident $n:ident $x:ident $y:ident) => {{
-        let y = std::slice::from_raw_parts_mut($y, $n);
         match $from {
-            Kind::F16 => std::slice::from_raw_parts($x.cast::<f16>(), $n).convert_to_f32_slice(y),
-            Kind::BF16 => std::slice::from_raw_parts($x.cast::<bf16>(), $n).convert_to_f32_slice(y),
+            Kind::F16 => halves::from_f16($n, $x.cast(), $y),
+            Kind::BF16 => halves::from_bf16($n, $x.cast(), $y),
             _ => return false,
         }
         true
     }};
     (@widen $from:ident $n:ident $x:ident $y:ident) => { false };
-    (@narrow halves $to:ident $n:ident $x:ident $y:ident) => {{
-        let x = std::slice::from_raw_parts($x, $n);
+    (@narrow halves $to:ident $n:ident $x:ident $y:ident) => {
         match $to {
-            Kind::F16 => std::slice::from_raw_parts_mut($y.cast::<f16>(), $n).convert_from_f32_slice(x),
-            _ => std::slice::from_raw_parts_mut($y.cast::<bf16>(), $n).convert_from_f32_slice(x),
+            Kind::F16 => halves::to_f16($n, $x, $y.cast()),
+            _ => halves::to_bf16($n, $x, $y.cast()),
         }
-    }};
+    };
     (@narrow $to:ident $n:ident $x:ident $y:ident) => {};
 }
 

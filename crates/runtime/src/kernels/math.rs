@@ -1,6 +1,6 @@
 //! Element-wise functions by number, for what has no vector kernel and for float64.
 
-use crate::kernels::{by_double, vmath};
+use crate::kernels::{by_double, doubles, vmath};
 
 /// A function of one or two numbers; numbered as in the C header.
 #[repr(i32)]
@@ -186,11 +186,6 @@ pub unsafe extern "C" fn rx_vmath_f64(
     let Some(math) = Math::of(function) else {
         return;
     };
-    for i in 0..n.max(0) as usize {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let second = if math.binary() { *y.add(i) } else { 0.0 };
-            *z.add(i) = double(math, *x.add(i), second);
-        }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { doubles::run(math, n.max(0) as usize, x, y, z) };
 }

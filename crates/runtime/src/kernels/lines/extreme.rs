@@ -32,6 +32,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
 }
 
 #[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
 unsafe fn tasks_of<S: Simd, T: Element>(lines: &RxLines, begin: usize, end: usize) {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let strips = inner.div_ceil(STRIP);

@@ -36,6 +36,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
 }
 
 #[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
 unsafe fn tasks_of<S: Simd, T: Element>(lines: &RxLines, begin: usize, end: usize) {
     let product = lines.work == work::PRODUCT;
     let outside = lines.flag != 0;

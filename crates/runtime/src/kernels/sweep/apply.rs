@@ -191,7 +191,7 @@ pub(super) unsafe fn apply<S: Simd>(
             | Op::RoundEven
             | Op::Sqrt
             | Op::Rsqrt) => {
-                rounded::<S>(code, kind, a, to, n);
+                rounded(code, kind, a, to, n);
             }
             Op::IsNan => numbers!(kind, T => each!(n, to: u8, a: T => {
                 #[allow(clippy::eq_op)] // Only a NaN is not itself.
@@ -246,7 +246,7 @@ unsafe fn arithmetic(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut 
 }
 
 #[inline(always)]
-unsafe fn rounded<S: Simd>(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
+unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
     macro_rules! of {
         ($t:ty) => {
             match code {
@@ -335,11 +335,36 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             }
         };
     }
+    // Floats saturate, NaN is 0; what fits into 32 bits goes by conversions that processors have in vectors.
+    macro_rules! narrow {
+        ($t:ty, $wide:ty, $r:ty) => {
+            each!(n, to: $r, a: $t => {
+                #[allow(clippy::eq_op)] // Only a NaN is not itself.
+                let x = if a != a { 0.0 } else { <$wide>::from(a) };
+                let x = if x > <$r>::MAX as $wide { <$r>::MAX as $wide } else { x };
+                let x = if x < <$r>::MIN as $wide { <$r>::MIN as $wide } else { x };
+                // SAFETY: the number is in the range of the type.
+                x.to_int_unchecked::<i32>() as $r
+            })
+        };
+    }
+    macro_rules! floats {
+        ($t:ty) => {
+            match to_kind {
+                Kind::I8 => narrow!($t, $t, i8),
+                Kind::U8 => narrow!($t, $t, u8),
+                Kind::I16 => narrow!($t, $t, i16),
+                Kind::U16 => narrow!($t, $t, u16),
+                Kind::I32 => narrow!($t, f64, i32),
+                _ => to!($t),
+            }
+        };
+    }
     // SAFETY: the callers' promise.
     unsafe {
         match from {
-            Kind::F32 => to!(f32),
-            Kind::F64 => to!(f64),
+            Kind::F32 => floats!(f32),
+            Kind::F64 => floats!(f64),
             Kind::Bool | Kind::U8 => to!(u8),
             Kind::I8 => to!(i8),
             Kind::I16 => to!(i16),
@@ -453,6 +478,7 @@ pub(super) unsafe fn neutral(combiner: i32, kind: Kind, sums: *mut u8, n: usize)
 /// `sums[i] = sums[i] combined with x[i]`.
 pub(super) unsafe fn combine(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
     #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
     unsafe fn all<S: Simd>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { combined(combiner, kind, sums, x, n) };

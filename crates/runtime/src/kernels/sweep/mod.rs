@@ -318,6 +318,9 @@ unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize, to: *mut 
     // SAFETY: the callers' promise.
     unsafe {
         match kind {
+            Kind::F16 | Kind::BF16 if step == 1 => {
+                f32::widen(kind, n, from, to.cast());
+            }
             Kind::F16 | Kind::BF16 => {
                 let from = from.cast::<u16>();
                 let mut i = 0;
