@@ -112,3 +112,60 @@ fn lines_are_sorted_searched_and_summed() {
         }
     });
 }
+
+/// Other element types than float32, against the stable sort of the standard library.
+#[test]
+fn every_type_is_sorted() {
+    fn check<T: Copy + PartialOrd + std::fmt::Debug>(
+        ctx: *mut relax_runtime::context::RxContext,
+        kind: Kind,
+        x: &[T],
+        keep: usize,
+        ascend: bool,
+    ) {
+        let (mut values, mut indices) = (x[..keep].to_vec(), vec![0i64; keep]);
+        let lines = RxLines {
+            outer: 1,
+            extent: x.len() as i64,
+            inner: 1,
+            keep: keep as i64,
+            kind: kind as i32,
+            index_kind: Kind::I64 as i32,
+            work: work::SORT,
+            flag: ascend.into(),
+            x: x.as_ptr().cast(),
+            values: values.as_mut_ptr().cast(),
+            indices: indices.as_mut_ptr().cast(),
+        };
+        // SAFETY: the arrays are as large as the descriptor says.
+        assert_eq!(unsafe { rx_lines(ctx, &lines) }, 0);
+        let mut order: Vec<usize> = (0..x.len()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = if ascend { (a, b) } else { (b, a) };
+            x[a].partial_cmp(&x[b]).expect("no NaN")
+        });
+        for k in 0..keep {
+            assert_eq!(indices[k], order[k] as i64, "{k} of {kind:?}, {}", x.len());
+            assert_eq!(values[k], x[order[k]]);
+        }
+    }
+    everywhere(|ctx, _| {
+        let mut random = Random(29);
+        for n in [1usize, 2, 3, 40, 511, 512, 3000] {
+            let bits: Vec<u64> = (0..n).map(|_| random.bits() << 33 ^ random.bits()).collect();
+            for (keep, ascend) in [(n, true), (n, false), (n.div_ceil(9), true), (1, false)] {
+                let doubles: Vec<f64> = bits.iter().map(|&b| b as i64 as f64 * 0.5).collect();
+                check(ctx, Kind::F64, &doubles, keep, ascend);
+                let few: Vec<f64> = bits.iter().map(|&b| (b % 7) as f64 - 3.0).collect();
+                check(ctx, Kind::F64, &few, keep, ascend);
+                let whole: Vec<i64> = bits.iter().map(|&b| b as i64).collect();
+                check(ctx, Kind::I64, &whole, keep, ascend);
+                check(ctx, Kind::U64, &bits, keep, ascend);
+                let bytes: Vec<i8> = bits.iter().map(|&b| b as i8).collect();
+                check(ctx, Kind::I8, &bytes, keep, ascend);
+                let words: Vec<u16> = bits.iter().map(|&b| b as u16).collect();
+                check(ctx, Kind::U16, &words, keep, ascend);
+            }
+        }
+    });
+}

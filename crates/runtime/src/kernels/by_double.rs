@@ -58,12 +58,15 @@ fn exp(x: f64) -> f64 {
     exp2((x * LOG2_E).clamp(-1000.0, 1000.0))
 }
 
-/// The arc tangent of a number between 0 and 1.
 #[inline(always)]
-fn atan_unit(x: f64) -> f64 {
-    // Above the tangent of an eighth turn's half, the angle from an eighth turn on.
-    let far = x > 0.414_213_562_373_095_03;
-    let t = if far { (x - 1.0) / (x + 1.0) } else { x };
+fn atan(x: f64) -> f64 {
+    // Beyond the tangents of a sixteenth turn and of three, the angle from an eighth turn or a quarter on.
+    let a = x.abs();
+    let far = a > 2.414_213_562_373_095;
+    let middle = a > 0.414_213_562_373_095_03;
+    let top = if far { -1.0 } else { a - 1.0 };
+    let below = if far { a } else { a + 1.0 };
+    let t = if middle { top / below } else { a };
     let z = t * t;
     let mut p = 1.0 / 25.0;
     for k in [
@@ -71,15 +74,9 @@ fn atan_unit(x: f64) -> f64 {
     ] {
         p = p * z + 1.0 / k;
     }
-    p * t + if far { FRAC_PI_4 } else { 0.0 }
-}
-
-#[inline(always)]
-fn atan(x: f64) -> f64 {
-    let a = x.abs();
-    let turned = a > 1.0;
-    let y = atan_unit(if turned { 1.0 / a } else { a });
-    (if turned { FRAC_PI_2 - y } else { y }).copysign(x)
+    let base = if far { FRAC_PI_2 } else { FRAC_PI_4 };
+    let y = p * t + if middle { base } else { 0.0 };
+    y.copysign(x)
 }
 
 #[inline(always)]

@@ -33,14 +33,13 @@ pub(super) unsafe fn turn<T: Copy>(
             let (n, m) = ((rows - i).min(block), (columns - j).min(block));
             let x = from.offset(i as isize * step_from + j as isize);
             let y = to.offset(j as isize * step_to + i as isize);
-            if wide && n % 8 == 0 && m % 8 == 0 {
-                squares((n, m), x.cast(), step_from, room.cast());
-            } else {
-                for r in 0..n {
-                    let row = x.offset(r as isize * step_from);
-                    for c in 0..m {
-                        *room.add(c * n + r) = row.add(c).read_unaligned();
-                    }
+            // Whole squares in vectors, the rows and columns that are left one by one.
+            let (rows8, columns8) = if wide { (n / 8 * 8, m / 8 * 8) } else { (0, 0) };
+            squares((rows8, columns8), x.cast(), step_from, room.cast(), n);
+            for r in 0..n {
+                let row = x.offset(r as isize * step_from);
+                for c in if r < rows8 { columns8 } else { 0 }..m {
+                    *room.add(c * n + r) = row.add(c).read_unaligned();
                 }
             }
             for c in 0..m {
@@ -55,9 +54,15 @@ pub(super) unsafe fn turn<T: Copy>(
     }
 }
 
-/// A block of elements of 4 bytes whose extents are multiples of 8, without gaps in `to`.
+/// Elements of 4 bytes, `n` by `m`, which are multiples of 8, to rows that lie `to_step` apart.
 #[cfg(target_arch = "x86_64")]
-unsafe fn squares((n, m): (usize, usize), from: *const f32, step: isize, to: *mut f32) {
+unsafe fn squares(
+    (n, m): (usize, usize),
+    from: *const f32,
+    step: isize,
+    to: *mut f32,
+    to_step: usize,
+) {
     use std::arch::x86_64::*;
     #[target_feature(enable = "avx2")]
     unsafe fn square(from: *const f32, step: isize, to: *mut f32, to_step: usize) {
@@ -92,7 +97,8 @@ unsafe fn squares((n, m): (usize, usize), from: *const f32, step: isize, to: *mu
         for j in (0..m).step_by(8) {
             // SAFETY: the callers' promise: AVX2 is there.
             unsafe {
-                square(from.offset(i as isize * step + j as isize), step, to.add(j * n + i), n);
+                let from = from.offset(i as isize * step + j as isize);
+                square(from, step, to.add(j * to_step + i), to_step);
             }
         }
     }
@@ -100,7 +106,7 @@ unsafe fn squares((n, m): (usize, usize), from: *const f32, step: isize, to: *mu
 
 /// Never called: only x86-64 has the instruction set.
 #[cfg(not(target_arch = "x86_64"))]
-unsafe fn squares(_: (usize, usize), _: *const f32, _: isize, _: *mut f32) {}
+unsafe fn squares(_: (usize, usize), _: *const f32, _: isize, _: *mut f32, _: usize) {}
 
 #[cfg(test)]
 mod tests {

@@ -13,8 +13,10 @@ use crate::threads::Share;
 
 /// Rows of a panel of the left operand.
 const ROWS: usize = 8;
-/// Longest piece of the common axes.
-const DEEP: usize = 256;
+/// Bytes along the longest piece of the common axes: panels of both operands stay in the first cache together.
+const DEEP: usize = 1024;
+/// Places of the common axes that all panels of a block are packed at before the next ones: few pages at a time.
+const PLACES: usize = 32;
 /// Rows of a block.
 const HIGH: usize = 96;
 /// Bytes of a row of a block of sums.
@@ -45,6 +47,11 @@ struct Work<'a, T> {
 /// Rows of tiles of an instruction set.
 fn tile_rows<S: Simd>() -> usize {
     if S::MR >= 8 { 8 } else { 4 }
+}
+
+/// Longest piece of the common axes.
+const fn deepest<T>() -> usize {
+    DEEP / size_of::<T>()
 }
 
 fn lanes<T>() -> usize {
@@ -83,8 +90,8 @@ pub(super) unsafe fn run<T: Everywhere>(
         }
     }
     let blocks = batch * m.div_ceil(high) * n.div_ceil(wide);
-    let room = high.next_multiple_of(ROWS) * DEEP
-        + (wide + unit) * DEEP
+    let room = high.next_multiple_of(ROWS) * deepest::<T>()
+        + (wide + unit) * deepest::<T>()
         + high.next_multiple_of(ROWS) * (wide + unit)
         + wide
         + unit;
@@ -174,8 +181,8 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
     unsafe {
         let room = w.room.add(worker * w.each).cast::<T>();
         let packed_a = room;
-        let packed_b = packed_a.add(w.high.next_multiple_of(ROWS) * DEEP);
-        let sums = packed_b.add((w.wide + 3 * lanes::<T>()) * DEEP);
+        let packed_b = packed_a.add(w.high.next_multiple_of(ROWS) * deepest::<T>());
+        let sums = packed_b.add((w.wide + 3 * lanes::<T>()) * deepest::<T>());
         let line = sums.add(w.high.next_multiple_of(ROWS) * (w.wide + 3 * lanes::<T>()));
         let tables = line.add(w.wide + 3 * lanes::<T>()).cast::<isize>();
         let [row_at, column_at, to_row, to_column] =
@@ -191,7 +198,7 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
         }
         let mut p0 = 0;
         while p0 < w.k {
-            let deep = (w.k - p0).min(DEEP);
+            let deep = (w.k - p0).min(deepest::<T>());
             let [along_a, along_b] = w.along.map(|t| std::slice::from_raw_parts(t.add(p0), deep));
             for panel in 0..panels_a {
                 pack::<T, ROWS>(
@@ -201,15 +208,12 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
                     packed_a.add(panel * ROWS * deep),
                 );
             }
-            for panel in 0..panels_b {
-                let columns = &columns[panel * width..nc.min((panel + 1) * width)];
-                pack_wide::<T>(
-                    b,
-                    columns,
-                    along_b,
-                    packed_b.add(panel * width * deep),
-                    width,
-                );
+            for (places, first) in along_b.chunks(PLACES).zip((0..).step_by(PLACES)) {
+                for panel in 0..panels_b {
+                    let columns = &columns[panel * width..nc.min((panel + 1) * width)];
+                    let to = packed_b.add((panel * deep + first) * width);
+                    pack_wide::<T>(b, columns, places, to, width);
+                }
             }
             for panel in 0..panels_b {
                 let b = packed_b.add(panel * width * deep);

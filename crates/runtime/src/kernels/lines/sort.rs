@@ -21,7 +21,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
         );
     }
     let threads = context.pool.threads();
-    let each = (32 * n).next_multiple_of(64);
+    let each = (40 * n).next_multiple_of(64);
     let Some(scratch) = Scratch::new(context, each * threads) else {
         return context.status;
     };
@@ -45,7 +45,7 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     let inner = lines.inner as usize;
     let ascend = lines.flag != 0;
-    // SAFETY: the caller's promise; room is 32 bytes for each element.
+    // SAFETY: the caller's promise; room is 40 bytes for each element.
     unsafe {
         let x = lines.x.cast::<T>().add(lines.begin(line, lines.extent));
         let at = |i: usize| *x.add(i * inner);
@@ -67,8 +67,7 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
                 *key = (at(i).key() ^ turn) << 32 | i as u64;
             }
             let spare = std::slice::from_raw_parts_mut(rest.add(n), n);
-            let sorted = narrow(keys, spare, keep, size_of::<T>());
-            for (to, key) in order.iter_mut().zip(sorted) {
+            for (to, key) in order.iter_mut().zip(sorted(keys, spare, keep, size_of::<T>())) {
                 *to = *key as u32;
             }
         } else {
@@ -78,9 +77,8 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
             for (i, key) in keys.iter_mut().enumerate() {
                 *key = (at(i).key() ^ turn, i as u32);
             }
-            let keys = first(keys, keep);
-            keys.sort_unstable();
-            for (to, key) in order.iter_mut().zip(keys.iter()) {
+            let spare = std::slice::from_raw_parts_mut(rest.add(n), n);
+            for (to, key) in order.iter_mut().zip(sorted(keys, spare, keep, 8)) {
                 *to = key.1;
             }
         }
@@ -97,8 +95,30 @@ fn first<K: Ord>(keys: &mut [K], keep: usize) -> &mut [K] {
     keys
 }
 
-/// Sorts keys of 32 bits with indices of 32 bits; at least the first `keep` of the result are in order.
-fn narrow<'a>(keys: &'a mut [u64], spare: &'a mut [u64], keep: usize, bytes: usize) -> &'a [u64] {
+/// What is sorted: a key with an index, which is the lesser digit.
+trait Indexed: Ord + Copy {
+    /// The key's bits.
+    fn bits(self) -> u64;
+}
+impl Indexed for u64 {
+    fn bits(self) -> u64 {
+        self >> 32
+    }
+}
+impl Indexed for (u64, u32) {
+    fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// Sorts keys of so many bytes, which come in the order of their indices; at least the first `keep` of the result are in
+/// order.
+fn sorted<'a, K: Indexed>(
+    keys: &'a mut [K],
+    spare: &'a mut [K],
+    keep: usize,
+    bytes: usize,
+) -> &'a [K] {
     let few = keep < keys.len() / 4;
     let keys = if few { first(keys, keep) } else { keys };
     // What was selected lies in any order: equal keys are brought into the order of their indices, too.
@@ -107,9 +127,9 @@ fn narrow<'a>(keys: &'a mut [u64], spare: &'a mut [u64], keep: usize, bytes: usi
         return keys;
     }
     let (mut from, mut to) = (keys, spare);
-    let mut shift = 32;
-    while shift < 32 + 8 * bytes {
-        let digit = |key: u64| (key >> shift) as usize & ((1 << DIGIT) - 1);
+    let mut shift = 0;
+    while shift < 8 * bytes {
+        let digit = |key: K| (key.bits() >> shift) as usize & ((1 << DIGIT) - 1);
         let mut counts = [0usize; 1 << DIGIT];
         for &key in from.iter() {
             counts[digit(key)] += 1;

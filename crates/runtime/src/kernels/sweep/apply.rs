@@ -164,7 +164,11 @@ pub(super) unsafe fn apply<S: Simd>(
             Op::Lt => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a < b))),
             Op::Le => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a <= b))),
             Op::Select => {
-                widths!(kind, T => each!(n, to: T, a: u8, b: T, c: T => if a != 0 { b } else { c }))
+                // Without a branch, which truth values at random would mislead.
+                widths!(kind, T => each!(n, to: T, a: u8, b: T, c: T => {
+                    let mask = T::from(a != 0).wrapping_neg();
+                    b & mask | c & !mask
+                }))
             }
             Op::Neg => match kind {
                 Kind::F32 => each!(n, to: f32, a: f32 => -a),
@@ -475,38 +479,93 @@ pub(super) unsafe fn neutral(combiner: i32, kind: Kind, sums: *mut u8, n: usize)
     }
 }
 
-/// `sums[i] = sums[i] combined with x[i]`.
-pub(super) unsafe fn combine(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+/// Bytes of sums that a line is folded onto.
+pub(super) const FOLDED: usize = 256;
+
+/// `sums[i] = sums[i] combined with x[i]`; with `FOLD`, `x` is folded onto the first [`FOLDED`] bytes of sums.
+pub(super) unsafe fn combine<const FOLD: bool>(
+    combiner: i32,
+    kind: Kind,
+    sums: *mut u8,
+    x: *const u8,
+    n: usize,
+) {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn all<S: Simd>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+    unsafe fn beside<S: Simd>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { combined(combiner, kind, sums, x, n) };
+        unsafe { combined::<false>(combiner, kind, sums, x, n) };
+    }
+    #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+    unsafe fn onto<S: Simd>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { combined::<true>(combiner, kind, sums, x, n) };
     }
     // SAFETY: the caller's promise.
     unsafe {
-        dispatch!(all(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
+        if FOLD {
+            dispatch!(onto(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
+        } else {
+            dispatch!(beside(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
+        }
     }
 }
 
+/// Two lines of one type, one onto the other.
+macro_rules! pairs {
+    ($fold:ident, $sums:ident, $x:ident, $n:ident: $t:ty, |$a:ident, $v:ident| $value:expr) => {{
+        const LANES: usize = FOLDED / size_of::<$t>();
+        let (sums, x) = ($sums.cast::<$t>(), $x.cast::<$t>());
+        if $fold {
+            let mut lanes = sums.cast::<[$t; LANES]>().read_unaligned();
+            let whole = $n / LANES * LANES;
+            for i in (0..whole).step_by(LANES) {
+                for j in 0..LANES {
+                    let ($a, $v) = (lanes[j], *x.add(i + j));
+                    lanes[j] = $value;
+                }
+            }
+            for j in whole..$n {
+                let ($a, $v) = (lanes[j - whole], *x.add(j));
+                lanes[j - whole] = $value;
+            }
+            sums.cast::<[$t; LANES]>().write_unaligned(lanes);
+        } else {
+            for i in 0..$n {
+                let ($a, $v) = (*sums.add(i), *x.add(i));
+                *sums.add(i) = $value;
+            }
+        }
+    }};
+}
+
 #[inline(always)]
-unsafe fn combined(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
-    let a = sums.cast_const();
+#[allow(clippy::needless_range_loop)] // Indices keep the lanes out of memory.
+unsafe fn combined<const FOLD: bool>(
+    combiner: i32,
+    kind: Kind,
+    sums: *mut u8,
+    x: *const u8,
+    n: usize,
+) {
     // SAFETY: the callers' promise.
     unsafe {
         match (combiner, kind) {
-            (0, Kind::F32 | Kind::F64) => arithmetic(Op::Add, kind, a, x, sums, n),
-            (1, Kind::F32 | Kind::F64) => arithmetic(Op::Mul, kind, a, x, sums, n),
-            (0, _) => widths!(kind, T => each!(n, sums: T, a: T, x: T => a.wrapping_add(x))),
-            (1, _) => widths!(kind, T => each!(n, sums: T, a: T, x: T => a.wrapping_mul(x))),
+            (0, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a + v),
+            (0, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a + v),
+            (1, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a * v),
+            (1, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a * v),
+            (0, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_add(v))),
+            (1, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_mul(v))),
             (2, _) => {
-                numbers!(kind, T => each!(n, sums: T, a: T, x: T => if a > x { a } else { x }))
+                numbers!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| if a > v { a } else { v }));
             }
             (3, _) => {
-                numbers!(kind, T => each!(n, sums: T, a: T, x: T => if a < x { a } else { x }))
+                numbers!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| if a < v { a } else { v }));
             }
-            (4, _) => widths!(kind, T => each!(n, sums: T, a: T, x: T => a & x)),
-            _ => widths!(kind, T => each!(n, sums: T, a: T, x: T => a | x)),
+            (4, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a & v)),
+            _ => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a | v)),
         }
     }
 }

@@ -34,6 +34,8 @@ pub const INPUTS: usize = 32;
 pub const OPERANDS: usize = 128;
 /// Bytes of a strip.
 const STRIP: usize = 4096;
+/// Elements of a strip that takes no memory.
+const BARE: usize = 1 << 14;
 /// The kind of an input that is an index: its first element is the number itself.
 pub const INDEX: i32 = -1;
 /// Operations on elements below which nobody is woken.
@@ -89,6 +91,8 @@ struct Plan<'a> {
     over: Space,
     /// Elements of a strip.
     strip: usize,
+    /// Inputs that are read where they lie, whatever rows a strip has.
+    dense: [bool; INPUTS],
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
     outside: AtomicBool,
@@ -183,6 +187,10 @@ impl Plan<'_> {
                 let size = kind.size();
                 let data = self.data[k].cast::<u8>();
                 let plain = register(kind) == kind && kind != Kind::Bool;
+                if plain && self.dense[k] {
+                    s.operands[k] = data.offset(cursor.offset[k] * size as isize);
+                    continue;
+                }
                 if whole {
                     let from = data.offset(cursor.offset[k] * size as isize);
                     if plain && step == 1 {
@@ -215,6 +223,18 @@ impl Plan<'_> {
                         to.add(done * width),
                     );
                 });
+            }
+        }
+    }
+
+    /// The values of `n` elements: an operand, where nothing is computed, or what is written to `out`.
+    unsafe fn value(&self, s: &mut Strip, n: usize, out: *mut u8) -> *const u8 {
+        match self.ops {
+            [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
+            _ => {
+                // SAFETY: the caller's promise.
+                unsafe { self.run(s, n, out) };
+                out
             }
         }
     }
@@ -389,8 +409,8 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 let base = p.over.cursor(place, None);
                 let cursor = p.out.cursor(first, Some(&base.offset));
                 p.read(&mut s, &cursor, &p.out, n);
-                p.run(&mut s, n, result);
-                apply::combine(p.v.combiner, kind, sums, result, n);
+                let values = p.value(&mut s, n, result);
+                apply::combine::<false>(p.v.combiner, kind, sums, values, n);
             }
             p.finish(sums, first, n);
         }
@@ -404,7 +424,7 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let mut s = p.begin(room);
         let count = p.over.count();
         let kind = register(p.out_kind);
-        let lanes = 256 / kind.size();
+        let lanes = apply::FOLDED / kind.size();
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for element in begin..end {
             let base = p.out.cursor(element, None);
@@ -414,13 +434,8 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 let n = (count - first).min(p.strip);
                 let cursor = p.over.cursor(first, Some(&base.offset));
                 p.read(&mut s, &cursor, &p.over, n);
-                p.run(&mut s, n, result);
-                let mut i = 0;
-                while i < n {
-                    let part = (n - i).min(lanes);
-                    apply::combine(p.v.combiner, kind, sums, result.add(i * kind.size()), part);
-                    i += part;
-                }
+                let values = p.value(&mut s, n, result);
+                apply::combine::<true>(p.v.combiner, kind, sums, values, n);
                 first += n;
             }
             // The lanes among each other, halves onto halves.
@@ -431,7 +446,7 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                     result,
                     half * kind.size(),
                 );
-                apply::combine(p.v.combiner, kind, sums, result, half);
+                apply::combine::<false>(p.v.combiner, kind, sums, result, half);
                 half /= 2;
             }
             p.finish(sums, element, 1);
@@ -470,11 +485,19 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 out: Space::new(&extents[..axes], strides, all, 0),
                 over: Space::new(&extents[axes..], strides, all, axes),
                 strip: STRIP / 8,
+                dense: [false; INPUTS],
                 along_reduced: false,
                 outside: AtomicBool::new(false),
             };
             let widest = plan.widest();
             plan.strip = STRIP / widest;
+            for (k, dense) in plan.dense.iter_mut().enumerate().take(inputs) {
+                // An input that moves along reduced axes has rows of its own.
+                *dense = reduced == 0 && plan.out.dense(k);
+            }
+            if plan.bare() {
+                plan.strip = BARE;
+            }
             let (count, over) = (plan.out.count(), plan.over.count());
             if count == 0 {
                 return 0;
@@ -516,6 +539,16 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
 }
 
 impl Plan<'_> {
+    /// Whether one operation goes from inputs where they lie to the result, so that strips take no memory.
+    fn bare(&self) -> bool {
+        let plain = |k: usize| {
+            let kind = Kind::of(self.kinds[k]);
+            self.dense[k] && kind.is_some_and(|k| register(k) == k && k != Kind::Bool)
+        };
+        let whole = self.ops.len() == 1 && self.v.constants == 0 && self.v.reduced == 0;
+        whole && self.direct() && (0..self.v.inputs as usize).all(plain)
+    }
+
     /// The bytes of the widest elements in strips.
     fn widest(&self) -> usize {
         let inputs = self

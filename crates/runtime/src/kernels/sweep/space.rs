@@ -47,6 +47,17 @@ impl Space {
         space
     }
 
+    /// Whether an input's elements lie as those of the space do, one behind the other.
+    pub fn dense(&self, input: usize) -> bool {
+        let mut step = 1;
+        let steps = &self.steps[input][..self.rank];
+        steps.iter().zip(&self.extent).rev().all(|(&s, &n)| {
+            let fits = s == step;
+            step *= n as isize;
+            fits
+        })
+    }
+
     /// The number of elements.
     pub fn count(&self) -> usize {
         self.extent[..self.rank].iter().product()
