@@ -206,7 +206,8 @@ impl Reach {
                 at = at.wrapping_add(n as usize);
             }
             if low <= high {
-                let first = p.x.wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
+                let first =
+                    p.x.wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
                 self.walk("array", first, size, &[(high - low + 1, 1)]);
             }
             self.all("result", p.out, size, extents);

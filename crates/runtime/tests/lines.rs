@@ -152,7 +152,9 @@ fn every_type_is_sorted() {
     everywhere(|ctx, _| {
         let mut random = Random(29);
         for n in [1usize, 2, 3, 40, 511, 512, 3000] {
-            let bits: Vec<u64> = (0..n).map(|_| random.bits() << 33 ^ random.bits()).collect();
+            let bits: Vec<u64> = (0..n)
+                .map(|_| random.bits() << 33 ^ random.bits())
+                .collect();
             for (keep, ascend) in [(n, true), (n, false), (n.div_ceil(9), true), (1, false)] {
                 let doubles: Vec<f64> = bits.iter().map(|&b| b as i64 as f64 * 0.5).collect();
                 check(ctx, Kind::F64, &doubles, keep, ascend);

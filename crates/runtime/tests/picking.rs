@@ -11,11 +11,15 @@ fn table(random: &mut Random, n: usize, step: i64, reach: i64) -> Vec<i64> {
     let n = n as i64;
     match random.below(6) {
         0 => (0..n).map(at).collect(),
-        1 => (0..n).map(|i| if i < 2 || i >= n - 1 { -1 } else { at(i) }).collect(),
+        1 => (0..n)
+            .map(|i| if i < 2 || i >= n - 1 { -1 } else { at(i) })
+            .collect(),
         2 => (0..n).map(|i| at((i - 2).clamp(0, reach - 1))).collect(),
         3 => (0..n).map(|i| at(n - 1 - i)).collect(),
         4 => (0..n).map(|i| at(i / 2)).collect(),
-        _ => (0..n).map(|_| at(random.below(reach as usize) as i64)).collect(),
+        _ => (0..n)
+            .map(|_| at(random.below(reach as usize) as i64))
+            .collect(),
     }
 }
 

@@ -145,8 +145,30 @@ fn double_ulps(found: f64, wanted: f64) -> f64 {
 fn functions_of_float64_are_within_the_stated_bounds() {
     let mut random = common::Random(5);
     let special = [
-        f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1e-310,
-        -1e-310, 709.9, -745.3, 1e300, -1e300, 5e-324, f64::MAX, 22.5, -22.5, 1e6,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        1e-310,
+        -1e-310,
+        709.9,
+        -745.3,
+        1e300,
+        -1e300,
+        5e-324,
+        f64::MAX,
+        22.5,
+        -22.5,
+        1e6,
     ];
     let mut x: Vec<f64> = Vec::new();
     let mut y: Vec<f64> = Vec::new();
@@ -161,8 +183,16 @@ fn functions_of_float64_are_within_the_stated_bounds() {
         let (a, b) = (bits(), bits());
         // Any bits, and numbers between 2^-30 and 2^10.
         let near = |b: u64| f64::from_bits(b & 0x800f_ffff_ffff_ffff | (0x3ff - 30 + b % 40) << 52);
-        x.push(if k % 4 == 0 { f64::from_bits(a) } else { near(a) });
-        y.push(if k % 4 == 0 { f64::from_bits(b) } else { near(b) });
+        x.push(if k % 4 == 0 {
+            f64::from_bits(a)
+        } else {
+            near(a)
+        });
+        y.push(if k % 4 == 0 {
+            f64::from_bits(b)
+        } else {
+            near(b)
+        });
     }
     everywhere(|ctx, isa| {
         // SAFETY: a live context.
@@ -172,7 +202,15 @@ fn functions_of_float64_are_within_the_stated_bounds() {
         for function in 0..29 {
             let mut z = vec![0.0f64; x.len()];
             // SAFETY: all have as many elements.
-            unsafe { rx_vmath_f64(function, x.len() as i64, x.as_ptr(), y.as_ptr(), z.as_mut_ptr()) };
+            unsafe {
+                rx_vmath_f64(
+                    function,
+                    x.len() as i64,
+                    x.as_ptr(),
+                    y.as_ptr(),
+                    z.as_mut_ptr(),
+                )
+            };
             for ((&x, &y), &z) in x.iter().zip(&y).zip(&z) {
                 let wanted = relax_runtime::kernels::math::rx_math_f64(function, x, y);
                 let error = double_ulps(z, wanted);

@@ -117,7 +117,11 @@ impl Kernel<'_, '_, '_> {
     pub(super) fn picks(&mut self, c: &Compute) -> Result<bool> {
         let dtype = self.program.bufs[c.out].dtype;
         let shape = self.program.bufs[c.out].shape.clone();
-        if c.reduce.is_some() || !matches!(dtype.size(), 1 | 2 | 4 | 8) || shape.len() > AXES {
+        let rank = 1..=AXES;
+        if c.reduce.is_some()
+            || !matches!(dtype.size(), 1 | 2 | 4 | 8)
+            || !rank.contains(&shape.len())
+        {
             return Ok(false);
         }
         let Some(chosen) = chosen(&c.value, &c.axes) else {
@@ -128,9 +132,12 @@ impl Kernel<'_, '_, '_> {
             return Ok(false);
         }
         let groups = groups(&chosen, &c.axes);
-        let count = |axes: &[Ex]| axes.iter().try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
-        let tables = (groups.iter())
-            .try_fold(0i64, |n, g| n.checked_add(count(&shape[g.axes.clone()])?));
+        let count = |axes: &[Ex]| {
+            axes.iter()
+                .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
+        };
+        let tables =
+            (groups.iter()).try_fold(0i64, |n, g| n.checked_add(count(&shape[g.axes.clone()])?));
         let pays = match (count(&shape), tables) {
             (Some(all), Some(tables)) => all >= SMALL && all / FEW >= tables,
             _ => groups.len() > 1,
@@ -147,7 +154,9 @@ impl Kernel<'_, '_, '_> {
             self.over.insert(var, extent.clone());
         }
         // Tables are made for indices at which nothing may be read, too.
-        let all = (chosen.conditions.iter().copied()).chain(chosen.index).chain(chosen.fill);
+        let all = (chosen.conditions.iter().copied())
+            .chain(chosen.index)
+            .chain(chosen.fill);
         if !all.into_iter().all(|e| self.harmless(e)) {
             return Ok(false);
         }
@@ -168,6 +177,26 @@ impl Kernel<'_, '_, '_> {
         let count = self.product(&extents);
         self.b.ins().brif(count, some, &[], done, &[]);
         self.b.switch_to_block(some);
+        // Values from here on are not those of what follows.
+        self.push_memo();
+        let emitted = self.by_tables(c, shape, chosen, groups, &extents);
+        self.pop_memo();
+        emitted?;
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+        self.forget_loads();
+        Ok(())
+    }
+
+    /// Makes the tables and hands them over.
+    fn by_tables(
+        &mut self,
+        c: &Compute,
+        shape: &[Ex],
+        chosen: &Chosen<'_>,
+        groups: &[Group<'_>],
+        extents: &[Value],
+    ) -> Result<()> {
         let of_groups: Vec<Value> = (groups.iter())
             .map(|g| self.product(&extents[g.axes.clone()]))
             .collect();
@@ -181,6 +210,7 @@ impl Kernel<'_, '_, '_> {
         let outside = self.b.declare_var(types::I8);
         let none = self.b.ins().iconst(types::I8, 0);
         self.b.def_var(outside, none);
+        let mut compared = false;
         let mut table = tables;
         for (group, &n) in groups.iter().zip(&of_groups) {
             let axes: Vec<(Var, Ex)> = (group.axes.clone())
@@ -195,6 +225,7 @@ impl Kernel<'_, '_, '_> {
                 }
                 let (offset, bad) = k.offset(chosen, group)?;
                 if let Some(bad) = bad {
+                    compared = true;
                     let before = k.b.use_var(outside);
                     let bad = k.b.ins().bor(before, bad);
                     k.b.def_var(outside, bad);
@@ -207,7 +238,14 @@ impl Kernel<'_, '_, '_> {
             let bytes = self.b.ins().imul_imm_s(n, 8);
             table = self.b.ins().iadd(table, bytes);
         }
-        let [again, fine] = [(); 2].map(|()| self.b.create_block());
+        // The loops are over: what shares work among threads takes all that have a value along.
+        for var in &c.axes {
+            self.vars.remove(var);
+        }
+        if !compared {
+            return self.call_pick(c, chosen, &of_groups, tables);
+        }
+        let [again, fine, done] = [(); 3].map(|()| self.b.create_block());
         self.b.set_cold_block(again);
         let outside = self.b.use_var(outside);
         self.b.ins().brif(outside, again, &[], fine, &[]);
@@ -241,7 +279,10 @@ impl Kernel<'_, '_, '_> {
             let scaled = self.b.ins().imul(index, step);
             offset = self.b.ins().iadd(offset, scaled);
             if !self.inside(&chosen.index[k], &shape[k]) {
-                let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, place.extents[k]);
+                let fine = self
+                    .b
+                    .ins()
+                    .icmp(IntCC::UnsignedLessThan, index, place.extents[k]);
                 inside = Some(match inside {
                     Some(all) => self.b.ins().band(all, fine),
                     None => fine,

@@ -142,7 +142,14 @@ impl Kernel<'_, '_, '_> {
         self.put_int(&f, 40, window[1]);
         self.put(&f, 48, to[axes[2]]);
         self.put(&f, 56, to[axes[3]]);
-        let numbers = [strides[0], strides[1], padding[0], padding[1], dilation[0], dilation[1]];
+        let numbers = [
+            strides[0],
+            strides[1],
+            padding[0],
+            padding[1],
+            dilation[0],
+            dilation[1],
+        ];
         for (i, v) in numbers.into_iter().enumerate() {
             self.put_int(&f, 64 + 8 * i as i32, v);
         }

@@ -101,7 +101,11 @@ fn expm1<S: Simd>(x: f64) -> f64 {
 #[inline(always)]
 fn split(x: f64) -> (f64, f64) {
     let tiny = x < f64::MIN_POSITIVE;
-    let scaled = if tiny { x * 18_014_398_509_481_984.0 } else { x };
+    let scaled = if tiny {
+        x * 18_014_398_509_481_984.0
+    } else {
+        x
+    };
     let bits = scaled.to_bits();
     let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let m = f64::from_bits(bits.wrapping_sub(shifted & 0xfff0_0000_0000_0000));
@@ -172,7 +176,11 @@ fn sinh<S: Simd>(x: f64) -> f64 {
 fn cosh<S: Simd>(x: f64) -> f64 {
     let a = x.abs();
     let e = exp::<S>(if a < 22.0 { a } else { 0.5 * a });
-    if a < 22.0 { 0.5 * (e + 1.0 / e) } else { 0.5 * e * e }
+    if a < 22.0 {
+        0.5 * (e + 1.0 / e)
+    } else {
+        0.5 * e * e
+    }
 }
 
 #[inline(always)]
@@ -213,7 +221,11 @@ fn atan<S: Simd>(x: f64) -> f64 {
     );
     let y = fma::<S>(t * z, p / q, t);
     // What a quarter and an eighth of a turn lost when they were rounded.
-    let rest = if far { 6.123_233_995_736_766e-17 } else { 3.061_616_997_868_383e-17 };
+    let rest = if far {
+        6.123_233_995_736_766e-17
+    } else {
+        3.061_616_997_868_383e-17
+    };
     let base = if far { FRAC_PI_2 } else { FRAC_PI_4 };
     (if middle { base + (y + rest) } else { y }).copysign(x)
 }
@@ -317,15 +329,27 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     let rest = fma::<S>(t, high, -e) + t * low;
     let r = exp_of::<S>(e, if e.abs() < 800.0 { rest } else { 0.0 });
     let up = y > 0.0;
-    let r = if a == 0.0 { if up { 0.0 } else { f64::INFINITY } } else { r };
-    let r = if a == f64::INFINITY { if up { f64::INFINITY } else { 0.0 } } else { r };
+    let r = if a == 0.0 {
+        if up { 0.0 } else { f64::INFINITY }
+    } else {
+        r
+    };
+    let r = if a == f64::INFINITY {
+        if up { f64::INFINITY } else { 0.0 }
+    } else {
+        r
+    };
     let huge = y.abs() >= 9_007_199_254_740_992.0;
     let whole = huge || y.trunc() == y;
     let half = y * 0.5;
     let odd = !huge && whole && half.trunc() != half;
     let negative = x.is_sign_negative();
     let r = if negative && odd { -r } else { r };
-    let r = if negative && !whole && inside { f64::NAN } else { r };
+    let r = if negative && !whole && inside {
+        f64::NAN
+    } else {
+        r
+    };
     #[allow(clippy::eq_op)] // Only a NaN is not itself.
     let r = if x != x || y != y { f64::NAN } else { r };
     let one = y == 0.0 || x == 1.0 || (a == 1.0 && y.abs() == f64::INFINITY);
@@ -372,13 +396,7 @@ unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f64, y: *const f64, z: 
 }
 
 #[inline(always)]
-fn piece<S: Simd>(
-    math: Math,
-    n: usize,
-    a: &[f64; PIECE],
-    b: &[f64; PIECE],
-    c: &mut [f64; PIECE],
-) {
+fn piece<S: Simd>(math: Math, n: usize, a: &[f64; PIECE], b: &[f64; PIECE], c: &mut [f64; PIECE]) {
     macro_rules! each {
         ($x:ident => $value:expr) => {
             for ((&$x, &_y), z) in a.iter().zip(b).zip(c.iter_mut()).take(n) {

@@ -4,9 +4,9 @@ use half::f16;
 use half::slice::HalfFloatSliceExt;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
-use super::simd::{Simd, dispatch};
 #[cfg(target_arch = "x86_64")]
 use super::simd::{Isa, isa};
+use super::simd::{Simd, dispatch};
 
 /// float16 to float32.
 ///

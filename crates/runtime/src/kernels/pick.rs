@@ -71,12 +71,22 @@ fn join(before: &[i64], behind: &[i64], to: &mut [i64]) {
 fn run(table: &[i64]) -> Run {
     let from = table[0];
     let alike = |step: i64| {
-        let next = |k: usize| if from < 0 { table[k] < 0 } else { table[k] == from + k as i64 * step };
+        let next = |k: usize| {
+            if from < 0 {
+                table[k] < 0
+            } else {
+                table[k] == from + k as i64 * step
+            }
+        };
         (1..table.len()).take_while(|&k| next(k)).count() + 1
     };
     let (len, repeated) = (alike(1), alike(0));
     let same = repeated > len;
-    Run { from, len: len.max(repeated), same }
+    Run {
+        from,
+        len: len.max(repeated),
+        same,
+    }
 }
 
 /// The runs of a table, in memory for `most` of them; none where there are more.
@@ -120,7 +130,11 @@ unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
                 by_runs(p.runs, x.offset(first as isize), to, fill);
             } else if p.holes {
                 for (j, &t) in p.table.iter().enumerate() {
-                    *to.add(j) = if t < 0 { fill } else { *x.offset((first + t) as isize) };
+                    *to.add(j) = if t < 0 {
+                        fill
+                    } else {
+                        *x.offset((first + t) as isize)
+                    };
                 }
             } else {
                 let x = x.offset(first as isize);
@@ -175,7 +189,10 @@ pub unsafe extern "C" fn rx_pick(ctx: *mut RxContext, pick: *const RxPick) -> i3
             let p = &*pick;
             let rank = p.axes.max(0) as usize;
             if rank == 0 || rank > AXES || !matches!(p.size, 1 | 2 | 4 | 8) {
-                return context.fail(Status::Argument, "rx_pick: too many axes, or no such elements");
+                return context.fail(
+                    Status::Argument,
+                    "rx_pick: too many axes, or no such elements",
+                );
             }
             let extents = std::slice::from_raw_parts(p.extents, rank);
             if extents.iter().any(|&n| n <= 0) {

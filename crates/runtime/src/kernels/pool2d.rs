@@ -82,7 +82,10 @@ impl RxPool2dF32 {
     /// Floats of a padded channel, and of the columns that windows have inside of the image.
     pub(super) fn room(&self) -> usize {
         let columns = (self.ow.max(0) as usize).saturating_add(64);
-        self.padded().saturating_add(columns).checked_next_multiple_of(16).unwrap_or(usize::MAX)
+        self.padded()
+            .saturating_add(columns)
+            .checked_next_multiple_of(16)
+            .unwrap_or(usize::MAX)
     }
 
     /// Floats of a padded channel.

@@ -165,7 +165,11 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
         }
         // Writing along the rows of dst keeps its lines whole.
         let across = outer.dst == 1 && inner.dst != 1;
-        let (outer, inner) = if across { (inner, outer) } else { (outer, inner) };
+        let (outer, inner) = if across {
+            (inner, outer)
+        } else {
+            (outer, inner)
+        };
         for i in 0..outer.n {
             let from = src.offset((i * outer.src) as isize);
             let to = dst.offset((i * outer.dst) as isize);
@@ -283,7 +287,13 @@ pub unsafe extern "C" fn rx_copy_strided(
             {
                 std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), bytes);
             } else if let Some(nest) = Nest::new(shape, from, to) {
-                spread(ctx, elem_size as usize, nest.turned(), src.cast(), dst.cast());
+                spread(
+                    ctx,
+                    elem_size as usize,
+                    nest.turned(),
+                    src.cast(),
+                    dst.cast(),
+                );
             }
         }
         0
@@ -326,7 +336,13 @@ pub unsafe extern "C" fn rx_transpose(
                 to[i - 1] = to[i] * shape[i];
             }
             if let Some(nest) = Nest::new(&shape[..rank], &strides[..rank], &to[..rank]) {
-                spread(ctx, elem_size as usize, nest.turned(), src.cast(), dst.cast());
+                spread(
+                    ctx,
+                    elem_size as usize,
+                    nest.turned(),
+                    src.cast(),
+                    dst.cast(),
+                );
             }
         }
         0

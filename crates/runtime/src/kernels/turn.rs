@@ -113,14 +113,28 @@ mod tests {
     use super::*;
 
     fn check<T: Copy + Default + PartialEq + std::fmt::Debug>(of: impl Fn(usize) -> T) {
-        for (rows, columns) in [(1, 1), (3, 200), (64, 64), (96, 40), (33, 70), (8, 16), (130, 9)] {
+        for (rows, columns) in [
+            (1, 1),
+            (3, 200),
+            (64, 64),
+            (96, 40),
+            (33, 70),
+            (8, 16),
+            (130, 9),
+        ] {
             let (gap, other) = (columns + 3, rows + 5);
             let x: Vec<T> = (0..rows * gap).map(&of).collect();
             let mut y = vec![of(7); columns * other];
             // SAFETY: both have room for all rows.
             unsafe {
                 let to = y.as_mut_ptr();
-                turn((rows, columns), x.as_ptr(), gap as isize, to, other as isize);
+                turn(
+                    (rows, columns),
+                    x.as_ptr(),
+                    gap as isize,
+                    to,
+                    other as isize,
+                );
             }
             for (place, found) in y.iter().enumerate() {
                 let (c, r) = (place / other, place % other);

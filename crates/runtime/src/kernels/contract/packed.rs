@@ -18,7 +18,7 @@ const DEEP: usize = 1024;
 /// Places of the common axes that all panels of a block are packed at before the next ones: few pages at a time.
 const PLACES: usize = 32;
 /// Rows of a block.
-const HIGH: usize = 96;
+const HIGH: usize = 256;
 /// Bytes of a row of a block of sums.
 const WIDE: usize = 1920;
 /// Multiplications below which a block stays on one thread.
@@ -293,15 +293,22 @@ unsafe fn pack<T: Copy + Default, const W: usize>(
             let mut at = [0isize; W];
             at.copy_from_slice(lines);
             let beside = at.windows(2).all(|w| w[1] == w[0] + 1);
-            for (p, &step) in along.iter().enumerate() {
+            let mut p = 0;
+            while p < along.len() {
                 let to = out.add(p * W);
+                if !beside && follow(&along[p..]) {
+                    turned::<T, W>(x.offset(along[p]), &at, to, W);
+                    p += SQUARE;
+                    continue;
+                }
                 if beside {
-                    std::ptr::copy_nonoverlapping(x.offset(at[0] + step), to, W);
+                    std::ptr::copy_nonoverlapping(x.offset(at[0] + along[p]), to, W);
                 } else {
                     for i in 0..W {
-                        *to.add(i) = *x.offset(at[i] + step);
+                        *to.add(i) = *x.offset(at[i] + along[p]);
                     }
                 }
+                p += 1;
             }
             return;
         }
@@ -343,6 +350,21 @@ unsafe fn pack_wide<T: Copy + Default>(
                 for (p, &step) in along.iter().enumerate() {
                     copy(at.offset(step), out.add(p * width + i), end - i);
                 }
+            } else if let Some(some) = lines[i..].first_chunk::<SQUARE>() {
+                end = i + SQUARE;
+                let mut p = 0;
+                while p < along.len() {
+                    let to = out.add(p * width + i);
+                    if follow(&along[p..]) {
+                        turned::<T, SQUARE>(x.offset(along[p]), some, to, width);
+                        p += SQUARE;
+                        continue;
+                    }
+                    for (k, line) in some.iter().enumerate() {
+                        *to.add(k) = *x.offset(line + along[p]);
+                    }
+                    p += 1;
+                }
             } else {
                 end = i + 1;
                 for (p, &step) in along.iter().enumerate() {
@@ -350,6 +372,46 @@ unsafe fn pack_wide<T: Copy + Default>(
                 }
             }
             i = end;
+        }
+    }
+}
+
+/// Elements of a line that are read at once.
+const SQUARE: usize = 8;
+
+/// Whether the next places lie side by side.
+#[inline(always)]
+fn follow(along: &[isize]) -> bool {
+    let Some(next) = along.first_chunk::<SQUARE>() else {
+        return false;
+    };
+    let mut beside = true;
+    for p in 1..SQUARE {
+        beside &= next[p] == next[0] + p as isize;
+    }
+    beside
+}
+
+/// The next elements of `W` lines, turned over: whole pieces of lines are read, so that lines a power of two apart, which
+/// share few places of the cache, are not fetched for every element.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
+unsafe fn turned<T: Copy + Default, const W: usize>(
+    x: *const T,
+    lines: &[isize; W],
+    out: *mut T,
+    width: usize,
+) {
+    let mut square = [[T::default(); SQUARE]; W];
+    // SAFETY: the callers' promise.
+    unsafe {
+        for (i, line) in square.iter_mut().enumerate() {
+            *line = x.offset(lines[i]).cast::<[T; SQUARE]>().read_unaligned();
+        }
+        for p in 0..SQUARE {
+            for i in 0..W {
+                *out.add(p * width + i) = square[i][p];
+            }
         }
     }
 }

@@ -73,6 +73,7 @@ fn keeps<T: Element, const GREATEST: bool>(best: T, x: T, last: bool) -> bool {
 
 /// A line whose elements lie side by side; -1 of nothing.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the lanes out of memory.
 unsafe fn alone<T: Element, const GREATEST: bool>(x: *const T, n: usize, last: bool) -> i64 {
     // SAFETY: the callers' promise.
     unsafe {
@@ -80,16 +81,17 @@ unsafe fn alone<T: Element, const GREATEST: bool>(x: *const T, n: usize, last: b
             return -1;
         }
         let mut lanes = [*x; LANES];
-        let mut lost = false;
+        let mut bits = [T::Bits::default(); LANES];
         let whole = n / LANES * LANES;
         for i in (0..whole).step_by(LANES) {
-            for (j, lane) in lanes.iter_mut().enumerate() {
+            for j in 0..LANES {
                 let v = *x.add(i + j);
-                let better = if GREATEST { v > *lane } else { v < *lane };
-                *lane = if better { v } else { *lane };
-                lost |= v.lost();
+                let better = if GREATEST { v > lanes[j] } else { v < lanes[j] };
+                lanes[j] = if better { v } else { lanes[j] };
+                bits[j] = bits[j].max(v.magnitude());
             }
         }
+        let mut lost = bits.iter().any(|&b| T::any_lost(b));
         let mut best = lanes[0];
         for &v in &lanes[1..] {
             best = if keeps::<T, GREATEST>(best, v, false) {

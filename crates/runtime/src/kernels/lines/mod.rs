@@ -78,6 +78,12 @@ trait Element: Copy + PartialOrd + Default + Send + Sync {
     fn key(self) -> u64;
     /// Whether it has no place in any order.
     fn lost(self) -> bool;
+    /// Numbers whose greatest one says whether any element is lost.
+    type Bits: Copy + Ord + Default;
+    /// That of this element.
+    fn magnitude(self) -> Self::Bits;
+    /// Whether an element was lost, by the greatest of these numbers.
+    fn any_lost(greatest: Self::Bits) -> bool;
     /// The sum; integers wrap.
     fn plus(self, b: Self) -> Self;
     /// The product; integers wrap.
@@ -97,6 +103,13 @@ macro_rules! integers {
             }
             #[inline(always)]
             fn lost(self) -> bool {
+                false
+            }
+            type Bits = ();
+            #[inline(always)]
+            fn magnitude(self) {}
+            #[inline(always)]
+            fn any_lost((): ()) -> bool {
                 false
             }
             #[inline(always)]
@@ -129,6 +142,15 @@ macro_rules! floats {
             #[inline(always)]
             fn lost(self) -> bool {
                 self.is_nan()
+            }
+            type Bits = $bits;
+            #[inline(always)]
+            fn magnitude(self) -> $bits {
+                self.abs().to_bits()
+            }
+            #[inline(always)]
+            fn any_lost(greatest: $bits) -> bool {
+                greatest > <$t>::INFINITY.to_bits()
             }
             #[inline(always)]
             fn plus(self, b: Self) -> Self {

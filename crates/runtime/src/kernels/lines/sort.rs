@@ -67,7 +67,10 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
                 *key = (at(i).key() ^ turn) << 32 | i as u64;
             }
             let spare = std::slice::from_raw_parts_mut(rest.add(n), n);
-            for (to, key) in order.iter_mut().zip(sorted(keys, spare, keep, size_of::<T>())) {
+            for (to, key) in order
+                .iter_mut()
+                .zip(sorted(keys, spare, keep, size_of::<T>()))
+            {
                 *to = *key as u32;
             }
         } else {

@@ -407,7 +407,11 @@ unsafe fn gather(
             }
             let first = *index.add(i);
             i += 1;
-            let step = if i < n { (*index.add(i)).wrapping_sub(first) } else { 1 };
+            let step = if i < n {
+                (*index.add(i)).wrapping_sub(first)
+            } else {
+                1
+            };
             let mut next = first.wrapping_add(step);
             while i < n && *index.add(i) == next && (mask.is_null() || *mask.add(i) != 0) {
                 next = next.wrapping_add(step);
@@ -517,25 +521,32 @@ macro_rules! pairs {
     ($fold:ident, $sums:ident, $x:ident, $n:ident: $t:ty, |$a:ident, $v:ident| $value:expr) => {{
         const LANES: usize = FOLDED / size_of::<$t>();
         let (sums, x) = ($sums.cast::<$t>(), $x.cast::<$t>());
+        let whole = $n / LANES * LANES;
+        let at = |i: usize| if $fold { sums } else { sums.add(i) }.cast::<[$t; LANES]>();
+        // Lanes are stored whether they changed or not: a store under a condition is none in vectors.
+        let mut lanes = [<$t>::default(); LANES];
         if $fold {
-            let mut lanes = sums.cast::<[$t; LANES]>().read_unaligned();
-            let whole = $n / LANES * LANES;
-            for i in (0..whole).step_by(LANES) {
-                for j in 0..LANES {
-                    let ($a, $v) = (lanes[j], *x.add(i + j));
-                    lanes[j] = $value;
-                }
+            lanes = at(0).read_unaligned();
+        }
+        for i in (0..whole).step_by(LANES) {
+            if !$fold {
+                lanes = at(i).read_unaligned();
             }
-            for j in whole..$n {
-                let ($a, $v) = (lanes[j - whole], *x.add(j));
-                lanes[j - whole] = $value;
+            for j in 0..LANES {
+                let ($a, $v) = (lanes[j], *x.add(i + j));
+                lanes[j] = $value;
             }
-            sums.cast::<[$t; LANES]>().write_unaligned(lanes);
-        } else {
-            for i in 0..$n {
-                let ($a, $v) = (*sums.add(i), *x.add(i));
-                *sums.add(i) = $value;
+            if !$fold {
+                at(i).write_unaligned(lanes);
             }
+        }
+        if $fold {
+            at(0).write_unaligned(lanes);
+        }
+        for i in whole..$n {
+            let to = sums.add(if $fold { i - whole } else { i });
+            let ($a, $v) = (*to, *x.add(i));
+            *to = $value;
         }
     }};
 }

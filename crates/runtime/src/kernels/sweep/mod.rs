@@ -32,8 +32,12 @@ pub const AXES: usize = 12;
 pub const INPUTS: usize = 32;
 /// Most inputs, constants and temporaries together.
 pub const OPERANDS: usize = 128;
-/// Bytes of a strip.
-const STRIP: usize = 4096;
+/// Bytes of a strip's memory.
+const STRIP: usize = 8192;
+/// Most operands whose strips stay in the first cache together; with more, strips are half as long.
+const FEW: usize = 5;
+/// Elements of a row from which on strips end where rows do.
+const ROW: usize = 256;
 /// Elements of a strip that takes no memory.
 const BARE: usize = 1 << 14;
 /// The kind of an input that is an index: its first element is the number itself.
@@ -91,6 +95,8 @@ struct Plan<'a> {
     over: Space,
     /// Elements of a strip.
     strip: usize,
+    /// Elements that strips do not go beyond: a row, or all.
+    unit: usize,
     /// Inputs that are read where they lie, whatever rows a strip has.
     dense: [bool; INPUTS],
     /// Whether strips run along the reduced axes (else along those of the result).
@@ -292,6 +298,21 @@ impl Plan<'_> {
         }
     }
 
+    /// The number of strips of the result.
+    fn strips(&self) -> usize {
+        self.out.count() / self.unit.max(1) * self.unit.div_ceil(self.strip)
+    }
+
+    /// Where a strip begins, and how many elements it has.
+    fn strip_at(&self, task: usize) -> (usize, usize) {
+        let pieces = self.unit.div_ceil(self.strip);
+        let (row, inside) = (task / pieces, task % pieces * self.strip);
+        (
+            row * self.unit + inside,
+            (self.unit - inside).min(self.strip),
+        )
+    }
+
     fn direct(&self) -> bool {
         register(self.out_kind) == self.out_kind
     }
@@ -375,11 +396,9 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // SAFETY: the callers' promise.
     unsafe {
         let mut s = p.begin(room);
-        let count = p.out.count();
         let result = room.add(p.room() - STRIP);
         for task in begin..end {
-            let first = task * p.strip;
-            let n = (count - first).min(p.strip);
+            let (first, n) = p.strip_at(task);
             let cursor = p.out.cursor(first, None);
             p.read(&mut s, &cursor, &p.out, n);
             if p.direct() {
@@ -398,12 +417,10 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // SAFETY: the callers' promise.
     unsafe {
         let mut s = p.begin(room);
-        let count = p.out.count();
         let kind = register(p.out_kind);
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for task in begin..end {
-            let first = task * p.strip;
-            let n = (count - first).min(p.strip);
+            let (first, n) = p.strip_at(task);
             apply::neutral(p.v.combiner, p.out_kind, sums, n);
             for place in 0..p.over.count() {
                 let base = p.over.cursor(place, None);
@@ -485,12 +502,14 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 out: Space::new(&extents[..axes], strides, all, 0),
                 over: Space::new(&extents[axes..], strides, all, axes),
                 strip: STRIP / 8,
+                unit: 0,
                 dense: [false; INPUTS],
                 along_reduced: false,
                 outside: AtomicBool::new(false),
             };
             let widest = plan.widest();
-            plan.strip = STRIP / widest;
+            let bytes = if operands <= FEW { STRIP } else { STRIP / 2 };
+            plan.strip = bytes / widest;
             for (k, dense) in plan.dense.iter_mut().enumerate().take(inputs) {
                 // An input that moves along reduced axes has rows of its own.
                 *dense = reduced == 0 && plan.out.dense(k);
@@ -502,6 +521,8 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             if count == 0 {
                 return 0;
             }
+            let rows_apart = plan.dense[..inputs].contains(&false) && plan.out.inner() >= ROW;
+            plan.unit = if rows_apart { plan.out.inner() } else { count };
             let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));
             plan.along_reduced =
                 reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);
@@ -512,8 +533,8 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             };
             let (tasks, each) = match (plan.along_reduced, reduced > 0) {
                 (true, _) => (count, over),
-                (_, true) => (count.div_ceil(plan.strip), plan.strip.min(count) * over),
-                _ => (count.div_ceil(plan.strip), plan.strip.min(count)),
+                (_, true) => (plan.strips(), plan.strip.min(plan.unit) * over),
+                _ => (plan.strips(), plan.strip.min(plan.unit)),
             };
             let grain = (SMALL / (each * plan.ops.len()).max(1)).max(1);
             let plan = &plan;
