@@ -175,17 +175,31 @@ def main():
     below = sum(r < 0.8 for r in ratios)
     print(f"{len(ratios)} cells, geometric mean {mean:.2f}, {below} below 0.8, {sum(r < 0.5 for r in ratios)} below 0.5")
     if not options.no_page and not only:
-        write(rows, ratios, mean)
+        write(rows, ratios, mean, options.rounds)
     sys.exit(1 if wrong else 0)
 
 
-def write(rows, ratios, mean):
+def processor():
+    """What the processor calls itself, and the vectors that it has."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return "an unknown processor"
+    name = re.search(r"model name\s*: (.*)", text)
+    flags = re.search(r"flags\s*: (.*)", text)
+    has = [f for f in ("avx2", "avx512f") if flags and f in flags[1].split()]
+    return f"{name[1] if name else 'an unknown processor'} ({', '.join(has) or 'no wide vectors'})"
+
+
+def write(rows, ratios, mean, rounds):
+    slow = [f"{c.group} {c.name} {r:.2f}" for c, _, _, r, _ in sorted(rows, key=lambda r: r[3] or 9) if r and r < 0.5]
     lines = ["# Breadth", "",
              "One operator at a time, one thread, beside numpy and ONNX Runtime: the least time of all rounds, in which the "
              "systems took turns. *Ratio*: the fastest peer's time by ours, so more than 1 is faster. Made by "
-             "`python3 benches/breadth/run.py`.", "",
+             f"`python3 benches/breadth/run.py --rounds {rounds}` on {processor()}.", "",
              f"{len(ratios)} cells with a peer, geometric mean {mean:.2f}; {sum(r < 0.8 for r in ratios)} below 0.8, "
              f"{sum(r < 0.5 for r in ratios)} below 0.5.", "",
+             "Below 0.5, the worst first: " + (", ".join(slow) or "none") + ".", "",
              "| operator | case | time | fastest peer | ratio |", "|---|---|---|---|---|"]
     for case, times, fastest, ratio, _ in rows:
         peer = f"{fastest}, {shown(times[fastest])}" if fastest else "–"
