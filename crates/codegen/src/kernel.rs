@@ -23,14 +23,19 @@ use memory::local_bytes;
 
 mod attention;
 mod bind;
+mod contract;
 mod copies;
 mod digits;
 mod eval;
 mod lanes;
+mod lines;
 mod memory;
 mod nest;
+mod picks;
 mod share;
 mod strips;
+mod sweep;
+mod translate;
 pub(crate) mod tuned;
 mod vector;
 pub(crate) mod windows;
@@ -208,6 +213,9 @@ pub(crate) fn emit(
                 }
             }
             Stage::Nest(stmts) => {
+                if k.lines(stmts)? {
+                    continue;
+                }
                 for buf in written(stmts) {
                     k.place(buf)?;
                 }

@@ -87,6 +87,22 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
                 fits.same((out, axis), extent);
             }
         }
+        Hint::Lines { data, axis, work } => {
+            let rank = program.bufs[data].shape.len();
+            let gone = program.bufs[out].shape.len() < rank;
+            for k in (0..rank).filter(|&k| k != axis) {
+                let extent = fits.extent(data, k);
+                fits.same((out, k - usize::from(gone && k > axis)), extent);
+            }
+            match work {
+                crate::Lines::Running { .. } => {
+                    let extent = fits.extent(data, axis);
+                    fits.same((out, axis), extent);
+                }
+                crate::Lines::Extreme { .. } if !gone => fits.same((out, axis), Ex::idx(1)),
+                _ => {}
+            }
+        }
         Hint::Requantize {
             data, tables, axis, ..
         } => {

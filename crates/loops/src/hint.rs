@@ -81,9 +81,9 @@ pub enum Hint {
         /// Added to the variance.
         epsilon: f64,
     },
-    /// 2-D pooling.
+    /// 2-D pooling, or pooling of lines as images of one row. Windows may go beyond the padding.
     Pool2d {
-        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`.
+        /// The input, in (n, c, h, w), (n, c, w), or (n, h, w, c) with `nhwc`.
         data: Buf,
         /// Channels last.
         nhwc: bool,
@@ -93,10 +93,21 @@ pub enum Hint {
         strides: [i64; 2],
         /// Top, left, bottom, right.
         padding: [i64; 4],
+        /// Distances of the window's places.
+        dilation: [i64; 2],
         /// Whether the maximum is taken (else the mean).
         max: bool,
         /// Whether a mean counts padding.
         count_include_pad: bool,
+    },
+    /// Something done along all lines of an array, by a nest.
+    Lines {
+        /// The array.
+        data: Buf,
+        /// The axis that lines run along.
+        axis: usize,
+        /// What is done.
+        work: Lines,
     },
     /// Sums brought to another scale in fixed point:
     /// `bound(zero + int32((((int64(data + bias) << left) * factor + half) >> right)))`.
@@ -109,6 +120,32 @@ pub enum Hint {
         axis: Option<usize>,
         /// The least and the largest result.
         bounds: (i64, i64),
+    },
+}
+
+/// What a nest does along lines; which buffer it writes is the hint's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lines {
+    /// The elements in order, stable, as many as the result has along the axis (0 where there are no more).
+    Sorted {
+        /// The least one first.
+        ascend: bool,
+        /// Their indices are written, not they themselves.
+        indices: bool,
+    },
+    /// The index of the greatest element, or the least one; -1 of nothing. A result without the axis, or with extent 1.
+    Extreme {
+        /// The greatest one.
+        greatest: bool,
+        /// The last one of equals.
+        last: bool,
+    },
+    /// The sums up to each element, or the products.
+    Running {
+        /// Products.
+        product: bool,
+        /// Without the element itself.
+        exclusive: bool,
     },
 }
 
@@ -126,7 +163,9 @@ impl Hint {
             Hint::Conv2d { data, weight, .. } | Hint::Conv2dTranspose { data, weight, .. } => {
                 vec![data, weight]
             }
-            Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } => vec![data],
+            Hint::Softmax { data, .. } | Hint::Pool2d { data, .. } | Hint::Lines { data, .. } => {
+                vec![data]
+            }
             Hint::LayerNorm {
                 data, gamma, beta, ..
             } => vec![data, gamma, beta],

@@ -34,7 +34,10 @@ pub fn find(program: &Program, fused: &[Fused]) -> Vec<Pooled> {
 
 fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Pooled> {
     let Some(Hint::Pool2d {
-        data, nhwc: false, ..
+        data,
+        nhwc: false,
+        dilation: [1, 1],
+        ..
     }) = program.hint(c.out)
     else {
         return None;

@@ -38,7 +38,10 @@ impl Whole {
                     ..
                 } => (Whole::Attention, a),
                 Hint::Pool2d {
-                    data, nhwc: false, ..
+                    data,
+                    nhwc: false,
+                    dilation: [1, 1],
+                    ..
                 } => (Whole::Pooled, data),
                 _ => return None,
             };

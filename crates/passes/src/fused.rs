@@ -490,6 +490,7 @@ fn inline(program: &mut Program) {
             && (only_picks(&c.value) || read_once(program, out))
             && (!relax_loops::epilogue::follows_sums(program, c) || read_in_place(program, out))
             && !apart(program, c)
+            && !windowed(program, c)
         {
             let mut sources = Vec::new();
             visit_expr(&c.value, |x| {
@@ -512,6 +513,45 @@ fn inline(program: &mut Program) {
         k += 1;
     }
 }
+
+/// Whether a stage chooses elements (padding, spreading) for one that reduces, and that no kernel is told of: windows read
+/// each of its elements many times, and only what is read in even steps is multiplied or compared in panels and strips.
+fn windowed(program: &Program, c: &Compute) -> bool {
+    let extents = &program.bufs[c.out].shape;
+    let known = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let chooses = matches!(c.value.kind(), ExKind::Select(..));
+    if !chooses || known.is_some_and(|n| n < SMALL) {
+        return false;
+    }
+    let mut sources = Vec::new();
+    visit_expr(&c.value, |x| {
+        if let ExKind::Load(buf, _) = x.kind() {
+            sources.push(*buf);
+        }
+    });
+    // A kernel that takes what this stage chooses from does the choosing itself.
+    let told = |out: Buf| {
+        let float = program.bufs[out].dtype == relax_tensor::DType::F32;
+        let operands = program.hint(out).map(relax_loops::Hint::operands);
+        float && operands.is_some_and(|all| all.iter().any(|b| sources.contains(b)))
+    };
+    let computes = |s: &Stage| match s {
+        Stage::Compute(c) => Some(c.out),
+        Stage::Nest(_) => None,
+    };
+    program.stages.iter().any(|stage| match stage {
+        Stage::Compute(r) if r.reduce.is_some() && relax_loops::reads_buffer(stage, c.out) => {
+            // The kernel may stand at the stage that ends what this one begins (a mean).
+            let behind =
+                |s: &Stage| relax_loops::reads_buffer(s, r.out) && computes(s).is_some_and(told);
+            !told(r.out) && !program.stages.iter().any(behind)
+        }
+        _ => false,
+    })
+}
+
+/// Elements from which on a stage of its own pays beside one that reduces.
+const SMALL: i64 = 64;
 
 /// From so many elements on, a transpose is a stage of its own beside stages that compute: a strided copy goes over blocks
 /// that stay in the first cache, and the others over elements side by side, which together take less than computing in

@@ -99,6 +99,25 @@ typedef struct RxGemmI32 {
 } RxGemmI32;               /* 112 bytes */
 int32_t rx_gemm_i32(RxContext *ctx, const RxGemmI32 *g);
 
+/* Element types by number. */
+enum {
+  RX_INT8 = 0, RX_UINT8 = 1, RX_INT16 = 2, RX_INT32 = 3, RX_UINT16 = 4, RX_UINT32 = 5, RX_INT64 = 6, RX_UINT64 = 7,
+  RX_FLOAT16 = 8, RX_BFLOAT16 = 9, RX_FLOAT32 = 10, RX_FLOAT64 = 11, RX_BOOL = 12
+};
+
+/* c[i...] = sum over r... of a[i..., r...] * b[i..., r...], every array walked in even steps along all axes: matrix
+ * products, convolutions of any rank over padded data, einsum. An axis whose step in `c` is 0 is summed over. Sums are made
+ * in float32 (of float16 and bfloat16), float64, or integers, which wrap in the result's type. */
+typedef struct RxContract {
+  int32_t axes;                   /*  0 */
+  int32_t a_type, b_type, c_type; /*  4, 8, 12: RX_INT8, ... */
+  const int64_t *extents;         /* 16 */
+  const int64_t *steps;           /* 24: along all axes of a, then of b, then of c */
+  const void *a, *b;              /* 32, 40 */
+  void *c;                        /* 48: overlaps neither */
+} RxContract;                     /* 56 bytes */
+int32_t rx_contract(RxContext *ctx, const RxContract *contract);
+
 /* y = bound(zero + (int32)((((x + bias) << left) * factor + half) >> right)), in 64 bits, wrapping; every table has one
  * number for each channel. */
 typedef struct RxRequantize {
@@ -152,7 +171,6 @@ int32_t rx_conv2d_transpose_f32(RxContext *ctx, const RxConv2dF32 *conv);
 
 /* Convolution of small integers with sums of 32 bits, which wrap. The fields up to `layout` are as above. Elements are
  * brought to 16 bits; arrays of int32 whose elements do not all fit are computed one by one. */
-enum { RX_INT8 = 0, RX_UINT8 = 1, RX_INT16 = 2, RX_INT32 = 3 };
 typedef struct RxConv2dI32 {
   int64_t n, c, h, w;             /*   0.. 24 */
   int64_t o, kh, kw;              /*  32.. 48 */
@@ -246,6 +264,58 @@ typedef struct RxStrips {
 } RxStrips;                         /* 80 bytes */
 
 int32_t rx_strips_f32(RxContext *ctx, const RxStrips *strips);
+
+/* An operation of rx_sweep: what they do stands in src/kernels/sweep/op.rs, in this order. */
+typedef struct RxSweepOp {
+  int32_t code;     /*  0 */
+  int32_t kind, to; /*  4, 8: RX_INT8, ... of the arguments and of the result */
+  int32_t dst;      /* 12: the temporary that is written */
+  int32_t args[4];  /* 16: operands: inputs, then constants, then temporaries; or numbers */
+} RxSweepOp;        /* 32 bytes */
+
+/* What is done along all lines of an array: 0 sorting (stable; the first `keep` elements and their indices), the index of
+ * 1 the greatest, 2 the least element, 3 running sums, 4 running products. */
+typedef struct RxLines {
+  int64_t outer, extent, inner; /*  0..16: extents before, of and behind the axis */
+  int64_t keep;                 /* 24 */
+  int32_t kind, index_kind;     /* 32, 36: RX_INT8, ... of elements; RX_INT32 or RX_INT64 */
+  int32_t work;                 /* 40 */
+  int32_t flag;                 /* 44: ascending; the last one of equals; without the element itself */
+  const void *x;                /* 48 */
+  void *values, *indices;       /* 56, 64: or NULL */
+} RxLines;                      /* 72 bytes */
+int32_t rx_lines(RxContext *ctx, const RxLines *lines);
+
+/* out[i, j, ...] = x[t0[i] + t1[j] + ...], with a table of offsets for each axis; `fill` where one is negative. */
+typedef struct RxPick {
+  int32_t axes, size;           /*  0, 4: of the result; bytes of an element: 1, 2, 4 or 8 */
+  const int64_t *extents;       /*  8 */
+  const int64_t *tables;        /* 16: one behind the other */
+  const void *x;                /* 24 */
+  uint64_t fill;                /* 32: the bits of an element */
+  void *out;                    /* 40: contiguous; overlaps nothing */
+} RxPick;                       /* 48 bytes */
+int32_t rx_pick(RxContext *ctx, const RxPick *pick);
+
+/* As RxStrips for elements of any type, with loads at computed indices, which are checked. */
+typedef struct RxSweep {
+  int32_t axes, reduced;        /*  0, 4 */
+  int32_t inputs, constants;    /*  8, 12 */
+  int32_t ops, temps;           /* 16, 20 */
+  int32_t combiner;             /* 24: 0 sum, 1 product, 2 maximum, 3 minimum, 4 and, 5 or */
+  int32_t out_type;             /* 28: RX_INT8, ... */
+  const int64_t *extents;       /* 32 */
+  const void *const *data;      /* 40: the inputs; of an index its first number */
+  const int32_t *kinds;         /* 48: RX_INT8, ...; -1 for an index */
+  const int64_t *strides;       /* 56 */
+  const void *const *arrays;    /* 64: what is read at computed indices */
+  const uint64_t *values;       /* 72: the constants */
+  const RxSweepOp *program;     /* 80 */
+  void *out;                    /* 88: contiguous; overlaps no input */
+} RxSweep;                      /* 96 bytes */
+
+/* RX_OK, an error, or -1 where a computed index is outside: nothing that was written counts. */
+int32_t rx_sweep(RxContext *ctx, const RxSweep *sweep);
 
 /* ---- attention ----------------------------------------------------------------------- */
 

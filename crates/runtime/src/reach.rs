@@ -11,14 +11,19 @@ use std::ffi::{c_char, c_void};
 
 use crate::context::{RxContext, Status, guard, text};
 use crate::kernels::attention::RxAttentionF32;
+use crate::kernels::contract::RxContract;
 use crate::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use crate::kernels::gemm::RxGemmF32;
 use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::other::RxGemmI32;
 use crate::kernels::integer::conv::RxConv2dI32;
+use crate::kernels::kinds::Kind;
+use crate::kernels::lines::{RxLines, work};
+use crate::kernels::pick::RxPick;
 use crate::kernels::pool2d::RxPool2dF32;
 use crate::kernels::requantize::RxRequantize;
 use crate::kernels::strips::RxStrips;
+use crate::kernels::sweep::RxSweep;
 
 /// An array that a kernel may touch, as in the C header.
 #[repr(C)]
@@ -68,7 +73,7 @@ impl Reach {
 
     /// Elements side by side.
     fn all<T>(&mut self, what: &'static str, data: *const T, size: usize, extents: &[i64]) {
-        if extents.iter().any(|&n| n <= 0) {
+        if data.is_null() || extents.iter().any(|&n| n <= 0) {
             return;
         }
         let n = extents.iter().try_fold(1i64, |n, e| n.checked_mul(*e));
@@ -162,6 +167,53 @@ impl Reach {
         }
     }
 
+    unsafe fn sweep(&mut self, s: &RxSweep) {
+        let axes = (s.axes + s.reduced).max(0) as usize;
+        // SAFETY: the descriptor's arrays are as long as it says.
+        unsafe {
+            let extents = words(s.extents, axes);
+            for i in 0..s.inputs.max(0) as usize {
+                // Indices are numbers; computed ones are checked by the kernel.
+                let Some(kind) = Kind::of(*s.kinds.add(i)) else {
+                    continue;
+                };
+                let steps = words(s.strides.wrapping_add(i * axes), axes);
+                let axes: Vec<_> = extents.iter().copied().zip(steps.iter().copied()).collect();
+                self.walk("operand", *s.data.add(i), kind.size(), &axes);
+            }
+            let size = Kind::of(s.out_type).map_or(8, Kind::size);
+            let shape = &extents[..(s.axes.max(0) as usize).min(axes)];
+            self.all("result", s.out, size, shape);
+        }
+    }
+
+    unsafe fn pick(&mut self, p: &RxPick) {
+        let size = p.size.max(0) as usize;
+        // SAFETY: the descriptor's arrays are as long as it says.
+        unsafe {
+            let extents = words(p.extents, p.axes.max(0) as usize);
+            let (mut low, mut high, mut at) = (0i64, 0i64, p.tables);
+            for &n in extents {
+                let given = words(at, n.max(0) as usize).iter().filter(|&&t| t >= 0);
+                let Some((least, most)) = given.clone().min().zip(given.max()) else {
+                    // All is filled.
+                    low = 1;
+                    high = 0;
+                    break;
+                };
+                low = low.saturating_add(*least);
+                high = high.saturating_add(*most);
+                at = at.wrapping_add(n as usize);
+            }
+            if low <= high {
+                let first =
+                    p.x.wrapping_byte_offset((low as isize).wrapping_mul(size as isize));
+                self.walk("array", first, size, &[(high - low + 1, 1)]);
+            }
+            self.all("result", p.out, size, extents);
+        }
+    }
+
     fn requantize(&mut self, r: &RxRequantize) {
         let all = [r.outer, r.channels, r.inner];
         self.all("sums", r.x, 4, &all);
@@ -236,6 +288,40 @@ impl Reach {
                 ("rx_requantize_i32", 1) => self.requantize(&*pointer(0).cast()),
                 ("rx_attention_f32", 1) => self.attention(&*pointer(0).cast()),
                 ("rx_strips_f32", 1) => self.strips(&*pointer(0).cast()),
+                ("rx_lines", 1) => {
+                    let l = &*pointer(0).cast::<RxLines>();
+                    let size = Kind::of(l.kind).map_or(8, Kind::size);
+                    self.all("array", l.x, size, &[l.outer, l.extent, l.inner]);
+                    let along = match l.work {
+                        work::SORT => l.keep,
+                        work::GREATEST | work::LEAST => 1,
+                        _ => l.extent,
+                    };
+                    let result = [l.outer, along, l.inner];
+                    self.all("values", l.values.cast_const(), size, &result);
+                    let size = Kind::of(l.index_kind).map_or(8, Kind::size);
+                    self.all("indices", l.indices.cast_const(), size, &result);
+                }
+                ("rx_pick", 1) => self.pick(&*pointer(0).cast()),
+                ("rx_sweep", 1) => self.sweep(&*pointer(0).cast()),
+                ("rx_contract", 1) => {
+                    let g = &*pointer(0).cast::<RxContract>();
+                    let n = g.axes.max(0) as usize;
+                    let (extents, steps) = (words(g.extents, n), words(g.steps, 3 * n));
+                    for (k, (what, data, kind)) in [
+                        ("left operand", g.a, g.a_type),
+                        ("right operand", g.b, g.b_type),
+                        ("result", g.c.cast_const(), g.c_type),
+                    ]
+                    .into_iter()
+                    .enumerate()
+                    {
+                        let steps = steps[k * n..][..n].iter().copied();
+                        let size = Kind::of(kind).map_or(8, Kind::size);
+                        let axes: Vec<_> = extents.iter().copied().zip(steps).collect();
+                        self.walk(what, data, size, &axes);
+                    }
+                }
                 ("rx_copy_strided", 7) => {
                     let (size, rank) = (args[0] as i32 as usize, (args[1] as i32).max(0) as usize);
                     let extents = words(pointer(2).cast(), rank);

@@ -44,6 +44,7 @@ table! {
     crate::kernels::gemm::other => rx_gemm_f64 rx_gemm_i8_i8_i32 rx_gemm_u8_i8_i32
         rx_gemm_u8_u8_i32 rx_gemm_i16_i16_i32 rx_gemm_i32_i32_i32 rx_gemm_i64_i64_i64
         rx_gemm_i32;
+    crate::kernels::contract => rx_contract;
     crate::kernels::conv => rx_conv2d_f32 rx_conv2d_f32_pack_size rx_conv2d_f32_pack;
     crate::kernels::conv::pooled => rx_conv2d_pool2d_f32;
     crate::kernels::conv::transpose => rx_conv2d_transpose_f32;
@@ -54,6 +55,9 @@ table! {
         rx_vsqrt_f32 rx_vrsqrt_f32 rx_vsin_f32 rx_vcos_f32 rx_vgelu_f32 rx_vpow_f32;
     crate::kernels::math => rx_math_f32 rx_math_f64 rx_vmath_f32 rx_vmath_f64;
     crate::kernels::strips => rx_strips_f32;
+    crate::kernels::lines => rx_lines;
+    crate::kernels::pick => rx_pick;
+    crate::kernels::sweep => rx_sweep;
     crate::kernels::attention => rx_attention_f32;
     crate::kernels::rows => rx_softmax_f32 rx_log_softmax_f32 rx_layer_norm_f32;
     crate::kernels::reduce => rx_reduce_f32;

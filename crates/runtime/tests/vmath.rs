@@ -128,6 +128,103 @@ fn special_values_are_those_of_c() {
     });
 }
 
+/// Distance of a float64 from the one that the scalar function gives, in units in the last place.
+fn double_ulps(found: f64, wanted: f64) -> f64 {
+    if found == wanted || found.is_nan() && wanted.is_nan() {
+        return 0.0;
+    }
+    if !found.is_finite() || !wanted.is_finite() {
+        return f64::INFINITY;
+    }
+    let least = wanted.abs().max(f64::MIN_POSITIVE);
+    (found - wanted).abs() / (least.next_up() - least)
+}
+
+/// Every function of float64, at a million points of all magnitudes and at special ones.
+#[test]
+fn functions_of_float64_are_within_the_stated_bounds() {
+    let mut random = common::Random(5);
+    let special = [
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        3.0,
+        -3.0,
+        0.5,
+        -0.5,
+        1e-310,
+        -1e-310,
+        709.9,
+        -745.3,
+        1e300,
+        -1e300,
+        5e-324,
+        f64::MAX,
+        22.5,
+        -22.5,
+        1e6,
+    ];
+    let mut x: Vec<f64> = Vec::new();
+    let mut y: Vec<f64> = Vec::new();
+    for &a in &special {
+        for &b in &special {
+            x.push(a);
+            y.push(b);
+        }
+    }
+    for k in 0..1_000_000 {
+        let mut bits = || random.bits() << 33 ^ random.bits() << 11 ^ random.bits();
+        let (a, b) = (bits(), bits());
+        // Any bits, and numbers between 2^-30 and 2^10.
+        let near = |b: u64| f64::from_bits(b & 0x800f_ffff_ffff_ffff | (0x3ff - 30 + b % 40) << 52);
+        x.push(if k % 4 == 0 {
+            f64::from_bits(a)
+        } else {
+            near(a)
+        });
+        y.push(if k % 4 == 0 {
+            f64::from_bits(b)
+        } else {
+            near(b)
+        });
+    }
+    everywhere(|ctx, isa| {
+        // SAFETY: a live context.
+        if unsafe { (*ctx).threads } != 1 {
+            return;
+        }
+        for function in 0..29 {
+            let mut z = vec![0.0f64; x.len()];
+            // SAFETY: all have as many elements.
+            unsafe {
+                rx_vmath_f64(
+                    function,
+                    x.len() as i64,
+                    x.as_ptr(),
+                    y.as_ptr(),
+                    z.as_mut_ptr(),
+                )
+            };
+            for ((&x, &y), &z) in x.iter().zip(&y).zip(&z) {
+                let wanted = relax_runtime::kernels::math::rx_math_f64(function, x, y);
+                let error = double_ulps(z, wanted);
+                assert!(
+                    error <= 4.0,
+                    "{function} of {x:e}, {y:e} is {z:e}, not {wanted:e}: {error} units ({isa:?})"
+                );
+                let zero = z == 0.0 && z.is_sign_negative() != wanted.is_sign_negative();
+                assert!(!zero, "{function} of {x:e}, {y:e} is {z:e} ({isa:?})");
+            }
+        }
+    });
+}
+
 #[test]
 fn strips_of_any_length_touch_nothing_else() {
     everywhere(|_, _| {

@@ -109,6 +109,24 @@ impl Digits {
         }
     }
 
+    /// The steps of an array along all digits, and where its first element is.
+    fn steps(&self, axes: &[Var], index: &[Ex], shape: &[i64]) -> Result<(Vec<i64>, i64), Trouble> {
+        let (mut steps, mut first, mut size) = (vec![0i64; self.0.len()], 0i64, 1i64);
+        for (e, &n) in index.iter().zip(shape).rev() {
+            let sum = self.sum(e, axes, DEPTH)?;
+            let (least, most) = self.range(&sum.terms);
+            if sum.rest + least < 0 || sum.rest + most >= n {
+                return Err(Trouble::Never);
+            }
+            for (step, k) in steps.iter_mut().zip(&sum.terms) {
+                *step += k * size;
+            }
+            first += sum.rest * size;
+            size *= n;
+        }
+        Ok((steps, first))
+    }
+
     fn divide(&self, a: Sum, c: i64, quotient: bool) -> Result<Sum, Trouble> {
         let split = |high: bool| -> Vec<i64> {
             let keep = |&k: &i64| if (k % c == 0) == high { k } else { 0 };
@@ -139,51 +157,52 @@ impl Digits {
     }
 }
 
-/// How loops over `axes` of these extents walk an array of a shape that is read at `index`; `None` when no
-/// cut makes the steps even, or an index is not proven to be inside.
-pub(super) fn walk(axes: &[Var], extents: &[i64], index: &[Ex], shape: &[i64]) -> Option<Walk> {
-    if extents.iter().chain(shape).any(|&n| n < 1) {
+/// Loops that walk several arrays in even steps.
+pub(super) struct Walks {
+    /// The axis and the extent of each, outermost first; together they go over the axes in order.
+    pub digits: Vec<(usize, i64)>,
+    /// For each array its steps along them, in elements, and where the first element is.
+    pub loads: Vec<(Vec<i64>, i64)>,
+}
+
+/// How loops over `axes` of these extents walk arrays, each read at an index and of a shape; `None` when no cut makes
+/// the steps even, or an index is not proven to be inside.
+pub(super) fn walks(axes: &[Var], extents: &[i64], loads: &[(&[Ex], Vec<i64>)]) -> Option<Walks> {
+    let shapes = loads.iter().flat_map(|l| &l.1);
+    if extents.iter().chain(shapes).any(|&n| n < 1) {
         return None;
     }
     let mut digits = Digits(extents.iter().copied().enumerate().collect());
-    loop {
-        let (mut steps, mut first, mut size) = (vec![0i64; digits.0.len()], 0i64, 1i64);
-        let mut cut = None;
-        for (e, &n) in index.iter().zip(shape).rev() {
-            let sum = match digits.sum(e, axes, DEPTH) {
-                Ok(sum) => sum,
-                Err(Trouble::Cut(digit, inner)) => {
-                    cut = Some((digit, inner));
-                    break;
+    'cut: loop {
+        let mut found = Vec::with_capacity(loads.len());
+        for (index, shape) in loads {
+            match digits.steps(axes, index, shape) {
+                Ok(steps) => found.push(steps),
+                Err(Trouble::Cut(digit, inner)) if digits.0.len() < MOST => {
+                    let (axis, extent) = digits.0[digit];
+                    digits.0[digit].1 = extent / inner;
+                    digits.0.insert(digit + 1, (axis, inner));
+                    continue 'cut;
                 }
-                Err(Trouble::Never) => return None,
-            };
-            let (least, most) = digits.range(&sum.terms);
-            if sum.rest + least < 0 || sum.rest + most >= n {
-                return None;
+                Err(_) => return None,
             }
-            for (step, k) in steps.iter_mut().zip(&sum.terms) {
-                *step += k * size;
-            }
-            first += sum.rest * size;
-            size *= n;
         }
-        match cut {
-            None => {
-                return Some(Walk {
-                    extents: digits.0.iter().map(|d| d.1).collect(),
-                    steps,
-                    first,
-                });
-            }
-            Some((digit, inner)) if digits.0.len() < MOST => {
-                let (axis, extent) = digits.0[digit];
-                digits.0[digit].1 = extent / inner;
-                digits.0.insert(digit + 1, (axis, inner));
-            }
-            Some(_) => return None,
-        }
+        return Some(Walks {
+            digits: digits.0,
+            loads: found,
+        });
     }
+}
+
+/// The same for one array.
+pub(super) fn walk(axes: &[Var], extents: &[i64], index: &[Ex], shape: &[i64]) -> Option<Walk> {
+    let mut walks = walks(axes, extents, &[(index, shape.to_vec())])?;
+    let (steps, first) = walks.loads.pop()?;
+    Some(Walk {
+        extents: walks.digits.iter().map(|d| d.1).collect(),
+        steps,
+        first,
+    })
 }
 
 #[cfg(test)]

@@ -177,7 +177,10 @@ impl Kernel<'_, '_, '_> {
 
     /// A computation over indices: loops over the output, a loop over the reduction inside.
     pub(super) fn compute(&mut self, c: &Compute) -> Result<()> {
-        if self.copies(c)? || self.strips(c)? {
+        if self.copies(c)? || self.picks(c)? || self.contraction(c)? {
+            return Ok(());
+        }
+        if sums_rows(c) && self.sweep(c)? || self.strips(c)? || self.sweep(c)? {
             return Ok(());
         }
         self.place(c.out)?;
@@ -412,6 +415,16 @@ impl Kernel<'_, '_, '_> {
             group.memo.pop();
         }
     }
+}
+
+/// Whether whole rows of an array are reduced onto each other as they lie: a sweep adds them where they are, strips of
+/// float32 would copy them first.
+fn sums_rows(c: &Compute) -> bool {
+    let (ExKind::Load(_, index), true) = (c.value.kind(), c.reduce.is_some()) else {
+        return false;
+    };
+    let along = |e: &Ex| matches!(e.kind(), ExKind::Var(v) if Some(v) == c.axes.last());
+    index.last().is_some_and(along)
 }
 
 /// About how many statements and operations a loop's body is written with.

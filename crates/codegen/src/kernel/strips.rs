@@ -29,10 +29,10 @@ enum Operand {
 }
 
 /// A buffer read at an affine index.
-struct Input {
-    buf: Buf,
+pub(super) struct Input {
+    pub buf: Buf,
     /// For each axis of the buffer, its step along every axis of the stage, and the rest.
-    index: Vec<(Vec<Ex>, Ex)>,
+    pub index: Vec<(Vec<Ex>, Ex)>,
 }
 
 /// A stage as vector operations.
@@ -393,37 +393,8 @@ impl Kernel<'_, '_, '_> {
         let mut steps = Vec::new();
         let mut checks = Vec::new();
         for input in &strips.inputs {
-            let place = self.places[&input.buf].clone();
-            let mut offset = self.b.ins().iconst(types::I64, 0);
-            let mut along = vec![offset; axes.len()];
-            let mut size = self.b.ins().iconst(types::I64, 1);
-            let buffer = self.program.bufs[input.buf].shape.clone();
-            for (k, (index, rest)) in input.index.iter().enumerate().rev() {
-                let rest = self.eval(rest)?;
-                let scaled = self.b.ins().imul(rest, size);
-                offset = self.b.ins().iadd(offset, scaled);
-                let mut bounds = (rest, rest);
-                for (j, step) in index.iter().enumerate() {
-                    if step.as_int() == Some(0) {
-                        continue;
-                    }
-                    let step = self.eval(step)?;
-                    let scaled = self.b.ins().imul(step, size);
-                    along[j] = self.b.ins().iadd(along[j], scaled);
-                    bounds = self.widened(bounds, step, extents[j]);
-                }
-                if !inside(&input.index[k], &buffer[k], axes) {
-                    let access = Access {
-                        buf: input.buf,
-                        axis: k as u32,
-                        place: None,
-                    };
-                    checks.push((access, bounds, place.extents[k]));
-                }
-                size = self.b.ins().imul(size, place.extents[k]);
-            }
-            let bytes = self.b.ins().imul_imm_s(offset, 4);
-            data.push(self.b.ins().iadd(place.data, bytes));
+            let (first, along) = self.input_steps(input, axes, &extents, &mut checks)?;
+            data.push(first);
             steps.extend(along);
         }
         if !checks.is_empty() {
@@ -469,6 +440,49 @@ impl Kernel<'_, '_, '_> {
         let strips = self.b.ins().stack_addr(types::I64, slot, 0);
         self.run("rx_strips_f32", &[strips]);
         Ok(())
+    }
+
+    /// The address of an input's first element and its steps along all axes, in elements; indices that are not proven
+    /// to be inside are to be checked.
+    pub(super) fn input_steps(
+        &mut self,
+        input: &Input,
+        axes: &[(Var, Ex)],
+        extents: &[Value],
+        checks: &mut Vec<(Access, (Value, Value), Value)>,
+    ) -> Result<(Value, Vec<Value>)> {
+        let place = self.places[&input.buf].clone();
+        let mut offset = self.b.ins().iconst(types::I64, 0);
+        let mut along = vec![offset; axes.len()];
+        let mut size = self.b.ins().iconst(types::I64, 1);
+        let program = self.program;
+        let buffer = &program.bufs[input.buf];
+        for (k, (index, rest)) in input.index.iter().enumerate().rev() {
+            let rest = self.eval(rest)?;
+            let scaled = self.b.ins().imul(rest, size);
+            offset = self.b.ins().iadd(offset, scaled);
+            let mut bounds = (rest, rest);
+            for (j, step) in index.iter().enumerate() {
+                if step.as_int() == Some(0) {
+                    continue;
+                }
+                let step = self.eval(step)?;
+                let scaled = self.b.ins().imul(step, size);
+                along[j] = self.b.ins().iadd(along[j], scaled);
+                bounds = self.widened(bounds, step, extents[j]);
+            }
+            if !inside(&input.index[k], &buffer.shape[k], axes) {
+                let access = Access {
+                    buf: input.buf,
+                    axis: k as u32,
+                    place: None,
+                };
+                checks.push((access, bounds, place.extents[k]));
+            }
+            size = self.b.ins().imul(size, place.extents[k]);
+        }
+        let bytes = self.b.ins().imul_imm_s(offset, buffer.dtype.size() as i64);
+        Ok((self.b.ins().iadd(place.data, bytes), along))
     }
 
     /// The least and the greatest index when each may go on by `step` in each but the first of `extent` iterations.

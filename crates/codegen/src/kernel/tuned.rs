@@ -18,6 +18,7 @@ pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
     let hint = program.hint(c.out)?;
     let of = |b: Buf| program.bufs[b].dtype;
     let fits = match (of(c.out), hint) {
+        (_, Hint::Lines { .. }) => false,
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
         (_, Hint::Requantize { .. }) => true,
         (DType::I32, Hint::Gemm { .. } | Hint::Conv2d { .. }) => {
@@ -317,6 +318,8 @@ impl Kernel<'_, '_, '_> {
                     &[rows, cols, x, gamma, beta, epsilon, out],
                 );
             }
+            // A nest's; no computation has it.
+            Hint::Lines { .. } => return Ok(false),
             Hint::Pool2d { data, .. } => {
                 let (x, d) = self.of(data);
                 let f = self.pool_f32(&hint, &d, Some(x), &shape, out);

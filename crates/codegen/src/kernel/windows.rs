@@ -1,6 +1,6 @@
 //! Convolutions and pooling through the runtime's kernels: their descriptors.
 
-use cranelift_codegen::ir::Value;
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::epilogue::Epilogue;
 use relax_loops::fits;
 use relax_loops::pooled::Pooled;
@@ -101,6 +101,15 @@ impl Kernel<'_, '_, '_> {
         self.put_int32(f, 128, c.nhwc.into());
     }
 
+    /// The extents of an image; a line is one of one row.
+    fn as_image(&mut self, extents: &[Value]) -> Vec<Value> {
+        let mut image = extents.to_vec();
+        if image.len() == 3 {
+            image.insert(2, self.b.ins().iconst(types::I64, 1));
+        }
+        image
+    }
+
     /// `RxPool2dF32` of a pooling of an array `x`, which may be none of memory, of extents `from`.
     pub(super) fn pool_f32(
         &mut self,
@@ -115,6 +124,7 @@ impl Kernel<'_, '_, '_> {
             window,
             strides,
             padding,
+            dilation,
             max,
             count_include_pad,
             ..
@@ -124,6 +134,7 @@ impl Kernel<'_, '_, '_> {
         };
         let f = self.structure(136);
         let (axes, _) = conv_axes(nhwc);
+        let [from, to] = [from, to].map(|extents| self.as_image(extents));
         for (i, &axis) in axes.iter().enumerate() {
             self.put(&f, 8 * i as i32, from[axis]);
         }
@@ -131,7 +142,14 @@ impl Kernel<'_, '_, '_> {
         self.put_int(&f, 40, window[1]);
         self.put(&f, 48, to[axes[2]]);
         self.put(&f, 56, to[axes[3]]);
-        let numbers = [strides[0], strides[1], padding[0], padding[1], 1, 1];
+        let numbers = [
+            strides[0],
+            strides[1],
+            padding[0],
+            padding[1],
+            dilation[0],
+            dilation[1],
+        ];
         for (i, v) in numbers.into_iter().enumerate() {
             self.put_int(&f, 64 + 8 * i as i32, v);
         }

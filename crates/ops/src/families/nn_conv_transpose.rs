@@ -235,6 +235,28 @@ pub(super) fn transpose_stage(
     }
     let shape = l.canonical.convert_extents(&l.out, &shape);
     let per_group = data[1].floor_div(groups);
+    // The input with its elements `stride` apart and zeros around them: what is left is a plain sum of products.
+    let reach: Vec<Ex> = (0..n).map(|k| (&weight[2 + k] - 1) * dilation[k]).collect();
+    let canonical = l.out.convert_extents(&l.canonical, &shape);
+    let mut wide = vec![data[0].clone(), data[1].clone()];
+    for k in 0..n {
+        wide.push(&canonical[2 + k] + &reach[k]);
+    }
+    let spread = te.compute("spread", &wide, |i| {
+        let mut x_at = i[..2].to_vec();
+        let mut hits = Ex::bool(true);
+        for k in 0..n {
+            let from = &i[2 + k] + padding[k].0 - &reach[k];
+            let input = from.floor_div(strides[k]);
+            hits = hits & from.ge(0i64) & input.lt(&data[2 + k]);
+            if strides[k] > 1 {
+                hits = hits & from.floor_mod(strides[k]).eq(0i64);
+            }
+            x_at.push(input);
+        }
+        let xe = at_canonical(x, &l.data, &l.canonical, &x_at);
+        Ex::where_(&hits, &xe, &xe.same(0.0))
+    });
     let mut over = vec![per_group.clone()];
     over.extend(weight[2..].iter().cloned());
     let y = te.reduce("conv_transpose", &shape, &over, Combiner::Sum, |i, r| {
@@ -251,21 +273,13 @@ pub(super) fn transpose_stage(
             at[1].floor_mod(&weight[1])
         };
         let (mut x_at, mut w_at) = (vec![at[0].clone(), channel.clone()], vec![channel, column]);
-        let mut hits = Ex::bool(true);
         for k in 0..n {
             // Output y comes from input i by tap t where i * stride + t * dilation = y + pad.
-            let from = &at[2 + k] + padding[k].0 - &r[1 + k] * dilation[k];
-            let input = from.floor_div(strides[k]);
-            hits = hits & from.ge(0i64) & input.lt(&data[2 + k]);
-            if strides[k] > 1 {
-                hits = hits & from.floor_mod(strides[k]).eq(0i64);
-            }
-            x_at.push(input);
+            x_at.push(&at[2 + k] + &reach[k] - &r[1 + k] * dilation[k]);
             w_at.push(r[1 + k].clone());
         }
-        let xe = at_canonical(x, &l.data, &l.canonical, &x_at).cast(dtype);
         let we = at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype);
-        Ex::where_(&hits, &(&xe * &we), &xe.same(0.0))
+        spread.at(&x_at).cast(dtype) * we
     });
     if n == 2 && l.tuned_transpose() {
         let hint = Hint::Conv2dTranspose {

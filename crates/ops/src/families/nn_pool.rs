@@ -258,19 +258,28 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     let x = te.arg(0);
     let y = window_of(te, &x, n, max)?;
     let nhwc = te.str("layout") == "NHWC";
-    let dilation = numbers(te, "dilation", n);
-    let plain = !te.flag("ceil_mode") && dilation == [1, 1];
-    if n == 2 && (nhwc || te.str("layout") == "NCHW") && plain {
-        let size = numbers(te, "pool_size", n);
-        let strides = numbers(te, "strides", n);
+    let layout = nhwc || matches!(te.str("layout"), "NCHW" | "NCW");
+    // A mean that counts padding counts none beyond it.
+    let within = max || !te.flag("ceil_mode") || !te.flag("count_include_pad");
+    // Lines with long steps: sorting their elements by remainders, as the kernel does, costs more than the windows.
+    let short = n == 2 || numbers(te, "strides", n).iter().all(|&s| s <= 2);
+    if n <= 2 && layout && within && short {
+        // A line is an image of one row.
+        let pair = |te: &Te<'_>, name: &str, one: i64| {
+            let given = numbers(te, name, n);
+            [if n == 2 { given[0] } else { one }, given[n - 1]]
+        };
         let padding = pairs(&te.ints("padding").unwrap_or_default(), n)
             .ok_or("`padding` has a wrong length")?;
+        let above = if n == 2 { padding[0] } else { (0, 0) };
+        let beside = padding[n - 1];
         let hint = Hint::Pool2d {
             data: x.buf,
             nhwc,
-            window: [size[0], size[1]],
-            strides: [strides[0], strides[1]],
-            padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
+            window: pair(te, "pool_size", 1),
+            strides: pair(te, "strides", 1),
+            padding: [above.0, beside.0, above.1, beside.1],
+            dilation: pair(te, "dilation", 1),
             max,
             count_include_pad: te.flag("count_include_pad"),
         };

@@ -1,6 +1,6 @@
 //! Reductions over axes: sums, extremes, means.
 
-use relax_loops::{Combiner, Ex, TensorRef};
+use relax_loops::{Combiner, Ex, Hint, Lines, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
@@ -360,7 +360,7 @@ fn variance_compute(te: &mut Te<'_>) -> Done {
 
 /// The position of an extreme element in row-major order over the reduced axes; -1 of nothing.
 /// `beats` says whether the best one so far is to be kept.
-fn extreme(te: &mut Te<'_>, beats: impl Fn(&Ex, &Ex, bool) -> Ex) -> Done {
+fn extreme(te: &mut Te<'_>, greatest: bool, beats: impl Fn(&Ex, &Ex, bool) -> Ex) -> Done {
     let x = te.arg(0);
     let plan = Plan::new(te, &x)?;
     let dtype = te.out(0).dtype;
@@ -381,18 +381,26 @@ fn extreme(te: &mut Te<'_>, beats: impl Fn(&Ex, &Ex, bool) -> Ex) -> Done {
             n.store(&y, i, place.scalar().cast(dtype));
         });
     });
+    if let [axis] = plan.axes[..] {
+        let (data, work) = (x.buf, Lines::Extreme { greatest, last });
+        te.program
+            .hints
+            .push((y.buf, Hint::Lines { data, axis, work }));
+    }
     te.output(&y);
     Ok(())
 }
 pub(super) fn argmax_compute(te: &mut Te<'_>) -> Done {
     extreme(
         te,
+        true,
         |best, v, last| if last { best.gt(v) } else { best.ge(v) },
     )
 }
 pub(super) fn argmin_compute(te: &mut Te<'_>) -> Done {
     extreme(
         te,
+        false,
         |best, v, last| if last { best.lt(v) } else { best.le(v) },
     )
 }

@@ -1,6 +1,6 @@
 //! Running sums and products.
 
-use relax_loops::{BinOp, Ex};
+use relax_loops::{BinOp, Ex, Hint, Lines};
 use relax_sym::Dim;
 
 use super::util::{axis_attr, dtype_or, finish, finish_like, shaped};
@@ -99,6 +99,13 @@ fn running(te: &mut Te<'_>, op: BinOp, start: i64) -> Done {
             });
         });
     });
+    if (!whole || x.rank() == 1) && x.dtype == dtype {
+        let product = op == BinOp::Mul;
+        let (data, work) = (x.buf, Lines::Running { product, exclusive });
+        te.program
+            .hints
+            .push((y.buf, Hint::Lines { data, axis, work }));
+    }
     te.output(&y);
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Sorting along an axis. All sorts are stable.
 
-use relax_loops::{Ex, TensorRef};
+use relax_loops::{Ex, Hint, Lines, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
@@ -193,7 +193,13 @@ fn sorted(te: &mut Te<'_>, axis: usize, keep: &Ex, out: &Outputs) {
             });
         });
     });
-    for v in [&out.values, &out.indices].into_iter().flatten() {
+    for (v, indices) in [(&out.values, false), (&out.indices, true)] {
+        let Some(v) = v else { continue };
+        let work = Lines::Sorted { ascend, indices };
+        let data = x.buf;
+        te.program
+            .hints
+            .push((v.buf, Hint::Lines { data, axis, work }));
         te.output(v);
     }
 }

@@ -1,6 +1,6 @@
 //! Element-wise functions by number, for what has no vector kernel and for float64.
 
-use crate::kernels::vmath;
+use crate::kernels::{by_double, doubles, vmath};
 
 /// A function of one or two numbers; numbered as in the C header.
 #[repr(i32)]
@@ -160,6 +160,7 @@ pub unsafe extern "C" fn rx_vmath_f32(
             Math::Sin => vmath::rx_vsin_f32(n, x, z),
             Math::Cos => vmath::rx_vcos_f32(n, x, z),
             Math::Pow => vmath::rx_vpow_f32(n, x, y, z),
+            _ if by_double::knows(math) => by_double::run(math, n.max(0) as usize, x, y, z),
             _ => {
                 for i in 0..n.max(0) as usize {
                     let second = if math.binary() { *y.add(i) } else { 0.0 };
@@ -185,11 +186,6 @@ pub unsafe extern "C" fn rx_vmath_f64(
     let Some(math) = Math::of(function) else {
         return;
     };
-    for i in 0..n.max(0) as usize {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let second = if math.binary() { *y.add(i) } else { 0.0 };
-            *z.add(i) = double(math, *x.add(i), second);
-        }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { doubles::run(math, n.max(0) as usize, x, y, z) };
 }

@@ -1,12 +1,19 @@
 //! Computational kernels, chosen at run time by what the processor can do.
 
 pub mod attention;
+mod by_double;
+pub mod contract;
 pub mod conv;
 pub mod convert;
+mod doubles;
 pub mod gemm;
+mod halves;
 pub mod integer;
+pub mod kinds;
+pub mod lines;
 pub mod math;
 mod padded;
+pub mod pick;
 pub mod pool2d;
 pub mod reduce;
 pub mod requantize;
@@ -16,4 +23,6 @@ pub mod simd;
 mod small;
 pub mod strided;
 pub mod strips;
+pub mod sweep;
+mod turn;
 pub mod vmath;

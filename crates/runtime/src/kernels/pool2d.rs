@@ -79,8 +79,17 @@ impl RxPool2dF32 {
         }
     }
 
-    /// Floats of a padded channel.
+    /// Floats of a padded channel, and of the columns that windows have inside of the image.
     pub(super) fn room(&self) -> usize {
+        let columns = (self.ow.max(0) as usize).saturating_add(64);
+        self.padded()
+            .saturating_add(columns)
+            .checked_next_multiple_of(16)
+            .unwrap_or(usize::MAX)
+    }
+
+    /// Floats of a padded channel.
+    fn padded(&self) -> usize {
         let floats = Padded::of(self.window()).floats();
         floats.checked_next_multiple_of(16).unwrap_or(usize::MAX)
     }
@@ -90,9 +99,15 @@ impl RxPool2dF32 {
     /// # Safety
     /// `room` has [`RxPool2dF32::room`] floats.
     pub(super) unsafe fn prepare(&self, room: *mut f32) {
-        for i in 0..self.room() {
-            // SAFETY: the caller's promise.
-            unsafe { *room.add(i) = self.start() };
+        let padded = self.padded();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..padded {
+                *room.add(i) = self.start();
+            }
+            for ox in 0..self.ow {
+                *room.add(padded + ox as usize) = self.columns(ox) as f32;
+            }
         }
     }
 
@@ -138,9 +153,11 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
     // SAFETY: the callers' promise.
     unsafe {
         padded.fill::<S>(x, room);
+        let (columns, one) = (room.add(p.padded()), S::splat(1.0));
         for oy in 0..oh {
             let y = y.add(oy * ow);
             let from = room.add(oy * p.stride_h as usize * padded.row);
+            let rows = S::splat(p.rows(oy as i64) as f32);
             let mut ox = 0;
             while ox < ow {
                 let mut acc = [S::splat(p.start()); 2];
@@ -157,11 +174,9 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
                         let n = (ow - column).min(S::LANES);
                         let mut x = acc;
                         if p.op != 0 {
-                            let mut taps = [1.0f32; 16];
-                            for (lane, taps) in taps.iter_mut().enumerate().take(n) {
-                                *taps = p.taps(oy as i64, (column + lane) as i64) as f32;
-                            }
-                            x = x.div(S::load(taps.as_ptr()));
+                            let taps = S::load(columns.add(column)).mul(rows);
+                            // What is divided by nothing is 0.
+                            x = x.div(S::select(taps.lt(one), one, taps));
                         }
                         x.store_part(y.add(column), n);
                     }
@@ -173,17 +188,32 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
 }
 
 impl RxPool2dF32 {
-    /// What an average is divided by.
-    #[inline(always)]
-    fn taps(&self, oy: i64, ox: i64) -> i64 {
+    /// Rows of a window that an average counts.
+    fn rows(&self, oy: i64) -> i64 {
         if self.op == 1 {
-            return (self.kh * self.kw).max(1);
+            return self.kh;
         }
-        let y0 = oy * self.stride_h - self.pad_t;
-        let x0 = ox * self.stride_w - self.pad_l;
-        let (top, bottom) = inside(y0, self.dilation_h, self.kh, self.h);
-        let (left, right) = inside(x0, self.dilation_w, self.kw, self.w);
-        ((bottom - top) * (right - left)).max(1)
+        let (top, bottom) = inside(
+            oy * self.stride_h - self.pad_t,
+            self.dilation_h,
+            self.kh,
+            self.h,
+        );
+        bottom - top
+    }
+
+    /// Columns of a window that an average counts.
+    fn columns(&self, ox: i64) -> i64 {
+        if self.op == 1 {
+            return self.kw;
+        }
+        let (left, right) = inside(
+            ox * self.stride_w - self.pad_l,
+            self.dilation_w,
+            self.kw,
+            self.w,
+        );
+        right - left
     }
 }
 
@@ -198,10 +228,11 @@ unsafe fn row<S: Simd>(p: &RxPool2dF32, image: i64, oy: i64) {
         let x = p.x.add(image as usize * (p.h * p.w) as usize * width);
         let y =
             p.y.add((image * p.oh + oy) as usize * p.ow as usize * width);
+        let rows = p.rows(oy);
         for ox in 0..p.ow {
             let x0 = ox * p.stride_w - p.pad_l;
             let (left, right) = inside(x0, p.dilation_w, p.kw, p.w);
-            let taps = S::splat(p.taps(oy, ox) as f32);
+            let taps = S::splat((rows * p.columns(ox)).max(1) as f32);
             let to = y.add(ox as usize * width);
             let mut c = 0;
             while c < width {

@@ -1,5 +1,6 @@
 //! Copies between strided layouts, transposition and filling.
 
+use super::turn::turn;
 use crate::context::RxContext;
 use crate::tensor::extents;
 use crate::threads::Share;
@@ -57,6 +58,18 @@ impl Nest {
             nest.rank += 1;
         }
         Some(nest)
+    }
+
+    /// With the loop along the source's lines inside, so that blocks see both directions.
+    fn turned(mut self) -> Self {
+        let r = self.rank;
+        if r > 2
+            && self.loops[r - 1].src != 1
+            && let Some(lines) = self.loops[..r].iter().position(|l| l.src == 1)
+        {
+            self.loops[lines..r - 1].rotate_left(1);
+        }
+        self
     }
 }
 
@@ -129,51 +142,75 @@ unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
     }
 }
 
-/// Two loops; blocks of 16 by 16 when one side runs across the other.
+/// Bytes from which on a row is copied by a call.
+const ROW: usize = 64;
+/// Elements of a row from which on matrices are turned over in blocks.
+const SIDE: i64 = 4;
+
+/// Two loops: rows that lie side by side, matrices that are turned over, elements that are repeated, or any steps.
 unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
-    const BLOCK: i64 = 16;
     // SAFETY: the callers' promise.
     unsafe {
         if inner.src == 1 && inner.dst == 1 {
-            let bytes = inner.n as usize * size_of::<T>();
-            for i in 0..outer.n {
-                let from = src.offset((i * outer.src) as isize).cast::<u8>();
-                let to = dst.offset((i * outer.dst) as isize).cast::<u8>();
-                std::ptr::copy_nonoverlapping(from, to, bytes);
+            return rows(outer, inner.n as usize, src, dst);
+        }
+        let sides = outer.n >= SIDE && inner.n >= SIDE;
+        if sides && inner.src == 1 && outer.dst == 1 {
+            let extents = (outer.n as usize, inner.n as usize);
+            return turn(extents, src, outer.src as isize, dst, inner.dst as isize);
+        }
+        if sides && inner.dst == 1 && outer.src == 1 {
+            let extents = (inner.n as usize, outer.n as usize);
+            return turn(extents, src, inner.src as isize, dst, outer.dst as isize);
+        }
+        // Writing along the rows of dst keeps its lines whole.
+        let across = outer.dst == 1 && inner.dst != 1;
+        let (outer, inner) = if across {
+            (inner, outer)
+        } else {
+            (outer, inner)
+        };
+        for i in 0..outer.n {
+            let from = src.offset((i * outer.src) as isize);
+            let to = dst.offset((i * outer.dst) as isize);
+            line(inner, from, to);
+        }
+    }
+}
+
+/// Rows whose elements lie side by side on both sides.
+unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        for i in 0..outer.n {
+            let from = src.offset((i * outer.src) as isize);
+            let to = dst.offset((i * outer.dst) as isize);
+            if n * size_of::<T>() >= ROW {
+                std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), n * size_of::<T>());
+            } else {
+                for j in 0..n {
+                    to.add(j).write_unaligned(from.add(j).read_unaligned());
+                }
+            }
+        }
+    }
+}
+
+/// One loop.
+#[inline(always)]
+unsafe fn line<T: Copy>(l: Loop, src: *const T, dst: *mut T) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if l.src == 0 && l.dst == 1 {
+            let value = src.read_unaligned();
+            for j in 0..l.n as usize {
+                dst.add(j).write_unaligned(value);
             }
             return;
         }
-        let at = |i: i64, j: i64| {
-            let value = src
-                .offset((i * outer.src + j * inner.src) as isize)
-                .read_unaligned();
-            dst.offset((i * outer.dst + j * inner.dst) as isize)
-                .write_unaligned(value);
-        };
-        // Writing along the rows of dst keeps its lines whole.
-        let across = outer.dst == 1;
-        let mut i0 = 0;
-        while i0 < outer.n {
-            let i1 = (i0 + BLOCK).min(outer.n);
-            let mut j0 = 0;
-            while j0 < inner.n {
-                let j1 = (j0 + BLOCK).min(inner.n);
-                if across {
-                    for j in j0..j1 {
-                        for i in i0..i1 {
-                            at(i, j);
-                        }
-                    }
-                } else {
-                    for i in i0..i1 {
-                        for j in j0..j1 {
-                            at(i, j);
-                        }
-                    }
-                }
-                j0 = j1;
-            }
-            i0 = i1;
+        for j in 0..l.n {
+            let value = src.offset((j * l.src) as isize).read_unaligned();
+            dst.offset((j * l.dst) as isize).write_unaligned(value);
         }
     }
 }
@@ -250,7 +287,13 @@ pub unsafe extern "C" fn rx_copy_strided(
             {
                 std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), bytes);
             } else if let Some(nest) = Nest::new(shape, from, to) {
-                spread(ctx, elem_size as usize, nest, src.cast(), dst.cast());
+                spread(
+                    ctx,
+                    elem_size as usize,
+                    nest.turned(),
+                    src.cast(),
+                    dst.cast(),
+                );
             }
         }
         0
@@ -292,16 +335,14 @@ pub unsafe extern "C" fn rx_transpose(
             for i in (1..rank).rev() {
                 to[i - 1] = to[i] * shape[i];
             }
-            // One loop along the source's lines goes inside, so that blocks see both directions.
-            if let Some(mut nest) = Nest::new(&shape[..rank], &strides[..rank], &to[..rank]) {
-                let r = nest.rank;
-                if r > 2
-                    && nest.loops[r - 1].src != 1
-                    && let Some(lines) = nest.loops[..r].iter().position(|l| l.src == 1)
-                {
-                    nest.loops[lines..r - 1].rotate_left(1);
-                }
-                spread(ctx, elem_size as usize, nest, src.cast(), dst.cast());
+            if let Some(nest) = Nest::new(&shape[..rank], &strides[..rank], &to[..rank]) {
+                spread(
+                    ctx,
+                    elem_size as usize,
+                    nest.turned(),
+                    src.cast(),
+                    dst.cast(),
+                );
             }
         }
         0

@@ -3,6 +3,8 @@
 //! Each is a range reduction and a polynomial in float32; the error bounds that the C header
 //! states are checked in `tests/vmath.rs` against float64.
 
+use crate::kernels::by_double;
+use crate::kernels::math::Math;
 use crate::kernels::simd::{Simd, dispatch};
 
 #[inline(always)]
@@ -349,13 +351,8 @@ strips! {
 /// All have `n` elements; `z` is `x`, `y` or overlaps neither.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *mut f32) {
-    for i in 0..n.max(0) as usize {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (x, y) = (*x.add(i), *y.add(i));
-            *z.add(i) = if y == 2.0 { x * x } else { libm::powf(x, y) };
-        }
-    }
+    // SAFETY: the caller's promise.
+    unsafe { by_double::run(Math::Pow, n.max(0) as usize, x, y, z) };
 }
 
 #[cfg(test)]

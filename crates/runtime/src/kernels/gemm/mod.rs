@@ -505,7 +505,9 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     let threads = context.pool.threads();
     let way = g.way();
     let small = if m <= FEW_ROWS { SMALL_FEW } else { SMALL };
-    let row = m == 1 && k <= KC && way != Way::Dots && g.a_packed.is_null();
+    // Rows of B lie side by side, or in panels.
+    let in_rows = way == Way::Direct || !g.b_packed.is_null();
+    let row = m == 1 && k <= KC && in_rows && g.a_packed.is_null();
     context.backwards ^= row;
     let backwards = context.backwards;
     if row && (threads == 1 || work < small) {

@@ -23,6 +23,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+pub mod wide;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;
@@ -220,6 +221,37 @@ macro_rules! dispatch {
     }};
 }
 pub(crate) use dispatch;
+
+/// The same for a kernel that is generic over a type besides: `name::<S, T>(arg, …)`.
+macro_rules! dispatch_of {
+    ($name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
+            unsafe fn avx512<$t: $bound>($($arg: $ty),*) {
+                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                unsafe { $name::<$crate::kernels::simd::Avx512, $t>($($arg),*) }
+            }
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
+            unsafe fn avx2<$t: $bound>($($arg: $ty),*) {
+                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                unsafe { $name::<$crate::kernels::simd::Avx2, $t>($($arg),*) }
+            }
+            match $crate::kernels::simd::isa() {
+                $crate::kernels::simd::Isa::Avx512 => avx512::<$t>($($arg),*),
+                $crate::kernels::simd::Isa::Avx2 => avx2::<$t>($($arg),*),
+                $crate::kernels::simd::Isa::Portable => {
+                    $name::<$crate::kernels::simd::Portable, $t>($($arg),*)
+                }
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            $name::<$crate::kernels::simd::Portable, $t>($($arg),*)
+        }
+    }};
+}
+pub(crate) use dispatch_of;
 
 #[cfg(test)]
 mod tests {

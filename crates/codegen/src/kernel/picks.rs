@@ -1,0 +1,350 @@
+//! Stages that choose elements of one array axis by axis: padding of all modes, gathering of rows, mirroring, repeating.
+//!
+//! Where each index depends on few axes, and so does each condition under which another value stands, offsets are
+//! tabulated once for every group of such axes, and `rx_pick` adds them up. An index that is not proven to be inside is
+//! compared while the tables are made; where one is outside, the stage is done element by element, which finds it.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var, visit_expr};
+use relax_runtime::kernels::pick::AXES;
+
+use super::nest::Body;
+use super::{Kernel, Result};
+use crate::scalar::words;
+
+/// Elements of the result for each number of a table below which tables do not pay.
+const FEW: i64 = 4;
+/// Elements below which a call costs more than it saves.
+const SMALL: i64 = 64;
+
+/// What a stage chooses.
+struct Chosen<'e> {
+    /// All of these hold where an element of the array stands.
+    conditions: Vec<&'e Ex>,
+    buf: Buf,
+    index: &'e [Ex],
+    /// What stands elsewhere.
+    fill: Option<&'e Ex>,
+}
+
+fn chosen<'e>(value: &'e Ex, axes: &[Var]) -> Option<Chosen<'e>> {
+    let (mut conditions, mut fill, mut rest) = (Vec::new(), None, value);
+    loop {
+        match rest.kind() {
+            ExKind::Load(buf, index) => {
+                return Some(Chosen {
+                    conditions,
+                    buf: *buf,
+                    index,
+                    fill,
+                });
+            }
+            ExKind::Select(c, yes, no) if axes_of(no, axes).is_empty() => {
+                if fill.is_some_and(|f: &Ex| f != no) {
+                    return None;
+                }
+                fill = Some(no);
+                rest = yes;
+                let mut parts = vec![c];
+                while let Some(part) = parts.pop() {
+                    match part.kind() {
+                        ExKind::Binary(BinOp::And, a, b) => parts.extend([a, b]),
+                        _ => conditions.push(part),
+                    }
+                }
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The axes that an expression depends on.
+fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
+    let mut found = Vec::new();
+    visit_expr(e, |x| {
+        if let ExKind::Var(v) = x.kind() {
+            found.extend(axes.iter().position(|a| a == v));
+        }
+    });
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// Axes that have a table together, with what depends on them.
+#[derive(Default)]
+struct Group<'e> {
+    axes: std::ops::Range<usize>,
+    conditions: Vec<&'e Ex>,
+    /// Numbers of indices.
+    index: Vec<usize>,
+}
+
+/// Neighbouring axes that an expression depends on come together.
+fn groups<'e>(c: &Chosen<'e>, axes: &[Var]) -> Vec<Group<'e>> {
+    let of: Vec<Vec<usize>> = (c.conditions.iter().copied().chain(c.index))
+        .map(|e| axes_of(e, axes))
+        .collect();
+    let mut groups: Vec<Group<'e>> = Vec::new();
+    for axis in 0..axes.len() {
+        let with_last = of.iter().any(|a| {
+            let ends = a.first().zip(a.last());
+            ends.is_some_and(|(&first, &last)| first < axis && axis <= last)
+        });
+        match groups.last_mut().filter(|_| with_last) {
+            Some(group) => group.axes.end = axis + 1,
+            None => groups.push(Group {
+                axes: axis..axis + 1,
+                ..Group::default()
+            }),
+        }
+    }
+    for (k, of) in of.iter().enumerate() {
+        let axis = of.first().copied().unwrap_or(0);
+        let group = groups.iter_mut().find(|g| g.axes.contains(&axis));
+        let group = group.expect("every axis is in a group");
+        match c.conditions.get(k) {
+            Some(condition) => group.conditions.push(condition),
+            None => group.index.push(k - c.conditions.len()),
+        }
+    }
+    groups
+}
+
+impl Kernel<'_, '_, '_> {
+    /// Emits a stage by tables; `false` when it computes something, or tables do not pay.
+    pub(super) fn picks(&mut self, c: &Compute) -> Result<bool> {
+        let dtype = self.program.bufs[c.out].dtype;
+        let shape = self.program.bufs[c.out].shape.clone();
+        let rank = 1..=AXES;
+        if c.reduce.is_some()
+            || !matches!(dtype.size(), 1 | 2 | 4 | 8)
+            || !rank.contains(&shape.len())
+        {
+            return Ok(false);
+        }
+        let Some(chosen) = chosen(&c.value, &c.axes) else {
+            return Ok(false);
+        };
+        let same = self.program.bufs[chosen.buf].dtype == dtype;
+        if !same || !self.places.contains_key(&chosen.buf) {
+            return Ok(false);
+        }
+        let groups = groups(&chosen, &c.axes);
+        let count = |axes: &[Ex]| {
+            axes.iter()
+                .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?))
+        };
+        let tables =
+            (groups.iter()).try_fold(0i64, |n, g| n.checked_add(count(&shape[g.axes.clone()])?));
+        let pays = match (count(&shape), tables) {
+            (Some(all), Some(tables)) => all >= SMALL && all / FEW >= tables,
+            _ => groups.len() > 1,
+        };
+        if !pays {
+            return Ok(false);
+        }
+        for (&var, extent) in c.axes.iter().zip(&shape) {
+            let most = match extent.as_int() {
+                Some(n) => n - 1,
+                None => self.interval(extent).hi.saturating_sub(1),
+            };
+            self.ranges.insert(var, (0, most.max(0)));
+            self.over.insert(var, extent.clone());
+        }
+        // Tables are made for indices at which nothing may be read, too.
+        let all = (chosen.conditions.iter().copied())
+            .chain(chosen.index)
+            .chain(chosen.fill);
+        if !all.into_iter().all(|e| self.harmless(e)) {
+            return Ok(false);
+        }
+        self.emit_picks(c, &shape, &chosen, &groups)?;
+        Ok(true)
+    }
+
+    fn emit_picks(
+        &mut self,
+        c: &Compute,
+        shape: &[Ex],
+        chosen: &Chosen<'_>,
+        groups: &[Group<'_>],
+    ) -> Result<()> {
+        self.place(c.out)?;
+        let extents = self.of(c.out).1;
+        let [some, done] = [(); 2].map(|()| self.b.create_block());
+        let count = self.product(&extents);
+        self.b.ins().brif(count, some, &[], done, &[]);
+        self.b.switch_to_block(some);
+        // Values from here on are not those of what follows.
+        self.push_memo();
+        let emitted = self.by_tables(c, shape, chosen, groups, &extents);
+        self.pop_memo();
+        emitted?;
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+        self.forget_loads();
+        Ok(())
+    }
+
+    /// Makes the tables and hands them over.
+    fn by_tables(
+        &mut self,
+        c: &Compute,
+        shape: &[Ex],
+        chosen: &Chosen<'_>,
+        groups: &[Group<'_>],
+        extents: &[Value],
+    ) -> Result<()> {
+        let of_groups: Vec<Value> = (groups.iter())
+            .map(|g| self.product(&extents[g.axes.clone()]))
+            .collect();
+        let mut numbers = self.b.ins().iconst(types::I64, 0);
+        for &n in &of_groups {
+            numbers = self.b.ins().iadd(numbers, n);
+        }
+        let bytes = self.b.ins().imul_imm_s(numbers, 8);
+        let tables = self.scalars_call("rx_scratch_alloc", &[bytes], true);
+        self.fail_if_null(tables);
+        let outside = self.b.declare_var(types::I8);
+        let none = self.b.ins().iconst(types::I8, 0);
+        self.b.def_var(outside, none);
+        let mut compared = false;
+        let mut table = tables;
+        for (group, &n) in groups.iter().zip(&of_groups) {
+            let axes: Vec<(Var, Ex)> = (group.axes.clone())
+                .map(|k| (c.axes[k], shape[k].clone()))
+                .collect();
+            let extents = extents[group.axes.clone()].to_vec();
+            self.loops(&axes, &mut |k| {
+                let mut at = k.b.ins().iconst(types::I64, 0);
+                for ((var, _), &n) in axes.iter().zip(&extents) {
+                    at = k.b.ins().imul(at, n);
+                    at = k.b.ins().iadd(at, k.vars[var]);
+                }
+                let (offset, bad) = k.offset(chosen, group)?;
+                if let Some(bad) = bad {
+                    compared = true;
+                    let before = k.b.use_var(outside);
+                    let bad = k.b.ins().bor(before, bad);
+                    k.b.def_var(outside, bad);
+                }
+                let at = k.b.ins().imul_imm_s(at, 8);
+                let to = k.b.ins().iadd(table, at);
+                k.b.ins().store(MemFlagsData::trusted(), offset, to, 0);
+                Ok(())
+            })?;
+            let bytes = self.b.ins().imul_imm_s(n, 8);
+            table = self.b.ins().iadd(table, bytes);
+        }
+        // The loops are over: what shares work among threads takes all that have a value along.
+        for var in &c.axes {
+            self.vars.remove(var);
+        }
+        if !compared {
+            return self.call_pick(c, chosen, &of_groups, tables);
+        }
+        let [again, fine, done] = [(); 3].map(|()| self.b.create_block());
+        self.b.set_cold_block(again);
+        let outside = self.b.use_var(outside);
+        self.b.ins().brif(outside, again, &[], fine, &[]);
+        self.b.switch_to_block(again);
+        self.free_tables(tables);
+        self.push_memo();
+        let emitted = self.body(Body::Elements(c, 0));
+        self.pop_memo();
+        emitted?;
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(fine);
+        self.push_memo();
+        let emitted = self.call_pick(c, chosen, &of_groups, tables);
+        self.pop_memo();
+        emitted?;
+        self.b.ins().jump(done, &[]);
+        self.b.switch_to_block(done);
+        self.forget_loads();
+        Ok(())
+    }
+
+    /// What a group's axes add to the offset, or -1; and whether an index is outside, where that is not proven.
+    fn offset(&mut self, chosen: &Chosen<'_>, group: &Group<'_>) -> Result<(Value, Option<Value>)> {
+        let place = self.places[&chosen.buf].clone();
+        let shape = self.program.bufs[chosen.buf].shape.clone();
+        let mut offset = self.b.ins().iconst(types::I64, 0);
+        let mut inside: Option<Value> = None;
+        for &k in &group.index {
+            let index = self.eval(&chosen.index[k])?;
+            let step = self.product(&place.extents[k + 1..]);
+            let scaled = self.b.ins().imul(index, step);
+            offset = self.b.ins().iadd(offset, scaled);
+            if !self.inside(&chosen.index[k], &shape[k]) {
+                let fine = self
+                    .b
+                    .ins()
+                    .icmp(IntCC::UnsignedLessThan, index, place.extents[k]);
+                inside = Some(match inside {
+                    Some(all) => self.b.ins().band(all, fine),
+                    None => fine,
+                });
+            }
+        }
+        let mut holds: Option<Value> = None;
+        for e in &group.conditions {
+            let truth = self.eval(e)?;
+            let truth = self.b.ins().icmp_imm_s(IntCC::NotEqual, truth, 0);
+            holds = Some(match holds {
+                Some(all) => self.b.ins().band(all, truth),
+                None => truth,
+            });
+        }
+        let hole = self.b.ins().iconst(types::I64, -1);
+        if let Some(holds) = holds {
+            offset = self.b.ins().select(holds, offset, hole);
+        }
+        let bad = inside.map(|inside| {
+            let bad = self.b.ins().bxor_imm_s(inside, 1);
+            match holds {
+                Some(holds) => self.b.ins().band(bad, holds),
+                None => bad,
+            }
+        });
+        Ok((offset, bad))
+    }
+
+    fn call_pick(
+        &mut self,
+        c: &Compute,
+        chosen: &Chosen<'_>,
+        extents: &[Value],
+        tables: Value,
+    ) -> Result<()> {
+        let dtype = self.program.bufs[c.out].dtype;
+        let f = self.structure(48);
+        if let Some(fill) = chosen.fill {
+            let fill = self.eval(fill)?;
+            let at = self.b.ins().stack_addr(types::I64, f.0, 32);
+            self.scalars().store(dtype, fill, at);
+        }
+        self.put_int32(&f, 0, extents.len() as i64);
+        self.put_int32(&f, 4, dtype.size() as i64);
+        let (x, out) = (self.places[&chosen.buf].data, self.places[&c.out].data);
+        let extents = words(self.b, extents);
+        for (at, v) in [(8, extents), (16, tables), (24, x), (40, out)] {
+            self.put(&f, at, v);
+        }
+        let f = self.b.ins().stack_addr(types::I64, f.0, 0);
+        if self.env.checks {
+            self.check_reach("rx_pick", &[f]);
+        }
+        let status = self.scalars_call("rx_pick", &[f], true);
+        self.free_tables(tables);
+        self.fail_unless_zero(status);
+        Ok(())
+    }
+
+    fn free_tables(&mut self, tables: Value) {
+        let f = self.env.import("rx_scratch_free", self.b.func);
+        self.b.ins().call(f, &[self.ctx, tables]);
+    }
+}

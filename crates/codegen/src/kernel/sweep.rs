@@ -1,0 +1,211 @@
+//! Stages of any element type through `rx_sweep`: the stage's expression becomes a list of vector operations.
+//!
+//! What is not certain to be read is read under a mask: the sides of a selection, where their loads are not proven to be
+//! inside. An index that is computed is checked by the kernel; where one is outside, the stage is done over in order,
+//! which finds out which one and says so.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use relax_loops::{Combiner, Compute, Ex, Var};
+use relax_runtime::kernels::kinds::Kind;
+use relax_runtime::kernels::sweep::{AXES, INDEX, OUTSIDE, RxSweepOp};
+
+use super::contract::kind;
+use super::nest::Body;
+use super::strips::inside;
+use super::translate::{self, Read, Sweep};
+use super::{Kernel, Result};
+use crate::scalar::words;
+
+/// Elements below which a call costs more than it saves.
+const FEW: i64 = 64;
+
+fn combiner(c: Combiner) -> i64 {
+    match c {
+        Combiner::Sum => 0,
+        Combiner::Prod => 1,
+        Combiner::Max => 2,
+        Combiner::Min => 3,
+        Combiner::And => 4,
+        Combiner::Or => 5,
+    }
+}
+
+impl Kernel<'_, '_, '_> {
+    /// Emits a stage as a sweep; `false` when it is not of that kind.
+    pub(super) fn sweep(&mut self, c: &Compute) -> Result<bool> {
+        let Some(out) = kind(self.program.bufs[c.out].dtype) else {
+            return Ok(false);
+        };
+        let shape = self.program.bufs[c.out].shape.clone();
+        let mut axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape).collect();
+        let result_axes = axes.len();
+        axes.extend(c.reduce.iter().flat_map(|r| r.axes.iter().cloned()));
+        let reduced = axes.len() - result_axes;
+        if result_axes > AXES || reduced > AXES || (c.reduce.is_some() && reduced == 0) {
+            return Ok(false);
+        }
+        let arithmetic = c
+            .reduce
+            .as_ref()
+            .is_some_and(|r| matches!(r.combiner, Combiner::Sum | Combiner::Prod));
+        let bitwise = c
+            .reduce
+            .as_ref()
+            .is_some_and(|r| matches!(r.combiner, Combiner::And | Combiner::Or));
+        let float = matches!(out, Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64);
+        if arithmetic && out == Kind::Bool || bitwise && float {
+            return Ok(false);
+        }
+        let known = (axes.iter()).try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
+        if known.is_some_and(|n| n < FEW) {
+            return Ok(false);
+        }
+        for (var, extent) in &axes {
+            let most = match extent.as_int() {
+                Some(n) => n - 1,
+                None => self.interval(extent).hi.saturating_sub(1),
+            };
+            self.ranges.insert(*var, (0, most.max(0)));
+            self.over.insert(*var, extent.clone());
+        }
+        let Some(sweep) = translate::sweep(self, &c.value, &axes) else {
+            return Ok(false);
+        };
+        let placed = |r: &Read| match r {
+            Read::Memory(input) => self.places.contains_key(&input.buf),
+            Read::Index(..) => true,
+        };
+        if !sweep.inputs.iter().all(placed)
+            || !sweep.arrays.iter().all(|b| self.places.contains_key(b))
+        {
+            return Ok(false);
+        }
+        // Values are remembered by the address of their expression: those made here do not last.
+        self.memo.push(Default::default());
+        let done = self.emit_sweep(c, &axes, result_axes, &sweep, out);
+        self.memo.pop();
+        let status = done?;
+        self.end_sweep(c, &sweep, status)?;
+        Ok(true)
+    }
+
+    fn emit_sweep(
+        &mut self,
+        c: &Compute,
+        axes: &[(Var, Ex)],
+        result_axes: usize,
+        sweep: &Sweep,
+        out_kind: Kind,
+    ) -> Result<Value> {
+        self.place(c.out)?;
+        let out = self.places[&c.out].data;
+        let extents: Vec<Value> = (axes.iter())
+            .map(|(_, e)| self.eval(e))
+            .collect::<Result<_>>()?;
+        let (mut data, mut steps, mut kinds, mut checks) = (vec![], vec![], vec![], vec![]);
+        for read in &sweep.inputs {
+            match read {
+                Read::Memory(input) => {
+                    let (first, along) = self.input_steps(input, axes, &extents, &mut checks)?;
+                    data.push(first);
+                    steps.extend(along);
+                    let kind = kind(self.program.bufs[input.buf].dtype);
+                    kinds.push(kind.map_or(INDEX, |k| k as i32));
+                }
+                Read::Index(along, rest) => {
+                    data.push(self.eval(rest)?);
+                    for step in along {
+                        steps.push(self.eval(step)?);
+                    }
+                    kinds.push(INDEX);
+                }
+            }
+        }
+        if !checks.is_empty() {
+            self.check_box(&extents, &checks);
+        }
+        let arrays: Vec<Value> = sweep.arrays.iter().map(|b| self.places[b].data).collect();
+        let values: Vec<u8> = (sweep.constants.iter())
+            .flat_map(|c| c.0.to_le_bytes())
+            .collect();
+        let (ops, temps) = sweep.program();
+        let numbers = |o: &RxSweepOp| {
+            [
+                o.code, o.kind, o.to, o.dst, o.args[0], o.args[1], o.args[2], o.args[3],
+            ]
+        };
+        let code: Vec<u8> = (ops.iter())
+            .flat_map(numbers)
+            .flat_map(i32::to_le_bytes)
+            .collect();
+        let kinds: Vec<u8> = kinds.into_iter().flat_map(i32::to_le_bytes).collect();
+        let [values, code, kinds] = [values, code, kinds].map(|bytes| self.constant(&bytes));
+        let [extents, data, steps, arrays] =
+            [extents, data, steps, arrays].map(|x| words(self.b, &x));
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 96, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let counts = [
+            result_axes as i64,
+            (axes.len() - result_axes) as i64,
+            sweep.inputs.len() as i64,
+            sweep.constants.len() as i64,
+            ops.len() as i64,
+            temps as i64,
+            c.reduce.as_ref().map_or(0, |r| combiner(r.combiner)),
+            out_kind as i64,
+        ];
+        for (k, n) in counts.into_iter().enumerate() {
+            let v = self.b.ins().iconst(types::I32, n);
+            self.b.ins().stack_store(types::I64, v, slot, 4 * k as i32);
+        }
+        for (k, v) in [extents, data, kinds, steps, arrays, values, code, out]
+            .into_iter()
+            .enumerate()
+        {
+            self.b
+                .ins()
+                .stack_store(types::I64, v, slot, 32 + 8 * k as i32);
+        }
+        let descriptor = self.b.ins().stack_addr(types::I64, slot, 0);
+        if self.env.checks {
+            self.check_reach("rx_sweep", &[descriptor]);
+        }
+        Ok(self.scalars_call("rx_sweep", &[descriptor], true))
+    }
+
+    /// Goes on after a sweep; does the stage in order where an index was outside.
+    fn end_sweep(&mut self, c: &Compute, sweep: &Sweep, status: Value) -> Result<()> {
+        if sweep.checked() {
+            let outside = (self.b.ins()).icmp_imm_s(IntCC::Equal, status, i64::from(OUTSIDE));
+            let [again, fine] = [(); 2].map(|()| self.b.create_block());
+            let done = self.b.create_block();
+            self.b.set_cold_block(again);
+            self.b.ins().brif(outside, again, &[], fine, &[]);
+            self.b.switch_to_block(again);
+            self.push_memo();
+            let emitted = self.body(Body::Elements(c, 0));
+            self.pop_memo();
+            emitted?;
+            self.b.ins().jump(done, &[]);
+            self.b.switch_to_block(fine);
+            self.fail_unless_zero(status);
+            self.b.ins().jump(done, &[]);
+            self.b.switch_to_block(done);
+            self.forget_loads();
+            return Ok(());
+        }
+        self.fail_unless_zero(status);
+        Ok(())
+    }
+
+    /// Whether all indices of a load in even steps are proven to be inside.
+    pub(super) fn surely_inside(
+        &self,
+        index: &[(Vec<Ex>, Ex)],
+        shape: &[Ex],
+        axes: &[(Var, Ex)],
+    ) -> bool {
+        (index.iter().zip(shape)).all(|(i, extent)| inside(i, extent, axes))
+    }
+}

@@ -1,0 +1,330 @@
+//! Contractions with little to share: strips of the result whose operands are read as they lie, or sums of products
+//! along the summed axis.
+
+use super::plan::{Axis, Plan, Way, count, offset, offsets};
+use super::{Everywhere, Sums};
+use crate::context::RxContext;
+use crate::kernels::kinds::Kind;
+use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::{
+    dispatch_of,
+    wide::{Vector, Wide},
+};
+use crate::threads::Share;
+
+/// Elements of a strip.
+const STRIP: usize = 512;
+/// Vectors that are summed at a time.
+const VECTORS: usize = 4;
+/// Multiplications below which nobody is woken.
+const SMALL: usize = 1 << 16;
+
+/// What the threads share.
+struct Work<'a, T> {
+    a: *const T,
+    b: *const T,
+    c: *mut u8,
+    kind: Kind,
+    /// The axes of the result but the one that strips run along.
+    outer: &'a [Axis],
+    inner: Axis,
+    /// Offsets of both operands at the places of the summed axes; of sums along the last one, of the others.
+    along: [&'a [isize]; 2],
+    /// How long the last summed axis is, where sums run along it.
+    run: usize,
+}
+
+/// # Safety
+/// As `rx_contract`, with operands of the type that sums are made in.
+pub(super) unsafe fn run<T: Everywhere>(
+    context: &mut RxContext,
+    plan: &Plan,
+    [a, b]: [*const T; 2],
+    c: *mut u8,
+    kind: Kind,
+) -> i32 {
+    let dots = plan.way == Way::Dots;
+    let (summed, run) = match plan.summed.split_last() {
+        Some((last, before)) if dots => (before, last.extent),
+        _ => (&plan.summed[..], 1),
+    };
+    let (mut outer, mut inner) = plan.outer();
+    if dots {
+        outer.push(inner);
+        inner = Axis {
+            extent: 1,
+            steps: [0; 3],
+        };
+    }
+    let k = count(summed);
+    let Some(tables) = Scratch::new(context, 2 * k * size_of::<isize>()) else {
+        return context.status;
+    };
+    // SAFETY: the tables are as large; every task writes its own part of the result.
+    unsafe {
+        let table = tables.memory.cast::<isize>();
+        let along = [0, 1].map(|x| std::slice::from_raw_parts_mut(table.add(x * k), k));
+        let [of_a, of_b] = along;
+        if k > 0 {
+            offsets(summed, 0, 0, of_a);
+            offsets(summed, 1, 0, of_b);
+        }
+        let work = Work {
+            a,
+            b,
+            c,
+            kind,
+            outer: &outer,
+            inner,
+            along: [of_a, of_b],
+            run,
+        };
+        let strips = inner.extent.div_ceil(STRIP);
+        let tasks = count(&outer) * strips;
+        let each = inner.extent.min(STRIP) * (k * run).max(1);
+        let shared = Share::new(&work);
+        context.pool.each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
+            let work: &Work<'_, T> = shared.get();
+            if dots {
+                dispatch_of!(sums_of<T: Everywhere>(work: &Work<'_, T>, begin: usize, end: usize));
+            } else {
+                dispatch_of!(strips_of<T: Everywhere>(work: &Work<'_, T>, begin: usize, end: usize));
+            }
+        });
+    }
+    0
+}
+
+/// How an operand is read along a strip.
+#[derive(Clone, Copy, PartialEq)]
+enum Read {
+    /// The same element for all.
+    One,
+    /// Side by side.
+    Beside,
+    /// With this step.
+    Apart(isize),
+}
+
+fn read(step: isize) -> Read {
+    match step {
+        0 => Read::One,
+        1 => Read::Beside,
+        step => Read::Apart(step),
+    }
+}
+
+#[inline(always)]
+unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize) {
+    let lanes = <T as Sums<S>>::V::LANES;
+    let strips = w.inner.extent.div_ceil(STRIP);
+    let (ra, rb) = (read(w.inner.steps[0]), read(w.inner.steps[1]));
+    let mut line = [T::default(); STRIP + 64];
+    let to = line.as_mut_ptr();
+    // SAFETY: the callers' promise.
+    unsafe {
+        for task in begin..end {
+            let (row, first) = (task / strips, task % strips * STRIP);
+            let n = (w.inner.extent - first).min(STRIP);
+            let at = [0, 1, 2].map(|x| offset(w.outer, x, row) + first as isize * w.inner.steps[x]);
+            let (a, b) = (w.a.offset(at[0]), w.b.offset(at[1]));
+            let mut j = 0;
+            while j < n {
+                let whole = n - j >= VECTORS * lanes;
+                let part = if whole {
+                    VECTORS * lanes
+                } else {
+                    (n - j).min(lanes)
+                };
+                let to = to.add(j);
+                match (ra, rb) {
+                    (Read::One, Read::Beside) if whole => {
+                        sum::<S, T, VECTORS, true>(w, a, b.add(j), to);
+                    }
+                    (Read::One, Read::Beside) if part == lanes => {
+                        sum::<S, T, 1, true>(w, a, b.add(j), to)
+                    }
+                    (Read::Beside, Read::One) if whole => {
+                        sum_turned::<S, T, VECTORS>(w, a.add(j), b, to);
+                    }
+                    (Read::Beside, Read::One) if part == lanes => {
+                        sum_turned::<S, T, 1>(w, a.add(j), b, to)
+                    }
+                    (Read::Beside, Read::Beside) if whole => {
+                        sum::<S, T, VECTORS, false>(w, a.add(j), b.add(j), to);
+                    }
+                    (Read::Beside, Read::Beside) if part == lanes => {
+                        sum::<S, T, 1, false>(w, a.add(j), b.add(j), to);
+                    }
+                    _ => gathered::<S, T>(w, (a, ra), (b, rb), j, part, to),
+                }
+                j += part;
+            }
+            let to = w.c.offset(at[2] * w.kind.size() as isize);
+            if w.kind == T::KIND && (w.inner.steps[2] == 1 || n == 1) {
+                std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast::<T>(), n);
+            } else {
+                T::narrow(w.kind, n, line.as_ptr(), to);
+            }
+        }
+    }
+}
+
+/// Sums of `NV` vectors; the left operand is one element for all lanes with `ONE`.
+#[inline(always)]
+unsafe fn sum<S: Wide, T: Sums<S>, const NV: usize, const ONE: bool>(
+    w: &Work<'_, T>,
+    a: *const T,
+    b: *const T,
+    to: *mut T,
+) {
+    let lanes = <T as Sums<S>>::V::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut acc = [<T as Sums<S>>::V::splat(T::default()); NV];
+        for (p, q) in w.along[0].iter().zip(w.along[1]) {
+            let (a, b) = (a.offset(*p), b.offset(*q));
+            let mut x = <T as Sums<S>>::V::splat(*a);
+            for (v, acc) in acc.iter_mut().enumerate() {
+                if !ONE {
+                    x = <T as Sums<S>>::V::load(a.add(v * lanes));
+                }
+                *acc = x.fma(<T as Sums<S>>::V::load(b.add(v * lanes)), *acc);
+            }
+        }
+        for (v, acc) in acc.iter().enumerate() {
+            acc.store(to.add(v * lanes));
+        }
+    }
+}
+
+/// The same with the right operand as one element for all lanes.
+#[inline(always)]
+unsafe fn sum_turned<S: Wide, T: Sums<S>, const NV: usize>(
+    w: &Work<'_, T>,
+    a: *const T,
+    b: *const T,
+    to: *mut T,
+) {
+    let lanes = <T as Sums<S>>::V::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut acc = [<T as Sums<S>>::V::splat(T::default()); NV];
+        for (p, q) in w.along[0].iter().zip(w.along[1]) {
+            let (a, x) = (a.offset(*p), <T as Sums<S>>::V::splat(*b.offset(*q)));
+            for (v, acc) in acc.iter_mut().enumerate() {
+                *acc = x.fma(<T as Sums<S>>::V::load(a.add(v * lanes)), *acc);
+            }
+        }
+        for (v, acc) in acc.iter().enumerate() {
+            acc.store(to.add(v * lanes));
+        }
+    }
+}
+
+/// Sums of `n` elements from `j` on, whose operands lie anyhow: brought together in vectors first.
+#[inline(always)]
+unsafe fn gathered<S: Wide, T: Sums<S>>(
+    w: &Work<'_, T>,
+    (a, ra): (*const T, Read),
+    (b, rb): (*const T, Read),
+    j: usize,
+    n: usize,
+    to: *mut T,
+) {
+    let lanes = <T as Sums<S>>::V::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut acc = [<T as Sums<S>>::V::splat(T::default()); VECTORS];
+        let (mut xs, mut ys) = ([T::default(); 64], [T::default(); 64]);
+        for (p, q) in w.along[0].iter().zip(w.along[1]) {
+            gather(a.offset(*p), ra, j, n, xs.as_mut_ptr());
+            gather(b.offset(*q), rb, j, n, ys.as_mut_ptr());
+            for (v, acc) in acc.iter_mut().enumerate() {
+                if v * lanes >= n {
+                    break;
+                }
+                let x = <T as Sums<S>>::V::load(xs.as_ptr().add(v * lanes));
+                *acc = x.fma(<T as Sums<S>>::V::load(ys.as_ptr().add(v * lanes)), *acc);
+            }
+        }
+        for (v, acc) in acc.iter().enumerate() {
+            if v * lanes < n {
+                acc.store(to.add(v * lanes));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn gather<T: Copy>(from: *const T, read: Read, j: usize, n: usize, to: *mut T) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        match read {
+            Read::One => {
+                let x = *from;
+                for i in 0..n {
+                    *to.add(i) = x;
+                }
+            }
+            Read::Beside => {
+                for i in 0..n {
+                    *to.add(i) = *from.add(j + i);
+                }
+            }
+            Read::Apart(step) => {
+                for i in 0..n {
+                    *to.add(i) = *from.offset((j + i) as isize * step);
+                }
+            }
+        }
+    }
+}
+
+/// Elements of the result, each as sums along the last summed axis.
+#[inline(always)]
+unsafe fn sums_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize) {
+    let lanes = <T as Sums<S>>::V::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        for element in begin..end {
+            let at = [0, 1, 2].map(|x| offset(w.outer, x, element));
+            let mut acc = [<T as Sums<S>>::V::splat(T::default()); VECTORS];
+            for (p, q) in w.along[0].iter().zip(w.along[1]) {
+                let (a, b) = (w.a.offset(at[0] + p), w.b.offset(at[1] + q));
+                let mut i = 0;
+                while i + VECTORS * lanes <= w.run {
+                    for (v, acc) in acc.iter_mut().enumerate() {
+                        let x = <T as Sums<S>>::V::load(a.add(i + v * lanes));
+                        *acc = x.fma(<T as Sums<S>>::V::load(b.add(i + v * lanes)), *acc);
+                    }
+                    i += VECTORS * lanes;
+                }
+                while i < w.run {
+                    let part = (w.run - i).min(lanes);
+                    let (mut xs, mut ys) = ([T::default(); 16], [T::default(); 16]);
+                    gather(a.add(i), Read::Beside, 0, part, xs.as_mut_ptr());
+                    gather(b.add(i), Read::Beside, 0, part, ys.as_mut_ptr());
+                    let x = <T as Sums<S>>::V::load(xs.as_ptr());
+                    acc[0] = x.fma(<T as Sums<S>>::V::load(ys.as_ptr()), acc[0]);
+                    i += part;
+                }
+            }
+            let mut lane = [T::default(); 16];
+            acc[0]
+                .add(acc[1])
+                .add(acc[2].add(acc[3]))
+                .store(lane.as_mut_ptr());
+            // In pairs, so that rounding errors stay small.
+            let mut half = lanes / 2;
+            while half > 0 {
+                for i in 0..half {
+                    lane[i] = lane[i].plus(lane[i + half]);
+                }
+                half /= 2;
+            }
+            let to = w.c.offset(at[2] * w.kind.size() as isize);
+            T::narrow(w.kind, 1, lane.as_ptr(), to);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Contractions of two arrays: `c[i…] = sum over r… of a[i…, r…] * b[i…, r…]`, each array walked in even steps along
+//! every axis.
+//!
+//! An axis along which only one operand moves is a row or a column of a matrix product, one along which both move
+//! belongs to the sum or, where the result moves too, counts products. So a convolution of any rank over padded data,
+//! transposed or grouped, an `einsum` and a batched product are the same: panels are packed by tables of offsets, which
+//! is unfolding where an operand's steps overlap. Operands that are not of the type that sums are made in are
+//! converted first, as whole arrays.
+//!
+//! Each element is one chain of sums over pieces of the common axes, whatever the number of threads.
+
+mod direct;
+mod packed;
+mod plan;
+
+use std::ffi::c_void;
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::gemm::{RxGemmF32, rx_batch_gemm_f32, rx_gemm_f32};
+use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::wide::{Vector, Wide};
+use crate::threads::Share;
+use plan::{Plan, Way};
+
+/// Most axes.
+pub const AXES: usize = 16;
+/// Elements that a thread converts at a time.
+const PIECE: usize = 1 << 14;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxContract {
+    /// Number of axes.
+    pub axes: i32,
+    /// The left operand's elements, a [`Kind`].
+    pub a_type: i32,
+    /// The right operand's elements.
+    pub b_type: i32,
+    /// The result's elements.
+    pub c_type: i32,
+    /// Extents of all axes.
+    pub extents: *const i64,
+    /// Steps along all axes of `a`, then of `b`, then of the result: 0 where an axis is summed over.
+    pub steps: *const i64,
+    /// The left operand's first element.
+    pub a: *const c_void,
+    /// The right operand's first element.
+    pub b: *const c_void,
+    /// The result's first element.
+    pub c: *mut c_void,
+}
+
+/// How sums are made in an instruction set, for a type of sums.
+pub(super) trait Sums<S: Wide>: Sum {
+    /// Its vectors.
+    type V: Vector<Element = Self>;
+}
+macro_rules! sums {
+    ($($t:ty: $v:ident),*) => {$(
+        impl<S: Wide> Sums<S> for $t {
+            type V = S::$v;
+        }
+    )*};
+}
+sums!(f32: F32, f64: F64, i32: I32, i64: I64);
+
+/// A type of sums that every instruction set has vectors of.
+#[cfg(target_arch = "x86_64")]
+pub(super) trait Everywhere:
+    Sums<super::simd::Portable> + Sums<super::simd::Avx2> + Sums<super::simd::Avx512> + PartialEq
+{
+}
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) trait Everywhere: Sums<super::simd::Portable> + PartialEq {}
+impl Everywhere for f32 {}
+impl Everywhere for f64 {}
+impl Everywhere for i32 {}
+impl Everywhere for i64 {}
+
+/// An operand with elements of the type that sums are made in: its own memory, or a converted copy.
+struct Operand<T> {
+    data: *const T,
+    _copy: Option<Scratch>,
+}
+
+impl<T: Sum> Operand<T> {
+    /// Converts all that lies between the first and the last element that are read; `None` without memory.
+    unsafe fn new(
+        context: &mut RxContext,
+        kind: Kind,
+        data: *const u8,
+        (low, high): (isize, isize),
+    ) -> Option<Self> {
+        // Sums of nothing read nothing.
+        if kind == T::KIND || high < low {
+            return Some(Self {
+                data: data.cast(),
+                _copy: None,
+            });
+        }
+        let n = (high - low + 1) as usize;
+        let copy = Scratch::new(context, n * size_of::<T>())?;
+        let to = copy.memory.cast::<T>();
+        // SAFETY: both have `n` elements, pieces are disjoint.
+        unsafe {
+            let from = data.offset(low * kind.size() as isize);
+            let shared = Share::new((from, to));
+            context.pool.each(n, PIECE, |begin, end, _| {
+                let &(from, to) = shared.get();
+                T::widen(
+                    kind,
+                    end - begin,
+                    from.add(begin * kind.size()),
+                    to.add(begin),
+                );
+            });
+            Some(Self {
+                data: to.offset(-low),
+                _copy: Some(copy),
+            })
+        }
+    }
+}
+
+/// # Safety
+/// As [`rx_contract`], for sums in `T`.
+unsafe fn run<T: Everywhere>(
+    context: &mut RxContext,
+    g: &RxContract,
+    kinds: [Kind; 3],
+    plan: &Plan,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let Some(a) = Operand::<T>::new(context, kinds[0], g.a.cast(), plan.reach(0)) else {
+            return context.status;
+        };
+        let Some(b) = Operand::<T>::new(context, kinds[1], g.b.cast(), plan.reach(1)) else {
+            return context.status;
+        };
+        let data = if plan.swapped {
+            [b.data, a.data]
+        } else {
+            [a.data, b.data]
+        };
+        match plan.way {
+            Way::Packed => packed::run::<T>(context, plan, data, g.c.cast(), kinds[2]),
+            Way::Direct | Way::Dots => direct::run::<T>(context, plan, data, g.c.cast(), kinds[2]),
+        }
+    }
+}
+
+/// Products of plain matrices of float32 have kernels of their own; `None` for others.
+unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Option<i32> {
+    let one = |axes: &[plan::Axis]| match axes {
+        [] => Some(plan::Axis {
+            extent: 1,
+            steps: [0; 3],
+        }),
+        [axis] => Some(*axis),
+        _ => None,
+    };
+    let (m, n, k) = (one(&plan.rows)?, one(&plan.columns)?, one(&plan.summed)?);
+    let batch = one(&plan.batch)?;
+    let forward = [m, n, k, batch]
+        .iter()
+        .all(|axis| axis.steps.iter().all(|&s| s >= 0));
+    if n.steps[2] != 1 && n.extent != 1 || !forward {
+        return None;
+    }
+    let (a, b) = if plan.swapped { (g.b, g.a) } else { (g.a, g.b) };
+    let product = RxGemmF32 {
+        m: m.extent as i64,
+        n: n.extent as i64,
+        k: k.extent as i64,
+        a: a.cast(),
+        a_rs: m.steps[0] as i64,
+        a_cs: k.steps[0] as i64,
+        b: b.cast(),
+        b_rs: k.steps[1] as i64,
+        b_cs: if n.extent == 1 { 1 } else { n.steps[1] as i64 },
+        c: g.c.cast(),
+        c_ld: if m.extent == 1 {
+            n.extent as i64
+        } else {
+            m.steps[2] as i64
+        },
+        ..Default::default()
+    };
+    if batch.extent == 1 {
+        // SAFETY: the caller's promise.
+        return Some(unsafe { rx_gemm_f32(context, &product) });
+    }
+    let steps = batch.steps.map(|s| s as i64);
+    // SAFETY: the caller's promise.
+    Some(unsafe {
+        rx_batch_gemm_f32(
+            context,
+            &product,
+            batch.extent as i64,
+            steps[0],
+            steps[1],
+            steps[2],
+        )
+    })
+}
+
+/// A contraction. Integer sums wrap in the result's type.
+///
+/// # Safety
+/// Every element that extents and steps name lies in its array; the result overlaps no operand, and each of its elements
+/// is named once.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxContract) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let g = &*contract;
+            let axes = g.axes.max(0) as usize;
+            let kinds = [g.a_type, g.b_type, g.c_type].map(Kind::of);
+            let ([Some(a), Some(b), Some(c)], true) = (kinds, axes <= AXES) else {
+                return context.fail(
+                    Status::Argument,
+                    "rx_contract: too many axes, or unknown types",
+                );
+            };
+            let slice = |at: *const i64, n: usize| {
+                if n == 0 {
+                    &[]
+                } else {
+                    std::slice::from_raw_parts(at, n)
+                }
+            };
+            let (extents, steps) = (slice(g.extents, axes), slice(g.steps, 3 * axes));
+            let Some(plan) = Plan::new(extents, steps, c) else {
+                return 0;
+            };
+            let kinds = [a, b, c];
+            if kinds == [Kind::F32; 3]
+                && plan.summed.iter().all(|k| k.extent > 0)
+                && let Some(status) = matrices(context, g, &plan)
+            {
+                return status;
+            }
+            match c.wide() {
+                Kind::F32 => run::<f32>(context, g, kinds, &plan),
+                Kind::F64 => run::<f64>(context, g, kinds, &plan),
+                Kind::I64 => run::<i64>(context, g, kinds, &plan),
+                _ => run::<i32>(context, g, kinds, &plan),
+            }
+        }
+    })
+}

@@ -1,0 +1,473 @@
+//! Contractions by products of packed panels.
+
+use super::plan::{Plan, count, offset, offsets};
+use super::{Everywhere, Sums};
+use crate::context::RxContext;
+use crate::kernels::kinds::Kind;
+use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::{
+    Simd, dispatch_of,
+    wide::{Vector, Wide},
+};
+use crate::threads::Share;
+
+/// Rows of a panel of the left operand.
+const ROWS: usize = 8;
+/// Bytes along the longest piece of the common axes: panels of both operands stay in the first cache together.
+const DEEP: usize = 1024;
+/// Places of the common axes that all panels of a block are packed at before the next ones: few pages at a time.
+const PLACES: usize = 32;
+/// Rows of a block.
+const HIGH: usize = 256;
+/// Bytes of a row of a block of sums.
+const WIDE: usize = 1920;
+/// Multiplications below which a block stays on one thread.
+const SMALL: usize = 1 << 18;
+
+/// What the threads share.
+struct Work<'a, T> {
+    plan: &'a Plan,
+    a: *const T,
+    b: *const T,
+    c: *mut u8,
+    kind: Kind,
+    /// Offsets of both operands along the common axes.
+    along: [*const isize; 2],
+    room: *mut u8,
+    /// Bytes of room for each thread.
+    each: usize,
+    m: usize,
+    n: usize,
+    k: usize,
+    /// Rows and columns of a block.
+    high: usize,
+    wide: usize,
+}
+
+/// Rows of tiles of an instruction set.
+fn tile_rows<S: Simd>() -> usize {
+    if S::MR >= 8 { 8 } else { 4 }
+}
+
+/// Longest piece of the common axes.
+const fn deepest<T>() -> usize {
+    DEEP / size_of::<T>()
+}
+
+fn lanes<T>() -> usize {
+    // The widest vectors of any instruction set: blocks are the same for all.
+    64 / size_of::<T>()
+}
+
+/// # Safety
+/// As `rx_contract`, with operands of the type that sums are made in.
+pub(super) unsafe fn run<T: Everywhere>(
+    context: &mut RxContext,
+    plan: &Plan,
+    [a, b]: [*const T; 2],
+    c: *mut u8,
+    kind: Kind,
+) -> i32 {
+    let (m, n, k) = (count(&plan.rows), count(&plan.columns), count(&plan.summed));
+    let batch = count(&plan.batch);
+    let threads = context.pool.threads();
+    let unit = 3 * lanes::<T>();
+    let mut wide = (WIDE / size_of::<T>()).min(n.next_multiple_of(lanes::<T>()));
+    let mut high = HIGH.min(m.next_multiple_of(ROWS));
+    // Blocks for all threads: narrower where there are few.
+    let work = m.saturating_mul(n).saturating_mul(k.max(1));
+    if threads > 1 && work > SMALL {
+        while batch * m.div_ceil(high) * n.div_ceil(wide) < 2 * threads
+            && (high > 4 * ROWS || wide > 2 * unit)
+        {
+            if wide > 2 * unit && wide >= high {
+                wide = (wide / 2).next_multiple_of(unit);
+            } else if high > 4 * ROWS {
+                high = (high / 2).next_multiple_of(ROWS);
+            } else {
+                break;
+            }
+        }
+    }
+    let blocks = batch * m.div_ceil(high) * n.div_ceil(wide);
+    let room = high.next_multiple_of(ROWS) * deepest::<T>()
+        + (wide + unit) * deepest::<T>()
+        + high.next_multiple_of(ROWS) * (wide + unit)
+        + wide
+        + unit;
+    let each = (room * size_of::<T>() + (2 * (high + wide) + 2 * unit) * size_of::<isize>())
+        .next_multiple_of(64);
+    let Some(tables) = Scratch::new(context, 2 * k * size_of::<isize>()) else {
+        return context.status;
+    };
+    let Some(scratch) = Scratch::new(context, each * threads) else {
+        return context.status;
+    };
+    // SAFETY: tables and room are as large; every block writes its own part of the result.
+    unsafe {
+        let along = tables.memory.cast::<isize>();
+        if k > 0 {
+            offsets(&plan.summed, 0, 0, std::slice::from_raw_parts_mut(along, k));
+            offsets(
+                &plan.summed,
+                1,
+                0,
+                std::slice::from_raw_parts_mut(along.add(k), k),
+            );
+        }
+        let work = Work {
+            plan,
+            a,
+            b,
+            c,
+            kind,
+            along: [along, along.add(k)],
+            room: scratch.memory.cast(),
+            each,
+            m,
+            n,
+            k,
+            high,
+            wide,
+        };
+        let grain = (SMALL / (high * wide * k.max(1)).max(1)).max(1);
+        let shared = Share::new(&work);
+        context.pool.each(blocks, grain, |begin, end, worker| {
+            let work: &Work<'_, T> = shared.get();
+            dispatch_of!(blocks_of<T: Everywhere>(work: &Work<'_, T>, begin: usize, end: usize, worker: usize));
+        });
+    }
+    0
+}
+
+#[inline(always)]
+unsafe fn blocks_of<S: Wide, T: Sums<S> + PartialEq>(
+    w: &Work<'_, T>,
+    begin: usize,
+    end: usize,
+    worker: usize,
+) {
+    // Few columns fill narrow tiles.
+    let lanes = <T as Sums<S>>::V::LANES;
+    let vectors = |nv: usize| w.n.min(w.wide).div_ceil(nv * lanes) * nv;
+    let nv = if vectors(2) < vectors(3) { 2 } else { 3 };
+    let nv = if vectors(1) < vectors(nv) { 1 } else { nv };
+    // SAFETY: the callers' promise.
+    unsafe {
+        for block in begin..end {
+            match nv {
+                1 => one::<S, T, 1>(w, block, worker),
+                2 => one::<S, T, 2>(w, block, worker),
+                _ => one::<S, T, 3>(w, block, worker),
+            }
+        }
+    }
+}
+
+/// One block of the result.
+#[inline(always)]
+unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
+    w: &Work<'_, T>,
+    block: usize,
+    worker: usize,
+) {
+    let width = NV * <T as Sums<S>>::V::LANES;
+    let (down, across) = (w.m.div_ceil(w.high), w.n.div_ceil(w.wide));
+    let (batch, rest) = (block / (down * across), block % (down * across));
+    let (i0, j0) = (rest / across * w.high, rest % across * w.wide);
+    let (mc, nc) = ((w.m - i0).min(w.high), (w.n - j0).min(w.wide));
+    let (panels_a, panels_b) = (mc.div_ceil(ROWS), nc.div_ceil(width));
+    // SAFETY: room was made for all of this; offsets are those of elements.
+    unsafe {
+        let room = w.room.add(worker * w.each).cast::<T>();
+        let packed_a = room;
+        let packed_b = packed_a.add(w.high.next_multiple_of(ROWS) * deepest::<T>());
+        let sums = packed_b.add((w.wide + 3 * lanes::<T>()) * deepest::<T>());
+        let line = sums.add(w.high.next_multiple_of(ROWS) * (w.wide + 3 * lanes::<T>()));
+        let tables = line.add(w.wide + 3 * lanes::<T>()).cast::<isize>();
+        let [row_at, column_at, to_row, to_column] =
+            [0, w.high, w.high + w.wide, 2 * w.high + w.wide].map(|at| tables.add(at));
+        let part = |at: *mut isize, n: usize| std::slice::from_raw_parts_mut(at, n);
+        let (rows, columns) = (part(row_at, mc), part(column_at, nc));
+        offsets(&w.plan.rows, 0, i0, rows);
+        offsets(&w.plan.columns, 1, j0, columns);
+        let a = w.a.offset(offset(&w.plan.batch, 0, batch));
+        let b = w.b.offset(offset(&w.plan.batch, 1, batch));
+        for i in 0..panels_a * ROWS * panels_b * width {
+            *sums.add(i) = T::default();
+        }
+        let mut p0 = 0;
+        while p0 < w.k {
+            let deep = (w.k - p0).min(deepest::<T>());
+            let [along_a, along_b] = w.along.map(|t| std::slice::from_raw_parts(t.add(p0), deep));
+            for panel in 0..panels_a {
+                pack::<T, ROWS>(
+                    a,
+                    &rows[panel * ROWS..mc.min((panel + 1) * ROWS)],
+                    along_a,
+                    packed_a.add(panel * ROWS * deep),
+                );
+            }
+            for (places, first) in along_b.chunks(PLACES).zip((0..).step_by(PLACES)) {
+                for panel in 0..panels_b {
+                    let columns = &columns[panel * width..nc.min((panel + 1) * width)];
+                    let to = packed_b.add((panel * deep + first) * width);
+                    pack_wide::<T>(b, columns, places, to, width);
+                }
+            }
+            for panel in 0..panels_b {
+                let b = packed_b.add(panel * width * deep);
+                for rows in 0..panels_a {
+                    let a = packed_a.add(rows * ROWS * deep);
+                    let to = sums.add((rows * panels_b + panel) * ROWS * width);
+                    if tile_rows::<S>() == 8 {
+                        tile::<S, T, 8, NV>(deep, a, b, to);
+                    } else {
+                        tile::<S, T, 4, NV>(deep, a, b, to);
+                        if mc - rows * ROWS > 4 {
+                            tile::<S, T, 4, NV>(deep, a.add(4), b, to.add(4 * width));
+                        }
+                    }
+                }
+            }
+            p0 += deep;
+        }
+        let (rows, columns) = (part(to_row, mc), part(to_column, nc));
+        offsets(&w.plan.rows, 2, i0, rows);
+        offsets(&w.plan.columns, 2, j0, columns);
+        let first = offset(&w.plan.batch, 2, batch);
+        for (i, &row) in rows.iter().enumerate() {
+            for panel in 0..panels_b {
+                let from =
+                    sums.add((i / ROWS * panels_b + panel) * ROWS * width + i % ROWS * width);
+                std::ptr::copy_nonoverlapping(from, line.add(panel * width), width);
+            }
+            put(line, nc, columns, w.c, first + row, w.kind);
+        }
+    }
+}
+
+/// Writes a line of sums to the places of the result.
+#[inline(always)]
+unsafe fn put<T: crate::kernels::kinds::Sum>(
+    line: *const T,
+    n: usize,
+    columns: &[isize],
+    c: *mut u8,
+    row: isize,
+    kind: Kind,
+) {
+    let size = kind.size() as isize;
+    let mut j = 0;
+    while j < n {
+        // As many as lie side by side.
+        let mut end = j + 1;
+        while end < n && columns[end] == columns[end - 1] + 1 {
+            end += 1;
+        }
+        // SAFETY: the callers' promise.
+        unsafe {
+            let to = c.offset((row + columns[j]) * size);
+            if kind == T::KIND {
+                std::ptr::copy_nonoverlapping(line.add(j), to.cast::<T>(), end - j);
+            } else {
+                T::narrow(kind, end - j, line.add(j), to);
+            }
+        }
+        j = end;
+    }
+}
+
+/// A panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
+unsafe fn pack<T: Copy + Default, const W: usize>(
+    x: *const T,
+    lines: &[isize],
+    along: &[isize],
+    out: *mut T,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if lines.len() == W {
+            let mut at = [0isize; W];
+            at.copy_from_slice(lines);
+            let beside = at.windows(2).all(|w| w[1] == w[0] + 1);
+            let mut p = 0;
+            while p < along.len() {
+                let to = out.add(p * W);
+                if !beside && follow(&along[p..]) {
+                    turned::<T, W>(x.offset(along[p]), &at, to, W);
+                    p += SQUARE;
+                    continue;
+                }
+                if beside {
+                    std::ptr::copy_nonoverlapping(x.offset(at[0] + along[p]), to, W);
+                } else {
+                    for i in 0..W {
+                        *to.add(i) = *x.offset(at[i] + along[p]);
+                    }
+                }
+                p += 1;
+            }
+            return;
+        }
+        for (p, &step) in along.iter().enumerate() {
+            for i in 0..W {
+                let value = lines.get(i).map(|at| *x.offset(at + step));
+                *out.add(p * W + i) = value.unwrap_or_default();
+            }
+        }
+    }
+}
+
+/// The same for panels of the right operand, of which parts of the lines often lie side by side.
+#[inline(always)]
+unsafe fn pack_wide<T: Copy + Default>(
+    x: *const T,
+    lines: &[isize],
+    along: &[isize],
+    out: *mut T,
+    width: usize,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        if lines.len() < width {
+            for p in 0..along.len() {
+                for i in lines.len()..width {
+                    *out.add(p * width + i) = T::default();
+                }
+            }
+        }
+        let mut i = 0;
+        while i < lines.len() {
+            let mut end = i + 1;
+            while end < lines.len() && lines[end] == lines[end - 1] + 1 {
+                end += 1;
+            }
+            let at = x.offset(lines[i]);
+            if end - i >= 4 {
+                for (p, &step) in along.iter().enumerate() {
+                    copy(at.offset(step), out.add(p * width + i), end - i);
+                }
+            } else if let Some(some) = lines[i..].first_chunk::<SQUARE>() {
+                end = i + SQUARE;
+                let mut p = 0;
+                while p < along.len() {
+                    let to = out.add(p * width + i);
+                    if follow(&along[p..]) {
+                        turned::<T, SQUARE>(x.offset(along[p]), some, to, width);
+                        p += SQUARE;
+                        continue;
+                    }
+                    for (k, line) in some.iter().enumerate() {
+                        *to.add(k) = *x.offset(line + along[p]);
+                    }
+                    p += 1;
+                }
+            } else {
+                end = i + 1;
+                for (p, &step) in along.iter().enumerate() {
+                    *out.add(p * width + i) = *at.offset(step);
+                }
+            }
+            i = end;
+        }
+    }
+}
+
+/// Elements of a line that are read at once.
+const SQUARE: usize = 8;
+
+/// Whether the next places lie side by side.
+#[inline(always)]
+fn follow(along: &[isize]) -> bool {
+    let Some(next) = along.first_chunk::<SQUARE>() else {
+        return false;
+    };
+    let mut beside = true;
+    for p in 1..SQUARE {
+        beside &= next[p] == next[0] + p as isize;
+    }
+    beside
+}
+
+/// The next elements of `W` lines, turned over: whole pieces of lines are read, so that lines a power of two apart, which
+/// share few places of the cache, are not fetched for every element.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
+unsafe fn turned<T: Copy + Default, const W: usize>(
+    x: *const T,
+    lines: &[isize; W],
+    out: *mut T,
+    width: usize,
+) {
+    let mut square = [[T::default(); SQUARE]; W];
+    // SAFETY: the callers' promise.
+    unsafe {
+        for (i, line) in square.iter_mut().enumerate() {
+            *line = x.offset(lines[i]).cast::<[T; SQUARE]>().read_unaligned();
+        }
+        for p in 0..SQUARE {
+            for i in 0..W {
+                *out.add(p * width + i) = square[i][p];
+            }
+        }
+    }
+}
+
+/// Copies a few elements without a call.
+#[inline(always)]
+unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut i = 0;
+        while i + 8 <= n {
+            to.add(i)
+                .cast::<[T; 8]>()
+                .write_unaligned(from.add(i).cast::<[T; 8]>().read_unaligned());
+            i += 8;
+        }
+        while i < n {
+            *to.add(i) = *from.add(i);
+            i += 1;
+        }
+    }
+}
+
+/// Adds `k` steps of `MR` rows by `NV` vectors to sums that lie row by row.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
+    k: usize,
+    a: *const T,
+    b: *const T,
+    sums: *mut T,
+) {
+    let width = NV * <T as Sums<S>>::V::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut acc = [[<T as Sums<S>>::V::splat(T::default()); NV]; MR];
+        let (mut a, mut b) = (a, b);
+        for _ in 0..k {
+            let mut row = [<T as Sums<S>>::V::splat(T::default()); NV];
+            for v in 0..NV {
+                row[v] = <T as Sums<S>>::V::load(b.add(v * <T as Sums<S>>::V::LANES));
+            }
+            for i in 0..MR {
+                let x = <T as Sums<S>>::V::splat(*a.add(i));
+                for v in 0..NV {
+                    acc[i][v] = x.fma(row[v], acc[i][v]);
+                }
+            }
+            a = a.add(ROWS);
+            b = b.add(width);
+        }
+        for i in 0..MR {
+            for v in 0..NV {
+                let to = sums.add(i * width + v * <T as Sums<S>>::V::LANES);
+                acc[i][v].add(<T as Sums<S>>::V::load(to)).store(to);
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Element types as kernels number them, and whole arrays from one to another.
+
+use super::halves;
+
+/// An element type; numbered as in the C header.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+#[allow(missing_docs)] // The names are the types'.
+pub enum Kind {
+    I8 = 0,
+    U8,
+    I16,
+    I32,
+    U16,
+    U32,
+    I64,
+    U64,
+    F16,
+    BF16,
+    F32,
+    F64,
+    Bool,
+}
+
+impl Kind {
+    /// All types, in the order of their numbers.
+    pub const ALL: [Self; 13] = [
+        Self::I8,
+        Self::U8,
+        Self::I16,
+        Self::I32,
+        Self::U16,
+        Self::U32,
+        Self::I64,
+        Self::U64,
+        Self::F16,
+        Self::BF16,
+        Self::F32,
+        Self::F64,
+        Self::Bool,
+    ];
+
+    /// The type of a number; `None` for other numbers.
+    pub fn of(number: i32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// The bytes of an element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 | Self::Bool => 1,
+            Self::I16 | Self::U16 | Self::F16 | Self::BF16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::I64 | Self::U64 | Self::F64 => 8,
+        }
+    }
+
+    /// What sums of products of such elements are made in: narrow floats in float32, narrow integers in 32 bits,
+    /// whose lower bits are those of the narrow sums.
+    pub const fn wide(self) -> Self {
+        match self {
+            Self::F16 | Self::BF16 | Self::F32 => Self::F32,
+            Self::F64 => Self::F64,
+            Self::I64 | Self::U64 => Self::I64,
+            _ => Self::I32,
+        }
+    }
+}
+
+/// A type that sums are made in.
+pub trait Sum: Copy + Default + Send + Sync {
+    /// Its number.
+    const KIND: Kind;
+    /// `self + b`; integers wrap.
+    fn plus(self, b: Self) -> Self;
+    /// Brings `n` elements of another type to this one; `false` where nobody asks for that.
+    ///
+    /// # Safety
+    /// Both have `n` elements and do not overlap.
+    unsafe fn widen(from: Kind, n: usize, x: *const u8, y: *mut Self) -> bool;
+    /// Brings `n` sums to a type that is summed in this one.
+    ///
+    /// # Safety
+    /// Both have `n` elements and do not overlap.
+    unsafe fn narrow(to: Kind, n: usize, x: *const Self, y: *mut u8);
+}
+
+#[inline(always)]
+unsafe fn each<A: Copy, B>(n: usize, x: *const u8, y: *mut B, f: impl Fn(A) -> B) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let x = x.cast::<A>();
+        for i in 0..n {
+            *y.add(i) = f(x.add(i).read_unaligned());
+        }
+    }
+}
+
+macro_rules! sums {
+    ($($t:ident $kind:ident $plus:path { $($from:ident: $a:ty),* } { $($to:ident: $b:ty),* } $($more:ident)?);* $(;)?) => {$(
+        impl Sum for $t {
+            const KIND: Kind = Kind::$kind;
+            #[inline(always)]
+            fn plus(self, b: Self) -> Self {
+                $plus(self, b)
+            }
+            unsafe fn widen(from: Kind, n: usize, x: *const u8, y: *mut Self) -> bool {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match from {
+                        $(Kind::$from => each(n, x, y, |v: $a| v as $t),)*
+                        Kind::Bool => each(n, x, y, |v: u8| u8::from(v != 0) as $t),
+                        _ => return sums!(@widen $($more)? from n x y),
+                    }
+                }
+                true
+            }
+            unsafe fn narrow(to: Kind, n: usize, x: *const Self, y: *mut u8) {
+                // SAFETY: the caller's promise.
+                unsafe {
+                    match to {
+                        $(Kind::$to => each(n, x.cast(), y.cast::<$b>(), |v: $t| v as $b),)*
+                        _ => { sums!(@narrow $($more)? to n x y); }
+                    }
+                }
+            }
+        }
+    )*};
+    (@widen halves $from:ident $n:ident $x:ident $y:ident) => {{
+        match $from {
+            Kind::F16 => halves::from_f16($n, $x.cast(), $y),
+            Kind::BF16 => halves::from_bf16($n, $x.cast(), $y),
+            _ => return false,
+        }
+        true
+    }};
+    (@widen $from:ident $n:ident $x:ident $y:ident) => { false };
+    (@narrow halves $to:ident $n:ident $x:ident $y:ident) => {
+        match $to {
+            Kind::F16 => halves::to_f16($n, $x, $y.cast()),
+            _ => halves::to_bf16($n, $x, $y.cast()),
+        }
+    };
+    (@narrow $to:ident $n:ident $x:ident $y:ident) => {};
+}
+
+sums! {
+    f32 F32 std::ops::Add::add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64, F32: f32 } { F32: f32 } halves;
+    f64 F64 std::ops::Add::add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64, F32: f32, F64: f64 }
+        { F64: f64 };
+    i32 I32 i32::wrapping_add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64 }
+        { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32 };
+    i64 I64 i64::wrapping_add { I8: i8, U8: u8, I16: i16, U16: u16, I32: i32, U32: u32, I64: i64, U64: u64 } { I64: i64, U64: u64 };
+}

@@ -1,0 +1,220 @@
+//! What is done along the lines of an array: sorting, the place of the greatest element, running sums.
+
+mod extreme;
+mod running;
+mod sort;
+
+use std::ffi::c_void;
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::kinds::Kind;
+
+/// What is done along each line.
+pub mod work {
+    /// The elements, or their indices, in order; the first `keep` of them.
+    pub const SORT: i32 = 0;
+    /// The index of the greatest element.
+    pub const GREATEST: i32 = 1;
+    /// The index of the least element.
+    pub const LEAST: i32 = 2;
+    /// The sum up to each element.
+    pub const SUM: i32 = 3;
+    /// The product up to each element.
+    pub const PRODUCT: i32 = 4;
+}
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxLines {
+    /// Extents before the axis.
+    pub outer: i64,
+    /// The axis.
+    pub extent: i64,
+    /// Extents behind it.
+    pub inner: i64,
+    /// How many elements of a sorted line are kept.
+    pub keep: i64,
+    /// The elements, a [`Kind`]. Running sums have the same.
+    pub kind: i32,
+    /// The type of indices: int32 or int64.
+    pub index_kind: i32,
+    /// See [`work`].
+    pub work: i32,
+    /// Sorting: in ascending order. Greatest and least: the last one of equals. Running: without the element itself.
+    pub flag: i32,
+    /// The array.
+    pub x: *const c_void,
+    /// The elements that are kept, or what ran up; or null.
+    pub values: *mut c_void,
+    /// Indices; or null.
+    pub indices: *mut c_void,
+}
+
+impl RxLines {
+    fn count(&self) -> usize {
+        (self.outer.max(0) as usize).saturating_mul(self.inner.max(0) as usize)
+    }
+    /// Where a line begins, in elements, when lines have `extent` elements.
+    fn begin(&self, line: usize, extent: i64) -> usize {
+        let inner = self.inner as usize;
+        line / inner * extent as usize * inner + line % inner
+    }
+    unsafe fn put_index(&self, at: usize, index: i64) {
+        // SAFETY: the callers' promise.
+        unsafe {
+            if self.index_kind == Kind::I64 as i32 {
+                *self.indices.cast::<i64>().add(at) = index;
+            } else {
+                *self.indices.cast::<i32>().add(at) = index as i32;
+            }
+        }
+    }
+}
+
+/// An element that has an order.
+trait Element: Copy + PartialOrd + Default + Send + Sync {
+    /// The bits of a number whose order is that of elements; equal elements have equal ones.
+    fn key(self) -> u64;
+    /// Whether it has no place in any order.
+    fn lost(self) -> bool;
+    /// Numbers whose greatest one says whether any element is lost.
+    type Bits: Copy + Ord + Default;
+    /// That of this element.
+    fn magnitude(self) -> Self::Bits;
+    /// Whether an element was lost, by the greatest of these numbers.
+    fn any_lost(greatest: Self::Bits) -> bool;
+    /// The sum; integers wrap.
+    fn plus(self, b: Self) -> Self;
+    /// The product; integers wrap.
+    fn times(self, b: Self) -> Self;
+    /// What products start from.
+    fn one() -> Self;
+}
+
+macro_rules! integers {
+    ($($t:ty),*) => {$(
+        impl Element for $t {
+            #[inline(always)]
+            #[allow(clippy::cast_lossless)]
+            fn key(self) -> u64 {
+                // The least number becomes 0.
+                (self as i128 - <$t>::MIN as i128) as u64
+            }
+            #[inline(always)]
+            fn lost(self) -> bool {
+                false
+            }
+            type Bits = ();
+            #[inline(always)]
+            fn magnitude(self) {}
+            #[inline(always)]
+            fn any_lost((): ()) -> bool {
+                false
+            }
+            #[inline(always)]
+            fn plus(self, b: Self) -> Self {
+                self.wrapping_add(b)
+            }
+            #[inline(always)]
+            fn times(self, b: Self) -> Self {
+                self.wrapping_mul(b)
+            }
+            #[inline(always)]
+            fn one() -> Self {
+                1
+            }
+        }
+    )*};
+}
+integers!(i8, u8, i16, u16, i32, u32, i64, u64);
+
+macro_rules! floats {
+    ($($t:ty, $bits:ty, $wide:ty, $shift:literal;)*) => {$(
+        impl Element for $t {
+            #[inline(always)]
+            fn key(self) -> u64 {
+                // Both zeros are one.
+                let bits = (self + 0.0).to_bits();
+                let turned = if bits >> $shift != 0 { !bits } else { bits | (1 << $shift) };
+                <$wide>::from(turned)
+            }
+            #[inline(always)]
+            fn lost(self) -> bool {
+                self.is_nan()
+            }
+            type Bits = $bits;
+            #[inline(always)]
+            fn magnitude(self) -> $bits {
+                self.abs().to_bits()
+            }
+            #[inline(always)]
+            fn any_lost(greatest: $bits) -> bool {
+                greatest > <$t>::INFINITY.to_bits()
+            }
+            #[inline(always)]
+            fn plus(self, b: Self) -> Self {
+                self + b
+            }
+            #[inline(always)]
+            fn times(self, b: Self) -> Self {
+                self * b
+            }
+            #[inline(always)]
+            fn one() -> Self {
+                1.0
+            }
+        }
+    )*};
+}
+floats! {
+    f32, u32, u64, 31;
+    f64, u64, u64, 63;
+}
+
+/// Whether there is a kernel for elements of a type.
+pub fn knows(kind: Kind) -> bool {
+    !matches!(kind, Kind::F16 | Kind::BF16 | Kind::Bool)
+}
+
+unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match lines.work {
+            work::SORT => sort::run::<T>(context, lines),
+            work::GREATEST | work::LEAST => extreme::run::<T>(context, lines),
+            _ => running::run::<T>(context, lines),
+        }
+    }
+}
+
+/// Does something along all lines of an array.
+///
+/// # Safety
+/// The array has as many elements as the extents say; values and indices, where they are not null, have as many, with
+/// `keep` in place of the axis for sorting and 1 for the greatest and the least; nothing overlaps.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_lines(ctx: *mut RxContext, lines: *const RxLines) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let lines = &*lines;
+            if lines.count() == 0 {
+                return 0;
+            }
+            match Kind::of(lines.kind) {
+                Some(Kind::I8) => of::<i8>(context, lines),
+                Some(Kind::U8) => of::<u8>(context, lines),
+                Some(Kind::I16) => of::<i16>(context, lines),
+                Some(Kind::U16) => of::<u16>(context, lines),
+                Some(Kind::I32) => of::<i32>(context, lines),
+                Some(Kind::U32) => of::<u32>(context, lines),
+                Some(Kind::I64) => of::<i64>(context, lines),
+                Some(Kind::U64) => of::<u64>(context, lines),
+                Some(Kind::F32) => of::<f32>(context, lines),
+                Some(Kind::F64) => of::<f64>(context, lines),
+                _ => context.fail(Status::Argument, "rx_lines: no such elements"),
+            }
+        }
+    })
+}

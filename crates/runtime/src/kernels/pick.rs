@@ -1,0 +1,250 @@
+//! Elements chosen axis by axis: padding, gathering, mirroring, repeating.
+//!
+//! `out[i, j, …] = x[t0[i] + t1[j] + …]`, where each axis has a table of offsets, or `fill` where a table has a negative
+//! number. The tables of the last axes become one, whose runs are copied as a whole.
+
+use std::ffi::c_void;
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::scratch::Scratch;
+use crate::threads::Share;
+
+/// Most axes.
+pub const AXES: usize = 12;
+/// Elements that the joined table of the last axes may have, unless the last one is longer.
+const JOINED: usize = 4096;
+/// Bytes that a thread should at least write.
+const GRAIN: usize = 64 << 10;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxPick {
+    /// Axes of the result.
+    pub axes: i32,
+    /// Bytes of an element: 1, 2, 4 or 8.
+    pub size: i32,
+    /// Their extents.
+    pub extents: *const i64,
+    /// For all axes, one behind the other, the offset that each index adds, in elements, or a negative number.
+    pub tables: *const i64,
+    /// The array.
+    pub x: *const c_void,
+    /// The bits of what stands where a table has a negative number.
+    pub fill: u64,
+    /// The result, contiguous.
+    pub out: *mut c_void,
+}
+
+/// Elements of a row of the result that are copied as one.
+#[derive(Clone, Copy)]
+struct Run {
+    /// The offset of the first one; negative for what is filled.
+    from: i64,
+    /// How many there are.
+    len: usize,
+    /// Whether all are the first one.
+    same: bool,
+}
+
+/// What the threads share.
+struct Plan<'a> {
+    pick: &'a RxPick,
+    /// Extents and tables of the axes before those that are joined.
+    outer: &'a [(usize, &'a [i64])],
+    /// The joined table, and its runs where they are long.
+    table: &'a [i64],
+    runs: &'a [Run],
+    holes: bool,
+}
+
+/// Joins a table with one behind it.
+fn join(before: &[i64], behind: &[i64], to: &mut [i64]) {
+    for (line, &first) in to.chunks_exact_mut(behind.len().max(1)).zip(before) {
+        for (to, &t) in line.iter_mut().zip(behind) {
+            *to = if first < 0 || t < 0 { -1 } else { first + t };
+        }
+    }
+}
+
+/// The run that a table begins with.
+fn run(table: &[i64]) -> Run {
+    let from = table[0];
+    let alike = |step: i64| {
+        let next = |k: usize| {
+            if from < 0 {
+                table[k] < 0
+            } else {
+                table[k] == from + k as i64 * step
+            }
+        };
+        (1..table.len()).take_while(|&k| next(k)).count() + 1
+    };
+    let (len, repeated) = (alike(1), alike(0));
+    let same = repeated > len;
+    Run {
+        from,
+        len: len.max(repeated),
+        same,
+    }
+}
+
+/// The runs of a table, in memory for `most` of them; none where there are more.
+unsafe fn runs<'a>(table: &[i64], to: *mut Run, most: usize) -> &'a [Run] {
+    let (mut count, mut i) = (0, 0);
+    while i < table.len() {
+        if count == most {
+            return &[];
+        }
+        let run = run(&table[i..]);
+        // SAFETY: the caller's promise.
+        unsafe { to.add(count).write(run) };
+        count += 1;
+        i += run.len;
+    }
+    // SAFETY: so many were written.
+    unsafe { std::slice::from_raw_parts(to, count) }
+}
+
+/// Rows `begin..end` of the result.
+unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
+    let n = p.table.len();
+    let (x, out) = (p.pick.x.cast::<T>(), p.pick.out.cast::<T>());
+    let mut index = [0usize; AXES];
+    let mut rest = begin;
+    for (k, (extent, _)) in p.outer.iter().enumerate().rev() {
+        (index[k], rest) = (rest % extent, rest / extent);
+    }
+    for row in begin..end {
+        let (mut first, mut hole) = (0, false);
+        for (k, (_, table)) in p.outer.iter().enumerate() {
+            hole |= table[index[k]] < 0;
+            first += table[index[k]];
+        }
+        // SAFETY: the caller's promise: offsets that are not negative lie in the array.
+        unsafe {
+            let to = out.add(row * n);
+            if hole {
+                filled(to, fill, n);
+            } else if !p.runs.is_empty() {
+                by_runs(p.runs, x.offset(first as isize), to, fill);
+            } else if p.holes {
+                for (j, &t) in p.table.iter().enumerate() {
+                    *to.add(j) = if t < 0 {
+                        fill
+                    } else {
+                        *x.offset((first + t) as isize)
+                    };
+                }
+            } else {
+                let x = x.offset(first as isize);
+                for (j, &t) in p.table.iter().enumerate() {
+                    *to.add(j) = *x.offset(t as isize);
+                }
+            }
+        }
+        for (k, (extent, _)) in p.outer.iter().enumerate().rev() {
+            index[k] += 1;
+            if index[k] < *extent {
+                break;
+            }
+            index[k] = 0;
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn filled<T: Copy>(to: *mut T, value: T, n: usize) {
+    for j in 0..n {
+        // SAFETY: the callers' promise.
+        unsafe { *to.add(j) = value };
+    }
+}
+
+unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
+    let mut to = to;
+    for run in runs {
+        // SAFETY: the callers' promise.
+        unsafe {
+            match (run.from < 0, run.same) {
+                (true, _) => filled(to, fill, run.len),
+                (false, true) => filled(to, *x.offset(run.from as isize), run.len),
+                _ => std::ptr::copy_nonoverlapping(x.offset(run.from as isize), to, run.len),
+            }
+            to = to.add(run.len);
+        }
+    }
+}
+
+/// Elements chosen axis by axis.
+///
+/// # Safety
+/// Tables have as many numbers as their axes, every sum of numbers that are not negative, one of each table, is the
+/// offset of an element of the array, and the result has room for all elements and overlaps nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_pick(ctx: *mut RxContext, pick: *const RxPick) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let p = &*pick;
+            let rank = p.axes.max(0) as usize;
+            if rank == 0 || rank > AXES || !matches!(p.size, 1 | 2 | 4 | 8) {
+                return context.fail(
+                    Status::Argument,
+                    "rx_pick: too many axes, or no such elements",
+                );
+            }
+            let extents = std::slice::from_raw_parts(p.extents, rank);
+            if extents.iter().any(|&n| n <= 0) {
+                return 0;
+            }
+            let mut axes: [(usize, &[i64]); AXES] = [(0, &[]); AXES];
+            let mut at = p.tables;
+            for (axis, &n) in axes.iter_mut().zip(extents) {
+                *axis = (n as usize, std::slice::from_raw_parts(at, n as usize));
+                at = at.add(n as usize);
+            }
+            let (mut split, mut n) = (rank - 1, extents[rank - 1] as usize);
+            while split > 0 && axes[split - 1].0 * n <= JOINED {
+                split -= 1;
+                n *= axes[split].0;
+            }
+            let room = 2 * n * size_of::<i64>() + n / 4 * size_of::<Run>();
+            let Some(scratch) = Scratch::new(context, room) else {
+                return context.status;
+            };
+            let words = std::slice::from_raw_parts_mut(scratch.memory.cast::<i64>(), 2 * n);
+            let (table, spare) = words.split_at_mut(n);
+            let mut len = axes[rank - 1].0;
+            table[..len].copy_from_slice(axes[rank - 1].1);
+            for k in (split..rank - 1).rev() {
+                spare[..len].copy_from_slice(&table[..len]);
+                let longer = len * axes[k].0;
+                join(axes[k].1, &spare[..len], &mut table[..longer]);
+                len = longer;
+            }
+            let of_runs = scratch.memory.cast::<i64>().add(2 * n).cast::<Run>();
+            let plan = Plan {
+                pick: p,
+                outer: &axes[..split],
+                table,
+                runs: runs(table, of_runs, n / 4),
+                holes: table.iter().any(|&t| t < 0),
+            };
+            let count = axes[..split].iter().map(|a| a.0).product::<usize>();
+            let grain = (GRAIN / (n * p.size as usize).max(1)).max(1);
+            let shared = Share::new(&plan);
+            context.pool.each(count, grain, |begin, end, _| {
+                let plan: &Plan<'_> = shared.get();
+                let p = plan.pick;
+                match p.size {
+                    1 => rows::<u8>(plan, p.fill as u8, begin, end),
+                    2 => rows::<u16>(plan, p.fill as u16, begin, end),
+                    4 => rows::<u32>(plan, p.fill as u32, begin, end),
+                    _ => rows::<u64>(plan, p.fill, begin, end),
+                }
+            });
+            0
+        }
+    })
+}

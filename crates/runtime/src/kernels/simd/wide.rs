@@ -1,0 +1,213 @@
+//! Vectors of the other element types, with the little that sums of products need.
+//!
+//! Invariant: as for [`Simd`], no closure touches a vector.
+
+#[cfg(target_arch = "x86_64")]
+use super::{Avx2, Avx512};
+use super::{Portable, Simd};
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::*;
+
+/// A vector of one element type.
+///
+/// # Safety
+/// As for [`Simd`].
+#[allow(clippy::missing_safety_doc)] // The trait's own section holds for every method.
+pub unsafe trait Vector: Copy {
+    /// Its elements.
+    type Element: Copy + Default + PartialEq + std::fmt::Debug;
+    /// Elements of a vector.
+    const LANES: usize;
+    /// All lanes `x`.
+    unsafe fn splat(x: Self::Element) -> Self;
+    /// Reads all lanes, unaligned.
+    unsafe fn load(from: *const Self::Element) -> Self;
+    /// Writes all lanes, unaligned.
+    unsafe fn store(self, to: *mut Self::Element);
+    /// `self + b`; integers wrap.
+    unsafe fn add(self, b: Self) -> Self;
+    /// `self * b + c`; integers wrap, floats are rounded once where the processor can.
+    unsafe fn fma(self, b: Self, c: Self) -> Self;
+}
+
+/// The vectors of an instruction set.
+pub trait Wide: Simd {
+    /// Of float32.
+    type F32: Vector<Element = f32>;
+    /// Of float64.
+    type F64: Vector<Element = f64>;
+    /// Of 32 bits.
+    type I32: Vector<Element = i32>;
+    /// Of 64 bits.
+    type I64: Vector<Element = i64>;
+}
+
+/// Vectors of float32 are those of [`Simd`].
+#[derive(Clone, Copy)]
+pub struct Floats<S>(S);
+
+// SAFETY: every method is one of `S`.
+#[allow(unsafe_op_in_unsafe_fn)]
+unsafe impl<S: Simd> Vector for Floats<S> {
+    type Element = f32;
+    const LANES: usize = S::LANES;
+    #[inline(always)]
+    unsafe fn splat(x: f32) -> Self {
+        Self(S::splat(x))
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        Self(S::load(from))
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        self.0.store(to);
+    }
+    #[inline(always)]
+    unsafe fn add(self, b: Self) -> Self {
+        Self(self.0.add(b.0))
+    }
+    #[inline(always)]
+    unsafe fn fma(self, b: Self, c: Self) -> Self {
+        Self(self.0.fma(b.0, c.0))
+    }
+}
+
+/// Four elements, for processors of which nothing is known.
+#[derive(Clone, Copy)]
+pub struct Four<T>([T; 4]);
+
+macro_rules! portable {
+    ($($t:ty: $add:expr, $mul:expr;)*) => {$(
+        // SAFETY: plain memory.
+        #[allow(unsafe_op_in_unsafe_fn)]
+        unsafe impl Vector for Four<$t> {
+            type Element = $t;
+            const LANES: usize = 4;
+            #[inline(always)]
+            unsafe fn splat(x: $t) -> Self {
+                Self([x; 4])
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $t) -> Self {
+                Self(from.cast::<[$t; 4]>().read_unaligned())
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $t) {
+                to.cast::<[$t; 4]>().write_unaligned(self.0);
+            }
+            #[inline(always)]
+            unsafe fn add(self, b: Self) -> Self {
+                let (x, y) = (self.0, b.0);
+                Self([$add(x[0], y[0]), $add(x[1], y[1]), $add(x[2], y[2]), $add(x[3], y[3])])
+            }
+            #[inline(always)]
+            unsafe fn fma(self, b: Self, c: Self) -> Self {
+                let (x, y) = (self.0, b.0);
+                Self([$mul(x[0], y[0]), $mul(x[1], y[1]), $mul(x[2], y[2]), $mul(x[3], y[3])]).add(c)
+            }
+        }
+    )*};
+}
+
+portable! {
+    f64: std::ops::Add::add, std::ops::Mul::mul;
+    i32: i32::wrapping_add, i32::wrapping_mul;
+    i64: i64::wrapping_add, i64::wrapping_mul;
+}
+
+impl Wide for Portable {
+    type F32 = Floats<Portable>;
+    type F64 = Four<f64>;
+    type I32 = Four<i32>;
+    type I64 = Four<i64>;
+}
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! vectors {
+    ($($(#[$doc:meta])* $name:ident($reg:ty) of $t:ty, $lanes:literal: $set:expr, $load:expr, $store:expr, $add:ident,
+        |$a:ident, $b:ident, $c:ident| $fma:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy)]
+        pub struct $name($reg);
+        // SAFETY: every method is one or a few intrinsics of the enabled instruction set.
+        #[allow(unsafe_op_in_unsafe_fn)]
+        unsafe impl Vector for $name {
+            type Element = $t;
+            const LANES: usize = $lanes;
+            #[inline(always)]
+            unsafe fn splat(x: $t) -> Self {
+                Self($set(x))
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $t) -> Self {
+                Self($load(from.cast()))
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $t) {
+                $store(to.cast(), self.0);
+            }
+            #[inline(always)]
+            unsafe fn add(self, b: Self) -> Self {
+                Self($add(self.0, b.0))
+            }
+            #[inline(always)]
+            unsafe fn fma(self, b: Self, c: Self) -> Self {
+                let ($a, $b, $c) = (self.0, b.0, c.0);
+                Self($fma)
+            }
+        }
+    )*};
+}
+
+#[cfg(target_arch = "x86_64")]
+vectors! {
+    /// Eight float64.
+    D512(__m512d) of f64, 8: _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
+        |a, b, c| _mm512_fmadd_pd(a, b, c);
+    /// Sixteen of 32 bits.
+    I512(__m512i) of i32, 16: _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
+        |a, b, c| _mm512_add_epi32(_mm512_mullo_epi32(a, b), c);
+    /// Eight of 64 bits.
+    L512(__m512i) of i64, 8: _mm512_set1_epi64, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi64,
+        |a, b, c| _mm512_add_epi64(_mm512_mullo_epi64(a, b), c);
+    /// Four float64.
+    D256(__m256d) of f64, 4: _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd,
+        |a, b, c| _mm256_fmadd_pd(a, b, c);
+    /// Eight of 32 bits.
+    I256(__m256i) of i32, 8: _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
+        |a, b, c| _mm256_add_epi32(_mm256_mullo_epi32(a, b), c);
+    /// Four of 64 bits.
+    L256(__m256i) of i64, 4: _mm256_set1_epi64x, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi64,
+        |a, b, c| _mm256_add_epi64(product(a, b), c);
+}
+
+/// The lower halves of products of 64 bits: AVX2 multiplies 32 bits.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn product(a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: the callers' promise: the instruction set is enabled.
+    unsafe {
+        let low = _mm256_mul_epu32(a, b);
+        let cross = _mm256_mul_epu32(_mm256_srli_epi64::<32>(a), b);
+        let other = _mm256_mul_epu32(a, _mm256_srli_epi64::<32>(b));
+        let high = _mm256_slli_epi64::<32>(_mm256_add_epi64(cross, other));
+        _mm256_add_epi64(low, high)
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Wide for Avx512 {
+    type F32 = Floats<Avx512>;
+    type F64 = D512;
+    type I32 = I512;
+    type I64 = L512;
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Wide for Avx2 {
+    type F32 = Floats<Avx2>;
+    type F64 = D256;
+    type I32 = I256;
+    type I64 = L256;
+}

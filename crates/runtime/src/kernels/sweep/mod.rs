@@ -1,0 +1,599 @@
+//! Expressions over elements of any type, a strip at a time.
+//!
+//! Generated code hands over what a stage computes as a list of vector operations, each of one element type; what
+//! `rx_strips_f32` is to float32, this is to all others, to truth values, to conversions and to indices that are data.
+//! A strip is a piece of the flattened result, however short its last axis is: operands are brought together row by row,
+//! and every operation runs over a whole strip. Narrow floats are float32 in strips and rounded where the expression
+//! says so. Loads at indices that are computed are checked; one that is outside ends the call with [`OUTSIDE`], and the
+//! caller does the stage in order, which finds out where.
+
+pub mod apply;
+mod divide;
+pub mod op;
+mod space;
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::dispatch;
+use crate::threads::Share;
+use apply::{Args, apply};
+pub use op::{Op, RxSweepOp};
+use space::{Cursor, Space};
+
+/// What a call gives where a computed index is outside: nothing that was written counts.
+pub const OUTSIDE: i32 = -1;
+/// Most axes of a result, and most that are reduced.
+pub const AXES: usize = 12;
+/// Most inputs.
+pub const INPUTS: usize = 32;
+/// Most inputs, constants and temporaries together.
+pub const OPERANDS: usize = 128;
+/// Bytes of a strip's memory.
+const STRIP: usize = 8192;
+/// Most operands whose strips stay in the first cache together; with more, strips are half as long.
+const FEW: usize = 5;
+/// Elements of a row from which on strips end where rows do.
+const ROW: usize = 256;
+/// Elements of a strip that takes no memory.
+const BARE: usize = 1 << 14;
+/// The kind of an input that is an index: its first element is the number itself.
+pub const INDEX: i32 = -1;
+/// Operations on elements below which nobody is woken.
+const SMALL: usize = 1 << 15;
+
+/// As in the C header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct RxSweep {
+    /// Axes of the result.
+    pub axes: i32,
+    /// Axes that are reduced; they follow those of the result.
+    pub reduced: i32,
+    /// Number of inputs.
+    pub inputs: i32,
+    /// Number of constants.
+    pub constants: i32,
+    /// Number of operations; the last one gives the result.
+    pub ops: i32,
+    /// Number of temporaries.
+    pub temps: i32,
+    /// 0 sum, 1 product, 2 maximum, 3 minimum, 4 and, 5 or.
+    pub combiner: i32,
+    /// The result's elements, a [`Kind`].
+    pub out_type: i32,
+    /// The extents of all axes.
+    pub extents: *const i64,
+    /// The inputs' first elements; of an index the number.
+    pub data: *const *const c_void,
+    /// The inputs' elements, [`INDEX`] for indices.
+    pub kinds: *const i32,
+    /// For each input, the step along every axis, in elements.
+    pub strides: *const i64,
+    /// Arrays that are read at computed indices.
+    pub arrays: *const *const c_void,
+    /// The constants, eight bytes each, of which an element takes the first ones.
+    pub values: *const u64,
+    /// The operations.
+    pub program: *const RxSweepOp,
+    /// The result, contiguous.
+    pub out: *mut c_void,
+}
+
+/// What the threads share.
+struct Plan<'a> {
+    v: &'a RxSweep,
+    ops: &'a [RxSweepOp],
+    data: &'a [*const c_void],
+    kinds: &'a [i32],
+    arrays: *const *const c_void,
+    out_kind: Kind,
+    out: Space,
+    over: Space,
+    /// Elements of a strip.
+    strip: usize,
+    /// Elements that strips do not go beyond: a row, or all.
+    unit: usize,
+    /// Inputs that are read where they lie, whatever rows a strip has.
+    dense: [bool; INPUTS],
+    /// Whether strips run along the reduced axes (else along those of the result).
+    along_reduced: bool,
+    outside: AtomicBool,
+}
+
+/// The type in which elements of a type lie in strips.
+pub fn register(kind: Kind) -> Kind {
+    match kind {
+        Kind::F16 | Kind::BF16 => Kind::F32,
+        kind => kind,
+    }
+}
+
+/// The operands of one strip.
+struct Strip {
+    operands: [*const u8; OPERANDS],
+    room: *mut u8,
+    /// Inputs that are one number for a strip and have been spread: where they were read.
+    spread: [*const u8; INPUTS],
+}
+
+impl Plan<'_> {
+    fn operands(&self) -> usize {
+        (self.v.inputs + self.v.constants + self.v.temps) as usize
+    }
+    /// Bytes of room that a thread needs: all operands, sums and a strip to convert in.
+    fn room(&self) -> usize {
+        (self.operands() + 2) * STRIP
+    }
+
+    unsafe fn begin(&self, room: *mut u8) -> Strip {
+        let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
+        let mut operands = [std::ptr::null(); OPERANDS];
+        // SAFETY: `room` has as many strips, constants are eight bytes each.
+        unsafe {
+            for (k, at) in operands.iter_mut().enumerate().take(self.operands()) {
+                *at = room.add(k * STRIP).cast_const();
+            }
+            for k in 0..constants {
+                let to = room.add((inputs + k) * STRIP);
+                let from = self.v.values.add(k).cast::<u8>();
+                // Which width a constant has is said by those that use it.
+                let size = self.constant_size(inputs + k);
+                spread(size, from, to, self.strip);
+            }
+        }
+        Strip {
+            operands,
+            room,
+            spread: [std::ptr::null(); INPUTS],
+        }
+    }
+
+    /// The bytes of a constant's elements.
+    fn constant_size(&self, operand: usize) -> usize {
+        for op in self.ops {
+            for (place, &arg) in op.args.iter().enumerate() {
+                if arg == operand as i32
+                    && let Some(kind) = op.argument(place)
+                {
+                    return register(kind).size();
+                }
+            }
+        }
+        8
+    }
+
+    /// Brings `n` elements from a place of the spaces on into strips.
+    unsafe fn read(&self, s: &mut Strip, cursor: &Cursor, space: &Space, n: usize) {
+        let inputs = self.v.inputs as usize;
+        let whole = n <= space.inner() - cursor.inner;
+        for k in 0..inputs {
+            // SAFETY: elements lie in the input, by the caller's promise.
+            unsafe {
+                let to = s.room.add(k * STRIP);
+                let step = space.inner_step(k);
+                if self.kinds[k] == INDEX {
+                    s.operands[k] = to;
+                    let base = self.data[k].addr() as i64;
+                    let to = to.cast::<i64>();
+                    cursor.rows(space, k, n, |at, done, len| {
+                        let first = base.wrapping_add(at as i64);
+                        for i in 0..len {
+                            *to.add(done + i) = first.wrapping_add(i as i64 * step as i64);
+                        }
+                    });
+                    continue;
+                }
+                let Some(kind) = Kind::of(self.kinds[k]) else {
+                    continue;
+                };
+                let size = kind.size();
+                let data = self.data[k].cast::<u8>();
+                let plain = register(kind) == kind && kind != Kind::Bool;
+                if plain && self.dense[k] {
+                    s.operands[k] = data.offset(cursor.offset[k] * size as isize);
+                    continue;
+                }
+                if whole {
+                    let from = data.offset(cursor.offset[k] * size as isize);
+                    if plain && step == 1 {
+                        s.operands[k] = from;
+                        continue;
+                    }
+                    s.operands[k] = to;
+                    if step == 0 {
+                        if s.spread[k] == from {
+                            continue;
+                        }
+                        s.spread[k] = from;
+                        let mut one = [0u8; 8];
+                        gathered(kind, from, 0, 1, one.as_mut_ptr());
+                        spread(register(kind).size(), one.as_ptr(), to, self.strip);
+                        continue;
+                    }
+                    gathered(kind, from, step, n, to);
+                    continue;
+                }
+                s.operands[k] = to;
+                s.spread[k] = std::ptr::null();
+                let width = register(kind).size();
+                cursor.rows(space, k, n, |at, done, len| {
+                    gathered(
+                        kind,
+                        data.offset(at * size as isize),
+                        step,
+                        len,
+                        to.add(done * width),
+                    );
+                });
+            }
+        }
+    }
+
+    /// The values of `n` elements: an operand, where nothing is computed, or what is written to `out`.
+    unsafe fn value(&self, s: &mut Strip, n: usize, out: *mut u8) -> *const u8 {
+        match self.ops {
+            [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
+            _ => {
+                // SAFETY: the caller's promise.
+                unsafe { self.run(s, n, out) };
+                out
+            }
+        }
+    }
+
+    /// Runs the operations over `n` elements; the last one writes to `out`.
+    unsafe fn run(&self, s: &mut Strip, n: usize, out: *mut u8) {
+        let first = (self.v.inputs + self.v.constants) as usize;
+        let last = self.ops.len() - 1;
+        for (k, op) in self.ops.iter().enumerate() {
+            // SAFETY: operands and temporaries are strips of room or inputs of `n` elements.
+            unsafe {
+                let to = if k == last {
+                    out
+                } else {
+                    s.room.add((first + op.dst as usize) * STRIP)
+                };
+                let at = |k: usize| match op.argument(k) {
+                    Some(_) => s.operands[op.args[k] as usize],
+                    None => std::ptr::null(),
+                };
+                let args = Args {
+                    a: at(0),
+                    b: at(1),
+                    c: at(2),
+                };
+                let arrays = self.arrays;
+                // Once for each instruction set, not once for each way over the axes.
+                let args = &args;
+                let inside = dispatch!(apply(
+                    op: &RxSweepOp,
+                    args: &Args,
+                    arrays: *const *const c_void,
+                    to: *mut u8,
+                    n: usize,
+                ) -> bool);
+                if !inside {
+                    // What follows would read there.
+                    self.outside.store(true, Ordering::Relaxed);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Writes `n` elements that lie in a strip to the result.
+    #[inline(always)]
+    unsafe fn finish(&self, from: *const u8, first: usize, n: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let to = self.v.out.cast::<u8>().add(first * self.out_kind.size());
+            match self.out_kind {
+                kind @ (Kind::F16 | Kind::BF16) => f32::narrow(kind, n, from.cast(), to),
+                kind => std::ptr::copy_nonoverlapping(from, to, n * kind.size()),
+            }
+        }
+    }
+
+    /// The number of strips of the result.
+    fn strips(&self) -> usize {
+        self.out.count() / self.unit.max(1) * self.unit.div_ceil(self.strip)
+    }
+
+    /// Where a strip begins, and how many elements it has.
+    fn strip_at(&self, task: usize) -> (usize, usize) {
+        let pieces = self.unit.div_ceil(self.strip);
+        let (row, inside) = (task / pieces, task % pieces * self.strip);
+        (
+            row * self.unit + inside,
+            (self.unit - inside).min(self.strip),
+        )
+    }
+
+    fn direct(&self) -> bool {
+        register(self.out_kind) == self.out_kind
+    }
+}
+
+/// One element `n` times.
+#[inline(always)]
+unsafe fn spread(size: usize, from: *const u8, to: *mut u8, n: usize) {
+    macro_rules! fill {
+        ($t:ty) => {{
+            let (x, to) = (from.cast::<$t>().read_unaligned(), to.cast::<$t>());
+            for i in 0..n {
+                *to.add(i) = x;
+            }
+        }};
+    }
+    // SAFETY: the callers' promise.
+    unsafe {
+        match size {
+            1 => fill!(u8),
+            2 => fill!(u16),
+            4 => fill!(u32),
+            _ => fill!(u64),
+        }
+    }
+}
+
+/// Elements of an array, each `step` behind the last, as they are held in strips.
+#[inline(always)]
+unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize, to: *mut u8) {
+    macro_rules! each {
+        ($t:ty) => {{
+            let (from, to) = (from.cast::<$t>(), to.cast::<$t>());
+            match step {
+                1 => std::ptr::copy_nonoverlapping(from, to, n),
+                step => {
+                    for i in 0..n {
+                        *to.add(i) = *from.offset(i as isize * step);
+                    }
+                }
+            }
+        }};
+    }
+    // SAFETY: the callers' promise.
+    unsafe {
+        match kind {
+            Kind::F16 | Kind::BF16 if step == 1 => {
+                f32::widen(kind, n, from, to.cast());
+            }
+            Kind::F16 | Kind::BF16 => {
+                let from = from.cast::<u16>();
+                let mut i = 0;
+                while i < n {
+                    let part = (n - i).min(64);
+                    let mut line = [0u16; 64];
+                    for (j, x) in line.iter_mut().enumerate().take(part) {
+                        *x = *from.offset((i + j) as isize * step);
+                    }
+                    let to = to.cast::<f32>().add(i);
+                    f32::widen(kind, part, line.as_ptr().cast(), to);
+                    i += part;
+                }
+            }
+            Kind::Bool => {
+                for i in 0..n {
+                    *to.add(i) = u8::from(*from.offset(i as isize * step) != 0);
+                }
+            }
+            kind => match kind.size() {
+                1 => each!(u8),
+                2 => each!(u16),
+                4 => each!(u32),
+                _ => each!(u64),
+            },
+        }
+    }
+}
+
+/// Strips `begin..end` of a result that is not reduced.
+unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut s = p.begin(room);
+        let result = room.add(p.room() - STRIP);
+        for task in begin..end {
+            let (first, n) = p.strip_at(task);
+            let cursor = p.out.cursor(first, None);
+            p.read(&mut s, &cursor, &p.out, n);
+            if p.direct() {
+                let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
+                p.run(&mut s, n, to);
+            } else {
+                p.run(&mut s, n, result);
+                p.finish(result, first, n);
+            }
+        }
+    }
+}
+
+/// Strips `begin..end` of a result, each accumulated over all reduced axes.
+unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut s = p.begin(room);
+        let kind = register(p.out_kind);
+        let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
+        for task in begin..end {
+            let (first, n) = p.strip_at(task);
+            apply::neutral(p.v.combiner, p.out_kind, sums, n);
+            for place in 0..p.over.count() {
+                let base = p.over.cursor(place, None);
+                let cursor = p.out.cursor(first, Some(&base.offset));
+                p.read(&mut s, &cursor, &p.out, n);
+                let values = p.value(&mut s, n, result);
+                apply::combine::<false>(p.v.combiner, kind, sums, values, n);
+            }
+            p.finish(sums, first, n);
+        }
+    }
+}
+
+/// Elements `begin..end` of a result, each from strips along the reduced axes.
+unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut s = p.begin(room);
+        let count = p.over.count();
+        let kind = register(p.out_kind);
+        let lanes = apply::FOLDED / kind.size();
+        let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
+        for element in begin..end {
+            let base = p.out.cursor(element, None);
+            apply::neutral(p.v.combiner, p.out_kind, sums, lanes);
+            let mut first = 0;
+            while first < count {
+                let n = (count - first).min(p.strip);
+                let cursor = p.over.cursor(first, Some(&base.offset));
+                p.read(&mut s, &cursor, &p.over, n);
+                let values = p.value(&mut s, n, result);
+                apply::combine::<true>(p.v.combiner, kind, sums, values, n);
+                first += n;
+            }
+            // The lanes among each other, halves onto halves.
+            let mut half = lanes / 2;
+            while half > 0 {
+                std::ptr::copy_nonoverlapping(
+                    sums.add(half * kind.size()),
+                    result,
+                    half * kind.size(),
+                );
+                apply::combine::<false>(p.v.combiner, kind, sums, result, half);
+                half /= 2;
+            }
+            p.finish(sums, element, 1);
+        }
+    }
+}
+
+/// An expression over elements of any type, perhaps reduced. [`OUTSIDE`] where a computed index is.
+///
+/// # Safety
+/// Every element that extents and steps name lies in its input, checks stand before loads at computed indices, the result
+/// has the extents of its axes and overlaps no input, and operations name operands that exist.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let v = &*sweep;
+            let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
+            let operands = (v.inputs + v.constants + v.temps) as usize;
+            let kind = Kind::of(v.out_type);
+            let fits = axes <= AXES && reduced <= AXES && inputs <= INPUTS && operands <= OPERANDS;
+            let (Some(out_kind), true, true) = (kind, fits, v.ops > 0) else {
+                return context.fail(Status::Argument, "rx_sweep: too large");
+            };
+            let all = axes + reduced;
+            let extents = slice(v.extents, all);
+            let strides = slice(v.strides, inputs * all);
+            let mut plan = Plan {
+                v,
+                ops: std::slice::from_raw_parts(v.program, v.ops as usize),
+                data: slice(v.data, inputs),
+                kinds: slice(v.kinds, inputs),
+                arrays: v.arrays,
+                out_kind,
+                out: Space::new(&extents[..axes], strides, all, 0),
+                over: Space::new(&extents[axes..], strides, all, axes),
+                strip: STRIP / 8,
+                unit: 0,
+                dense: [false; INPUTS],
+                along_reduced: false,
+                outside: AtomicBool::new(false),
+            };
+            let widest = plan.widest();
+            let bytes = if operands <= FEW { STRIP } else { STRIP / 2 };
+            plan.strip = bytes / widest;
+            for (k, dense) in plan.dense.iter_mut().enumerate().take(inputs) {
+                // An input that moves along reduced axes has rows of its own.
+                *dense = reduced == 0 && plan.out.dense(k);
+            }
+            if plan.bare() {
+                plan.strip = BARE;
+            }
+            let (count, over) = (plan.out.count(), plan.over.count());
+            if count == 0 {
+                return 0;
+            }
+            let rows_apart = plan.dense[..inputs].contains(&false) && plan.out.inner() >= ROW;
+            plan.unit = if rows_apart { plan.out.inner() } else { count };
+            let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));
+            plan.along_reduced =
+                reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);
+            let threads = context.pool.threads();
+            let room = plan.room();
+            let Some(scratch) = Scratch::new(context, room * threads) else {
+                return context.status;
+            };
+            let (tasks, each) = match (plan.along_reduced, reduced > 0) {
+                (true, _) => (count, over),
+                (_, true) => (plan.strips(), plan.strip.min(plan.unit) * over),
+                _ => (plan.strips(), plan.strip.min(plan.unit)),
+            };
+            let grain = (SMALL / (each * plan.ops.len()).max(1)).max(1);
+            let plan = &plan;
+            let shared = Share::new((plan, scratch.memory.cast::<u8>()));
+            context.pool.each(tasks, grain, |begin, end, worker| {
+                let &(plan, room) = shared.get();
+                let room = room.add(worker * plan.room());
+                if plan.along_reduced {
+                    rows(plan, begin, end, room);
+                } else if plan.v.reduced > 0 {
+                    columns(plan, begin, end, room);
+                } else {
+                    plain(plan, begin, end, room);
+                }
+            });
+            if plan.outside.load(Ordering::Relaxed) {
+                OUTSIDE
+            } else {
+                0
+            }
+        }
+    })
+}
+
+impl Plan<'_> {
+    /// Whether one operation goes from inputs where they lie to the result, so that strips take no memory.
+    fn bare(&self) -> bool {
+        let plain = |k: usize| {
+            let kind = Kind::of(self.kinds[k]);
+            self.dense[k] && kind.is_some_and(|k| register(k) == k && k != Kind::Bool)
+        };
+        let whole = self.ops.len() == 1 && self.v.constants == 0 && self.v.reduced == 0;
+        whole && self.direct() && (0..self.v.inputs as usize).all(plain)
+    }
+
+    /// The bytes of the widest elements in strips.
+    fn widest(&self) -> usize {
+        let inputs = self
+            .kinds
+            .iter()
+            .map(|&k| Kind::of(k).map_or(8, |k| register(k).size()));
+        let ops = self.ops.iter().map(|op| {
+            let sizes = (0..4).filter_map(|k| op.argument(k)).chain(op.result());
+            sizes.map(|k| register(k).size()).max().unwrap_or(8)
+        });
+        inputs
+            .chain(ops)
+            .max()
+            .unwrap_or(8)
+            .max(register(self.out_kind).size())
+    }
+}
+
+/// # Safety
+/// `data` has `n` elements.
+unsafe fn slice<'a, T>(data: *const T, n: usize) -> &'a [T] {
+    if n == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(data, n) }
+}

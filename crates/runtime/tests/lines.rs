@@ -1,0 +1,173 @@
+//! What is done along lines, against plain loops.
+
+mod common;
+
+use common::{Random, everywhere};
+use relax_runtime::kernels::kinds::Kind;
+use relax_runtime::kernels::lines::{RxLines, rx_lines, work};
+use std::ptr::null_mut;
+
+/// Numbers with ties, and a NaN here and there where `lost`.
+fn numbers(random: &mut Random, n: usize, lost: bool) -> Vec<f32> {
+    let one = |r: &mut Random| match r.below(40) {
+        0 if lost => f32::NAN,
+        1 => -0.0,
+        2 => f32::INFINITY,
+        k => (k as f32 - 20.0) * [1.0, 0.5, 1e30][r.below(3)],
+    };
+    (0..n).map(|_| one(random)).collect()
+}
+
+/// As the operators say it: indices merged from below, an element before another one where it is less.
+fn order(line: &[f32], ascend: bool) -> Vec<usize> {
+    let before = |a: usize, b: usize| match ascend {
+        true => line[a] < line[b],
+        false => line[a] > line[b],
+    };
+    let mut order: Vec<usize> = (0..line.len()).collect();
+    let mut width = 1;
+    while width < line.len() {
+        let mut merged = Vec::new();
+        for part in order.chunks(2 * width) {
+            let (mut l, mut r) = (0, width.min(part.len()));
+            while l < width.min(part.len()) || r < part.len() {
+                let right =
+                    l >= width.min(part.len()) || r < part.len() && before(part[r], part[l]);
+                merged.push(part[if right { r } else { l }]);
+                if right { r += 1 } else { l += 1 }
+            }
+        }
+        order = merged;
+        width *= 2;
+    }
+    order
+}
+
+#[test]
+fn lines_are_sorted_searched_and_summed() {
+    everywhere(|ctx, _| {
+        let mut random = Random(11);
+        for round in 0..60 {
+            let (outer, inner) = (1 + random.below(4), [1, 1, 3, 300][random.below(4)]);
+            let n: usize = [1, 2, 7, 65, 700, 1500][random.below(6)];
+            let keep = [n, 1, n.div_ceil(9), n + 2][random.below(4)];
+            let x = numbers(&mut random, outer * n * inner, round % 3 == 0);
+            let at = |o: usize, i: usize, k: usize| (o * n + k) * inner + i;
+            let (mut values, mut indices) = (
+                vec![9.0f32; outer * keep * inner],
+                vec![9i32; outer * keep * inner],
+            );
+            let flag = round % 2;
+            let mut lines = RxLines {
+                outer: outer as i64,
+                extent: n as i64,
+                inner: inner as i64,
+                keep: keep as i64,
+                kind: Kind::F32 as i32,
+                index_kind: Kind::I32 as i32,
+                work: work::SORT,
+                flag,
+                x: x.as_ptr().cast(),
+                values: values.as_mut_ptr().cast(),
+                indices: indices.as_mut_ptr().cast(),
+            };
+            let mut places = vec![0i32; outer * inner];
+            let mut sums = vec![0.0f32; x.len()];
+            // SAFETY: the arrays are as large as the descriptor says.
+            unsafe {
+                assert_eq!(rx_lines(ctx, &lines), 0);
+                lines.values = null_mut();
+                lines.indices = places.as_mut_ptr().cast();
+                lines.work = work::GREATEST;
+                assert_eq!(rx_lines(ctx, &lines), 0);
+                lines.values = sums.as_mut_ptr().cast();
+                lines.indices = null_mut();
+                lines.work = work::SUM;
+                assert_eq!(rx_lines(ctx, &lines), 0);
+            }
+            for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
+                let line: Vec<f32> = (0..n).map(|k| x[at(o, i, k)]).collect();
+                let order = order(&line, flag != 0);
+                for k in 0..keep {
+                    let to = (o * keep + k) * inner + i;
+                    let index = order.get(k).copied().unwrap_or(0);
+                    let value = if k < n { line[index] } else { 0.0 };
+                    assert_eq!(values[to].to_bits(), value.to_bits(), "{k} of {line:?}");
+                    assert_eq!(indices[to], index as i32, "{k} of {line:?}");
+                }
+                let (mut best, mut place, mut sum) = (0.0, -1, 0.0f32);
+                for (k, &v) in line.iter().enumerate() {
+                    let kept = if flag != 0 { best > v } else { best >= v };
+                    if place < 0 || !kept {
+                        (best, place) = (v, k as i32);
+                    }
+                    let before = sum;
+                    sum += v;
+                    let stands = if flag != 0 { before } else { sum };
+                    let found = sums[at(o, i, k)];
+                    assert!(found == stands || found.is_nan() && stands.is_nan());
+                }
+                assert_eq!(places[o * inner + i], place, "{line:?}");
+            }
+        }
+    });
+}
+
+/// Other element types than float32, against the stable sort of the standard library.
+#[test]
+fn every_type_is_sorted() {
+    fn check<T: Copy + PartialOrd + std::fmt::Debug>(
+        ctx: *mut relax_runtime::context::RxContext,
+        kind: Kind,
+        x: &[T],
+        keep: usize,
+        ascend: bool,
+    ) {
+        let (mut values, mut indices) = (x[..keep].to_vec(), vec![0i64; keep]);
+        let lines = RxLines {
+            outer: 1,
+            extent: x.len() as i64,
+            inner: 1,
+            keep: keep as i64,
+            kind: kind as i32,
+            index_kind: Kind::I64 as i32,
+            work: work::SORT,
+            flag: ascend.into(),
+            x: x.as_ptr().cast(),
+            values: values.as_mut_ptr().cast(),
+            indices: indices.as_mut_ptr().cast(),
+        };
+        // SAFETY: the arrays are as large as the descriptor says.
+        assert_eq!(unsafe { rx_lines(ctx, &lines) }, 0);
+        let mut order: Vec<usize> = (0..x.len()).collect();
+        order.sort_by(|&a, &b| {
+            let (a, b) = if ascend { (a, b) } else { (b, a) };
+            x[a].partial_cmp(&x[b]).expect("no NaN")
+        });
+        for k in 0..keep {
+            assert_eq!(indices[k], order[k] as i64, "{k} of {kind:?}, {}", x.len());
+            assert_eq!(values[k], x[order[k]]);
+        }
+    }
+    everywhere(|ctx, _| {
+        let mut random = Random(29);
+        for n in [1usize, 2, 3, 40, 511, 512, 3000] {
+            let bits: Vec<u64> = (0..n)
+                .map(|_| random.bits() << 33 ^ random.bits())
+                .collect();
+            for (keep, ascend) in [(n, true), (n, false), (n.div_ceil(9), true), (1, false)] {
+                let doubles: Vec<f64> = bits.iter().map(|&b| b as i64 as f64 * 0.5).collect();
+                check(ctx, Kind::F64, &doubles, keep, ascend);
+                let few: Vec<f64> = bits.iter().map(|&b| (b % 7) as f64 - 3.0).collect();
+                check(ctx, Kind::F64, &few, keep, ascend);
+                let whole: Vec<i64> = bits.iter().map(|&b| b as i64).collect();
+                check(ctx, Kind::I64, &whole, keep, ascend);
+                check(ctx, Kind::U64, &bits, keep, ascend);
+                let bytes: Vec<i8> = bits.iter().map(|&b| b as i8).collect();
+                check(ctx, Kind::I8, &bytes, keep, ascend);
+                let words: Vec<u16> = bits.iter().map(|&b| b as u16).collect();
+                check(ctx, Kind::U16, &words, keep, ascend);
+            }
+        }
+    });
+}

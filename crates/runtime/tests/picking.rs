@@ -1,0 +1,83 @@
+//! Elements chosen axis by axis, against plain loops.
+
+mod common;
+
+use common::{Random, everywhere};
+use relax_runtime::kernels::pick::{RxPick, rx_pick};
+
+/// A table as padding, gathering or repeating makes one.
+fn table(random: &mut Random, n: usize, step: i64, reach: i64) -> Vec<i64> {
+    let at = |i: i64| i.rem_euclid(reach) * step;
+    let n = n as i64;
+    match random.below(6) {
+        0 => (0..n).map(at).collect(),
+        1 => (0..n)
+            .map(|i| if i < 2 || i >= n - 1 { -1 } else { at(i) })
+            .collect(),
+        2 => (0..n).map(|i| at((i - 2).clamp(0, reach - 1))).collect(),
+        3 => (0..n).map(|i| at(n - 1 - i)).collect(),
+        4 => (0..n).map(|i| at(i / 2)).collect(),
+        _ => (0..n)
+            .map(|_| at(random.below(reach as usize) as i64))
+            .collect(),
+    }
+}
+
+fn check<T: Copy + PartialEq + std::fmt::Debug>(
+    ctx: *mut relax_runtime::context::RxContext,
+    random: &mut Random,
+    of: impl Fn(usize) -> T,
+    fill: (u64, T),
+) {
+    let rank = 1 + random.below(4);
+    let most = [200, 70, 18, 9][rank - 1];
+    let extents: Vec<i64> = (0..rank).map(|_| 1 + random.below(most) as i64).collect();
+    let shape: Vec<i64> = (0..rank).map(|_| 1 + random.below(9) as i64).collect();
+    let mut tables = Vec::new();
+    let mut step = 1;
+    for (&n, &reach) in extents.iter().zip(&shape).rev() {
+        tables.insert(0, table(random, n as usize, step, reach));
+        step *= reach;
+    }
+    let x: Vec<T> = (0..step as usize).map(&of).collect();
+    let count = extents.iter().product::<i64>() as usize;
+    let mut out = vec![of(99); count + 1];
+    let all = tables.concat();
+    let pick = RxPick {
+        axes: rank as i32,
+        size: size_of::<T>() as i32,
+        extents: extents.as_ptr(),
+        tables: all.as_ptr(),
+        x: x.as_ptr().cast(),
+        fill: fill.0,
+        out: out.as_mut_ptr().cast(),
+    };
+    // SAFETY: tables lead to elements of `x`, the result has room.
+    assert_eq!(unsafe { rx_pick(ctx, &pick) }, 0);
+    for (place, found) in out[..count].iter().enumerate() {
+        let (mut rest, mut at, mut hole) = (place, 0, false);
+        for (table, &n) in tables.iter().zip(&extents).rev() {
+            let t = table[rest % n as usize];
+            rest /= n as usize;
+            hole |= t < 0;
+            at += t;
+        }
+        let wanted = if hole { fill.1 } else { x[at as usize] };
+        assert_eq!(*found, wanted, "element {place} of {extents:?}, {tables:?}");
+    }
+    assert_eq!(out[count], of(99));
+}
+
+#[test]
+fn chosen_elements_are_what_loops_give() {
+    everywhere(|ctx, _| {
+        let mut random = Random(23);
+        for _ in 0..150 {
+            check(ctx, &mut random, |i| i as u8, (5, 5u8));
+            check(ctx, &mut random, |i| i as u16, (7, 7u16));
+            let one = f32::to_bits(-1.5).into();
+            check(ctx, &mut random, |i| i as f32, (one, -1.5f32));
+            check(ctx, &mut random, |i| i as i64, (u64::MAX, -1i64));
+        }
+    });
+}
