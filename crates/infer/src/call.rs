@@ -142,7 +142,7 @@ impl Solver<'_> {
                 out,
                 attrs: m.attrs(attrs),
             };
-            return match (def.relation)(&mut cx) {
+            return match def.relate(&mut cx) {
                 Ok(()) => {
                     let ty = self.resolve(out);
                     if self.flags(ty) & INFER == 0 {

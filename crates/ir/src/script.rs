@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relax_base::{Span, Symbol};
+use relax_loops::Program;
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
@@ -19,6 +20,16 @@ pub struct Kept {
     pub why: &'static str,
     /// Where it stands.
     pub span: Span,
+    /// The tensor program that was made of it, where loops say the same: as long as the module's global is this
+    /// one, its text is the kept one.
+    pub program: Option<Arc<Program>>,
+}
+
+impl Kept {
+    /// Whether a tensor program is the one that this text says.
+    pub fn says(&self, program: &Arc<Program>) -> bool {
+        self.program.as_ref().is_some_and(|p| Arc::ptr_eq(p, program))
+    }
 }
 
 /// What is kept of a text in TVMScript.

@@ -21,6 +21,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::concatenate)
     .layout(super::layout_rules::joined)
+    .in_relax(super::relax_rules::one_type_in_tuple)
     .inputs(&[input("data", "the tensors, a tuple")])
     .attrs(&[attr("axis", Int, Default::Int(0), "the axis")])
     .fusion(Fusion::Injective)

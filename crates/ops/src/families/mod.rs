@@ -52,9 +52,13 @@ mod qnn_util;
 mod random;
 mod reduce;
 mod relax;
+mod relax_attention;
+mod relax_index;
 mod relax_kept;
 mod relax_math;
 mod relax_nn;
+mod relax_norm;
+mod relax_rules;
 mod relax_shape;
 mod repeat;
 mod resample;
@@ -121,9 +125,12 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     random::OPS,
     reduce::OPS,
     relax::OPS,
+    relax_attention::OPS,
+    relax_index::OPS,
     relax_kept::OPS,
     relax_math::OPS,
     relax_nn::OPS,
+    relax_norm::OPS,
     relax_shape::OPS,
     repeat::OPS,
     reshape::OPS,

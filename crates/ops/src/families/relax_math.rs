@@ -20,6 +20,7 @@ pub static OPS: &[OpDef] = &[
         "The Gaussian error linear unit, by `erf`.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(gelu)),
@@ -28,6 +29,7 @@ pub static OPS: &[OpDef] = &[
         "The Gaussian error linear unit, by `tanh`.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(gelu_tanh)),
@@ -36,6 +38,7 @@ pub static OPS: &[OpDef] = &[
         "`x * sigmoid(x)` of each element.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(|x| x.clone() * x.unary(UnOp::Sigmoid))),
@@ -44,6 +47,7 @@ pub static OPS: &[OpDef] = &[
         "The scaled exponential linear unit.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(selu)),
@@ -86,6 +90,7 @@ pub static OPS: &[OpDef] = &[
         "The same tensor: what follows is computed again for the gradient.",
         identity,
     )
+    .in_relax(no_constant)
     .inputs(&[input("input", "the input")])
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(Ex::clone)),
@@ -94,6 +99,7 @@ pub static OPS: &[OpDef] = &[
         "The same tensor: what is computed again for the gradient ends here.",
         identity,
     )
+    .in_relax(no_constant)
     .inputs(&[input("input", "the input")])
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(Ex::clone)),
@@ -106,6 +112,15 @@ pub static OPS: &[OpDef] = &[
     .not_computed()
     .compute(value_compute),
 ];
+
+/// What a checkpoint stands at is computed.
+fn no_constant(cx: &mut RelCx<'_>) -> RelResult {
+    if cx.host.const_arg(0).is_some() {
+        let message = format!("`{}` takes what is computed, not a constant", cx.name);
+        return cx.refuse(Subject::Arg(0), message);
+    }
+    Ok(())
+}
 
 fn gelu(x: &Ex) -> Ex {
     let half = x.clone() * x.same(0.5);

@@ -2,7 +2,7 @@
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
-use relax_ops::{AttrTy, OpDef, Treatment, registry};
+use relax_ops::{Arity, AttrTy, OpDef, Treatment, registry};
 
 use super::attrs::As;
 use super::types::Place;
@@ -379,7 +379,8 @@ impl Printer<'_> {
             }
         }
         let relay = self.m.script.is_none();
-        if args.len() != form.inputs.len() || relay && (!lowered(form, attrs) || self.chooses(e)) {
+        let some = def.arity == Arity::AtLeast && args.len() < form.inputs.len();
+        if args.len() != form.inputs.len() && !some || relay && (!lowered(form, attrs) || self.chooses(e)) {
             return Ok(None);
         }
         for (i, element) in &form.elements {
@@ -407,7 +408,10 @@ impl Printer<'_> {
         let mut list = Arguments::new(relax);
         for (i, p) in relax.params.iter().enumerate() {
             if let Some(k) = form.inputs.iter().position(|&x| x == i) {
-                list.value(p.name, p.input, args[k]);
+                match args.get(k) {
+                    Some(&arg) => list.value(p.name, p.input, arg),
+                    None => list.skipped(),
+                }
                 continue;
             }
             if let Some((_, value)) = form.absent.iter().find(|a| a.0 == i) {

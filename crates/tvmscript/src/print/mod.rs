@@ -122,7 +122,7 @@ impl Printer<'_> {
         for kept in script
             .kept
             .iter()
-            .filter(|k| m.global(k.name.as_str()).is_none())
+            .filter(|k| k.program.is_none() && m.global(k.name.as_str()).is_none())
         {
             self.kept(&kept.text, &mut body);
         }
@@ -130,6 +130,9 @@ impl Printer<'_> {
             self.place = g.span;
             match (&g.kind, script.kept(g.name)) {
                 (GlobalKind::Func(f), Some(kept)) if is_kept(m, *f) => {
+                    self.kept(&kept.text, &mut body)
+                }
+                (GlobalKind::Prim(p), Some(kept)) if kept.says(p) => {
                     self.kept(&kept.text, &mut body)
                 }
                 (GlobalKind::Func(f), _) => self.function_item(g.name, *f, &mut body),

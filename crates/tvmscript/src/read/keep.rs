@@ -1,8 +1,10 @@
 //! Items that stay text: tensor programs beyond what the module holds, and functions with such constructs.
 
-use relax_base::Span;
-use relax_base::Symbol;
-use relax_ir::{AttrValue, Attrs, Function, GlobalKind, Kept};
+use std::sync::Arc;
+
+use relax_base::{Span, Symbol};
+use relax_ir::{AttrValue, Attrs, Function, Global, GlobalKind, Kept};
+use relax_loops::Program;
 use rustc_hash::FxHashSet;
 
 use super::Reader;
@@ -34,15 +36,38 @@ impl Reader<'_> {
         let python = self
             .text(self.ast.stmts[first as usize].span)
             .starts_with("@I.");
-        if !python {
-            self.names_of_item(first, at);
-        }
+        let errors = self.diagnostics.len();
         let name = self.items[item].name;
-        self.kept(name, first, at, "a tensor program");
+        if python {
+            return self.kept(name, first, at, "a function of Python", None);
+        }
+        self.names_of_item(first, at);
+        let program = match self.tensor_program(name, at) {
+            Ok(program) if self.diagnostics.len() == errors => Ok(Arc::new(program)),
+            Ok(_) => Err("a tensor program"),
+            Err(why) => Err(why),
+        };
+        let why = program.as_ref().err().copied().unwrap_or_default();
+        if let Ok(program) = &program {
+            self.items[item].global = Some(self.m.globals.push(Global {
+                name,
+                kind: GlobalKind::Prim(program.clone()),
+                span: self.items[item].span,
+                prelude: false,
+            }));
+        }
+        self.kept(name, first, at, why, program.ok());
     }
 
     /// Puts the text of an item aside.
-    pub(super) fn kept(&mut self, name: Symbol, first: u32, at: u32, why: &'static str) {
+    pub(super) fn kept(
+        &mut self,
+        name: Symbol,
+        first: u32,
+        at: u32,
+        why: &'static str,
+        program: Option<Arc<Program>>,
+    ) {
         let span = self.item_span(first, at);
         let mut symbols = Vec::new();
         let mut seen = FxHashSet::default();
@@ -75,6 +100,7 @@ impl Reader<'_> {
             symbols,
             why,
             span,
+            program,
         });
     }
 
@@ -88,7 +114,7 @@ impl Reader<'_> {
         why: &'static str,
     ) {
         let name = self.items[item].name;
-        self.kept(name, first, at, why);
+        self.kept(name, first, at, why, None);
         let attrs: Attrs = [
             (Symbol::new("name"), AttrValue::Str("kept".into())),
             (Symbol::new("given"), AttrValue::array([])),

@@ -7,6 +7,7 @@ mod eval;
 mod keep;
 mod meta;
 mod operators;
+mod tir;
 mod top;
 mod types;
 mod value;

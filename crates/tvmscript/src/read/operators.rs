@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Shape, TypeId};
-use relax_ops::{AttrTy, registry};
+use relax_ops::{Arity, AttrTy, registry};
 use relax_tensor::DType;
 
 use super::Reader;
@@ -268,20 +268,37 @@ impl Reader<'_> {
             };
             attrs.set(*name, coerce(def.attr(name)?.ty, *way, value)?);
         }
-        for &i in &form.inputs {
+        let given = self.given_inputs(op, form, bound)?;
+        for &i in given {
             match slot(i)? {
-                Val::Expr(_) | Val::Number(..) | Val::Int(_) | Val::Float(_) => {}
+                Val::Expr(_) | Val::Number(..) | Val::Int(_) | Val::Float(_) | Val::Dim(_) => {}
                 Val::Tuple(items) | Val::List(items)
                     if items.iter().all(|v| matches!(v, Val::Expr(_))) => {}
                 _ => return None,
             }
         }
-        let mut args = Vec::with_capacity(form.inputs.len());
-        for &i in &form.inputs {
+        let mut args = Vec::with_capacity(given.len());
+        for &i in given {
             let (val, at) = bound.slots[i].clone()?;
             args.push(self.value(val, at)?);
         }
         Some(self.op_call(def.name, &args, attrs, &[], span))
+    }
+
+    /// The inputs that a call gives: of an operator that takes some more or less, those at the end may be absent.
+    fn given_inputs<'f>(&self, op: &Operator, form: &'f Form, bound: &Bound) -> Option<&'f [usize]> {
+        let def = registry().get(form.op)?;
+        let absent = |i: &usize| {
+            let none = matches!(&bound.slots[*i], None | Some((Val::None, _)));
+            none && op.params[*i].default == Some(AttrValue::None)
+        };
+        let mut given = &form.inputs[..];
+        if def.arity == Arity::AtLeast {
+            while let Some((_, rest)) = given.split_last().filter(|(last, _)| absent(last)) {
+                given = rest;
+            }
+        }
+        Some(given)
     }
 
     /// An argument as the value of an attribute.
