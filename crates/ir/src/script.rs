@@ -23,6 +23,17 @@ pub struct Kept {
     /// The tensor program that was made of it, where loops say the same: as long as the module's global is this
     /// one, its text is the kept one.
     pub program: Option<Arc<Program>>,
+    /// The same for a tensor program that changes what it is given.
+    pub inplace: Option<Inplace>,
+}
+
+/// A tensor program that changes what it is given, as one that gives new tensors.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Inplace {
+    /// The program: the parameters that are read are its inputs, those that are written its outputs.
+    pub program: Arc<Program>,
+    /// Of each parameter, whether it is an input, and whether it is an output.
+    pub params: Arc<[(bool, bool)]>,
 }
 
 impl Kept {

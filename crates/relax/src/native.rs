@@ -144,7 +144,11 @@ pub fn passes(
     module: &mut Module,
     asked: Pipeline,
 ) -> Result<Arc<Typing>, Diagnostics> {
-    let mut pipeline = session.pipeline("specialize")?;
+    let first = match module.script {
+        Some(_) => "relax-values,specialize",
+        None => "specialize",
+    };
+    let mut pipeline = session.pipeline(first)?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();
     let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);

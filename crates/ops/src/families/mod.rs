@@ -53,6 +53,7 @@ mod random;
 mod reduce;
 mod relax;
 mod relax_attention;
+mod relax_forms;
 mod relax_index;
 mod relax_kept;
 mod relax_math;
@@ -60,6 +61,7 @@ mod relax_nn;
 mod relax_norm;
 mod relax_rules;
 mod relax_shape;
+mod relax_vision;
 mod repeat;
 mod resample;
 mod reshape;
@@ -126,12 +128,14 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     reduce::OPS,
     relax::OPS,
     relax_attention::OPS,
+    relax_forms::OPS,
     relax_index::OPS,
     relax_kept::OPS,
     relax_math::OPS,
     relax_nn::OPS,
     relax_norm::OPS,
     relax_shape::OPS,
+    relax_vision::OPS,
     repeat::OPS,
     reshape::OPS,
     resize_axis::OPS,

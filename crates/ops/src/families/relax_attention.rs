@@ -274,7 +274,7 @@ fn quantize_compute(te: &mut Te<'_>) -> Done {
     let (least, greatest) = out.int_range().ok_or("integers are expected")?;
     let y = te.compute("quantized", &x.shape, |i| {
         let steps = x.at(i).cast(DT::F32) / beside(&scale, i, axis).cast(DT::F32);
-        let v = steps.unary(UnOp::Round) + beside(&zero, i, axis).cast(DT::F32);
+        let v = steps.unary(UnOp::RoundEven) + beside(&zero, i, axis).cast(DT::F32);
         let v = v.max(Ex::float(DT::F32, least as f64));
         v.min(Ex::float(DT::F32, greatest as f64)).cast(out)
     });

@@ -524,15 +524,15 @@ fn multinomial_compute(te: &mut Te<'_>) -> Done {
     te.nest(|n| {
         n.grid(&u.shape.clone(), |n, i| {
             let row = n.let_(rows.at(i).cast(DT::I64));
-            let sum = n.cell(Ex::float(p.dtype, 0.0));
-            let (found, open) = (n.cell(Ex::idx(0)), n.cell(Ex::bool(true)));
+            let (sum, found) = (n.cell(Ex::float(p.dtype, 0.0)), n.cell(Ex::idx(0)));
+            // As TVM: of all classes whose interval the number lies in, the last one.
             n.for_(classes.clone(), |n, c| {
-                n.set(&sum, sum.scalar() + p.at(&[row.clone(), c.clone()]));
-                let here = u.at(i).cast(p.dtype).lt(sum.scalar());
-                n.if_(open.scalar() & here, |n| {
-                    n.set(&found, c.clone());
-                    n.set(&open, Ex::bool(false));
-                });
+                let before = n.let_(sum.scalar());
+                n.set(&sum, &before + p.at(&[row.clone(), c.clone()]));
+                let number = n.let_(u.at(i).cast(p.dtype));
+                let below = number.lt(sum.scalar()) | (c + 1).eq(&classes);
+                let above = c.eq(0i64) | number.ge(&before);
+                n.if_(below & above, |n| n.set(&found, c.clone()));
             });
             n.store(&y, i, found.scalar().cast(dtype));
         });

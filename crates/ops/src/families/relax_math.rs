@@ -111,7 +111,43 @@ pub static OPS: &[OpDef] = &[
     .attrs(&[attr("value", Any, Default::Required, "the value")])
     .not_computed()
     .compute(value_compute),
+    OpDef::new("relax.condition", "Whether two extents compare, a truth value.", condition)
+        .attrs(&[
+            attr("left", Any, Default::Required, "the left extent"),
+            attr("op", crate::AttrTy::Str, Default::Required, "`==`, `!=`, `<`, `<=`, `>` or `>=`"),
+            attr("right", Any, Default::Required, "the right extent"),
+        ])
+        .not_computed()
+        .compute(condition_compute),
 ];
+
+fn condition(cx: &mut RelCx<'_>) -> RelResult {
+    super::util::word(cx, "op", &["==", "!=", "<", "<=", ">", ">="])?;
+    for name in ["left", "right"] {
+        if cx.attr(name).as_dim().is_none() {
+            return cx.refuse(Subject::Attr(name), format!("`{name}` must be an extent"));
+        }
+    }
+    finish(cx, Vec::new(), DT::BOOL)
+}
+
+fn condition_compute(te: &mut Te<'_>) -> Done {
+    let side = |name: &str| -> Result<i64, crate::ComputeError> {
+        Ok(te.attr(name).as_int().ok_or("its extents are known when the program runs")?)
+    };
+    let (a, b) = (side("left")?, side("right")?);
+    let holds = match te.str("op") {
+        "==" => a == b,
+        "!=" => a != b,
+        "<" => a < b,
+        "<=" => a <= b,
+        ">" => a > b,
+        _ => a >= b,
+    };
+    let y = te.compute("condition", &[], |_| Ex::bool(holds));
+    te.output(&y);
+    Ok(())
+}
 
 /// What a checkpoint stands at is computed.
 fn no_constant(cx: &mut RelCx<'_>) -> RelResult {

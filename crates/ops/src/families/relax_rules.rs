@@ -44,6 +44,30 @@ pub fn one_type(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
+/// All arguments hold elements of one type, where the result's is not given.
+pub fn one_type_unless_given(cx: &mut RelCx<'_>) -> RelResult {
+    match cx.dtype("out_dtype") {
+        Some(_) => Ok(()),
+        None => one_type(cx),
+    }
+}
+
+/// No axis is named twice.
+pub fn distinct_axes(cx: &mut RelCx<'_>) -> RelResult {
+    let (Some(axes), Some(dims)) = (cx.ints("axes")?, shaped(cx, 0)?.0) else {
+        return Ok(());
+    };
+    let mut seen = Vec::with_capacity(axes.len());
+    for v in axes {
+        let a = cx.axis("axes", v, dims.len())?;
+        if seen.contains(&a) {
+            return cx.refuse(Subject::Attr("axes"), format!("axis {v} is named twice"));
+        }
+        seen.push(a);
+    }
+    Ok(())
+}
+
 /// The first argument holds truth values.
 pub fn condition(cx: &mut RelCx<'_>) -> RelResult {
     match cx.tensor(0)?.dtype.known() {

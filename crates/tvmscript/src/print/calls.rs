@@ -165,6 +165,15 @@ impl Printer<'_> {
                         out.push(Part::Text(text));
                         Ok(())
                     }
+                    _ if def.name == "relax.condition" => {
+                        let mut text = String::new();
+                        let part = |name| attrs.get(name).unwrap_or(&AttrValue::None);
+                        self.attr(part("left"), As::Value, &mut text)?;
+                        text.push_str(&format!(" {} ", part("op").as_str().unwrap_or("==")));
+                        self.attr(part("right"), As::Value, &mut text)?;
+                        out.push(Part::Text(text));
+                        Ok(())
+                    }
                     _ if def.hooks.told => self.kept_call(args, attrs, types, out),
                     _ => self.operator(e, (*op, def), args, attrs, out),
                 }
@@ -351,7 +360,8 @@ impl Printer<'_> {
         out: &mut Vec<Part>,
     ) -> Result<(), Stop> {
         for relax in table().of_ours(op) {
-            if let Some(form) = &relax.form
+            let forms = relax.form.iter().chain(&relax.own);
+            if let Some(form) = forms.into_iter().find(|f| f.op == op)
                 && let Some(list) = self.fitting(e, relax, (form, def), args, attrs)?
             {
                 list.finish(out);

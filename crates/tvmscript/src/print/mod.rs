@@ -7,6 +7,7 @@ mod body;
 mod calls;
 mod names;
 mod tir;
+mod tir_ops;
 mod types;
 
 use relax_base::{Code, Diagnostic, Span, Symbol};
@@ -64,6 +65,8 @@ struct Printer<'m> {
     cls: bool,
     /// Whether something refers to the metadata section.
     metadata: bool,
+    /// Variables that are numbers and no tensors, because their values are.
+    numbers: FxHashSet<VarId>,
     class: Symbol,
     /// Where what is printed stands.
     place: Span,
@@ -84,6 +87,7 @@ pub fn print(m: &Module, types: Option<&dyn Types>) -> Printed {
         known: FxHashSet::default(),
         cls: false,
         metadata: false,
+        numbers: FxHashSet::default(),
         class: class.unwrap_or_else(|| Symbol::new("Module")),
         place: Span::NONE,
         not_normal: false,

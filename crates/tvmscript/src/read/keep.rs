@@ -9,6 +9,7 @@ use rustc_hash::FxHashSet;
 
 use super::Reader;
 use super::eval::ROOTS;
+use super::tir::Made;
 use crate::ast::{Node, NodeId, StmtKind};
 use crate::codes;
 
@@ -42,13 +43,17 @@ impl Reader<'_> {
             return self.kept(name, first, at, "a function of Python", None);
         }
         self.names_of_item(first, at);
-        let program = match self.tensor_program(name, at) {
-            Ok(program) if self.diagnostics.len() == errors => Ok(Arc::new(program)),
-            Ok(_) => Err("a tensor program"),
-            Err(why) => Err(why),
-        };
-        let why = program.as_ref().err().copied().unwrap_or_default();
-        if let Ok(program) = &program {
+        let (mut program, mut inplace, mut why) = (None, None, "a tensor program");
+        if self.diagnostics.len() == errors {
+            match self.tensor_program(name, at) {
+                Ok(Made::Program(p)) => program = Some(Arc::new(p)),
+                Ok(Made::Inplace(i)) => {
+                    (inplace, why) = (Some(i), "a tensor program that changes what it is given");
+                }
+                Err(what) => why = what,
+            }
+        }
+        if let Some(program) = &program {
             self.items[item].global = Some(self.m.globals.push(Global {
                 name,
                 kind: GlobalKind::Prim(program.clone()),
@@ -56,7 +61,10 @@ impl Reader<'_> {
                 prelude: false,
             }));
         }
-        self.kept(name, first, at, why, program.ok());
+        self.kept(name, first, at, why, program);
+        if let Some(kept) = self.script.kept.last_mut() {
+            kept.inplace = inplace;
+        }
     }
 
     /// Puts the text of an item aside.
@@ -101,6 +109,7 @@ impl Reader<'_> {
             why,
             span,
             program,
+            inplace: None,
         });
     }
 

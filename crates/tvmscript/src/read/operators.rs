@@ -46,11 +46,12 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        if let Some(form) = &op.form
-            && bound.types.is_empty()
-            && let Some(e) = self.fitting(op, form, &bound, span)
-        {
-            return Val::Expr(e);
+        if bound.types.is_empty() {
+            for form in op.form.iter().chain(&op.own) {
+                if let Some(e) = self.fitting(op, form, &bound, span) {
+                    return Val::Expr(e);
+                }
+            }
         }
         self.as_it_is(op, bound, span)
     }
@@ -170,6 +171,13 @@ impl Reader<'_> {
             let tuple = match args {
                 Val::Tuple(_) => args,
                 Val::List(items) => Val::Tuple(items),
+                Val::Expr(e) if self.names_tuple(e) => {
+                    let message = format!("`R.{}` takes its arguments as a tuple that is written here", op.name);
+                    let d = Diagnostic::error(codes::KIND, at, message)
+                        .note("the name of a tuple would be one argument, a tuple");
+                    self.report(d);
+                    return Some(Val::Bad);
+                }
                 Val::Expr(e) if matches!(self.m.exprs[e], Expr::Tuple(_)) => args,
                 one => Val::Tuple(vec![one]),
             };
@@ -232,6 +240,11 @@ impl Reader<'_> {
         });
         let attrs = [(Symbol::new("dtype"), dtype)].into_iter().collect();
         Some(Val::Expr(self.op_call(callee, &args, attrs, &[], span)))
+    }
+
+    /// Whether a value is the name of a tuple that this function makes.
+    fn names_tuple(&self, e: ExprId) -> bool {
+        matches!(self.m.exprs[e], Expr::Var(v) if self.tuples.contains(&v))
     }
 
     /// Shape and element type of a result, where both are known.
@@ -402,8 +415,8 @@ fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
         (AttrTy::Dims, AttrValue::Array(items)) if all(&items, |v| v.as_dim().is_some()) => {
             AttrValue::Array(items)
         }
-        (AttrTy::Floats, AttrValue::Array(items)) if all(&items, |v| v.as_float().is_some()) => {
-            AttrValue::Array(items)
+        (AttrTy::Floats, AttrValue::Array(items)) => {
+            AttrValue::Array(items.iter().map(plain_float).collect::<Option<_>>()?)
         }
         (AttrTy::Strs, AttrValue::Array(items)) if all(&items, |v| v.as_str().is_some()) => {
             AttrValue::Array(items)
@@ -416,4 +429,15 @@ fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
         }
         _ => return None,
     })
+}
+
+/// A number of a list, which the text may give with its type: `T.float32(0.5)`.
+fn plain_float(v: &AttrValue) -> Option<AttrValue> {
+    match v {
+        AttrValue::Dict(pairs) => match &pairs[..] {
+            [(name, value)] if name == "T.float32" => value.as_float().map(AttrValue::Float),
+            _ => None,
+        },
+        v => v.as_float().map(|_| v.clone()),
+    }
 }

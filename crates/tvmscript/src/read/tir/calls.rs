@@ -185,6 +185,15 @@ fn function<'s>(name: &str, mut args: Args<'s>) -> Out<Tv<'s>> {
                 return Err("bits of another width");
             }
         }
+        // How halves are rounded away from zero.
+        "call_pure_extern" => match (args.next("dtype"), args.next("name"), args.next("args")) {
+            (Some(Tv::Text(dtype, _)), Some(Tv::Text(name, _)), Some(Tv::Number(n)))
+                if matches!(&*name, "round" | "roundf") && *dtype == *n.ty.to_string() =>
+            {
+                Sc::of(n.real().unary(UnOp::Round))
+            }
+            _ => return Err("a call of a function outside"),
+        },
         "min_value" | "max_value" | "infinity" => {
             let Some(Tv::Text(dtype, _)) = args.next("dtype") else {
                 return Err("a limit of another form");
@@ -258,8 +267,8 @@ fn unary(name: &str, x: &Sc) -> Out<Sc> {
         "floor" => UnOp::Floor,
         "ceil" => UnOp::Ceil,
         "trunc" => UnOp::Trunc,
-        "round" => UnOp::Round,
-        "nearbyint" => UnOp::RoundEven,
+        // TVM's code rounds halves to even.
+        "round" | "nearbyint" => UnOp::RoundEven,
         "isnan" if x.ty.is_float() => UnOp::IsNan,
         "isinf" if x.ty.is_float() => UnOp::IsInf,
         "isfinite" if x.ty.is_float() => UnOp::IsFinite,

@@ -8,8 +8,13 @@ mod scalar;
 mod stmts;
 mod value;
 
+use std::sync::Arc;
+
 use relax_base::{Span, Symbol};
-use relax_loops::{Access, Buf, Buffer, Ex, ExKind, Program, Role, Stage, Stmt, Var, statements};
+use relax_ir::Inplace;
+use relax_loops::{
+    Access, Buf, Buffer, Compute, Ex, ExKind, Program, Role, Stage, Stmt, Var, statements,
+};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -50,6 +55,8 @@ struct Lower<'r, 's> {
     hidden: Vec<(&'s str, Option<Named>)>,
     /// A place for each parameter.
     params: Vec<Option<Buf>>,
+    /// The parameters' buffers, in order.
+    order: Vec<Buf>,
     /// What the expressions of the statement stand for, and the node behind the first.
     vals: Vec<Tv<'s>>,
     first: u32,
@@ -59,7 +66,7 @@ struct Lower<'r, 's> {
 
 impl Reader<'_> {
     /// The loops behind the definition at `at`; what it has that these cannot say, otherwise.
-    pub(super) fn tensor_program(&mut self, name: Symbol, at: u32) -> Out<Program> {
+    pub(super) fn tensor_program(&mut self, name: Symbol, at: u32) -> Out<Made> {
         let file = self.file;
         let mut lower = Lower {
             text: &file.text,
@@ -70,6 +77,7 @@ impl Reader<'_> {
             names: FxHashMap::default(),
             hidden: Vec::new(),
             params: Vec::new(),
+            order: Vec::new(),
             vals: Vec::new(),
             first: 0,
             reduced: Vec::new(),
@@ -79,13 +87,68 @@ impl Reader<'_> {
         let end = lower.ast.stmts[at as usize].end;
         let body = lower.block(at + 1, end, 0)?;
         lower.finish(body)?;
-        let program = lower.program;
-        if relax_loops::verify(&program).problems.is_empty() {
-            Ok(program)
-        } else {
-            Err("a tensor program that breaks a rule of loops")
+        let whole = |p: &Program| relax_loops::verify(p).problems.is_empty();
+        if lower.outputs_last() && whole(&lower.program) {
+            return Ok(Made::Program(lower.program));
+        }
+        let inplace = inplace(lower.program, &lower.order);
+        if whole(&inplace.program) {
+            return Ok(Made::Inplace(inplace));
+        }
+        Err("a tensor program that breaks a rule of loops")
+    }
+}
+
+/// What a text became.
+pub(super) enum Made {
+    /// A program that writes its outputs, which stand last, and reads the others.
+    Program(Program),
+    /// One that changes what it is given.
+    Inplace(Inplace),
+}
+
+/// A program that changes what it is given, as one that gives new tensors: what is changed is copied first.
+fn inplace(mut program: Program, params: &[Buf]) -> Inplace {
+    let unwritten = relax_loops::unwritten(&program);
+    let mut read: FxHashSet<Buf> = FxHashSet::default();
+    for stage in &program.stages {
+        if let Stage::Nest(body) = stage {
+            for e in statements(body).flat_map(Stmt::exprs) {
+                relax_loops::visit_expr(e, |x| {
+                    if let ExKind::Load(b, _) = x.kind() {
+                        read.insert(*b);
+                    }
+                });
+            }
         }
     }
+    let (mut kinds, mut copies) = (Vec::new(), Vec::new());
+    program.inputs.clear();
+    for &buf in params {
+        let output = program.bufs[buf].role == Role::Output;
+        let input = !output || read.contains(&buf) || unwritten.contains(&buf);
+        kinds.push((input, output));
+        if !output {
+            program.inputs.push(buf);
+        } else if input {
+            let mut given = program.bufs[buf].clone();
+            given.role = Role::Input;
+            let (shape, dtype) = (given.shape.clone(), given.dtype);
+            let given = program.bufs.push(given);
+            program.inputs.push(given);
+            let (axes, index) = shape.iter().map(|_| program.fresh("i", DType::I64)).unzip();
+            copies.push(Stage::Compute(Compute {
+                out: buf,
+                axes,
+                reduce: None,
+                value: Ex::new(ExKind::Load(given, index), dtype),
+            }));
+        }
+    }
+    program.stages.splice(0..0, copies);
+    let program = Arc::new(program);
+    let params = kinds.into();
+    Inplace { program, params }
 }
 
 impl<'s> Lower<'_, 's> {
@@ -236,13 +299,12 @@ impl<'s> Lower<'_, 's> {
             .collect();
         for buf in std::mem::take(&mut self.params) {
             let buf = buf.ok_or("a parameter without a buffer")?;
+            self.order.push(buf);
             if written.contains(&buf) {
                 self.program.bufs[buf].role = Role::Output;
                 self.program.outputs.push(buf);
-            } else if self.program.outputs.is_empty() {
-                self.program.inputs.push(buf);
             } else {
-                return Err("a tensor program whose outputs do not stand last");
+                self.program.inputs.push(buf);
             }
         }
         let named = body.iter().any(|s| matches!(s, Stmt::Let { .. }));
@@ -253,6 +315,12 @@ impl<'s> Lower<'_, 's> {
             self.program.stages.extend(stages);
         }
         Ok(())
+    }
+
+    /// Whether what is written stands behind what is read.
+    fn outputs_last(&self) -> bool {
+        let output = |b: &Buf| self.program.bufs[*b].role == Role::Output;
+        self.order.is_sorted_by_key(output)
     }
 
     /// The plain variable that an expression is.
