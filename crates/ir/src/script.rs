@@ -39,7 +39,9 @@ pub struct Inplace {
 impl Kept {
     /// Whether a tensor program is the one that this text says.
     pub fn says(&self, program: &Arc<Program>) -> bool {
-        self.program.as_ref().is_some_and(|p| Arc::ptr_eq(p, program))
+        self.program
+            .as_ref()
+            .is_some_and(|p| Arc::ptr_eq(p, program))
     }
 }
 

@@ -144,11 +144,8 @@ pub fn passes(
     module: &mut Module,
     asked: Pipeline,
 ) -> Result<Arc<Typing>, Diagnostics> {
-    let first = match module.script {
-        Some(_) => "relax-values,specialize",
-        None => "specialize",
-    };
-    let mut pipeline = session.pipeline(first)?;
+    crate::script::places::as_values(module);
+    let mut pipeline = session.pipeline("specialize")?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();
     let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);

@@ -80,7 +80,12 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
 
 /// The distinct slices, where each occurs first, which one each slice is, how often each occurs. Each slice is compared
 /// with those before it, and each distinct one with the others.
-pub(super) fn distinct(te: &mut Te<'_>, x: &TensorRef, axis: usize, sorted: bool) -> [TensorRef; 4] {
+pub(super) fn distinct(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    axis: usize,
+    sorted: bool,
+) -> [TensorRef; 4] {
     let count = x.shape[axis].clone();
     let others = without(&x.shape, axis);
     let at = |i: &Ex, o: &[Ex]| x.at(&with(o, axis, i.clone()));

@@ -13,16 +13,37 @@ use crate::{AttrDef, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, T
 const INPUTS: &[Input] = &[
     input("query", "(batch, queries, heads, features)"),
     input("key", "(batch, keys, heads, features)"),
-    input("value", "(batch, keys, heads, features of the result); behind it perhaps a bias"),
+    input(
+        "value",
+        "(batch, keys, heads, features of the result); behind it perhaps a bias",
+    ),
 ];
 const ATTRS: &[AttrDef] = &[
-    attr("scale", Float, Default::None, "what products are multiplied by; 1 over the root of the features where none is given"),
-    attr("causal_mask", Any, Default::None, "\"TopLeft\" or \"BottomRight\": keys behind the query do not count"),
-    attr("window_size", Any, Default::None, "how many keys before the query count"),
+    attr(
+        "scale",
+        Float,
+        Default::None,
+        "what products are multiplied by; 1 over the root of the features where none is given",
+    ),
+    attr(
+        "causal_mask",
+        Any,
+        Default::None,
+        "\"TopLeft\" or \"BottomRight\": keys behind the query do not count",
+    ),
+    attr(
+        "window_size",
+        Any,
+        Default::None,
+        "how many keys before the query count",
+    ),
 ];
 const QUANTITIES: &[Input] = &[
     input("data", "the input"),
-    input("scale", "the steps, one number or one for each index of the axis"),
+    input(
+        "scale",
+        "the steps, one number or one for each index of the axis",
+    ),
     input("zero_point", "what stands for 0, as many"),
 ];
 
@@ -54,7 +75,12 @@ pub static OPS: &[OpDef] = &[
     .inputs(QUANTITIES)
     .attrs(&[
         attr("axis", Int, Default::Int(-1), "the axis of the scales"),
-        attr("out_dtype", DType, Default::DType("int8"), "the element type of the result"),
+        attr(
+            "out_dtype",
+            DType,
+            Default::DType("int8"),
+            "the element type of the result",
+        ),
     ])
     .fusion(Fusion::Injective)
     .compute(quantize_compute),
@@ -66,7 +92,12 @@ pub static OPS: &[OpDef] = &[
     .inputs(QUANTITIES)
     .attrs(&[
         attr("axis", Int, Default::Int(-1), "the axis of the scales"),
-        attr("out_dtype", DType, Default::DType("float32"), "the element type of the result"),
+        attr(
+            "out_dtype",
+            DType,
+            Default::DType("float32"),
+            "the element type of the result",
+        ),
     ])
     .fusion(Fusion::Injective)
     .compute(dequantize_compute),
@@ -79,7 +110,10 @@ fn four(cx: &mut RelCx<'_>, i: usize) -> RelResult<[Dim; 4]> {
             Ok(dims) => Ok(dims),
             Err(dims) => {
                 let n = dims.len();
-                cx.refuse(Subject::Arg(i), format!("attention takes tensors of rank 4, not {n}"))
+                cx.refuse(
+                    Subject::Arg(i),
+                    format!("attention takes tensors of rank 4, not {n}"),
+                )
             }
         },
     }
@@ -88,7 +122,10 @@ fn four(cx: &mut RelCx<'_>, i: usize) -> RelResult<[Dim; 4]> {
 fn attention(cx: &mut RelCx<'_>) -> RelResult {
     if !(3..=4).contains(&cx.args.len()) {
         let n = cx.args.len();
-        return cx.refuse(Subject::Call, format!("attention takes 3 or 4 tensors, not {n}"));
+        return cx.refuse(
+            Subject::Call,
+            format!("attention takes 3 or 4 tensors, not {n}"),
+        );
     }
     let (q, k, v) = (four(cx, 0)?, four(cx, 1)?, four(cx, 2)?);
     let dtype = cx.tensor(0)?.dtype;
@@ -111,10 +148,22 @@ fn attention(cx: &mut RelCx<'_>) -> RelResult {
         let bias = four(cx, 3)?;
         for (a, b) in bias.iter().zip([&q[0], &q[2], &q[1]]) {
             if a.as_const() != Some(1) {
-                need_eq(cx, a, b, Subject::Arg(3), "the bias is broadcast to the products")?;
+                need_eq(
+                    cx,
+                    a,
+                    b,
+                    Subject::Arg(3),
+                    "the bias is broadcast to the products",
+                )?;
             }
         }
-        need_eq(cx, &bias[3], &k[1], Subject::Arg(3), "there is a bias for each key")?;
+        need_eq(
+            cx,
+            &bias[3],
+            &k[1],
+            Subject::Arg(3),
+            "there is a bias for each key",
+        )?;
     }
     let [b, s, n, _] = q;
     let [_, _, _, h] = v;
@@ -122,7 +171,13 @@ fn attention(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 /// The greatest and the sum of what `at` gives for all keys.
-fn along(te: &mut Te<'_>, name: &str, c: Combiner, of: &TensorRef, at: impl Fn(&[Ex]) -> Ex) -> TensorRef {
+fn along(
+    te: &mut Te<'_>,
+    name: &str,
+    c: Combiner,
+    of: &TensorRef,
+    at: impl Fn(&[Ex]) -> Ex,
+) -> TensorRef {
     let (shape, keys) = (of.shape[..3].to_vec(), of.shape[3..].to_vec());
     te.reduce(name, &shape, &keys, c, |i, r| {
         let mut index = i.to_vec();
@@ -142,12 +197,18 @@ fn attention_compute(te: &mut Te<'_>) -> Done {
     // Several heads of the query share one of the key.
     let shared = heads.floor_div(&k.shape[2]);
     let shape = [batch, heads, queries.clone(), keys.clone()];
-    let products = te.reduce("products", &shape, &[features.clone()], Combiner::Sum, |i, r| {
-        let own = i[1].floor_div(&shared);
-        let a = q.at(&[i[0].clone(), i[2].clone(), i[1].clone(), r[0].clone()]);
-        let b = k.at(&[i[0].clone(), i[3].clone(), own, r[0].clone()]);
-        a.cast(dtype) * b.cast(dtype)
-    });
+    let products = te.reduce(
+        "products",
+        &shape,
+        &[features.clone()],
+        Combiner::Sum,
+        |i, r| {
+            let own = i[1].floor_div(&shared);
+            let a = q.at(&[i[0].clone(), i[2].clone(), i[1].clone(), r[0].clone()]);
+            let b = k.at(&[i[0].clone(), i[3].clone(), own, r[0].clone()]);
+            a.cast(dtype) * b.cast(dtype)
+        },
+    );
     let scores = te.compute("scores", &shape, |i| {
         let p = products.at(i);
         let factor = match scale {
@@ -173,15 +234,25 @@ fn attention_compute(te: &mut Te<'_>) -> Done {
         Ex::where_(&counts, &s, &Ex::float(dtype, f64::NEG_INFINITY))
     });
     let most = along(te, "most", Combiner::Max, &scores, |i| scores.at(i));
-    let powers = te.compute("powers", &shape, |i| (scores.at(i) - most.at(&i[..3])).unary(UnOp::Exp));
+    let powers = te.compute("powers", &shape, |i| {
+        (scores.at(i) - most.at(&i[..3])).unary(UnOp::Exp)
+    });
     let sums = along(te, "sums", Combiner::Sum, &powers, |i| powers.at(i));
     let out = te.out(0).dtype;
     let shape = [&q.shape[..3], &v.shape[3..]].concat();
-    let weighted = te.reduce("weighted", &shape, std::slice::from_ref(&keys), Combiner::Sum, |i, r| {
-        let p = powers.at(&[i[0].clone(), i[2].clone(), i[1].clone(), r[0].clone()]);
-        let own = i[2].floor_div(&shared);
-        p * v.at(&[i[0].clone(), r[0].clone(), own, i[3].clone()]).cast(dtype)
-    });
+    let weighted = te.reduce(
+        "weighted",
+        &shape,
+        std::slice::from_ref(&keys),
+        Combiner::Sum,
+        |i, r| {
+            let p = powers.at(&[i[0].clone(), i[2].clone(), i[1].clone(), r[0].clone()]);
+            let own = i[2].floor_div(&shared);
+            p * v
+                .at(&[i[0].clone(), r[0].clone(), own, i[3].clone()])
+                .cast(dtype)
+        },
+    );
     let y = te.compute("attention", &shape, |i| {
         let sum = sums.at(&[i[0].clone(), i[2].clone(), i[1].clone()]);
         (weighted.at(i) / sum).cast(out)
@@ -206,11 +277,19 @@ fn quantities(cx: &mut RelCx<'_>) -> RelResult {
         match (&own[..], &extent) {
             (own, _) if own.iter().all(|d| d.as_const() == Some(1)) => {}
             ([n], Some(extent)) => {
-                need_eq(cx, n, extent, Subject::Arg(i), "there is one number for each index of the axis")?;
+                need_eq(
+                    cx,
+                    n,
+                    extent,
+                    Subject::Arg(i),
+                    "there is one number for each index of the axis",
+                )?;
             }
             (own, _) => {
                 let rank = own.len();
-                let message = format!("one number, or one for each index of the axis, is expected, not a tensor of rank {rank}");
+                let message = format!(
+                    "one number, or one for each index of the axis, is expected, not a tensor of rank {rank}"
+                );
                 return cx.refuse(Subject::Arg(i), message);
             }
         }
@@ -221,14 +300,19 @@ fn quantities(cx: &mut RelCx<'_>) -> RelResult {
 fn kinds(cx: &mut RelCx<'_>, i: usize, kinds: &[&str]) -> RelResult {
     match cx.tensor(i)?.dtype.known().map(|d| d.to_string()) {
         Some(d) if !kinds.contains(&d.as_str()) => {
-            let message = format!("elements of {} are expected here, not {d}", kinds.join(", "));
+            let message = format!(
+                "elements of {} are expected here, not {d}",
+                kinds.join(", ")
+            );
             cx.refuse(Subject::Arg(i), message)
         }
         _ => Ok(()),
     }
 }
 
-const ZEROS: [&str; 7] = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "float16"];
+const ZEROS: [&str; 7] = [
+    "int8", "uint8", "int16", "uint16", "int32", "uint32", "float16",
+];
 
 fn quantize(cx: &mut RelCx<'_>) -> RelResult {
     let dtype = dtype_given(cx, "out_dtype")?;
@@ -250,7 +334,13 @@ fn dequantize(cx: &mut RelCx<'_>) -> RelResult {
         let message = format!("`dequantize` gives float16 or float32, not {dtype}");
         return cx.refuse(Subject::Attr("out_dtype"), message);
     }
-    kinds(cx, 0, &["int8", "uint8", "int16", "uint16", "int32", "float16", "float32"])?;
+    kinds(
+        cx,
+        0,
+        &[
+            "int8", "uint8", "int16", "uint16", "int32", "float16", "float32",
+        ],
+    )?;
     kinds(cx, 1, &["float16", "float32"])?;
     kinds(cx, 2, &ZEROS)?;
     quantities(cx)?;

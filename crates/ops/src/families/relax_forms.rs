@@ -19,71 +19,170 @@ const SHAPE: &str = "shapes are values of the program, not tensors";
 
 /// The family.
 pub static OPS: &[OpDef] = &[
-    OpDef::new("relax.nn.layer_norm", "Normalises over several axes by their own mean and variance.", layer_norm)
-        .full_precision()
-        .inputs(&[
-            input("data", "the input"),
-            input("gamma", "the scale, over the axes"),
-            input("beta", "the shift, over the axes"),
-        ])
-        .attrs(&[
-            attr("axes", Ints, Default::Required, "the axes"),
-            attr("epsilon", Float, Default::Float(1e-5), "added to the variance"),
-            attr("center", Bool, Default::Bool(true), "whether `beta` is added"),
-            attr("scale", Bool, Default::Bool(true), "whether `gamma` multiplies"),
-        ])
-        .fusion(Fusion::OutElementwise)
-        .compute(layer_norm_compute),
-    OpDef::new("relax.nn.pad", "More elements around those of a tensor.", pad)
-        .inputs(&[input("data", "the input")])
-        .attrs(&[
-            attr("pad_width", Ints, Default::Required, "how many before and behind, for each axis in turn"),
-            attr("pad_mode", Str, Default::Str("constant"), "`constant`, `reflect`, `replicate` or `circular`"),
-            attr("pad_value", Float, Default::Float(0.0), "the constant"),
-        ])
-        .fusion(Fusion::Injective)
-        .compute(pad_compute),
-    OpDef::new("relax.reshape", "The same elements in the extents that a value says.", reshape)
-        .inputs(&[input("x", "the input"), input("shape", "the extents, a shape")])
-        .uncomputed(SHAPE)
-        .not_computed(),
-    OpDef::new("relax.broadcast_to", "A tensor broadcast to the extents that a value says.", broadcast_to)
-        .inputs(&[input("x", "the input"), input("shape", "the extents, a shape")])
-        .uncomputed(SHAPE)
-        .not_computed(),
-    OpDef::new("relax.strided_slice", "Elements in ranges that values say.", strided_slice)
-        .inputs(&[
-            input("x", "the input"),
-            input("axes", "the axes, numbers"),
-            input("begin", "the first indices, numbers"),
-            input("end", "the indices to end before, numbers; behind them perhaps the steps"),
-        ])
-        .variadic()
-        .attrs(&[attr("assume_inbound", Bool, Default::Bool(false), "whether the ranges lie inside")])
-        .uncomputed(SHAPE)
-        .not_computed(),
-    OpDef::new("relax.image.affine_grid", "The coordinates that an affine map gives to a grid whose extents a value says.", affine_grid)
-        .inputs(&[input("data", "(batch, 2, 3), the maps"), input("size", "height and width, a shape")])
-        .attrs(&[attr("align_corners", Bool, Default::Bool(true), "whether the outermost points are -1 and 1")])
-        .uncomputed(SHAPE)
-        .not_computed(),
-    OpDef::new("relax.memory.view", "The bytes of a tensor as another one.", view)
-        .inputs(&[input("data", "the tensor")])
-        .attrs(&[
-            attr("shape", Dims, Default::None, "the extents; the tensor's where none are given"),
-            attr("dtype", DType, Default::DType(""), "the element type; the tensor's where none is given"),
-            attr("relative_byte_offset", Int, Default::None, "where it begins"),
-        ])
-        .uncomputed("it is about where values lie")
-        .not_computed(),
-    OpDef::new("relax.dist.redistribute_replica_to_shard", "One of equal parts of a tensor along an axis: this worker's.", shard)
-        .inputs(&[input("input", "the tensor")])
-        .attrs(&[
-            attr("num_workers", Int, Default::Required, "how many parts there are"),
-            attr("axis", Int, Default::Required, "the axis"),
-        ])
-        .uncomputed("it is about several devices")
-        .not_computed(),
+    OpDef::new(
+        "relax.nn.layer_norm",
+        "Normalises over several axes by their own mean and variance.",
+        layer_norm,
+    )
+    .full_precision()
+    .inputs(&[
+        input("data", "the input"),
+        input("gamma", "the scale, over the axes"),
+        input("beta", "the shift, over the axes"),
+    ])
+    .attrs(&[
+        attr("axes", Ints, Default::Required, "the axes"),
+        attr(
+            "epsilon",
+            Float,
+            Default::Float(1e-5),
+            "added to the variance",
+        ),
+        attr(
+            "center",
+            Bool,
+            Default::Bool(true),
+            "whether `beta` is added",
+        ),
+        attr(
+            "scale",
+            Bool,
+            Default::Bool(true),
+            "whether `gamma` multiplies",
+        ),
+    ])
+    .fusion(Fusion::OutElementwise)
+    .compute(layer_norm_compute),
+    OpDef::new(
+        "relax.nn.pad",
+        "More elements around those of a tensor.",
+        pad,
+    )
+    .inputs(&[input("data", "the input")])
+    .attrs(&[
+        attr(
+            "pad_width",
+            Ints,
+            Default::Required,
+            "how many before and behind, for each axis in turn",
+        ),
+        attr(
+            "pad_mode",
+            Str,
+            Default::Str("constant"),
+            "`constant`, `reflect`, `replicate` or `circular`",
+        ),
+        attr("pad_value", Float, Default::Float(0.0), "the constant"),
+    ])
+    .fusion(Fusion::Injective)
+    .compute(pad_compute),
+    OpDef::new(
+        "relax.reshape",
+        "The same elements in the extents that a value says.",
+        reshape,
+    )
+    .inputs(&[
+        input("x", "the input"),
+        input("shape", "the extents, a shape"),
+    ])
+    .uncomputed(SHAPE)
+    .not_computed(),
+    OpDef::new(
+        "relax.broadcast_to",
+        "A tensor broadcast to the extents that a value says.",
+        broadcast_to,
+    )
+    .inputs(&[
+        input("x", "the input"),
+        input("shape", "the extents, a shape"),
+    ])
+    .uncomputed(SHAPE)
+    .not_computed(),
+    OpDef::new(
+        "relax.strided_slice",
+        "Elements in ranges that values say.",
+        strided_slice,
+    )
+    .inputs(&[
+        input("x", "the input"),
+        input("axes", "the axes, numbers"),
+        input("begin", "the first indices, numbers"),
+        input(
+            "end",
+            "the indices to end before, numbers; behind them perhaps the steps",
+        ),
+    ])
+    .variadic()
+    .attrs(&[attr(
+        "assume_inbound",
+        Bool,
+        Default::Bool(false),
+        "whether the ranges lie inside",
+    )])
+    .uncomputed(SHAPE)
+    .not_computed(),
+    OpDef::new(
+        "relax.image.affine_grid",
+        "The coordinates that an affine map gives to a grid whose extents a value says.",
+        affine_grid,
+    )
+    .inputs(&[
+        input("data", "(batch, 2, 3), the maps"),
+        input("size", "height and width, a shape"),
+    ])
+    .attrs(&[attr(
+        "align_corners",
+        Bool,
+        Default::Bool(true),
+        "whether the outermost points are -1 and 1",
+    )])
+    .uncomputed(SHAPE)
+    .not_computed(),
+    OpDef::new(
+        "relax.memory.view",
+        "The bytes of a tensor as another one.",
+        view,
+    )
+    .inputs(&[input("data", "the tensor")])
+    .attrs(&[
+        attr(
+            "shape",
+            Dims,
+            Default::None,
+            "the extents; the tensor's where none are given",
+        ),
+        attr(
+            "dtype",
+            DType,
+            Default::DType(""),
+            "the element type; the tensor's where none is given",
+        ),
+        attr(
+            "relative_byte_offset",
+            Int,
+            Default::None,
+            "where it begins",
+        ),
+    ])
+    .uncomputed("it is about where values lie")
+    .not_computed(),
+    OpDef::new(
+        "relax.dist.redistribute_replica_to_shard",
+        "One of equal parts of a tensor along an axis: this worker's.",
+        shard,
+    )
+    .inputs(&[input("input", "the tensor")])
+    .attrs(&[
+        attr(
+            "num_workers",
+            Int,
+            Default::Required,
+            "how many parts there are",
+        ),
+        attr("axis", Int, Default::Required, "the axis"),
+    ])
+    .uncomputed("it is about several devices")
+    .not_computed(),
 ];
 
 fn layer_norm(cx: &mut RelCx<'_>) -> RelResult {
@@ -96,14 +195,23 @@ fn layer_norm(cx: &mut RelCx<'_>) -> RelResult {
             over.push(dims[cx.axis("axes", *v, dims.len())?].clone());
         }
         for i in [1, 2] {
-            let Some(own) = shaped(cx, i)?.0 else { continue };
+            let Some(own) = shaped(cx, i)?.0 else {
+                continue;
+            };
             if own.len() != over.len() {
                 let (n, m) = (own.len(), over.len());
-                let message = format!("a tensor over the {m} axes is expected, not one of rank {n}");
+                let message =
+                    format!("a tensor over the {m} axes is expected, not one of rank {n}");
                 return cx.refuse(Subject::Arg(i), message);
             }
             for (a, b) in own.iter().zip(&over) {
-                need_eq(cx, a, b, Subject::Arg(i), "there is one number for each index of the axes")?;
+                need_eq(
+                    cx,
+                    a,
+                    b,
+                    Subject::Arg(i),
+                    "there is one number for each index of the axes",
+                )?;
             }
         }
     }
@@ -159,7 +267,11 @@ fn layer_norm_compute(te: &mut Te<'_>) -> Done {
 fn pad(cx: &mut RelCx<'_>) -> RelResult {
     let (dims, dtype) = shaped(cx, 0)?;
     let widths = int_list(cx, "pad_width")?;
-    word(cx, "pad_mode", &["constant", "reflect", "replicate", "circular"])?;
+    word(
+        cx,
+        "pad_mode",
+        &["constant", "reflect", "replicate", "circular"],
+    )?;
     let Some(dims) = dims else {
         return cx.finish_unranked(dtype);
     };
@@ -168,7 +280,13 @@ fn pad(cx: &mut RelCx<'_>) -> RelResult {
         let message = format!("two widths for each of {rank} axes are expected, not {n}");
         return cx.refuse(Subject::Attr("pad_width"), message);
     }
-    let wider = |(d, w): (&Dim, &[i64])| if d.is_any() { Dim::ANY } else { d + &Dim::from(w[0] + w[1]) };
+    let wider = |(d, w): (&Dim, &[i64])| {
+        if d.is_any() {
+            Dim::ANY
+        } else {
+            d + &Dim::from(w[0] + w[1])
+        }
+    };
     let out = dims.iter().zip(widths.chunks(2)).map(wider).collect();
     finish(cx, out, dtype)
 }
@@ -231,7 +349,13 @@ fn reshape(cx: &mut RelCx<'_>) -> RelResult {
     };
     if let Some(own) = own {
         let all = |dims: &[Dim]| dims.iter().fold(Dim::ONE, |n, d| &n * d);
-        need_eq(cx, &all(&own), &all(&dims), Subject::Arg(1), "the number of elements stays")?;
+        need_eq(
+            cx,
+            &all(&own),
+            &all(&dims),
+            Subject::Arg(1),
+            "the number of elements stays",
+        )?;
     }
     finish(cx, dims, dtype)
 }
@@ -247,7 +371,13 @@ fn broadcast_to(cx: &mut RelCx<'_>) -> RelResult {
         };
         for (a, b) in own.iter().zip(&dims[skip..]) {
             if a.as_const() != Some(1) {
-                need_eq(cx, a, b, Subject::Arg(1), "only axes of extent 1 are broadcast")?;
+                need_eq(
+                    cx,
+                    a,
+                    b,
+                    Subject::Arg(1),
+                    "only axes of extent 1 are broadcast",
+                )?;
             }
         }
     }
@@ -290,7 +420,10 @@ fn view(cx: &mut RelCx<'_>) -> RelResult {
         let over = &(&bytes(&dims, to) + &offset) - &bytes(&own, dtype);
         if over.as_const().is_some_and(|n| n > 0) {
             let n = cx.host.show_dim(&over);
-            return cx.refuse(Subject::Call, format!("the view ends {n} bytes behind the tensor"));
+            return cx.refuse(
+                Subject::Call,
+                format!("the view ends {n} bytes behind the tensor"),
+            );
         }
     }
     finish(cx, dims, to)
@@ -306,7 +439,13 @@ fn shard(cx: &mut RelCx<'_>) -> RelResult {
         return cx.finish_unranked(dtype);
     };
     let axis = axis_attr(cx, "axis", dims.len())?;
-    need_multiple(cx, &dims[axis], workers, Subject::Arg(0), "the extent along the axis")?;
+    need_multiple(
+        cx,
+        &dims[axis],
+        workers,
+        Subject::Arg(0),
+        "the extent along the axis",
+    )?;
     dims[axis] = dims[axis].floordiv(&Dim::from(workers));
     finish(cx, dims, dtype)
 }

@@ -111,14 +111,23 @@ pub static OPS: &[OpDef] = &[
     .attrs(&[attr("value", Any, Default::Required, "the value")])
     .not_computed()
     .compute(value_compute),
-    OpDef::new("relax.condition", "Whether two extents compare, a truth value.", condition)
-        .attrs(&[
-            attr("left", Any, Default::Required, "the left extent"),
-            attr("op", crate::AttrTy::Str, Default::Required, "`==`, `!=`, `<`, `<=`, `>` or `>=`"),
-            attr("right", Any, Default::Required, "the right extent"),
-        ])
-        .not_computed()
-        .compute(condition_compute),
+    OpDef::new(
+        "relax.condition",
+        "Whether two extents compare, a truth value.",
+        condition,
+    )
+    .attrs(&[
+        attr("left", Any, Default::Required, "the left extent"),
+        attr(
+            "op",
+            crate::AttrTy::Str,
+            Default::Required,
+            "`==`, `!=`, `<`, `<=`, `>` or `>=`",
+        ),
+        attr("right", Any, Default::Required, "the right extent"),
+    ])
+    .not_computed()
+    .compute(condition_compute),
 ];
 
 fn condition(cx: &mut RelCx<'_>) -> RelResult {
@@ -133,7 +142,10 @@ fn condition(cx: &mut RelCx<'_>) -> RelResult {
 
 fn condition_compute(te: &mut Te<'_>) -> Done {
     let side = |name: &str| -> Result<i64, crate::ComputeError> {
-        Ok(te.attr(name).as_int().ok_or("its extents are known when the program runs")?)
+        Ok(te
+            .attr(name)
+            .as_int()
+            .ok_or("its extents are known when the program runs")?)
     };
     let (a, b) = (side("left")?, side("right")?);
     let holds = match te.str("op") {

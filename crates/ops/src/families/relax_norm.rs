@@ -16,16 +16,54 @@ const INPUTS: &[Input] = &[
     input("gamma", "the scale, one per channel"),
     input("beta", "the shift, one per channel"),
 ];
-const CHANNEL: AttrDef = attr("channel_axis", Int, Default::Required, "the axis of the channels");
-const AXES: AttrDef = attr("axes", Ints, Default::Required, "the other axes that are normalised");
-const EPSILON: AttrDef = attr("epsilon", Float, Default::Float(1e-5), "added to the variance");
-const CENTER: AttrDef = attr("center", Bool, Default::Bool(true), "whether `beta` is added");
-const SCALE: AttrDef = attr("scale", Bool, Default::Bool(true), "whether `gamma` multiplies");
-const REDUCTION: AttrDef = attr("reduction", Str, Default::Str("mean"), "`mean`, `sum` or `none`");
-const IGNORED: AttrDef = attr("ignore_index", Int, Default::Int(-100), "a class that does not count");
+const CHANNEL: AttrDef = attr(
+    "channel_axis",
+    Int,
+    Default::Required,
+    "the axis of the channels",
+);
+const AXES: AttrDef = attr(
+    "axes",
+    Ints,
+    Default::Required,
+    "the other axes that are normalised",
+);
+const EPSILON: AttrDef = attr(
+    "epsilon",
+    Float,
+    Default::Float(1e-5),
+    "added to the variance",
+);
+const CENTER: AttrDef = attr(
+    "center",
+    Bool,
+    Default::Bool(true),
+    "whether `beta` is added",
+);
+const SCALE: AttrDef = attr(
+    "scale",
+    Bool,
+    Default::Bool(true),
+    "whether `gamma` multiplies",
+);
+const REDUCTION: AttrDef = attr(
+    "reduction",
+    Str,
+    Default::Str("mean"),
+    "`mean`, `sum` or `none`",
+);
+const IGNORED: AttrDef = attr(
+    "ignore_index",
+    Int,
+    Default::Int(-100),
+    "a class that does not count",
+);
 const LOSS: &[Input] = &[
     input("predictions", "(n, classes, …), log probabilities"),
-    input("targets", "(n, …), class numbers; behind them perhaps (classes,), weights"),
+    input(
+        "targets",
+        "(n, …), class numbers; behind them perhaps (classes,), weights",
+    ),
 ];
 
 /// The family.
@@ -38,7 +76,12 @@ pub static OPS: &[OpDef] = &[
     .full_precision()
     .inputs(INPUTS)
     .attrs(&[
-        attr("num_groups", Int, Default::Required, "how many groups there are"),
+        attr(
+            "num_groups",
+            Int,
+            Default::Required,
+            "how many groups there are",
+        ),
         CHANNEL,
         AXES,
         EPSILON,
@@ -66,7 +109,12 @@ pub static OPS: &[OpDef] = &[
         dropout,
     )
     .inputs(&[input("data", "the input")])
-    .attrs(&[attr("rate", Float, Default::Float(0.5), "how much is dropped in training")])
+    .attrs(&[attr(
+        "rate",
+        Float,
+        Default::Float(0.5),
+        "how much is dropped in training",
+    )])
     .compute(dropout_compute),
     OpDef::new(
         "relax.nn.nll_loss",
@@ -86,7 +134,10 @@ pub static OPS: &[OpDef] = &[
     .inputs(&[
         input("output_grad", "the gradient of the loss"),
         input("predictions", "(n, classes, …), log probabilities"),
-        input("targets", "(n, …), class numbers; behind them perhaps (classes,), weights"),
+        input(
+            "targets",
+            "(n, …), class numbers; behind them perhaps (classes,), weights",
+        ),
     ])
     .variadic()
     .attrs(&[REDUCTION, IGNORED])
@@ -114,16 +165,33 @@ fn group_norm(cx: &mut RelCx<'_>) -> RelResult {
             if groups < 1 {
                 return cx.refuse(Subject::Attr("num_groups"), "there is at least one group");
             }
-            super::util::need_multiple(cx, &dims[axis], groups, Subject::Arg(0), "the number of channels")?;
+            super::util::need_multiple(
+                cx,
+                &dims[axis],
+                groups,
+                Subject::Arg(0),
+                "the number of channels",
+            )?;
         }
     }
     for i in [1, 2] {
         let (own, d) = shaped(cx, i)?;
-        cx.require_dtype(dtype, d, Subject::Arg(i), "all inputs have one element type")?;
+        cx.require_dtype(
+            dtype,
+            d,
+            Subject::Arg(i),
+            "all inputs have one element type",
+        )?;
         match own.as_deref() {
             Some([n]) => {
                 if let Some(c) = &channels {
-                    need_eq(cx, n, c, Subject::Arg(i), "there is one number for each channel")?;
+                    need_eq(
+                        cx,
+                        n,
+                        c,
+                        Subject::Arg(i),
+                        "there is one number for each channel",
+                    )?;
                 }
             }
             Some(other) => {
@@ -154,18 +222,38 @@ fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
     let size = count.floor_div(&groups);
     // Statistics have the axes that are not normalised, the groups at the channels' place.
     let kept: Vec<usize> = (0..x.rank()).filter(|&a| !inner[a]).collect();
-    let of_group = |a: usize, i: &Ex| if a == channel { i.floor_div(&size) } else { i.clone() };
-    let extent = |&a: &usize| if a == channel { groups.clone() } else { x.shape[a].clone() };
+    let of_group = |a: usize, i: &Ex| {
+        if a == channel {
+            i.floor_div(&size)
+        } else {
+            i.clone()
+        }
+    };
+    let extent = |&a: &usize| {
+        if a == channel {
+            groups.clone()
+        } else {
+            x.shape[a].clone()
+        }
+    };
     let shape: Vec<Ex> = kept.iter().map(extent).collect();
     let mut over = vec![size.clone()];
-    over.extend((0..x.rank()).filter(|&a| inner[a]).map(|a| x.shape[a].clone()));
+    over.extend(
+        (0..x.rank())
+            .filter(|&a| inner[a])
+            .map(|a| x.shape[a].clone()),
+    );
     let dtype = wide(x.dtype);
     let at = |i: &[Ex], r: &[Ex]| -> Ex {
         let (mut i, mut rest) = (i.iter(), r[1..].iter());
         let index = (0..x.rank()).map(|a| {
             let own = if inner[a] { rest.next() } else { i.next() };
             let own = own.cloned().unwrap_or(Ex::idx(0));
-            if a == channel { &own * &size + &r[0] } else { own }
+            if a == channel {
+                &own * &size + &r[0]
+            } else {
+                own
+            }
         });
         let index: Vec<Ex> = index.collect();
         x.at(&index).cast(dtype)
@@ -214,36 +302,69 @@ fn dropout_compute(te: &mut Te<'_>) -> Done {
 fn losses(cx: &mut RelCx<'_>, first: usize) -> RelResult<(Option<Vec<Dim>>, relax_ir::DTy)> {
     if !(first + 2..=first + 3).contains(&cx.args.len()) {
         let n = cx.args.len();
-        return cx.refuse(Subject::Call, format!("predictions, targets and weights are expected, not {n} tensors"));
+        return cx.refuse(
+            Subject::Call,
+            format!("predictions, targets and weights are expected, not {n} tensors"),
+        );
     }
     let (predictions, mut dtype) = shaped(cx, first)?;
     let (targets, own) = shaped(cx, first + 1)?;
     if own.known().is_some_and(|d| !d.is_integral()) {
-        return cx.refuse(Subject::Arg(first + 1), "the targets are numbers of classes, integers");
+        return cx.refuse(
+            Subject::Arg(first + 1),
+            "the targets are numbers of classes, integers",
+        );
     }
     if let (Some(p), Some(t)) = (&predictions, &targets) {
         if p.is_empty() || p.len() != t.len() + 1 {
-            let text = format!("the predictions have one axis more than the targets, not {} and {}", p.len(), t.len());
+            let text = format!(
+                "the predictions have one axis more than the targets, not {} and {}",
+                p.len(),
+                t.len()
+            );
             return cx.refuse(Subject::Arg(first + 1), text);
         }
         let class = usize::from(p.len() > 1);
-        let rest: Vec<Dim> = (0..p.len()).filter(|&a| a != class).map(|a| p[a].clone()).collect();
+        let rest: Vec<Dim> = (0..p.len())
+            .filter(|&a| a != class)
+            .map(|a| p[a].clone())
+            .collect();
         for (a, b) in t.iter().zip(&rest) {
-            need_eq(cx, a, b, Subject::Arg(first + 1), "predictions and targets agree in all axes but the classes'")?;
+            need_eq(
+                cx,
+                a,
+                b,
+                Subject::Arg(first + 1),
+                "predictions and targets agree in all axes but the classes'",
+            )?;
         }
     }
     if cx.args.len() == first + 3 {
         let (weights, d) = shaped(cx, first + 2)?;
-        dtype = cx.require_dtype(dtype, d, Subject::Arg(first + 2), "predictions and weights have one element type")?;
+        dtype = cx.require_dtype(
+            dtype,
+            d,
+            Subject::Arg(first + 2),
+            "predictions and weights have one element type",
+        )?;
         match (weights.as_deref(), &predictions) {
             (Some([n]), Some(p)) => {
                 let classes = p[usize::from(p.len() > 1)].clone();
-                need_eq(cx, n, &classes, Subject::Arg(first + 2), "there is one weight for each class")?;
+                need_eq(
+                    cx,
+                    n,
+                    &classes,
+                    Subject::Arg(first + 2),
+                    "there is one weight for each class",
+                )?;
             }
             (Some([_]) | None, _) => {}
             (Some(other), _) => {
                 let rank = other.len();
-                return cx.refuse(Subject::Arg(first + 2), format!("the weights are a vector, not of rank {rank}"));
+                return cx.refuse(
+                    Subject::Arg(first + 2),
+                    format!("the weights are a vector, not of rank {rank}"),
+                );
             }
         }
     }
@@ -305,10 +426,17 @@ fn nll_compute(te: &mut Te<'_>) -> Done {
     let value = |i: &[Ex]| {
         let class = loss.targets.at(i);
         let mut at = i.to_vec();
-        at.insert(usize::from(loss.predictions.rank() > 1), class.cast(DT::I64));
+        at.insert(
+            usize::from(loss.predictions.rank() > 1),
+            class.cast(DT::I64),
+        );
         let weight = loss.weight(i);
         // What does not count is not looked at.
-        let own = Ex::where_(&class.ne(loss.ignored), &loss.predictions.at(&at), &weight.same(0.0));
+        let own = Ex::where_(
+            &class.ne(loss.ignored),
+            &loss.predictions.at(&at),
+            &weight.same(0.0),
+        );
         -own * weight
     };
     let shape = loss.targets.shape.clone();
@@ -336,7 +464,11 @@ fn nll_backward_compute(te: &mut Te<'_>) -> Done {
     let y = te.compute("gradient", &shape, |i| {
         let mut at = i.to_vec();
         let class = at.remove(class_axis);
-        let own = if grad.rank() == 0 { grad.scalar() } else { grad.at(&at) };
+        let own = if grad.rank() == 0 {
+            grad.scalar()
+        } else {
+            grad.at(&at)
+        };
         let mut v = -own * loss.weight(&at);
         if let Some(whole) = &whole {
             v = v / whole.scalar();

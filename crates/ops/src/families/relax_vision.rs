@@ -9,8 +9,18 @@ use crate::AttrTy::{Bool, Float, Floats, Int};
 use crate::{AttrDef, Default, OpDef, RelCx, RelResult, Subject, attr, input};
 
 const WHY: &str = "it is typed only";
-const ID: AttrDef = attr("id_index", Int, Default::Int(0), "where the class stands in a box; -1 for none");
-const SCORE: AttrDef = attr("score_index", Int, Default::Int(1), "where the score stands in a box");
+const ID: AttrDef = attr(
+    "id_index",
+    Int,
+    Default::Int(0),
+    "where the class stands in a box; -1 for none",
+);
+const SCORE: AttrDef = attr(
+    "score_index",
+    Int,
+    Default::Int(1),
+    "where the score stands in a box",
+);
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -76,7 +86,10 @@ fn of_rank(cx: &mut RelCx<'_>, i: usize, rank: usize) -> RelResult<Vec<Dim>> {
         Some(dims) if dims.len() == rank => Ok(dims),
         Some(dims) => {
             let n = dims.len();
-            cx.refuse(Subject::Arg(i), format!("a tensor of rank {rank} is expected, not {n}"))
+            cx.refuse(
+                Subject::Arg(i),
+                format!("a tensor of rank {rank} is expected, not {n}"),
+            )
         }
     }
 }
@@ -94,9 +107,10 @@ fn within(cx: &RelCx<'_>, name: &'static str, least: i64, most: &Dim, room: i64)
 
 fn i32_arg(cx: &mut RelCx<'_>, i: usize) -> RelResult {
     match cx.tensor(i)?.dtype.known() {
-        Some(d) if d != DT::I32 => {
-            cx.refuse(Subject::Arg(i), format!("numbers of int32 are expected, not {d}"))
-        }
+        Some(d) if d != DT::I32 => cx.refuse(
+            Subject::Arg(i),
+            format!("numbers of int32 are expected, not {d}"),
+        ),
         _ => Ok(()),
     }
 }
@@ -106,8 +120,18 @@ fn nms(cx: &mut RelCx<'_>) -> RelResult {
     let (count, indices) = (of_rank(cx, 1, 1)?, of_rank(cx, 2, 2)?);
     i32_arg(cx, 1)?;
     i32_arg(cx, 2)?;
-    for (i, a, b) in [(1, &count[0], &data[0]), (2, &indices[0], &data[0]), (2, &indices[1], &data[1])] {
-        need_eq(cx, a, b, Subject::Arg(i), "there is one for each batch and each box")?;
+    for (i, a, b) in [
+        (1, &count[0], &data[0]),
+        (2, &indices[0], &data[0]),
+        (2, &indices[1], &data[1]),
+    ] {
+        need_eq(
+            cx,
+            a,
+            b,
+            Subject::Arg(i),
+            "there is one for each batch and each box",
+        )?;
     }
     within(cx, "score_index", 0, &data[2], 0)?;
     within(cx, "coord_start", 0, &data[2], 3)?;
@@ -118,8 +142,18 @@ fn nms(cx: &mut RelCx<'_>) -> RelResult {
     }
     let places = tensor_type(cx, data[..2].to_vec(), DT::I32)?;
     let counts = tensor_type(cx, vec![data[0].clone(), Dim::ONE], DT::I32)?;
-    let soft = cx.attr("soft_nms_sigma").as_float().is_some_and(|x| x > 0.0);
-    finish_tuple(cx, if soft { vec![whole, places, counts] } else { vec![places, counts] })
+    let soft = cx
+        .attr("soft_nms_sigma")
+        .as_float()
+        .is_some_and(|x| x > 0.0);
+    finish_tuple(
+        cx,
+        if soft {
+            vec![whole, places, counts]
+        } else {
+            vec![places, counts]
+        },
+    )
 }
 
 fn valid_counts(cx: &mut RelCx<'_>) -> RelResult {
@@ -140,15 +174,28 @@ fn multibox(cx: &mut RelCx<'_>) -> RelResult {
     let four = &Dim::from(4);
     for (i, a, b, rule) in [
         (1, &boxes[0], &classes[0], "both predictions have one batch"),
-        (1, &boxes[1], &(&classes[2] * four), "there are four numbers for each anchor"),
+        (
+            1,
+            &boxes[1],
+            &(&classes[2] * four),
+            "there are four numbers for each anchor",
+        ),
         (2, &anchors[0], &Dim::ONE, "anchors have no batch"),
-        (2, &anchors[1], &classes[2], "there is one anchor for each prediction"),
+        (
+            2,
+            &anchors[1],
+            &classes[2],
+            "there is one anchor for each prediction",
+        ),
         (2, &anchors[2], four, "an anchor has four numbers"),
     ] {
         need_eq(cx, a, b, Subject::Arg(i), rule)?;
     }
     let out = vec![classes[0].clone(), classes[2].clone(), four.clone()];
-    let (out, scores) = (tensor_type(cx, out, dtype)?, tensor_type(cx, classes, dtype)?);
+    let (out, scores) = (
+        tensor_type(cx, out, dtype)?,
+        tensor_type(cx, classes, dtype)?,
+    );
     finish_tuple(cx, vec![out, scores])
 }
 
@@ -164,7 +211,10 @@ fn median(cx: &mut RelCx<'_>) -> RelResult {
             for v in cx.ints("axis")?.unwrap_or_default() {
                 cx.axis("axis", v, dims.len())?;
             }
-            return cx.refuse(Subject::Attr("axis"), "the median is along one axis, or of all elements");
+            return cx.refuse(
+                Subject::Attr("axis"),
+                "the median is along one axis, or of all elements",
+            );
         }
     };
     let keep = cx.flag("keepdims");

@@ -33,7 +33,6 @@ mod normalize;
 mod partial_eval;
 mod partition_graph;
 mod plan_memory;
-mod relax_values;
 mod relay_to_relax;
 mod remove_unused_functions;
 mod schedule;
@@ -83,7 +82,6 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     choose_layouts::PASSES,
     merge_composite::PASSES,
     normalize::PASSES,
-    relax_values::PASSES,
     relay_to_relax::PASSES,
     partition_graph::PASSES,
     plan_memory::PASSES,

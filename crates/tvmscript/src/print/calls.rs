@@ -390,7 +390,9 @@ impl Printer<'_> {
         }
         let relay = self.m.script.is_none();
         let some = def.arity == Arity::AtLeast && args.len() < form.inputs.len();
-        if args.len() != form.inputs.len() && !some || relay && (!lowered(form, attrs) || self.chooses(e)) {
+        if args.len() != form.inputs.len() && !some
+            || relay && (!lowered(form, attrs) || self.chooses(e))
+        {
             return Ok(None);
         }
         for (i, element) in &form.elements {

@@ -3,10 +3,7 @@
 //! Statements come in the order of the text; what is open is a list of frames. Nothing recurses.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_ir::{
-    AttrValue, Attrs, BlockId, Expr, ExprId, Function, TypeId, Var,
-    VarId, VarStyle,
-};
+use relax_ir::{AttrValue, Attrs, BlockId, Expr, ExprId, Function, TypeId, Var, VarId, VarStyle};
 use relax_sym::DimVar;
 use rustc_hash::FxHashMap;
 
@@ -311,7 +308,11 @@ impl Reader<'_> {
                 });
                 frame.steps.push(Step::Bind(var, e));
             }
-            val @ (Val::Tuple(_) | Val::Int(_) | Val::Float(_) | Val::Bool(_) | Val::StrValue(_)) => {
+            val @ (Val::Tuple(_)
+            | Val::Int(_)
+            | Val::Float(_)
+            | Val::Bool(_)
+            | Val::StrValue(_)) => {
                 let value = self.value(val, span);
                 if let Some(e) = value {
                     self.effect(Val::Expr(e), span, frames);
@@ -445,7 +446,6 @@ impl Reader<'_> {
             }
         }
     }
-
 }
 
 fn frame_kind(frames: &[Frame]) -> Option<&Kind> {

@@ -299,14 +299,26 @@ impl Reader<'_> {
 
 impl Reader<'_> {
     /// A condition over dimensions.
-    fn condition(&mut self, op: &str, a: &Val, b: &Val, span: relax_base::Span) -> relax_ir::ExprId {
+    fn condition(
+        &mut self,
+        op: &str,
+        a: &Val,
+        b: &Val,
+        span: relax_base::Span,
+    ) -> relax_ir::ExprId {
         let side = |v: &Val| v.as_attr().unwrap_or(AttrValue::None);
         let attrs = [
             (Symbol::new("left"), side(a)),
             (Symbol::new("op"), AttrValue::Str(op.into())),
             (Symbol::new("right"), side(b)),
         ];
-        self.op_call("relax.condition", &[], attrs.into_iter().collect(), &[], span)
+        self.op_call(
+            "relax.condition",
+            &[],
+            attrs.into_iter().collect(),
+            &[],
+            span,
+        )
     }
 }
 

@@ -172,7 +172,10 @@ impl Reader<'_> {
                 Val::Tuple(_) => args,
                 Val::List(items) => Val::Tuple(items),
                 Val::Expr(e) if self.names_tuple(e) => {
-                    let message = format!("`R.{}` takes its arguments as a tuple that is written here", op.name);
+                    let message = format!(
+                        "`R.{}` takes its arguments as a tuple that is written here",
+                        op.name
+                    );
                     let d = Diagnostic::error(codes::KIND, at, message)
                         .note("the name of a tuple would be one argument, a tuple");
                     self.report(d);
@@ -299,7 +302,12 @@ impl Reader<'_> {
     }
 
     /// The inputs that a call gives: of an operator that takes some more or less, those at the end may be absent.
-    fn given_inputs<'f>(&self, op: &Operator, form: &'f Form, bound: &Bound) -> Option<&'f [usize]> {
+    fn given_inputs<'f>(
+        &self,
+        op: &Operator,
+        form: &'f Form,
+        bound: &Bound,
+    ) -> Option<&'f [usize]> {
         let def = registry().get(form.op)?;
         let absent = |i: &usize| {
             let none = matches!(&bound.slots[*i], None | Some((Val::None, _)));

@@ -105,10 +105,20 @@ impl<'s> Lower<'_, 's> {
             Some(Tv::Text(name, _)) => scalar::element(&name)?,
             Some(_) => return Err("a buffer without an element type"),
         };
+        // Where a buffer begins, if that is left to the caller.
+        for (name, value) in &args.named {
+            if let ("elem_offset", Tv::Number(n)) = (*name, value)
+                && let Some(var) = Lower::plain(&n.ex)
+            {
+                self.program.dims.retain(|d| *d != var);
+            }
+        }
         let plain = |(name, value): &(&str, Tv)| match value {
             _ if PLACEMENT.contains(name) => true,
             Tv::Nothing => true,
-            Tv::Number(n) => *name == "elem_offset" && n.ex.as_int() == Some(0),
+            Tv::Number(n) if *name == "elem_offset" => {
+                n.ex.as_int() == Some(0) || Lower::plain(&n.ex).is_some()
+            }
             Tv::List(items) => items.is_empty(),
             _ => false,
         };

@@ -15,7 +15,9 @@ pub(super) struct Sc {
 
 /// An element type that programs compute with.
 pub(super) fn element(name: &str) -> Out<DType> {
-    let dtype: DType = name.parse().map_err(|_| "an element type without values here")?;
+    let dtype: DType = name
+        .parse()
+        .map_err(|_| "an element type without values here")?;
     let computes = dtype.lanes == 1
         && match dtype.code {
             TypeCode::Int | TypeCode::UInt => matches!(dtype.bits, 1 | 8 | 16 | 32 | 64),
@@ -126,7 +128,12 @@ pub(super) fn binary(op: BinOp, a: &Sc, b: &Sc) -> Out<Sc> {
     if ty.is_bool() && !op.is_comparison() && !matches!(op, BinOp::And | BinOp::Or | BinOp::Xor) {
         return Err("arithmetic on truth values");
     }
-    if ty.is_float() && matches!(op, BinOp::Shl | BinOp::Shr | BinOp::And | BinOp::Or | BinOp::Xor) {
+    if ty.is_float()
+        && matches!(
+            op,
+            BinOp::Shl | BinOp::Shr | BinOp::And | BinOp::Or | BinOp::Xor
+        )
+    {
         return Err("an operation on bits of a float");
     }
     let ex = x.binary(op, &y);

@@ -31,7 +31,11 @@ impl<'s> Lower<'_, 's> {
                     Tv::Where(cond) => {
                         let then = self.block(next, end, depth + 1)?;
                         let otherwise = Vec::new();
-                        out.push(Stmt::If { cond, then, otherwise });
+                        out.push(Stmt::If {
+                            cond,
+                            then,
+                            otherwise,
+                        });
                         break;
                     }
                     _ => return Err("a statement for its effect"),
@@ -70,7 +74,11 @@ impl<'s> Lower<'_, 's> {
                         }
                         _ => Vec::new(),
                     };
-                    out.push(Stmt::If { cond, then, otherwise });
+                    out.push(Stmt::If {
+                        cond,
+                        then,
+                        otherwise,
+                    });
                     at = at.max(next);
                     continue;
                 }
@@ -131,8 +139,15 @@ impl<'s> Lower<'_, 's> {
                 }
                 Ok(())
             }
-            (Tv::Symbol(dtype), Node::Name) if matches!(dtype, DType::I64 | DType::I32) => {
-                self.symbol(name, dtype);
+            (Tv::Symbol(dtype), Node::Name) => self.new_symbol(name, dtype),
+            (Tv::List(all), Node::Tuple(list)) if all.len() == list.len as usize => {
+                let names = self.ast.list(list).to_vec();
+                for (id, value) in names.into_iter().zip(all) {
+                    let Tv::Symbol(dtype) = value else {
+                        return Err("an assignment that loops have not got");
+                    };
+                    self.new_symbol(self.node_text(id), dtype)?;
+                }
                 Ok(())
             }
             (Tv::Alloc(form), _) if plain => {
@@ -150,6 +165,17 @@ impl<'s> Lower<'_, 's> {
             }
             _ => Err("an assignment that loops have not got"),
         }
+    }
+
+    /// `n = T.int64()`: the signature may have mentioned it as a text.
+    fn new_symbol(&mut self, name: &'s str, dtype: DType) -> Out<()> {
+        if !matches!(dtype, DType::I64 | DType::I32) {
+            return Err("a symbol that is no integer");
+        }
+        if !self.names.contains_key(name) {
+            self.symbol(name, dtype);
+        }
+        Ok(())
     }
 
     /// `A[i, j] = value`.
@@ -170,12 +196,7 @@ impl<'s> Lower<'_, 's> {
         Ok(())
     }
 
-    fn assertion(
-        &mut self,
-        test: NodeId,
-        message: Option<NodeId>,
-        out: &mut Vec<Stmt>,
-    ) -> Out<()> {
+    fn assertion(&mut self, test: NodeId, message: Option<NodeId>, out: &mut Vec<Stmt>) -> Out<()> {
         let cond = self.number(test)?.condition();
         let message = match message.map(|m| self.take(m)) {
             Some(Tv::Text(text, _)) => text.replace("{}", "{ }"),

@@ -71,9 +71,7 @@ impl<'s> Lower<'_, 's> {
     }
 
     fn items(&mut self, list: List) -> Vec<Tv<'s>> {
-        list.range()
-            .map(|i| self.take(self.ast.lists[i]))
-            .collect()
+        list.range().map(|i| self.take(self.ast.lists[i])).collect()
     }
 
     fn value(&mut self, id: NodeId) -> Out<Tv<'s>> {
@@ -196,7 +194,12 @@ impl<'s> Lower<'_, 's> {
         let to = self.ast.nodes.len() as u32;
         let (vals, first) = (std::mem::take(&mut self.vals), self.first);
         let done = self.values(from, to);
-        let value = done.and_then(|()| self.number(whole));
+        let value = done.and_then(|()| match self.take(whole) {
+            Tv::Number(n) => Ok(n),
+            // A symbol that the body declares.
+            Tv::Unbound => Ok(self.symbol(self.node_text(whole), DType::I64)),
+            _ => Err("an extent whose text is no number"),
+        });
         (self.vals, self.first) = (vals, first);
         value
     }

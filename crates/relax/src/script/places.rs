@@ -1,37 +1,30 @@
-//! `relax-values`: what Relax says of memory, of numbers that are extents, and of shapes, as values.
+//! What Relax says of memory, of numbers that are extents, and of shapes, as values: before native code is made.
 //!
 //! TVM's own passes leave programs in which a function is called for what it does to its arguments
 //! (`cls.add(x, y, alloc)`): tensors are placed in blocks of memory first, written by tensor programs, and killed. Here
 //! each such call gives new tensors, which stand for the written ones from there on; blocks, places and ends are gone.
 //! Extents as values (`R.shape_of(x)`, `n` among arguments) are computed from the parameters that bind them.
 
-use relax_base::{Diagnostics, Span, Symbol};
+use relax_base::{Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, Expr, ExprId, Global, GlobalId, GlobalKind, Memo, Module, Shape, Type, TypeId,
-    VarId, VarStyle,
+    AttrValue, Attrs, Expr, ExprId, Global, GlobalId, GlobalKind, Memo, Module, Shape, Type,
+    TypeId, VarId, VarStyle,
 };
 use relax_ops::registry;
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::{Contract, PassCx, PassDef};
-
-pub(crate) const PASSES: &[PassDef] = &[PassDef {
-    name: "relax-values",
-    doc: "Brings programs that write into memory they are given, as TVM lowers them, back to values.",
-    options: &[],
-    contract: Contract::TYPED,
-    run,
-}];
-
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    if cx.module.script.is_none() {
-        return Ok(());
+/// The module with all of it as values. A module that is no Relax in TVMScript stays as it is.
+pub(crate) fn as_values(m: &mut Module) {
+    if m.script.is_none() {
+        return;
     }
-    let typing = cx.typing()?;
-    let m = &mut *cx.module;
+    let (typing, found) = relax_infer::infer(m, &relax_infer::InferOptions::default());
+    if found.has_errors() {
+        return;
+    }
     let mut inplace = FxHashMap::default();
     for (global, body) in m.global_bodies() {
         let Some(func) = m.global_func(global) else {
@@ -43,6 +36,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             inplace: &mut inplace,
             values: FxHashMap::default(),
             steps: Vec::new(),
+            allocated: Vec::new(),
         };
         let body = places.chain(m, body);
         let bound = bound_by(m, &typing, &params);
@@ -51,7 +45,6 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         });
         m.set_global_body(global, body);
     }
-    Ok(())
 }
 
 fn op(m: &mut Module, name: &str, args: &[ExprId], attrs: Attrs, span: Span) -> Option<ExprId> {
@@ -65,14 +58,24 @@ fn attr(name: &str, value: AttrValue) -> Attrs {
 
 /// The operator that a call names: one of ours, or one of Relax that is kept as it is.
 fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)> {
-    let Expr::Call { callee, args, attrs, .. } = m.exprs[e] else {
+    let Expr::Call {
+        callee,
+        args,
+        attrs,
+        ..
+    } = m.exprs[e]
+    else {
         return None;
     };
     let Expr::Op(id) = m.exprs[callee] else {
         return None;
     };
     let (def, attrs) = (registry().get(id)?, m.attrs(attrs));
-    let kept = def.hooks.told.then(|| attrs.get("name")?.as_str()).flatten();
+    let kept = def
+        .hooks
+        .told
+        .then(|| attrs.get("name")?.as_str())
+        .flatten();
     Some((kept.unwrap_or(def.name), m.list(args), attrs))
 }
 
@@ -94,27 +97,70 @@ struct Places<'t> {
     /// What stands for variables that were written, or are not there any more.
     values: FxHashMap<VarId, ExprId>,
     steps: Vec<(VarId, ExprId)>,
+    /// Tensors in memory.
+    allocated: Vec<VarId>,
 }
 
 impl Places<'_> {
     /// The bindings of a body, one after the other.
     fn chain(&mut self, m: &mut Module, mut body: ExprId) -> ExprId {
-        while let Expr::Let { var, value, body: rest } = m.exprs[body] {
-            let value = match self.values.is_empty() {
-                true => value,
-                false => m.substitute(value, &mut Memo::default(), &self.values),
-            };
-            self.step(m, var, value);
-            body = rest;
+        loop {
+            match m.exprs[body] {
+                Expr::Let {
+                    var,
+                    value,
+                    body: rest,
+                } => {
+                    self.bound(m, var, value);
+                    body = rest;
+                }
+                Expr::Dataflow { block, body: rest } => {
+                    for b in m.blocks[block].bindings.clone() {
+                        self.bound(m, b.var, b.value);
+                    }
+                    body = rest;
+                }
+                _ => break,
+            }
         }
         if !self.values.is_empty() {
             body = m.substitute(body, &mut Memo::default(), &self.values);
         }
+        self.empty(m, body);
         for (var, value) in std::mem::take(&mut self.steps).into_iter().rev() {
             let span = m.span(value);
             body = m.add(Expr::Let { var, value, body }, span);
         }
         body
+    }
+
+    fn bound(&mut self, m: &mut Module, var: VarId, value: ExprId) {
+        let value = match self.values.is_empty() {
+            true => value,
+            false => m.substitute(value, &mut Memo::default(), &self.values),
+        };
+        self.step(m, var, value);
+    }
+
+    /// Tensors in memory that are read although nothing was written to them hold zeros.
+    fn empty(&mut self, m: &mut Module, body: ExprId) {
+        if self.allocated.is_empty() {
+            return;
+        }
+        let roots = self.steps.iter().map(|s| s.1).chain([body]);
+        let mut used = rustc_hash::FxHashSet::default();
+        for e in m.post_order(roots) {
+            if let Expr::Var(v) = m.exprs[e] {
+                used.insert(v);
+            }
+        }
+        for v in std::mem::take(&mut self.allocated) {
+            if used.contains(&v)
+                && let Some(zeros) = self.var_type(m, v).and_then(|t| zeros(m, t))
+            {
+                self.steps.insert(0, (v, zeros));
+            }
+        }
     }
 
     fn step(&mut self, m: &mut Module, var: VarId, value: ExprId) {
@@ -135,6 +181,9 @@ impl Places<'_> {
             None => checks(m, value),
         };
         if gone {
+            if name.is_some_and(|n| n.ends_with("alloc_tensor")) {
+                self.allocated.push(var);
+            }
             return;
         }
         if name == Some("call_tir_inplace") && self.inplace_call(m, var, value).is_some() {
@@ -211,7 +260,13 @@ impl Places<'_> {
         for (i, (v, ty)) in targets.iter().enumerate() {
             let part = match targets.len() {
                 1 => whole,
-                _ => m.add(Expr::Proj { tuple: whole, index: i as u32 }, Span::NONE),
+                _ => m.add(
+                    Expr::Proj {
+                        tuple: whole,
+                        index: i as u32,
+                    },
+                    Span::NONE,
+                ),
             };
             let (var, e) = m.fresh_var(m.vars[*v].name, Some(*ty), VarStyle::Binding);
             out.push((var, part));
@@ -233,7 +288,11 @@ impl Places<'_> {
         let AttrValue::Dict(rest) = attrs.get("attrs")?.clone() else {
             return None;
         };
-        let indices = rest.iter().find(|(n, _)| n == "inplace_indices")?.1.as_ints()?;
+        let indices = rest
+            .iter()
+            .find(|(n, _)| n == "inplace_indices")?
+            .1
+            .as_ints()?;
         let Expr::Tuple(given) = m.exprs[given] else {
             return None;
         };
@@ -290,8 +349,23 @@ impl Places<'_> {
     }
 }
 
+/// Zeros of a type.
+fn zeros(m: &mut Module, ty: TypeId) -> Option<ExprId> {
+    let t = m.types.as_tensor(ty)?;
+    let (dims, dtype) = (t.shape.dims()?.to_vec(), t.dtype.known()?);
+    let dims = AttrValue::array(dims.into_iter().map(AttrValue::dim));
+    let attrs = attr("shape", dims).with("dtype", AttrValue::DType(dtype));
+    op(m, "zeros", &[], attrs, Span::NONE)
+}
+
 /// `call_tir` of a program for results of these types.
-fn call_tir(m: &mut Module, program: GlobalId, inputs: &[ExprId], outs: &[TypeId], span: Span) -> Option<ExprId> {
+fn call_tir(
+    m: &mut Module,
+    program: GlobalId,
+    inputs: &[ExprId],
+    outs: &[TypeId],
+    span: Span,
+) -> Option<ExprId> {
     let (mut shapes, mut dtypes) = (Vec::new(), Vec::new());
     for &t in outs {
         let t = m.types.as_tensor(t)?;
@@ -305,7 +379,13 @@ fn call_tir(m: &mut Module, program: GlobalId, inputs: &[ExprId], outs: &[TypeId
         ([one], [dtype]) => (*one, dtype.clone()),
         _ => (m.tuple(&shapes, span), AttrValue::Array(dtypes.into())),
     };
-    op(m, "call_tir", &[program, inputs, shape], attr("dtype", dtype), span)
+    op(
+        m,
+        "call_tir",
+        &[program, inputs, shape],
+        attr("dtype", dtype),
+        span,
+    )
 }
 
 /// The name and the arguments of a call of a function outside.
@@ -333,8 +413,13 @@ fn checks(m: &Module, e: ExprId) -> bool {
         // Pairs of what to do with an extent and a number: 0 compares, 3 does nothing, others store or load.
         "vm.builtin.match_shape" => {
             let number = |e: &ExprId| called(m, *e)?.2.get("value")?.as_int();
-            let codes = args.get(3..args.len().saturating_sub(1)).unwrap_or_default();
-            codes.iter().step_by(2).all(|e| matches!(number(e), Some(0 | 3)))
+            let codes = args
+                .get(3..args.len().saturating_sub(1))
+                .unwrap_or_default();
+            codes
+                .iter()
+                .step_by(2)
+                .all(|e| matches!(number(e), Some(0 | 3)))
         }
         _ => false,
     }
@@ -377,7 +462,8 @@ struct Numbers<'m> {
 
 impl Numbers<'_> {
     fn number(&mut self, value: i64) -> ExprId {
-        self.m.constant(Tensor::scalar_i64(DType::I64, value), Span::NONE)
+        self.m
+            .constant(Tensor::scalar_i64(DType::I64, value), Span::NONE)
     }
 }
 
@@ -394,7 +480,13 @@ impl DimBuilder for Numbers<'_> {
         let shape = op(self.m, "shape_of", &[e], dtype, Span::NONE)?;
         let at = self.number(axis as i64);
         let attrs = registry().get(registry().find("take")?)?.default_attrs();
-        op(self.m, "take", &[shape, at], attrs.with("axis", AttrValue::Int(0)), Span::NONE)
+        op(
+            self.m,
+            "take",
+            &[shape, at],
+            attrs.with("axis", AttrValue::Int(0)),
+            Span::NONE,
+        )
     }
     fn any(&mut self) -> Option<ExprId> {
         None
@@ -419,7 +511,11 @@ impl DimBuilder for Numbers<'_> {
     }
 }
 
-fn number(m: &mut Module, bound: &FxHashMap<DimVar, (VarId, usize)>, v: &AttrValue) -> Option<ExprId> {
+fn number(
+    m: &mut Module,
+    bound: &FxHashMap<DimVar, (VarId, usize)>,
+    v: &AttrValue,
+) -> Option<ExprId> {
     v.as_dim()?.build(&mut Numbers { m, bound })
 }
 
@@ -442,12 +538,20 @@ fn extents(
     new: ExprId,
     old: ExprId,
 ) -> Option<ExprId> {
+    if let Some((name, _)) = outside(m, new)
+        && name == "vm.builtin.shape_of"
+    {
+        let dims = dims_of(m, typing, old)?;
+        return Some(m.add(Expr::Shape(dims.into()), m.span(new)));
+    }
     let (name, args, attrs) = called(m, new)?;
     let (span, args) = (m.span(new), args.to_vec());
     match name {
         "relax.value" => {
             let value = attrs.get("value")?.clone();
-            matches!(value, AttrValue::Dim(_)).then(|| number(m, bound, &value)).flatten()
+            matches!(value, AttrValue::Dim(_))
+                .then(|| number(m, bound, &value))
+                .flatten()
         }
         "relax.condition" => {
             let name = match attrs.get("op")?.as_str()? {
