@@ -61,6 +61,7 @@ mod relax_nn;
 mod relax_norm;
 mod relax_rules;
 mod relax_shape;
+mod relax_unique;
 mod relax_vision;
 mod repeat;
 mod resample;

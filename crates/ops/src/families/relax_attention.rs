@@ -200,7 +200,7 @@ fn attention_compute(te: &mut Te<'_>) -> Done {
     let products = te.reduce(
         "products",
         &shape,
-        &[features.clone()],
+        std::slice::from_ref(&features),
         Combiner::Sum,
         |i, r| {
             let own = i[1].floor_div(&shared);

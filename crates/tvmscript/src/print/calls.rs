@@ -4,7 +4,7 @@ use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
 use relax_ops::{Arity, AttrTy, OpDef, Treatment, registry};
 
-use super::attrs::As;
+use super::attrs::{As, same};
 use super::types::Place;
 use super::{Printer, Stop};
 use crate::strings;
@@ -540,11 +540,6 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
         name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
     };
     form.runs.iter().all(runs) && !attrs.iter().any(packed)
-}
-
-/// Whether a value is the one that a rule names.
-fn same(a: &AttrValue, b: &AttrValue) -> bool {
-    a == b || matches!((a.as_bool(), b), (Some(x), AttrValue::Bool(y)) if x == *y)
 }
 
 /// The arguments of a call that is written: inputs by place as long as none is left out, others by name.

@@ -46,7 +46,7 @@ impl Reader<'_> {
         let (mut program, mut inplace, mut why) = (None, None, "a tensor program");
         if self.diagnostics.len() == errors {
             match self.tensor_program(name, at) {
-                Ok(Made::Program(p)) => program = Some(Arc::new(p)),
+                Ok(Made::Program(p)) => program = Some(p),
                 Ok(Made::Inplace(i)) => {
                     (inplace, why) = (Some(i), "a tensor program that changes what it is given");
                 }

@@ -89,7 +89,7 @@ impl Reader<'_> {
         lower.finish(body)?;
         let whole = |p: &Program| relax_loops::verify(p).problems.is_empty();
         if lower.outputs_last() && whole(&lower.program) {
-            return Ok(Made::Program(lower.program));
+            return Ok(Made::Program(Arc::new(lower.program)));
         }
         let inplace = inplace(lower.program, &lower.order);
         if whole(&inplace.program) {
@@ -102,7 +102,7 @@ impl Reader<'_> {
 /// What a text became.
 pub(super) enum Made {
     /// A program that writes its outputs, which stand last, and reads the others.
-    Program(Program),
+    Program(Arc<Program>),
     /// One that changes what it is given.
     Inplace(Inplace),
 }
