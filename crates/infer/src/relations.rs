@@ -161,7 +161,7 @@ impl Solver<'_> {
                     return Ok(());
                 };
                 let attrs = self.m.attrs(*attrs);
-                (def.relation)(&mut RelCx {
+                def.relate(&mut RelCx {
                     host: self,
                     name: def.name,
                     args,
@@ -385,6 +385,9 @@ pub(crate) fn refusal(subject: Subject, message: String) -> Stop {
 }
 
 impl RelHost for Solver<'_> {
+    fn in_tvmscript(&self) -> bool {
+        self.m.script.is_some()
+    }
     fn types(&self) -> &TypeArena {
         &self.types
     }

@@ -50,7 +50,7 @@ pub use module::{
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
 pub use rewrite::inline_call;
 pub use scope::{ScopeId, ScopeKind, Scopes};
-pub use script::{Kept, Script};
+pub use script::{Inplace, Kept, Script};
 pub use share::Own;
 pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,

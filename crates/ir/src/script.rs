@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relax_base::{Span, Symbol};
+use relax_loops::Program;
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
@@ -19,6 +20,29 @@ pub struct Kept {
     pub why: &'static str,
     /// Where it stands.
     pub span: Span,
+    /// The tensor program that was made of it, where loops say the same: as long as the module's global is this
+    /// one, its text is the kept one.
+    pub program: Option<Arc<Program>>,
+    /// The same for a tensor program that changes what it is given.
+    pub inplace: Option<Inplace>,
+}
+
+/// A tensor program that changes what it is given, as one that gives new tensors.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Inplace {
+    /// The program: the parameters that are read are its inputs, those that are written its outputs.
+    pub program: Arc<Program>,
+    /// Of each parameter, whether it is an input, and whether it is an output.
+    pub params: Arc<[(bool, bool)]>,
+}
+
+impl Kept {
+    /// Whether a tensor program is the one that this text says.
+    pub fn says(&self, program: &Arc<Program>) -> bool {
+        self.program
+            .as_ref()
+            .is_some_and(|p| Arc::ptr_eq(p, program))
+    }
 }
 
 /// What is kept of a text in TVMScript.

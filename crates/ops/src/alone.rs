@@ -291,7 +291,7 @@ impl Host<'_> {
             out,
             attrs,
         };
-        (def.relation)(&mut cx).map_err(|stop| match stop {
+        def.relate(&mut cx).map_err(|stop| match stop {
             Stop::Refuse(refusal) => Some(refusal.message),
             Stop::Wait => None,
         })?;

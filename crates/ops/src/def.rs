@@ -250,6 +250,8 @@ pub struct Hooks {
     pub calls_kernel: bool,
     /// How it works on operands whose axes stand in another order; see [`OpDef::layout_rule`].
     pub layout: Option<LayoutFn>,
+    /// What TVM's Relax asks for beyond the relation: asked of programs in TVMScript.
+    pub in_relax: Option<RelFn>,
     /// What a call costs natively, for operators where the order of axes decides that, and for those that move axes.
     pub cost: Option<CostFn>,
 }
@@ -332,6 +334,7 @@ impl OpDef {
                 uncomputed: "",
                 calls_kernel: false,
                 layout: None,
+                in_relax: None,
                 cost: None,
             },
         }
@@ -405,6 +408,19 @@ impl OpDef {
     pub const fn layout(mut self, f: LayoutFn) -> OpDef {
         self.hooks.layout = Some(f);
         self
+    }
+    /// Says what Relax asks for beyond the relation.
+    pub const fn in_relax(mut self, rule: RelFn) -> OpDef {
+        self.hooks.in_relax = Some(rule);
+        self
+    }
+    /// The type relation, with what Relax asks for beyond it where the program is Relax in TVMScript.
+    pub fn relate(&self, cx: &mut RelCx<'_>) -> RelResult {
+        (self.relation)(cx)?;
+        match self.hooks.in_relax {
+            Some(rule) if cx.host.in_tvmscript() => rule(cx),
+            _ => Ok(()),
+        }
     }
     /// Says what a call costs natively.
     pub const fn cost(mut self, f: CostFn) -> OpDef {

@@ -84,6 +84,10 @@ pub trait RelHost {
     /// check (and a warning) for what is neither proven nor refuted, refuses what is refuted.
     /// `?` agrees with everything. `rule` says who asks for it.
     fn unify_dim(&mut self, a: &Dim, b: &Dim, rule: &str) -> Result<(), Mismatch>;
+    /// Whether the program is Relax in TVMScript, of which TVM asks more than Relay's operators do.
+    fn in_tvmscript(&self) -> bool {
+        false
+    }
     /// The value of the argument at a position, when it is a constant.
     fn const_arg(&self, i: usize) -> Option<&Tensor>;
     /// A fresh unknown type, for relations that know a result's form but not its parts.

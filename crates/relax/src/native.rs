@@ -144,6 +144,7 @@ pub fn passes(
     module: &mut Module,
     asked: Pipeline,
 ) -> Result<Arc<Typing>, Diagnostics> {
+    crate::script::places::as_values(module);
     let mut pipeline = session.pipeline("specialize")?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();

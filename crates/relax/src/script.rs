@@ -2,6 +2,8 @@
 
 mod extents;
 mod measure;
+#[cfg(feature = "native")]
+pub(crate) mod places;
 
 use std::sync::Arc;
 

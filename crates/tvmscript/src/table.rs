@@ -56,6 +56,8 @@ pub(crate) struct Operator {
     pub effect: bool,
     pub params: Vec<Parameter>,
     pub form: Option<Form>,
+    /// The operator of ours that is called as in Relax, for calls that `form` has no place for.
+    pub own: Option<Form>,
 }
 
 /// All of them.
@@ -80,7 +82,7 @@ pub(crate) fn table() -> &'static Table {
             .collect();
         let mut forms: FxHashMap<OpId, Vec<usize>> = FxHashMap::default();
         for (i, o) in operators.iter().enumerate() {
-            if let Some(form) = &o.form {
+            for form in o.form.iter().chain(&o.own) {
                 forms.entry(form.op).or_default().push(i);
             }
         }
@@ -164,15 +166,17 @@ fn operator(line: &'static str) -> Operator {
         })
     };
     let params: Vec<Parameter> = of(inputs, true).chain(of(attrs, false)).collect();
-    let form = match right {
-        Some(right) => form(&params, right),
-        None => own_form(name, &params),
+    let own = own_form(name, &params);
+    let (form, own) = match right {
+        Some(right) => (form(&params, right), own),
+        None => (own, None),
     };
     Operator {
         name,
         effect,
         params,
         form,
+        own,
     }
 }
 

@@ -196,7 +196,7 @@ fn dyn_broadcast_to_compute(te: &mut Te<'_>) -> Done {
 }
 
 /// Sums over the axes that the target lacks, or has with extent 1.
-fn collapse(te: &mut Te<'_>, target: &[Ex]) -> Done {
+pub(super) fn collapse(te: &mut Te<'_>, target: &[Ex]) -> Done {
     let x = te.arg(0);
     let skip = x
         .rank()

@@ -68,11 +68,24 @@ fn unique(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, vec![values, some, all, some])
 }
 
-/// Each slice is compared with those before it, and each distinct one with the others.
 fn unique_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let axis = te.axis("axis", x.rank())?;
     let sorted = te.flag("sorted");
+    for t in distinct(te, &x, axis, sorted) {
+        te.output(&t);
+    }
+    Ok(())
+}
+
+/// The distinct slices, where each occurs first, which one each slice is, how often each occurs. Each slice is compared
+/// with those before it, and each distinct one with the others.
+pub(super) fn distinct(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    axis: usize,
+    sorted: bool,
+) -> [TensorRef; 4] {
     let count = x.shape[axis].clone();
     let others = without(&x.shape, axis);
     let at = |i: &Ex, o: &[Ex]| x.at(&with(o, axis, i.clone()));
@@ -132,10 +145,7 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
             });
         });
     });
-    for t in [&values, &starts, &which, &counts] {
-        te.output(t);
-    }
-    Ok(())
+    [values, starts, which, counts]
 }
 
 /// Whether slice `c` comes before slice `a`.

@@ -47,26 +47,26 @@ macro_rules! unary {
 }
 
 unary! {
-    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision, fast_form = "fast_exp", gradient = gradients::exp;
-    "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.", gradient = gradients::log;
+    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision, fast_form = "fast_exp", gradient = gradients::exp, in_relax = super::relax_rules::floats;
+    "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.", gradient = gradients::log, in_relax = super::relax_rules::floats;
     "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.", gradient = gradients::log2;
     "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.", gradient = gradients::log10;
-    "sqrt" identity |x| x.unary(UnOp::Sqrt), "The square root of each element.", gradient = gradients::sqrt;
-    "rsqrt" identity |x| x.unary(UnOp::Rsqrt), "One over the square root of each element.", gradient = super::gradients_parts::rsqrt;
-    "sin" identity |x| x.unary(UnOp::Sin), "The sine of each element.", gradient = gradients::sin;
-    "cos" identity |x| x.unary(UnOp::Cos), "The cosine of each element.", gradient = gradients::cos;
-    "tan" identity |x| x.unary(UnOp::Tan), "The tangent of each element.", gradient = gradients::tan;
-    "asin" identity |x| x.unary(UnOp::Asin), "The arc sine of each element.", gradient = gradients::asin;
-    "acos" identity |x| x.unary(UnOp::Acos), "The arc cosine of each element.", gradient = gradients::acos;
-    "atan" identity |x| x.unary(UnOp::Atan), "The arc tangent of each element.", gradient = gradients::atan;
-    "sinh" identity |x| x.unary(UnOp::Sinh), "The hyperbolic sine of each element.", gradient = gradients::sinh;
-    "cosh" identity |x| x.unary(UnOp::Cosh), "The hyperbolic cosine of each element.", gradient = gradients::cosh;
-    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.", fast_form = "fast_tanh", gradient = gradients::tanh;
-    "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.", gradient = gradients::asinh;
-    "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.", gradient = gradients::acosh;
-    "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.", gradient = gradients::atanh;
-    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision, fast_form = "fast_erf", gradient = gradients::erf;
-    "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.", gradient = gradients::sigmoid;
+    "sqrt" identity |x| x.unary(UnOp::Sqrt), "The square root of each element.", gradient = gradients::sqrt, in_relax = super::relax_rules::floats;
+    "rsqrt" identity |x| x.unary(UnOp::Rsqrt), "One over the square root of each element.", gradient = super::gradients_parts::rsqrt, in_relax = super::relax_rules::floats;
+    "sin" identity |x| x.unary(UnOp::Sin), "The sine of each element.", gradient = gradients::sin, in_relax = super::relax_rules::floats;
+    "cos" identity |x| x.unary(UnOp::Cos), "The cosine of each element.", gradient = gradients::cos, in_relax = super::relax_rules::floats;
+    "tan" identity |x| x.unary(UnOp::Tan), "The tangent of each element.", gradient = gradients::tan, in_relax = super::relax_rules::floats;
+    "asin" identity |x| x.unary(UnOp::Asin), "The arc sine of each element.", gradient = gradients::asin, in_relax = super::relax_rules::floats;
+    "acos" identity |x| x.unary(UnOp::Acos), "The arc cosine of each element.", gradient = gradients::acos, in_relax = super::relax_rules::floats;
+    "atan" identity |x| x.unary(UnOp::Atan), "The arc tangent of each element.", gradient = gradients::atan, in_relax = super::relax_rules::floats;
+    "sinh" identity |x| x.unary(UnOp::Sinh), "The hyperbolic sine of each element.", gradient = gradients::sinh, in_relax = super::relax_rules::floats;
+    "cosh" identity |x| x.unary(UnOp::Cosh), "The hyperbolic cosine of each element.", gradient = gradients::cosh, in_relax = super::relax_rules::floats;
+    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.", fast_form = "fast_tanh", gradient = gradients::tanh, in_relax = super::relax_rules::floats;
+    "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.", gradient = gradients::asinh, in_relax = super::relax_rules::floats;
+    "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.", gradient = gradients::acosh, in_relax = super::relax_rules::floats;
+    "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.", gradient = gradients::atanh, in_relax = super::relax_rules::floats;
+    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision, fast_form = "fast_erf", gradient = gradients::erf, in_relax = super::relax_rules::floats;
+    "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.", gradient = gradients::sigmoid, in_relax = super::relax_rules::floats;
     "fast_exp" identity |x| x.unary(UnOp::Exp), "`exp`, for which an approximation will do.";
     "fast_erf" identity |x| x.unary(UnOp::Erf), "`erf`, for which an approximation will do.";
     "fast_tanh" identity |x| x.unary(UnOp::Tanh), "`tanh`, for which an approximation will do.";

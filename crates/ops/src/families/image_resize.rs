@@ -126,6 +126,7 @@ pub static OPS: &[OpDef] = &[
     .layout(super::layout_rules::image)
     .cost(super::costs::interpolated)
     .former(&[Former::form("image.resize", 7, former::resize)])
+    .in_relax(super::relax_rules::image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(resize_attrs!("NCHW"))
     .fusion(Fusion::Injective)

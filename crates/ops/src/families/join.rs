@@ -21,6 +21,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::concatenate)
     .layout(super::layout_rules::joined)
+    .in_relax(super::relax_rules::one_type_in_tuple)
     .inputs(&[input("data", "the tensors, a tuple")])
     .attrs(&[attr("axis", Int, Default::Int(0), "the axis")])
     .fusion(Fusion::Injective)
@@ -218,6 +219,11 @@ fn split(cx: &mut RelCx<'_>) -> RelResult {
     let (dims, dtype) = shaped(cx, 0)?;
     let name = "indices_or_sections";
     let given = cx.attr(name).clone();
+    if given == AttrValue::Int(1) && cx.host.in_tvmscript() {
+        // TVM's Relax leaves one part as it is.
+        let ty = cx.arg(0);
+        return cx.set_out(ty);
+    }
     let (sections, cuts) = match &given {
         AttrValue::Int(n) if (1..=MAX_FIELDS).contains(n) => (*n, None),
         AttrValue::Int(n) => {

@@ -52,10 +52,17 @@ mod qnn_util;
 mod random;
 mod reduce;
 mod relax;
+mod relax_attention;
+mod relax_forms;
+mod relax_index;
 mod relax_kept;
 mod relax_math;
 mod relax_nn;
+mod relax_norm;
+mod relax_rules;
 mod relax_shape;
+mod relax_unique;
+mod relax_vision;
 mod repeat;
 mod resample;
 mod reshape;
@@ -121,10 +128,15 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     random::OPS,
     reduce::OPS,
     relax::OPS,
+    relax_attention::OPS,
+    relax_forms::OPS,
+    relax_index::OPS,
     relax_kept::OPS,
     relax_math::OPS,
     relax_nn::OPS,
+    relax_norm::OPS,
     relax_shape::OPS,
+    relax_vision::OPS,
     repeat::OPS,
     reshape::OPS,
     resize_axis::OPS,

@@ -61,6 +61,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
+    .in_relax(super::relax_rules::one_type_unless_given)
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(i, o, kw) in its layout"),
@@ -81,6 +82,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
+    .in_relax(super::relax_rules::one_type_unless_given)
     .cost(super::costs::conv2d_transpose)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
@@ -102,6 +104,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
+    .in_relax(super::relax_rules::one_type_unless_given)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(i, o, kd, kh, kw) in its layout"),

@@ -149,7 +149,8 @@ fn cross_entropy_rel(cx: &mut RelCx<'_>) -> RelResult {
         Subject::Arg(1),
         "both inputs have one element type",
     )?;
-    if x.len() != 2 || y.len() != 2 {
+    let lone = cx.host.in_tvmscript() && x.len() == 1 && y.len() == 1;
+    if !lone && (x.len() != 2 || y.len() != 2) {
         let text = format!(
             "`{}` takes two matrices, not ranks {} and {}",
             cx.name,
@@ -158,7 +159,7 @@ fn cross_entropy_rel(cx: &mut RelCx<'_>) -> RelResult {
         );
         return cx.refuse(Subject::Call, text);
     }
-    for k in 0..2 {
+    for k in 0..x.len() {
         cx.require_eq(
             &x[k],
             &y[k],
@@ -179,8 +180,9 @@ fn cross_entropy(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
         };
         p * y.at(r)
     });
-    let loss = te.compute("cross_entropy", &[], |_| {
-        -sum.scalar() / x.shape[0].cast(x.dtype)
+    let loss = te.compute("cross_entropy", &[], |_| match x.rank() {
+        1 => -sum.scalar(),
+        _ => -sum.scalar() / x.shape[0].cast(x.dtype),
     });
     te.output(&loss);
     Ok(())

@@ -64,6 +64,7 @@ pub static OPS: &[OpDef] = &[
     .fast_form("nn.fast_softmax")
     .layout(super::layout_rules::along_axis)
     .cost(super::costs::along_rows)
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -86,6 +87,7 @@ pub static OPS: &[OpDef] = &[
     .gradient(super::gradients::log_softmax)
     .layout(super::layout_rules::along_axis)
     .cost(super::costs::along_rows)
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -117,6 +119,7 @@ pub static OPS: &[OpDef] = &[
     .full_precision()
     .layout(super::layout_rules::along_axis)
     .cost(super::costs::along_rows)
+    .in_relax(super::relax_rules::same_floats)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(-1))
     .compute(layer_norm),

@@ -84,6 +84,7 @@ macro_rules! window {
             window_rel(cx, $n)
         })
         .layout(super::layout_rules::image)
+        .in_relax(super::relax_rules::LAYOUTS[$n - 1])
         .inputs(DATA)
         .attrs($attrs)
         .fusion(Fusion::OutElementwise)
@@ -92,6 +93,7 @@ macro_rules! window {
     ($name:literal, $n:literal, avg, $attrs:expr) => {
         OpDef::new($name, "The mean over each window.", |cx| window_rel(cx, $n))
             .layout(super::layout_rules::image)
+            .in_relax(super::relax_rules::LAYOUTS[$n - 1])
             .inputs(DATA)
             .attrs($attrs)
             .fusion(Fusion::OutElementwise)
@@ -108,6 +110,7 @@ macro_rules! adaptive {
         )
         $(.$hook())?
         .layout(super::layout_rules::image)
+        .in_relax(super::relax_rules::LAYOUTS[$n - 1])
         .inputs(DATA)
         .attrs(adaptive_attrs!($layout))
         .fusion(Fusion::OutElementwise)

@@ -20,6 +20,7 @@ pub static OPS: &[OpDef] = &[
         "The Gaussian error linear unit, by `erf`.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(gelu)),
@@ -28,6 +29,7 @@ pub static OPS: &[OpDef] = &[
         "The Gaussian error linear unit, by `tanh`.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(gelu_tanh)),
@@ -36,6 +38,7 @@ pub static OPS: &[OpDef] = &[
         "`x * sigmoid(x)` of each element.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(|x| x.clone() * x.unary(UnOp::Sigmoid))),
@@ -44,6 +47,7 @@ pub static OPS: &[OpDef] = &[
         "The scaled exponential linear unit.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .inputs(DATA)
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(selu)),
@@ -86,6 +90,7 @@ pub static OPS: &[OpDef] = &[
         "The same tensor: what follows is computed again for the gradient.",
         identity,
     )
+    .in_relax(no_constant)
     .inputs(&[input("input", "the input")])
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(Ex::clone)),
@@ -94,6 +99,7 @@ pub static OPS: &[OpDef] = &[
         "The same tensor: what is computed again for the gradient ends here.",
         identity,
     )
+    .in_relax(no_constant)
     .inputs(&[input("input", "the input")])
     .fusion(Fusion::Elementwise)
     .compute(|te| te.elementwise(Ex::clone)),
@@ -105,7 +111,64 @@ pub static OPS: &[OpDef] = &[
     .attrs(&[attr("value", Any, Default::Required, "the value")])
     .not_computed()
     .compute(value_compute),
+    OpDef::new(
+        "relax.condition",
+        "Whether two extents compare, a truth value.",
+        condition,
+    )
+    .attrs(&[
+        attr("left", Any, Default::Required, "the left extent"),
+        attr(
+            "op",
+            crate::AttrTy::Str,
+            Default::Required,
+            "`==`, `!=`, `<`, `<=`, `>` or `>=`",
+        ),
+        attr("right", Any, Default::Required, "the right extent"),
+    ])
+    .not_computed()
+    .compute(condition_compute),
 ];
+
+fn condition(cx: &mut RelCx<'_>) -> RelResult {
+    super::util::word(cx, "op", &["==", "!=", "<", "<=", ">", ">="])?;
+    for name in ["left", "right"] {
+        if cx.attr(name).as_dim().is_none() {
+            return cx.refuse(Subject::Attr(name), format!("`{name}` must be an extent"));
+        }
+    }
+    finish(cx, Vec::new(), DT::BOOL)
+}
+
+fn condition_compute(te: &mut Te<'_>) -> Done {
+    let side = |name: &str| -> Result<i64, crate::ComputeError> {
+        Ok(te
+            .attr(name)
+            .as_int()
+            .ok_or("its extents are known when the program runs")?)
+    };
+    let (a, b) = (side("left")?, side("right")?);
+    let holds = match te.str("op") {
+        "==" => a == b,
+        "!=" => a != b,
+        "<" => a < b,
+        "<=" => a <= b,
+        ">" => a > b,
+        _ => a >= b,
+    };
+    let y = te.compute("condition", &[], |_| Ex::bool(holds));
+    te.output(&y);
+    Ok(())
+}
+
+/// What a checkpoint stands at is computed.
+fn no_constant(cx: &mut RelCx<'_>) -> RelResult {
+    if cx.host.const_arg(0).is_some() {
+        let message = format!("`{}` takes what is computed, not a constant", cx.name);
+        return cx.refuse(Subject::Arg(0), message);
+    }
+    Ok(())
+}
 
 fn gelu(x: &Ex) -> Ex {
     let half = x.clone() * x.same(0.5);

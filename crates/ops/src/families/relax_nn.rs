@@ -71,7 +71,8 @@ pub static OPS: &[OpDef] = &[
         .compute(|te| spread(te, true)),
     OpDef::new("relax.nn.rms_norm", "Divides by the root of the mean square over axes, and scales.", identity)
         .full_precision()
-        .inputs(&[input("data", "the input"), input("weight", "the scale, over the axes")])
+        .in_relax(super::relax_rules::same_floats)
+    .inputs(&[input("data", "the input"), input("weight", "the scale, over the axes")])
         .attrs(&[
             attr("axes", Ints, Default::Ints(&[-1]), "the axes that are normalised"),
             attr("epsilon", Float, Default::Float(1e-5), "added to the mean square"),
@@ -80,7 +81,8 @@ pub static OPS: &[OpDef] = &[
         .compute(rms_norm),
     OpDef::new("relax.nn.batch_norm", "Normalises per channel: by the moving mean and variance, or in training by the batch's own, which the moving ones then follow.", batch_norm)
         .full_precision()
-        .inputs(&[
+        .in_relax(super::relax_rules::same_floats)
+    .inputs(&[
             input("data", "the input"),
             input("gamma", "the scale, one per channel"),
             input("beta", "the shift, one per channel"),

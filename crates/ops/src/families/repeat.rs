@@ -4,7 +4,7 @@ use relax_loops::{Ex, TensorRef};
 use relax_sym::Dim;
 
 use super::util::{MAX_RANK, anys, axis_attr, finish, int_list, need_eq, shaped, vector_len};
-use super::util_te::{Done, elements, set};
+use super::util_te::{Done, elements, product, reshaped, set};
 use crate::AttrTy::*;
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
@@ -99,6 +99,11 @@ fn repeat(cx: &mut RelCx<'_>) -> RelResult {
     let Some(mut dims) = dims else {
         return cx.finish_unranked(dtype);
     };
+    if cx.attr("axis").is_none() && cx.host.in_tvmscript() {
+        // All elements, as a vector.
+        let all = dims.iter().fold(Dim::ONE, |p, d| &p * d);
+        return finish(cx, vec![all * n], dtype);
+    }
     let axis = axis_attr(cx, "axis", dims.len())?;
     if !dims[axis].is_any() {
         dims[axis] = &dims[axis] * n;
@@ -107,8 +112,13 @@ fn repeat(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 fn repeat_compute(te: &mut Te<'_>) -> Done {
-    let x = te.arg(0);
-    let axis = te.axis("axis", x.rank())?;
+    let (mut x, mut axis) = (te.arg(0), 0);
+    if te.attr("axis").is_none() {
+        let all = product(&x.shape);
+        x = reshaped(te, &x, &[all]);
+    } else {
+        axis = te.axis("axis", x.rank())?;
+    }
     let n = te.int("repeats")?;
     let shape = set(&x.shape, axis, &x.shape[axis] * n);
     let y = te.compute("y", &shape, |i| x.at(&set(i, axis, i[axis].floor_div(n))));

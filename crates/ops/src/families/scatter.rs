@@ -77,7 +77,7 @@ fn scatter_elements(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 /// How a new value meets the old one.
-fn combine(how: &str, old: &Ex, new: &Ex) -> Result<Ex, ComputeError> {
+pub(super) fn combine(how: &str, old: &Ex, new: &Ex) -> Result<Ex, ComputeError> {
     Ok(match how {
         "update" => new.clone(),
         "add" => old + new,
@@ -90,7 +90,7 @@ fn combine(how: &str, old: &Ex, new: &Ex) -> Result<Ex, ComputeError> {
 }
 
 /// A copy of `x`, to be changed by a nest.
-fn copied(te: &mut Te<'_>, x: &TensorRef) -> TensorRef {
+pub(super) fn copied(te: &mut Te<'_>, x: &TensorRef) -> TensorRef {
     let y = te.temp("y", x.dtype, &x.shape);
     te.nest(|n| n.grid(&x.shape, |n, i| n.store(&y, i, x.at(i))));
     y

@@ -29,6 +29,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::choice)
     .layout(super::layout_rules::broadcast)
+    .in_relax(super::relax_rules::condition)
     .inputs(&[
         input(
             "condition",

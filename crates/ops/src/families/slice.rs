@@ -55,6 +55,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::strided_slice)
     .layout(super::layout_rules::sliced)
+    .in_relax(super::relax_rules::distinct_axes)
     .former(&[Former::form("strided_slice", 8, former::first_axes).hidden()])
     .inputs(&[input("data", "the input")])
     .attrs(SLICE)
@@ -157,7 +158,10 @@ impl<E: Clone> Ranges<E> {
                 format!("attribute `{name}` must be a list of integers"),
             )),
         };
-        let mut strides = ints("strides")?;
+        let mut strides = match attr("strides") {
+            AttrValue::None => vec![1; begin.len()],
+            _ => ints("strides")?,
+        };
         let size = match attr("slice_mode").as_str() {
             Some("end") => false,
             Some("size") => true,

@@ -160,3 +160,8 @@ fn number(t: &Tensor, i: usize, out: &mut String) {
         out.push_str(&t.get_i64(i).to_string());
     }
 }
+
+/// Whether a value is the one that a rule names.
+pub(super) fn same(a: &AttrValue, b: &AttrValue) -> bool {
+    a == b || matches!((a.as_bool(), b), (Some(x), AttrValue::Bool(y)) if x == *y)
+}

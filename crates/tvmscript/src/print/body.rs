@@ -14,7 +14,7 @@ enum Target {
     /// It is returned.
     Return,
     /// It is bound to a name.
-    Name(String, Option<TypeId>),
+    Name(String, Option<TypeId>, Option<VarId>),
 }
 
 /// What is still to be printed, the last first.
@@ -106,8 +106,14 @@ impl Printer<'_> {
             }
         }
         let ret = function.ret.or_else(|| self.types.and_then(|t| t.ret(f)));
-        let ret = self
-            .annotation(ret, Place::Signature)
+        let number = self.gives_number(f);
+        let scalar = ret.filter(|_| number).and_then(|t| {
+            let t = self.m.types.as_tensor(t)?;
+            let plain = t.shape.dims().is_some_and(<[_]>::is_empty);
+            Some(format!("T.{}", t.dtype.known().filter(|_| plain)?))
+        });
+        let ret = scalar
+            .or_else(|| self.annotation(ret, Place::Signature))
             .map_or(String::new(), |t| format!(" -> {t}"));
         line(
             out,
@@ -115,7 +121,7 @@ impl Printer<'_> {
             &format!("def {name}({}){ret}:", params.join(", ")),
         );
         let attrs: Vec<_> = (function.attrs.iter())
-            .filter(|(n, _)| n != "pure" && n != "private")
+            .filter(|(n, _)| n != "pure" && n != "private" && n != "gives_number")
             .collect();
         if attrs.is_empty() {
             return;
@@ -168,7 +174,8 @@ impl Printer<'_> {
                         let name = self.names.var(m, var);
                         let ty = self.var_type(var);
                         tasks.push(Task::Tail(depth, body, target));
-                        tasks.push(Task::Tail(depth, value, Target::Name(name, ty)));
+                        let target = Target::Name(name, ty, Some(var));
+                        tasks.push(Task::Tail(depth, value, target));
                         return;
                     }
                     self.binding(depth, var, value, out);
@@ -185,7 +192,8 @@ impl Printer<'_> {
                         for b in block.bindings.iter().rev() {
                             let name = self.names.var(m, b.var);
                             let ty = self.var_type(b.var);
-                            tasks.push(Task::Tail(depth + 1, b.value, Target::Name(name, ty)));
+                            let target = Target::Name(name, ty, Some(b.var));
+                            tasks.push(Task::Tail(depth + 1, b.value, target));
                         }
                         return;
                     }
@@ -212,7 +220,7 @@ impl Printer<'_> {
                 }
                 Expr::Func(f) => {
                     let target = self.named(depth, target, e, tasks);
-                    let Target::Name(name, _) = target else {
+                    let Target::Name(name, ..) = target else {
                         return;
                     };
                     self.function_head(f, &name, depth, out);
@@ -223,11 +231,11 @@ impl Printer<'_> {
                     let text = self.expr(e);
                     match target {
                         Target::Return => line(out, depth, &format!("return {text}")),
-                        Target::Name(name, ty) => {
-                            let ty = if self.says_its_type(e) {
-                                None
-                            } else {
-                                self.annotation(ty, Place::Body)
+                        Target::Name(name, ty, var) => {
+                            let ty = match var {
+                                _ if self.says_its_type(e) => None,
+                                Some(var) => self.var_annotation(var, ty, Place::Body),
+                                None => self.annotation(ty, Place::Body),
                             };
                             line(out, depth, &bound(&name, ty, &text));
                         }
@@ -250,7 +258,7 @@ impl Printer<'_> {
                 let name = self.names.new_name("gv");
                 tasks.push(Task::Line(depth, format!("return {name}")));
                 let ty = self.types.and_then(|t| t.expr(e));
-                Target::Name(name, ty)
+                Target::Name(name, ty, None)
             }
             named @ Target::Name(..) => named,
         }
@@ -259,6 +267,9 @@ impl Printer<'_> {
     fn binding(&mut self, depth: usize, var: VarId, value: ExprId, out: &mut String) {
         let m = self.m;
         let text = self.expr(value);
+        if self.is_number(value) {
+            self.numbers.insert(var);
+        }
         if m.vars[var].style == VarStyle::Effect {
             return line(out, depth, &text);
         }
@@ -274,17 +285,60 @@ impl Printer<'_> {
 
     /// The annotation of a variable; one that is a number and no tensor is written so.
     fn var_annotation(&mut self, v: VarId, ty: Option<TypeId>, place: Place) -> Option<String> {
-        if self
-            .m
-            .var_attrs
-            .get(&v)
-            .is_some_and(|a| a.get("scalar").is_some())
+        if self.is_number_var(v)
             && let Some(t) = ty.and_then(|t| self.m.types.as_tensor(t))
             && let (Some([]), Some(d)) = (t.shape.dims(), t.dtype.known())
         {
             return Some(format!("T.{d}"));
         }
         self.annotation(ty, place)
+    }
+
+    fn is_number_var(&self, v: VarId) -> bool {
+        let marked = self.m.var_attrs.get(&v);
+        self.numbers.contains(&v) || marked.is_some_and(|a| a.get("scalar").is_some())
+    }
+
+    /// Whether a value is a number and no tensor.
+    fn is_number(&self, e: ExprId) -> bool {
+        match &self.m.exprs[e] {
+            Expr::Var(v) => self.is_number_var(*v),
+            Expr::Call { callee, .. } => match self.m.exprs[*callee] {
+                Expr::Op(op) => relax_ops::registry()
+                    .get(op)
+                    .is_some_and(|d| matches!(d.name, "relax.value" | "relax.condition")),
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Whether a function gives a number: as it says, or because its value is one.
+    fn gives_number(&mut self, f: FuncId) -> bool {
+        let m = self.m;
+        if m.funcs[f].attrs.get("gives_number").is_some() {
+            return true;
+        }
+        let mut e = m.funcs[f].body;
+        loop {
+            match m.exprs[e] {
+                Expr::Let { var, value, body } => {
+                    if self.is_number(value) {
+                        self.numbers.insert(var);
+                    }
+                    e = body;
+                }
+                Expr::Dataflow { block, body } => {
+                    for b in &m.blocks[block].bindings {
+                        if self.is_number(b.value) {
+                            self.numbers.insert(b.var);
+                        }
+                    }
+                    e = body;
+                }
+                _ => return m.funcs[f].ret.is_none() && self.is_number(e),
+            }
+        }
     }
 
     /// Whether the text of a value says its type.

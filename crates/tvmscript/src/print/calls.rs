@@ -2,9 +2,9 @@
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
-use relax_ops::{AttrTy, OpDef, Treatment, registry};
+use relax_ops::{Arity, AttrTy, OpDef, Treatment, registry};
 
-use super::attrs::As;
+use super::attrs::{As, same};
 use super::types::Place;
 use super::{Printer, Stop};
 use crate::strings;
@@ -162,6 +162,15 @@ impl Printer<'_> {
                             As::Value,
                             &mut text,
                         )?;
+                        out.push(Part::Text(text));
+                        Ok(())
+                    }
+                    _ if def.name == "relax.condition" => {
+                        let mut text = String::new();
+                        let part = |name| attrs.get(name).unwrap_or(&AttrValue::None);
+                        self.attr(part("left"), As::Value, &mut text)?;
+                        text.push_str(&format!(" {} ", part("op").as_str().unwrap_or("==")));
+                        self.attr(part("right"), As::Value, &mut text)?;
                         out.push(Part::Text(text));
                         Ok(())
                     }
@@ -351,7 +360,8 @@ impl Printer<'_> {
         out: &mut Vec<Part>,
     ) -> Result<(), Stop> {
         for relax in table().of_ours(op) {
-            if let Some(form) = &relax.form
+            let forms = relax.form.iter().chain(&relax.own);
+            if let Some(form) = forms.into_iter().find(|f| f.op == op)
                 && let Some(list) = self.fitting(e, relax, (form, def), args, attrs)?
             {
                 list.finish(out);
@@ -379,7 +389,10 @@ impl Printer<'_> {
             }
         }
         let relay = self.m.script.is_none();
-        if args.len() != form.inputs.len() || relay && (!lowered(form, attrs) || self.chooses(e)) {
+        let some = def.arity == Arity::AtLeast && args.len() < form.inputs.len();
+        if args.len() != form.inputs.len() && !some
+            || relay && (!lowered(form, attrs) || self.chooses(e))
+        {
             return Ok(None);
         }
         for (i, element) in &form.elements {
@@ -407,7 +420,10 @@ impl Printer<'_> {
         let mut list = Arguments::new(relax);
         for (i, p) in relax.params.iter().enumerate() {
             if let Some(k) = form.inputs.iter().position(|&x| x == i) {
-                list.value(p.name, p.input, args[k]);
+                match args.get(k) {
+                    Some(&arg) => list.value(p.name, p.input, arg),
+                    None => list.skipped(),
+                }
                 continue;
             }
             if let Some((_, value)) = form.absent.iter().find(|a| a.0 == i) {
@@ -524,11 +540,6 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
         name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
     };
     form.runs.iter().all(runs) && !attrs.iter().any(packed)
-}
-
-/// Whether a value is the one that a rule names.
-fn same(a: &AttrValue, b: &AttrValue) -> bool {
-    a == b || matches!((a.as_bool(), b), (Some(x), AttrValue::Bool(y)) if x == *y)
 }
 
 /// The arguments of a call that is written: inputs by place as long as none is left out, others by name.

@@ -7,6 +7,7 @@ mod body;
 mod calls;
 mod names;
 mod tir;
+mod tir_ops;
 mod types;
 
 use relax_base::{Code, Diagnostic, Span, Symbol};
@@ -64,6 +65,8 @@ struct Printer<'m> {
     cls: bool,
     /// Whether something refers to the metadata section.
     metadata: bool,
+    /// Variables that are numbers and no tensors, because their values are.
+    numbers: FxHashSet<VarId>,
     class: Symbol,
     /// Where what is printed stands.
     place: Span,
@@ -84,6 +87,7 @@ pub fn print(m: &Module, types: Option<&dyn Types>) -> Printed {
         known: FxHashSet::default(),
         cls: false,
         metadata: false,
+        numbers: FxHashSet::default(),
         class: class.unwrap_or_else(|| Symbol::new("Module")),
         place: Span::NONE,
         not_normal: false,
@@ -122,7 +126,7 @@ impl Printer<'_> {
         for kept in script
             .kept
             .iter()
-            .filter(|k| m.global(k.name.as_str()).is_none())
+            .filter(|k| k.program.is_none() && m.global(k.name.as_str()).is_none())
         {
             self.kept(&kept.text, &mut body);
         }
@@ -130,6 +134,9 @@ impl Printer<'_> {
             self.place = g.span;
             match (&g.kind, script.kept(g.name)) {
                 (GlobalKind::Func(f), Some(kept)) if is_kept(m, *f) => {
+                    self.kept(&kept.text, &mut body)
+                }
+                (GlobalKind::Prim(p), Some(kept)) if kept.says(p) => {
                     self.kept(&kept.text, &mut body)
                 }
                 (GlobalKind::Func(f), _) => self.function_item(g.name, *f, &mut body),

@@ -312,6 +312,13 @@ impl Reader<'_> {
             ("ceildiv", Some([a, b])) => a.ceildiv(b),
             _ => return self.keep("a call of TensorIR", span),
         };
+        if dim.as_atom().is_some() {
+            // One of them is the greater or the lesser one always: TVM writes both.
+            return self.keep("a dimension that is said in another way", span);
+        }
+        if dim.error().is_none() && dim.as_const().is_none() {
+            self.note_spelling(&dim, span);
+        }
         Val::Dim(dim)
     }
 

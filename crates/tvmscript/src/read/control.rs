@@ -3,10 +3,7 @@
 //! Statements come in the order of the text; what is open is a list of frames. Nothing recurses.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_ir::{
-    AttrValue, Attrs, Binding, Block, BlockId, Expr, ExprId, Function, GlobalKind, TypeId, Var,
-    VarId, VarStyle,
-};
+use relax_ir::{AttrValue, Attrs, BlockId, Expr, ExprId, Function, TypeId, Var, VarId, VarStyle};
 use relax_sym::DimVar;
 use rustc_hash::FxHashMap;
 
@@ -17,52 +14,54 @@ use crate::codes;
 
 /// A step of a block.
 #[derive(Clone, Copy)]
-enum Step {
+pub(super) enum Step {
     Bind(VarId, ExprId),
     Flow(BlockId),
 }
 
 /// What is known of a function from its head.
-struct Head {
-    name: Symbol,
-    params: Vec<VarId>,
-    ret: Option<TypeId>,
-    dims: Vec<DimVar>,
-    attrs: Attrs,
+pub(super) struct Head {
+    pub name: Symbol,
+    pub params: Vec<VarId>,
+    pub ret: Option<TypeId>,
+    pub dims: Vec<DimVar>,
+    pub attrs: Attrs,
     /// Symbols that are the function's own.
-    outer: Option<FxHashMap<Symbol, relax_sym::Dim>>,
+    pub outer: Option<FxHashMap<Symbol, relax_sym::Dim>>,
 }
 
 /// A branch that ended: its value and what it is called.
 #[derive(Clone, Copy)]
-struct Branch {
-    name: Symbol,
-    ty: Option<TypeId>,
-    value: ExprId,
+pub(super) struct Branch {
+    pub name: Symbol,
+    pub ty: Option<TypeId>,
+    pub value: ExprId,
+    /// Whether it is a number and no tensor.
+    pub scalar: bool,
 }
 
-enum Kind {
+pub(super) enum Kind {
     Function(Head),
     Flow(Option<Vec<VarId>>),
     Then(ExprId),
     Else(ExprId, Option<Branch>),
 }
 
-struct Frame {
-    kind: Kind,
-    end: u32,
-    span: Span,
-    steps: Vec<Step>,
-    mark: usize,
-    ret: Option<ExprId>,
+pub(super) struct Frame {
+    pub kind: Kind,
+    pub end: u32,
+    pub span: Span,
+    pub steps: Vec<Step>,
+    pub mark: usize,
+    pub ret: Option<ExprId>,
     /// Whether nothing may follow.
-    closed: Option<&'static str>,
+    pub closed: Option<&'static str>,
     /// For the second branch of an `if`: its line, which is no statement of its own.
-    at: Option<u32>,
+    pub at: Option<u32>,
 }
 
 impl Frame {
-    fn new(kind: Kind, stmt: &Stmt, mark: usize) -> Frame {
+    pub fn new(kind: Kind, stmt: &Stmt, mark: usize) -> Frame {
         Frame {
             kind,
             end: stmt.end,
@@ -77,42 +76,7 @@ impl Frame {
 }
 
 impl Reader<'_> {
-    /// A function of the module.
-    pub(super) fn relax_item(
-        &mut self,
-        item: usize,
-        first: u32,
-        at: u32,
-        private: bool,
-        pure: bool,
-    ) {
-        self.symbols.clear();
-        self.keep = None;
-        let mut attrs = Attrs::new();
-        if private {
-            attrs.set("private", AttrValue::Bool(true));
-        }
-        if !pure {
-            attrs.set("pure", AttrValue::Bool(false));
-        }
-        let errors = self.diagnostics.len();
-        let function = self.function_at(at, attrs);
-        let kept = self.keep.take();
-        let Some(function) = function else { return };
-        match kept {
-            Some((why, _)) if self.diagnostics.len() == errors => {
-                self.keep_function(item, first, at, function, why)
-            }
-            _ => {
-                let func = self.m.funcs.push(function);
-                if let Some(g) = self.items[item].global {
-                    self.m.globals[g].kind = GlobalKind::Func(func);
-                }
-            }
-        }
-    }
-
-    fn function_at(&mut self, at: u32, attrs: Attrs) -> Option<Function> {
+    pub(super) fn function_at(&mut self, at: u32, attrs: Attrs) -> Option<Function> {
         let stmt = self.ast.stmts[at as usize];
         let head = self.head(&stmt, attrs, false)?;
         let mark = self.hidden.len();
@@ -134,89 +98,6 @@ impl Reader<'_> {
             }
             let stmt = self.ast.stmts[i as usize];
             i = self.statement(i, &stmt, &mut frames, &mut decorator);
-        }
-    }
-
-    /// The signature of a function.
-    fn head(&mut self, stmt: &Stmt, attrs: Attrs, nested: bool) -> Option<Head> {
-        let StmtKind::Def { name, params, ret } = stmt.kind else {
-            return None;
-        };
-        let outer = nested.then(|| self.symbols.clone());
-        self.signature = Some(Vec::new());
-        self.eval_from(stmt, 0);
-        let mut vars = Vec::new();
-        let mut seen: FxHashMap<Symbol, Span> = FxHashMap::default();
-        for param in self.ast.func_params(params).to_vec() {
-            let name = self.symbol(param.name);
-            if let Some(before) = seen.insert(name, param.name) {
-                let message = format!("`{name}` is the name of two parameters");
-                self.report(
-                    Diagnostic::error(codes::BOUND_TWICE, param.name, message)
-                        .label(before, "the first one"),
-                );
-            }
-            let mut scalar = None;
-            let ty = match param.ty {
-                Some(id) => {
-                    let (val, at) = (self.take(id), self.ast.span(id));
-                    scalar = self.scalar_annotation(&val);
-                    scalar.or_else(|| self.annotation(val, at))
-                }
-                None => {
-                    let message = format!("the parameter `{name}` needs its type");
-                    let at = param.name.at_end();
-                    self.report(
-                        Diagnostic::error(codes::ANNOTATION, param.name, message).suggest(
-                            "annotate it",
-                            at,
-                            ": R.Tensor",
-                        ),
-                    );
-                    None
-                }
-            };
-            let var = self.m.vars.push(Var {
-                name,
-                ty,
-                span: param.name,
-                style: VarStyle::Param,
-            });
-            if scalar.is_some() {
-                self.mark_scalar(var);
-            }
-            vars.push(var);
-        }
-        let ret = ret.and_then(|id| {
-            let (val, at) = (self.take(id), self.ast.span(id));
-            match val {
-                Val::None => Some(self.m.types.unit()),
-                val => self.annotation(val, at),
-            }
-        });
-        Some(Head {
-            name: self.symbol(name),
-            params: vars,
-            ret,
-            dims: self.signature.take().unwrap_or_default(),
-            attrs,
-            outer,
-        })
-    }
-
-    /// Notes that a variable is a number and no tensor.
-    fn mark_scalar(&mut self, var: VarId) {
-        let mark = Attrs::new().with("scalar", AttrValue::Bool(true));
-        self.m.var_attrs.insert(var, mark);
-    }
-
-    fn bind_params(&mut self, frame: &Frame) {
-        if let Kind::Function(head) = &frame.kind {
-            for &v in &head.params {
-                let (name, span) = (self.m.vars[v].name, self.m.vars[v].span);
-                let e = self.m.add(Expr::Var(v), span);
-                self.bind(name, Val::Expr(e));
-            }
         }
     }
 
@@ -397,7 +278,14 @@ impl Reader<'_> {
         match val {
             Val::FuncAttr(attrs) => match &mut frame.kind {
                 Kind::Function(head) => {
+                    let private = head.attrs.get("private").is_some();
                     for (name, value) in attrs {
+                        if private && name == "global_symbol" {
+                            let message = "a private function has no name outside of the module";
+                            let d = Diagnostic::error(codes::STRUCTURE, span, message)
+                                .note("`global_symbol` is that name");
+                            self.diagnostics.push(d);
+                        }
                         head.attrs.set(name, value);
                     }
                 }
@@ -419,6 +307,16 @@ impl Reader<'_> {
                     style: VarStyle::Effect,
                 });
                 frame.steps.push(Step::Bind(var, e));
+            }
+            val @ (Val::Tuple(_)
+            | Val::Int(_)
+            | Val::Float(_)
+            | Val::Bool(_)
+            | Val::StrValue(_)) => {
+                let value = self.value(val, span);
+                if let Some(e) = value {
+                    self.effect(Val::Expr(e), span, frames);
+                }
             }
             other => self.wrong(&other, span, "a call"),
         }
@@ -507,6 +405,9 @@ impl Reader<'_> {
             style: VarStyle::Binding,
         });
         frame.steps.push(Step::Bind(var, value));
+        if matches!(self.m.exprs[value], Expr::Tuple(_)) {
+            self.tuples.insert(var);
+        }
         let e = self.m.add(Expr::Var(var), at);
         self.bind(name, Val::Expr(e));
     }
@@ -542,203 +443,6 @@ impl Reader<'_> {
                 )
                 .note("both branches of an `if` bind the same name, which is returned behind it");
                 self.report(d);
-            }
-        }
-    }
-
-    fn chain(&mut self, steps: &[Step], mut body: ExprId) -> ExprId {
-        for step in steps.iter().rev() {
-            body = match *step {
-                Step::Bind(var, value) => {
-                    let span = self.m.vars[var].span;
-                    self.m.add(Expr::Let { var, value, body }, span)
-                }
-                Step::Flow(block) => {
-                    let span = self.m.blocks[block].span;
-                    self.m.add(Expr::Dataflow { block, body }, span)
-                }
-            };
-        }
-        body
-    }
-
-    fn close_function(&mut self, frame: Frame) -> (Function, Symbol) {
-        self.unbind(frame.mark);
-        let Kind::Function(head) = frame.kind else {
-            unreachable!("the frame of a function is one");
-        };
-        let body = match frame.ret {
-            Some(e) => e,
-            None => {
-                if !self.damaged {
-                    self.error(
-                        codes::STRUCTURE,
-                        frame.span,
-                        "the function does not end with `return`",
-                    );
-                }
-                self.m.add(Expr::Error, frame.span)
-            }
-        };
-        if let Some(outer) = head.outer {
-            self.symbols = outer;
-        }
-        let body = self.chain(&frame.steps, body);
-        let function = Function {
-            type_params: Vec::new(),
-            dims: head.dims,
-            params: head.params,
-            ret: head.ret,
-            constraints: Vec::new(),
-            body,
-            attrs: head.attrs,
-            span: frame.span,
-        };
-        (function, head.name)
-    }
-
-    /// Ends a block.
-    fn close(&mut self, frame: Frame, frames: &mut Vec<Frame>) {
-        match frame.kind {
-            Kind::Function(_) => {
-                let span = frame.span;
-                // The name was bound before the parameters were.
-                let (function, name) = self.close_function(frame);
-                let func = self.m.funcs.push(function);
-                let value = self.m.add(Expr::Func(func), span);
-                self.bind_step(name, None, value, span, frames);
-            }
-            Kind::Flow(outputs) => {
-                self.close_flow(frame.steps, outputs, frame.span, frame.mark, frames)
-            }
-            Kind::Then(cond) => {
-                let branch = self.branch(frame.steps, frame.span);
-                self.unbind(frame.mark);
-                let next = self.ast.stmts.get(frame.end as usize).copied();
-                let inside = frames.last().is_some_and(|f| frame.end < f.end);
-                match next {
-                    Some(next) if inside && next.kind == StmtKind::Else => {
-                        let mut own =
-                            Frame::new(Kind::Else(cond, branch), &next, self.hidden.len());
-                        own.span = frame.span;
-                        own.at = Some(frame.end);
-                        frames.push(own);
-                    }
-                    _ => {
-                        let message =
-                            "an `if` of Relax has an `else`: its value is what both branches bind";
-                        self.error(codes::STRUCTURE, frame.span, message);
-                    }
-                }
-            }
-            Kind::Else(cond, then) => {
-                let branch = self.branch(frame.steps, frame.span);
-                self.unbind(frame.mark);
-                let (Some(a), Some(b)) = (then, branch) else {
-                    return;
-                };
-                if a.name != b.name {
-                    let message = format!(
-                        "the branches end by binding `{}` and `{}`: they must bind the same name",
-                        a.name, b.name
-                    );
-                    self.error(codes::STRUCTURE, frame.span, message);
-                }
-                let value = Expr::If {
-                    cond,
-                    then: a.value,
-                    otherwise: b.value,
-                };
-                let value = self.m.add(value, frame.span);
-                let ty = if a.ty == b.ty { a.ty } else { None };
-                self.bind_step(b.name, ty, value, frame.span, frames);
-            }
-        }
-    }
-
-    fn bind_step(
-        &mut self,
-        name: Symbol,
-        ty: Option<TypeId>,
-        value: ExprId,
-        span: Span,
-        frames: &mut [Frame],
-    ) {
-        // A nested function refers to itself by the variable that was made for it.
-        let own = match (&self.m.exprs[value], self.names.get(&name)) {
-            (Expr::Func(_), Some(Val::Expr(e))) => match self.m.exprs[*e] {
-                Expr::Var(v) if self.m.vars[v].span == span => Some(v),
-                _ => None,
-            },
-            _ => None,
-        };
-        let var = own.unwrap_or_else(|| {
-            self.m.vars.push(Var {
-                name,
-                ty,
-                span,
-                style: VarStyle::Binding,
-            })
-        });
-        if let Some(frame) = frames.last_mut() {
-            frame.steps.push(Step::Bind(var, value));
-        }
-        let e = self.m.add(Expr::Var(var), span);
-        self.bind(name, Val::Expr(e));
-    }
-
-    fn close_flow(
-        &mut self,
-        steps: Vec<Step>,
-        outputs: Option<Vec<VarId>>,
-        span: Span,
-        mark: usize,
-        frames: &mut [Frame],
-    ) {
-        let mut bindings = Vec::with_capacity(steps.len());
-        for step in steps {
-            if let Step::Bind(var, value) = step {
-                bindings.push(Binding { var, value });
-            }
-        }
-        let outputs = outputs.unwrap_or_default();
-        self.unbind(mark);
-        for &v in &outputs {
-            let name = self.m.vars[v].name;
-            let e = self.m.add(Expr::Var(v), self.m.vars[v].span);
-            self.bind(name, Val::Expr(e));
-        }
-        let block = self.m.blocks.push(Block {
-            bindings,
-            outputs,
-            span,
-        });
-        if let Some(frame) = frames.last_mut() {
-            frame.steps.push(Step::Flow(block));
-        }
-    }
-
-    /// The value of a branch: what its last binding binds.
-    fn branch(&mut self, mut steps: Vec<Step>, span: Span) -> Option<Branch> {
-        match steps.pop() {
-            Some(Step::Bind(var, value)) if self.m.vars[var].style == VarStyle::Binding => {
-                let (name, ty) = (self.m.vars[var].name, self.m.vars[var].ty);
-                let value = self.chain(&steps, value);
-                Some(Branch { name, ty, value })
-            }
-            Some(Step::Flow(_)) => {
-                self.keep("a branch that ends in a dataflow block", span);
-                None
-            }
-            _ => {
-                if !self.damaged && self.keep.is_none() {
-                    self.error(
-                        codes::STRUCTURE,
-                        span,
-                        "a branch ends by binding the name that is its value",
-                    );
-                }
-                None
             }
         }
     }

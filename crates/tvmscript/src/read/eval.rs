@@ -1,7 +1,7 @@
 //! Expressions: names, numbers, arithmetic of dimensions, attributes and indices.
 
 use relax_base::{Diagnostic, Symbol, did_you_mean};
-use relax_ir::{DimInfo, Expr};
+use relax_ir::{AttrValue, DimInfo, Expr};
 use relax_sym::Dim;
 
 use super::Reader;
@@ -231,12 +231,16 @@ impl Reader<'_> {
     }
 
     /// Remembers how the text writes a dimension, where that is not how its normal form is written.
-    fn note_spelling(&mut self, dim: &Dim, span: relax_base::Span) {
+    pub(super) fn note_spelling(&mut self, dim: &Dim, span: relax_base::Span) {
         let plain = dim
             .display(&|v| self.m.dims[v].name.to_string())
             .to_string();
         let text = super::types::spelled(self.text(span));
-        if plain != text {
+        let collapsed = dim.as_atom().is_some() || dim.as_const().is_some();
+        let other = self.spelled.insert(dim.clone(), text.to_string());
+        if other.is_some_and(|o| o != *text) && !collapsed {
+            self.keep("a dimension that is written in two ways", span);
+        } else if plain != text {
             self.script.dims.insert(dim.clone(), text.into());
         }
     }
@@ -244,6 +248,9 @@ impl Reader<'_> {
     fn binary(&mut self, op: Operation, a: Val, b: Val, span: relax_base::Span) -> Val {
         use Operation::{Add, Div, FloorDiv, Mod, Mul, Sub};
         if let (Some(x), Some(y)) = (a.as_dim(), b.as_dim()) {
+            if let Some(text) = comparison(op) {
+                return Val::Expr(self.condition(text, &a, &b, span));
+            }
             let dim = match op {
                 Add => &x + &y,
                 Sub => &x - &y,
@@ -288,4 +295,42 @@ impl Reader<'_> {
             }
         }
     }
+}
+
+impl Reader<'_> {
+    /// A condition over dimensions.
+    fn condition(
+        &mut self,
+        op: &str,
+        a: &Val,
+        b: &Val,
+        span: relax_base::Span,
+    ) -> relax_ir::ExprId {
+        let side = |v: &Val| v.as_attr().unwrap_or(AttrValue::None);
+        let attrs = [
+            (Symbol::new("left"), side(a)),
+            (Symbol::new("op"), AttrValue::Str(op.into())),
+            (Symbol::new("right"), side(b)),
+        ];
+        self.op_call(
+            "relax.condition",
+            &[],
+            attrs.into_iter().collect(),
+            &[],
+            span,
+        )
+    }
+}
+
+/// How a comparison is written.
+fn comparison(op: Operation) -> Option<&'static str> {
+    Some(match op {
+        Operation::Eq => "==",
+        Operation::Ne => "!=",
+        Operation::Lt => "<",
+        Operation::Le => "<=",
+        Operation::Gt => ">",
+        Operation::Ge => ">=",
+        _ => return None,
+    })
 }

@@ -1,12 +1,15 @@
 //! Items that stay text: tensor programs beyond what the module holds, and functions with such constructs.
 
-use relax_base::Span;
-use relax_base::Symbol;
-use relax_ir::{AttrValue, Attrs, Function, GlobalKind, Kept};
+use std::sync::Arc;
+
+use relax_base::{Span, Symbol};
+use relax_ir::{AttrValue, Attrs, Function, Global, GlobalKind, Kept};
+use relax_loops::Program;
 use rustc_hash::FxHashSet;
 
 use super::Reader;
 use super::eval::ROOTS;
+use super::tir::Made;
 use crate::ast::{Node, NodeId, StmtKind};
 use crate::codes;
 
@@ -34,15 +37,45 @@ impl Reader<'_> {
         let python = self
             .text(self.ast.stmts[first as usize].span)
             .starts_with("@I.");
-        if !python {
-            self.names_of_item(first, at);
-        }
+        let errors = self.diagnostics.len();
         let name = self.items[item].name;
-        self.kept(name, first, at, "a tensor program");
+        if python {
+            return self.kept(name, first, at, "a function of Python", None);
+        }
+        self.names_of_item(first, at);
+        let (mut program, mut inplace, mut why) = (None, None, "a tensor program");
+        if self.diagnostics.len() == errors {
+            match self.tensor_program(name, at) {
+                Ok(Made::Program(p)) => program = Some(p),
+                Ok(Made::Inplace(i)) => {
+                    (inplace, why) = (Some(i), "a tensor program that changes what it is given");
+                }
+                Err(what) => why = what,
+            }
+        }
+        if let Some(program) = &program {
+            self.items[item].global = Some(self.m.globals.push(Global {
+                name,
+                kind: GlobalKind::Prim(program.clone()),
+                span: self.items[item].span,
+                prelude: false,
+            }));
+        }
+        self.kept(name, first, at, why, program);
+        if let Some(kept) = self.script.kept.last_mut() {
+            kept.inplace = inplace;
+        }
     }
 
     /// Puts the text of an item aside.
-    pub(super) fn kept(&mut self, name: Symbol, first: u32, at: u32, why: &'static str) {
+    pub(super) fn kept(
+        &mut self,
+        name: Symbol,
+        first: u32,
+        at: u32,
+        why: &'static str,
+        program: Option<Arc<Program>>,
+    ) {
         let span = self.item_span(first, at);
         let mut symbols = Vec::new();
         let mut seen = FxHashSet::default();
@@ -75,6 +108,8 @@ impl Reader<'_> {
             symbols,
             why,
             span,
+            program,
+            inplace: None,
         });
     }
 
@@ -88,7 +123,7 @@ impl Reader<'_> {
         why: &'static str,
     ) {
         let name = self.items[item].name;
-        self.kept(name, first, at, why);
+        self.kept(name, first, at, why, None);
         let attrs: Attrs = [
             (Symbol::new("name"), AttrValue::Str("kept".into())),
             (Symbol::new("given"), AttrValue::array([])),

@@ -1,12 +1,15 @@
 //! Tree to module.
 
+mod blocks;
 mod calls;
 mod constant;
 mod control;
 mod eval;
+mod function;
 mod keep;
 mod meta;
 mod operators;
+mod tir;
 mod top;
 mod types;
 mod value;
@@ -65,6 +68,10 @@ struct Reader<'s> {
     signature: Option<Vec<relax_sym::DimVar>>,
     /// Why the function that is read is to be kept as text.
     keep: Option<(&'static str, Span)>,
+    /// How the function that is read writes dimensions.
+    spelled: FxHashMap<Dim, String>,
+    /// Variables that are bound to tuples.
+    tuples: rustc_hash::FxHashSet<relax_ir::VarId>,
     metadata: meta::Section,
     /// What the expressions of the statement stand for.
     vals: Vec<Val>,
@@ -91,6 +98,8 @@ impl<'s> Reader<'s> {
             symbols: FxHashMap::default(),
             signature: None,
             keep: None,
+            spelled: FxHashMap::default(),
+            tuples: rustc_hash::FxHashSet::default(),
             metadata: meta::Section::default(),
             vals: Vec::new(),
             first: 0,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Shape, TypeId};
-use relax_ops::{AttrTy, registry};
+use relax_ops::{Arity, AttrTy, registry};
 use relax_tensor::DType;
 
 use super::Reader;
@@ -46,11 +46,12 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        if let Some(form) = &op.form
-            && bound.types.is_empty()
-            && let Some(e) = self.fitting(op, form, &bound, span)
-        {
-            return Val::Expr(e);
+        if bound.types.is_empty() {
+            for form in op.form.iter().chain(&op.own) {
+                if let Some(e) = self.fitting(op, form, &bound, span) {
+                    return Val::Expr(e);
+                }
+            }
         }
         self.as_it_is(op, bound, span)
     }
@@ -170,6 +171,16 @@ impl Reader<'_> {
             let tuple = match args {
                 Val::Tuple(_) => args,
                 Val::List(items) => Val::Tuple(items),
+                Val::Expr(e) if self.names_tuple(e) => {
+                    let message = format!(
+                        "`R.{}` takes its arguments as a tuple that is written here",
+                        op.name
+                    );
+                    let d = Diagnostic::error(codes::KIND, at, message)
+                        .note("the name of a tuple would be one argument, a tuple");
+                    self.report(d);
+                    return Some(Val::Bad);
+                }
                 Val::Expr(e) if matches!(self.m.exprs[e], Expr::Tuple(_)) => args,
                 one => Val::Tuple(vec![one]),
             };
@@ -234,6 +245,11 @@ impl Reader<'_> {
         Some(Val::Expr(self.op_call(callee, &args, attrs, &[], span)))
     }
 
+    /// Whether a value is the name of a tuple that this function makes.
+    fn names_tuple(&self, e: ExprId) -> bool {
+        matches!(self.m.exprs[e], Expr::Var(v) if self.tuples.contains(&v))
+    }
+
     /// Shape and element type of a result, where both are known.
     fn out_type(&self, ty: TypeId) -> Option<(Box<[relax_sym::Dim]>, AttrValue)> {
         let t = self.m.types.as_tensor(ty)?;
@@ -268,20 +284,42 @@ impl Reader<'_> {
             };
             attrs.set(*name, coerce(def.attr(name)?.ty, *way, value)?);
         }
-        for &i in &form.inputs {
+        let given = self.given_inputs(op, form, bound)?;
+        for &i in given {
             match slot(i)? {
-                Val::Expr(_) | Val::Number(..) | Val::Int(_) | Val::Float(_) => {}
+                Val::Expr(_) | Val::Number(..) | Val::Int(_) | Val::Float(_) | Val::Dim(_) => {}
                 Val::Tuple(items) | Val::List(items)
                     if items.iter().all(|v| matches!(v, Val::Expr(_))) => {}
                 _ => return None,
             }
         }
-        let mut args = Vec::with_capacity(form.inputs.len());
-        for &i in &form.inputs {
+        let mut args = Vec::with_capacity(given.len());
+        for &i in given {
             let (val, at) = bound.slots[i].clone()?;
             args.push(self.value(val, at)?);
         }
         Some(self.op_call(def.name, &args, attrs, &[], span))
+    }
+
+    /// The inputs that a call gives: of an operator that takes some more or less, those at the end may be absent.
+    fn given_inputs<'f>(
+        &self,
+        op: &Operator,
+        form: &'f Form,
+        bound: &Bound,
+    ) -> Option<&'f [usize]> {
+        let def = registry().get(form.op)?;
+        let absent = |i: &usize| {
+            let none = matches!(&bound.slots[*i], None | Some((Val::None, _)));
+            none && op.params[*i].default == Some(AttrValue::None)
+        };
+        let mut given = &form.inputs[..];
+        if def.arity == Arity::AtLeast {
+            while let Some((_, rest)) = given.split_last().filter(|(last, _)| absent(last)) {
+                given = rest;
+            }
+        }
+        Some(given)
     }
 
     /// An argument as the value of an attribute.
@@ -385,8 +423,8 @@ fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
         (AttrTy::Dims, AttrValue::Array(items)) if all(&items, |v| v.as_dim().is_some()) => {
             AttrValue::Array(items)
         }
-        (AttrTy::Floats, AttrValue::Array(items)) if all(&items, |v| v.as_float().is_some()) => {
-            AttrValue::Array(items)
+        (AttrTy::Floats, AttrValue::Array(items)) => {
+            AttrValue::Array(items.iter().map(plain_float).collect::<Option<_>>()?)
         }
         (AttrTy::Strs, AttrValue::Array(items)) if all(&items, |v| v.as_str().is_some()) => {
             AttrValue::Array(items)
@@ -399,4 +437,15 @@ fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
         }
         _ => return None,
     })
+}
+
+/// A number of a list, which the text may give with its type: `T.float32(0.5)`.
+fn plain_float(v: &AttrValue) -> Option<AttrValue> {
+    match v {
+        AttrValue::Dict(pairs) => match &pairs[..] {
+            [(name, value)] if name == "T.float32" => value.as_float().map(AttrValue::Float),
+            _ => None,
+        },
+        v => v.as_float().map(|_| v.clone()),
+    }
 }

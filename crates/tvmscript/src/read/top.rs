@@ -216,15 +216,15 @@ impl Reader<'_> {
 
     fn definitions(&mut self, definitions: &[Definition]) {
         let first = self.items.len();
-        for d in definitions {
+        for (k, d) in definitions.iter().enumerate() {
             self.declare(d);
+            if !matches!(d.decorator, Decorator::Relax { .. }) {
+                self.other_item(first + k, d.first, d.at);
+            }
         }
         for (k, d) in definitions.iter().enumerate() {
-            match d.decorator {
-                Decorator::Relax { private, pure } => {
-                    self.relax_item(first + k, d.first, d.at, private, pure);
-                }
-                _ => self.other_item(first + k, d.first, d.at),
+            if let Decorator::Relax { private, pure } = d.decorator {
+                self.relax_item(first + k, d.first, d.at, private, pure);
             }
         }
     }

@@ -1,0 +1,173 @@
+//! Functions of Relax: their heads, and what becomes of them at their ends.
+
+use relax_base::{Diagnostic, Span, Symbol};
+use relax_ir::{AttrValue, Attrs, Expr, Function, GlobalKind, Var, VarId, VarStyle};
+use rustc_hash::FxHashMap;
+
+use super::Reader;
+use super::control::{Frame, Head, Kind};
+use super::value::Val;
+use crate::ast::{Stmt, StmtKind};
+use crate::codes;
+
+impl Reader<'_> {
+    /// A function of the module.
+    pub(super) fn relax_item(
+        &mut self,
+        item: usize,
+        first: u32,
+        at: u32,
+        private: bool,
+        pure: bool,
+    ) {
+        self.symbols.clear();
+        self.spelled.clear();
+        self.keep = None;
+        let mut attrs = Attrs::new();
+        if private {
+            attrs.set("private", AttrValue::Bool(true));
+        }
+        if !pure {
+            attrs.set("pure", AttrValue::Bool(false));
+        }
+        let errors = self.diagnostics.len();
+        let function = self.function_at(at, attrs);
+        let kept = self.keep.take();
+        let Some(function) = function else { return };
+        match kept {
+            Some((why, _)) if self.diagnostics.len() == errors => {
+                self.keep_function(item, first, at, function, why)
+            }
+            _ => {
+                let func = self.m.funcs.push(function);
+                if let Some(g) = self.items[item].global {
+                    self.m.globals[g].kind = GlobalKind::Func(func);
+                }
+            }
+        }
+    }
+
+    /// The signature of a function.
+    pub(super) fn head(&mut self, stmt: &Stmt, mut attrs: Attrs, nested: bool) -> Option<Head> {
+        let StmtKind::Def { name, params, ret } = stmt.kind else {
+            return None;
+        };
+        let outer = nested.then(|| self.symbols.clone());
+        self.signature = Some(Vec::new());
+        self.eval_from(stmt, 0);
+        let mut vars = Vec::new();
+        let mut seen: FxHashMap<Symbol, Span> = FxHashMap::default();
+        for param in self.ast.func_params(params).to_vec() {
+            let name = self.symbol(param.name);
+            if let Some(before) = seen.insert(name, param.name) {
+                let message = format!("`{name}` is the name of two parameters");
+                self.report(
+                    Diagnostic::error(codes::BOUND_TWICE, param.name, message)
+                        .label(before, "the first one"),
+                );
+            }
+            let mut scalar = None;
+            let ty = match param.ty {
+                Some(id) => {
+                    let (val, at) = (self.take(id), self.ast.span(id));
+                    scalar = self.scalar_annotation(&val);
+                    scalar.or_else(|| self.annotation(val, at))
+                }
+                None => {
+                    let message = format!("the parameter `{name}` needs its type");
+                    let at = param.name.at_end();
+                    self.report(
+                        Diagnostic::error(codes::ANNOTATION, param.name, message).suggest(
+                            "annotate it",
+                            at,
+                            ": R.Tensor",
+                        ),
+                    );
+                    None
+                }
+            };
+            let var = self.m.vars.push(Var {
+                name,
+                ty,
+                span: param.name,
+                style: VarStyle::Param,
+            });
+            if scalar.is_some() {
+                self.mark_scalar(var);
+            }
+            vars.push(var);
+        }
+        let ret = ret.and_then(|id| {
+            let (val, at) = (self.take(id), self.ast.span(id));
+            match val {
+                Val::None => Some(self.m.types.unit()),
+                val => {
+                    let scalar = self.scalar_annotation(&val);
+                    if scalar.is_some() {
+                        attrs.set("gives_number", AttrValue::Bool(true));
+                    }
+                    scalar.or_else(|| self.annotation(val, at))
+                }
+            }
+        });
+        Some(Head {
+            name: self.symbol(name),
+            params: vars,
+            ret,
+            dims: self.signature.take().unwrap_or_default(),
+            attrs,
+            outer,
+        })
+    }
+
+    /// Notes that a variable is a number and no tensor.
+    pub(super) fn mark_scalar(&mut self, var: VarId) {
+        let mark = Attrs::new().with("scalar", AttrValue::Bool(true));
+        self.m.var_attrs.insert(var, mark);
+    }
+
+    pub(super) fn bind_params(&mut self, frame: &Frame) {
+        if let Kind::Function(head) = &frame.kind {
+            for &v in &head.params {
+                let (name, span) = (self.m.vars[v].name, self.m.vars[v].span);
+                let e = self.m.add(Expr::Var(v), span);
+                self.bind(name, Val::Expr(e));
+            }
+        }
+    }
+
+    pub(super) fn close_function(&mut self, frame: Frame) -> (Function, Symbol) {
+        self.unbind(frame.mark);
+        let Kind::Function(head) = frame.kind else {
+            unreachable!("the frame of a function is one");
+        };
+        let body = match frame.ret {
+            Some(e) => e,
+            None => {
+                if !self.damaged {
+                    self.error(
+                        codes::STRUCTURE,
+                        frame.span,
+                        "the function does not end with `return`",
+                    );
+                }
+                self.m.add(Expr::Error, frame.span)
+            }
+        };
+        if let Some(outer) = head.outer {
+            self.symbols = outer;
+        }
+        let body = self.chain(&frame.steps, body);
+        let function = Function {
+            type_params: Vec::new(),
+            dims: head.dims,
+            params: head.params,
+            ret: head.ret,
+            constraints: Vec::new(),
+            body,
+            attrs: head.attrs,
+            span: frame.span,
+        };
+        (function, head.name)
+    }
+}
