@@ -1,5 +1,6 @@
 //! A module that can be asked, changed, run and compiled.
 
+#[cfg(feature = "weights")]
 use std::path::Path;
 use std::sync::Arc;
 
