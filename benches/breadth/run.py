@@ -82,7 +82,8 @@ def ours(tool, room, expected):
     runs = max(2, min(200, int(SLICE / max(expected, 1e-7))))
     try:
         done = subprocess.run([tool, room / "case.relay", "--inputs", room / "in.npz", "--outputs", room / "out.npy",
-                               "--bench", str(runs), "--warmup", "1"], capture_output=True, text=True, timeout=30)
+                               "--bench", str(runs), "--warmup", "1", "--threads", "1"],
+                              capture_output=True, text=True, timeout=30)
     except subprocess.TimeoutExpired:
         return None, ["more than 30 seconds"]
     found = re.search(r"least ([\d.]+)(\w+)", done.stderr)
