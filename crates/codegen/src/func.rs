@@ -22,9 +22,12 @@ use crate::unwind::{self, Owned};
 mod calls;
 mod checks;
 mod fail;
+mod homes;
 mod inst;
 mod objects;
 mod values;
+
+use homes::{Held, Homes};
 
 /// What code of a function refers to: other functions, kernels, objects in read-only data.
 pub(crate) struct Program<'a> {
@@ -82,13 +85,14 @@ struct Emit<'a, 'f, 'm, 'p> {
     ctx: Value,
     closure: Option<Value>,
     regs: SideTable<Reg, Option<Value>>,
+    homes: Homes,
     blocks: FxHashMap<lir::BlockId, Block>,
     /// Returns null.
     fail: Block,
     /// What has to be released after an error.
     owned: Owned,
     /// Blocks that release a value and go on at another.
-    pads: Vec<(Block, Value, Block)>,
+    pads: Vec<(Block, Held, Block)>,
 }
 
 /// Emits `f` as the body of the function that `b` builds.
@@ -105,16 +109,11 @@ pub(crate) fn emit(
     let hidden = 1 + usize::from(f.captures.is_some());
     let fail = b.create_block();
     b.set_cold_block(fail);
-    let mut regs: SideTable<Reg, Option<Value>> = SideTable::default();
-    for (&r, &v) in f.params.iter().zip(&given[hidden..]) {
-        regs.set(r, Some(v));
-    }
     let mut blocks = FxHashMap::default();
     for (id, block) in f.blocks.iter() {
         let clif = b.create_block();
         for &p in &block.params {
-            let v = b.append_block_param(clif, held(f.hold(p)));
-            regs.set(p, Some(v));
+            b.append_block_param(clif, held(f.hold(p)));
         }
         blocks.insert(id, clif);
     }
@@ -126,7 +125,8 @@ pub(crate) fn emit(
         f,
         ctx: given[0],
         closure,
-        regs,
+        regs: SideTable::default(),
+        homes: Homes::new(f),
         blocks,
         fail,
         owned: Owned::new(f),
@@ -137,18 +137,28 @@ pub(crate) fn emit(
     if e.closure.is_some() {
         e.owned.take(unwind::CLOSURE);
     }
+    for (&r, &v) in f.params.iter().zip(&given[hidden..]) {
+        e.set(r, v);
+    }
     e.check_stack();
     e.unpack_closure();
     let first = e.blocks[&lir::BlockId(0)];
     e.b.ins().jump(first, &[]);
     for id in f.blocks.ids() {
-        e.b.switch_to_block(e.blocks[&id]);
+        let clif = e.blocks[&id];
+        e.b.switch_to_block(clif);
+        for (i, &p) in f.blocks[id].params.iter().enumerate() {
+            let v = e.b.block_params(clif)[i];
+            e.set(p, v);
+        }
         // A block that nothing goes to owns nothing.
         e.owned.restart(starts.get(&id).map_or(&[][..], |s| &s[..]));
         for inst in &f.blocks[id].insts {
+            e.homes.at += 1;
             e.inst(inst)?;
             unwind::step(&mut e.owned, inst);
         }
+        e.homes.at += 1;
         e.term(&f.blocks[id].term);
     }
     e.emit_cleanups();

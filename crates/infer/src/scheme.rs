@@ -120,8 +120,12 @@ impl Solver<'_> {
         let mut unknowns = Vec::new();
         self.for_unknowns(ty, &mut |_, v| unknowns.push(v));
         let mut rels = Vec::new();
+        // What waits in a function inside of this one is decided with that function.
+        let inside: FxHashSet<u32> = (self.schemes[inner..].iter())
+            .flat_map(|s| s.rels.iter().copied())
+            .collect();
         for id in start..self.rels.len() {
-            if self.rels[id].state == State::Done {
+            if self.rels[id].state == State::Done || inside.contains(&(id as u32)) {
                 continue;
             }
             if matches!(self.rels[id].kind, RelKind::Instance(_)) {
@@ -230,18 +234,22 @@ impl Solver<'_> {
     /// Decides the types of let-bound functions, outer ones first: their inner functions' uses are
     /// then as determined as they get.
     pub fn close_schemes(&mut self, from: usize) {
-        // The parameters that each scheme got, by number.
-        let mut made: Vec<(usize, Vec<TypeParamId>, Vec<DimVar>)> = Vec::new();
+        // The parameters that each scheme got, by number, and its relations.
+        let mut made: Vec<(usize, Vec<TypeParamId>, Vec<DimVar>, Box<[Constraint]>)> = Vec::new();
         for i in (from..self.schemes.len()).rev() {
             let scheme = self.schemes[i].clone();
             let mut known: Option<TypeId> = None;
             let mut agree = !scheme.instances.is_empty();
             // A use inside another polymorphic function that does not hold this one is one at every type.
             let (mut params, mut dims) = (Vec::new(), Vec::new());
-            for (j, p, d) in &made {
+            let assumed = self.assumptions.len();
+            for (j, p, d, c) in &made {
                 if self.schemes[*j].inner > i {
                     params.extend_from_slice(p);
                     dims.extend_from_slice(d);
+                } else {
+                    // Inside of that one its relations hold.
+                    self.assumptions.extend_from_slice(c);
                 }
             }
             for &t in &scheme.instances {
@@ -267,13 +275,16 @@ impl Solver<'_> {
                 }
                 self.solve_queue();
             }
+            self.assumptions.truncate(assumed);
             if self.is_open(scheme.ty) {
                 let before = (self.types.params.len(), self.new_dims.len());
                 let ty = self.generalise(&[scheme.func], &scheme.unknowns, &scheme.rels);
                 let params = (before.0..self.types.params.len()).map(TypeParamId::from_index);
                 let dims = (before.1..self.new_dims.len())
                     .map(|d| DimVar::from_index(self.m.dims.len() + d));
-                made.push((i, params.collect(), dims.collect()));
+                let relations = ty.first().map(|&ty| self.relations_of(ty));
+                let relations = relations.unwrap_or_default();
+                made.push((i, params.collect(), dims.collect(), relations));
                 if let Some(&ty) = ty.first() {
                     self.var_ty[scheme.var.index()] = ty;
                 }
@@ -356,6 +367,17 @@ impl Solver<'_> {
             types.push(new);
         }
         types
+    }
+
+    /// The relations of a function type, or of the function that it gives.
+    fn relations_of(&self, mut ty: TypeId) -> Box<[Constraint]> {
+        while let Type::Func(f) = &self.types[ty] {
+            if !f.constraints.is_empty() {
+                return f.constraints.clone();
+            }
+            ty = f.ret;
+        }
+        Box::default()
     }
 
     /// Puts parameters in front of a function type, or of its result where the arguments do not
