@@ -22,12 +22,9 @@ use crate::unwind::{self, Owned};
 mod calls;
 mod checks;
 mod fail;
-mod homes;
 mod inst;
 mod objects;
 mod values;
-
-use homes::{Held, Homes};
 
 /// What code of a function refers to: other functions, kernels, objects in read-only data.
 pub(crate) struct Program<'a> {
@@ -85,14 +82,13 @@ struct Emit<'a, 'f, 'm, 'p> {
     ctx: Value,
     closure: Option<Value>,
     regs: SideTable<Reg, Option<Value>>,
-    homes: Homes,
     blocks: FxHashMap<lir::BlockId, Block>,
     /// Returns null.
     fail: Block,
     /// What has to be released after an error.
     owned: Owned,
     /// Blocks that release a value and go on at another.
-    pads: Vec<(Block, Held, Block)>,
+    pads: Vec<(Block, Value, Block)>,
 }
 
 /// Emits `f` as the body of the function that `b` builds.
@@ -109,11 +105,16 @@ pub(crate) fn emit(
     let hidden = 1 + usize::from(f.captures.is_some());
     let fail = b.create_block();
     b.set_cold_block(fail);
+    let mut regs: SideTable<Reg, Option<Value>> = SideTable::default();
+    for (&r, &v) in f.params.iter().zip(&given[hidden..]) {
+        regs.set(r, Some(v));
+    }
     let mut blocks = FxHashMap::default();
     for (id, block) in f.blocks.iter() {
         let clif = b.create_block();
         for &p in &block.params {
-            b.append_block_param(clif, held(f.hold(p)));
+            let v = b.append_block_param(clif, held(f.hold(p)));
+            regs.set(p, Some(v));
         }
         blocks.insert(id, clif);
     }
@@ -125,8 +126,7 @@ pub(crate) fn emit(
         f,
         ctx: given[0],
         closure,
-        regs: SideTable::default(),
-        homes: Homes::new(f),
+        regs,
         blocks,
         fail,
         owned: Owned::new(f),
@@ -137,28 +137,18 @@ pub(crate) fn emit(
     if e.closure.is_some() {
         e.owned.take(unwind::CLOSURE);
     }
-    for (&r, &v) in f.params.iter().zip(&given[hidden..]) {
-        e.set(r, v);
-    }
     e.check_stack();
     e.unpack_closure();
     let first = e.blocks[&lir::BlockId(0)];
     e.b.ins().jump(first, &[]);
     for id in f.blocks.ids() {
-        let clif = e.blocks[&id];
-        e.b.switch_to_block(clif);
-        for (i, &p) in f.blocks[id].params.iter().enumerate() {
-            let v = e.b.block_params(clif)[i];
-            e.set(p, v);
-        }
+        e.b.switch_to_block(e.blocks[&id]);
         // A block that nothing goes to owns nothing.
         e.owned.restart(starts.get(&id).map_or(&[][..], |s| &s[..]));
         for inst in &f.blocks[id].insts {
-            e.homes.at += 1;
             e.inst(inst)?;
             unwind::step(&mut e.owned, inst);
         }
-        e.homes.at += 1;
         e.term(&f.blocks[id].term);
     }
     e.emit_cleanups();

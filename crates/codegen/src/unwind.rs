@@ -90,11 +90,6 @@ impl Owned {
         self.uncounted.contains(&r)
     }
 
-    /// Where a register's reference is used last, in order of the blocks; none where nothing uses it.
-    pub fn death(&self, r: Reg) -> Option<usize> {
-        self.death.get(&r).copied()
-    }
-
     /// All that is owned now, to be taken up again at the start of a block.
     pub fn all(&self) -> Vec<Reg> {
         self.regs.iter().map(|r| r.1).collect()

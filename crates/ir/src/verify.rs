@@ -56,10 +56,7 @@ fn breach(invariant: u32, message: impl Into<String>) -> Check {
 }
 
 fn breach_at(invariant: u32, message: impl Into<String>, at: ExprId) -> Check {
-    breach(invariant, message).map_err(|b| Breach {
-        at: Some(at),
-        ..b
-    })
+    breach(invariant, message).map_err(|b| Breach { at: Some(at), ..b })
 }
 
 fn within<I: Id + fmt::Debug, T>(arena: &Arena<I, T>, id: I) -> Check {

@@ -5,9 +5,9 @@
 use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::{ AttrValue,
-    Expr, ExprId, GlobalId, GlobalKind, IdSet, IdTable, Module, PatId, Pattern, TensorType, Type,
-    TypeId, VarId,
+use crate::{
+    AttrValue, Expr, ExprId, GlobalId, GlobalKind, IdSet, IdTable, Module, PatId, Pattern,
+    TensorType, Type, TypeId, VarId,
 };
 
 impl Module {

@@ -5,7 +5,6 @@ use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use relax_lower::lir::Inst;
 
 use super::Emit;
-use super::homes::Held;
 use crate::unwind;
 
 impl Emit<'_, '_, '_, '_> {
@@ -23,26 +22,31 @@ impl Emit<'_, '_, '_, '_> {
 
     /// Where an error goes: a block that releases what the function owns here, and returns null.
     pub(super) fn cleanup(&mut self) -> Block {
-        let mut owned = std::mem::take(&mut self.owned);
-        let block = owned.chain(self.fail, &mut |r, rest| {
+        let Emit {
+            b,
+            owned,
+            regs,
+            closure,
+            fail,
+            pads,
+            ..
+        } = self;
+        owned.chain(*fail, &mut |r, rest| {
             let value = match r {
-                unwind::CLOSURE => Held::Value(self.closure.expect("the function has one")),
-                r => self.whereabouts(r),
+                unwind::CLOSURE => closure.expect("the function has one"),
+                r => regs[r].expect("registers are written before they are owned"),
             };
-            let block = self.b.create_block();
-            self.b.set_cold_block(block);
-            self.pads.push((block, value, rest));
+            let block = b.create_block();
+            b.set_cold_block(block);
+            pads.push((block, value, rest));
             block
-        });
-        self.owned = owned;
-        block
+        })
     }
 
     /// The code behind the blocks that [`Self::cleanup`] handed out.
     pub(super) fn emit_cleanups(&mut self) {
         for (block, value, rest) in std::mem::take(&mut self.pads) {
             self.b.switch_to_block(block);
-            let value = self.have(value);
             self.call("rx_release", &[self.ctx, value]);
             self.b.ins().jump(rest, &[]);
         }

@@ -34,6 +34,14 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
         Ok(known[&root.addr()])
     }
 
+    pub(super) fn reg(&self, r: Reg) -> Value {
+        self.regs[r].expect("registers are written before they are read")
+    }
+
+    pub(super) fn set(&mut self, r: Reg, v: Value) {
+        self.regs.set(r, Some(v));
+    }
+
     pub(super) fn load(&mut self, base: Value, offset: i32) -> Value {
         self.b
             .ins()

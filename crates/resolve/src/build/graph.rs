@@ -110,7 +110,8 @@ impl Resolver<'_> {
         if !bound.is_none() {
             d = d.label(bound, format!("`{name}` is bound here"));
         }
-        let note = "a graph variable is a name for an expression, which is evaluated where it is used";
+        let note =
+            "a graph variable is a name for an expression, which is evaluated where it is used";
         self.error(d.note(note));
     }
 }
