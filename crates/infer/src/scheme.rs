@@ -31,6 +31,15 @@ pub(crate) struct Scheme {
     pub inner: usize,
 }
 
+/// What a scheme got when its type was decided.
+struct Closed {
+    /// Its number.
+    scheme: usize,
+    params: Vec<TypeParamId>,
+    dims: Vec<DimVar>,
+    relations: Box<[Constraint]>,
+}
+
 /// The name of the `i`-th inferred type parameter: `a` to `z`, then `a1`, …
 pub(crate) fn letter(i: usize) -> String {
     let letter = (b'a' + (i % 26) as u8) as char;
@@ -234,8 +243,7 @@ impl Solver<'_> {
     /// Decides the types of let-bound functions, outer ones first: their inner functions' uses are
     /// then as determined as they get.
     pub fn close_schemes(&mut self, from: usize) {
-        // The parameters that each scheme got, by number, and its relations.
-        let mut made: Vec<(usize, Vec<TypeParamId>, Vec<DimVar>, Box<[Constraint]>)> = Vec::new();
+        let mut made: Vec<Closed> = Vec::new();
         for i in (from..self.schemes.len()).rev() {
             let scheme = self.schemes[i].clone();
             let mut known: Option<TypeId> = None;
@@ -243,13 +251,13 @@ impl Solver<'_> {
             // A use inside another polymorphic function that does not hold this one is one at every type.
             let (mut params, mut dims) = (Vec::new(), Vec::new());
             let assumed = self.assumptions.len();
-            for (j, p, d, c) in &made {
-                if self.schemes[*j].inner > i {
-                    params.extend_from_slice(p);
-                    dims.extend_from_slice(d);
+            for outer in &made {
+                if self.schemes[outer.scheme].inner > i {
+                    params.extend_from_slice(&outer.params);
+                    dims.extend_from_slice(&outer.dims);
                 } else {
                     // Inside of that one its relations hold.
-                    self.assumptions.extend_from_slice(c);
+                    self.assumptions.extend_from_slice(&outer.relations);
                 }
             }
             for &t in &scheme.instances {
@@ -284,7 +292,12 @@ impl Solver<'_> {
                     .map(|d| DimVar::from_index(self.m.dims.len() + d));
                 let relations = ty.first().map(|&ty| self.relations_of(ty));
                 let relations = relations.unwrap_or_default();
-                made.push((i, params.collect(), dims.collect(), relations));
+                made.push(Closed {
+                    scheme: i,
+                    params: params.collect(),
+                    dims: dims.collect(),
+                    relations,
+                });
                 if let Some(&ty) = ty.first() {
                     self.var_ty[scheme.var.index()] = ty;
                 }

@@ -7,6 +7,7 @@
 use std::panic::catch_unwind;
 use std::path::Path;
 
+mod files;
 mod mutate;
 mod text;
 
@@ -60,4 +61,35 @@ fn passes_leave_what_reads_back() {
         input.extend_from_slice(data);
         text::passes(&input);
     });
+}
+
+#[test]
+fn damaged_files_are_errors() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let seeds = files::seeds(&root);
+    let scratch = tempfile::tempdir().expect("a folder");
+    for seed in &seeds {
+        files::read(seed.kind, &seed.bytes, scratch.path());
+    }
+    let from = number("RELAX_FUZZ_FROM", 0);
+    let mut found = Vec::new();
+    for number in from..from + number("RELAX_FUZZ", 2000) {
+        let seed = &seeds[number as usize % seeds.len()];
+        let data = match seed.text && !number.is_multiple_of(3) {
+            true => {
+                let mut data = seed.bytes.clone();
+                data.resize(seed.bytes.len() + 600, 0);
+                let len =
+                    mutate::tokens(&mut data, seed.bytes.len(), seed.bytes.len() + 600, number);
+                data.truncate(len);
+                data
+            }
+            false => mutate::bytes(&seed.bytes, number),
+        };
+        let (kind, input, folder) = (seed.kind, data.clone(), scratch.path().to_owned());
+        if catch_unwind(move || files::read(kind, &input, &folder)).is_err() {
+            found.push(format!("{number} ({kind})"));
+        }
+    }
+    assert!(found.is_empty(), "{} findings: {found:?}", found.len());
 }

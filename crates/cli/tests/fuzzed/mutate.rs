@@ -138,6 +138,47 @@ pub fn tokens(data: &mut [u8], size: usize, max: usize, seed: u32) -> usize {
     text.len()
 }
 
+/// Numbers that programs trip over.
+const NUMBERS: [u64; 8] = [
+    0,
+    1,
+    0x7f,
+    0xff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    i64::MAX as u64,
+    u64::MAX,
+];
+
+/// Changes bytes: some are left out, doubled, set, or made a number.
+pub fn bytes(data: &[u8], seed: u32) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let mut data = data.to_vec();
+    for _ in 0..=random.below(3) {
+        let at = random.below(data.len());
+        let some = (1 + random.below(16)).min(data.len() - at);
+        match random.below(7) {
+            0 => data.truncate(at),
+            1 => drop(data.drain(at..at + some)),
+            2 => {
+                let stretch = data[at..at + some].to_vec();
+                let to = random.below(data.len());
+                drop(data.splice(to..to, stretch));
+            }
+            3 if at < data.len() => data[at] ^= 1 << random.below(8),
+            4 if at < data.len() => data[at] = random.next() as u8,
+            _ => {
+                let number = NUMBERS[random.below(NUMBERS.len())];
+                let width = [1, 2, 4, 8][random.below(4)];
+                for (to, from) in data[at..].iter_mut().zip(&number.to_le_bytes()[..width]) {
+                    *to = *from;
+                }
+            }
+        }
+    }
+    data
+}
+
 /// One change: something is left out, doubled, moved, taken from elsewhere or from another input.
 fn changed(text: &[u8], random: &mut Random) -> Vec<u8> {
     let tokens = split(text);

@@ -8,7 +8,7 @@ use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp};
 use super::{Printer, Stop};
 
 /// A type whose text is longer is none that a text can hold: types share their parts, and texts cannot.
-const LONGEST: usize = 1 << 20;
+const LONGEST: usize = 1 << 18;
 
 /// Where a dimension stands: that decides how an expression is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
