@@ -21,6 +21,7 @@ const MAN: &str = "man";
 /// What both are listed under.
 const HEADING: &str = "Other forms of this help";
 const MEMORY: &str = "max-memory";
+const COPY: &str = "copy-weights";
 
 /// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended early.
 pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
@@ -32,6 +33,9 @@ pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
             None => {
                 if let Some(&most) = matches.get_one::<usize>(MEMORY) {
                     memory::limit(most);
+                }
+                if matches.get_flag(COPY) {
+                    relax::weights::copy_all();
                 }
                 A::from_arg_matches(&matches).map_err(|e| e.format(&mut command))
             }
@@ -71,6 +75,14 @@ fn command<A: Parser>() -> Command {
                 .value_name("BYTES")
                 .value_parser(memory::bytes)
                 .help("Ends with an error when more memory is needed: `512M`, `2G`"),
+        )
+        .arg(
+            Arg::new(COPY)
+                .long(COPY)
+                .action(clap::ArgAction::SetTrue)
+                .help(
+                    "Reads large files instead of mapping them: others may change them meanwhile",
+                ),
         )
         .arg(
             Arg::new(MAN)

@@ -331,3 +331,81 @@ fn nested_blocks_are_not_moved_right_without_end() {
     let (code, said) = called(&folder, fmt, &["--check", "deep.relay"]);
     assert_eq!(code, 0, "{said}");
 }
+
+/// A chain of pairs of pairs: thirty lines whose type has a thousand million parts.
+fn pairs(n: usize) -> String {
+    let mut text = "def @main(%x: float32) {\n  %0 = (%x, %x);\n".to_owned();
+    for i in 1..n {
+        text.push_str(&format!("  %{i} = (%{}, %{});\n", i - 1, i - 1));
+    }
+    text + &format!("  %{}\n}}\n", n - 1)
+}
+
+#[test]
+fn types_that_double_are_not_written_as_trees() {
+    let folder = Folder::new("hostile-types");
+    folder.write("pairs.relay", pairs(40));
+    let opt = env!("CARGO_BIN_EXE_relax-opt");
+    for args in [
+        &["--pipeline", "infer-type", "--verify-roundtrip"][..],
+        &["--pipeline", "to-a-normal-form", "--print-style", "tvm"],
+        &["-O2"],
+    ] {
+        let args = [
+            args,
+            &["--max-memory", "1G", "-o", "out.relay", "pairs.relay"],
+        ]
+        .concat();
+        let (code, text) = called(&folder, opt, &args);
+        assert_eq!(code, 0, "{args:?}: {text}");
+        let length = folder.read("out.relay").len();
+        assert!(length < 20_000_000, "{args:?}: {length} bytes");
+    }
+}
+
+#[test]
+fn graphs_are_no_trees_in_tvmscript() {
+    let folder = Folder::new("hostile-graph");
+    let mut text = "def @main(%x: Tensor[(4,), float32]) {\n  %0 = add(%x, %x);\n".to_owned();
+    for i in 1..60 {
+        text.push_str(&format!("  %{i} = add(%{}, %{});\n", i - 1, i - 1));
+    }
+    folder.write("graph.relay", text + "  %59\n}\n");
+    folder.write("pairs.relay", pairs(60));
+    let opt = env!("CARGO_BIN_EXE_relax-opt");
+    for name in ["graph.relay", "pairs.relay"] {
+        let args = ["--print-style", "tvmscript", "--max-memory", "1G", name];
+        let (code, text) = called(&folder, opt, &args);
+        assert_eq!(code, 1, "{name}: {text}");
+        assert!(text.contains("no sequence of bindings"), "{name}: {text}");
+    }
+    let args = [
+        "--print-style",
+        "tvmscript",
+        "--pipeline",
+        "relay-to-relax",
+        "--max-memory",
+        "1G",
+        "pairs.relay",
+    ];
+    let (code, text) = called(&folder, opt, &args);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("a type with so many parts"), "{text}");
+}
+
+#[test]
+fn weights_that_are_copied_outlive_their_file() {
+    let folder = Folder::new("hostile-copy");
+    let path = folder.0.join("weights.bin");
+    std::fs::write(&path, vec![1; 17 << 20]).expect("it is written");
+    relax::weights::copy_all();
+    let weights = relax_cli::weights::open(&path).expect("it is read");
+    // What is mapped would end the process here.
+    std::fs::File::create(&path).expect("it is cut");
+    let sum: usize = weights.bytes().iter().map(|&b| usize::from(b)).sum();
+    assert_eq!(sum, 17 << 20);
+    for tool in [RUN, env!("CARGO_BIN_EXE_relax-check")] {
+        let (_, help) = called(&folder, tool, &["--copy-weights", "missing.relay"]);
+        assert!(!help.contains("unexpected argument"), "{tool}: {help}");
+    }
+}

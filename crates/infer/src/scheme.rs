@@ -31,6 +31,15 @@ pub(crate) struct Scheme {
     pub inner: usize,
 }
 
+/// What a scheme got when its type was decided.
+struct Closed {
+    /// Its number.
+    scheme: usize,
+    params: Vec<TypeParamId>,
+    dims: Vec<DimVar>,
+    relations: Box<[Constraint]>,
+}
+
 /// The name of the `i`-th inferred type parameter: `a` to `z`, then `a1`, …
 pub(crate) fn letter(i: usize) -> String {
     let letter = (b'a' + (i % 26) as u8) as char;
@@ -120,8 +129,12 @@ impl Solver<'_> {
         let mut unknowns = Vec::new();
         self.for_unknowns(ty, &mut |_, v| unknowns.push(v));
         let mut rels = Vec::new();
+        // What waits in a function inside of this one is decided with that function.
+        let inside: FxHashSet<u32> = (self.schemes[inner..].iter())
+            .flat_map(|s| s.rels.iter().copied())
+            .collect();
         for id in start..self.rels.len() {
-            if self.rels[id].state == State::Done {
+            if self.rels[id].state == State::Done || inside.contains(&(id as u32)) {
                 continue;
             }
             if matches!(self.rels[id].kind, RelKind::Instance(_)) {
@@ -230,18 +243,21 @@ impl Solver<'_> {
     /// Decides the types of let-bound functions, outer ones first: their inner functions' uses are
     /// then as determined as they get.
     pub fn close_schemes(&mut self, from: usize) {
-        // The parameters that each scheme got, by number.
-        let mut made: Vec<(usize, Vec<TypeParamId>, Vec<DimVar>)> = Vec::new();
+        let mut made: Vec<Closed> = Vec::new();
         for i in (from..self.schemes.len()).rev() {
             let scheme = self.schemes[i].clone();
             let mut known: Option<TypeId> = None;
             let mut agree = !scheme.instances.is_empty();
             // A use inside another polymorphic function that does not hold this one is one at every type.
             let (mut params, mut dims) = (Vec::new(), Vec::new());
-            for (j, p, d) in &made {
-                if self.schemes[*j].inner > i {
-                    params.extend_from_slice(p);
-                    dims.extend_from_slice(d);
+            let assumed = self.assumptions.len();
+            for outer in &made {
+                if self.schemes[outer.scheme].inner > i {
+                    params.extend_from_slice(&outer.params);
+                    dims.extend_from_slice(&outer.dims);
+                } else {
+                    // Inside of that one its relations hold.
+                    self.assumptions.extend_from_slice(&outer.relations);
                 }
             }
             for &t in &scheme.instances {
@@ -267,13 +283,21 @@ impl Solver<'_> {
                 }
                 self.solve_queue();
             }
+            self.assumptions.truncate(assumed);
             if self.is_open(scheme.ty) {
                 let before = (self.types.params.len(), self.new_dims.len());
                 let ty = self.generalise(&[scheme.func], &scheme.unknowns, &scheme.rels);
                 let params = (before.0..self.types.params.len()).map(TypeParamId::from_index);
                 let dims = (before.1..self.new_dims.len())
                     .map(|d| DimVar::from_index(self.m.dims.len() + d));
-                made.push((i, params.collect(), dims.collect()));
+                let relations = ty.first().map(|&ty| self.relations_of(ty));
+                let relations = relations.unwrap_or_default();
+                made.push(Closed {
+                    scheme: i,
+                    params: params.collect(),
+                    dims: dims.collect(),
+                    relations,
+                });
                 if let Some(&ty) = ty.first() {
                     self.var_ty[scheme.var.index()] = ty;
                 }
@@ -356,6 +380,17 @@ impl Solver<'_> {
             types.push(new);
         }
         types
+    }
+
+    /// The relations of a function type, or of the function that it gives.
+    fn relations_of(&self, mut ty: TypeId) -> Box<[Constraint]> {
+        while let Type::Func(f) = &self.types[ty] {
+            if !f.constraints.is_empty() {
+                return f.constraints.clone();
+            }
+            ty = f.ret;
+        }
+        Box::default()
     }
 
     /// Puts parameters in front of a function type, or of its result where the arguments do not

@@ -35,6 +35,8 @@ pub struct Breach {
     pub invariant: u32,
     /// What is wrong.
     pub message: String,
+    /// The node that is wrong, where it is one.
+    pub at: Option<ExprId>,
 }
 
 impl fmt::Display for Breach {
@@ -49,7 +51,12 @@ fn breach(invariant: u32, message: impl Into<String>) -> Check {
     Err(Breach {
         invariant,
         message: message.into(),
+        at: None,
     })
+}
+
+fn breach_at(invariant: u32, message: impl Into<String>, at: ExprId) -> Check {
+    breach(invariant, message).map_err(|b| Breach { at: Some(at), ..b })
 }
 
 fn within<I: Id + fmt::Debug, T>(arena: &Arena<I, T>, id: I) -> Check {
@@ -63,6 +70,16 @@ impl Module {
     /// Checks the invariants of everything that the globals reach; the first breach.
     pub fn verify(&self) -> Result<(), Breach> {
         Verified::default().verify(self, |_, _| {}).map(drop)
+    }
+
+    /// Checks the invariants of one function; the first breach.
+    pub fn verify_function(&self, func: FuncId) -> Result<(), Breach> {
+        let mut verifier = Verifier {
+            m: self,
+            at: (GlobalId(0), 0),
+            known: Verified::default(),
+        };
+        verifier.global(func, Symbol::new(""), &mut |_, _| {})
     }
 }
 
@@ -375,12 +392,12 @@ impl Verifier<'_> {
                 }
                 let name = m.vars[*v].name;
                 let Some(visible) = scopes.of_var(*v) else {
-                    return breach(3, format!("%{name} ({v:?}) is bound nowhere"));
+                    return breach_at(3, format!("%{name} ({v:?}) is bound nowhere"), id);
                 };
                 let place = scopes.of(id).unwrap_or(Scopes::ROOT);
                 if !scopes.holds(visible, place) {
                     let message = format!("%{name} ({v:?}) is used where it is not visible");
-                    return breach(3, message);
+                    return breach_at(3, message, id);
                 }
                 Ok(())
             }
@@ -444,12 +461,12 @@ impl Verifier<'_> {
                     && let Some(&after) = hidden.get(&v)
                     && scopes.holds(after, place)
                 {
-                    wrong = Some(v);
+                    wrong = Some((v, c));
                 }
             });
-            if let Some(v) = wrong {
+            if let Some((v, c)) = wrong {
                 let name = m.vars[v].name;
-                return breach(5, format!("%{name} is used after its dataflow block"));
+                return breach_at(5, format!("%{name} is used after its dataflow block"), c);
             }
         }
         Ok(())

@@ -6,8 +6,8 @@ use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    Expr, ExprId, GlobalId, GlobalKind, IdSet, IdTable, Module, PatId, Pattern, TensorType, Type,
-    TypeId, VarId,
+    AttrValue, Expr, ExprId, GlobalId, GlobalKind, IdSet, IdTable, Module, PatId, Pattern,
+    TensorType, Type, TypeId, VarId,
 };
 
 impl Module {
@@ -243,6 +243,49 @@ impl Module {
             stack.extend(self.types.children(ty));
         }
         found
+    }
+
+    /// The dimension variables that stand under `root` without being bound there.
+    pub fn free_dims(&self, root: ExprId) -> FxHashSet<DimVar> {
+        let (mut types, mut used, mut bound) = (Vec::new(), FxHashSet::default(), Vec::new());
+        for id in self.post_order([root]) {
+            types.extend((self.bound_vars(id).into_iter()).filter_map(|v| self.vars[v].ty));
+            match &self.exprs[id] {
+                Expr::Func(f) => {
+                    let f = &self.funcs[*f];
+                    types.extend(f.ret);
+                    bound.extend(f.dims.iter().copied());
+                }
+                Expr::MatchCast { ty, .. } => {
+                    types.push(*ty);
+                    bound.extend(self.dims_in_types([*ty]));
+                }
+                Expr::MatchShape { dims, .. } => {
+                    bound.extend(dims.iter().flat_map(|d| d.free_vars()));
+                }
+                Expr::Shape(dims) => used.extend(dims.iter().flat_map(|d| d.free_vars())),
+                Expr::Call {
+                    type_args, attrs, ..
+                } => {
+                    types.extend(self.type_args(*type_args));
+                    let mut values: Vec<&AttrValue> =
+                        self.attrs(*attrs).iter().map(|a| &a.1).collect();
+                    while let Some(value) = values.pop() {
+                        match value {
+                            AttrValue::Dim(d) => used.extend(d.free_vars()),
+                            AttrValue::Array(items) => values.extend(items.iter()),
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        used.extend(self.dims_in_types(types));
+        for d in bound {
+            used.remove(&d);
+        }
+        used
     }
 
     /// The bodies of all functions, in order of the text; in a [share](Module::share) of a module, of its functions.

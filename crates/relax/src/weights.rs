@@ -6,6 +6,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::Mmap;
 use relax_ir::{GlobalId, Module};
@@ -46,13 +47,26 @@ impl AsRef<[u8]> for Memory {
     }
 }
 
+/// Whether files are read whatever their size.
+static COPY: AtomicBool = AtomicBool::new(false);
+
+/// From here on files are read and not mapped, however large they are: nothing that happens to a file then matters. The
+/// variable `RELAX_WEIGHTS_COPY` does the same.
+pub fn copy_all() {
+    COPY.store(true, Ordering::Relaxed);
+}
+
+fn copies() -> bool {
+    COPY.load(Ordering::Relaxed) || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1")
+}
+
 impl Mapped {
     /// Maps a file.
     pub fn open(path: &Path) -> Result<Mapped, String> {
         let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
         let mut file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
         let length = file.metadata().map_err(|e| trouble(&e))?.len();
-        if length <= SMALL || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1") {
+        if length <= SMALL || copies() {
             let mut bytes = Vec::new();
             let room = bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX));
             room.map_err(|e| trouble(&e))?;

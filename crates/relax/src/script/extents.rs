@@ -61,12 +61,27 @@ pub(super) fn named(module: &Module) -> Option<(Module, Typing)> {
 
 /// Whether a type is that of a tensor of which an extent is not known, or has such a part.
 fn unknown(m: &Module, ty: TypeId) -> bool {
-    let open = |t: &TypeId| {
-        let shape = m.types.as_tensor(*t).map(|t| &t.shape);
-        let dims = shape.and_then(|s| s.dims()).unwrap_or_default();
-        dims.iter().any(|d| !d.is_known())
-    };
-    (ty.0 as usize) < m.types.len() && m.types.leaves(ty).iter().any(open)
+    if ty.0 as usize >= m.types.len() {
+        return false;
+    }
+    // Parts may be shared: each is looked at once.
+    let (mut work, mut seen) = (vec![ty], FxHashSet::default());
+    while let Some(ty) = work.pop() {
+        if !seen.insert(ty) {
+            continue;
+        }
+        match &m.types[ty] {
+            Type::Tuple(fields) => work.extend(fields),
+            Type::Tensor(t) => {
+                let dims = t.shape.dims().unwrap_or_default();
+                if dims.iter().any(|d| !d.is_known()) {
+                    return true;
+                }
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 struct Round<'r> {

@@ -32,7 +32,10 @@ impl Resolver<'_> {
             self.forget_given_types();
             self.item_vars = self.module.vars.len();
             let said = self.diags.len();
+            self.item += 1;
+            self.item_func = None;
             self.define(item, first);
+            self.astray_uses();
             if self.diags.len() > said || !ast.errors.is_empty() {
                 self.damage(i, said);
             }
@@ -190,6 +193,7 @@ impl Resolver<'_> {
             ItemKind::Error => {}
             ItemKind::Def { name, function } => {
                 let func = self.def(function);
+                self.item_func = Some(func);
                 if first && let Some(&id) = self.globals.get(&name) {
                     self.module.globals[id].kind = GlobalKind::Func(func);
                 }
@@ -304,6 +308,7 @@ impl Resolver<'_> {
                 span: place,
             }),
         };
+        self.item_func = Some(func);
         let mut name = Symbol::new("main");
         let mut n = 0;
         while self.globals.contains_key(&name) {

@@ -9,6 +9,7 @@ mod expr;
 mod former;
 mod function;
 mod given;
+mod graph;
 mod items;
 mod literal;
 mod meta;
@@ -146,6 +147,11 @@ struct Resolver<'a> {
     /// Graph bindings. TVM's printer numbers them through the whole module and refers to them from
     /// other branches than the one that binds them, so they have no scope.
     graph: scope::GraphBindings,
+    /// Uses of them where not all is visible that was where they are bound.
+    astray: Vec<graph::Astray>,
+    /// The number of this item, and the function that it made.
+    item: u32,
+    item_func: Option<FuncId>,
     /// The variables bound to a `shape(…)`, and that.
     shapes: FxHashMap<VarId, ExprId>,
     /// Free variables of an expression file; `None` inside a definition.
@@ -224,6 +230,9 @@ impl<'a> Resolver<'a> {
             ctor_fields: Vec::new(),
             adt_params: Vec::new(),
             graph: scope::GraphBindings::default(),
+            astray: Vec::new(),
+            item: 0,
+            item_func: None,
             shapes: FxHashMap::default(),
             free: None,
             free_names: FxHashMap::default(),

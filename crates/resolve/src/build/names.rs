@@ -99,7 +99,7 @@ impl Resolver<'_> {
 
     pub(crate) fn graph_var(&mut self, index: u32, span: Span) {
         let value = match self.graph.get(index) {
-            Some(value) => value,
+            Some(bound) => self.graph_value(index, bound, span),
             None => {
                 let name = Symbol::new(&index.to_string());
                 if self.first_report('#', name) {

@@ -26,17 +26,34 @@ enum Undo {
     Type(Symbol, Option<TypeName>),
 }
 
+/// A point of the walk: how much is in scope there, and what came last.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Here {
+    depth: u32,
+    serial: u32,
+}
+
+/// What a graph variable stands for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Graph {
+    pub value: ExprId,
+    /// The item that binds it.
+    pub item: u32,
+    /// Where it is bound.
+    pub here: Here,
+}
+
 /// What graph variables stand for. TVM numbers them from 0, so nearly all are found by position.
 #[derive(Default)]
 pub(crate) struct GraphBindings {
-    dense: Vec<Option<ExprId>>,
+    dense: Vec<Option<Graph>>,
     /// Those with numbers far beyond all others.
-    sparse: FxHashMap<u32, ExprId>,
+    sparse: FxHashMap<u32, Graph>,
 }
 
 impl GraphBindings {
     /// Binds `%index`.
-    pub(crate) fn bind(&mut self, index: u32, value: ExprId) {
+    pub(crate) fn bind(&mut self, index: u32, value: Graph) {
         let at = index as usize;
         if at < self.dense.len() {
             self.dense[at] = Some(value);
@@ -48,7 +65,7 @@ impl GraphBindings {
         }
     }
     /// What `%index` stands for.
-    pub(crate) fn get(&self, index: u32) -> Option<ExprId> {
+    pub(crate) fn get(&self, index: u32) -> Option<Graph> {
         match self.dense.get(index as usize) {
             Some(Some(value)) => Some(*value),
             _ => self.sparse.get(&index).copied(),
@@ -62,9 +79,31 @@ pub(crate) struct Scopes {
     locals: FxHashMap<Symbol, VarId>,
     types: FxHashMap<Symbol, TypeName>,
     undo: Vec<Undo>,
+    /// A number of its own for each entry of `undo`.
+    serials: Vec<u32>,
+    last: u32,
 }
 
 impl Scopes {
+    /// This point of the walk.
+    pub(crate) fn here(&self) -> Here {
+        Here {
+            depth: self.undo.len() as u32,
+            serial: self.serials.last().copied().unwrap_or(0),
+        }
+    }
+    /// Whether all that was in scope at a point of the walk still is.
+    pub(crate) fn holds(&self, here: Here) -> bool {
+        let Some(last) = here.depth.checked_sub(1) else {
+            return true;
+        };
+        self.serials.get(last as usize) == Some(&here.serial)
+    }
+    fn note(&mut self, undo: Undo) {
+        self.last = self.last.wrapping_add(1);
+        self.serials.push(self.last);
+        self.undo.push(undo);
+    }
     /// Enters a scope.
     pub(crate) fn enter(&self) -> Mark {
         Mark(self.undo.len() as u32)
@@ -88,6 +127,7 @@ impl Scopes {
                 None => {}
             }
         }
+        self.serials.truncate(self.undo.len());
     }
     /// Leaves a scope but keeps the dimension variables bound in it (a dataflow block).
     pub(crate) fn leave_keeping_dims(&mut self, mark: Mark) {
@@ -106,12 +146,12 @@ impl Scopes {
     /// Binds a local variable.
     pub(crate) fn bind(&mut self, name: Symbol, var: VarId) {
         let old = self.locals.insert(name, var);
-        self.undo.push(Undo::Local(name, old));
+        self.note(Undo::Local(name, old));
     }
     /// Binds a name in types.
     pub(crate) fn bind_type(&mut self, name: Symbol, what: TypeName) {
         let old = self.types.insert(name, what);
-        self.undo.push(Undo::Type(name, old));
+        self.note(Undo::Type(name, old));
     }
     /// The local variable of that name.
     pub(crate) fn local(&self, name: Symbol) -> Option<VarId> {

@@ -178,7 +178,7 @@ impl Resolver<'_> {
         let span = self.at(span);
         let var = match kind {
             StmtKind::Graph { index, .. } => {
-                self.graph.bind(index, value);
+                self.bind_graph(index, value);
                 return;
             }
             StmtKind::Let { binder, .. } => var.unwrap_or_else(|| self.bind_local(binder, true)),

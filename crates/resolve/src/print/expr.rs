@@ -219,11 +219,11 @@ impl Printer<'_> {
         let attrs = self.dict_attrs(&f.attrs);
         let ret = f.ret.or_else(|| self.found_result(func));
         let ret_node = ret.map(|t| self.ty(t));
+        // What is too large to be written is found again.
+        let hole = |t: &ast::TypeId| self.out.types[*t].kind == ast::TypeExprKind::Hole;
+        let ret_node = ret_node.filter(|t| f.ret.is_some() || !hole(t));
         let relations = if self.pretty() && !f.constraints.is_empty() {
-            let args: Option<Vec<_>> = f.params.iter().map(|&p| m.vars[p].ty).collect();
-            let args = args.unwrap_or_default();
-            let ret = ret.unwrap_or(relax_ir::TypeId(u32::MAX));
-            let relations = self.constraints(&f.constraints, &args, ret);
+            let relations = self.constraints(&f.constraints);
             self.out.make_list(relations)
         } else {
             ast::List::EMPTY

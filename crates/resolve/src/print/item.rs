@@ -237,9 +237,7 @@ impl Printer<'_> {
             .collect();
         let type_params = self.type_param_list(&op.type_params, &dims, true);
         let mut params = Vec::new();
-        let mut args = Vec::new();
         for (name, ty) in &op.params {
-            args.push(*ty);
             let ty = self.ty(*ty);
             params.push(self.out.binder(*name, Some(ty), NO));
         }
@@ -253,11 +251,7 @@ impl Printer<'_> {
             params.push(binder);
         }
         let ret = op.ret.map(|t| self.ty(t));
-        let relations = self.constraints(
-            &op.constraints,
-            &args,
-            op.ret.unwrap_or(relax_ir::TypeId(u32::MAX)),
-        );
+        let relations = self.constraints(&op.constraints);
         let body = self.op_body(op);
         ItemKind::Op(ast::OpItem {
             name: op.name,

@@ -10,10 +10,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::names::Names;
 use super::{NO, Printer};
 
+/// A type with more parts than this is written `_`. Types share their parts, and a text cannot: thirty pairs of pairs
+/// would take gigabytes.
+const LARGEST: u32 = 1 << 14;
+/// The same for the text that TVM writes, where no type is left out that a real program has.
+const LARGEST_TVM: u32 = 1 << 16;
+
 /// What types became in the tree so far: equal types are the same node.
 #[derive(Default)]
 pub(super) struct TypeTable {
     done: SideTable<TypeId, Option<ast::TypeId>>,
+    /// How many parts the text of each of them has.
+    sizes: SideTable<TypeId, u32>,
     /// The names of dimension variables of the current definition.
     dims: FxHashMap<DimVar, Symbol>,
     /// The names of its type parameters, where they had to be made unique.
@@ -50,7 +58,10 @@ impl Printer<'_> {
                 continue;
             }
             if expanded {
-                let new = self.ty_node(ty);
+                let new = match self.fits(ty) {
+                    true => self.ty_node(ty),
+                    false => self.node(TypeExprKind::Hole),
+                };
                 self.types.done.set(ty, Some(new));
                 self.types.local.push(ty);
                 continue;
@@ -66,6 +77,24 @@ impl Printer<'_> {
             stack.extend(children.into_iter().rev().map(|c| (c, false)));
         }
         self.types.done[root].expect("made above")
+    }
+
+    /// Counts the parts of a type whose parts are done; whether all of it can be written.
+    fn fits(&mut self, ty: TypeId) -> bool {
+        let largest = match self.pretty() {
+            true => LARGEST,
+            false => LARGEST_TVM,
+        };
+        let own = match &self.m.types[ty] {
+            Type::Tensor(t) => t.shape.dims().map_or(1, <[_]>::len) as u32,
+            _ => 0,
+        };
+        let parts = self.m.types.children(ty);
+        let parts = parts.iter().map(|&c| self.types.sizes[c]);
+        let size = parts.fold(1 + own, u32::saturating_add);
+        let fits = size <= largest;
+        self.types.sizes.set(ty, if fits { size } else { 1 });
+        fits
     }
 
     fn done(&self, ty: TypeId) -> ast::TypeId {
@@ -122,21 +151,15 @@ impl Printer<'_> {
         let params = self.type_param_list(&f.params, &[], self.pretty());
         let (args, ret) = (self.all_done(&f.args), self.done(f.ret));
         let relations = if self.pretty() {
-            self.constraints(&f.constraints, &f.args, f.ret)
+            self.constraints(&f.constraints)
         } else {
             Vec::new()
         };
         self.out.type_fn(params, args, ret, &relations, NO)
     }
 
-    /// What stands after `where`. A relation over just the arguments and the result is written by
-    /// its name.
-    pub(super) fn constraints(
-        &mut self,
-        constraints: &[relax_ir::Constraint],
-        args: &[TypeId],
-        ret: TypeId,
-    ) -> Vec<ast::TypeId> {
+    /// What stands after `where`: relations with the types they are of, as far as these are said.
+    pub(super) fn constraints(&mut self, constraints: &[relax_ir::Constraint]) -> Vec<ast::TypeId> {
         let mut out = Vec::new();
         for c in constraints {
             let name = match c.rel {
@@ -145,9 +168,7 @@ impl Printer<'_> {
                 RelRef::Op(op, _) => self.op_name(op),
             };
             let head = self.out.type_name(name, NO);
-            let plain = c.args.len() == args.len() + 1
-                && c.args.iter().eq(args.iter().chain(std::iter::once(&ret)));
-            out.push(if plain || c.args.is_empty() {
+            out.push(if c.args.is_empty() {
                 head
             } else {
                 let args: Vec<_> = c.args.iter().map(|&t| self.ty(t)).collect();
@@ -375,9 +396,10 @@ impl Declared {
             work.extend(m.types.children(ty));
         }
         dims.extend(m.dims_in_types([root]));
-        params
-            .iter()
-            .all(|p| self.params.contains(p) || own_params.contains(p))
+        // The parameters of a function type that inference made up: the literal has none, and is held against it.
+        let written = own_params.is_subset(&self.params);
+        written
+            && params.is_subset(&self.params)
             && dims
                 .iter()
                 .all(|d| self.dims.contains(d) || own_dims.contains(d))

@@ -48,6 +48,7 @@ impl Printer<'_> {
         let mut head = String::new();
         self.function_head(f, name.as_str(), 1, &mut head);
         let mut body = String::new();
+        self.uses = self.m.use_counts([self.m.funcs[f].body]);
         let mut tasks = vec![Task::Tail(2, self.m.funcs[f].body, Target::Return)];
         while let Some(task) = tasks.pop() {
             match task {

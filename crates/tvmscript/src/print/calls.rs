@@ -16,6 +16,9 @@ enum Part {
     Value(ExprId),
 }
 
+/// How many parts of one line may come of tuples that are used several times.
+const LONGEST: usize = 1 << 16;
+
 /// Parameters whose value is a shape, where others take a tuple.
 const SHAPES: [&str; 2] = ["shape", "size"];
 
@@ -24,14 +27,20 @@ impl Printer<'_> {
     pub(super) fn expr(&mut self, e: ExprId) -> String {
         let mut out = String::new();
         let mut parts = vec![Part::Value(e)];
+        let mut shared = 0;
         while let Some(part) = parts.pop() {
             match part {
+                // Written twice it would be computed twice, and graphs become trees.
+                Part::Value(e) if self.is_shared(e) || shared > LONGEST => {
+                    self.refuse(Stop::NotNormal);
+                }
                 Part::Text(text) => out.push_str(&text),
                 Part::Value(e) => {
                     let outer = self.place;
                     if !self.m.spans[e].is_none() {
                         self.place = self.m.spans[e];
                     }
+                    shared += usize::from(self.uses[e] > 1);
                     let mut own = Vec::new();
                     if let Err(stop) = self.value(e, &mut own) {
                         self.refuse(stop);
@@ -108,6 +117,12 @@ impl Printer<'_> {
             Expr::Error => return Err(Stop::NoForm("a mistake")),
         }
         Ok(())
+    }
+
+    /// Whether it is a call that stands at several places.
+    fn is_shared(&self, e: ExprId) -> bool {
+        let called = matches!(self.m.exprs[e], Expr::Call { .. } | Expr::MatchCast { .. });
+        called && self.uses[e] > 1
     }
 
     fn is_item(&self, name: Symbol) -> bool {

@@ -11,7 +11,7 @@ mod tir_ops;
 mod types;
 
 use relax_base::{Code, Diagnostic, Span, Symbol};
-use relax_ir::{Expr, ExprId, FuncId, GlobalKind, Module, TypeId, VarId};
+use relax_ir::{Expr, ExprId, FuncId, GlobalKind, IdTable, Module, TypeId, VarId};
 use relax_sym::DimVar;
 use rustc_hash::FxHashSet;
 
@@ -71,6 +71,8 @@ struct Printer<'m> {
     /// Where what is printed stands.
     place: Span,
     not_normal: bool,
+    /// How often each expression of the function is used.
+    uses: IdTable<ExprId, u32>,
     errors: Vec<Diagnostic>,
     /// Operators that Relax has no equal for.
     formless: Vec<&'static str>,
@@ -91,6 +93,7 @@ pub fn print(m: &Module, types: Option<&dyn Types>) -> Printed {
         class: class.unwrap_or_else(|| Symbol::new("Module")),
         place: Span::NONE,
         not_normal: false,
+        uses: IdTable::default(),
         errors: Vec::new(),
         formless: Vec::new(),
     };

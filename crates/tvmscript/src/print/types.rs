@@ -7,6 +7,9 @@ use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp};
 
 use super::{Printer, Stop};
 
+/// A type whose text is longer is none that a text can hold: types share their parts, and texts cannot.
+const LONGEST: usize = 1 << 18;
+
 /// Where a dimension stands: that decides how an expression is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
@@ -59,6 +62,14 @@ impl DimBuilder for Text<'_, '_> {
     }
     fn group(&mut self, inner: String) -> String {
         format!("({inner})")
+    }
+}
+
+/// The text of a type, unless it is too long.
+fn fitting(text: String) -> Result<String, Stop> {
+    match text.len() > LONGEST {
+        true => Err(Stop::NoForm("a type with so many parts")),
+        false => Ok(text),
     }
 }
 
@@ -188,13 +199,13 @@ impl Printer<'_> {
             },
             Type::Shape(_) => "R.Shape(ndim=-1)".to_owned(),
             Type::Tuple(items) if items.is_empty() => "R.Tuple".to_owned(),
-            Type::Tuple(items) => format!("R.Tuple({})", list(self, items)?),
+            Type::Tuple(items) => fitting(format!("R.Tuple({})", list(self, items)?))?,
             Type::Object => "R.Any".to_owned(),
             Type::Func(f) if f.params.is_empty() => {
                 let args = list(self, &f.args)?;
                 let ret = self.nested_type(f.ret, place, depth + 1)?;
                 let comma = if f.args.len() == 1 { "," } else { "" };
-                format!("R.Callable(({args}{comma}), {ret}, True)")
+                fitting(format!("R.Callable(({args}{comma}), {ret}, True)"))?
             }
             Type::Adt(adt, args) if args.is_empty() && m.adts[*adt].opaque => {
                 let name = m.adts[*adt].name;
