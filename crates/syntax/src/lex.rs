@@ -317,7 +317,7 @@ fn printable(text: &str) -> String {
 }
 
 /// Follows brackets just enough to know where `//` is floor division: inside the brackets of a
-/// shape or an index, after an operand.
+/// shape, an index or a list that an attribute is given, after an operand.
 #[derive(Default)]
 struct DimBrackets {
     /// For each open round or square bracket, whether dimensions may stand in it.
@@ -333,11 +333,14 @@ enum Last {
     Operand,
     /// A name that makes the bracket after it one of dimensions.
     DimHead,
+    /// `=`: a list after it may be one of dimensions.
+    Equal,
 }
 
 impl DimBrackets {
     fn allows_floor_div(&self) -> bool {
-        self.last != Last::Other && self.open.last().copied().unwrap_or(false)
+        let operand = matches!(self.last, Last::Operand | Last::DimHead);
+        operand && self.open.last().copied().unwrap_or(false)
     }
 
     fn see<'a>(&mut self, token: Token, text: impl FnOnce() -> &'a str) {
@@ -345,7 +348,8 @@ impl DimBrackets {
         self.last = match tok {
             Tok::LParen | Tok::LSquare => {
                 let inherited = self.open.last().copied().unwrap_or(false);
-                let index = tok == Tok::LSquare && self.last == Last::Operand;
+                let index =
+                    tok == Tok::LSquare && matches!(self.last, Last::Operand | Last::Equal);
                 self.open
                     .push(inherited || index || self.last == Last::DimHead);
                 Last::Other
@@ -359,6 +363,7 @@ impl DimBrackets {
                 self.open.clear();
                 Last::Other
             }
+            Tok::Eq => Last::Equal,
             Tok::Local | Tok::Graph | Tok::Int | Tok::Proj => Last::Operand,
             Tok::Name if !token.word => Last::Operand,
             Tok::Name => match text() {

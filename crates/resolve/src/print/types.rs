@@ -10,7 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::names::Names;
 use super::{NO, Printer};
 
-/// A type with more parts than this is written `_`. Types share their parts, and a text cannot: thirty pairs of pairs
+/// A type that shares parts and has more than this is written `_`. Types share their parts, and a text cannot: thirty pairs of pairs
 /// would take gigabytes.
 const LARGEST: u32 = 1 << 14;
 /// The same for the text that TVM writes, where no type is left out that a real program has.
@@ -85,6 +85,9 @@ impl Printer<'_> {
             true => LARGEST,
             false => LARGEST_TVM,
         };
+        // Parts that are not shared are no more than the module has types.
+        let unshared = u32::try_from(self.m.types.len()).unwrap_or(u32::MAX);
+        let largest = largest.max(unshared.saturating_mul(2));
         let own = match &self.m.types[ty] {
             Type::Tensor(t) => t.shape.dims().map_or(1, <[_]>::len) as u32,
             _ => 0,
