@@ -348,8 +348,7 @@ impl DimBrackets {
         self.last = match tok {
             Tok::LParen | Tok::LSquare => {
                 let inherited = self.open.last().copied().unwrap_or(false);
-                let index =
-                    tok == Tok::LSquare && matches!(self.last, Last::Operand | Last::Equal);
+                let index = tok == Tok::LSquare && matches!(self.last, Last::Operand | Last::Equal);
                 self.open
                     .push(inherited || index || self.last == Last::DimHead);
                 Last::Other
