@@ -19,6 +19,8 @@ use crate::scalar::words;
 
 /// Elements below which a call costs more than it saves.
 const FEW: i64 = 64;
+/// Elements of a result's reduction below which folding vectors costs more than a loop.
+const SHORT: i64 = 64;
 
 fn combiner(c: Combiner) -> i64 {
     match c {
@@ -61,6 +63,13 @@ impl Kernel<'_, '_, '_> {
         if known.is_some_and(|n| n < FEW) {
             return Ok(false);
         }
+        let folded = &axes[result_axes..];
+        let folded = folded
+            .iter()
+            .try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
+        if reduced > 0 && folded.is_some_and(|n| n < SHORT) {
+            return Ok(false);
+        }
         for (var, extent) in &axes {
             let most = match extent.as_int() {
                 Some(n) => n - 1,
@@ -72,13 +81,16 @@ impl Kernel<'_, '_, '_> {
         let Some(sweep) = translate::sweep(self, &c.value, &axes) else {
             return Ok(false);
         };
+        // Elements at computed indices, and those of which not all are read, come one by one: generated loops, which know
+        // where the sides of a selection begin, are quicker.
+        if !sweep.arrays.is_empty() {
+            return Ok(false);
+        }
         let placed = |r: &Read| match r {
             Read::Memory(input) => self.places.contains_key(&input.buf),
             Read::Index(..) => true,
         };
-        if !sweep.inputs.iter().all(placed)
-            || !sweep.arrays.iter().all(|b| self.places.contains_key(b))
-        {
+        if !sweep.inputs.iter().all(placed) {
             return Ok(false);
         }
         // Values are remembered by the address of their expression: those made here do not last.

@@ -20,6 +20,8 @@ pub(super) fn hidden(
     groups: &mut Groups,
 ) -> Vec<ExprId> {
     let mut border: FxHashMap<usize, FxHashSet<Dim>> = FxHashMap::default();
+    // Groups in which an attribute makes an extent.
+    let mut makers: FxHashSet<usize> = FxHashSet::default();
     let mut inner = Vec::new();
     for &e in order {
         let Expr::Call { args, attrs, .. } = m.exprs[e] else {
@@ -35,11 +37,16 @@ pub(super) fn hidden(
                     .extend(symbolic(m, typing.exprs[arg]));
             }
         }
-        let dims: Vec<Dim> = symbolic(m, typing.exprs[e]).collect();
+        if m.attrs(attrs).iter().any(|(_, v)| names_extents(v)) {
+            makers.insert(root);
+        }
         if node == root {
-            border.entry(root).or_default().extend(dims);
-        } else if m.attrs(attrs).iter().any(|(_, v)| names_extents(v)) {
-            inner.push((e, root, dims));
+            border
+                .entry(root)
+                .or_default()
+                .extend(symbolic(m, typing.exprs[e]));
+        } else {
+            inner.push((e, root));
         }
     }
     let none = FxHashSet::default();
@@ -50,8 +57,13 @@ pub(super) fn hidden(
                 .into_iter()
                 .all(|v| known.contains(&Dim::var(v)))
     };
-    inner.retain(|(_, root, dims)| dims.iter().any(|d| !known(root, d)));
-    inner.into_iter().map(|(e, ..)| e).collect()
+    // Where an element lies does not depend on the first extent.
+    let placing = |e: ExprId| {
+        let all = crate::programs::dims(m, typing.exprs[e]).flatten();
+        all.flat_map(|dims| dims.iter().skip(1)).filter(|d| open(d))
+    };
+    inner.retain(|(e, root)| makers.contains(root) && placing(*e).any(|d| !known(root, d)));
+    inner.into_iter().map(|(e, _)| e).collect()
 }
 
 /// Whether an attribute holds extents that are no numbers.
@@ -60,9 +72,12 @@ fn names_extents(v: &AttrValue) -> bool {
     one(v) || v.as_array().is_some_and(|all| all.iter().any(one))
 }
 
-/// The extents of a value's tensors that are no numbers.
+/// The extents of a value's tensors that are no numbers, where they are known.
 fn symbolic(m: &Module, ty: TypeId) -> impl Iterator<Item = Dim> {
     let all = crate::programs::dims(m, ty).flatten().flatten();
-    all.filter(|d| d.is_known() && d.as_const().is_none())
-        .cloned()
+    all.filter(|d| open(d)).cloned()
+}
+
+fn open(d: &Dim) -> bool {
+    d.is_known() && d.as_const().is_none()
 }
