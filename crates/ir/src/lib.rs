@@ -25,6 +25,7 @@ mod scope;
 mod script;
 mod share;
 mod show;
+mod source;
 mod types;
 mod user_op;
 mod verify;
@@ -52,6 +53,7 @@ pub use rewrite::inline_call;
 pub use scope::{ScopeId, ScopeKind, Scopes};
 pub use script::{Inplace, Kept, Script};
 pub use share::Own;
+pub use source::TypeSource;
 pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,
     TypeArena, TypeId, TypeInfer, TypeParam, TypeParamId,

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use relax_base::{Diagnostics, SourceFile, SourceMap};
-use relax_ir::{AttrValue, ExprId, GlobalId, Module, TypeId, VarId};
+use relax_base::{Diagnostics, SourceFile};
+use relax_ir::{AttrValue, GlobalId, Module};
 use relax_onnx::export;
 use relax_passes::Bound;
 
-use crate::{
-    Contents, PassConfig, Pipeline, Session, Silent, TypeSource, TypedModule, run_pipeline,
-};
+use crate::optimise::run_own;
+use crate::{Contents, Session, TypedModule};
 
 /// What brings a module to bindings of operators' calls: fused groups and functions that are called take the places of
 /// their calls.
@@ -71,17 +70,6 @@ fn laid_out(name: &str, text: String) -> String {
     relax_syntax::format_source(&file, &relax_syntax::FmtOptions::default()).unwrap_or(text)
 }
 
-struct Known<'a>(TypedModule<'a>);
-
-impl export::Types for Known<'_> {
-    fn var(&self, id: VarId) -> Option<TypeId> {
-        self.0.var(id)
-    }
-    fn expr(&self, id: ExprId) -> Option<TypeId> {
-        self.0.expr(id)
-    }
-}
-
 /// The bytes of an ONNX model whose graph is a function of a module. What the function calls is written where it is called.
 ///
 /// # Errors
@@ -99,23 +87,14 @@ pub fn onnx_model(module: &Module, entry: GlobalId) -> Result<Vec<u8>, Diagnosti
     for func in others {
         module.funcs[func].attrs.set("Inline", AttrValue::Int(1));
     }
-    let file = SourceMap::new().add("<a sequence of bindings>", BINDINGS);
-    let pipeline = file.map(|f| Pipeline::parse(&f));
-    let Some(Ok(pipeline)) = pipeline else {
-        unreachable!("the pipeline is one of ours");
-    };
     let name = module.globals[entry].name;
-    let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
-    if let Some((_, errors)) = outcome.failure {
-        return Err(errors);
-    }
-    let (Some(typing), Some(entry)) = (outcome.typing, module.global(name.as_str())) else {
-        unreachable!("the last pass infers types, and what is not called stays");
-    };
-    let known = Known(TypedModule {
+    let typing = run_own(BINDINGS, &mut module)?;
+    let entry = module.global(name.as_str());
+    let entry = entry.expect("what is not called stays");
+    let known = TypedModule {
         module: &module,
         typing: &typing,
-    });
+    };
     let producer = concat!("relax ", env!("CARGO_PKG_VERSION"));
     export::export(&module, entry, &known, producer)
 }

@@ -1,13 +1,16 @@
 //! Pipelines over the session's sources.
 
+use std::sync::Arc;
+
 use relax_base::{Diagnostic, Diagnostics, Span};
+use relax_ir::Module;
 
 pub use relax_passes::{
     Config as PassConfig, Event as PassEvent, Found, Observer as PassObserver,
     Outcome as PassOutcome, PassRun, Pipeline, Silent, run as run_pipeline,
 };
 
-use crate::Session;
+use crate::{ReadOptions, Session, Typing};
 
 impl Session {
     /// Reads a pipeline. Mistakes have places in a source named `<pipeline>`.
@@ -38,5 +41,19 @@ impl Session {
             }
         })?;
         Ok(pipeline)
+    }
+}
+
+/// Runs a pipeline that the library itself asks for, and gives the types that its last pass found.
+///
+/// # Errors
+/// A pass refuses the module.
+pub(crate) fn run_own(pipeline: &str, module: &mut Module) -> Result<Arc<Typing>, Diagnostics> {
+    let pipeline = Session::new(ReadOptions::default()).pipeline(pipeline)?;
+    let outcome = run_pipeline(&pipeline, module, &PassConfig::default(), &mut Silent);
+    match (outcome.failure, outcome.typing) {
+        (Some((_, errors)), _) => Err(errors),
+        (None, Some(typing)) => Ok(typing),
+        (None, None) => Err(Diagnostics::new()),
     }
 }

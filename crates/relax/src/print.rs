@@ -5,7 +5,8 @@ use relax_ir::{Difference, EqualOptions, ExprId, Module, OpId};
 use relax_resolve::print::module_to_ast;
 use relax_syntax::PrintOptions;
 
-pub use relax_resolve::print::{PrintMode, TypeSource, listed_constants};
+pub use relax_ir::TypeSource;
+pub use relax_resolve::print::{PrintMode, listed_constants};
 pub use relax_syntax::Style;
 
 /// The text of a module. With `types` it has TVM's `/* ty=… */` comments and the result types that

@@ -7,25 +7,12 @@ pub(crate) mod places;
 
 use std::sync::Arc;
 
-use relax_base::{Diagnostic, Diagnostics, SourceMap, Span};
-use relax_ir::{ExprId, FuncId, Module, TypeId, VarId};
-use relax_tvmscript::{Printed, Types, codes};
+use relax_base::{Diagnostic, Diagnostics, Span};
+use relax_ir::Module;
+use relax_tvmscript::{Printed, codes};
 
-use crate::{PassConfig, Pipeline, Silent, TypeSource, TypedModule, Typing, run_pipeline};
-
-struct Source<'a>(&'a dyn TypeSource);
-
-impl Types for Source<'_> {
-    fn var(&self, id: VarId) -> Option<TypeId> {
-        self.0.var(id)
-    }
-    fn expr(&self, id: ExprId) -> Option<TypeId> {
-        self.0.expr(id)
-    }
-    fn ret(&self, id: FuncId) -> Option<TypeId> {
-        self.0.ret(id)
-    }
-}
+use crate::optimise::run_own;
+use crate::{TypeSource, TypedModule, Typing};
 
 /// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated, operators that
 /// Relax has no equal for are written as the tensor programs that they compute, and closures, data types, references
@@ -81,16 +68,14 @@ fn as_values(
 
 /// The text of a module, in values of Relax where it has others.
 fn printed(module: &Module, types: Option<&dyn TypeSource>, matched: bool) -> Printed {
-    let source = types.map(Source);
-    let source = source.as_ref().map(|s| s as &dyn Types);
-    match source {
+    match types {
         Some(types) if matched || relax_tvmscript::needs_values(module) => {
             match relax_tvmscript::values(module, types) {
                 Ok(values) => relax_tvmscript::print(&values.module, Some(&values)),
                 Err(found) => Printed::NoForm(found, Vec::new()),
             }
         }
-        _ => relax_tvmscript::print(module, source),
+        _ => relax_tvmscript::print(module, types),
     }
 }
 
@@ -107,12 +92,7 @@ fn not_normal() -> Diagnostics {
 /// The module with these operators as tensor programs, and its types.
 fn legalized(module: &Module, operators: &[&str]) -> Option<(Module, Arc<Typing>)> {
     let text = format!("legalize{{only=\"{}\"}},infer-type", operators.join(" "));
-    let file = SourceMap::new().add("<operators as programs>", text)?;
-    let pipeline = Pipeline::parse(&file).ok()?;
     let mut module = module.clone();
-    let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
-    if outcome.failure.is_some() {
-        return None;
-    }
-    Some((module, outcome.typing?))
+    let typing = run_own(&text, &mut module).ok()?;
+    Some((module, typing))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use relax_base::{Diagnostic, Diagnostics, SourceFile, Span};
-use relax_ir::{ExprId, Module, TypeId, VarId};
+use relax_ir::Module;
 use relax_resolve::{Given, GivenTypes};
 use relax_tvm::{Graph, Mistake};
 
@@ -88,18 +88,7 @@ pub fn json_graph(
     types: Option<&dyn TypeSource>,
     release: Release,
 ) -> Result<relax_tvm::write::Written, Diagnostics> {
-    struct Known<'a>(&'a dyn TypeSource);
-    impl relax_tvm::write::Types for Known<'_> {
-        fn expr(&self, id: ExprId) -> Option<TypeId> {
-            self.0.expr(id)
-        }
-        fn var(&self, id: VarId) -> Option<TypeId> {
-            self.0.var(id)
-        }
-    }
-    let known = types.map(Known);
-    let known = known.as_ref().map(|k| k as &dyn relax_tvm::write::Types);
-    relax_tvm::write::write(module, known, release).map_err(|found| {
+    relax_tvm::write::write(module, types, release).map_err(|found| {
         let mut diagnostics = Diagnostics::new();
         diagnostics.extend(found);
         diagnostics

@@ -297,7 +297,7 @@ typedef struct RxPick {
 } RxPick;                       /* 48 bytes */
 int32_t rx_pick(RxContext *ctx, const RxPick *pick);
 
-/* As RxStrips for elements of any type, with loads at computed indices, which are checked. */
+/* As RxStrips for elements of any type. */
 typedef struct RxSweep {
   int32_t axes, reduced;        /*  0, 4 */
   int32_t inputs, constants;    /*  8, 12 */
@@ -308,13 +308,10 @@ typedef struct RxSweep {
   const void *const *data;      /* 40: the inputs; of an index its first number */
   const int32_t *kinds;         /* 48: RX_INT8, ...; -1 for an index */
   const int64_t *strides;       /* 56 */
-  const void *const *arrays;    /* 64: what is read at computed indices */
-  const uint64_t *values;       /* 72: the constants */
-  const RxSweepOp *program;     /* 80 */
-  void *out;                    /* 88: contiguous; overlaps no input */
-} RxSweep;                      /* 96 bytes */
-
-/* RX_OK, an error, or -1 where a computed index is outside: nothing that was written counts. */
+  const uint64_t *values;       /* 64: the constants */
+  const RxSweepOp *program;     /* 72 */
+  void *out;                    /* 80: contiguous; overlaps no input */
+} RxSweep;                      /* 88 bytes */
 int32_t rx_sweep(RxContext *ctx, const RxSweep *sweep);
 
 /* ---- attention ----------------------------------------------------------------------- */

@@ -173,7 +173,7 @@ impl Reach {
         unsafe {
             let extents = words(s.extents, axes);
             for i in 0..s.inputs.max(0) as usize {
-                // Indices are numbers; computed ones are checked by the kernel.
+                // Indices are numbers.
                 let Some(kind) = Kind::of(*s.kinds.add(i)) else {
                     continue;
                 };

@@ -18,7 +18,7 @@ mod token;
 mod values;
 
 pub use parse::{Parsed, parse};
-pub use print::{Printed, Types, print};
+pub use print::{Printed, print};
 pub use read::read;
 pub use token::Tok;
 pub use values::{Values, needs_values, values};

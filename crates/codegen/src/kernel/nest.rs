@@ -105,12 +105,17 @@ impl Kernel<'_, '_, '_> {
 
     /// What holds of a loop's variable inside the loop.
     pub(super) fn enter(&mut self, var: Var, extent: &Ex, value: Value) {
-        let range = match extent.as_int() {
-            Some(n) => (0, (n - 1).max(0)),
-            None => (0, self.interval(extent).hi.saturating_sub(1).max(0)),
-        };
+        self.runs_over(var, extent);
         self.vars.insert(var, value);
-        self.ranges.insert(var, range);
+    }
+
+    /// Notes what values an axis takes.
+    pub(super) fn runs_over(&mut self, var: Var, extent: &Ex) {
+        let most = match extent.as_int() {
+            Some(n) => n - 1,
+            None => self.interval(extent).hi.saturating_sub(1),
+        };
+        self.ranges.insert(var, (0, most.max(0)));
         self.over.insert(var, extent.clone());
     }
 

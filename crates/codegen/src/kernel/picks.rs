@@ -146,12 +146,7 @@ impl Kernel<'_, '_, '_> {
             return Ok(false);
         }
         for (&var, extent) in c.axes.iter().zip(&shape) {
-            let most = match extent.as_int() {
-                Some(n) => n - 1,
-                None => self.interval(extent).hi.saturating_sub(1),
-            };
-            self.ranges.insert(var, (0, most.max(0)));
-            self.over.insert(var, extent.clone());
+            self.runs_over(var, extent);
         }
         // Tables are made for indices at which nothing may be read, too.
         let all = (chosen.conditions.iter().copied())

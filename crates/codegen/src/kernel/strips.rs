@@ -2,7 +2,7 @@
 //! becomes a list of vector operations, its indices become steps.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, UnOp, Var, visit_expr};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
@@ -413,8 +413,6 @@ impl Kernel<'_, '_, '_> {
             .collect();
         let (values, code) = (self.constant(&values), self.constant(&code));
         let [extents, data, steps] = [extents, data, steps].map(|x| words(self.b, &x));
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 80, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
         let counts = [
             result_axes,
             reduced,
@@ -425,20 +423,10 @@ impl Kernel<'_, '_, '_> {
             combiner,
             0,
         ];
-        for (k, n) in counts.into_iter().enumerate() {
-            let v = self.b.ins().iconst(types::I32, n as i64);
-            self.b.ins().stack_store(types::I64, v, slot, 4 * k as i32);
-        }
-        for (k, v) in [extents, data, steps, values, code, out]
-            .into_iter()
-            .enumerate()
-        {
-            self.b
-                .ins()
-                .stack_store(types::I64, v, slot, 32 + 8 * k as i32);
-        }
-        let strips = self.b.ins().stack_addr(types::I64, slot, 0);
-        self.run("rx_strips_f32", &[strips]);
+        let counts = counts.map(|n| n as i64);
+        let descriptor =
+            self.counts_and_pointers(counts, &[extents, data, steps, values, code, out]);
+        self.run_with("rx_strips_f32", &[descriptor]);
         Ok(())
     }
 

@@ -1,17 +1,13 @@
 //! Stages of any element type through `rx_sweep`: the stage's expression becomes a list of vector operations.
 //!
-//! What is not certain to be read is read under a mask: the sides of a selection, where their loads are not proven to be
-//! inside. An index that is computed is checked by the kernel; where one is outside, the stage is done over in order,
-//! which finds out which one and says so.
+//! Elements that are not read in even steps, and selections of whose sides not all may be read, are left to loops.
 
-use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::Value;
 use relax_loops::{Combiner, Compute, Ex, Var};
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::sweep::{AXES, INDEX, OUTSIDE, RxSweepOp};
+use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweepOp};
 
 use super::contract::kind;
-use super::nest::Body;
 use super::strips::inside;
 use super::translate::{self, Read, Sweep};
 use super::{Kernel, Result};
@@ -71,21 +67,11 @@ impl Kernel<'_, '_, '_> {
             return Ok(false);
         }
         for (var, extent) in &axes {
-            let most = match extent.as_int() {
-                Some(n) => n - 1,
-                None => self.interval(extent).hi.saturating_sub(1),
-            };
-            self.ranges.insert(*var, (0, most.max(0)));
-            self.over.insert(*var, extent.clone());
+            self.runs_over(*var, extent);
         }
         let Some(sweep) = translate::sweep(self, &c.value, &axes) else {
             return Ok(false);
         };
-        // Elements at computed indices, and those of which not all are read, come one by one: generated loops, which know
-        // where the sides of a selection begin, are quicker.
-        if !sweep.arrays.is_empty() {
-            return Ok(false);
-        }
         let placed = |r: &Read| match r {
             Read::Memory(input) => self.places.contains_key(&input.buf),
             Read::Index(..) => true,
@@ -97,9 +83,7 @@ impl Kernel<'_, '_, '_> {
         self.memo.push(Default::default());
         let done = self.emit_sweep(c, &axes, result_axes, &sweep, out);
         self.memo.pop();
-        let status = done?;
-        self.end_sweep(c, &sweep, status)?;
-        Ok(true)
+        done.map(|()| true)
     }
 
     fn emit_sweep(
@@ -109,7 +93,7 @@ impl Kernel<'_, '_, '_> {
         result_axes: usize,
         sweep: &Sweep,
         out_kind: Kind,
-    ) -> Result<Value> {
+    ) -> Result<()> {
         self.place(c.out)?;
         let out = self.places[&c.out].data;
         let extents: Vec<Value> = (axes.iter())
@@ -137,7 +121,6 @@ impl Kernel<'_, '_, '_> {
         if !checks.is_empty() {
             self.check_box(&extents, &checks);
         }
-        let arrays: Vec<Value> = sweep.arrays.iter().map(|b| self.places[b].data).collect();
         let values: Vec<u8> = (sweep.constants.iter())
             .flat_map(|c| c.0.to_le_bytes())
             .collect();
@@ -153,10 +136,7 @@ impl Kernel<'_, '_, '_> {
             .collect();
         let kinds: Vec<u8> = kinds.into_iter().flat_map(i32::to_le_bytes).collect();
         let [values, code, kinds] = [values, code, kinds].map(|bytes| self.constant(&bytes));
-        let [extents, data, steps, arrays] =
-            [extents, data, steps, arrays].map(|x| words(self.b, &x));
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 96, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
+        let [extents, data, steps] = [extents, data, steps].map(|x| words(self.b, &x));
         let counts = [
             result_axes as i64,
             (axes.len() - result_axes) as i64,
@@ -167,47 +147,9 @@ impl Kernel<'_, '_, '_> {
             c.reduce.as_ref().map_or(0, |r| combiner(r.combiner)),
             out_kind as i64,
         ];
-        for (k, n) in counts.into_iter().enumerate() {
-            let v = self.b.ins().iconst(types::I32, n);
-            self.b.ins().stack_store(types::I64, v, slot, 4 * k as i32);
-        }
-        for (k, v) in [extents, data, kinds, steps, arrays, values, code, out]
-            .into_iter()
-            .enumerate()
-        {
-            self.b
-                .ins()
-                .stack_store(types::I64, v, slot, 32 + 8 * k as i32);
-        }
-        let descriptor = self.b.ins().stack_addr(types::I64, slot, 0);
-        if self.env.checks {
-            self.check_reach("rx_sweep", &[descriptor]);
-        }
-        Ok(self.scalars_call("rx_sweep", &[descriptor], true))
-    }
-
-    /// Goes on after a sweep; does the stage in order where an index was outside.
-    fn end_sweep(&mut self, c: &Compute, sweep: &Sweep, status: Value) -> Result<()> {
-        if sweep.checked() {
-            let outside = (self.b.ins()).icmp_imm_s(IntCC::Equal, status, i64::from(OUTSIDE));
-            let [again, fine] = [(); 2].map(|()| self.b.create_block());
-            let done = self.b.create_block();
-            self.b.set_cold_block(again);
-            self.b.ins().brif(outside, again, &[], fine, &[]);
-            self.b.switch_to_block(again);
-            self.push_memo();
-            let emitted = self.body(Body::Elements(c, 0));
-            self.pop_memo();
-            emitted?;
-            self.b.ins().jump(done, &[]);
-            self.b.switch_to_block(fine);
-            self.fail_unless_zero(status);
-            self.b.ins().jump(done, &[]);
-            self.b.switch_to_block(done);
-            self.forget_loads();
-            return Ok(());
-        }
-        self.fail_unless_zero(status);
+        let pointers = [extents, data, kinds, steps, values, code, out];
+        let descriptor = self.counts_and_pointers(counts, &pointers);
+        self.run_with("rx_sweep", &[descriptor]);
         Ok(())
     }
 

@@ -41,7 +41,6 @@ struct Step {
 #[derive(Default)]
 pub(super) struct Sweep {
     pub inputs: Vec<Read>,
-    pub arrays: Vec<Buf>,
     /// The bits of constants, and the bytes of an element.
     pub constants: Vec<(u64, usize)>,
     steps: Vec<Step>,
@@ -56,7 +55,7 @@ pub(super) fn sweep(k: &Kernel<'_, '_, '_>, value: &Ex, axes: &[(Var, Ex)]) -> O
         known: FxHashMap::default(),
         out: Sweep::default(),
     };
-    let result = t.value(value, None, DEPTH)?;
+    let result = t.value(value, DEPTH)?;
     let mut out = t.out;
     if out.steps.is_empty() || result != Operand::Temp(out.steps.len() - 1) {
         let kind = register(kind(value.dtype())?);
@@ -70,8 +69,8 @@ struct Translation<'a, 'k, 'f, 'm> {
     k: &'a Kernel<'k, 'f, 'm>,
     axes: &'a [(Var, Ex)],
     vars: Vec<Var>,
-    /// Expressions by address, with the mask under which they were computed.
-    known: FxHashMap<(usize, Option<Operand>), Operand>,
+    /// Expressions by address.
+    known: FxHashMap<usize, Operand>,
     out: Sweep,
 }
 
@@ -108,9 +107,8 @@ impl Translation<'_, '_, '_, '_> {
         safe
     }
 
-    fn value(&mut self, e: &Ex, mask: Option<Operand>, depth: usize) -> Option<Operand> {
-        let mask = mask.filter(|_| !self.safe(e));
-        if let Some(&found) = self.known.get(&(e.addr(), mask)) {
+    fn value(&mut self, e: &Ex, depth: usize) -> Option<Operand> {
+        if let Some(&found) = self.known.get(&e.addr()) {
             return Some(found);
         }
         if depth == 0 || self.out.steps.len() > OPS {
@@ -125,39 +123,30 @@ impl Translation<'_, '_, '_, '_> {
                 self.index(steps, rest)
             }
             ExKind::Var(_) => return None,
-            ExKind::Load(buf, index) => self.load(*buf, index, own, mask, depth - 1)?,
+            ExKind::Load(buf, index) => self.load(*buf, index)?,
             ExKind::Unary(op, a) => {
                 let from = kind(a.dtype())?;
-                let a = self.value(a, mask, depth - 1)?;
+                let a = self.value(a, depth - 1)?;
                 self.unary(*op, from, a)?
             }
             ExKind::Binary(op, a, b) => {
                 let from = kind(a.dtype())?;
-                let x = self.value(a, mask, depth - 1)?;
-                let y = self.value(b, mask, depth - 1)?;
+                let x = self.value(a, depth - 1)?;
+                let y = self.value(b, depth - 1)?;
                 self.binary(*op, from, x, y)?
             }
+            // Both sides are computed everywhere.
+            ExKind::Select(_, a, b) if !self.safe(a) || !self.safe(b) => return None,
             ExKind::Select(c, a, b) => {
-                let c = self.value(c, mask, depth - 1)?;
-                let yes = match self.safe(a) {
-                    true => None,
-                    false => Some(self.both(mask, c)),
-                };
-                let x = self.value(a, yes, depth - 1)?;
-                let no = match self.safe(b) {
-                    true => None,
-                    false => {
-                        let not = self.out.push(Op::Not, Kind::Bool, Kind::Bool, vec![c]);
-                        Some(self.both(mask, not))
-                    }
-                };
-                let y = self.value(b, no, depth - 1)?;
+                let c = self.value(c, depth - 1)?;
+                let x = self.value(a, depth - 1)?;
+                let y = self.value(b, depth - 1)?;
                 let kind = register(own);
                 self.out.push(Op::Select, kind, kind, vec![c, x, y])
             }
             ExKind::Cast(a) => {
                 let from = kind(a.dtype())?;
-                let a = self.value(a, mask, depth - 1)?;
+                let a = self.value(a, depth - 1)?;
                 self.cast(from, own, a)
             }
             ExKind::Reinterpret(a) => {
@@ -166,18 +155,11 @@ impl Translation<'_, '_, '_, '_> {
                 if !whole(from) || !whole(own) {
                     return None;
                 }
-                self.value(a, mask, depth - 1)?
+                self.value(a, depth - 1)?
             }
         };
-        self.known.insert((e.addr(), mask), operand);
+        self.known.insert(e.addr(), operand);
         Some(operand)
-    }
-
-    fn both(&mut self, mask: Option<Operand>, c: Operand) -> Operand {
-        match mask {
-            None => c,
-            Some(m) => self.out.push(Op::And, Kind::Bool, Kind::Bool, vec![m, c]),
-        }
     }
 
     fn constant(&mut self, kind: Kind, bits: u64, value: f64) -> Operand {
@@ -204,82 +186,17 @@ impl Translation<'_, '_, '_, '_> {
         }))
     }
 
-    fn load(
-        &mut self,
-        buf: Buf,
-        index: &[Ex],
-        own: Kind,
-        mask: Option<Operand>,
-        depth: usize,
-    ) -> Option<Operand> {
-        let shape = self.k.program.bufs[buf].shape.clone();
-        let even: Option<Vec<_>> = index.iter().map(|i| self.even(i)).collect();
-        if let Some(even) = &even
-            && (mask.is_none() || self.k.surely_inside(even, &shape, self.axes))
-        {
-            let same = |r: &Read| matches!(r, Read::Memory(i) if i.buf == buf && i.index == *even);
-            let found = self.out.inputs.iter().position(same);
-            return Some(Operand::Input(found.unwrap_or_else(|| {
-                let index = even.clone();
-                self.out.inputs.push(Read::Memory(Input { buf, index }));
-                self.out.inputs.len() - 1
-            })));
-        }
-        let masked = mask.unwrap_or(Operand::Number(-1));
-        let mut places = Vec::new();
-        for (i, extent) in index.iter().zip(&shape) {
-            let place = self.value(i, mask, depth)?;
-            if !self.k.inside(i, extent) {
-                let extent = self.extent(extent)?;
-                let args = vec![place, extent, masked];
-                self.out.push(Op::Check, Kind::I64, Kind::I64, args);
-            }
-            places.push(place);
-        }
-        let at = self.flat(index, &shape, &places)?;
-        let array = self.out.arrays.iter().position(|b| *b == buf);
-        let array = array.unwrap_or_else(|| {
-            self.out.arrays.push(buf);
-            self.out.arrays.len() - 1
-        });
-        let args = vec![at, Operand::Number(array as i32), masked];
-        Some(self.out.push(Op::Gather, own, own, args))
-    }
-
-    fn extent(&mut self, extent: &Ex) -> Option<Operand> {
-        if let Some(n) = extent.as_int() {
-            return Some(self.constant(Kind::I64, n as u64, 0.0));
-        }
-        let (steps, rest) = self.even(extent)?;
-        Some(self.index(steps, rest))
-    }
-
-    /// The number of an element among all of its buffer.
-    fn flat(&mut self, index: &[Ex], shape: &[Ex], places: &[Operand]) -> Option<Operand> {
-        let mut whole = Ex::idx(0);
-        for (i, n) in index.iter().zip(shape) {
-            whole = whole * n + i;
-        }
-        if shape[1.min(shape.len())..]
-            .iter()
-            .all(|n| n.as_int().is_some())
-            && let Some((steps, rest)) = self.even(&whole)
-        {
-            return Some(self.index(steps, rest));
-        }
-        let mut at = None;
-        for (&place, n) in places.iter().zip(shape) {
-            at = Some(match at {
-                None => place,
-                Some(at) => {
-                    let n = self.extent(n)?;
-                    let scaled = self.out.push(Op::Mul, Kind::I64, Kind::I64, vec![at, n]);
-                    self.out
-                        .push(Op::Add, Kind::I64, Kind::I64, vec![scaled, place])
-                }
-            });
-        }
-        Some(at.unwrap_or_else(|| self.constant(Kind::I64, 0, 0.0)))
+    /// An element in even steps. Those at computed indices come one by one: generated loops, which know where the sides of
+    /// a selection begin, are quicker.
+    fn load(&mut self, buf: Buf, index: &[Ex]) -> Option<Operand> {
+        let index: Option<Vec<_>> = index.iter().map(|i| self.even(i)).collect();
+        let index = index?;
+        let same = |r: &Read| matches!(r, Read::Memory(i) if i.buf == buf && i.index == index);
+        let found = self.out.inputs.iter().position(same);
+        Some(Operand::Input(found.unwrap_or_else(|| {
+            self.out.inputs.push(Read::Memory(Input { buf, index }));
+            self.out.inputs.len() - 1
+        })))
     }
 
     /// What was computed in float32 as a narrow float holds it.
@@ -415,11 +332,6 @@ impl Sweep {
     fn push(&mut self, op: Op, kind: Kind, to: Kind, args: Vec<Operand>) -> Operand {
         self.steps.push(Step { op, kind, to, args });
         Operand::Temp(self.steps.len() - 1)
-    }
-
-    /// Whether an index may turn out to be outside.
-    pub fn checked(&self) -> bool {
-        self.steps.iter().any(|s| s.op == Op::Check)
     }
 
     /// The operations with temporaries shared where their values do not live at the same time, and the number of

@@ -136,6 +136,20 @@ impl Kernel<'_, '_, '_> {
         self.put(f, at, v);
     }
 
+    /// Eight numbers of 32 bits, then pointers: how the kernels of strips are told what to do.
+    pub(super) fn counts_and_pointers(&mut self, counts: [i64; 8], pointers: &[Value]) -> Fields {
+        let bytes = 32 + 8 * pointers.len() as u32;
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let f = Fields(self.b.create_sized_stack_slot(slot));
+        for (k, n) in counts.into_iter().enumerate() {
+            self.put_int32(&f, 4 * k as i32, n);
+        }
+        for (k, &v) in pointers.iter().enumerate() {
+            self.put(&f, 32 + 8 * k as i32, v);
+        }
+        f
+    }
+
     pub(super) fn product(&mut self, extents: &[Value]) -> Value {
         let one = self.b.ins().iconst(types::I64, 1);
         extents.iter().fold(one, |n, &e| self.b.ins().imul(n, e))

@@ -16,7 +16,7 @@ mod walk;
 use bytes::Bytes;
 use prost::Message;
 use relax_base::Diagnostics;
-use relax_ir::{ExprId, GlobalId, Module, TypeId, VarId};
+use relax_ir::{GlobalId, Module, TypeSource};
 
 use crate::proto::{ModelProto, OperatorSetIdProto};
 
@@ -35,14 +35,6 @@ pub mod codes {
     pub const NO_FORM: Code = Code(1304);
 }
 
-/// The types of a module that was inferred.
-pub trait Types {
-    /// The type of a variable.
-    fn var(&self, id: VarId) -> Option<TypeId>;
-    /// The type of an expression.
-    fn expr(&self, id: ExprId) -> Option<TypeId>;
-}
-
 /// The bytes of a model whose graph is a function of a module. The function's parameters are the graph's
 /// inputs, the fields of its result the outputs, constants initialisers.
 ///
@@ -51,7 +43,7 @@ pub trait Types {
 pub fn export(
     module: &Module,
     entry: GlobalId,
-    types: &dyn Types,
+    types: &dyn TypeSource,
     producer: &str,
 ) -> Result<Vec<u8>, Diagnostics> {
     let graph = walk::graph(module, entry, types)?;

@@ -5,14 +5,14 @@
 use std::rc::Rc;
 
 use relax_base::{Diagnostic, Diagnostics, Span};
-use relax_ir::{ConstId, Expr, ExprId, FuncId, GlobalId, Module, Type, TypeId, VarId};
+use relax_ir::{ConstId, Expr, ExprId, FuncId, GlobalId, Module, Type, TypeId, TypeSource, VarId};
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
 use super::call::Call;
+use super::codes;
 use super::graph::{Attr, Graph};
 use super::table::{self, Write};
-use super::{Types, codes};
 use crate::proto::GraphProto;
 
 /// What a variable stands for.
@@ -63,7 +63,7 @@ enum Waiting {
 
 pub(super) struct Walk<'m> {
     pub(super) m: &'m Module,
-    pub(super) types: &'m dyn Types,
+    pub(super) types: &'m dyn TypeSource,
     pub(super) g: Graph<'m>,
     pub(super) vars: FxHashMap<VarId, Val>,
     consts: FxHashMap<ConstId, String>,
@@ -83,7 +83,7 @@ pub(super) fn error(place: Span, message: String) -> Diagnostics {
 pub(super) fn graph(
     m: &Module,
     entry: GlobalId,
-    types: &dyn Types,
+    types: &dyn TypeSource,
 ) -> Result<GraphProto, Diagnostics> {
     let global = &m.globals[entry];
     let Some(func) = m.global_func(entry) else {

@@ -2,7 +2,7 @@
 //! widths; and what is said of memory and of several devices.
 
 use relax_ir::{Shape, Type};
-use relax_loops::{BinOp, Combiner, Ex, UnOp};
+use relax_loops::{BinOp, Ex, UnOp};
 use relax_sym::Dim;
 
 use super::reduce::wide;
@@ -11,7 +11,7 @@ use super::util::{
     axis_attr, dim_list, dtype_or, finish, finish_like, int_list, need_eq, need_multiple, shaped,
     word,
 };
-use super::util_te::{Done, product};
+use super::util_te::{Done, moments};
 use crate::AttrTy::{Bool, DType, Dims, Float, Int, Ints, Str};
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
 
@@ -239,19 +239,11 @@ fn layer_norm_compute(te: &mut Te<'_>) -> Done {
         }
         x.at(&index).cast(dtype)
     };
-    let n = product(&over).cast(dtype);
-    let sums = te.reduce("sums", &shape, &over, Combiner::Sum, at);
-    let means = te.compute("means", &shape, |i| sums.at(i) / &n);
-    let squares = te.reduce("squares", &shape, &over, Combiner::Sum, |i, r| {
-        let d = at(i, r) - means.at(i);
-        &d * &d
-    });
+    let moments = moments(te, &shape, &over, dtype, at);
     let y = te.compute("norm", &x.shape, |i| {
         let pick = |of: &[usize]| -> Vec<Ex> { of.iter().map(|&a| i[a].clone()).collect() };
         let (own, inner) = (pick(&rest), pick(&axes));
-        let spread = squares.at(&own) / &n;
-        let root = (spread.clone() + spread.same(epsilon)).unary(UnOp::Sqrt);
-        let mut v = (x.at(i).cast(dtype) - means.at(&own)) / root;
+        let mut v = moments.normal(x.at(i).cast(dtype), &own, epsilon);
         if scale {
             v = v * gamma.at(&inner).cast(dtype);
         }

@@ -21,19 +21,19 @@ const REDUCE: &[AttrDef] = &[
     ),
 ];
 const X: &[Input] = &[input("x", "the input")];
-const EPSILON: AttrDef = attr(
+pub(super) const EPSILON: AttrDef = attr(
     "epsilon",
     Float,
     Default::Float(1e-5),
     "added to the variance",
 );
-const CENTER: AttrDef = attr(
+pub(super) const CENTER: AttrDef = attr(
     "center",
     Bool,
     Default::Bool(true),
     "whether `beta` is added",
 );
-const SCALE: AttrDef = attr(
+pub(super) const SCALE: AttrDef = attr(
     "scale",
     Bool,
     Default::Bool(true),

@@ -1,14 +1,15 @@
 //! Relax's norms over groups and instances, its dropout, and its loss of log probabilities.
 
-use relax_loops::{Combiner, Ex, TensorRef, UnOp};
+use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
 use super::reduce::wide;
+use super::relax_nn::{CENTER, EPSILON, SCALE};
 use super::relax_rules::float_arg;
 use super::util::{axis_attr, finish, finish_tuple, int_list, need_eq, shaped, word};
-use super::util_te::{Done, product};
-use crate::AttrTy::{Bool, Float, Int, Ints, Str};
+use super::util_te::{Done, moments};
+use crate::AttrTy::{Float, Int, Ints, Str};
 use crate::{AttrDef, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 const INPUTS: &[Input] = &[
@@ -27,24 +28,6 @@ const AXES: AttrDef = attr(
     Ints,
     Default::Required,
     "the other axes that are normalised",
-);
-const EPSILON: AttrDef = attr(
-    "epsilon",
-    Float,
-    Default::Float(1e-5),
-    "added to the variance",
-);
-const CENTER: AttrDef = attr(
-    "center",
-    Bool,
-    Default::Bool(true),
-    "whether `beta` is added",
-);
-const SCALE: AttrDef = attr(
-    "scale",
-    Bool,
-    Default::Bool(true),
-    "whether `gamma` multiplies",
 );
 const REDUCTION: AttrDef = attr(
     "reduction",
@@ -258,18 +241,10 @@ fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
         let index: Vec<Ex> = index.collect();
         x.at(&index).cast(dtype)
     };
-    let n = product(&over).cast(dtype);
-    let sums = te.reduce("sums", &shape, &over, Combiner::Sum, at);
-    let means = te.compute("means", &shape, |i| sums.at(i) / &n);
-    let squares = te.reduce("squares", &shape, &over, Combiner::Sum, |i, r| {
-        let d = at(i, r) - means.at(i);
-        &d * &d
-    });
+    let moments = moments(te, &shape, &over, dtype, at);
     let y = te.compute("norm", &x.shape, |i| {
         let group: Vec<Ex> = kept.iter().map(|&a| of_group(a, &i[a])).collect();
-        let spread = squares.at(&group) / &n;
-        let root = (spread.clone() + spread.same(epsilon)).unary(UnOp::Sqrt);
-        let mut v = (x.at(i).cast(dtype) - means.at(&group)) / root;
+        let mut v = moments.normal(x.at(i).cast(dtype), &group, epsilon);
         let c = std::slice::from_ref(&i[channel]);
         if scale {
             v = v * gamma.at(c).cast(dtype);

@@ -1,6 +1,6 @@
 //! What computations of several families ask for.
 
-use relax_loops::{Ex, TensorRef};
+use relax_loops::{Combiner, Ex, TensorRef, UnOp};
 use relax_tensor::DType;
 
 use crate::{ComputeError, Te};
@@ -118,4 +118,42 @@ pub fn out_shape(te: &mut Te<'_>) -> Vec<Ex> {
             None => te.dim("n"),
         })
         .collect()
+}
+
+/// Means and squared distances from them over some axes.
+pub struct Moments {
+    means: TensorRef,
+    squares: TensorRef,
+    count: Ex,
+}
+
+/// The moments, of extents `shape`, of the elements that `at` gives for an index of theirs and one of the axes `over`.
+pub fn moments(
+    te: &mut Te<'_>,
+    shape: &[Ex],
+    over: &[Ex],
+    dtype: DType,
+    at: impl Fn(&[Ex], &[Ex]) -> Ex,
+) -> Moments {
+    let count = product(over).cast(dtype);
+    let sums = te.reduce("sums", shape, over, Combiner::Sum, &at);
+    let means = te.compute("means", shape, |i| sums.at(i) / &count);
+    let squares = te.reduce("squares", shape, over, Combiner::Sum, |i, r| {
+        let d = at(i, r) - means.at(i);
+        &d * &d
+    });
+    Moments {
+        means,
+        squares,
+        count,
+    }
+}
+
+impl Moments {
+    /// A value less the mean at an index, by the root of the variance there and `epsilon`.
+    pub fn normal(&self, value: Ex, at: &[Ex], epsilon: f64) -> Ex {
+        let spread = self.squares.at(at) / &self.count;
+        let root = (spread.clone() + spread.same(epsilon)).unary(UnOp::Sqrt);
+        (value - self.means.at(at)) / root
+    }
 }

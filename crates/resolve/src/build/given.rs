@@ -2,13 +2,12 @@
 //! and in comments.
 
 use relax_base::{SideTable, Symbol};
-use relax_ir::{AttrValue, ConstId, ExprId, FuncId, TypeId, VarId};
+use relax_ir::{AttrValue, ConstId, ExprId, FuncId, TypeId, TypeSource, VarId};
 use relax_syntax::ast;
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
 use super::Resolver;
-use crate::print::TypeSource;
 
 /// What comes along with a tree.
 #[derive(Debug, Default)]

@@ -18,7 +18,7 @@ mod prim;
 mod types;
 
 use relax_base::{Span, Symbol};
-use relax_ir::{ConstId, ExprId, FuncId, IdTable, Module, TypeId, VarId};
+use relax_ir::{ConstId, ExprId, IdTable, Module, TypeSource};
 use relax_syntax::Style;
 use relax_syntax::ast::{self, Ast};
 
@@ -26,16 +26,6 @@ use self::expr::State;
 use self::meta::MetaWriter;
 use self::names::Names;
 use self::types::{Declared, TypeTable};
-
-/// The types of a module that was inferred, for annotated printing.
-pub trait TypeSource {
-    /// The type of an expression.
-    fn expr(&self, id: ExprId) -> Option<TypeId>;
-    /// The type of a local variable.
-    fn var(&self, id: VarId) -> Option<TypeId>;
-    /// The result type of a function, where it is not annotated.
-    fn ret(&self, id: FuncId) -> Option<TypeId>;
-}
 
 /// How to print.
 #[derive(Clone, Copy, Default)]

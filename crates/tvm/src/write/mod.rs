@@ -13,7 +13,7 @@ use std::io::{self, Write};
 use relax_base::{Code, Diagnostic, Span};
 use relax_ir::{
     AdtId, CtorId, ExprId, FuncId, GlobalId, GlobalKind, Module, OpId, PatId, TypeId, TypeParamId,
-    VarId,
+    TypeSource, VarId,
 };
 use relax_ops::Release;
 use relax_tensor::Tensor;
@@ -27,14 +27,6 @@ pub const NO_FORM: Code = Code(1217);
 
 /// The releases whose graphs are written.
 pub const RELEASES: std::ops::RangeInclusive<u8> = 9..=15;
-
-/// The types of expressions and variables, where they are known.
-pub trait Types {
-    /// The type of an expression.
-    fn expr(&self, id: ExprId) -> Option<TypeId>;
-    /// The type of a variable.
-    fn var(&self, id: VarId) -> Option<TypeId>;
-}
 
 /// A graph that is ready to be written.
 #[derive(Debug)]
@@ -70,7 +62,7 @@ enum Work {
 
 struct Writer<'m> {
     module: &'m Module,
-    given: Option<&'m dyn Types>,
+    given: Option<&'m dyn TypeSource>,
     release: Release,
     nodes: Vec<Node>,
     tensors: Vec<Tensor>,
@@ -104,7 +96,7 @@ struct Writer<'m> {
 /// Something in it has no form in such a graph.
 pub fn write(
     module: &Module,
-    types: Option<&dyn Types>,
+    types: Option<&dyn TypeSource>,
     release: Release,
 ) -> Result<Written, Vec<Diagnostic>> {
     let section = module.metadata.raw.as_deref();

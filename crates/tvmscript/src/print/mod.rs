@@ -11,7 +11,7 @@ mod tir_ops;
 mod types;
 
 use relax_base::{Code, Diagnostic, Span, Symbol};
-use relax_ir::{Expr, ExprId, FuncId, GlobalKind, IdTable, Module, TypeId, VarId};
+use relax_ir::{Expr, ExprId, FuncId, GlobalKind, IdTable, Module, TypeId, TypeSource, VarId};
 use relax_sym::DimVar;
 use rustc_hash::FxHashSet;
 
@@ -19,16 +19,6 @@ use crate::codes;
 use names::Names;
 pub(crate) use names::python;
 use types::Place;
-
-/// The types of a module that was inferred.
-pub trait Types {
-    /// The type of a variable.
-    fn var(&self, id: VarId) -> Option<TypeId>;
-    /// The type of an expression.
-    fn expr(&self, id: ExprId) -> Option<TypeId>;
-    /// The result of a function.
-    fn ret(&self, id: FuncId) -> Option<TypeId>;
-}
 
 /// Why something is not printed.
 #[derive(Clone, Debug)]
@@ -56,7 +46,7 @@ pub enum Printed {
 
 struct Printer<'m> {
     m: &'m Module,
-    types: Option<&'m dyn Types>,
+    types: Option<&'m dyn TypeSource>,
     names: Names,
     /// Symbols that the body of the function mentions and no signature binds.
     symbols: Vec<DimVar>,
@@ -79,7 +69,7 @@ struct Printer<'m> {
 }
 
 /// The text of a module that TVM reads. `types` annotates bindings that have no annotation.
-pub fn print(m: &Module, types: Option<&dyn Types>) -> Printed {
+pub fn print(m: &Module, types: Option<&dyn TypeSource>) -> Printed {
     let class = m.script.as_ref().and_then(|s| s.class);
     let mut p = Printer {
         m,

@@ -16,11 +16,12 @@ mod matching;
 mod types;
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_ir::{Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Type, TypeId, VarId};
+use relax_ir::{
+    Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Type, TypeId, TypeSource, VarId,
+};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes;
-use crate::print::Types;
 use lift::{Known, Work};
 
 /// A module in which everything is a value of Relax, with the types of what was made.
@@ -31,7 +32,7 @@ pub struct Values {
     exprs: FxHashMap<ExprId, TypeId>,
 }
 
-impl Types for Values {
+impl TypeSource for Values {
     fn var(&self, _: VarId) -> Option<TypeId> {
         None
     }
@@ -73,7 +74,7 @@ pub fn needs_values(m: &Module) -> bool {
 }
 
 /// Brings a typed module to values of Relax. The errors name what has no form.
-pub fn values(m: &Module, types: &dyn Types) -> Result<Values, Vec<Diagnostic>> {
+pub fn values(m: &Module, types: &dyn TypeSource) -> Result<Values, Vec<Diagnostic>> {
     let mut module = m.clone();
     let any = module.types.intern(Type::Object);
     let mut lowering = Lowering {
@@ -106,7 +107,7 @@ pub fn values(m: &Module, types: &dyn Types) -> Result<Values, Vec<Diagnostic>> 
 struct Lowering<'t> {
     /// The module, to which the new functions are added.
     m: Module,
-    types: &'t dyn Types,
+    types: &'t dyn TypeSource,
     any: TypeId,
     /// How a type is represented.
     reps: FxHashMap<TypeId, TypeId>,

@@ -96,76 +96,62 @@ fn inverse(order: &[i64]) -> Vec<i64> {
     back
 }
 
-/// Normalisation along the last axis.
-pub fn layer(c: &mut Call<'_, '_>) -> R<Val> {
+/// A node whose axis, an attribute of ours, ONNX has at a fixed place.
+fn at_place(
+    c: &mut Call<'_, '_>,
+    op: &str,
+    place: impl Fn(i64) -> i64,
+    parameters: &[&str],
+    attrs: Vec<(&str, Attr)>,
+) -> R<Val> {
     let rank = c.rank(0)?;
-    let axis = c.axis("axis", rank)?;
-    let order = moved(rank, axis, rank - 1);
+    let order = moved(rank, c.axis("axis", rank)?, place(rank));
     let x = c.arg(0)?;
-    let (scale, shift) = (
-        parameter(c, 1, "scale", 1.0)?,
-        parameter(c, 2, "center", 0.0)?,
-    );
-    let attrs = vec![
-        ("axis", Attr::Int(-1)),
-        ("epsilon", Attr::Float(c.float("epsilon")?)),
-    ];
     let x = c.transposed(x, &order);
-    let y = c.node("LayerNormalization", &[&x, &scale, &shift], attrs);
+    let inputs: Vec<&str> = [&x[..]].iter().chain(parameters).copied().collect();
+    let y = c.node(op, &inputs, attrs);
     one(c.transposed(y, &inverse(&order)))
+}
+
+/// A normalisation that scales and shifts what it gives.
+fn scaled(
+    c: &mut Call<'_, '_>,
+    op: &str,
+    place: impl Fn(i64) -> i64,
+    mut attrs: Vec<(&str, Attr)>,
+) -> R<Val> {
+    let scale = parameter(c, 1, "scale", 1.0)?;
+    let shift = parameter(c, 2, "center", 0.0)?;
+    attrs.push(("epsilon", Attr::Float(c.float("epsilon")?)));
+    at_place(c, op, place, &[&scale, &shift], attrs)
+}
+
+/// Normalisation along one axis.
+pub fn layer(c: &mut Call<'_, '_>) -> R<Val> {
+    let axis = ("axis", Attr::Int(-1));
+    scaled(c, "LayerNormalization", |rank| rank - 1, vec![axis])
 }
 
 /// Normalisation of each channel of each sample.
 pub fn instance(c: &mut Call<'_, '_>) -> R<Val> {
-    let rank = c.rank(0)?;
-    let order = moved(rank, c.axis("axis", rank)?, 1);
-    let x = c.arg(0)?;
-    let (scale, shift) = (
-        parameter(c, 1, "scale", 1.0)?,
-        parameter(c, 2, "center", 0.0)?,
-    );
-    let epsilon = ("epsilon", Attr::Float(c.float("epsilon")?));
-    let x = c.transposed(x, &order);
-    let y = c.node(
-        "InstanceNormalization",
-        &[&x, &scale, &shift],
-        vec![epsilon],
-    );
-    one(c.transposed(y, &inverse(&order)))
+    scaled(c, "InstanceNormalization", |_| 1, vec![])
 }
 
 /// Normalisation of each group of channels.
 pub fn group(c: &mut Call<'_, '_>) -> R<Val> {
-    let rank = c.rank(0)?;
-    let order = moved(rank, c.axis("axis", rank)?, 1);
-    let x = c.arg(0)?;
-    let (scale, shift) = (
-        parameter(c, 1, "scale", 1.0)?,
-        parameter(c, 2, "center", 0.0)?,
-    );
-    let attrs = vec![
-        ("epsilon", Attr::Float(c.float("epsilon")?)),
-        ("num_groups", Attr::Int(c.int("num_groups")?)),
-    ];
-    let x = c.transposed(x, &order);
-    let y = c.node("GroupNormalization", &[&x, &scale, &shift], attrs);
-    one(c.transposed(y, &inverse(&order)))
+    let groups = ("num_groups", Attr::Int(c.int("num_groups")?));
+    scaled(c, "GroupNormalization", |_| 1, vec![groups])
 }
 
 /// Normalisation by the neighbouring channels.
 pub fn lrn(c: &mut Call<'_, '_>) -> R<Val> {
-    let rank = c.rank(0)?;
-    let order = moved(rank, c.axis("axis", rank)?, 1);
-    let x = c.arg(0)?;
     let attrs = vec![
         ("alpha", Attr::Float(c.float("alpha")?)),
         ("beta", Attr::Float(c.float("beta")?)),
         ("bias", Attr::Float(c.float("bias")?)),
         ("size", Attr::Int(c.int("size")?)),
     ];
-    let x = c.transposed(x, &order);
-    let y = c.node("LRN", &[&x], attrs);
-    one(c.transposed(y, &inverse(&order)))
+    at_place(c, "LRN", |_| 1, &[], attrs)
 }
 
 /// The input, and a mask of ones.

@@ -1,10 +1,8 @@
 //! One operation over the elements of strips, for every type.
 
-use std::ffi::c_void;
-
 use super::divide::{Round, divide};
 use super::op::{Op, RxSweepOp};
-use super::{gathered, register};
+use super::register;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::math::{Math, rx_vmath_f32, rx_vmath_f64};
 use crate::kernels::simd::{Simd, dispatch};
@@ -106,17 +104,11 @@ macro_rules! numbers {
     };
 }
 
-/// Applies an operation to `n` elements; `false` where an index is outside.
+/// Applies an operation to `n` elements.
 #[inline(always)]
-pub(super) unsafe fn apply<S: Simd>(
-    op: &RxSweepOp,
-    args: &Args,
-    arrays: *const *const c_void,
-    to: *mut u8,
-    n: usize,
-) -> bool {
+pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize) {
     let (Some(kind), Some(result)) = (Kind::of(op.kind), Kind::of(op.to)) else {
-        return true;
+        return;
     };
     let kind = register(kind);
     let Args { a, b, c, .. } = *args;
@@ -213,15 +205,8 @@ pub(super) unsafe fn apply<S: Simd>(
             },
             Op::Math => math::<S>(op.args[1], kind, a, a, to, n),
             Op::Math2 => math::<S>(op.args[2], kind, a, b, to, n),
-            Op::Gather => {
-                let kind = Kind::of(op.kind).unwrap_or(Kind::U8);
-                let from = (*arrays.add(op.args[1] as usize)).cast::<u8>();
-                gather(kind, from, a.cast(), c, to, n);
-            }
-            Op::Check => return inside(a.cast(), b.cast(), c, n),
         }
     }
-    true
 }
 
 #[inline(always)]
@@ -379,73 +364,6 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             _ => to!(u64),
         }
     }
-}
-
-/// Elements at indices; 0 where `mask`, if there is one, is false. Runs of indices are copied as a whole.
-#[inline(always)]
-unsafe fn gather(
-    kind: Kind,
-    from: *const u8,
-    index: *const i64,
-    mask: *const u8,
-    to: *mut u8,
-    n: usize,
-) {
-    let width = register(kind).size();
-    let size = kind.size() as isize;
-    let mut i = 0;
-    // SAFETY: the callers' promise.
-    unsafe {
-        while i < n {
-            let begin = i;
-            if !mask.is_null() && *mask.add(i) == 0 {
-                while i < n && *mask.add(i) == 0 {
-                    i += 1;
-                }
-                std::ptr::write_bytes(to.add(begin * width), 0, (i - begin) * width);
-                continue;
-            }
-            let first = *index.add(i);
-            i += 1;
-            let step = if i < n {
-                (*index.add(i)).wrapping_sub(first)
-            } else {
-                1
-            };
-            let mut next = first.wrapping_add(step);
-            while i < n && *index.add(i) == next && (mask.is_null() || *mask.add(i) != 0) {
-                next = next.wrapping_add(step);
-                i += 1;
-            }
-            gathered(
-                kind,
-                from.offset(first as isize * size),
-                step as isize,
-                i - begin,
-                to.add(begin * width),
-            );
-        }
-    }
-}
-
-/// Whether all indices, or those for which `mask` holds, are in `0..extent`.
-#[inline(always)]
-unsafe fn inside(index: *const i64, extent: *const i64, mask: *const u8, n: usize) -> bool {
-    let mut outside = 0u8;
-    // SAFETY: the callers' promise.
-    unsafe {
-        if mask.is_null() {
-            for i in 0..n {
-                outside |= u8::from(*index.add(i) as u64 >= *extent.add(i) as u64);
-            }
-        } else {
-            for i in 0..n {
-                let out = u8::from(*index.add(i) as u64 >= *extent.add(i) as u64);
-                outside |= out & *mask.add(i);
-            }
-        }
-    }
-    outside == 0
 }
 
 /// Fills `n` sums of a type with what a reduction starts from.

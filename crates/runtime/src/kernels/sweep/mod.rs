@@ -1,11 +1,10 @@
 //! Expressions over elements of any type, a strip at a time.
 //!
 //! Generated code hands over what a stage computes as a list of vector operations, each of one element type; what
-//! `rx_strips_f32` is to float32, this is to all others, to truth values, to conversions and to indices that are data.
+//! `rx_strips_f32` is to float32, this is to all others, to truth values, and to conversions.
 //! A strip is a piece of the flattened result, however short its last axis is: operands are brought together row by row,
 //! and every operation runs over a whole strip. Narrow floats are float32 in strips and rounded where the expression
-//! says so. Loads at indices that are computed are checked; one that is outside ends the call with [`OUTSIDE`], and the
-//! caller does the stage in order, which finds out where.
+//! says so.
 
 pub mod apply;
 mod divide;
@@ -13,7 +12,6 @@ pub mod op;
 mod space;
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::{Kind, Sum};
@@ -24,8 +22,6 @@ use apply::{Args, apply};
 pub use op::{Op, RxSweepOp};
 use space::{Cursor, Space};
 
-/// What a call gives where a computed index is outside: nothing that was written counts.
-pub const OUTSIDE: i32 = -1;
 /// Most axes of a result, and most that are reduced.
 pub const AXES: usize = 12;
 /// Most inputs.
@@ -73,8 +69,6 @@ pub struct RxSweep {
     pub kinds: *const i32,
     /// For each input, the step along every axis, in elements.
     pub strides: *const i64,
-    /// Arrays that are read at computed indices.
-    pub arrays: *const *const c_void,
     /// The constants, eight bytes each, of which an element takes the first ones.
     pub values: *const u64,
     /// The operations.
@@ -89,7 +83,6 @@ struct Plan<'a> {
     ops: &'a [RxSweepOp],
     data: &'a [*const c_void],
     kinds: &'a [i32],
-    arrays: *const *const c_void,
     out_kind: Kind,
     out: Space,
     over: Space,
@@ -101,7 +94,6 @@ struct Plan<'a> {
     dense: [bool; INPUTS],
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
-    outside: AtomicBool,
 }
 
 /// The type in which elements of a type lie in strips.
@@ -266,21 +258,9 @@ impl Plan<'_> {
                     b: at(1),
                     c: at(2),
                 };
-                let arrays = self.arrays;
                 // Once for each instruction set, not once for each way over the axes.
                 let args = &args;
-                let inside = dispatch!(apply(
-                    op: &RxSweepOp,
-                    args: &Args,
-                    arrays: *const *const c_void,
-                    to: *mut u8,
-                    n: usize,
-                ) -> bool);
-                if !inside {
-                    // What follows would read there.
-                    self.outside.store(true, Ordering::Relaxed);
-                    return;
-                }
+                dispatch!(apply(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize));
             }
         }
     }
@@ -471,11 +451,11 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     }
 }
 
-/// An expression over elements of any type, perhaps reduced. [`OUTSIDE`] where a computed index is.
+/// An expression over elements of any type, perhaps reduced.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its input, checks stand before loads at computed indices, the result
-/// has the extents of its axes and overlaps no input, and operations name operands that exist.
+/// Every element that extents and steps name lies in its input, the result has the extents of its axes and overlaps no
+/// input, and operations name operands that exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
     guard(ctx, |context| {
@@ -497,7 +477,6 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 ops: std::slice::from_raw_parts(v.program, v.ops as usize),
                 data: slice(v.data, inputs),
                 kinds: slice(v.kinds, inputs),
-                arrays: v.arrays,
                 out_kind,
                 out: Space::new(&extents[..axes], strides, all, 0),
                 over: Space::new(&extents[axes..], strides, all, axes),
@@ -505,7 +484,6 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 unit: 0,
                 dense: [false; INPUTS],
                 along_reduced: false,
-                outside: AtomicBool::new(false),
             };
             let widest = plan.widest();
             let bytes = if operands <= FEW { STRIP } else { STRIP / 2 };
@@ -550,11 +528,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                     plain(plan, begin, end, room);
                 }
             });
-            if plan.outside.load(Ordering::Relaxed) {
-                OUTSIDE
-            } else {
-                0
-            }
+            0
         }
     })
 }

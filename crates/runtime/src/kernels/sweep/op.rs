@@ -80,16 +80,11 @@ pub enum Op {
     Math,
     /// The function of two numbers whose number is the third argument.
     Math2,
-    /// An element of the array whose number is the second argument, at the index `a`; 0 where the third argument, if
-    /// it is not negative, is false.
-    Gather,
-    /// Whether the index `a` is in `0..b`, or `c`, if it is not negative, is false: else the call ends.
-    Check,
 }
 
 impl Op {
     /// All operations, in order.
-    pub const ALL: [Op; 39] = [
+    pub const ALL: [Op; 37] = [
         Op::Copy,
         Op::Add,
         Op::Sub,
@@ -127,8 +122,6 @@ impl Op {
         Op::Rsqrt,
         Op::Math,
         Op::Math2,
-        Op::Gather,
-        Op::Check,
     ];
 }
 
@@ -159,13 +152,10 @@ impl RxSweepOp {
     #[inline(always)]
     pub fn argument(&self, place: usize) -> Option<Kind> {
         let kind = Kind::of(self.kind);
-        let given = |truth: Kind| (self.args[place] >= 0).then_some(truth);
         match (self.op(), place) {
             (Op::Select, 0) => Some(Kind::Bool),
             (Op::Select, 1 | 2) => kind,
-            (Op::Gather, 0) | (Op::Check, 0 | 1) => Some(Kind::I64),
-            (Op::Gather | Op::Check, 2) => given(Kind::Bool),
-            (Op::Gather | Op::Select | Op::Check, _) => None,
+            (Op::Select, _) => None,
             (_, 0) => kind,
             (op, 1) if op.binary() => kind,
             _ => None,
@@ -174,7 +164,7 @@ impl RxSweepOp {
 
     /// The type of the result, where there is one.
     pub fn result(&self) -> Option<Kind> {
-        Kind::of(self.to).filter(|_| self.op() != Op::Check)
+        Kind::of(self.to)
     }
 }
 
