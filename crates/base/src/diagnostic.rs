@@ -79,13 +79,30 @@ pub struct Diagnostic {
     pub fixes: Vec<Fix>,
 }
 
+/// The places beside the primary one that a diagnostic names; where there are more a note says so.
+const MAX_PLACES: usize = 6;
+const MORE_PLACES: &str = "more places have part in it";
+
+/// The bytes of a sentence from which on its middle is left out: types and extents grow with a program.
+const MAX_SENTENCE: usize = 1000;
+
+/// A sentence that somebody can read: of a very long one the beginning and the end.
+fn readable(text: String) -> String {
+    if text.len() <= MAX_SENTENCE {
+        return text;
+    }
+    let head = text.floor_char_boundary(MAX_SENTENCE / 2);
+    let tail = text.ceil_char_boundary(text.len() - MAX_SENTENCE / 2);
+    format!("{} … {}", &text[..head], &text[tail..])
+}
+
 impl Diagnostic {
     /// A diagnostic of any severity at `span`.
     pub fn new(severity: Severity, code: Code, span: Span, message: impl Into<String>) -> Self {
         Diagnostic {
             code,
             severity,
-            message: message.into(),
+            message: readable(message.into()),
             labels: vec![Label {
                 span,
                 text: String::new(),
@@ -104,20 +121,26 @@ impl Diagnostic {
     }
     /// Says something at the primary place itself.
     pub fn primary(mut self, text: impl Into<String>) -> Self {
-        self.labels[0].text = text.into();
+        self.labels[0].text = readable(text.into());
         self
     }
-    /// Adds a second place.
+    /// Adds a second place, as long as there are few enough to be read.
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
+        if self.labels.len() > MAX_PLACES {
+            if !self.notes.iter().any(|n| n == MORE_PLACES) {
+                self.notes.push(MORE_PLACES.to_owned());
+            }
+            return self;
+        }
         self.labels.push(Label {
             span,
-            text: text.into(),
+            text: readable(text.into()),
         });
         self
     }
     /// Adds a sentence.
     pub fn note(mut self, text: impl Into<String>) -> Self {
-        self.notes.push(text.into());
+        self.notes.push(readable(text.into()));
         self
     }
     /// Suggests one edit that is likely but not certain to be meant.

@@ -143,6 +143,14 @@ impl SourceFile {
             .map_or(self.text.len(), |&e| e as usize);
         self.text[from..to].trim_end_matches(['\n', '\r'])
     }
+    /// The number of line ends in a span; a part of it that is outside of this file has none.
+    pub fn newlines(&self, span: Span) -> usize {
+        let line = |pos: u32| {
+            let offset = pos.saturating_sub(self.start);
+            self.line_starts.partition_point(|&s| s <= offset)
+        };
+        line(span.end).saturating_sub(line(span.start))
+    }
     /// Number of lines.
     pub fn line_count(&self) -> usize {
         self.line_starts.len()

@@ -4,20 +4,50 @@
 /// that turn `a` into `b` (optimal string alignment distance).
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut before: Vec<usize> = vec![0; b.len() + 1];
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let change = usize::from(a[i - 1] != b[j - 1]);
-            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + change);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before[j - 2] + 1);
-            }
+    Rows::default().distance(&a, &b, usize::MAX).unwrap_or(0)
+}
+
+/// The rows of the distance table that are needed at a time, kept from one pair of words to the next.
+#[derive(Default)]
+struct Rows {
+    before: Vec<usize>,
+    last: Vec<usize>,
+    row: Vec<usize>,
+}
+
+impl Rows {
+    /// The edit distance, if it is at most `limit`; farther words are given up early, because
+    /// a name is compared with all names of a module.
+    fn distance(&mut self, a: &[char], b: &[char], limit: usize) -> Option<usize> {
+        if a.len().abs_diff(b.len()) > limit {
+            return None;
         }
-        before = std::mem::replace(&mut last, row);
+        self.before.clear();
+        self.before.resize(b.len() + 1, 0);
+        self.row.clear();
+        self.row.resize(b.len() + 1, 0);
+        self.last.clear();
+        self.last.extend(0..=b.len());
+        for i in 1..=a.len() {
+            let (before, last, row) = (&self.before, &self.last, &mut self.row);
+            row[0] = i;
+            for j in 1..=b.len() {
+                let change = usize::from(a[i - 1] != b[j - 1]);
+                row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + change);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    row[j] = row[j].min(before[j - 2] + 1);
+                }
+            }
+            // A swap reaches back two rows and costs one.
+            let least = row.iter().chain(last).min().copied().unwrap_or(0);
+            if least > limit {
+                return None;
+            }
+            std::mem::swap(&mut self.before, &mut self.last);
+            std::mem::swap(&mut self.last, &mut self.row);
+        }
+        Some(self.last[b.len()]).filter(|&d| d <= limit)
     }
-    last[b.len()]
 }
 
 /// The candidate nearest to `name`, when it is near enough to be what was meant: at most a third
@@ -26,19 +56,23 @@ pub fn did_you_mean<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let tail = |s: &str| s.rsplit('.').next().unwrap_or(s).to_lowercase();
+    let tail = |s: &'a str| s.rsplit('.').next().unwrap_or(s);
+    let own_tail = name.rsplit('.').next().unwrap_or(name);
+    let (word, mut other): (Vec<char>, Vec<char>) = (name.chars().collect(), Vec::new());
+    let mut rows = Rows::default();
     let mut best: Option<(usize, &str)> = None;
     for c in candidates {
         if c == name || c.len().abs_diff(name.len()) > name.len().max(c.len()).div_ceil(3) + 12 {
             continue;
         }
-        let d = edit_distance(name, c);
-        let near = d <= name.chars().count().max(c.chars().count()) / 3;
-        let score = if near {
+        other.clear();
+        other.extend(c.chars());
+        let near = word.len().max(other.len()) / 3;
+        let score = if let Some(d) = rows.distance(&word, &other, near) {
             d
         } else if c.eq_ignore_ascii_case(name) {
             1
-        } else if tail(c) == tail(name) {
+        } else if tail(c).eq_ignore_ascii_case(own_tail) {
             2
         } else {
             continue;

@@ -4,12 +4,22 @@
 //! the position of the member that defines each. Archivers read every member anew to make that list and
 //! trip over the intermediate code that Rust's objects carry; the old list plus our symbols is right without.
 
+use std::borrow::Cow;
+
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
-/// The archive with `object` as its last member under `name`, which defines `symbols`. `None` when `archive` does
-/// not start with a list of symbols.
-pub fn append(archive: &[u8], name: &str, object: &[u8], symbols: &[String]) -> Option<Vec<u8>> {
+/// An archive with one more member, without the bytes of that: they stand between the third part and [`padding`].
+pub type Parts<'a> = [Cow<'a, [u8]>; 3];
+
+/// The archive with an object of `object_size` bytes under `name` as its last member, which defines `symbols`. `None`
+/// when `archive` does not start with a list of symbols.
+pub fn with_object<'a>(
+    archive: &'a [u8],
+    name: &str,
+    object_size: usize,
+    symbols: &[String],
+) -> Option<Parts<'a>> {
     let rest = archive.strip_prefix(MAGIC)?;
     let header = rest.get(..HEADER)?;
     let text = |from: usize, to: usize| {
@@ -58,13 +68,15 @@ pub fn append(archive: &[u8], name: &str, object: &[u8], symbols: &[String]) -> 
     out.extend(strings);
     out.extend(names);
     out.extend(std::iter::repeat_n(b'\n', new_size % 2));
-    out.extend(members);
-    out.extend(std::iter::repeat_n(b'\n', padding));
-    debug_assert_eq!(out.len() as u64, own);
-    out.extend(member(&format!("{name}/"), object.len()));
-    out.extend(object);
-    out.extend(std::iter::repeat_n(b'\n', object.len() % 2));
-    Some(out)
+    let mut last = vec![b'\n'; padding];
+    debug_assert_eq!((out.len() + members.len() + last.len()) as u64, own);
+    last.extend(member(&format!("{name}/"), object_size));
+    Some([out.into(), members.into(), last.into()])
+}
+
+/// What follows a member of that size: members start at even positions.
+pub fn padding(size: usize) -> &'static [u8] {
+    &b"\n"[..size % 2]
 }
 
 /// The header of a member: no times or owners, so that the same input gives the same bytes.

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use relax_codegen::entry_symbol;
+use relax_codegen::{Object, entry_symbol};
 use relax_lower::lir::{Entry, Lowered};
 
-use crate::output::{self, Output};
-use crate::{archive, interrupt, kit};
+use crate::output::Output;
+use crate::{archive, interrupt, io, kit};
 
 /// The runtime's header, as C programs include it.
 pub const RUNTIME_H: &str = include_str!("../../runtime/include/relax_runtime.h");
@@ -141,13 +141,41 @@ pub fn symbols(lowered: &Lowered, prefix: Option<&str>) -> Vec<String> {
 }
 
 /// Puts an object with these symbols into a static library beside the runtime's objects.
-pub fn archive(object: &[u8], symbols: &[String], out: &Path) -> Result<(), String> {
+pub fn archive(object: Object, symbols: &[String], out: &Path) -> Result<(), String> {
     let runtime = runtime_library()?;
+    // A member's size stands before its bytes.
+    let room = room()?;
+    let (path, size) = in_file(object, room.path())?;
     let bytes =
         std::fs::read(&runtime).map_err(|e| format!("cannot read {}: {e}", runtime.display()))?;
-    let library = archive::append(&bytes, "model.o", object, symbols)
+    let parts = archive::with_object(&bytes, "model.o", size, symbols)
         .ok_or_else(|| format!("{} is no archive in the GNU format", runtime.display()))?;
-    output::write(out, &library)
+    io::write_by(out, |out| {
+        for part in parts {
+            out.write_all(&part)?;
+        }
+        std::io::copy(&mut std::fs::File::open(&path)?, out)?;
+        out.write_all(archive::padding(size))
+    })
+}
+
+/// A folder that is there until it is dropped.
+fn room() -> Result<interrupt::Held, String> {
+    interrupt::folder().map_err(|e| format!("no temporary folder: {e}"))
+}
+
+/// Writes an object into a folder. The result is its path, and its size.
+fn in_file(object: Object, folder: &Path) -> Result<(PathBuf, usize), String> {
+    let path = folder.join("model.o");
+    let written = std::fs::File::create(&path).and_then(|file| {
+        let mut out = std::io::BufWriter::new(file);
+        object.write(&mut out)?;
+        Ok(out.into_inner()?.metadata()?.len() as usize)
+    });
+    match written {
+        Ok(size) => Ok((path, size)),
+        Err(e) => Err(format!("cannot write model.o: {e}")),
+    }
 }
 
 /// Names and types of an entry's parameters as a C array, and the type of its result, for the program around it.
@@ -178,7 +206,7 @@ fn writable(out: &Path) -> Result<(), String> {
 /// Links an object with the runtime into a shared library or an executable. For an executable, the
 /// first entry is called on the `.npy` and `.npz` files that are its arguments.
 pub fn link(
-    object: &[u8],
+    object: Object,
     lowered: &Lowered,
     prefix: Option<&str>,
     out: &Path,
@@ -186,14 +214,14 @@ pub fn link(
 ) -> Result<(), String> {
     writable(out)?;
     let linked = Output::create(out)?;
-    let room = interrupt::folder().map_err(|e| format!("no temporary folder: {e}"))?;
+    let room = room()?;
     let put = |name: &str, bytes: &[u8]| {
         let path = room.path().join(name);
         std::fs::write(&path, bytes)
             .map(|()| path)
             .map_err(|e| format!("cannot write {name}: {e}"))
     };
-    let object = put("model.o", object)?;
+    let (object, _) = in_file(object, room.path())?;
     let mut args: Vec<std::ffi::OsString> = vec!["-O1".into(), "-o".into(), linked.path().into()];
     if executable {
         let entry = lowered.entries.first().ok_or("there is no entry to call")?;

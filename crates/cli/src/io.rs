@@ -54,10 +54,29 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
     }
 }
 
+/// As [`write()`], of what comes piece by piece.
+pub fn write_by(
+    path: &Path,
+    content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
+) -> Result<(), String> {
+    if is_stream(path) {
+        let mut out = std::io::stdout().lock();
+        return shown(content(&mut out).and_then(|()| out.flush()));
+    }
+    let mut out = output::Output::create(path)?;
+    content(&mut out).map_err(|e| output::trouble(path, &e))?;
+    out.finish()
+}
+
 /// Writes to standard output. A reader that went away is no error.
 pub fn print(bytes: &[u8]) -> Result<(), String> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(bytes).and_then(|()| out.flush()) {
+    shown(out.write_all(bytes).and_then(|()| out.flush()))
+}
+
+/// What became of writing to standard output.
+fn shown(written: std::io::Result<()>) -> Result<(), String> {
+    match written {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
         other => other.map_err(|e| format!("cannot write to standard output: {e}")),
     }

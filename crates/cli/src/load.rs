@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use relax::{InferOptions, Pipeline, ReadOptions, Session, Typing};
+use relax::{Contents, InferOptions, Pipeline, ReadOptions, Session, Typing};
 use relax_base::Diagnostics;
 use relax_ir::Module;
 
@@ -20,6 +20,8 @@ pub struct Loaded {
     pub module: Module,
     /// Its types.
     pub typing: Typing,
+    /// The file, where constants may borrow from it.
+    pub mapped: Option<Contents>,
 }
 
 /// Reads and checks a file, `-` for standard input. Diagnostics go to standard error; `None` when
@@ -29,6 +31,7 @@ pub struct Loaded {
 /// The file cannot be read.
 pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, String> {
     let contents = io::contents(path)?;
+    let mapped = matches!(contents, Contents::Held(_)).then(|| contents.clone());
     let mut session = Session::new(options);
     session.beside = Some(crate::model::beside);
     let name = io::display_name(path);
@@ -38,6 +41,7 @@ pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, Stri
         session,
         module,
         typing,
+        mapped,
     }))
 }
 

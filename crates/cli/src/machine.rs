@@ -148,7 +148,7 @@ pub fn open(path: &Path) -> Result<Option<(Executable, Program)>, Stop> {
         session,
         module,
         typing: Arc::new(typing),
-        file: None,
+        files: Vec::new(),
     };
     Ok(Some((program, shown)))
 }

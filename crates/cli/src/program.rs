@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relax::{InferOptions, Session, Typing};
+use relax::{Contents, InferOptions, Session, Typing};
 use relax_base::{SourceMap, Span, Symbol};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
@@ -13,7 +13,7 @@ use crate::fit::Taking;
 use crate::load::{self, Loaded};
 use crate::reading::Reading;
 use crate::stop::Stop;
-use crate::weights::{self, Mapped};
+use crate::weights;
 use crate::{inputs, native, progress, taking, tool};
 
 /// Which program, and how it is optimised.
@@ -72,7 +72,7 @@ pub struct Program {
     /// Its types.
     pub typing: Arc<Typing>,
     /// What weights borrow from.
-    pub file: Option<Mapped>,
+    pub files: Vec<Contents>,
 }
 
 impl Source {
@@ -92,12 +92,13 @@ impl Source {
             session,
             module,
             typing,
+            mapped,
         } = load::checked(self.path()?, options)?.ok_or(Stop::Shown)?;
         Ok(Program {
             session,
             module,
             typing: Arc::new(typing),
-            file: None,
+            files: mapped.into_iter().collect(),
         })
     }
 
@@ -131,7 +132,7 @@ impl Program {
             return Err(Stop::show(&diagnostics, &self.session.sources));
         }
         self.typing = Arc::new(typing);
-        self.file = Some(file);
+        self.files.push(Contents::Held(Arc::new(file)));
         *entry = self.find(name.as_str())?;
         Ok(())
     }

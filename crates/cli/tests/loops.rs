@@ -383,7 +383,7 @@ fn loops_compile_for_all_targets() {
                 optimize: true,
                 ..Target::default()
             };
-            if let Err(d) = relax_codegen::object(&lowered, &target, "loops", None) {
+            if let Err(d) = relax_codegen::object(&lowered, &target, "loops", None, &|_| ()) {
                 panic!("{t} for {triple}: {}", d.message);
             }
         }

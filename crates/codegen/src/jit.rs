@@ -7,7 +7,7 @@ use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::module::{Extras, compile, elements_symbol};
-use crate::prepack::{LARGE, prepack};
+use crate::prepack::prepack;
 use crate::target::{NATIVE, Target};
 
 /// An entry: `int32_t (ctx, args, nargs, out)` with borrowed arguments.
@@ -126,12 +126,11 @@ impl Jit {
         // Large constants stay where they are: in the file they were mapped from, or as packed.
         let mut weights = prepack(lowered, packed);
         let mut held = Vec::new();
-        for (id, t) in weights.lowered.data.iter() {
-            if t.bytes().len() >= LARGE {
-                weights.outside.push(id);
-                builder.symbol(elements_symbol(id), t.bytes().as_ptr());
-                held.push(t.clone());
-            }
+        weights.outside = weights.large();
+        for &id in &weights.outside {
+            let t = &weights.lowered.data[id];
+            builder.symbol(elements_symbol(id), t.bytes().as_ptr());
+            held.push(t.clone());
         }
         let mut module = JITModule::new(builder);
         let extras = Extras {

@@ -233,19 +233,12 @@ fn objects(env: &mut Env<'_>, program: &mut Program<'_>, weights: &Prepacked) ->
 
 /// `RxWeights` of the runtime, with its tensors.
 fn table(env: &mut Env<'_>, program: &Program<'_>, file: &WeightsFile) -> DataId {
-    let mut offsets: Vec<(DataIdOf, u64)> =
-        file.offsets.iter().map(|(&id, &at)| (id, at)).collect();
-    offsets.sort();
+    let offsets: Vec<(DataIdOf, u64)> = file.parts.iter().map(|p| (p.0, p.2)).collect();
     let mut name = file.name.clone().into_bytes();
     name.push(0);
     let name = env.data("weights", &name, 1);
     let mut bytes = vec![0; 8];
-    for word in [
-        file.bytes.len() as u64,
-        relax_runtime::weights::hash(&file.bytes),
-        offsets.len() as u64,
-        0,
-    ] {
+    for word in [file.len, file.hash, offsets.len() as u64, 0] {
         bytes.extend(word.to_le_bytes());
     }
     let head = bytes.len() as u32;

@@ -4,6 +4,8 @@
 //! packed once, while the program is compiled: the call gets the packed constant, and a kernel of its
 //! own that expects it. The packed form is the same on every processor (`docs/kernels.md`).
 
+use std::io::Write;
+
 use relax_loops::{Buf, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{
@@ -31,33 +33,82 @@ pub(crate) struct Prepacked {
 }
 
 /// A file of weights, and where the elements of each constant lie in it.
-pub(crate) struct WeightsFile {
-    pub name: String,
-    pub bytes: Vec<u8>,
-    pub offsets: FxHashMap<DataId, u64>,
+pub struct WeightsFile {
+    pub(crate) name: String,
+    /// The constants in the order of the file, with the position of each.
+    pub(crate) parts: Vec<(DataId, Tensor, u64)>,
+    /// The bytes of the file.
+    pub(crate) len: u64,
+    /// Its fingerprint.
+    pub(crate) hash: u64,
+}
+
+/// What the elements of each constant in a file are aligned to.
+const ALIGNMENT: usize = 64;
+
+impl WeightsFile {
+    fn new(name: &str, constants: impl Iterator<Item = (DataId, Tensor)>) -> WeightsFile {
+        let (mut parts, mut len) = (Vec::new(), 0);
+        for (id, t) in constants {
+            let at = usize::next_multiple_of(len, ALIGNMENT);
+            len = at + t.bytes().len();
+            parts.push((id, t, at as u64));
+        }
+        let mut file = WeightsFile {
+            name: name.to_owned(),
+            parts,
+            len: len as u64,
+            hash: 0,
+        };
+        let mut hash = relax_runtime::weights::Hash::default();
+        file.each(|bytes| hash.add(bytes));
+        file.hash = hash.finish();
+        file
+    }
+
+    /// The file's bytes, piece by piece.
+    fn each(&self, mut piece: impl FnMut(&[u8])) {
+        let mut len = 0;
+        for (_, t, at) in &self.parts {
+            piece(&[0; ALIGNMENT][..(*at - len) as usize]);
+            piece(t.bytes());
+            len = *at + t.bytes().len() as u64;
+        }
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// `out` cannot be written to.
+    pub fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let mut result = Ok(());
+        self.each(|bytes| {
+            if result.is_ok() {
+                result = out.write_all(bytes);
+            }
+        });
+        result
+    }
 }
 
 /// Constants from this many bytes on are not copied into the module.
 pub(crate) const LARGE: usize = 4096;
 
 impl Prepacked {
+    /// The constants whose elements are not worth a copy.
+    pub fn large(&self) -> Vec<DataId> {
+        let all = self.lowered.data.iter();
+        all.filter(|(_, t)| t.bytes().len() >= LARGE)
+            .map(|(id, _)| id)
+            .collect()
+    }
+
     /// Moves the elements of large constants into a file.
     pub fn move_to_file(&mut self, name: &str) {
-        let (mut bytes, mut offsets) = (Vec::new(), FxHashMap::default());
-        for (id, t) in self.lowered.data.iter() {
-            if t.bytes().len() >= LARGE {
-                bytes.resize(bytes.len().next_multiple_of(64), 0);
-                offsets.insert(id, bytes.len() as u64);
-                bytes.extend_from_slice(t.bytes());
-                self.outside.push(id);
-            }
-        }
-        let name = name.to_owned();
-        self.file = Some(WeightsFile {
-            name,
-            bytes,
-            offsets,
-        });
+        self.outside = self.large();
+        let constants = self.outside.iter();
+        let constants = constants.map(|&id| (id, self.lowered.data[id].clone()));
+        self.file = Some(WeightsFile::new(name, constants));
     }
 }
 

@@ -1,7 +1,6 @@
 //! Targets, and object files for them.
 
 use std::str::FromStr as _;
-use std::sync::Arc;
 
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable, SettingKind};
@@ -10,7 +9,7 @@ use relax_base::Diagnostic;
 use relax_lower::lir::Lowered;
 use target_lexicon::{Aarch64Architecture, Architecture, ParseError, Triple};
 
-use crate::module::{Extras, Listing, Sizes, compile};
+use crate::module::{Extras, Listing, compile};
 use crate::prepack::prepack;
 
 /// What code is generated for.
@@ -156,56 +155,6 @@ fn feature(isa: &isa::Builder, name: &str) -> Result<&'static str, TargetError> 
         isa.triple().architecture,
         features.collect::<Vec<_>>().join(", ")
     )))
-}
-
-/// An object file.
-#[derive(Clone, Debug)]
-pub struct Object {
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-    /// Bytes of code and data by name.
-    pub sizes: Sizes,
-    /// The contents of the file of weights, where they were to be outside.
-    pub weights: Option<Vec<u8>>,
-}
-
-/// Compiles a lowered program into an object file. The same program gives the same bytes.
-///
-/// With `weights`, the elements of large constants go to a file of that name, which the caller writes: the
-/// entries map it at their first call, see [`relax_runtime::weights`].
-pub fn object(
-    lowered: &Lowered,
-    target: &Target,
-    name: &str,
-    weights: Option<&str>,
-) -> Result<Object, Box<Diagnostic>> {
-    let trouble = |text: String| {
-        Box::new(Diagnostic::error(
-            relax_lower::codes::UNSUPPORTED,
-            relax_base::Span::NONE,
-            text,
-        ))
-    };
-    let isa = target.isa(true).map_err(|e| trouble(e.0))?;
-    let libcalls = cranelift_module::default_libcall_names();
-    let builder =
-        ObjectBuilder::new(Arc::clone(&isa), name, libcalls).map_err(|e| trouble(e.to_string()))?;
-    let mut module = ObjectModule::new(builder);
-    let mut packed = prepack(lowered, &|_| ());
-    if let Some(file) = weights {
-        packed.move_to_file(file);
-    }
-    let extras = Extras {
-        prefix: target.prefix.as_deref(),
-        ..Extras::default()
-    };
-    let sizes = compile(&packed, &mut module, extras)?.sizes;
-    let bytes = module.finish().emit().map_err(|e| trouble(e.to_string()))?;
-    Ok(Object {
-        bytes,
-        sizes,
-        weights: packed.file.map(|f| f.bytes),
-    })
 }
 
 /// The code of a lowered program as text, function by function.

@@ -1,7 +1,7 @@
 //! Constants in place of a function's parameters.
 
 use relax_base::{Span, Symbol};
-use relax_ir::{ExprId, Function, GlobalId, GlobalKind, Memo, Module};
+use relax_ir::{Copier, Expr, ExprId, Function, Global, GlobalId, GlobalKind, Memo, Module};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -15,7 +15,8 @@ pub enum Bound {
 }
 
 /// Gives parameters of a global function values, by name: they become constants and are parameters
-/// no longer. Returns the names that no parameter has.
+/// no longer. Where the module itself calls the function, it goes on to call it with all arguments,
+/// under another name. Returns the names that no parameter has.
 pub fn bind_params(
     module: &mut Module,
     global: GlobalId,
@@ -24,6 +25,10 @@ pub fn bind_params(
     let Some(func) = module.global_func(global) else {
         return values.into_iter().map(|v| v.0).collect();
     };
+    if !values.is_empty() && is_used(module, global) {
+        keep_for_callers(module, global);
+    }
+    let func = module.global_func(global).unwrap_or(func);
     let params = module.funcs[func].params.clone();
     let (mut subst, mut unknown) = (FxHashMap::default(), Vec::new());
     for (name, value) in values {
@@ -48,6 +53,36 @@ pub fn bind_params(
     };
     module.globals[global].kind = GlobalKind::Func(module.funcs.push(function));
     unknown
+}
+
+/// Whether an expression of the module refers to a global.
+fn is_used(module: &Module, global: GlobalId) -> bool {
+    let bodies = module.global_bodies().into_iter().map(|b| b.1);
+    let all = module.post_order_within(bodies, |_| true);
+    all.iter().any(|&e| module.exprs[e] == Expr::Global(global))
+}
+
+/// Makes a copy of a function that everything in the module refers to from now on.
+fn keep_for_callers(module: &mut Module, global: GlobalId) {
+    let Some(func) = module.global_func(global) else {
+        return;
+    };
+    let copy = Copier::new().func(module, func);
+    let old = &module.globals[global];
+    let (name, span) = (old.name, old.span);
+    let name = (0..)
+        .map(|n| format!("{name}_{n}"))
+        .find(|name| module.global(name).is_none());
+    let kept = module.globals.push(Global {
+        name: Symbol::from(&*name.unwrap_or_default()),
+        kind: GlobalKind::Func(copy),
+        span,
+        prelude: false,
+    });
+    module.rewrite_globals(|m, node, _| match m.exprs[node] {
+        Expr::Global(g) if g == global => m.add(Expr::Global(kept), m.span(node)),
+        _ => node,
+    });
 }
 
 /// A constant, or a tuple of them.

@@ -41,7 +41,6 @@ pub use blocks::{BlockCx, BlockPass, each_block};
 pub use contract::{Contract, Floats, Form};
 pub use cx::PassCx;
 pub use manager::{Config, Event, Observer, Outcome, Silent, run};
-pub use meant::meant;
 pub use pass::{OptionDef, OptionType, OptionValue, Options, PassDef};
 pub use pipeline::{PassRun, Pipeline, Step};
-pub use registry::{all, find, named_pipelines};
+pub use registry::{Registry, all, find, named_pipelines};

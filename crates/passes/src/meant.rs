@@ -2,7 +2,7 @@
 
 use relax_base::did_you_mean;
 
-use crate::registry;
+use crate::{Registry, registry};
 
 /// Passes of TVM (Relay's and Relax's) whose names are not ours in another spelling, and what does their work.
 const TVM: &[(&str, &str)] = &[
@@ -29,23 +29,25 @@ const TVM: &[(&str, &str)] = &[
     ("VMShapeLower", "lower-shapes"),
 ];
 
-/// The pass, with options where it takes them, or the named pipeline that a name stands for which is none; `None` where
-/// nothing is near.
-pub fn meant(name: &str) -> Option<String> {
-    // `relay.transform.FuseOps()`, as it is written in Python.
-    let call = name.split_once('(').map_or(name, |c| c.0);
-    let last = call.rsplit('.').next().unwrap_or(call);
-    if let Some((_, ours)) = TVM.iter().find(|t| t.0 == last) {
-        return Some((*ours).to_owned());
+impl Registry {
+    /// The pass, with options where it takes them, or the named pipeline that a name stands for which is none; `None`
+    /// where nothing is near.
+    pub fn meant(&self, name: &str) -> Option<String> {
+        // `relay.transform.FuseOps()`, as it is written in Python.
+        let call = name.split_once('(').map_or(name, |c| c.0);
+        let last = call.rsplit('.').next().unwrap_or(call);
+        if let Some((_, ours)) = TVM.iter().find(|t| t.0 == last) {
+            return Some((*ours).to_owned());
+        }
+        let ours = kebab(last);
+        if self.find(&ours).is_some() {
+            return Some(ours);
+        }
+        let names = self.all().into_iter().map(|p| p.name);
+        let names = names.chain(registry::named_pipelines().iter().map(|p| p.0));
+        let near = did_you_mean(name, names.clone()).or_else(|| did_you_mean(&ours, names));
+        near.map(str::to_owned)
     }
-    let ours = kebab(last);
-    if registry::find(&ours).is_some() {
-        return Some(ours);
-    }
-    let names = registry::all().into_iter().map(|p| p.name);
-    let names = names.chain(registry::named_pipelines().iter().map(|p| p.0));
-    let near = did_you_mean(name, names.clone()).or_else(|| did_you_mean(&ours, names));
-    near.map(str::to_owned)
 }
 
 /// `FuseOps`, `fuse_ops` and `Conv2D` as we write names: `fuse-ops`, `conv2d`.
@@ -74,6 +76,7 @@ mod tests {
 
     #[test]
     fn tvms_names_are_known() {
+        let registry = Registry::default();
         for (theirs, ours) in [
             ("FuseOps", "fuse-ops"),
             ("relay.transform.ToANormalForm()", "to-a-normal-form"),
@@ -86,9 +89,9 @@ mod tests {
             ("Foldconstant", "fold-constant"),
             ("ForwardFoldScaleAxis", "fold-scale-axis{direction=forward}"),
         ] {
-            assert_eq!(meant(theirs).as_deref(), Some(ours), "{theirs}");
+            assert_eq!(registry.meant(theirs).as_deref(), Some(ours), "{theirs}");
         }
-        assert_eq!(meant("ToCPS"), None);
+        assert_eq!(registry.meant("ToCPS"), None);
     }
 
     #[test]
@@ -96,7 +99,10 @@ mod tests {
         for (theirs, ours) in TVM {
             let mut map = relax_base::SourceMap::new();
             let file = map.add("<pipeline>", *ours).expect("short");
-            assert!(crate::Pipeline::parse(&file).is_ok(), "{theirs}: {ours}");
+            assert!(
+                crate::Pipeline::parse(&file, &Registry::default()).is_ok(),
+                "{theirs}: {ours}"
+            );
         }
     }
 }

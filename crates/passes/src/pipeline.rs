@@ -7,7 +7,7 @@ use std::fmt;
 
 use relax_base::{Diagnostic, Diagnostics, SourceFile, Span, did_you_mean};
 
-use crate::{OptionValue, Options, PassDef, codes, registry};
+use crate::{OptionValue, Options, PassDef, Registry, codes, registry};
 
 /// A pass with its options.
 #[derive(Clone, Debug)]
@@ -90,9 +90,12 @@ impl fmt::Display for Pipeline {
 pub type ReadSource<'a> = dyn FnMut(&str) -> Result<(String, Span), String> + 'a;
 
 impl Pipeline {
-    /// Reads a pipeline. All mistakes are reported, with their places in the text.
-    pub fn parse(file: &SourceFile) -> Result<Pipeline, Diagnostics> {
-        let mut parser = Parser::new(&file.text, Some(file.start));
+    /// Reads a pipeline of the passes that a registry has.
+    ///
+    /// # Errors
+    /// All mistakes, with their places in the text.
+    pub fn parse(file: &SourceFile, passes: &Registry) -> Result<Pipeline, Diagnostics> {
+        let mut parser = Parser::new(&file.text, Some(file.start), passes);
         let steps = parser.steps();
         if parser.diagnostics.has_errors() {
             Err(parser.diagnostics)
@@ -158,6 +161,7 @@ impl Pipeline {
 }
 
 struct Parser<'t> {
+    passes: &'t Registry,
     text: &'t str,
     at: usize,
     /// Where the text begins in the sources; `None` for the text of a named pipeline.
@@ -178,8 +182,9 @@ struct Word<'t> {
 }
 
 impl<'t> Parser<'t> {
-    fn new(text: &'t str, start: Option<u32>) -> Parser<'t> {
+    fn new(text: &'t str, start: Option<u32>, passes: &'t Registry) -> Parser<'t> {
         Parser {
+            passes,
             text,
             at: 0,
             start,
@@ -318,20 +323,20 @@ impl<'t> Parser<'t> {
 
     /// The steps behind a name, with the options that follow it.
     fn named(&mut self, name: &Word<'t>) -> Vec<Step> {
-        if let Some(pass) = registry::find(name.text) {
+        if let Some(pass) = self.passes.find(name.text) {
             let options = self.options(pass);
             return vec![Step::Pass(PassRun { pass, options })];
         }
         let pipelines = registry::named_pipelines();
         let bare = name.text.trim_start_matches('-');
         if let Some((_, text)) = pipelines.iter().find(|p| p.0 == bare) {
-            let mut named = Parser::new(text, None);
+            let mut named = Parser::new(text, None, self.passes);
             return named.steps();
         }
         let message = format!("there is no pass `{}`", name.text);
         let mut d = Diagnostic::error(codes::UNKNOWN_PASS, name.span, message);
         let near = did_you_mean(name.text, [FIXPOINT]).map(str::to_owned);
-        if let Some(near) = near.or_else(|| crate::meant(name.text)) {
+        if let Some(near) = near.or_else(|| self.passes.meant(name.text)) {
             d = d.suggest(format!("did you mean `{near}`?"), name.span, near);
         }
         self.diagnostics.push(d.note(
@@ -489,7 +494,7 @@ mod tests {
     fn parse(text: &str) -> Result<String, Vec<String>> {
         let mut map = relax_base::SourceMap::new();
         let file = map.add("<pipeline>", text).expect("short");
-        match Pipeline::parse(&file) {
+        match Pipeline::parse(&file, &Registry::default()) {
             Ok(p) => Ok(p.to_string()),
             Err(d) => Err(d
                 .iter()

@@ -3,6 +3,58 @@
 use crate::PassDef;
 use crate::passes::PASSES;
 
+/// The passes that a pipeline can name: those that are built in, and those of whoever uses this as a library.
+///
+/// # Examples
+/// ```
+/// use relax_passes::{Contract, PassDef, Registry};
+///
+/// static COUNT: PassDef = PassDef {
+///     name: "count-functions",
+///     doc: "Counts the functions of a module.",
+///     options: &[],
+///     contract: Contract::PLAIN,
+///     run: |cx| {
+///         let functions = cx.module.global_bodies().len();
+///         cx.count("functions", functions as u64);
+///         Ok(())
+///     },
+/// };
+///
+/// let registry = Registry::default().with(&COUNT);
+/// assert!(registry.find("count-functions").is_some());
+/// assert_eq!(registry.all().len(), relax_passes::all().len() + 1);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    added: Vec<&'static PassDef>,
+}
+
+impl Registry {
+    /// Adds a pass, in place of a pass that has its name so far.
+    #[must_use]
+    pub fn with(mut self, pass: &'static PassDef) -> Registry {
+        self.added.retain(|p| p.name != pass.name);
+        self.added.push(pass);
+        self
+    }
+
+    /// All passes, sorted by name.
+    pub fn all(&self) -> Vec<&'static PassDef> {
+        let mut all = all();
+        all.retain(|p| self.added.iter().all(|a| a.name != p.name));
+        all.extend(&self.added);
+        all.sort_by_key(|p| p.name);
+        all
+    }
+
+    /// The pass of that name.
+    pub fn find(&self, name: &str) -> Option<&'static PassDef> {
+        let added = self.added.iter().copied().find(|p| p.name == name);
+        added.or_else(|| find(name))
+    }
+}
+
 /// All passes, sorted by name.
 pub fn all() -> Vec<&'static PassDef> {
     let mut all: Vec<&PassDef> = PASSES.iter().flat_map(|p| p.iter()).collect();

@@ -82,8 +82,7 @@ impl Module {
         let roots = self.roots(options)?;
         let types = self.types_of(&roots);
         let (signatures, lowered, places) = self.lower(options, &roots)?;
-        let jit =
-            native::jit_with(&lowered, options.profile, None).map_err(|d| self.invalid(&d))?;
+        let jit = native::jit_with(&lowered, options.profile, &[]).map_err(|d| self.invalid(&d))?;
         let program = Program {
             lowered,
             jit,
@@ -199,9 +198,9 @@ impl Program {
     /// The target is unknown, or code cannot be made for it.
     pub fn object(&self, target: &Target, name: &str) -> Result<Vec<u8>, Error> {
         target.check().map_err(|e| Error::Misused(e.0))?;
-        let object = relax_codegen::object(&self.lowered, target, name, None);
-        let object = object.map_err(|d| self.invalid((*d).into()))?;
-        Ok(object.bytes)
+        let object = relax_codegen::object(&self.lowered, target, name, None, &|_| ());
+        let bytes = object.and_then(|o| o.bytes());
+        bytes.map_err(|d| self.invalid((*d).into()))
     }
 
     /// The instructions, or Cranelift's intermediate representation, for a target.

@@ -37,6 +37,15 @@ impl Contents {
         }
     }
 
+    /// Gives back the memory of bytes that are part of these, wherever they were found; others are left alone.
+    pub fn give_back(&self, part: &[u8]) {
+        let all = self.bytes();
+        let begin = (part.as_ptr() as usize).checked_sub(all.as_ptr() as usize);
+        if let Some(begin) = begin.filter(|b| b + part.len() <= all.len()) {
+            self.unneeded(begin..begin + part.len());
+        }
+    }
+
     /// These bytes have been used and will not be soon.
     pub fn unneeded(&self, part: Range<usize>) {
         if let Contents::Held(held) = self {

@@ -94,6 +94,15 @@ pub use tvm_json::json_graph;
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};
 pub use types::{Constructor, DataType, Several, Ty, Types, Walk};
 
+/// What passes are made of: a pass is a [`passes::PassDef`], [`Module::add_pass`] makes it known to a module, and a
+/// [`passes::Registry`] to a session.
+pub mod passes {
+    pub use relax_passes::{
+        BlockCx, BlockPass, Contract, Form, OptionDef, OptionType, OptionValue, Options, PassCx,
+        PassDef, Registry, each_block, edit,
+    };
+}
+
 pub use relax_base::explain::explain;
 pub use relax_base::{Code, Severity};
 #[cfg(feature = "native")]

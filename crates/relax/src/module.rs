@@ -322,6 +322,32 @@ impl Module {
         Ok(Report::new(&outcome.diagnostics, &self.session.sources))
     }
 
+    /// Makes a pass of one's own known to this module's pipelines.
+    ///
+    /// ```
+    /// use relax::{Module, passes};
+    ///
+    /// static COUNT: passes::PassDef = passes::PassDef {
+    ///     name: "count-functions",
+    ///     doc: "Counts the functions of a module.",
+    ///     options: &[],
+    ///     contract: passes::Contract::PLAIN,
+    ///     run: |cx| {
+    ///         cx.count("functions", cx.module.global_bodies().len() as u64);
+    ///         Ok(())
+    ///     },
+    /// };
+    ///
+    /// let mut module = Module::parse("def @main() { 1 + 2 }")?;
+    /// module.add_pass(&COUNT);
+    /// module.optimise("count-functions,fold-constant")?;
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    pub fn add_pass(&mut self, pass: &'static relax_passes::PassDef) {
+        let passes = std::mem::take(&mut self.session.passes);
+        self.session.passes = passes.with(pass);
+    }
+
     pub(crate) fn invalid(&self, diagnostics: &relax_base::Diagnostics) -> Error {
         Error::Invalid(Report::new(diagnostics, &self.session.sources))
     }
@@ -412,6 +438,7 @@ impl Clone for Module {
         Module {
             session: Session {
                 sources: self.session.copied_sources(),
+                passes: self.session.passes.clone(),
                 ..Session::new(self.session.options)
             },
             ir: self.ir.clone(),

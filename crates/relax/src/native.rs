@@ -8,9 +8,8 @@ use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
-use crate::weights::Mapped;
 use crate::words::count;
-use crate::{PassConfig, Pipeline, Session, Silent, Typing, run_pipeline};
+use crate::{Contents, PassConfig, Pipeline, Session, Silent, Typing, run_pipeline};
 
 /// How run-time errors name a place: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
@@ -105,19 +104,15 @@ pub fn peak_memory() -> Option<u64> {
 
 /// Compiles a lowered program into memory.
 pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
-    jit_with(lowered, false, None)
+    jit_with(lowered, false, &[])
 }
 
-/// As [`jit`]; with `profile` the code measures its kernels. `file` is what weights are mapped from: its pages
+/// As [`jit`]; with `profile` the code measures its kernels. `files` are what weights are mapped from: their pages
 /// are given back once they are packed.
-pub fn jit_with(
-    lowered: &Lowered,
-    profile: bool,
-    file: Option<&Mapped>,
-) -> Result<Jit, Diagnostics> {
+pub fn jit_with(lowered: &Lowered, profile: bool, files: &[Contents]) -> Result<Jit, Diagnostics> {
     let packed = |t: &Tensor| {
-        if let Some(file) = file {
-            file.unneeded(t.bytes());
+        for file in files {
+            file.give_back(t.bytes());
         }
     };
     Jit::with(lowered, profile, &packed).map_err(|d| {

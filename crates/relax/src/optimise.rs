@@ -16,7 +16,7 @@ impl Session {
     /// Reads a pipeline. Mistakes have places in a source named `<pipeline>`.
     pub fn pipeline(&mut self, text: &str) -> Result<Pipeline, Diagnostics> {
         match self.sources.add("<pipeline>", text) {
-            Some(file) => Pipeline::parse(&file),
+            Some(file) => Pipeline::parse(&file, &self.passes),
             None => {
                 let message = "the pipeline is too long";
                 Err(Diagnostic::error(crate::session::TOO_LARGE, Span::NONE, message).into())

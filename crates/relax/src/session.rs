@@ -33,6 +33,8 @@ pub struct Session {
     pub options: ReadOptions,
     /// What reads files that a file names beside itself; nothing does unless it is set.
     pub beside: Option<Beside>,
+    /// The passes that pipelines may name.
+    pub passes: relax_passes::Registry,
 }
 
 /// Reads a file by the name that another one calls it, given that one's name.
@@ -91,6 +93,7 @@ impl Session {
             sources: SourceMap::new(),
             options,
             beside: None,
+            passes: relax_passes::Registry::default(),
         }
     }
 

@@ -289,3 +289,38 @@ fn deep_programs_have_pictures() {
         assert!(graph.dot().ends_with("}\n") && graph.mermaid().starts_with("flowchart"));
     }
 }
+
+#[test]
+fn a_function_that_calls_itself_can_be_given_its_weights() -> Result<(), Error> {
+    let mut module = Module::parse(
+        "def @main(%steps: int32, %x: Tensor[(n,), float32], %w: Tensor[(1,), float32]) -> Tensor[(n,), float32] {
+           if (%steps == 0) { %x } else { @main(%steps - 1, %x * %w, %w) }
+         }
+         def @twice(%x: Tensor[(n,), float32], %w: Tensor[(1,), float32]) { @main(2, %x, %w) }",
+    )?;
+    let weight = Tensor::from_slice(&[1], &[3f32]);
+    module.bind(
+        "main",
+        vec![("w".into(), weight.clone())],
+        Taking::default(),
+    )?;
+    let x = Tensor::from_slice(&[2], &[1f32, 2.0]);
+    let [steps, x] = [Tensor::from_slice(&[], &[2i32]), x].map(Value::Tensor);
+    let mut given = vec![steps, x.clone()];
+    let Value::Tensor(y) = &module.evaluate("main", &given)? else {
+        panic!()
+    };
+    assert_eq!(y.slice::<f32>(), [9.0, 18.0]);
+    let program = module.compile(&CompileOptions::default())?;
+    let Value::Tensor(y) = &program.call_entry("main", &given)? else {
+        panic!()
+    };
+    assert_eq!(y.slice::<f32>(), [9.0, 18.0]);
+    // Others call it as before.
+    given = vec![x, Value::Tensor(weight)];
+    let Value::Tensor(y) = &module.evaluate("twice", &given)? else {
+        panic!()
+    };
+    assert_eq!(y.slice::<f32>(), [9.0, 18.0]);
+    Ok(())
+}

@@ -29,7 +29,11 @@ fn outcome(name: &str, text: String) -> String {
     assert!(!found.has_errors(), "{name}: {found:?}");
     let mut sources = SourceMap::new();
     let file = sources.add("<pipeline>", "relay-to-relax".to_owned());
-    let pipeline = Pipeline::parse(&file.expect("it is small")).expect("a pass");
+    let pipeline = Pipeline::parse(
+        &file.expect("it is small"),
+        &relax_passes::Registry::default(),
+    )
+    .expect("a pass");
     let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
     assert!(outcome.failure.is_none(), "{name}");
     let (typing, _) = check(&mut module, &InferOptions::default());

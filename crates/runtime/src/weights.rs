@@ -45,20 +45,85 @@ pub const TABLE_HEAD: usize = size_of::<RxWeights>();
 /// A fingerprint of bytes: FNV-1a (Fowler, Noll and Vo) over words of eight bytes in four chains. It tells
 /// files apart that were mixed up or cut; it is no protection against forgery.
 pub fn hash(bytes: &[u8]) -> u64 {
-    const PRIME: u64 = 0x0100_0000_01b3;
-    let step = |h: u64, word: u64| (h ^ word).wrapping_mul(PRIME).rotate_left(29);
-    let mut chains = [0xcbf2_9ce4_8422_2325u64, 1, 2, 3];
-    let mut blocks = bytes.chunks_exact(32);
-    for block in &mut blocks {
-        for (h, word) in chains.iter_mut().zip(block.chunks_exact(8)) {
-            *h = step(*h, u64::from_le_bytes(word.try_into().unwrap_or_default()));
+    let mut hash = Hash::default();
+    hash.add(bytes);
+    hash.finish()
+}
+
+/// Bytes that are read at a time, a word for each chain.
+const BLOCK: usize = 32;
+
+/// The fingerprint of bytes that come piece by piece; it does not depend on where pieces end.
+///
+/// # Examples
+/// ```
+/// use relax_runtime::weights::{Hash, hash};
+///
+/// let mut pieces = Hash::default();
+/// pieces.add(b"weig");
+/// pieces.add(b"hts");
+/// assert_eq!(pieces.finish(), hash(b"weights"));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Hash {
+    chains: [u64; 4],
+    /// What is left of the last piece: less than a block.
+    rest: [u8; BLOCK],
+    len: u64,
+}
+
+impl Default for Hash {
+    fn default() -> Hash {
+        Hash {
+            chains: [0xcbf2_9ce4_8422_2325, 1, 2, 3],
+            rest: [0; BLOCK],
+            len: 0,
         }
     }
-    let mut all = step(bytes.len() as u64, 0);
-    for &b in blocks.remainder() {
-        all = step(all, u64::from(b));
+}
+
+impl Hash {
+    fn step(h: u64, word: u64) -> u64 {
+        const PRIME: u64 = 0x0100_0000_01b3;
+        (h ^ word).wrapping_mul(PRIME).rotate_left(29)
     }
-    chains.into_iter().fold(all, step)
+
+    fn block(&mut self, block: &[u8]) {
+        for (h, word) in self.chains.iter_mut().zip(block.chunks_exact(8)) {
+            *h = Hash::step(*h, u64::from_le_bytes(word.try_into().unwrap_or_default()));
+        }
+    }
+
+    /// Takes in the next bytes.
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        let begun = self.len as usize % BLOCK;
+        self.len += bytes.len() as u64;
+        if begun > 0 {
+            let (first, others) = bytes.split_at(bytes.len().min(BLOCK - begun));
+            self.rest[begun..begun + first.len()].copy_from_slice(first);
+            if begun + first.len() < BLOCK {
+                return;
+            }
+            let whole = self.rest;
+            self.block(&whole);
+            bytes = others;
+        }
+        let mut blocks = bytes.chunks_exact(BLOCK);
+        for block in &mut blocks {
+            self.block(block);
+        }
+        let rest = blocks.remainder();
+        self.rest[..rest.len()].copy_from_slice(rest);
+    }
+
+    /// The fingerprint of all bytes so far.
+    pub fn finish(&self) -> u64 {
+        let mut all = Hash::step(self.len, 0);
+        for &b in &self.rest[..self.len as usize % BLOCK] {
+            all = Hash::step(all, u64::from(b));
+        }
+        self.chains.into_iter().fold(all, Hash::step)
+    }
 }
 
 /// Files of no more bytes are read, not mapped: nobody can change or truncate what the process has.

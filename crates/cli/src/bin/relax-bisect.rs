@@ -104,6 +104,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         mut session,
         module,
         typing,
+        ..
     } = loaded;
     let written = match (&args.pipeline, &args.level) {
         (Some(p), _) => p.clone(),

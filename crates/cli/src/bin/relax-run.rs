@@ -362,7 +362,7 @@ fn compiled(
     let jit = {
         let _shown = progress::stage("compiling");
         let measured = args.profile || args.trace.is_some();
-        native::jit_with(&lowered, measured, program.file.as_ref())
+        native::jit_with(&lowered, measured, &program.files)
             .map_err(|d| Stop::show(&d, &program.session.sources))?
     };
     if args.summary {

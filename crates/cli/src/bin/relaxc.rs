@@ -5,15 +5,15 @@ use std::process::ExitCode;
 
 use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
-use relax_base::SourceMap;
 use relax_cli::formats::Format;
 use relax_cli::kit::{self, Print};
 use relax_cli::program::Source;
 use relax_cli::stop::Stop;
 use relax_cli::{cc, io, load, native, places, progress, tool};
-use relax_codegen::{Listing, Target, listing, object};
+use relax_codegen::{Listing, Object, Target, listing, object};
 use relax_ir::{GlobalId, GlobalKind, Module};
 use relax_lower::lir::Lowered;
+use relax_tensor::Tensor;
 
 /// The runtime library, within this program.
 #[cfg(relax_carried)]
@@ -318,14 +318,15 @@ fn run(args: &Args) -> Result<(), Stop> {
         Emit::Clif => Listing::Clif,
         Emit::Asm => Listing::Asm,
         Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe => {
-            return binary(
-                args,
-                emit,
-                &target,
-                &name,
-                &lowered,
-                &program.session.sources,
-            );
+            let packed = |t: &Tensor| {
+                for file in &program.files {
+                    file.give_back(t.bytes());
+                }
+            };
+            let weights = weights_name(args)?;
+            let object = object(&lowered, &target, &name, weights.as_deref(), &packed)
+                .map_err(|d| Stop::show(&(*d).into(), &program.session.sources))?;
+            return Ok(binary(args, emit, object, &lowered)?);
         }
     };
     let text = listing(&lowered, &target, &name, what)
@@ -338,41 +339,35 @@ fn weights_file(args: &Args) -> PathBuf {
     args.output.with_extension("weights")
 }
 
-/// Writes code, and the file of its weights where they are beside it.
-fn binary(
-    args: &Args,
-    emit: Emit,
-    target: &Target,
-    name: &str,
-    lowered: &Lowered,
-    sources: &SourceMap,
-) -> Result<(), Stop> {
-    let file = weights_file(args);
-    let file_name = match args.weights {
-        Weights::Embed => None,
-        Weights::External => {
-            let name = file.file_name().and_then(|n| n.to_str());
-            Some(name.ok_or_else(|| format!("{} has no name in UTF-8", args.output.display()))?)
-        }
-    };
-    let object =
-        object(lowered, target, name, file_name).map_err(|d| Stop::show(&(*d).into(), sources))?;
-    if let Some(weights) = &object.weights {
-        io::write(&file, weights)?;
+/// The name of that file, which the code knows; `None` where weights are in the object.
+fn weights_name(args: &Args) -> Result<Option<String>, String> {
+    if args.weights == Weights::Embed {
+        return Ok(None);
     }
+    let file = weights_file(args);
+    match file.file_name().and_then(|n| n.to_str()) {
+        Some(name) => Ok(Some(name.to_owned())),
+        None => Err(format!("{} has no name in UTF-8", args.output.display())),
+    }
+}
+
+/// Writes code, and the file of its weights where they are beside it.
+fn binary(args: &Args, emit: Emit, object: Object, lowered: &Lowered) -> Result<(), String> {
+    if let Some(weights) = object.weights() {
+        io::write_by(&weights_file(args), |out| weights.write(out))?;
+    }
+    let sizes = args.size_report.then(|| object.sizes().clone());
     let prefix = args.prefix.as_deref();
     match emit {
-        Emit::Static => {
-            cc::archive(&object.bytes, &cc::symbols(lowered, prefix), &args.output)?;
-        }
+        Emit::Static => cc::archive(object, &cc::symbols(lowered, prefix), &args.output)?,
         Emit::Shared | Emit::Exe => {
             let executable = emit == Emit::Exe;
-            cc::link(&object.bytes, lowered, prefix, &args.output, executable)?;
+            cc::link(object, lowered, prefix, &args.output, executable)?;
         }
-        _ => io::write(&args.output, &object.bytes)?,
+        _ => io::write_by(&args.output, |out| object.write(out))?,
     }
-    if args.size_report {
-        report(&object.sizes);
+    if let Some(sizes) = sizes {
+        report(&sizes);
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use relax::Pipeline;
+use relax_passes::Registry;
 
 /// Around which passes modules are printed.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -46,10 +47,10 @@ impl Around {
 
     /// # Errors
     /// A name is none of a pass; as a sentence.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self, passes: &Registry) -> Result<(), String> {
         for (when, name) in self.named() {
-            if relax_passes::find(name).is_none() {
-                let unknown = super::manual::unknown(name);
+            if passes.find(name).is_none() {
+                let unknown = super::manual::unknown(passes, name);
                 return Err(format!("--print-ir-{when}: {unknown}"));
             }
         }

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use relax_passes::PassDef;
+use relax_passes::{PassDef, Registry};
 
 /// All passes with their options, and the pipelines that have a name.
-pub fn list() -> String {
+pub fn list(passes: &Registry) -> String {
     let mut text = String::new();
-    for pass in relax_passes::all() {
+    for pass in passes.all() {
         let _ = writeln!(text, "{}: {}", pass.name, pass.doc);
         for o in pass.options {
             let _ = writeln!(text, "    {}={} ({}): {}", o.name, o.default, o.ty, o.doc);
@@ -23,8 +23,8 @@ pub fn list() -> String {
 ///
 /// # Errors
 /// There is none of that name; as a sentence.
-pub fn of(name: &str) -> Result<String, String> {
-    if let Some(pass) = relax_passes::find(name) {
+pub fn of(passes: &Registry, name: &str) -> Result<String, String> {
+    if let Some(pass) = passes.find(name) {
         return Ok(of_pass(pass));
     }
     let bare = name.trim_start_matches('-');
@@ -34,7 +34,7 @@ pub fn of(name: &str) -> Result<String, String> {
             "{name}: the passes\n  {}\n",
             passes.replace(',', ",\n  ")
         )),
-        None => Err(unknown(name)),
+        None => Err(unknown(passes, name)),
     }
 }
 
@@ -82,8 +82,8 @@ fn example(pass: &PassDef) -> String {
 }
 
 /// That there is no such pass, and which may be meant.
-pub fn unknown(name: &str) -> String {
-    let hint =
-        relax_passes::meant(name).map_or(String::new(), |n| format!("; did you mean `{n}`?"));
+pub fn unknown(passes: &Registry, name: &str) -> String {
+    let meant = passes.meant(name);
+    let hint = meant.map_or(String::new(), |n| format!("; did you mean `{n}`?"));
     format!("there is no pass `{name}`{hint}")
 }

@@ -1,5 +1,5 @@
-//! What relax-opt does beside running passes: watching them, saying what they are, splitting inputs, expected
-//! diagnostics, reproducers.
+//! relax-opt: the tool, and what it does beside running passes: watching them, saying what they are, splitting inputs,
+//! expected diagnostics, reproducers.
 
 pub mod around;
 pub mod emit;
@@ -7,4 +7,7 @@ pub mod expected;
 pub mod manual;
 pub mod reproducer;
 pub mod split;
+mod tool;
 pub mod watch;
+
+pub use tool::main;

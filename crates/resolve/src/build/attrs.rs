@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrValue, Attrs, AttrsId, OpId};
 use relax_ops::{AttrTy, Default as AttrDefault};
 use relax_sym::Dim;
@@ -415,8 +415,7 @@ impl Resolver<'_> {
         let message = format!("`{name}` has no attribute `{key}`");
         let d = Diagnostic::error(codes::UNKNOWN_ATTR, place, message);
         let names = || schema.attrs.iter().map(|a| a.name.as_str());
-        let near =
-            same_thing(key.as_str(), names()).or_else(|| did_you_mean(key.as_str(), names()));
+        let near = same_thing(key.as_str(), names()).or_else(|| self.near(key, names()));
         let d = if let Some(near) = near {
             d.suggest(format!("did you mean `{near}`?"), place, near)
         } else if schema.attrs.is_empty() {

@@ -1,6 +1,6 @@
 //! Dimension expressions.
 
-use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::DimInfo;
 use relax_sym::{Dim, DimError};
 use relax_syntax::ast::{self, TypeExprKind, TypeOp};
@@ -163,7 +163,7 @@ impl Resolver<'_> {
         }
         *failed = true;
         if self.first_report('n', name) {
-            let near = did_you_mean(name.as_str(), self.scopes.type_names());
+            let near = self.near(name, self.scopes.type_names());
             let message = format!("there is no dimension variable `{name}` here");
             let d = Diagnostic::error(codes::UNKNOWN_DIM, span, message).note(
                 "dimension variables are bound by their first use in a signature, by \

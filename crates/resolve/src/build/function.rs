@@ -1,6 +1,6 @@
 //! Functions: signatures, scopes, `def` and `fn` alike.
 
-use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{
     Attrs, Constraint, Expr, FuncId, Function, Kind, RelRef, TypeId, TypeParamId, VarId, VarStyle,
 };
@@ -81,7 +81,7 @@ impl Resolver<'_> {
         let message = format!("there is no kind `{name}`");
         let d = Diagnostic::error(codes::KIND, span, message)
             .note("kinds are `Type`, `BaseType`, `Shape` and `ShapeVar`");
-        let near = did_you_mean(name.as_str(), KINDS.iter().map(|k| k.0));
+        let near = self.near(name, KINDS.iter().map(|k| k.0));
         let d = match near {
             Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
             None => d,
@@ -199,7 +199,7 @@ impl Resolver<'_> {
         }
         if self.first_report('R', name) {
             let names = self.relations.keys().map(|n| n.as_str());
-            let near = did_you_mean(name.as_str(), names.chain(self.registry.relation_names()));
+            let near = self.near(name, names.chain(self.registry.relation_names()));
             let message = format!("there is no relation `{name}`");
             let d = Diagnostic::error(codes::RELATION, span, message);
             let d = match near {

@@ -12,7 +12,7 @@ use relax_loops::Program;
 use relax_syntax::OldForm;
 use relax_syntax::ast::{self, ItemKind, TypeExprKind};
 
-use super::{DimMode, Resolver};
+use super::{DimMode, MANY_ERRORS, Resolver};
 use crate::codes;
 
 impl Resolver<'_> {
@@ -341,11 +341,17 @@ impl Resolver<'_> {
         }
     }
 
-    /// The nearest of some names, for suggestions.
+    /// The nearest of some names, for a suggestion.
+    ///
+    /// With many errors a module's names are compared too often, so later ones come without.
     pub(crate) fn near<'n>(
+        &self,
         name: Symbol,
         names: impl IntoIterator<Item = &'n str>,
     ) -> Option<&'n str> {
+        if self.diags.len() > MANY_ERRORS {
+            return None;
+        }
         did_you_mean(name.as_str(), names)
     }
 }

@@ -98,6 +98,10 @@ fn resolved(
     (r.module, r.along.types, r.diags)
 }
 
+/// The errors of a file after which an error no longer costs a search through the module: nobody reads
+/// that many at once, and each would take time in proportion to the module.
+const MANY_ERRORS: usize = 128;
+
 /// The release whose texts have that header, as far as it is told apart from others.
 fn header_release(ast: &Ast) -> Option<Release> {
     match ast.version?.0.as_str() {

@@ -1,6 +1,6 @@
 //! Looking up names, and what to say when they are not there.
 
-use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{Expr, ExprId, OpId, Var, VarStyle};
 use relax_syntax::ast;
 
@@ -58,7 +58,7 @@ impl Resolver<'_> {
             return Expr::Var(var);
         }
         if self.first_report('%', name) {
-            let near = did_you_mean(name.as_str(), self.scopes.local_names());
+            let near = self.near(name, self.scopes.local_names());
             let mut d = Diagnostic::error(
                 codes::UNKNOWN_LOCAL,
                 span,
@@ -88,7 +88,7 @@ impl Resolver<'_> {
     /// The last variable of a name that the text bound before a place, in whatever scope.
     fn bound_elsewhere(&self, name: Symbol, place: Span) -> Option<Span> {
         // With many errors a module is looked through too often.
-        if self.diags.len() > 64 {
+        if self.diags.len() > super::MANY_ERRORS {
             return None;
         }
         let first: relax_ir::VarId = relax_base::Id::from_index(self.item_vars);
@@ -122,7 +122,7 @@ impl Resolver<'_> {
             None => {
                 if self.first_report('@', name) {
                     let names = self.module.globals.values().map(|g| g.name.as_str());
-                    let near = did_you_mean(name.as_str(), names.chain(prelude::global_names()));
+                    let near = self.near(name, names.chain(prelude::global_names()));
                     let message = format!("there is no global `@{name}`");
                     let mut d = Diagnostic::error(codes::UNKNOWN_GLOBAL, span, message);
                     if let Some(near) = near {
@@ -224,7 +224,7 @@ impl Resolver<'_> {
             let ctors = self.module.ctors.values().map(|c| c.name.as_str());
             let user = self.user_ops.keys().map(|n| n.as_str());
             let names = ops.chain(ctors).chain(user).chain(prelude::callee_names());
-            match did_you_mean(name.as_str(), names) {
+            match self.near(name, names) {
                 Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
                 None if !called => {
                     d.note("variables have a `%` before their names, functions an `@`")

@@ -1,6 +1,6 @@
 //! Match clauses and patterns.
 
-use relax_base::{Diagnostic, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Symbol};
 use relax_ir::{Clause, CtorId, Expr, PatId, Pattern, VarStyle};
 use relax_syntax::ast::{self, PatKind};
 use rustc_hash::FxHashMap;
@@ -108,7 +108,7 @@ impl Resolver<'_> {
         let Some(ctor) = self.ctor_named(name) else {
             if self.first_report('a', name) {
                 let names = self.module.ctors.values().map(|c| c.name.as_str());
-                let near = did_you_mean(name.as_str(), names);
+                let near = self.near(name, names);
                 let place = relax_base::Span::new(
                     span.start,
                     (span.start + name.as_str().len() as u32).min(span.end),

@@ -254,7 +254,7 @@ impl Resolver<'_> {
         if self.first_report('n', name) {
             let message = format!("there is no dimension `{name}` here");
             let d = Diagnostic::error(codes::PROGRAM_NAME, span, message);
-            let near = Self::near(name, cx.dims.keys().map(|n| n.as_str()));
+            let near = self.near(name, cx.dims.keys().map(|n| n.as_str()));
             let d = match near {
                 Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
                 None => d,

@@ -3,7 +3,7 @@
 //! Numbers without suffix and attributes take the element type of what they meet; two expressions
 //! of different types are an error, and are never converted silently.
 
-use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Span, Symbol};
 use relax_loops::{Buf, Ex, ExKind};
 use relax_syntax::ast::{self, ExprKind, NumSuffix};
 use relax_tensor::DType;
@@ -231,7 +231,7 @@ impl Resolver<'_> {
             return;
         }
         let message = format!("there is no `%{name}` here");
-        let near = did_you_mean(name.as_str(), cx.locals.keys().map(|n| n.as_str()));
+        let near = self.near(name, cx.locals.keys().map(|n| n.as_str()));
         let d = Diagnostic::error(codes::PROGRAM_NAME, span, message);
         let d = match near {
             Some(near) => d.suggest(format!("did you mean `%{near}`?"), span, format!("%{near}")),
@@ -254,7 +254,7 @@ impl Resolver<'_> {
                 d.suggest(format!("did you mean `%{name}`?"), span, format!("%{name}"))
             } else {
                 let names = cx.dims.keys().chain(cx.attrs.keys()).map(|n| n.as_str());
-                match did_you_mean(name.as_str(), names) {
+                match self.near(name, names) {
                     Some(near) => d.suggest(format!("did you mean `{near}`?"), span, near),
                     None => d,
                 }

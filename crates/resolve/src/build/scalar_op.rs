@@ -169,7 +169,7 @@ impl Resolver<'_> {
             3
         } else {
             let names = UNARY.iter().map(|u| u.0).chain(BINARY.iter().map(|b| b.0));
-            let near = Self::near(name, names.chain([SELECT]));
+            let near = self.near(name, names.chain([SELECT]));
             let message = format!("tensor programs know no function `{name}`");
             let d = Diagnostic::error(codes::PROGRAM_NAME, place, message);
             let d = match near {

@@ -1,6 +1,6 @@
 //! Types: names and forms to interned types.
 
-use relax_base::{Diagnostic, Id, Span, Symbol, did_you_mean};
+use relax_base::{Diagnostic, Id, Span, Symbol};
 use relax_ir::{AdtId, DTy, FuncType, Kind, Shape, TensorType, Type, TypeId, TypeInfer};
 use relax_syntax::OldForm;
 use relax_syntax::ast::{self, TypeExprKind};
@@ -391,7 +391,7 @@ impl Resolver<'_> {
                 ];
                 let names = adts.chain(known).chain(self.scopes.type_names());
                 let names = names.chain(super::prelude::type_names());
-                did_you_mean(name.as_str(), names)
+                self.near(name, names)
             };
             let message = format!("there is no type `{name}`");
             let d = Diagnostic::error(codes::UNKNOWN_TYPE, span, message);
@@ -560,7 +560,7 @@ impl Resolver<'_> {
                     return Some(DTy::Known(dtype));
                 }
                 if self.first_report('D', name) {
-                    let near = did_you_mean(name.as_str(), DTYPES);
+                    let near = self.near(name, DTYPES);
                     let message = format!("there is no element type `{name}`");
                     let d = Diagnostic::error(codes::UNKNOWN_TYPE, span, message);
                     let d = match near {

@@ -7,7 +7,7 @@
 //! semicolons that may be put in or left out, and empty lists of type parameters, `<>` and `[]`,
 //! that are left out. If ever it is not, formatting fails and changes nothing.
 
-use relax_base::{SourceFile, Symbol};
+use relax_base::{SourceFile, Span, Symbol};
 
 use super::sink::Sink;
 use crate::lex::{Comment, Token};
@@ -41,13 +41,7 @@ impl<'a> Weave<'a> {
     }
 
     fn newlines(&self, from: u32, to: u32) -> usize {
-        if from >= to {
-            return 0;
-        }
-        let base = self.file.start;
-        let to = to.min(self.file.span().end);
-        let text = &self.file.text[(from.min(to) - base) as usize..(to - base) as usize];
-        text.bytes().filter(|&b| b == b'\n').count()
+        self.file.newlines(Span::new(from, to.max(from)))
     }
 
     fn next_token_start(&self) -> u32 {

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""Writes a decoder of the Llama family (Touvron et al., 2023) as a Relay text, for any number of positions.
+
+usage: make_llama.py [--layers N] [--dim N] [--heads N] [--kv-heads N] [--ffn N] [--vocab N] [--k N] [--theta X] | relax-fmt - > llama.relay
+
+Weights are parameters by the names that checkpoints have (`model.layers.0.self_attn.q_proj.weight`), so that
+`--params model.safetensors` gives them. `@main` takes the tokens of a prompt, or one token, and the keys and values of
+all positions so far; it returns logits and those of all positions with the new ones. `@generate` samples.
+"""
+import argparse
+
+parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+for name, default in dict(layers=2, dim=64, heads=4, kv_heads=2, ffn=176, vocab=320).items():
+    parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
+parser.add_argument("--k", type=int, default=40, help="of how many tokens one is sampled")
+parser.add_argument("--theta", type=float, default=10000.0)
+a = parser.parse_args()
+head = a.dim // a.heads
+kv = a.kv_heads * head
+half = head // 2
+
+
+def matrix(rows, columns):
+    return f"Tensor[({rows}, {columns}), float32]"
+
+
+def cache(length):
+    return f"Tensor[(1, {length}, {a.kv_heads}, {head}), float32]"
+
+
+SUBLAYERS = [
+    ("input_layernorm", f"Tensor[({a.dim},), float32]"),
+    ("self_attn.q_proj", matrix(a.dim, a.dim)),
+    ("self_attn.k_proj", matrix(kv, a.dim)),
+    ("self_attn.v_proj", matrix(kv, a.dim)),
+    ("self_attn.o_proj", matrix(a.dim, a.dim)),
+    ("post_attention_layernorm", f"Tensor[({a.dim},), float32]"),
+    ("mlp.gate_proj", matrix(a.ffn, a.dim)),
+    ("mlp.up_proj", matrix(a.ffn, a.dim)),
+    ("mlp.down_proj", matrix(a.dim, a.ffn)),
+]
+WEIGHTS = [("model.embed_tokens.weight", matrix(a.vocab, a.dim))]
+for layer in range(a.layers):
+    WEIGHTS += [(f"model.layers.{layer}.{name}.weight", ty) for name, ty in SUBLAYERS]
+WEIGHTS += [("model.norm.weight", f"Tensor[({a.dim},), float32]"), ("lm_head.weight", matrix(a.vocab, a.dim))]
+
+
+def short(name):
+    return name.split(".")[-1].removesuffix("_proj").replace("input_layernorm", "norm1").replace("post_attention_layernorm", "norm2")
+
+
+def caches(length):
+    return "(" + ", ".join(f"({cache(length)}, {cache(length)})" for _ in range(a.layers)) + ("," if a.layers == 1 else "") + ")"
+
+
+layer_params = "\n".join(f"  %{short(n)}: {ty}," for n, ty in SUBLAYERS)
+weights = "\n".join(f"  %{n}: {ty}," for n, ty in WEIGHTS)
+steps = []
+for i in range(a.layers):
+    given = ", ".join(f"%model.layers.{i}.{n}.weight" for n, _ in SUBLAYERS)
+    before = "%h0" if i == 0 else f"%l{i - 1}.0"
+    steps.append(f"  let %l{i} = @layer({before}, %angles, %cache.{i}.0, %cache.{i}.1, {given});")
+grown = ", ".join(f"(%l{i}.1, %l{i}.2)" for i in range(a.layers)) + ("," if a.layers == 1 else "")
+arguments = ", ".join(f"%{n}" for n, _ in WEIGHTS)
+print(f'''// A decoder of the Llama family: RMS norm, rotary embedding, grouped-query attention, SwiGLU, a cache of keys and values
+// that grows. {a.layers} layers of {a.dim} features, {a.heads} heads over {a.kv_heads} of keys and values. Made by make_llama.py.
+#[version = "0.0.5"]
+
+// Angles of the positions `t` to `t + s`: position times θ^(-2i/d) for the i-th pair of features.
+def @angles(%tokens: Tensor[(s,), int32], %cache: {cache("t")}) -> Tensor[(s, {half}), float32] {{
+  let %before = take(shape_of(%cache, dtype="int32"), 1, mode="fast");
+  let %positions = cumsum(ones(shape=[s], dtype="float32"), axis=0) + cast(%before - 1, dtype="float32");
+  let %pairs = cumsum(ones(shape=[{half}], dtype="float32"), axis=0) - 1f;
+  expand_dims(%positions, axis=1) * exp(%pairs * {-2.0 / head * __import__("math").log(a.theta):.9g}f)
+}}
+
+// The two halves of each head are turned against each other by the angle of their position.
+def @rotated(%x: Tensor[(1, s, n, {head}), float32], %angles: Tensor[(s, {half}), float32]) -> Tensor[(1, s, n, {head}), float32] {{
+  let %parts = split(%x, indices_or_sections=2, axis=3);
+  let %c = expand_dims(cos(%angles), axis=1);
+  let %d = expand_dims(sin(%angles), axis=1);
+  concatenate((%parts.0 * %c - %parts.1 * %d, %parts.1 * %c + %parts.0 * %d), axis=3)
+}}
+
+// One layer: what it makes of the positions given, and the keys and values of all positions.
+def @layer(
+  %x: Tensor[(s, {a.dim}), float32],
+  %angles: Tensor[(s, {half}), float32],
+  %keys: {cache("t")},
+  %values: {cache("t")},
+{layer_params}
+) -> (Tensor[(s, {a.dim}), float32], {cache("t + s")}, {cache("t + s")}) {{
+  let %n1 = relax.nn.rms_norm(%x, %norm1);
+  let %q1 = @rotated(reshape(nn.dense(%n1, %q, units={a.dim}), newshape=[1, s, {a.heads}, {head}]), %angles);
+  let %k1 = @rotated(reshape(nn.dense(%n1, %k, units={kv}), newshape=[1, s, {a.kv_heads}, {head}]), %angles);
+  let %v1 = reshape(nn.dense(%n1, %v, units={kv}), newshape=[1, s, {a.kv_heads}, {head}]);
+  let %ks = concatenate((%keys, %k1), axis=1);
+  let %vs = concatenate((%values, %v1), axis=1);
+  let %a1 = relax.nn.attention(
+    %q1,
+    repeat(%ks, repeats={a.heads // a.kv_heads}, axis=2),
+    repeat(%vs, repeats={a.heads // a.kv_heads}, axis=2),
+    causal_mask="BottomRight",
+  );
+  let %y = %x + nn.dense(reshape(%a1, newshape=[s, {a.dim}]), %o, units={a.dim});
+  let %n2 = relax.nn.rms_norm(%y, %norm2);
+  let %g = nn.dense(%n2, %gate, units={a.ffn});
+  let %m = nn.dense(%g * sigmoid(%g) * nn.dense(%n2, %up, units={a.ffn}), %down, units={a.dim});
+  (%y + %m, %ks, %vs)
+}}
+
+// Logits of the positions given, and the cache with them.
+def @main(
+  %tokens: Tensor[(s,), int32],
+  %cache: {caches("t")},
+{weights}
+) -> (Tensor[(s, {a.vocab}), float32], {caches("t + s")}) {{
+  let %angles = @angles(%tokens, %cache.0.0);
+  let %h0 = take(%model.embed_tokens.weight, %tokens, axis=0);
+{chr(10).join(steps)}
+  let %logits = nn.dense(relax.nn.rms_norm(%l{a.layers - 1}.0, %model.norm.weight), %lm_head.weight, units={a.vocab});
+  (%logits, ({grown}))
+}}
+
+// A number from 0 to 1, and the state that the next one is made of: Marsaglia's xorshift.
+def @uniform(%state: uint32) -> (float32, uint32) {{
+  let %a = bitwise_xor(%state, left_shift(%state, 13));
+  let %b = bitwise_xor(%a, right_shift(%a, 17));
+  let %c = bitwise_xor(%b, left_shift(%b, 5));
+  (cast(right_shift(%c, 8), dtype="float32") * 5.9604645e-08f, %c)
+}}
+
+// The most likely token.
+def @greedy(%logits: Tensor[(1, {a.vocab}), float32]) -> Tensor[(1,), int32] {{
+  cast(argmax(%logits, axis=[1]), dtype="int32")
+}}
+
+// One of the {a.k} most likely tokens: of these the first whose probabilities together reach `%p`, each by its share.
+def @sampled(
+  %logits: Tensor[(1, {a.vocab}), float32],
+  %temperature: float32,
+  %p: float32,
+  %u: float32,
+) -> Tensor[(1,), int32] {{
+  let %best = topk(%logits / %temperature, k={a.k}, axis=1, ret_type="both", is_ascend=False, dtype="int32");
+  let %shares = nn.softmax(%best.0, axis=1);
+  let %before = cumsum(%shares, axis=1, exclusive=True);
+  let %kept = where(%before < %p, %shares, zeros_like(%shares));
+  let %reached = cumsum(%kept, axis=1) <= (%u * sum(%kept));
+  let %index = minimum(sum(cast(%reached, dtype="int32"), axis=[1]), sum(cast(%kept > 0f, dtype="int32"), axis=[1]) - 1);
+  reshape(take(%best.1, %index, axis=1), newshape=[1])
+}}
+
+// `%steps` tokens after those given. With a temperature of 0 they are the most likely ones.
+def @generate(
+  %steps: int32,
+  %tokens: Tensor[(s,), int32],
+  %cache: {caches("t")},
+  %temperature: float32,
+  %p: float32,
+  %state: uint32,
+{weights}
+) -> List[Tensor[(1,), int32]] {{
+  if (%steps == 0) {{
+    Nil
+  }} else {{
+    let %out = @main(%tokens, %cache, {arguments});
+    let %last = take(%out.0, take(shape_of(%tokens, dtype="int32"), 0, mode="fast") - 1, axis=0);
+    let %logits = reshape(%last, newshape=[1, {a.vocab}]);
+    let %draw = @uniform(%state);
+    let %next = if (%temperature == 0f) {{
+      @greedy(%logits)
+    }} else {{
+      @sampled(%logits, %temperature, %p, %draw.0)
+    }};
+    Cons(%next, @generate(%steps - 1, %next, %out.1, %temperature, %p, %draw.1, {arguments}))
+  }}
+}}
+
+// The same as one tensor.
+def @complete(
+  %steps: int32,
+  %tokens: Tensor[(s,), int32],
+  %temperature: float32,
+  %p: float32,
+  %seed: uint32,
+{weights}
+) -> Tensor[(?,), int32] {{
+  let %none = zeros(shape=[1, 0, {a.kv_heads}, {head}], dtype="float32");
+  @joined(
+    @generate(%steps, %tokens, ({", ".join(["(%none, %none)"] * a.layers)}{"," if a.layers == 1 else ""}), %temperature, %p, %seed, {arguments}),
+    zeros(shape=[0], dtype="int32"),
+  )
+}}
+
+def @joined(%tokens: List[Tensor[(1,), int32]], %so_far: Tensor[(?,), int32]) -> Tensor[(?,), int32] {{
+  match (%tokens) {{
+    Nil => %so_far,
+    Cons(%first, %rest) => @joined(%rest, concatenate((%so_far, %first), axis=0)),
+  }}
+}}''')
