@@ -1,9 +1,16 @@
 //! `relax-opt FILE --pipeline …`: reads a module, runs passes over it and prints it.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::opt::around::Around;
+use crate::opt::emit::{self, Emit};
+use crate::opt::watch::{Watch, Wishes};
+use crate::opt::{expected, manual, reproducer, split};
+use crate::reading::Reading;
+use crate::stop::Stop;
+use crate::{exit, formats, inputs, io, load, render, save, say, taking, tool, weights};
 use clap::{Parser, ValueEnum};
 use relax::fit::Taking;
 use relax::{
@@ -11,13 +18,6 @@ use relax::{
     TypeSource, TypedModule, run_pipeline,
 };
 use relax_base::Diagnostics;
-use relax_cli::opt::around::Around;
-use relax_cli::opt::emit::{self, Emit};
-use relax_cli::opt::watch::{Watch, Wishes};
-use relax_cli::opt::{expected, manual, reproducer, split};
-use relax_cli::reading::Reading;
-use relax_cli::stop::Stop;
-use relax_cli::{exit, formats, inputs, io, load, render, save, say, taking, tool, weights};
 use relax_ir::{EqualOptions, Module, Type};
 
 /// Reads a Relay or Relax text, transforms it and prints it.
@@ -36,6 +36,9 @@ struct Args {
     /// The function of a picture; `main`, or the only one, without it.
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
+    /// Draws every layer of a picture, also those that repeat.
+    #[arg(long)]
+    unfolded: bool,
     /// The version of TVM that a JSON graph is for: 0.9 to 0.15.
     #[arg(long, value_name = "VERSION", default_value = "0.12")]
     json_version: Release,
@@ -128,8 +131,9 @@ enum Verify {
     Update,
 }
 
-fn main() -> ExitCode {
-    tool::main(run)
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    tool::main(arguments, run)
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
@@ -185,7 +189,7 @@ impl<'a> Run<'a> {
         };
         let options = args.reading.options(args.params.is_some());
         let mut session = Session::new(options);
-        session.beside = Some(relax_cli::model::beside);
+        session.beside = Some(crate::model::beside);
         Ok(Run {
             args,
             path: tool::input(args.file.as_deref())?,
@@ -401,8 +405,8 @@ impl<'a> Run<'a> {
             };
         }
         if let Some(format) = self.emit.picture() {
-            let (entry, untyped) = (self.args.entry.as_deref(), self.args.no_types);
-            let picture = emit::picture(&module, types, untyped, entry, format);
+            let what = (self.args.entry.as_deref(), self.args.unfolded);
+            let picture = emit::picture(&module, types, self.args.no_types, what, format);
             return picture.map(Outcome::Done);
         }
         let mode = PrintMode {
