@@ -107,7 +107,7 @@ pub struct Host {
     context: Arc<Context>,
     ctx: *mut RxContext,
     /// What compiled code calls by name points to these.
-    packed: Vec<Box<packed::Registered>>,
+    packed: Vec<Arc<packed::Registered>>,
 }
 
 // SAFETY: a context belongs to one thread at a time, whichever that is.

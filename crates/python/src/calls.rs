@@ -38,6 +38,9 @@ enum Kept {
     Value(relax::Value),
 }
 
+/// Arguments as views, and what `out=` says.
+type Looked<'a, 'py> = (&'a [View<'a>], Option<Bound<'py, PyAny>>);
+
 impl Quick {
     /// How an entry is called; `None` where its arguments need more than a look.
     pub fn new(
@@ -78,7 +81,7 @@ impl Quick {
         args: &'a Bound<'py, PyTuple>,
         kwargs: Option<&'a Bound<'py, PyDict>>,
         views: &'a mut Views<'a>,
-    ) -> PyResult<Option<(&'a [View<'a>], Option<Bound<'py, PyAny>>)>> {
+    ) -> PyResult<Option<Looked<'a, 'py>>> {
         let py = args.py();
         let (given, named) = (args.len(), kwargs.map_or(0, |k| k.len()));
         let out = match kwargs {

@@ -84,7 +84,7 @@ pub struct Program {
 /// Where the code lies.
 enum Code {
     /// In memory, with what it was made of.
-    Compiled(Box<Lowered>, Jit),
+    Compiled(Box<Lowered>, Box<Jit>),
     /// In a library that was loaded.
     Library(Library),
 }
@@ -138,7 +138,7 @@ impl Module {
         let starts = starts.collect::<Result<Vec<Entry>, Error>>()?;
         let names = outside_names(&lowered);
         let program = Program {
-            code: Code::Compiled(Box::new(lowered), jit),
+            code: Code::Compiled(Box::new(lowered), Box::new(jit)),
             entries: signatures,
             starts,
             types,

@@ -60,7 +60,7 @@ impl Host {
     ) -> Result<(), String> {
         for name in names {
             let symbol = CString::new(name.as_str()).map_err(|e| format!("{name:?}: {e}"))?;
-            let registered = Box::new(Registered {
+            let registered = Arc::new(Registered {
                 name: name.clone(),
                 functions: Arc::clone(functions),
                 context: Arc::downgrade(&self.context),

@@ -6,7 +6,7 @@ use std::hash::{Hash as _, Hasher as _};
 use super::{Graph, Group, Role};
 
 /// With fewer nodes less a picture is no clearer.
-const WORTH: usize = 8;
+const WORTH: usize = 6;
 /// So many comparisons are made to find a stretch.
 const MOST: usize = 20_000_000;
 /// Stretches within stretches fold so often.

@@ -200,7 +200,7 @@ pub fn layout(sizes: &[Size], edges: &[(usize, usize)], ends: &Ends) -> Layout {
     }
     layers.sweep(false, false);
     layers.sweep(true, false);
-    placed(sizes, &ranks, &layers, &ways, ends)
+    placed(sizes, &ranks, &layers, (edges, &ways), ends)
 }
 
 /// Makes places of layers.
@@ -208,7 +208,7 @@ fn placed(
     sizes: &[Size],
     ranks: &[usize],
     layers: &Layers,
-    ways: &[Vec<usize>],
+    (edges, ways): (&[(usize, usize)], &[Vec<usize>]),
     ends: &Ends,
 ) -> Layout {
     let left = (layers.x.iter().zip(&layers.widths)).map(|(x, w)| x - w / 2.0);
@@ -245,15 +245,22 @@ fn placed(
         x: x(id),
         y: tops[rank_of[id]],
     };
-    let passed = |&id: &usize| Place {
-        x: x(id),
-        y: tops[rank_of[id]] + heights[rank_of[id]] / 2.0,
+    // Through a row edges go straight, so that they cross nothing that is higher than what they come from.
+    let through = |id: usize| {
+        let (x, top) = (x(id), tops[rank_of[id]]);
+        let bottom = top + heights[rank_of[id]];
+        [Place { x, y: top }, Place { x, y: bottom }]
+    };
+    let way = |(from, way): (usize, &Vec<usize>)| {
+        let [_, below] = through(from);
+        let end = tops[rank_of[from]] + sizes[from].height;
+        let first = (below.y > end + 1.0).then_some(below);
+        let passed = way.iter().flat_map(|&id| through(id));
+        first.into_iter().chain(passed).collect()
     };
     Layout {
         places: (0..sizes.len()).map(place).collect(),
-        ways: (ways.iter())
-            .map(|way| way.iter().map(passed).collect())
-            .collect(),
+        ways: edges.iter().map(|e| e.0).zip(ways).map(way).collect(),
         width: if sizes.is_empty() {
             2.0 * GAP
         } else {

@@ -1,5 +1,6 @@
 //! Graphs as pictures.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::layers::{Place, Size};
@@ -85,6 +86,8 @@ fn boxes(graph: &Graph, at: &Nested, out: &mut String) {
 }
 
 fn edges(graph: &Graph, sizes: &[Size], at: &Nested, out: &mut String) {
+    // What several edges between two nodes are called stands there once.
+    let mut labels: BTreeMap<(usize, usize), (Place, Vec<&str>)> = BTreeMap::new();
     for (edge, way) in graph.edges.iter().zip(&at.ways) {
         let (from, to) = (at.places[edge.from], at.places[edge.to]);
         let mut last = Place {
@@ -92,25 +95,48 @@ fn edges(graph: &Graph, sizes: &[Size], at: &Nested, out: &mut String) {
             y: from.y + sizes[edge.from].height,
         };
         let _ = write!(out, "<path d=\"M{:.1},{:.1}", last.x, last.y);
+        // Where edges of a node have parted.
+        let mut parted = None;
         for &next in way.iter().chain([&to]) {
             let middle = f64::midpoint(last.y, next.y);
-            let _ = write!(
-                out,
-                "C{:.1},{middle:.1} {:.1},{middle:.1} {:.1},{:.1}",
-                last.x, next.x, next.x, next.y
-            );
+            if (next.x - last.x).abs() < 0.05 {
+                let _ = write!(out, "L{:.1},{:.1}", next.x, next.y);
+            } else {
+                parted = parted.or(Some((last, next)));
+                let _ = write!(
+                    out,
+                    "C{:.1},{middle:.1} {:.1},{middle:.1} {:.1},{:.1}",
+                    last.x, next.x, next.x, next.y
+                );
+            }
             last = next;
         }
         out.push_str("\" fill=\"none\" stroke=\"#57606a\" marker-end=\"url(#to)\"/>\n");
         if !edge.label.is_empty() {
-            let _ = writeln!(
-                out,
-                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" fill=\"#57606a\">{}</text>",
-                from.x + 4.0,
-                from.y + sizes[edge.from].height + 10.0,
-                escaped(&edge.label),
-            );
+            let place = match parted {
+                Some((a, b)) => Place {
+                    x: a.x + (b.x - a.x) * 0.75,
+                    y: a.y + (b.y - a.y) * 0.75,
+                },
+                None => Place {
+                    x: to.x,
+                    y: to.y - 14.0,
+                },
+            };
+            let label = labels
+                .entry((edge.from, edge.to))
+                .or_insert((place, Vec::new()));
+            label.1.push(&edge.label);
         }
+    }
+    for (place, texts) in labels.values() {
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" fill=\"#57606a\">{}</text>",
+            place.x + 4.0,
+            place.y + 3.0,
+            escaped(&texts.join(", ")),
+        );
     }
 }
 
