@@ -1,7 +1,5 @@
 //! Why a tool ends before its work is done, and how it says so.
 
-use std::process::ExitCode;
-
 use relax_base::{Diagnostics, SourceMap};
 
 use crate::{exit, io, render};
@@ -54,16 +52,15 @@ impl Stop {
 }
 
 /// The exit code of a tool, after it has said on standard error why it ended early.
-pub fn code(tool: &str, ended: Result<(), Stop>) -> ExitCode {
+pub fn code(tool: &str, ended: Result<(), Stop>) -> u8 {
     let Err(stop) = ended else {
         return exit::OK;
     };
     if !matches!(stop, Stop::Shown | Stop::Misused) {
         io::say(&format!("{tool}: {}\n", stop.text()));
     }
-    let code = match stop {
+    match stop {
         Stop::Usage(_) | Stop::Misused => exit::USAGE,
         _ => exit::ERRORS,
-    };
-    code.into()
+    }
 }

@@ -1,7 +1,7 @@
 //! What every tool does around its own work: its arguments, `--version`, completions, its man page, its exit code.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Arg, ArgMatches, Command, Parser, value_parser};
@@ -24,10 +24,10 @@ const MEMORY: &str = "max-memory";
 const COPY: &str = "copy-weights";
 
 /// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended early.
-pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
+pub fn main<A: Parser>(arguments: Vec<OsString>, work: impl FnOnce(&A) -> Result<(), Stop>) -> u8 {
     let mut command = command::<A>();
     let name = command.get_name().to_owned();
-    let args = match command.try_get_matches_from_mut(std::env::args_os()) {
+    let args = match command.try_get_matches_from_mut(arguments) {
         Ok(matches) => match asked(&mut command, &matches) {
             Some(text) => return stop::code(&name, io::print(&text).map_err(Stop::from)),
             None => {
@@ -49,7 +49,7 @@ pub fn main<A: Parser>(work: impl FnOnce(&A) -> Result<(), Stop>) -> ExitCode {
             let _ = e.print();
             match e.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::OK,
-                _ => exit::USAGE.into(),
+                _ => exit::USAGE,
             }
         }
     }

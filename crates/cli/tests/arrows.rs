@@ -88,7 +88,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "vm", "codegen", "runtime", "interp", "tvm", "onnx",
         ],
     ),
-    ("python", &["relax"]),
+    ("python", &["relax", "cli", "lsp"]),
 ];
 
 /// Crates that only one room (or those named) may know.

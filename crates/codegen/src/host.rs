@@ -24,6 +24,12 @@ use relax_tensor::{DType, Tensor, TypeCode, Value};
 
 use crate::Jit;
 
+mod packed;
+mod views;
+
+pub use packed::{Packed, Place};
+pub use views::{Given, View};
+
 /// A context, and what others lend of its heap.
 struct Context {
     ctx: *mut RxContext,
@@ -100,6 +106,8 @@ const LENT: usize = 1 << 12;
 pub struct Host {
     context: Arc<Context>,
     ctx: *mut RxContext,
+    /// What compiled code calls by name points to these.
+    packed: Vec<Arc<packed::Registered>>,
 }
 
 // SAFETY: a context belongs to one thread at a time, whichever that is.
@@ -117,6 +125,7 @@ impl Host {
         let host = Host {
             context: Arc::new(Context { ctx, over }),
             ctx,
+            packed: Vec::new(),
         };
         match rx_set_threads(ctx, i32::try_from(threads).unwrap_or(i32::MAX)) {
             0 => Ok(host),

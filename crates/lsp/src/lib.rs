@@ -14,5 +14,6 @@ pub mod library;
 pub mod scope;
 pub mod server;
 pub mod text;
+pub mod tool;
 pub mod unit;
 pub mod workspace;

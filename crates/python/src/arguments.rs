@@ -197,9 +197,9 @@ fn open<'py>(
 }
 
 /// What an instance of `relax_ir.Adt` is: its type's name, its constructor's number, its fields.
-type Data<'py> = (String, u32, Vec<Bound<'py, PyAny>>);
+pub type Data<'py> = (String, u32, Vec<Bound<'py, PyAny>>);
 
-fn data<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Data<'py>>> {
+pub fn data<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Data<'py>>> {
     static ADT: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     if !given.is_instance(ADT.import(given.py(), "relax_ir._values", "Adt")?)? {
         return Ok(None);

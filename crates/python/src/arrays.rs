@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, get_type_object};
+use numpy::npyffi::{NPY_ARRAY_WRITEABLE, NpyTypes, PyArrayObject, get_type_object};
 use numpy::{
     PY_ARRAY_API, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
@@ -84,19 +84,74 @@ pub fn borrowed(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Ten
     Tensor::from_owner(dtype, &shape, Arc::new(owner), 0).ok_or_else(refused)
 }
 
-/// The description of an element type in numpy.
-fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
-    static FLOAT: PyOnceLock<Py<PyArrayDescr>> = PyOnceLock::new();
-    if dtype == DType::F32 {
-        let make = || PyArrayDescr::new(py, "float32").map(Bound::unbind);
-        return Ok(FLOAT.get_or_try_init(py, make)?.bind(py).clone());
+/// The element types that numpy has descriptions of.
+const KNOWN: [DType; 13] = [
+    DType::F32,
+    DType::F64,
+    DType::I32,
+    DType::I64,
+    DType::BOOL,
+    DType::U8,
+    DType::I8,
+    DType::F16,
+    DType::BF16,
+    DType::I16,
+    DType::U16,
+    DType::U32,
+    DType::U64,
+];
+
+/// The description of an element type in numpy: the one object that arrays in the machine's byte order share.
+pub fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
+    static DESCRIPTIONS: [PyOnceLock<Py<PyArrayDescr>>; KNOWN.len()] =
+        [const { PyOnceLock::new() }; KNOWN.len()];
+    let make = || {
+        if dtype == DType::BF16 {
+            let found = of_package(py, "_arrays", "bfloat16")?.call0()?;
+            return Ok(found.cast_into::<PyArrayDescr>()?);
+        }
+        PyArrayDescr::new(py, dtype.to_string().as_str())
+    };
+    match KNOWN.iter().position(|&k| k == dtype) {
+        Some(at) => {
+            let found = DESCRIPTIONS[at].get_or_try_init(py, || make().map(Bound::unbind));
+            Ok(found?.bind(py).clone())
+        }
+        None => make(),
     }
-    if dtype == DType::BF16 {
-        let found = of_package(py, "_arrays", "bfloat16")?.call0()?;
-        return Ok(found.cast_into::<PyArrayDescr>()?);
-    }
-    PyArrayDescr::new(py, dtype.to_string().as_str())
 }
+
+/// A new array of an element type, whose bytes are these.
+pub fn copied<'py>(
+    py: Python<'py>,
+    dtype: DType,
+    shape: &[i64],
+    bytes: &[u8],
+) -> PyResult<Bound<'py, PyAny>> {
+    let descr = descr(py, dtype)?;
+    // SAFETY: numpy makes an array of this type and these extents, which are as wide as its own; it has as many bytes as
+    // the tensor, and nobody else has it yet. The call takes the description's reference.
+    unsafe {
+        let array = PY_ARRAY_API.PyArray_NewFromDescr(
+            py,
+            get_type_object(py, NpyTypes::PyArray_Type),
+            descr.into_ptr().cast(),
+            shape.len() as i32,
+            shape.as_ptr().cast_mut().cast(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            0,
+            std::ptr::null_mut(),
+        );
+        let made = Bound::from_owned_ptr_or_err(py, array)?;
+        let data = (*array.cast::<PyArrayObject>()).fields.data;
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), data.cast(), bytes.len());
+        Ok(made)
+    }
+}
+
+// The extents of tensors and arrays are the same words.
+const _: () = assert!(size_of::<isize>() == size_of::<i64>());
 
 /// A tensor as an array over its elements. Only elements that nobody else holds may be written.
 pub fn array<'py>(py: Python<'py>, tensor: &Tensor, writable: bool) -> PyResult<Bound<'py, PyAny>> {

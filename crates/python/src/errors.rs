@@ -5,6 +5,7 @@ use relax::{Error, Report};
 
 use crate::findings::all;
 use crate::of_package;
+use crate::packed::caused;
 
 /// An exception of a class, with its message and findings.
 fn raised(py: Python<'_>, class: &str, message: &str, report: Option<&Report>) -> PyErr {
@@ -27,6 +28,11 @@ pub fn error(py: Python<'_>, error: &Error) -> PyErr {
         _ => "UsageError",
     };
     raised(py, class, &error.to_string(), error.report())
+}
+
+/// The exception for a call that failed, with that of a function of Python that failed in it.
+pub fn failed(py: Python<'_>, failure: &Error, cause: Option<PyErr>) -> PyErr {
+    caused(py, error(py, failure), cause)
 }
 
 /// The exception for arguments that do not fit.

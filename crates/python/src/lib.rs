@@ -2,12 +2,17 @@
 
 mod arguments;
 mod arrays;
+mod calls;
 mod errors;
 mod findings;
 mod module;
+mod packed;
 mod program;
+mod progress;
 mod results;
 mod signature;
+mod tools;
+mod tree;
 
 use pyo3::prelude::*;
 
@@ -21,7 +26,23 @@ mod _native {
         Module, check, explain, load, load_params, operators, parse, read, together,
     };
     #[pymodule_export]
-    use super::program::Program;
+    use super::program::{Program, load_library, roofline};
+    #[pymodule_export]
+    use super::tools::run_tool;
+
+    /// What the module keeps is the interpreter's that imported it, and there is one of it in a process.
+    #[pymodule_init]
+    fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        // SAFETY: the interpreter that runs this.
+        let id =
+            unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
+        match id {
+            0 => Ok(()),
+            _ => Err(pyo3::exceptions::PyImportError::new_err(
+                "relax_ir cannot be imported into a subinterpreter: processes and threads share work",
+            )),
+        }
+    }
 }
 
 /// A class or function of the package's Python part.

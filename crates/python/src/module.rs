@@ -10,12 +10,15 @@ use relax::{CompileOptions, PrintMode, ReadOptions, Style, Tensor, TextOptions};
 
 use crate::arguments::Arguments;
 use crate::arrays::{array, borrowed, dtype, is_plain};
-use crate::errors::{argument, error, misused};
+use crate::errors::{argument, error, failed, misused};
 use crate::findings::all;
 use crate::of_package;
+use crate::packed::{Registered, raised};
 use crate::program::Program;
+use crate::progress::{Progress, Watched, bar};
 use crate::results::{Owner, python};
 use crate::signature::functions;
+use crate::{program, tree};
 
 /// A module without errors: functions, their types, and what can be done with them.
 ///
@@ -85,7 +88,7 @@ pub fn together(py: Python<'_>, text: &str, constants: &Bound<'_, PyAny>) -> PyR
 }
 
 /// A tensor with elements of its own.
-fn owned(given: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+pub fn owned(given: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let py = given.py();
     let refused = || argument(py, "an array is needed, of numbers that a tensor can hold");
     let given = of_package(py, "_arrays", "plain")?.call1((given,))?;
@@ -238,14 +241,23 @@ impl Module {
     ///     ``main``, or the only one, without it.
     /// format : {"svg", "dot", "mermaid"}
     ///     A picture, the language of Graphviz, or that of pages in Markdown.
+    /// fold : bool
+    ///     Whether repeated layers are drawn once, in a box that says how often they come.
     ///
     /// Raises
     /// ------
     /// UsageError
     ///     There is no such function, or no such format.
-    #[pyo3(signature = (function = None, format = "svg"))]
-    fn graph(&self, py: Python<'_>, function: Option<&str>, format: &str) -> PyResult<String> {
+    #[pyo3(signature = (function = None, format = "svg", fold = true))]
+    fn graph(
+        &self,
+        py: Python<'_>,
+        function: Option<&str>,
+        format: &str,
+        fold: bool,
+    ) -> PyResult<String> {
         let graph = self.0.graph(function).map_err(|e| error(py, &e))?;
+        let graph = if fold { graph.folded() } else { graph };
         Ok(match format {
             "svg" => graph.svg(),
             "dot" => graph.dot(),
@@ -312,6 +324,8 @@ impl Module {
     ///     Passes by name with options (``"infer-type,fuse-ops{level=2}"``), a level (``"O2"``), and functions that
     ///     take a module and return one, or change theirs and return nothing. Functions that are registered have names
     ///     too, see ``register_pass``.
+    /// progress : bool or callable, optional
+    ///     As for ``compile``.
     ///
     /// Returns
     /// -------
@@ -322,12 +336,14 @@ impl Module {
     /// ------
     /// InvalidError
     ///     The pipeline names what there is not, or a pass refuses the module, which is then as that pass left it.
-    #[pyo3(signature = (pipeline = None))]
+    #[pyo3(signature = (pipeline = None, *, progress = None))]
     fn optimise<'py>(
         slf: &Bound<'py, Self>,
         pipeline: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
+        let mut told = Progress::new(bar(py, progress, "passes")?);
         let mut found = all(py, &relax::Report::default())?;
         for step in of_package(py, "_passes", "steps")?
             .call1((pipeline,))?
@@ -335,7 +351,8 @@ impl Module {
         {
             let step = step?;
             if let Ok(text) = step.extract::<String>() {
-                let report = Module::change(slf, |m| m.optimise(&text))?;
+                let report =
+                    Module::change(slf, |m| m.optimise_with(&text, &mut Watched(&mut told)))?;
                 found = found.add(all(py, &report)?)?;
                 continue;
             }
@@ -352,16 +369,92 @@ impl Module {
             let made = made.try_borrow()?.0.clone();
             slf.try_borrow_mut()?.0 = made;
         }
+        told.tell("", 1, 1);
+        told.ended()?;
         Ok(found)
     }
 
     /// The same as ``optimise``.
-    #[pyo3(signature = (pipeline = None))]
+    #[pyo3(signature = (pipeline = None, *, progress = None))]
     fn optimize<'py>(
         slf: &Bound<'py, Self>,
         pipeline: Option<&Bound<'py, PyAny>>,
+        progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        Module::optimise(slf, pipeline)
+        Module::optimise(slf, pipeline, progress)
+    }
+
+    /// The expressions of a function's body, each once, after those that it consists of: the body is the last.
+    ///
+    /// Parameters
+    /// ----------
+    /// function : str, optional
+    ///     ``main``, or the only one, without it.
+    ///
+    /// Returns
+    /// -------
+    /// list of Node
+    ///     ``kind`` says what each is, ``args`` are those it consists of.
+    ///
+    /// Examples
+    /// --------
+    /// >>> module = parse("def @main(%x: float32) { exp(%x) + 1f }")
+    /// >>> [e.head for e in module.walk() if e.kind == "call"]
+    /// ['exp', 'add']
+    #[pyo3(signature = (function = None))]
+    fn walk<'py>(slf: &Bound<'py, Self>, function: Option<&str>) -> PyResult<Bound<'py, PyAny>> {
+        of_package(slf.py(), "_tree", "walk")?.call1((slf, function))
+    }
+
+    /// Gives a function another body: each expression, after those that it consists of, is replaced by what `change`
+    /// makes of it.
+    ///
+    /// Parameters
+    /// ----------
+    /// change : callable
+    ///     Takes an expression, over the new parts, and returns what stands in its place: itself, one of its parts, or one that
+    ///     is built of them (``rx.op.nn.relu(e)``). `Mutator` has a method for each kind of expression.
+    /// function : str, optional
+    ///     ``main``, or the only one, without it.
+    ///
+    /// Returns
+    /// -------
+    /// bool
+    ///     Whether anything changed.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError, UsageError
+    ///     The new body has errors; the module is as it was.
+    #[pyo3(signature = (change, function = None))]
+    fn rewrite<'py>(
+        slf: &Bound<'py, Self>,
+        change: &Bound<'py, PyAny>,
+        function: Option<&str>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        of_package(slf.py(), "_tree", "rewrite")?.call1((slf, change, function))
+    }
+
+    /// What ``walk`` is made of.
+    fn expressions<'py>(
+        &self,
+        py: Python<'py>,
+        function: Option<&str>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let all = self.0.expressions(function).map_err(|e| error(py, &e))?;
+        let all = all.iter().map(|n| tree::node(py, n));
+        PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// What ``rewrite`` is made of.
+    fn rebuild(
+        slf: &Bound<'_, Self>,
+        function: Option<&str>,
+        made: &Bound<'_, PyList>,
+    ) -> PyResult<()> {
+        let made = made.iter().map(|m| tree::made(&m));
+        let made = made.collect::<PyResult<Vec<_>>>()?;
+        Module::change(slf, |m| m.rebuild(function, &made))
     }
 
     /// Whether the other module is the same up to names and places.
@@ -450,8 +543,10 @@ impl Module {
         let given = args.iter().zip(&signature.params).enumerate();
         let values = given.map(|(i, (given, p))| arguments.value(&given, p, types.param(at, i)));
         let values = values.collect::<PyResult<Vec<_>>>()?;
-        let value = py.detach(|| self.0.evaluate(&signature.name, &values));
-        let value = value.map_err(|e| error(py, &e))?;
+        let packed = std::sync::Arc::new(Registered);
+        let value = py.detach(|| self.0.evaluate_with(&signature.name, &values, packed));
+        let cause = raised();
+        let value = value.map_err(|e| failed(py, &e, cause))?;
         python(py, &value, &types, types.result(at), Owner::Shared)
     }
 
@@ -463,32 +558,44 @@ impl Module {
     ///     Threads of parallel loops, the caller's included; 0 for one per processor.
     /// opt : int
     ///     How much is optimised, 0 to 3.
+    /// target : str, optional
+    ///     The machine that ``object`` and ``save`` make code for, as ``"aarch64-unknown-linux-gnu"``; features may
+    ///     follow, as ``"x86_64+avx2+fma"`` or ``"+native"``. Calls run on this machine whatever it is.
     /// pipeline : str, optional
     ///     The passes that run before code is generated, instead of those of the level.
     /// entries : list of str, optional
     ///     The functions that can be called; ``main``, or the only one, where none is named.
     /// profile : bool
     ///     Whether the code measures its kernels, see ``Program.profile``.
+    /// progress : bool or callable, optional
+    ///     How far it is: ``tqdm.tqdm`` or another class of such bars, ``True`` for the one that is installed, or a
+    ///     function of what is done next, how many steps are done, and of how many.
     ///
     /// Raises
     /// ------
     /// InvalidError
     ///     The pipeline is wrong, or native code does not have what the module uses.
     /// UsageError
-    ///     A function is not there, or there cannot be so many threads.
-    #[pyo3(signature = (*, threads = 1, opt = 2, pipeline = None, entries = None, profile = false))]
+    ///     A function is not there, there cannot be so many threads, or the target is unknown.
+    #[pyo3(signature = (
+        *, threads = 1, opt = 2, target = None, pipeline = None, entries = None, profile = false, progress = None
+    ))]
+    #[allow(clippy::too_many_arguments)]
     fn compile(
         &self,
         py: Python<'_>,
         threads: usize,
         opt: u8,
+        target: Option<String>,
         pipeline: Option<String>,
         entries: Option<Vec<String>>,
         profile: bool,
+        progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Program> {
         if opt > 3 {
             return Err(misused(py, format!("`opt` is 0 to 3, not {opt}")));
         }
+        program::target(target.as_deref()).map_err(|e| error(py, &e))?;
         let options = CompileOptions {
             level: opt,
             pipeline,
@@ -496,9 +603,16 @@ impl Module {
             threads,
             profile,
         };
-        let program = py
-            .detach(|| self.0.compile(&options))
-            .map_err(|e| error(py, &e))?;
-        Ok(Program::new(program, self.0.clone(), options))
+        let bar = bar(py, progress, "compiling")?;
+        let mut told = Progress::new(bar);
+        let tell = |what: &str, done: usize, total: usize| told.tell(what, done, total);
+        let compiled = py.detach(|| {
+            let mut tell = tell;
+            self.0.compile_with(&options, &mut tell)
+        });
+        told.tell("", 1, 1);
+        told.ended()?;
+        let compiled = compiled.map_err(|e| error(py, &e))?;
+        Program::new(py, compiled, self.0.clone(), (options, target))
     }
 }

@@ -1,5 +1,6 @@
 //! Compiled programs.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +11,10 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 use relax::{CompileOptions, Signature, Target, Value};
 
 use crate::arguments::Arguments;
-use crate::errors::{argument, error, misused};
+use crate::calls::{self, Quick, Views, deliver};
+use crate::errors::{argument, error, failed, misused};
 use crate::of_package;
+use crate::packed::{Registered, raised};
 use crate::results::{Owner, python};
 use crate::signature::functions;
 
@@ -26,26 +29,160 @@ use crate::signature::functions;
 #[pyclass(frozen, module = "relax_ir")]
 pub struct Program {
     program: Arc<relax::Program>,
-    /// What it was compiled from, and how: a program that was pickled is compiled again.
-    module: relax::Module,
-    options: CompileOptions,
+    /// What it was compiled from, and how: a program that was pickled is compiled again. Of a library nobody knows.
+    recipe: Option<Recipe>,
+    /// How entries are called whose arguments are arrays.
+    quick: Vec<Option<Quick>>,
     /// How long the last call took, in nanoseconds.
     last: AtomicU64,
+}
+
+/// What a program was compiled from, and how.
+struct Recipe {
+    module: relax::Module,
+    options: CompileOptions,
+    target: Option<String>,
 }
 
 /// A call of a program that took so long the last time is watched for an interruption.
 const SLOW: u64 = 20_000_000;
 /// How often that is looked for.
 const LOOK: Duration = Duration::from_millis(50);
+/// Where calls always cost about the same, and so little, the interpreter is held: to free it would cost as much.
+const SHORT: u64 = 10_000;
+
+/// A machine that code is made for: a triple, and features behind `+`; this machine without either.
+pub fn target(text: Option<&str>) -> Result<Target, relax::Error> {
+    let mut parts = text.unwrap_or("").split('+').map(str::trim);
+    let triple = parts.next().filter(|t| !t.is_empty() && *t != "host");
+    let target = Target {
+        triple: triple.map(str::to_owned),
+        features: parts.filter(|f| !f.is_empty()).map(str::to_owned).collect(),
+        optimize: true,
+        prefix: None,
+    };
+    target
+        .check()
+        .map_err(|e| relax::Error::Misused(e.0))
+        .map(|()| target)
+}
+
+/// A program of a shared library that ``Program.save`` has written.
+#[pyfunction]
+#[pyo3(signature = (path, threads = 1))]
+pub fn load_library(py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<Program> {
+    // SAFETY: who loads a library trusts it, as the documentation of `load_program` says.
+    let program = unsafe { relax::Program::load(&path, threads) };
+    let program = program.map_err(|e| error(py, &e))?;
+    Program::of(py, program.with_packed(Arc::new(Registered)), None)
+}
+
+/// A row of a profile: kernel, calls, nanoseconds of all and of the shortest, operations, bytes.
+type Row = (String, u64, u64, u64, u64, u64);
+
+/// A profile as a picture, beside what the machine can do, which is measured where it is not given.
+#[pyfunction]
+#[pyo3(signature = (rows, threads = 1, gflops = None, gbytes = None))]
+pub fn roofline(
+    py: Python<'_>,
+    rows: Vec<Row>,
+    threads: usize,
+    gflops: Option<f64>,
+    gbytes: Option<f64>,
+) -> PyResult<String> {
+    let cost = |(kernel, calls, nanos, least, flops, bytes): Row| relax::Cost {
+        kernel,
+        calls,
+        nanos,
+        least,
+        flops,
+        bytes,
+    };
+    let costs: Vec<relax::Cost> = rows.into_iter().map(cost).collect();
+    let peaks = match (gflops, gbytes) {
+        (Some(gflops), Some(gbytes)) => relax::roofline::Peaks { gflops, gbytes },
+        _ => {
+            let found = py.detach(|| relax::roofline::Peaks::measured(threads));
+            let found = found.map_err(|e| error(py, &e))?;
+            relax::roofline::Peaks {
+                gflops: gflops.unwrap_or(found.gflops),
+                gbytes: gbytes.unwrap_or(found.gbytes),
+            }
+        }
+    };
+    if !(peaks.gflops > 0.0 && peaks.gbytes > 0.0) {
+        return Err(misused(py, "a machine does more than nothing".to_owned()));
+    }
+    Ok(relax::roofline::svg(&costs, peaks))
+}
 
 impl Program {
     /// A program that was compiled from a module.
-    pub fn new(program: relax::Program, module: relax::Module, options: CompileOptions) -> Program {
-        Program {
-            program: Arc::new(program),
+    pub fn new(
+        py: Python<'_>,
+        program: relax::Program,
+        module: relax::Module,
+        (options, target): (CompileOptions, Option<String>),
+    ) -> PyResult<Program> {
+        let program = match program.packed_names() {
+            [] => program,
+            _ => program.with_packed(Arc::new(Registered)),
+        };
+        let recipe = Recipe {
             module,
             options,
+            target,
+        };
+        Program::of(py, program, Some(recipe))
+    }
+
+    fn of(py: Python<'_>, program: relax::Program, recipe: Option<Recipe>) -> PyResult<Program> {
+        let entries = program.entries().iter().enumerate();
+        let quick = entries.map(|(at, entry)| Quick::new(py, &program, at, entry));
+        let quick = quick.collect::<PyResult<Vec<_>>>()?;
+        Ok(Program {
+            program: Arc::new(program),
+            recipe,
+            quick,
             last: AtomicU64::new(u64::MAX),
+        })
+    }
+
+    fn recipe(&self, py: Python<'_>) -> PyResult<&Recipe> {
+        self.recipe.as_ref().ok_or_else(|| {
+            let text = "the program came from a library, which holds code alone".to_owned();
+            misused(py, text)
+        })
+    }
+
+    /// A call with arrays that need no second look, of a program that took little time the last time; `None` where the
+    /// call is another.
+    fn quickly<'py>(
+        &self,
+        args: &Bound<'py, PyTuple>,
+        kwargs: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = args.py();
+        let last = self.last.load(Ordering::Relaxed);
+        let Some(quick) = self.quick[0].as_ref().filter(|_| last < SLOW) else {
+            return Ok(None);
+        };
+        let mut room = Views::new();
+        let Some((views, out)) = quick.views(args, kwargs, &mut room)? else {
+            return Ok(None);
+        };
+        let whole = (&*self.program, 0);
+        let called = if last < SHORT && quick.steady() {
+            calls::held(py, whole, views, out.as_ref())
+        } else {
+            let start = Instant::now();
+            let called = calls::free(py, whole, views, out.as_ref());
+            self.took(start);
+            called
+        };
+        match called {
+            Ok(result) => result.map(Some),
+            Err(e) => Err(failed(py, &e, raised())),
         }
     }
 
@@ -62,14 +199,16 @@ impl Program {
         })
     }
 
-    fn run(&self, py: Python<'_>, entry: &str, values: Vec<Value>) -> PyResult<Value> {
-        if self.last.load(Ordering::Relaxed) >= SLOW && is_main(py)? {
+    fn run(&self, py: Python<'_>, entry: usize, values: Vec<Value>) -> PyResult<Value> {
+        // Functions of Python look for interruptions themselves, and stay on the thread of the caller.
+        let own = self.program.packed_names().is_empty();
+        if own && self.last.load(Ordering::Relaxed) >= SLOW && is_main(py)? {
             return self.watched(py, entry, values);
         }
         let start = Instant::now();
-        let result = py.detach(|| self.program.call_entry(entry, &values));
+        let result = py.detach(|| self.program.call_at(entry, &values));
         self.took(start);
-        result.map_err(|e| error(py, &e))
+        result.map_err(|e| failed(py, &e, raised()))
     }
 
     fn took(&self, start: Instant) {
@@ -79,15 +218,15 @@ impl Program {
 
     /// The same on another thread, while this one waits for the result or an interruption. Code that runs cannot be
     /// stopped: after an interruption it goes on until its end, which nobody waits for.
-    fn watched(&self, py: Python<'_>, entry: &str, values: Vec<Value>) -> PyResult<Value> {
+    fn watched(&self, py: Python<'_>, entry: usize, values: Vec<Value>) -> PyResult<Value> {
         let (send, receive) = channel();
         let receive = Mutex::new(receive);
-        let (program, name) = (Arc::clone(&self.program), entry.to_owned());
+        let program = Arc::clone(&self.program);
         let start = Instant::now();
         // The arguments come back: they go where the interpreter is.
         let body = move || {
-            let result = program.call_entry(&name, &values);
-            let _ = send.send((result, values));
+            let result = program.call_at(entry, &values);
+            let _ = send.send((result, raised(), values));
         };
         let thread = std::thread::Builder::new()
             .name("relax-call".into())
@@ -101,9 +240,9 @@ impl Program {
                 receive.recv_timeout(LOOK)
             };
             match py.detach(wait) {
-                Ok((result, _arguments)) => {
+                Ok((result, cause, _arguments)) => {
                     self.took(start);
-                    return result.map_err(|e| error(py, &e));
+                    return result.map_err(|e| failed(py, &e, cause));
                 }
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,
                 Err(RecvTimeoutError::Disconnected) => {
@@ -210,6 +349,9 @@ impl Program {
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = args.py();
+        if let Some(result) = self.quickly(args, kwargs)? {
+            return Ok(result);
+        }
         let (entries, types) = (self.program.entries(), self.program.types());
         // Whoever calls may still need the dictionary.
         let kwargs = kwargs.map(|k| k.copy()).transpose()?;
@@ -224,12 +366,9 @@ impl Program {
             cast: wishes.cast,
         };
         let values = ordered((&entries[at], at), args, kwargs, &arguments)?;
-        let result = self.run(py, &entries[at].name, values)?;
+        let result = self.run(py, at, values)?;
         let result = python(py, &result, types, types.result(at), Owner::Value)?;
-        match wishes.out {
-            Some(out) => of_package(py, "_arrays", "copy_into")?.call1((out, result)),
-            None => Ok(result),
-        }
+        deliver(py, result, wishes.out.as_ref())
     }
 
     /// The functions that can be called.
@@ -249,45 +388,63 @@ impl Program {
     /// Returns
     /// -------
     /// Profile
-    ///     Rows; ``to_pandas()`` makes a data frame of them.
+    ///     Rows; ``to_pandas()`` makes a data frame of them, ``roofline()`` a picture.
     fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if !self.options.profile {
+        if !self.recipe(py)?.options.profile {
             let text = "the program was compiled without `profile=True`";
             return Err(misused(py, text.to_owned()));
         }
         let rows = self.program.costs().into_iter();
         let rows = rows.map(|c| (c.kernel, c.calls, c.nanos, c.least, c.flops, c.bytes));
         let table = self.program.profile();
-        of_package(py, "_profile", "Profile")?.call1((rows.collect::<Vec<_>>(), table))
+        let threads = self.recipe(py)?.options.threads;
+        of_package(py, "_profile", "Profile")?.call1((rows.collect::<Vec<_>>(), table, threads))
     }
 
-    /// The object file of the program for this machine.
+    /// The object file of the program: for this machine, or for the ``target`` that it was compiled for.
+    ///
+    /// Parameters
+    /// ----------
+    /// name : str
+    ///     What the object is called within a debugger.
+    ///
+    /// Returns
+    /// -------
+    /// bytes
+    ///     For a linker; ``relaxc`` writes headers, and says what to link with.
     #[pyo3(signature = (name = "model"))]
     fn object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let target = Target {
-            triple: None,
-            features: Vec::new(),
-            optimize: true,
-            prefix: None,
-        };
+        let target = target(self.recipe(py)?.target.as_deref()).map_err(|e| error(py, &e))?;
         let bytes = py.detach(|| self.program.object(&target, name));
         Ok(PyBytes::new(py, &bytes.map_err(|e| error(py, &e))?))
     }
 
+    /// What a shared library of the program is linked with: its own description, and the symbols of its entries.
+    fn interface(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
+        let text = self.recipe(py)?.module.description(&self.program);
+        let symbols = self.program.entries().iter();
+        let symbols = symbols.map(|e| relax::Program::symbol(&e.name));
+        let description = relax::DESCRIPTION.to_owned();
+        Ok((text, symbols.chain([description]).collect()))
+    }
+
     /// What the program was compiled from: the text, its large constants, and the arguments of ``Module.compile``.
-    fn recipe<'py>(
+    #[pyo3(name = "recipe")]
+    fn recipe_of<'py>(
         &self,
         py: Python<'py>,
     ) -> PyResult<(String, Bound<'py, PyList>, Bound<'py, PyDict>)> {
-        let (text, constants) = py.detach(|| self.module.apart());
+        let recipe = self.recipe(py)?;
+        let (text, constants) = py.detach(|| recipe.module.apart());
         let constants = constants.iter().map(|c| crate::arrays::array(py, c, false));
         let constants = PyList::new(py, constants.collect::<PyResult<Vec<_>>>()?)?;
         let options = PyDict::new(py);
-        options.set_item("threads", self.options.threads)?;
-        options.set_item("opt", self.options.level)?;
-        options.set_item("pipeline", self.options.pipeline.as_deref())?;
-        options.set_item("entries", &self.options.entries)?;
-        options.set_item("profile", self.options.profile)?;
+        options.set_item("threads", recipe.options.threads)?;
+        options.set_item("opt", recipe.options.level)?;
+        options.set_item("target", recipe.target.as_deref())?;
+        options.set_item("pipeline", recipe.options.pipeline.as_deref())?;
+        options.set_item("entries", &recipe.options.entries)?;
+        options.set_item("profile", recipe.options.profile)?;
         Ok((text, constants, options))
     }
 
@@ -296,8 +453,13 @@ impl Program {
     /// Parameters
     /// ----------
     /// path : str or os.PathLike
-    ///     ``.relaxprog`` for ``load_program``, which compiles it for its machine; ``.o`` is an object file for a
-    ///     linker.
+    ///     ``.relaxprog`` for ``load_program``, which compiles it for its machine; ``.so`` is code for this machine, which
+    ///     ``load_program`` loads as it is (a C compiler links it); ``.o`` is an object file for a linker.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     The name says none of these, or there is no C compiler.
     fn save<'py>(slf: &Bound<'py, Self>, path: &Bound<'py, PyAny>) -> PyResult<()> {
         of_package(slf.py(), "_files", "save")?
             .call1((slf, path))
@@ -307,7 +469,7 @@ impl Program {
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         let again = of_package(py, "_files", "compiled")?;
-        let recipe = slf.get().recipe(py)?.into_pyobject(py)?;
+        let recipe = slf.get().recipe_of(py)?.into_pyobject(py)?;
         Ok(PyTuple::new(py, [again, recipe.into_any()])?.into_any())
     }
 

@@ -15,6 +15,8 @@ pub enum Owner {
     Value,
     /// Perhaps somebody else's as well: arrays have copies.
     Shared,
+    /// The program's, which goes on with them: arrays are over them, and cannot be written.
+    Lent,
 }
 
 /// A step of a walk over a value.
@@ -74,10 +76,10 @@ pub fn python<'py>(
 
 fn leaf<'py>(py: Python<'py>, tensor: &Tensor, owner: Owner) -> PyResult<Bound<'py, PyAny>> {
     let copy = match owner {
-        Owner::Value => None,
+        Owner::Value | Owner::Lent => None,
         Owner::Shared => Tensor::from_bytes(tensor.dtype(), tensor.shape(), tensor.bytes()),
     };
-    array(py, copy.as_ref().unwrap_or(tensor), true)
+    array(py, copy.as_ref().unwrap_or(tensor), owner != Owner::Lent)
 }
 
 /// The classes of constructors that a walk has met.

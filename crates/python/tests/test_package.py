@@ -11,7 +11,7 @@ import pytest
 
 import relax_ir as rx
 
-MODULES = ["", "._values", "._passes", "._read", "._diagnostics", "._signature", "._profile", "._files", "._arrays", "._build"]
+MODULES = ["", "._values", "._passes", "._read", "._diagnostics", "._signature", "._profile", "._files", "._arrays", "._build", "._packed", "._tree"]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -26,7 +26,7 @@ def test_everything_public_is_documented():
     for name in rx.__all__:
         thing = getattr(rx, name)
         assert inspect.getdoc(thing), name
-    for owner in (rx.Module, rx.Program):
+    for owner in (rx.Module, rx.Program, rx.Visitor, rx.Mutator, rx.Profile):
         for name, member in vars(owner).items():
             if not name.startswith("_"):
                 assert inspect.getdoc(member), f"{owner.__name__}.{name}"

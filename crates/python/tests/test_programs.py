@@ -6,6 +6,8 @@ import gc
 import multiprocessing
 import pickle
 import resource
+import subprocess
+import sys
 import threading
 import time
 
@@ -227,8 +229,8 @@ def test_pickles_and_files(dense, tmp_path):
     assert bound.recipe()[2]["opt"] == 3
     dense.save(tmp_path / "dense.o")
     assert (tmp_path / "dense.o").stat().st_size > 1000
-    with pytest.raises(rx.UsageError, match="relaxc"):
-        dense.save(tmp_path / "dense.so")
+    with pytest.raises(rx.UsageError, match="relaxprog"):
+        dense.save(tmp_path / "dense.zip")
     with pytest.raises(rx.FileError, match="none"):
         rx.load_program(tmp_path / "none.relaxprog")
     (tmp_path / "bad.relaxprog").write_bytes(b"PK\3\4 nothing")
@@ -332,3 +334,65 @@ def test_compiling_many_times():
     want = np.maximum(x @ w.T, 0)
     for _ in range(100):
         np.testing.assert_allclose(rx.parse(DENSE).compile(opt=1)(x, w), want)
+
+
+def test_calls_that_are_looked_at_twice_and_once_agree():
+    """Small calls of programs that cost the same each time take a short way."""
+    text = "def @main(%a: Tensor[(16,), float32], %b: Tensor[(16,), float32]) { %a + %b }"
+    program = compiled(text)
+    a, b = np.arange(16, dtype="float32"), np.ones(16, dtype="float32")
+    out = np.empty(16, dtype="float32")
+    for _ in range(5):
+        np.testing.assert_array_equal(program(a, b), a + b)
+        np.testing.assert_array_equal(program(a, b=b), a + b)
+        np.testing.assert_array_equal(program(b=b, a=a), a + b)
+        assert program(a, b, out=out) is out and program(a, b, out=None) is not out
+        np.testing.assert_array_equal(out, a + b)
+        np.testing.assert_array_equal(program(a.astype(">f4"), b), a + b)
+        np.testing.assert_array_equal(program(a.astype("float64"), b, cast=True), a + b)
+        np.testing.assert_array_equal(program(np.repeat(a, 2)[::2], b), a + b)
+        for wrong, said in [
+            ((a,), "%b is missing"),
+            ((a, b, b), "2 arguments"),
+            ((a.astype("float64"), b), "astype"),
+            ((a[:4], b), "16"),
+            ((a.reshape(4, 4), b), "16|rank"),
+        ]:
+            with pytest.raises(rx.RelaxError, match=said):
+                program(*wrong)
+        for options, said in [({"c": b}, "missing"), ({"b": b, "c": b}, "called c"), ({"a": a}, "twice")]:
+            with pytest.raises(rx.ArgumentError, match=said):
+                program(a, **options)
+        with pytest.raises(rx.ArgumentError, match="shape"):
+            program(a, b, out=np.empty(4, dtype="float32"))
+    # The result may be an argument as well.
+    assert program(a, b, out=a) is a and a[15] == 16
+
+
+def test_many_parameters():
+    names = [f"p{i}" for i in range(20)]
+    params = ", ".join(f"%{n}: Tensor[(2,), float32]" for n in names)
+    program = compiled(f"def @main({params}) {{ ({' + '.join('%' + n for n in names)}, %p3) }}")
+    args = [np.full(2, i, dtype="float32") for i in range(20)]
+    for _ in range(3):
+        total, third = program(*args)
+        assert total[0] == 190 and third[1] == 3
+        total, _ = program(*args[:5], **{n: a for n, a in zip(names[5:], args[5:])})
+        assert total[1] == 190
+
+
+def test_zero_extents_and_large_results():
+    program = compiled("def @main(%x: Tensor[(n, m), float32]) { %x * 2f }")
+    for shape in [(0, 3), (3, 0), (0, 0), (1, 1), (3, 400), (300, 400)]:
+        for _ in range(3):
+            x = np.ones(shape, dtype="float32")
+            np.testing.assert_array_equal(program(x), x * 2)
+
+
+def test_subinterpreters_are_refused():
+    interpreters = pytest.importorskip("_xxsubinterpreters" if sys.version_info < (3, 13) else "_interpreters")
+    # Only the first interpreter of a process that imports it has it.
+    code = "try:\n  import relax_ir\nexcept ImportError as e:\n  assert 'interpreter' in str(e), e\nelse:\n  assert False"
+    subprocess.run(
+        [sys.executable, "-c", f"import relax_ir, {interpreters.__name__} as i; n = i.create(); i.run_string(n, {code!r})"], check=True
+    )

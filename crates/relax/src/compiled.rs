@@ -1,16 +1,20 @@
 //! Compiled programs in memory.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use relax_base::SourceMap;
-use relax_codegen::{Host, Jit, Listing, Target};
+use relax_codegen::{Entry, Given, Host, Jit, Listing, Packed, Target, View};
 use relax_ir::GlobalId;
-use relax_lower::lir::Lowered;
+use relax_lower::lir::{Inst, Lowered, Term};
 use relax_tensor::Value;
 
 use crate::failure::Places;
+use crate::library::Library;
 use crate::module::pipeline_of;
-use crate::{Error, Module, Report, Session, Signature, Types, native, profile};
+use crate::{
+    Error, Extent, Module, PassEvent, PassObserver, Pipeline, Report, Session, Signature, Types,
+    native, profile,
+};
 
 /// How a module is compiled.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,15 +67,46 @@ impl CompileOptions {
 /// # Ok::<(), relax::Error>(())
 /// ```
 pub struct Program {
-    lowered: Lowered,
-    jit: Jit,
+    code: Code,
     entries: Vec<Signature>,
+    /// Where the code of each entry begins.
+    starts: Vec<Entry>,
     types: Types,
     threads: usize,
     idle: Mutex<Vec<Host>>,
     places: Mutex<Places>,
     sources: SourceMap,
+    /// The names of functions of the host that code calls, and what they reach.
+    names: Vec<String>,
+    packed: Option<Arc<dyn Packed>>,
 }
+
+/// Where the code lies.
+enum Code {
+    /// In memory, with what it was made of.
+    Compiled(Box<Lowered>, Box<Jit>),
+    /// In a library that was loaded.
+    Library(Library),
+}
+
+/// Looks on while a program is compiled: what is done next, how many steps are done, and of how many as far as is known.
+pub type Progress<'p> = dyn FnMut(&str, usize, usize) + 'p;
+
+/// Tells a progress of passes.
+struct Watched<'p, 'f> {
+    progress: &'p mut Progress<'f>,
+    total: usize,
+}
+
+impl PassObserver for Watched<'_, '_> {
+    fn before(&mut self, event: &PassEvent<'_>) {
+        let done = event.index.min(self.total.saturating_sub(AFTER));
+        (self.progress)(event.run.pass.name, done, self.total);
+    }
+}
+
+/// The steps after the passes: lowering, and code.
+const AFTER: usize = 2;
 
 impl Module {
     /// Compiles functions of the module into memory. The module stays as it is.
@@ -79,24 +114,42 @@ impl Module {
     /// # Errors
     /// A function is not there, the pipeline is wrong, or native code does not have what the module uses.
     pub fn compile(&self, options: &CompileOptions) -> Result<Program, Error> {
+        self.compile_with(options, &mut |_, _, _| ())
+    }
+
+    /// As [`Module::compile`], telling how far it is.
+    ///
+    /// # Errors
+    /// As for [`Module::compile`].
+    pub fn compile_with(
+        &self,
+        options: &CompileOptions,
+        progress: &mut Progress<'_>,
+    ) -> Result<Program, Error> {
         let roots = self.roots(options)?;
         let types = self.types_of(&roots);
-        let (signatures, lowered, places) = self.lower(options, &roots)?;
+        let (signatures, lowered, places) = self.lower(options, &roots, progress)?;
         let jit = native::jit_with(&lowered, options.profile, &[]).map_err(|d| self.invalid(&d))?;
+        let starts = signatures.iter().map(|s| {
+            let none = || Error::Misused(format!("@{} has no code", s.name));
+            jit.entry(&s.name).ok_or_else(none)
+        });
+        let starts = starts.collect::<Result<Vec<Entry>, Error>>()?;
+        let names = outside_names(&lowered);
         let program = Program {
-            lowered,
-            jit,
+            code: Code::Compiled(Box::new(lowered), Box::new(jit)),
             entries: signatures,
+            starts,
             types,
             threads: options.threads,
             idle: Mutex::new(Vec::new()),
             places: Mutex::new(places),
             sources: self.session.copied_sources(),
+            names,
+            packed: None,
         };
         // The first context says whether there can be so many threads.
-        let host = program.host()?;
-        program.idle().push(host);
-        Ok(program)
+        program.with_context()
     }
 
     /// The functions that can be called.
@@ -113,6 +166,7 @@ impl Module {
         &self,
         options: &CompileOptions,
         roots: &[GlobalId],
+        progress: &mut Progress<'_>,
     ) -> Result<(Vec<Signature>, Lowered, Places), Error> {
         let mut signatures = Vec::new();
         for &root in roots {
@@ -125,7 +179,14 @@ impl Module {
         let mut ir = self.ir.clone();
         let mut scratch = Session::default();
         let asked = pipeline_of(&mut scratch, &options.passes())?;
-        let typing = native::passes(&mut scratch, &mut ir, asked).map_err(|d| self.invalid(&d))?;
+        let total = steps(&asked) + 1 + AFTER;
+        let mut watched = Watched {
+            progress: &mut *progress,
+            total,
+        };
+        let typing = native::passes_with(&mut scratch, &mut ir, asked, &mut watched)
+            .map_err(|d| self.invalid(&d))?;
+        (watched.progress)("lower", total - AFTER, total);
         let find = |s: &Signature| {
             let removed = || Error::Misused(format!("the pipeline has removed @{}", s.name));
             ir.global(&s.name).ok_or_else(removed)
@@ -136,8 +197,35 @@ impl Module {
         let mut lowered =
             relax_lower::lower(&ir, &typing, &roots, &name).map_err(|d| self.invalid(&d))?;
         lowered.checks = native::checked();
+        progress("generate code", total - 1, total);
         Ok((signatures, lowered, places))
     }
+}
+
+/// How many passes a pipeline has, each counted once.
+fn steps(pipeline: &Pipeline) -> usize {
+    let mut work: Vec<&relax_passes::Step> = pipeline.steps.iter().collect();
+    let mut count = 0;
+    while let Some(step) = work.pop() {
+        match step {
+            relax_passes::Step::Pass(_) => count += 1,
+            relax_passes::Step::Fixpoint { steps, .. } => work.extend(steps),
+        }
+    }
+    count
+}
+
+/// The names of functions of the host that code calls.
+fn outside_names(lowered: &Lowered) -> Vec<String> {
+    let insts = (lowered.funcs.values()).flat_map(|f| f.blocks.values().flat_map(|b| &b.insts));
+    let names = insts.filter_map(|inst| match inst {
+        Inst::CallPacked { name, .. } | Inst::CallDps { name, .. } => Some(name.to_string()),
+        _ => None,
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 impl Program {
@@ -152,12 +240,54 @@ impl Program {
         &self.types
     }
 
+    /// Has the program call functions of its host there.
+    #[must_use]
+    pub fn with_packed(mut self, packed: Arc<dyn Packed>) -> Program {
+        self.idle().clear();
+        self.packed = Some(packed);
+        self
+    }
+
+    /// The names of functions of the host that the program calls, as far as they are known: a library does not say them.
+    #[must_use]
+    pub fn packed_names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// A program in a library that was linked over this process's runtime.
+    pub(crate) fn of_library(
+        library: Library,
+        (entries, starts, types): (Vec<Signature>, Vec<Entry>, Types),
+        threads: usize,
+        names: Vec<String>,
+    ) -> Result<Program, Error> {
+        let program = Program {
+            code: Code::Library(library),
+            entries,
+            starts,
+            types,
+            threads,
+            idle: Mutex::new(Vec::new()),
+            places: Mutex::new(Places::default()),
+            sources: SourceMap::new(),
+            names,
+            packed: None,
+        };
+        program.with_context()
+    }
+
+    fn with_context(self) -> Result<Program, Error> {
+        let host = self.host()?;
+        self.idle().push(host);
+        Ok(self)
+    }
+
     /// Calls the first of the entries. Arguments are borrowed, not copied; large results are not copied either.
     ///
     /// # Errors
     /// The arguments do not fit, or the program fails; the message says where.
     pub fn call(&self, arguments: &[Value]) -> Result<Value, Error> {
-        self.call_entry(&self.entries[0].name, arguments)
+        self.call_at(0, arguments)
     }
 
     /// As [`Program::call`], of the entry of a name.
@@ -165,14 +295,95 @@ impl Program {
     /// # Errors
     /// There is none of that name; else as for [`Program::call`].
     pub fn call_entry(&self, entry: &str, arguments: &[Value]) -> Result<Value, Error> {
-        let host = match self.idle().pop() {
+        let at = self.entries.iter().position(|e| e.name == entry);
+        let none = || Error::Misused(format!("there is no entry @{entry}"));
+        self.call_at(at.ok_or_else(none)?, arguments)
+    }
+
+    /// As [`Program::call`], of an entry by its number among [`Program::entries`].
+    ///
+    /// # Errors
+    /// As for [`Program::call_entry`].
+    pub fn call_at(&self, entry: usize, arguments: &[Value]) -> Result<Value, Error> {
+        // SAFETY: the code is the program's own.
+        self.on_host(entry, |host, code| unsafe {
+            host.call_code(code, arguments)
+        })
+    }
+
+    /// As [`Program::call_at`], with tensors that lie in somebody's memory: nothing is made for the call but the result,
+    /// which `look` is shown.
+    ///
+    /// # Errors
+    /// As for [`Program::call_entry`].
+    pub fn call_views<T>(
+        &self,
+        entry: usize,
+        arguments: &[View<'_>],
+        look: impl FnOnce(Given<'_>) -> T,
+    ) -> Result<T, Error> {
+        // SAFETY: as above.
+        self.on_host(entry, |host, code| unsafe {
+            host.call_views(code, arguments, look)
+        })
+    }
+
+    /// Takes a context for a call.
+    fn on_host<T>(
+        &self,
+        entry: usize,
+        call: impl FnOnce(&Host, Entry) -> Result<T, String>,
+    ) -> Result<T, Error> {
+        let none = || Error::Misused(format!("there is no entry {entry}"));
+        let code = *self.starts.get(entry).ok_or_else(none)?;
+        // Not within a `match`: the list would be locked while a context is made.
+        let idle = self.idle().pop();
+        let host = match idle {
             Some(host) => host,
             None => self.host()?,
         };
-        let called = host.call_lending(&self.jit, entry, arguments);
-        let status = host.status();
+        let called = call(&host, code);
+        let status = match called {
+            Ok(_) => 0,
+            Err(_) => host.status(),
+        };
         self.idle().push(host);
         called.map_err(|message| self.failed(status, message))
+    }
+
+    /// Whether calls of an entry always cost about the same: parameters are tensors of known extents, and code runs from
+    /// one kernel to the next, without branches, calls of functions or of the host.
+    #[must_use]
+    pub fn is_steady(&self, entry: usize) -> bool {
+        let Some(signature) = self.entries.get(entry) else {
+            return false;
+        };
+        let Code::Compiled(lowered, _) = &self.code else {
+            return false;
+        };
+        let known = |e: &Extent| matches!(e, Extent::Known(_));
+        let fixed = |p: &crate::Param| {
+            let shape = p.tensor.as_ref().and_then(|t| t.shape.as_ref());
+            shape.is_some_and(|s| s.iter().all(known))
+        };
+        let found = lowered.entries.iter().find(|e| e.name == *signature.name);
+        let Some(func) = found.map(|e| &lowered.funcs[e.func]) else {
+            return false;
+        };
+        let straight = func.blocks.values().all(|b| {
+            let through = matches!(b.term, Term::Return(_));
+            let within = |inst: &Inst| {
+                !matches!(
+                    inst,
+                    Inst::Call { .. }
+                        | Inst::CallClosure { .. }
+                        | Inst::CallPacked { .. }
+                        | Inst::CallDps { .. }
+                )
+            };
+            through && b.insts.iter().all(within)
+        });
+        straight && func.blocks.len() <= 1 && signature.params.iter().all(fixed)
     }
 
     fn failed(&self, status: i32, message: String) -> Error {
@@ -189,7 +400,29 @@ impl Program {
     }
 
     fn host(&self) -> Result<Host, Error> {
-        Host::new(self.threads).map_err(Error::Misused)
+        let mut host = Host::new(self.threads).map_err(Error::Misused)?;
+        if let Some(packed) = &self.packed {
+            host.register(&self.names, packed).map_err(Error::Misused)?;
+        }
+        Ok(host)
+    }
+
+    /// What the code was made of.
+    fn lowered(&self) -> Result<&Lowered, Error> {
+        match &self.code {
+            Code::Compiled(lowered, _) => Ok(lowered),
+            Code::Library(library) => Err(Error::Misused(format!(
+                "{} holds code alone: what that was made of is not there",
+                library.name()
+            ))),
+        }
+    }
+
+    fn kernels(&self) -> &[String] {
+        match &self.code {
+            Code::Compiled(_, jit) => jit.kernels(),
+            Code::Library(_) => &[],
+        }
     }
 
     /// The object file of the same program for a target.
@@ -198,7 +431,7 @@ impl Program {
     /// The target is unknown, or code cannot be made for it.
     pub fn object(&self, target: &Target, name: &str) -> Result<Vec<u8>, Error> {
         target.check().map_err(|e| Error::Misused(e.0))?;
-        let object = relax_codegen::object(&self.lowered, target, name, None, &|_| ());
+        let object = relax_codegen::object(self.lowered()?, target, name, None, &|_| ());
         let bytes = object.and_then(|o| o.bytes());
         bytes.map_err(|d| self.invalid((*d).into()))
     }
@@ -209,7 +442,7 @@ impl Program {
     /// As for [`Program::object`].
     pub fn listing(&self, target: &Target, what: Listing) -> Result<String, Error> {
         target.check().map_err(|e| Error::Misused(e.0))?;
-        let text = relax_codegen::listing(&self.lowered, target, "model", what);
+        let text = relax_codegen::listing(self.lowered()?, target, "model", what);
         text.map_err(|d| self.invalid((*d).into()))
     }
 
@@ -220,24 +453,27 @@ impl Program {
     /// What the program consists of: entries, kernels, bytes of constants.
     #[must_use]
     pub fn summary(&self) -> String {
-        native::summary(&self.lowered)
+        match &self.code {
+            Code::Compiled(lowered, _) => native::summary(lowered),
+            Code::Library(library) => format!("code in {}\n", library.name()),
+        }
     }
 
     /// What each kernel has cost over all calls, where the program was compiled with
     /// [`profile`](CompileOptions::profile) and no other thread is within a call.
     #[must_use]
     pub fn profile(&self) -> String {
-        profile::table(self.jit.kernels(), &self.kernel_costs())
+        profile::table(self.kernels(), &self.kernel_costs())
     }
 
     /// The rows of [`Program::profile`].
     #[must_use]
     pub fn costs(&self) -> Vec<profile::Cost> {
-        profile::costs(self.jit.kernels(), &self.kernel_costs())
+        profile::costs(self.kernels(), &self.kernel_costs())
     }
 
     fn kernel_costs(&self) -> Vec<relax_codegen::KernelCost> {
-        let labels = self.jit.kernels();
+        let labels = self.kernels();
         let idle = self.idle();
         let mut costs = vec![relax_codegen::KernelCost::default(); labels.len()];
         for host in idle.iter() {

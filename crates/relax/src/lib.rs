@@ -32,6 +32,8 @@ pub mod fit;
 mod format;
 pub mod inputs;
 pub mod layout;
+#[cfg(feature = "native")]
+mod library;
 mod lint;
 #[cfg(feature = "weights")]
 pub mod model;
@@ -45,6 +47,8 @@ pub mod npz;
 mod onnx;
 mod operators;
 mod optimise;
+#[cfg(feature = "native")]
+mod packed;
 pub mod parts;
 pub mod picture;
 mod print;
@@ -52,9 +56,12 @@ mod print;
 pub mod profile;
 pub mod random;
 mod report;
+#[cfg(feature = "native")]
+pub mod roofline;
 mod script;
 mod session;
 pub mod show;
+mod tree;
 mod tvm_json;
 mod typed;
 mod types;
@@ -67,7 +74,7 @@ mod whole;
 pub mod words;
 
 #[cfg(feature = "native")]
-pub use compiled::{CompileOptions, Program};
+pub use compiled::{CompileOptions, Program, Progress};
 pub use contents::{Contents, Held};
 pub use error::Error;
 pub use format::Format;
@@ -90,6 +97,7 @@ pub use script::print_tvmscript;
 pub use session::{
     Beside, GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions,
 };
+pub use tree::{Attr, Made, Node};
 pub use tvm_json::json_graph;
 pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};
 pub use types::{Constructor, DataType, Several, Ty, Types, Walk};
@@ -106,5 +114,5 @@ pub mod passes {
 pub use relax_base::explain::explain;
 pub use relax_base::{Code, Severity};
 #[cfg(feature = "native")]
-pub use relax_codegen::{Listing, Target};
+pub use relax_codegen::{DESCRIPTION, Given, Listing, Packed, Place as PackedPlace, Target, View};
 pub use relax_tensor::{DType, Element, Tensor, Value};

@@ -306,9 +306,21 @@ impl Module {
     /// # Errors
     /// The pipeline names what there is not, or a pass refuses the module, which is then as that pass left it.
     pub fn optimise(&mut self, pipeline: &str) -> Result<Report, Error> {
+        self.optimise_with(pipeline, &mut Silent)
+    }
+
+    /// As [`Module::optimise`], for somebody who looks on.
+    ///
+    /// # Errors
+    /// As for [`Module::optimise`].
+    pub fn optimise_with(
+        &mut self,
+        pipeline: &str,
+        observer: &mut dyn crate::PassObserver,
+    ) -> Result<Report, Error> {
         let pipeline = pipeline_of(&mut self.session, pipeline)?;
         let config = PassConfig::default();
-        let outcome = run_pipeline(&pipeline, &mut self.ir, &config, &mut Silent);
+        let outcome = run_pipeline(&pipeline, &mut self.ir, &config, observer);
         match outcome.failure {
             Some((_, errors)) => {
                 self.retype()?;
@@ -352,7 +364,7 @@ impl Module {
         Error::Invalid(Report::new(diagnostics, &self.session.sources))
     }
 
-    fn retype(&mut self) -> Result<(), Error> {
+    pub(crate) fn retype(&mut self) -> Result<(), Error> {
         let (typing, diagnostics) = crate::check(&mut self.ir, &InferOptions::default());
         if diagnostics.has_errors() {
             return Err(self.invalid(&diagnostics));
@@ -413,6 +425,16 @@ impl Module {
     /// # Errors
     /// There is no such function, an argument has no form there, or the program fails.
     pub fn evaluate(&self, function: &str, arguments: &[Value]) -> Result<Value, Error> {
+        self.run(function, arguments, |evaluator| evaluator)
+    }
+
+    /// The same, by an evaluator that `prepare` has prepared.
+    pub(crate) fn run<'m>(
+        &'m self,
+        function: &str,
+        arguments: &[Value],
+        prepare: impl FnOnce(Interp<'m>) -> Interp<'m>,
+    ) -> Result<Value, Error> {
         let id = self.find(Some(function))?;
         let name = self.ir.globals[id].name;
         let Some(func) = self.ir.global_func(id) else {
@@ -423,7 +445,7 @@ impl Module {
         let given = given.map_err(|problems| {
             Error::Unfit(format!("the arguments do not fit @{name}"), problems)
         })?;
-        let mut evaluator = Interp::new(&self.ir, &self.typing);
+        let mut evaluator = prepare(Interp::new(&self.ir, &self.typing));
         let value = evaluator.run(id, given).map_err(|d| {
             let message = d.message.clone();
             let report = Report::new(&d.into(), &self.session.sources);

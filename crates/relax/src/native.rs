@@ -9,7 +9,7 @@ use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::words::count;
-use crate::{Contents, PassConfig, Pipeline, Session, Silent, Typing, run_pipeline};
+use crate::{Contents, PassConfig, PassObserver, Pipeline, Session, Silent, Typing, run_pipeline};
 
 /// How run-time errors name a place: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
@@ -139,11 +139,21 @@ pub fn passes(
     module: &mut Module,
     asked: Pipeline,
 ) -> Result<Arc<Typing>, Diagnostics> {
+    passes_with(session, module, asked, &mut Silent)
+}
+
+/// As [`passes`], for somebody who looks on.
+pub fn passes_with(
+    session: &mut Session,
+    module: &mut Module,
+    asked: Pipeline,
+    observer: &mut dyn PassObserver,
+) -> Result<Arc<Typing>, Diagnostics> {
     crate::script::places::as_values(module);
     let mut pipeline = session.pipeline("specialize")?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();
-    let outcome = run_pipeline(&pipeline, module, &config, &mut Silent);
+    let outcome = run_pipeline(&pipeline, module, &config, observer);
     if let Some((_, errors)) = outcome.failure {
         return Err(errors);
     }

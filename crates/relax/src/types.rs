@@ -161,6 +161,13 @@ pub struct Constructor {
 #[derive(Clone, Debug)]
 pub struct Types(Arc<Inner>);
 
+/// No types at all.
+impl Default for Types {
+    fn default() -> Types {
+        Types::new(&Module::new(), Vec::new())
+    }
+}
+
 #[derive(Debug)]
 struct Inner {
     /// Nothing but types.

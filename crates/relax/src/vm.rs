@@ -34,22 +34,31 @@ pub fn program(lowered: &Lowered, module: &Module) -> Result<Executable, Diagnos
 
 /// What callers know of a program, as a text: data types, and functions that call themselves.
 fn interface(module: &Module, entries: &[Entry]) -> String {
+    let known = entries.iter().filter_map(|e| {
+        let (result, types) = e.types.split_last()?;
+        let params = e.params.iter().zip(types);
+        let params = params.map(|(p, t)| (p.as_str(), t.as_str())).collect();
+        Some((e.name.as_str(), params, result.as_str()))
+    });
+    described(module, known)
+}
+
+/// A function as callers know it: its name, the names and types of its parameters, the type of its result.
+pub(crate) type Known<'e> = (&'e str, Vec<(&'e str, &'e str)>, &'e str);
+
+/// The text of [`interface`] for functions of a module.
+pub(crate) fn described<'e>(module: &Module, functions: impl Iterator<Item = Known<'e>>) -> String {
     let mut types = module.clone();
     types.retain_globals(&FxHashSet::default());
     types.expression = None;
     let mut out = crate::print(&types, Style::Pretty, None);
-    for e in entries {
-        let Some((result, types)) = e.types.split_last() else {
-            continue;
-        };
-        let params: Vec<String> = (e.params.iter().zip(types))
-            .map(|(p, t)| format!("%{p}: {t}"))
-            .collect();
-        let args: Vec<String> = e.params.iter().map(|p| format!("%{p}")).collect();
-        let (name, params, args) = (&e.name, params.join(", "), args.join(", "));
+    for (name, params, result) in functions {
+        let heads: Vec<String> = params.iter().map(|(p, t)| format!("%{p}: {t}")).collect();
+        let args: Vec<String> = params.iter().map(|(p, _)| format!("%{p}")).collect();
+        let (heads, args) = (heads.join(", "), args.join(", "));
         let _ = write!(
             out,
-            "\ndef @{name}({params}) -> {result} {{ @{name}({args}) }}\n"
+            "\ndef @{name}({heads}) -> {result} {{ @{name}({args}) }}\n"
         );
     }
     out

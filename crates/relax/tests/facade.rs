@@ -324,3 +324,99 @@ fn a_function_that_calls_itself_can_be_given_its_weights() -> Result<(), Error> 
     assert_eq!(y.slice::<f32>(), [9.0, 18.0]);
     Ok(())
 }
+
+/// The rectangles of a picture: boxes of groups, and nodes.
+fn rectangles(svg: &str) -> (Vec<[f64; 4]>, Vec<[f64; 4]>) {
+    let number = |tag: &str, name: &str| -> f64 {
+        let at = tag.find(&format!(" {name}=\"")).expect("an attribute") + name.len() + 3;
+        let text = &tag[at..];
+        text[..text.find('"').expect("its end")]
+            .parse()
+            .expect("a number")
+    };
+    let (mut groups, mut nodes) = (Vec::new(), Vec::new());
+    for tag in svg.split("<rect").skip(1) {
+        if tag.contains("100%") {
+            continue;
+        }
+        let (x, y) = (number(tag, "x"), number(tag, "y"));
+        let around = [x, y, x + number(tag, "width"), y + number(tag, "height")];
+        match tag.contains("fill-opacity") {
+            true => groups.push(around),
+            false => nodes.push(around),
+        }
+    }
+    (groups, nodes)
+}
+
+#[test]
+fn boxes_cover_nothing_that_is_not_theirs() {
+    let text = "def @main(%x: Tensor[(4, 4), float32], %c: bool, %p: (bool, List[float32])) {
+        let %a = exp(%x) + 1f;
+        let %b = if (%c) { nn.relu(%a) * exp(%x) } else { if (%p.0) { log(%a) } else { %a - %x } };
+        let %n = match (%p.1) { Cons(%h, _) => %h * sum(%a), Nil => 0f };
+        (nn.softmax(%b + %a), sqrt(%b), %n, %a)
+    }";
+    for pipeline in ["infer-type", "infer-type,fuse-ops", "normalize"] {
+        let mut module = Module::parse(text).expect("it is right");
+        module.optimise(pipeline).expect("passes run");
+        let graph = module.graph(None).expect("there is a function");
+        let (groups, nodes) = rectangles(&graph.svg());
+        assert!(!groups.is_empty(), "{pipeline}");
+        let apart =
+            |a: &[f64; 4], b: &[f64; 4]| a[2] < b[0] || b[2] < a[0] || a[3] < b[1] || b[3] < a[1];
+        let inside = |a: &[f64; 4], b: &[f64; 4]| {
+            a[0] >= b[0] && a[1] >= b[1] && a[2] <= b[2] && a[3] <= b[3]
+        };
+        for (i, a) in groups.iter().enumerate() {
+            for b in groups.iter().skip(i + 1).chain(&nodes) {
+                assert!(apart(a, b) || inside(b, a) || inside(a, b), "{a:?} {b:?}");
+            }
+        }
+        let held = |g: &[f64; 4]| nodes.iter().filter(|n| inside(n, g)).count();
+        assert!(groups.iter().all(|g| held(g) > 0 && held(g) < nodes.len()));
+    }
+}
+
+#[test]
+fn repeated_layers_are_drawn_once() {
+    use std::fmt::Write as _;
+    let mut text = String::from("def @main(%x: Tensor[(2, 8), float32]");
+    for i in 0..12 {
+        let _ = write!(
+            text,
+            ", %w{i}: Tensor[(8, 8), float32], %b{i}: Tensor[(8,), float32]"
+        );
+    }
+    text.push_str(") {\n  let %h0 = exp(%x);\n");
+    for i in 0..12 {
+        let next = i + 1;
+        let _ = writeln!(
+            text,
+            "  let %h{next} = nn.relu(add(nn.dense(%h{i}, %w{i}, units=8), %b{i})) + %h{i};"
+        );
+    }
+    text.push_str("  sum(%h12)\n}\n");
+    for pipeline in ["infer-type", "infer-type,fuse-ops"] {
+        let mut module = Module::parse(&text).expect("it is right");
+        module.optimise(pipeline).expect("passes run");
+        let graph = module.graph(None).expect("there is a function");
+        let folded = graph.folded();
+        let labels: Vec<&str> = folded.groups.iter().map(|g| g.label.as_str()).collect();
+        assert!(
+            labels.iter().any(|l| l.ends_with('×')),
+            "{pipeline}: {labels:?}"
+        );
+        let count =
+            |g: &relax::picture::Graph| g.nodes.iter().filter(|n| n.label == "nn.dense").count();
+        assert_eq!(count(&graph), 12);
+        assert!(count(&folded) <= 2, "{pipeline}: {}", folded.dot());
+        assert!(folded.nodes.len() < 20, "{}", folded.dot());
+        assert!(folded.edges.iter().all(|e| e.from < e.to));
+        assert!(well_formed(&folded.svg()));
+    }
+    // What comes but twice, or is small, stays.
+    let module = Module::parse("def @main(%x: float32) { exp(exp(exp(%x))) }").expect("right");
+    let graph = module.graph(None).expect("there is a function");
+    assert_eq!(graph.folded(), graph);
+}

@@ -7,5 +7,6 @@ use relax_passes::Registry;
 mod rsqrt;
 
 fn main() -> ExitCode {
-    relax_cli::opt::main(Registry::default().with(&rsqrt::PASS))
+    let passes = Registry::default().with(&rsqrt::PASS);
+    relax_cli::tools::opt::with_passes(std::env::args_os().collect(), passes).into()
 }

@@ -111,7 +111,8 @@ pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
     Ok(save::arrays(to, format, &arrays)?)
 }
 
-/// A function as a picture: the one of that name, or `main`, or the only one. Without `types` they are found, unless
+/// A function as a picture: the one of that name, or `main`, or the only one; repeated layers once, unless the `whole` is
+/// wanted. Without `types` they are found, unless
 /// `untyped` says that none are wanted.
 ///
 /// # Errors
@@ -120,7 +121,7 @@ pub fn picture(
     module: &Module,
     types: Option<&dyn TypeSource>,
     untyped: bool,
-    entry: Option<&str>,
+    (entry, whole): (Option<&str>, bool),
     format: Format,
 ) -> Result<String, String> {
     let id = relax::entry::sole_entry(module, entry)?;
@@ -141,6 +142,7 @@ pub fn picture(
         Some(typed) => Graph::of(typed.module, id, Some(typed)),
         None => Graph::of(module, id, types),
     };
+    let graph = if whole { graph } else { graph.folded() };
     Ok(match format {
         Format::Dot => graph.dot(),
         Format::Mermaid => graph.mermaid(),

@@ -9,14 +9,16 @@ array([2., 4.], dtype=float32)
 
 from __future__ import annotations
 
-from ._build import Expr, call, const, function, functions, op, tup, var
+from ._build import Dim, Expr, call, const, function, functions, op, tup, var
 from ._diagnostics import Diagnostic, Diagnostics, Suggestion
 from ._files import load_program
 from ._native import Module, Program, check, explain, load_params
+from ._packed import register_packed
 from ._passes import Pass, register_pass
 from ._profile import Profile
 from ._read import from_onnx, from_torch, load, parse, read
 from ._signature import Function, Param
+from ._tree import Mutator, Node, Visitor
 from ._values import Adt, DataTypes, Opaque, to_list
 from .errors import ArgumentError, ExecutionError, FileError, InvalidError, RelaxError, UsageError
 
@@ -26,12 +28,15 @@ __all__ = [
     "DataTypes",
     "Diagnostic",
     "Diagnostics",
+    "Dim",
     "ExecutionError",
     "Expr",
     "FileError",
     "Function",
     "InvalidError",
     "Module",
+    "Mutator",
+    "Node",
     "Opaque",
     "Param",
     "Pass",
@@ -40,6 +45,7 @@ __all__ = [
     "RelaxError",
     "Suggestion",
     "UsageError",
+    "Visitor",
     "call",
     "check",
     "const",
@@ -54,6 +60,7 @@ __all__ = [
     "op",
     "parse",
     "read",
+    "register_packed",
     "register_pass",
     "to_list",
     "tup",

@@ -39,6 +39,12 @@ _KINDS = {
 }
 
 
+class Dim(str):
+    """A symbolic extent in an attribute (``newshape=[Dim("n"), 4]``), as the language writes it."""
+
+    __slots__ = ()
+
+
 class Expr:
     """An expression. Arithmetic makes calls of operators, an index takes a field out of a tuple.
 
@@ -48,17 +54,17 @@ class Expr:
         A variable (``%x``), an operator, a function (``@f``), ``(,)`` for tuples, ``.0`` for fields, a literal.
     args : tuple of Expr
     attrs : dict
-        The attributes of a call, as texts.
+        The attributes of a call: numbers, texts, lists, `Dim`.
     """
 
-    __slots__ = ("array", "attrs", "head", "args", "type")
+    __slots__ = ("array", "attrs", "head", "args", "literal", "type")
     __array_ufunc__ = None
 
     def __init__(
         self,
         head: str,
         args: Tuple["Expr", ...] = (),
-        attrs: Optional[Dict[str, str]] = None,
+        attrs: Optional[Dict[str, Any]] = None,
         type: Optional[str] = None,
         array: Any = None,
     ) -> None:
@@ -67,6 +73,8 @@ class Expr:
         self.attrs = attrs or {}
         self.type = type
         self.array = array
+        # Whether it is a number that takes the element type of what it is combined with.
+        self.literal = False
 
     def __repr__(self) -> str:
         return f"<Expr {self.head}>"
@@ -148,9 +156,12 @@ def const(value: Any, dtype: Optional[str] = None) -> Expr:
     ``bool``."""
     if isinstance(value, Expr):
         return value
-    if dtype is None and isinstance(value, (bool, int, float)) and not isinstance(value, np.generic):
+    literal = dtype is None and isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
+    if literal:
         dtype = {bool: "bool", int: "int32"}.get(type(value), "float32")
-    return Expr("meta", array=np.array(value, dtype=dtype, order="C"))
+    expr = Expr("meta", array=np.array(value, dtype=dtype, order="C"))
+    expr.literal = literal and not isinstance(value, bool)
+    return expr
 
 
 def tup(*fields: Any) -> Expr:
@@ -177,6 +188,8 @@ def _attribute(value: Any, kind: str) -> str:
         return str(int(value))
     if isinstance(value, (float, np.floating)):
         return repr(float(value))
+    if isinstance(value, Dim):
+        return str(value)
     if isinstance(value, str):
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return value if kind == "dims" else f'"{escaped}"'
@@ -187,13 +200,36 @@ def _attribute(value: Any, kind: str) -> str:
     raise UsageError(f"{value!r} is no value of an attribute")
 
 
+def _attributes(expr: Expr) -> Dict[str, Any]:
+    """The attributes of a call as values of their own kinds: numbers, texts, lists and `Dim`."""
+    known = _registry().get(expr.head)
+    kinds = {name: kind for name, kind, _, _ in known[4]} if known else {}
+    return {name: _value(value, kinds.get(name, "any")) for name, value in expr.attrs.items()}
+
+
+def _value(value: Any, kind: str) -> Any:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value)
+    if isinstance(value, str):
+        return Dim(value) if kind == "dims" else value
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_value(v, kind) for v in value]
+    return str(np.dtype(value)) if kind == "dtype" else value
+
+
 def _operator(name: str, known: Any) -> Callable[..., Expr]:
     """A function that makes calls of an operator; of one that the registry does not have, without a signature."""
     if known is None:
 
         def unknown(*args: Any, **attrs: Any) -> Expr:
-            texts = {k: _attribute(v, "any") for k, v in attrs.items() if v is not None}
-            return Expr(name, tuple(map(_expr, args)), texts)
+            given = {k: v for k, v in attrs.items() if v is not None}
+            for value in given.values():
+                _attribute(value, "any")
+            return Expr(name, tuple(map(_expr, args)), given)
 
         unknown.__name__, unknown.__qualname__ = name.rpartition(".")[2], f"op.{name}"
         unknown.__doc__ = f"A call of `{name}`."
@@ -208,7 +244,7 @@ def _operator(name: str, known: Any) -> Callable[..., Expr]:
     def apply(*args: Any, **attrs: Any) -> Expr:
         bound = signature.bind(*args, **attrs).arguments
         given: List[Any] = []
-        texts: Dict[str, str] = {}
+        values: Dict[str, Any] = {}
         for key, value in bound.items():
             if key == "more":
                 given.extend(value)
@@ -216,8 +252,10 @@ def _operator(name: str, known: Any) -> Callable[..., Expr]:
                 given.append(value)
             elif value is not None:
                 written, kind, _ = kinds[key]
-                texts[written] = _attribute(value, kind)
-        return Expr(name, tuple(map(_expr, given)), texts)
+                # What is no value of an attribute is said here, where it is given.
+                _attribute(value, kind)
+                values[written] = value
+        return Expr(name, tuple(map(_expr, given)), values)
 
     apply.__name__, apply.__qualname__ = name.rpartition(".")[2], f"op.{name}"
     apply.__signature__ = signature  # type: ignore[attr-defined]
@@ -377,7 +415,8 @@ def _text(expr: Expr, args: List[str], arrays: List[Any], declared: Any, functio
         if head not in declared:
             raise UsageError(f"{head} is no parameter of @{function}")
         return head
-    return f"{head}({', '.join([*args, *(f'{k}={v}' for k, v in expr.attrs.items())])})"
+    attrs = (f"{name}={_attribute(value, 'any')}" for name, value in _attributes(expr).items())
+    return f"{head}({', '.join([*args, *attrs])})"
 
 
 def _constant(array: Any, arrays: List[Any]) -> str:

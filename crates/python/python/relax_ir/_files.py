@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Union
 
 import numpy as np
 
+from . import _native
 from ._native import Program, together
 from .errors import FileError, UsageError
 
@@ -27,9 +28,10 @@ def save(program: Program, path: _Path) -> None:
         with open(name, "wb") as file:
             file.write(data)
         return
+    if name.endswith(".so"):
+        return _link(program, name)
     if not name.endswith(".relaxprog"):
-        hint = "; `relaxc` makes shared libraries" if name.endswith(".so") else ""
-        raise UsageError(f"{name}: programs go into .relaxprog and .o files{hint}")
+        raise UsageError(f"{name}: programs go into .relaxprog, .so and .o files")
     import json
 
     text, constants, options = program.recipe()
@@ -42,19 +44,68 @@ def save(program: Program, path: _Path) -> None:
         np.savez(file, **arrays)
 
 
+def _link(program: Program, name: str) -> None:
+    """Links a program into a shared library over the package's own runtime."""
+    import shlex
+    import subprocess
+    import tempfile
+
+    target = program.recipe()[2]["target"] or ""
+    if target.partition("+")[0].strip() not in ("", "host"):
+        raise UsageError(f"{name}: a library is linked for this machine; .o files are for others")
+    text, symbols = program.interface()
+    compiler = os.environ.get("CC", "cc")
+    description = ",".join(map(str, text.encode()))
+    with tempfile.TemporaryDirectory() as room:
+        path = {part: os.path.join(room, part) for part in ("model.o", "description.c", "names", "model.so")}
+        with open(path["model.o"], "wb") as file:
+            file.write(program.object())
+        with open(path["description.c"], "w") as source:
+            source.write(f"const char {symbols[-1]}[] = {{{description},0}};\n")
+        with open(path["names"], "w") as names:
+            names.write(f"{{ global: {'; '.join(symbols)}; local: *; }};\n")
+        parts = [path["model.o"], path["description.c"], _native.__file__, f"-Wl,--version-script={path['names']}"]
+        command = [*shlex.split(compiler), "-shared", "-o", path["model.so"], *parts, "-lm"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True)
+        except OSError as trouble:
+            raise UsageError(f"{name}: the C compiler `{compiler}`, which links libraries, cannot be run") from trouble
+        if done.returncode != 0:
+            raise UsageError(f"{name}: `{compiler}` failed:\n{done.stderr.rstrip()}")
+        with open(path["model.so"], "rb") as linked:
+            data = linked.read()
+    # Under another name first: a process that has loaded the old library goes on with it.
+    beside = f"{name}.{os.getpid()}"
+    with open(beside, "wb") as file:
+        file.write(data)
+    os.chmod(beside, 0o755)
+    os.replace(beside, name)
+
+
 def _portable(array: Any) -> Any:
     """An array as every numpy reads it: the bits of what others have added."""
     return array.view(np.uint16) if array.dtype.kind == "V" else array
 
 
-def load_program(path: _Path) -> Program:
-    """The program of a ``.relaxprog`` file, compiled for this machine.
+def load_program(path: _Path, *, threads: int = 1) -> Program:
+    """The program of a file that `Program.save` has written.
+
+    Parameters
+    ----------
+    path : str or os.PathLike
+        ``.relaxprog``, which is compiled for this machine now; ``.so``, which is code already: it is run as it is, so that
+        the file must be trusted.
+    threads : int
+        Threads of the parallel loops of a ``.so``; a ``.relaxprog`` says its own.
 
     Raises
     ------
     FileError
         The file cannot be read, or is something else.
     """
+    if os.fspath(path).endswith(".so"):
+        # A name without a folder is looked for elsewhere.
+        return _native.load_library(os.path.abspath(path), threads)
     # Not with the package: they take half as long as all the rest of it.
     import json
     import zipfile

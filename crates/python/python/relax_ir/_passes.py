@@ -102,10 +102,10 @@ def steps(pipeline: Union[None, str, Pass, PassFunction, Iterable[Any]]) -> List
             row.append(item)
             continue
         for step in _split(item) if isinstance(item, str) else [item]:
-            function = _REGISTERED.get(step) if isinstance(step, str) else step
-            if callable(function) and not isinstance(function, Pass):
+            function: Any = _REGISTERED.get(step) if isinstance(step, str) else step
+            if not isinstance(function, (str, Pass)) and callable(function):
                 end()
-                out.append(function)
+                out.append(function)  # pyright: ignore[reportArgumentType]
             elif isinstance(step, (str, Pass)):
                 row.append(str(step))
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,19 @@ class Kernel:
         return self.bytes / max(self.seconds, 1e-9) / 1e9
 
 
+class Picture(str):
+    """A picture as a text (SVG), which notebooks show."""
+
+    def _repr_svg_(self) -> str:
+        return str(self)
+
+
 class Profile(List[Kernel]):
     """Kernels, the dearest first; shows itself as a table."""
 
-    def __init__(self, rows: List[Tuple[str, int, int, int, int, int]], table: str) -> None:
+    def __init__(self, rows: List[Tuple[str, int, int, int, int, int]], table: str, threads: int = 1) -> None:
         super().__init__(Kernel(k, n, t / 1e9, least / 1e9, f, b) for k, n, t, least, f, b in rows)
-        self._table = table
+        self._rows, self._table, self._threads = rows, table, threads
 
     def __str__(self) -> str:
         return self._table
@@ -60,6 +67,20 @@ class Profile(List[Kernel]):
     def records(self) -> List[Dict[str, Any]]:
         """A dictionary for each kernel."""
         return [{**asdict(k), "gflops": k.gflops, "gbytes": k.gbytes} for k in self]
+
+    def roofline(self, gflops: Optional[float] = None, gbytes: Optional[float] = None) -> "Picture":
+        """What kernels reach beside what the machine allows, as a picture (SVG).
+
+        Parameters
+        ----------
+        gflops : float, optional
+            Billions of operations that the machine does in a second; what a large product of matrices reaches, without it.
+        gbytes : float, optional
+            Gigabytes that its memory gives in a second; what a sum of large arrays reaches, without it.
+        """
+        from ._native import roofline
+
+        return Picture(roofline(self._rows, self._threads, gflops, gbytes))
 
     def to_pandas(self) -> Any:
         """A data frame, where pandas is installed."""

@@ -44,7 +44,7 @@ class Adt:
     def __eq__(self, other: object) -> bool:
         return _equal(self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # pyright: ignore
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return _again, (_flat(self),)

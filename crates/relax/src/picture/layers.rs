@@ -25,6 +25,8 @@ pub struct Layout {
 
 const GAP: f64 = 18.0;
 const ROW: f64 = 42.0;
+/// Between the ends and what is next to them.
+const END: f64 = 20.0;
 /// What an edge takes where it passes a layer.
 const LANE: f64 = 10.0;
 /// With more points on the way, edges go straight through layers.
@@ -125,9 +127,42 @@ impl Layers {
     }
 }
 
+/// Which nodes stand in a row of their own above all others, and which in one below.
+pub type Ends = (Vec<bool>, Vec<bool>);
+
+/// Moves the ends into rows of their own.
+fn ended(ranks: &mut [usize], ends: &Ends) {
+    if ends.0.contains(&true) {
+        ranks.iter_mut().for_each(|r| *r += 1);
+        let first = ranks
+            .iter()
+            .zip(&ends.0)
+            .filter(|e| !e.1)
+            .map(|e| *e.0)
+            .min();
+        let spare = first.unwrap_or(1) - 1;
+        for (rank, &end) in ranks.iter_mut().zip(&ends.0) {
+            *rank = if end { 0 } else { *rank - spare };
+        }
+    }
+    if ends.1.contains(&true) {
+        let last = ranks
+            .iter()
+            .zip(&ends.1)
+            .filter(|e| !e.1)
+            .map(|e| *e.0)
+            .max();
+        let last = last.map_or(0, |r| r + 1);
+        for (rank, _) in ranks.iter_mut().zip(&ends.1).filter(|e| *e.1) {
+            *rank = last;
+        }
+    }
+}
+
 /// Places nodes whose edges go from earlier ones to later ones.
-pub fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
-    let ranks = ranks(sizes.len(), edges);
+pub fn layout(sizes: &[Size], edges: &[(usize, usize)], ends: &Ends) -> Layout {
+    let mut ranks = ranks(sizes.len(), edges);
+    ended(&mut ranks, ends);
     let rows = ranks.iter().max().map_or(0, |r| r + 1);
     let mut layers = Layers {
         rows: vec![Vec::new(); rows],
@@ -165,11 +200,17 @@ pub fn layout(sizes: &[Size], edges: &[(usize, usize)]) -> Layout {
     }
     layers.sweep(false, false);
     layers.sweep(true, false);
-    placed(sizes, &ranks, &layers, &ways)
+    placed(sizes, &ranks, &layers, (edges, &ways), ends)
 }
 
 /// Makes places of layers.
-fn placed(sizes: &[Size], ranks: &[usize], layers: &Layers, ways: &[Vec<usize>]) -> Layout {
+fn placed(
+    sizes: &[Size],
+    ranks: &[usize],
+    layers: &Layers,
+    (edges, ways): (&[(usize, usize)], &[Vec<usize>]),
+    ends: &Ends,
+) -> Layout {
     let left = (layers.x.iter().zip(&layers.widths)).map(|(x, w)| x - w / 2.0);
     let left = left.fold(f64::INFINITY, f64::min);
     let right = (layers.x.iter().zip(&layers.widths)).map(|(x, w)| x + w / 2.0);
@@ -180,9 +221,20 @@ fn placed(sizes: &[Size], ranks: &[usize], layers: &Layers, ways: &[Vec<usize>])
         heights[rank] = heights[rank].max(size.height);
     }
     let mut y = GAP;
-    for height in &heights {
+    let last = heights.len().saturating_sub(1);
+    let (above, below) = (ends.0.contains(&true), ends.1.contains(&true));
+    for (row, height) in heights.iter().enumerate() {
         tops.push(y);
-        y += height + ROW;
+        // Nothing stands between an end and the rows beside it.
+        let end = row == 0 && above || row + 1 == last && below;
+        y += height
+            + if row == last {
+                0.0
+            } else if end {
+                END
+            } else {
+                ROW
+            };
     }
     let mut rank_of = vec![0; layers.x.len()];
     for (rank, row) in layers.rows.iter().enumerate() {
@@ -193,20 +245,27 @@ fn placed(sizes: &[Size], ranks: &[usize], layers: &Layers, ways: &[Vec<usize>])
         x: x(id),
         y: tops[rank_of[id]],
     };
-    let passed = |&id: &usize| Place {
-        x: x(id),
-        y: tops[rank_of[id]] + heights[rank_of[id]] / 2.0,
+    // Through a row edges go straight, so that they cross nothing that is higher than what they come from.
+    let through = |id: usize| {
+        let (x, top) = (x(id), tops[rank_of[id]]);
+        let bottom = top + heights[rank_of[id]];
+        [Place { x, y: top }, Place { x, y: bottom }]
+    };
+    let way = |(from, way): (usize, &Vec<usize>)| {
+        let [_, below] = through(from);
+        let end = tops[rank_of[from]] + sizes[from].height;
+        let first = (below.y > end + 1.0).then_some(below);
+        let passed = way.iter().flat_map(|&id| through(id));
+        first.into_iter().chain(passed).collect()
     };
     Layout {
         places: (0..sizes.len()).map(place).collect(),
-        ways: (ways.iter())
-            .map(|way| way.iter().map(passed).collect())
-            .collect(),
+        ways: edges.iter().map(|e| e.0).zip(ways).map(way).collect(),
         width: if sizes.is_empty() {
             2.0 * GAP
         } else {
             right - left + 2.0 * GAP
         },
-        height: (y - ROW).max(0.0) + GAP,
+        height: y + GAP,
     }
 }

@@ -1,10 +1,17 @@
 //! Functions as pictures: operators, what flows between them, and what belongs together.
 
 mod dot;
+mod fold;
 mod layers;
 mod mermaid;
+mod nest;
 mod svg;
 mod walk;
+
+#[cfg(feature = "native")]
+pub(crate) use svg::escaped;
+#[cfg(feature = "native")]
+pub(crate) use walk::cut;
 
 use relax_ir::GlobalId;
 
@@ -91,6 +98,13 @@ impl Graph {
         types: Option<&dyn TypeSource>,
     ) -> Graph {
         walk::graph(module, function, types)
+    }
+
+    /// The same with each repeated stretch of operators, as the layers of a network are, once: in a group that says how often
+    /// it comes.
+    #[must_use]
+    pub fn folded(&self) -> Graph {
+        fold::folded(self)
     }
 
     /// In the language of Graphviz.

@@ -1,8 +1,10 @@
 //! Graphs as pictures.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::layers::{Layout, Place, Size, layout};
+use super::layers::{Place, Size};
+use super::nest::{Nested, nested};
 use super::walk::cut;
 use super::{Graph, Node, Role, dot::lines};
 
@@ -16,7 +18,7 @@ const TINTS: &[&str] = &[
     "#ddebf7", "#e6f4e1", "#fdeedd", "#f2e5f7", "#fbe3e4", "#e2f3f3", "#f5f1d8", "#e9e9f5",
 ];
 
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -42,8 +44,7 @@ fn size(node: &Node) -> Size {
 
 pub fn text(graph: &Graph) -> String {
     let sizes: Vec<Size> = graph.nodes.iter().map(size).collect();
-    let ends: Vec<(usize, usize)> = graph.edges.iter().map(|e| (e.from, e.to)).collect();
-    let at = layout(&sizes, &ends);
+    let at = nested(graph, &sizes);
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{w:.0}\" height=\"{h:.0}\" viewBox=\"0 0 {w:.0} {h:.0}\" \
          font-family=\"sans-serif\" font-size=\"11\">\n\
@@ -52,10 +53,10 @@ pub fn text(graph: &Graph) -> String {
          orient=\"auto\"><path d=\"M0,0L8,4L0,8z\" fill=\"#57606a\"/></marker></defs>\n\
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         escaped(&graph.name),
-        w = at.width,
-        h = at.height,
+        w = at.size.0,
+        h = at.size.1,
     );
-    boxes(graph, &sizes, &at, &mut out);
+    boxes(graph, &at, &mut out);
     edges(graph, &sizes, &at, &mut out);
     for (i, node) in graph.nodes.iter().enumerate() {
         draw(node, at.places[i], sizes[i], &mut out);
@@ -63,62 +64,30 @@ pub fn text(graph: &Graph) -> String {
     out + "</svg>\n"
 }
 
-/// The box around the nodes of each group, those in outer groups first.
-fn boxes(graph: &Graph, sizes: &[Size], at: &Layout, out: &mut String) {
-    const NONE: [f64; 4] = [
-        f64::INFINITY,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        f64::NEG_INFINITY,
-    ];
-    let mut around = vec![NONE; graph.groups.len()];
-    let widen = |a: &mut [f64; 4], b: [f64; 4]| {
-        *a = [
-            a[0].min(b[0]),
-            a[1].min(b[1]),
-            a[2].max(b[2]),
-            a[3].max(b[3]),
-        ];
-    };
-    for (i, node) in graph.nodes.iter().enumerate() {
-        if let Some(group) = node.group {
-            let (p, s) = (at.places[i], sizes[i]);
-            let own = [
-                p.x - s.width / 2.0,
-                p.y,
-                p.x + s.width / 2.0,
-                p.y + s.height,
-            ];
-            widen(&mut around[group], own);
-        }
-    }
-    // Groups stand behind those that they are in.
-    for g in (0..graph.groups.len()).rev() {
-        let [a, b, c, d] = around[g];
-        let inner = [a - 3.0, b - 12.0, c + 3.0, d + 3.0];
-        if let Some(parent) = graph.groups[g].parent.filter(|_| a.is_finite()) {
-            widen(&mut around[parent], inner);
-        }
-    }
-    for (g, [a, b, c, d]) in around.into_iter().enumerate() {
-        if !a.is_finite() {
+/// The boxes of groups, those of outer groups first.
+fn boxes(graph: &Graph, at: &Nested, out: &mut String) {
+    for (g, around) in at.boxes.iter().enumerate() {
+        let Some([left, top, right, bottom]) = around else {
             continue;
-        }
-        let (x, y, w, h) = (a - 5.0, b - 13.0, c - a + 10.0, d - b + 18.0);
+        };
         let _ = writeln!(
             out,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{w:.1}\" height=\"{h:.1}\" rx=\"6\" fill=\"{}\" \
+            "<rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"6\" fill=\"{}\" \
              fill-opacity=\"0.7\" stroke=\"#afb8c1\"/><text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" \
              fill=\"#57606a\">{}</text>",
+            right - left,
+            bottom - top,
             TINTS[g % TINTS.len()],
-            x + 5.0,
-            y + 10.0,
+            left + 6.0,
+            top + 11.0,
             escaped(&cut(&graph.groups[g].label, WIDEST)),
         );
     }
 }
 
-fn edges(graph: &Graph, sizes: &[Size], at: &Layout, out: &mut String) {
+fn edges(graph: &Graph, sizes: &[Size], at: &Nested, out: &mut String) {
+    // What several edges between two nodes are called stands there once.
+    let mut labels: BTreeMap<(usize, usize), (Place, Vec<&str>)> = BTreeMap::new();
     for (edge, way) in graph.edges.iter().zip(&at.ways) {
         let (from, to) = (at.places[edge.from], at.places[edge.to]);
         let mut last = Place {
@@ -126,25 +95,48 @@ fn edges(graph: &Graph, sizes: &[Size], at: &Layout, out: &mut String) {
             y: from.y + sizes[edge.from].height,
         };
         let _ = write!(out, "<path d=\"M{:.1},{:.1}", last.x, last.y);
+        // Where edges of a node have parted.
+        let mut parted = None;
         for &next in way.iter().chain([&to]) {
             let middle = f64::midpoint(last.y, next.y);
-            let _ = write!(
-                out,
-                "C{:.1},{middle:.1} {:.1},{middle:.1} {:.1},{:.1}",
-                last.x, next.x, next.x, next.y
-            );
+            if (next.x - last.x).abs() < 0.05 {
+                let _ = write!(out, "L{:.1},{:.1}", next.x, next.y);
+            } else {
+                parted = parted.or(Some((last, next)));
+                let _ = write!(
+                    out,
+                    "C{:.1},{middle:.1} {:.1},{middle:.1} {:.1},{:.1}",
+                    last.x, next.x, next.x, next.y
+                );
+            }
             last = next;
         }
         out.push_str("\" fill=\"none\" stroke=\"#57606a\" marker-end=\"url(#to)\"/>\n");
         if !edge.label.is_empty() {
-            let _ = writeln!(
-                out,
-                "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" fill=\"#57606a\">{}</text>",
-                from.x + 4.0,
-                from.y + sizes[edge.from].height + 10.0,
-                escaped(&edge.label),
-            );
+            let place = match parted {
+                Some((a, b)) => Place {
+                    x: a.x + (b.x - a.x) * 0.75,
+                    y: a.y + (b.y - a.y) * 0.75,
+                },
+                None => Place {
+                    x: to.x,
+                    y: to.y - 14.0,
+                },
+            };
+            let label = labels
+                .entry((edge.from, edge.to))
+                .or_insert((place, Vec::new()));
+            label.1.push(&edge.label);
         }
+    }
+    for (place, texts) in labels.values() {
+        let _ = writeln!(
+            out,
+            "<text x=\"{:.1}\" y=\"{:.1}\" font-size=\"9\" fill=\"#57606a\">{}</text>",
+            place.x + 4.0,
+            place.y + 3.0,
+            escaped(&texts.join(", ")),
+        );
     }
 }
 

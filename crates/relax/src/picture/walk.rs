@@ -377,7 +377,7 @@ fn function_label(attrs: &Attrs, otherwise: &str) -> String {
 }
 
 /// A text of no more than so many characters.
-pub(super) fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),
         None => text.to_owned(),

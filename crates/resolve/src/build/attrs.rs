@@ -127,7 +127,7 @@ fn list(v: AttrValue, f: impl Fn(AttrValue) -> Option<AttrValue>) -> Option<Attr
 }
 
 /// Brings a value to the type an attribute is declared with; `None` when it does not fit.
-pub(crate) fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
+pub fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
     // Objects of the metadata section are kept; what they are is not looked into.
     if matches!(v, AttrValue::Meta(..)) {
         return Some(v);

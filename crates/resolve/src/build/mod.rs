@@ -47,6 +47,7 @@ use stmt::{Flow, Pending};
 
 use crate::Options;
 
+pub use attrs::fit as fit_attribute;
 pub use given::{Given, GivenTypes};
 pub use prelude::{PreludeNames, prelude_files, prelude_names};
 

@@ -1,57 +1,19 @@
 //! `relaxc FILE -o OUT`: compiles a module to an object file, a library or a program.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use crate::formats::Format;
+use crate::kit::{self, Print};
+use crate::program::Source;
+use crate::stop::Stop;
+use crate::{cc, io, load, native, places, progress, tool};
 use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
-use relax_cli::formats::Format;
-use relax_cli::kit::{self, Print};
-use relax_cli::program::Source;
-use relax_cli::stop::Stop;
-use relax_cli::{cc, io, load, native, places, progress, tool};
 use relax_codegen::{Listing, Object, Target, listing, object};
 use relax_ir::{GlobalId, GlobalKind, Module};
 use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
-
-/// The runtime library, within this program.
-#[cfg(relax_carried)]
-mod carried {
-    // The library is there when this is assembled, for a program is made after everything it is linked with; it is not
-    // there when the program is only checked, which `include_bytes!` would ask for.
-    std::arch::global_asm!(
-        ".pushsection .rodata.relax_carried,\"a\"",
-        ".balign 16",
-        ".globl relax_carried_begin",
-        "relax_carried_begin:",
-        concat!(".incbin \"", env!("RELAX_CARRIED"), "\""),
-        ".globl relax_carried_end",
-        "relax_carried_end:",
-        ".byte 0",
-        ".popsection",
-    );
-
-    unsafe extern "C" {
-        static relax_carried_begin: u8;
-        static relax_carried_end: u8;
-    }
-
-    /// Its bytes.
-    pub fn library() -> &'static [u8] {
-        let (begin, end) = (&raw const relax_carried_begin, &raw const relax_carried_end);
-        // SAFETY: the two symbols are the borders of one read-only range.
-        unsafe { std::slice::from_raw_parts(begin, end.offset_from(begin) as usize) }
-    }
-}
-
-#[cfg(not(relax_carried))]
-mod carried {
-    /// None.
-    pub fn library() -> &'static [u8] {
-        &[]
-    }
-}
 
 /// Compiles a Relay or Relax text to native code.
 #[derive(Parser, Debug)]
@@ -201,8 +163,9 @@ impl Emit {
     }
 }
 
-fn main() -> ExitCode {
-    tool::main(run)
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    tool::main(arguments, run)
 }
 
 fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
@@ -271,7 +234,6 @@ fn prefix(text: &str) -> Result<String, String> {
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
-    kit::carry(carried::library());
     if let Some(what) = args.print {
         return Ok(io::print(kit::text(what)?.as_bytes())?);
     }

@@ -1,13 +1,13 @@
 //! `relax-import MODEL`: ONNX models as text and weights.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
+use crate::formats::Format;
+use crate::stop::Stop;
+use crate::{formats, io, places, save, tool};
 use clap::Parser;
 use relax_base::SourceMap;
-use relax_cli::formats::Format;
-use relax_cli::stop::Stop;
-use relax_cli::{formats, io, places, save, tool};
 
 /// Translates an ONNX model into a Relay text and a file of its weights.
 #[derive(Parser, Debug)]
@@ -31,8 +31,9 @@ Examples:
 Exit codes: 0 it was translated; 1 the model is invalid or uses what is not supported, each such node is named; 2 wrongly
 called, or a file cannot be read or written.";
 
-fn main() -> ExitCode {
-    tool::main(run)
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    tool::main(arguments, run)
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
@@ -48,7 +49,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
-    let imported = match relax::model::import(&args.model, &relax_cli::weights::open)? {
+    let imported = match relax::model::import(&args.model, &crate::weights::open)? {
         Ok(imported) => imported,
         Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
     };

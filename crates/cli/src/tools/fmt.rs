@@ -1,13 +1,13 @@
 //! `relax-fmt PATH…`: lays out Relay and Relax texts.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
+use crate::stop::Stop;
+use crate::{diff, exit, files, io, render, say, tool};
 use clap::Parser;
 use relax::{ReadOptions, Session};
 use relax_base::{Diagnostics, SourceMap};
-use relax_cli::stop::Stop;
-use relax_cli::{diff, exit, files, io, render, say, tool};
 use relax_syntax::{FmtOptions, LineEnds, format_source};
 
 /// Formats Relay and Relax texts, in place unless asked otherwise. Only layout changes: every
@@ -42,8 +42,9 @@ struct Args {
     jobs: usize,
 }
 
-fn main() -> ExitCode {
-    tool::main(|args: &Args| Stop::unless_well(run(args)?))
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    tool::main(arguments, |args: &Args| Stop::unless_well(run(args)?))
 }
 
 /// What became of one text.

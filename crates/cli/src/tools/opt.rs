@@ -2,10 +2,17 @@
 //!
 //! The whole tool is a function of a [`Registry`], so that a program of three lines is a relax-opt with passes of its own.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::time::Instant;
 
+use crate::opt::around::Around;
+use crate::opt::emit::{self, Emit};
+use crate::opt::watch::{Watch, Wishes};
+use crate::opt::{expected, manual, reproducer, split};
+use crate::reading::Reading;
+use crate::stop::Stop;
+use crate::{exit, formats, inputs, io, load, render, save, say, taking, tool, weights};
 use clap::{Parser, ValueEnum};
 use relax::fit::Taking;
 use relax::{
@@ -15,14 +22,6 @@ use relax::{
 use relax_base::Diagnostics;
 use relax_ir::{EqualOptions, Module, Type};
 use relax_passes::Registry;
-
-use super::around::Around;
-use super::emit::{self, Emit};
-use super::watch::{Watch, Wishes};
-use super::{expected, manual, reproducer, split};
-use crate::reading::Reading;
-use crate::stop::Stop;
-use crate::{exit, formats, inputs, io, load, render, save, say, taking, tool, weights};
 
 /// Reads a Relay or Relax text, transforms it and prints it.
 #[derive(Parser, Debug)]
@@ -40,6 +39,9 @@ struct Args {
     /// The function of a picture; `main`, or the only one, without it.
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
+    /// Draws every layer of a picture, also those that repeat.
+    #[arg(long)]
+    unfolded: bool,
     /// The version of TVM that a JSON graph is for: 0.9 to 0.15.
     #[arg(long, value_name = "VERSION", default_value = "0.12")]
     json_version: Release,
@@ -132,19 +134,21 @@ enum Verify {
     Update,
 }
 
-/// relax-opt with these passes, from its arguments to its exit code.
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    with_passes(arguments, Registry::default())
+}
+
+/// The same with these passes.
 ///
 /// ```no_run
-/// use std::process::ExitCode;
-///
 /// use relax_passes::Registry;
 ///
-/// fn main() -> ExitCode {
-///     relax_cli::opt::main(Registry::default())
-/// }
+/// let arguments = std::env::args_os().collect();
+/// std::process::exit(relax_cli::tools::opt::with_passes(arguments, Registry::default()).into());
 /// ```
-pub fn main(passes: Registry) -> ExitCode {
-    tool::main(|args| run(args, passes))
+pub fn with_passes(arguments: Vec<OsString>, passes: Registry) -> u8 {
+    tool::main(arguments, |args| run(args, passes))
 }
 
 fn run(args: &Args, passes: Registry) -> Result<(), Stop> {
@@ -417,8 +421,8 @@ impl<'a> Run<'a> {
             };
         }
         if let Some(format) = self.emit.picture() {
-            let (entry, untyped) = (self.args.entry.as_deref(), self.args.no_types);
-            let picture = emit::picture(&module, types, untyped, entry, format);
+            let what = (self.args.entry.as_deref(), self.args.unfolded);
+            let picture = emit::picture(&module, types, self.args.no_types, what, format);
             return picture.map(Outcome::Done);
         }
         let mode = PrintMode {

@@ -1,21 +1,21 @@
 //! `relax-bisect FILE --pipeline …`: finds the pass that breaks a program.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
+use crate::bisect::{
+    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search, watch_panics,
+};
+use crate::load::{self, Loaded};
+use crate::opt::reproducer;
+use crate::reading::Reading;
+use crate::stop::Stop;
+use crate::words::count;
+use crate::{diff, formats, inputs, io, render, say, taking, tool, weights};
 use clap::Parser;
 use relax::fit::Taking;
 use relax::{PassConfig, Session, Style, Typing};
 use relax_base::Diagnostics;
-use relax_cli::bisect::{
-    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search, watch_panics,
-};
-use relax_cli::load::{self, Loaded};
-use relax_cli::opt::reproducer;
-use relax_cli::reading::Reading;
-use relax_cli::stop::Stop;
-use relax_cli::words::count;
-use relax_cli::{diff, formats, inputs, io, render, say, taking, tool, weights};
 use relax_ir::{GlobalId, Module};
 use relax_passes::Bound;
 use relax_tensor::Tensor;
@@ -89,8 +89,9 @@ struct Args {
     reading: Reading,
 }
 
-fn main() -> ExitCode {
-    tool::main(run)
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    tool::main(arguments, run)
 }
 
 fn run(args: &Args) -> Result<(), Stop> {

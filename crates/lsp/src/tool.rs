@@ -1,7 +1,7 @@
-//! `relax-lsp`: speaks the language server protocol over standard input and output.
+//! The tool `relax-lsp`: speaks the language server protocol over standard input and output.
 
+use std::ffi::OsString;
 use std::io::Write as _;
-use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser};
 use clap_complete::Shell;
@@ -42,25 +42,34 @@ fn asked(args: &Args) -> Option<Vec<u8>> {
     Some(text)
 }
 
-fn main() -> ExitCode {
-    let args = Args::parse();
+/// The tool, with its arguments, the first of which is its name: its exit code.
+#[allow(clippy::print_stderr)]
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    let args = match Args::try_parse_from(arguments) {
+        Ok(args) => args,
+        Err(said) => {
+            // Nothing can be told to whoever closed the stream.
+            let _ = said.print();
+            return u8::try_from(said.exit_code()).unwrap_or(2);
+        }
+    };
     if let Some(text) = asked(&args) {
         // Nothing can be told to whoever closed the stream.
         let _ = std::io::stdout().write_all(&text);
-        return ExitCode::SUCCESS;
+        return 0;
     }
     let (connection, threads) = Connection::stdio();
-    let served = relax_lsp::server::serve(&connection);
+    let served = crate::server::serve(&connection);
     drop(connection);
     if let Err(message) = served {
         eprintln!("relax-lsp: {message}");
-        return ExitCode::from(2);
+        return 2;
     }
     match threads.join() {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(e) => {
             eprintln!("relax-lsp: {e}");
-            ExitCode::from(2)
+            2
         }
     }
 }

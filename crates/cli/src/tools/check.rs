@@ -1,16 +1,16 @@
 //! `relax-check FILE…`: reads modules and reports what is wrong with them.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
+use crate::check::levels::{self, Levels};
+use crate::check::{self, Checked};
+use crate::reading::Reading;
+use crate::stop::Stop;
+use crate::words::count;
+use crate::{exit, files, io, render, say, tool};
 use clap::{Parser, ValueEnum};
 use relax_base::Severity;
-use relax_cli::check::levels::{self, Levels};
-use relax_cli::check::{self, Checked};
-use relax_cli::reading::Reading;
-use relax_cli::stop::Stop;
-use relax_cli::words::count;
-use relax_cli::{exit, files, io, render, say, tool};
 
 /// Checks Relay and Relax texts: syntax, names, types, shapes, matches, effects.
 ///
@@ -71,8 +71,9 @@ enum Format {
     Github,
 }
 
-fn main() -> ExitCode {
-    tool::main(|args: &Args| Stop::unless_well(run(args)?))
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    tool::main(arguments, |args: &Args| Stop::unless_well(run(args)?))
 }
 
 fn run(args: &Args) -> Result<u8, String> {

@@ -1,25 +1,25 @@
 //! `relax-run FILE`: checks, compiles and runs a module.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Instant;
 
-use clap::{Parser, ValueEnum};
-use relax_cli::bench::Bench;
-use relax_cli::failure::Places;
-use relax_cli::formats::Format;
-use relax_cli::layout::Layout;
-use relax_cli::parts::Typed;
-use relax_cli::program::{Program, Source};
-use relax_cli::random::Random;
-use relax_cli::show::Extent;
-use relax_cli::stop::Stop;
-use relax_cli::trace::Trace;
-use relax_cli::words::count;
-use relax_cli::{
+use crate::bench::Bench;
+use crate::failure::Places;
+use crate::formats::Format;
+use crate::layout::Layout;
+use crate::parts::Typed;
+use crate::program::{Program, Source};
+use crate::random::Random;
+use crate::show::Extent;
+use crate::stop::Stop;
+use crate::trace::Trace;
+use crate::words::count;
+use crate::{
     evaluator, inputs, io, load, machine, native, places, profile, progress, results, show, tool,
     trace, weights,
 };
+use clap::{Parser, ValueEnum};
 use relax_codegen::{Host, Value};
 use relax_ir::GlobalId;
 use relax_tensor::Tensor;
@@ -82,6 +82,10 @@ struct Args {
     /// Says what each kernel cost: calls, time, share, GFLOP/s, GB/s, the shortest call. With `--bench` over all its runs.
     #[arg(long, help_heading = "Measuring")]
     profile: bool,
+    /// Draws what each kernel reached beside what this machine's arithmetic and memory allow (which is measured), into a file
+    /// of the kind SVG.
+    #[arg(long, value_name = "FILE", help_heading = "Measuring")]
+    roofline: Option<PathBuf>,
     /// Writes what happened when into a file: stages, runs and each call of a kernel, in the format of Chrome's traces,
     /// which Perfetto reads.
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
@@ -112,8 +116,9 @@ enum Engine {
     Vm,
 }
 
-fn main() -> ExitCode {
-    tool::main(run)
+/// The tool: its exit code.
+pub fn main(arguments: Vec<OsString>) -> u8 {
+    tool::main(arguments, run)
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
@@ -141,6 +146,9 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
+    if let Some(path) = &args.roofline {
+        places::output(path)?;
+    }
     if let Some(path) = &args.trace {
         trace::allowed(path)?;
     }
@@ -209,6 +217,10 @@ fn possible(args: &Args, engine: Engine, opened: bool) -> Result<(), Stop> {
         (
             args.profile && engine != Engine::Native,
             "--profile needs --engine native: kernels are native code",
+        ),
+        (
+            args.roofline.is_some() && engine != Engine::Native,
+            "--roofline needs --engine native: kernels are native code",
         ),
         (
             args.trace.is_some() && engine != Engine::Native,
@@ -361,7 +373,7 @@ fn compiled(
     trace.stage("optimise and lower");
     let jit = {
         let _shown = progress::stage("compiling");
-        let measured = args.profile || args.trace.is_some();
+        let measured = args.profile || args.trace.is_some() || args.roofline.is_some();
         native::jit_with(&lowered, measured, &program.files)
             .map_err(|d| Stop::show(&d, &program.session.sources))?
     };
@@ -408,6 +420,13 @@ fn compiled(
     if args.profile {
         let labels = jit.kernels();
         io::say(&profile::table(labels, &host.profile(labels.len())));
+    }
+    if let Some(file) = &args.roofline {
+        let labels = jit.kernels();
+        let costs = profile::costs(labels, &host.profile(labels.len()));
+        let peaks = relax::roofline::Peaks::measured(args.threads.into());
+        let peaks = peaks.map_err(|e| Stop::Usage(e.to_string()))?;
+        io::write(file, relax::roofline::svg(&costs, peaks).as_bytes())?;
     }
     if let Some(path) = &args.trace {
         trace.write(path, jit.kernels(), &host.events())?;

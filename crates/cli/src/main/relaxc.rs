@@ -1,0 +1,46 @@
+//! The tool `relaxc`.
+
+use std::process::ExitCode;
+
+/// The runtime library, within this program.
+#[cfg(relax_carried)]
+mod carried {
+    // The library is there when this is assembled, for a program is made after everything it is linked with; it is not
+    // there when the program is only checked, which `include_bytes!` would ask for.
+    std::arch::global_asm!(
+        ".pushsection .rodata.relax_carried,\"a\"",
+        ".balign 16",
+        ".globl relax_carried_begin",
+        "relax_carried_begin:",
+        concat!(".incbin \"", env!("RELAX_CARRIED"), "\""),
+        ".globl relax_carried_end",
+        "relax_carried_end:",
+        ".byte 0",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        static relax_carried_begin: u8;
+        static relax_carried_end: u8;
+    }
+
+    /// Its bytes.
+    pub fn library() -> &'static [u8] {
+        let (begin, end) = (&raw const relax_carried_begin, &raw const relax_carried_end);
+        // SAFETY: the two symbols are the borders of one read-only range.
+        unsafe { std::slice::from_raw_parts(begin, end.offset_from(begin) as usize) }
+    }
+}
+
+#[cfg(not(relax_carried))]
+mod carried {
+    /// None.
+    pub fn library() -> &'static [u8] {
+        &[]
+    }
+}
+
+fn main() -> ExitCode {
+    relax_cli::kit::carry(carried::library());
+    relax_cli::tools::relaxc::main(std::env::args_os().collect()).into()
+}

@@ -1,0 +1,238 @@
+//! Functions of the host, which compiled code calls by name.
+
+use std::ffi::{CString, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+
+use relax_runtime::context::{RxContext, Status, rx_last_error, rx_set_error};
+use relax_runtime::object::{IMMORTAL, Kind, RxFields, RxObject, Storage};
+use relax_runtime::packed::rx_register_packed;
+use relax_runtime::release::{rx_release, rx_retain};
+use relax_runtime::tensor::look::{
+    rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
+};
+use relax_runtime::tensor::rx_tensor_copy;
+use relax_runtime::values::{rx_alloc_adt, rx_alloc_tuple, rx_kind};
+use relax_tensor::{Tensor, Value};
+
+use super::{Context, Host, Lent, dl, from_dl, outside};
+
+/// What `call_packed` and `call_dps_packed` reach, by name. Functions are called on the thread that called the program.
+pub trait Packed: Send + Sync {
+    /// Calls a function.
+    ///
+    /// # Errors
+    /// There is none of that name, or it failed.
+    fn call(&self, name: &str, args: &[Value]) -> Result<Value, String>;
+
+    /// Calls a function that writes its last arguments.
+    ///
+    /// # Errors
+    /// As [`Packed::call`].
+    fn call_dps(&self, name: &str, args: &[Place]) -> Result<(), String>;
+}
+
+/// A tensor that a function may write, if it is the program's own.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Its type and elements, which nobody else reads while the function runs.
+    pub tensor: Tensor,
+    /// Whether its elements may be written, where they lie.
+    pub own: bool,
+}
+
+/// A function of a context.
+pub(super) struct Registered {
+    name: String,
+    functions: Arc<dyn Packed>,
+    context: Weak<Context>,
+}
+
+impl Host {
+    /// Has compiled code call functions of these names there.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn register(
+        &mut self,
+        names: &[String],
+        functions: &Arc<dyn Packed>,
+    ) -> Result<(), String> {
+        for name in names {
+            let symbol = CString::new(name.as_str()).map_err(|e| format!("{name:?}: {e}"))?;
+            let registered = Arc::new(Registered {
+                name: name.clone(),
+                functions: Arc::clone(functions),
+                context: Arc::downgrade(&self.context),
+            });
+            let userdata = std::ptr::from_ref(&*registered).cast_mut().cast::<c_void>();
+            // SAFETY: the context lives; nobody calls through it once this host is gone, which keeps what it points to.
+            let status =
+                unsafe { rx_register_packed(self.ctx, symbol.as_ptr(), Some(called), userdata) };
+            if status != 0 {
+                return Err(self.error());
+            }
+            self.packed.push(registered);
+        }
+        Ok(())
+    }
+}
+
+/// What the runtime calls.
+unsafe extern "C" fn called(
+    ctx: *mut RxContext,
+    userdata: *mut c_void,
+    args: *const *mut RxObject,
+    nargs: i32,
+    ret: *mut *mut RxObject,
+) -> i32 {
+    let call = || {
+        // SAFETY: `Host::register` gave a `Registered` that lives as long as calls are made; arguments are live values.
+        unsafe {
+            let registered = &*userdata.cast::<Registered>();
+            let args = match usize::try_from(nargs) {
+                Ok(n) if n > 0 => std::slice::from_raw_parts(args, n),
+                _ => &[],
+            };
+            registered.call(ctx, args, ret)
+        }
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(call));
+    let message = match outcome {
+        Ok(Ok(())) => return 0,
+        Ok(Err(message)) => message,
+        Err(_) => "it panicked".to_owned(),
+    };
+    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    // SAFETY: the runtime's own context, and a text that ends.
+    unsafe { rx_set_error(ctx, Status::Packed as i32, message.as_ptr()) }
+}
+
+impl Registered {
+    /// # Safety
+    /// `ctx` is the context, `args` are its live values; `ret` is null, or writable.
+    unsafe fn call(
+        &self,
+        ctx: *mut RxContext,
+        args: &[*mut RxObject],
+        ret: *mut *mut RxObject,
+    ) -> Result<(), String> {
+        let context = self.context.upgrade().ok_or("its context is gone")?;
+        if ret.is_null() {
+            let place = |&object: &*mut RxObject| {
+                // SAFETY: the caller's promise.
+                unsafe { place(&context, object) }.ok_or("an argument is no tensor")
+            };
+            let places = args.iter().map(place).collect::<Result<Vec<Place>, _>>()?;
+            return self.functions.call_dps(&self.name, &places);
+        }
+        let value = |&object: &*mut RxObject| {
+            outside(object, &|object, _| {
+                // SAFETY: as above.
+                unsafe { place(&context, object) }.map(|p| Value::Tensor(p.tensor))
+            })
+        };
+        let values: Vec<Value> = args.iter().map(value).collect();
+        let result = self.functions.call(&self.name, &values)?;
+        // SAFETY: as above.
+        unsafe { *ret = object(ctx, &result)? };
+        Ok(())
+    }
+}
+
+/// A tensor for a function: where it lies, if it is the program's own; a copy of what somebody lends to the program, for
+/// the function may keep it.
+///
+/// # Safety
+/// `object` is a live value of the context.
+unsafe fn place(context: &Arc<Context>, object: *mut RxObject) -> Option<Place> {
+    // SAFETY (here and below): the caller's promise.
+    if unsafe { rx_kind(object) } != Kind::Tensor as i32 {
+        return None;
+    }
+    let (refs, tag) = unsafe { ((*object).refs, (*object).tag) };
+    let rank = usize::try_from(unsafe { rx_tensor_ndim(object) }).ok()?;
+    let len = usize::try_from(unsafe { rx_tensor_nbytes(object) }).ok()?;
+    let shape = match rank {
+        0 => &[][..],
+        _ => unsafe { std::slice::from_raw_parts(rx_tensor_shape(object), rank) },
+    };
+    let dtype = from_dl(unsafe { rx_tensor_dtype(object) });
+    let data = unsafe { rx_tensor_data(object) }.cast::<u8>().cast_const();
+    if len == 0 {
+        let tensor = Tensor::zeros(dtype, shape);
+        return Some(Place { tensor, own: true });
+    }
+    if refs >= IMMORTAL || tag != Storage::Own as u32 {
+        let bytes = unsafe { std::slice::from_raw_parts(data, len) };
+        let tensor = Tensor::from_bytes(dtype, shape, bytes)?;
+        return Some(Place { tensor, own: false });
+    }
+    unsafe { rx_retain(object) };
+    let lent = Lent {
+        context: Arc::clone(context),
+        object,
+        data,
+        len,
+    };
+    let tensor = Tensor::from_owner(dtype, shape, Arc::new(lent), 0)?;
+    Some(Place { tensor, own: true })
+}
+
+/// A value that is being made.
+struct Made(*mut RxContext, *mut RxObject);
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // SAFETY: owned here, of this context, which the caller has for itself.
+        unsafe { rx_release(self.0, self.1) };
+    }
+}
+
+impl Made {
+    fn whole(self) -> *mut RxObject {
+        let object = self.1;
+        std::mem::forget(self);
+        object
+    }
+}
+
+/// A copy of a value in the context.
+///
+/// # Safety
+/// `ctx` is a context that the caller has for itself.
+unsafe fn object(ctx: *mut RxContext, value: &Value) -> Result<*mut RxObject, String> {
+    let own = |object: *mut RxObject| (!object.is_null()).then_some(Made(ctx, object));
+    let tensor = |t: &Tensor| {
+        let (shape, data) = (t.shape(), t.bytes().as_ptr());
+        // SAFETY (here and below): the caller's promise; shape and data are there.
+        own(unsafe {
+            let (rank, shape) = (shape.len() as i32, shape.as_ptr());
+            rx_tensor_copy(ctx, dl(t.dtype()), rank, shape, data.cast())
+        })
+    };
+    let join = |tag: Option<u32>, fields: Vec<Made>| {
+        let count = fields.len() as u32;
+        let whole = own(match tag {
+            Some(tag) => unsafe { rx_alloc_adt(ctx, tag, count) },
+            None => unsafe { rx_alloc_tuple(ctx, count) },
+        })?;
+        for (i, field) in fields.into_iter().enumerate() {
+            // SAFETY: the object has so many fields, unset ones, and owns what they are set to.
+            unsafe {
+                let at = &raw mut (*whole.1.cast::<RxFields>()).fields;
+                at.cast::<*mut RxObject>().add(i).write(field.whole());
+            }
+        }
+        Some(whole)
+    };
+    let made = value.fold(tensor, join);
+    made.map(Made::whole).ok_or_else(|| {
+        // SAFETY: the runtime's text is valid until the next call.
+        let said = unsafe { std::ffi::CStr::from_ptr(rx_last_error(ctx)) }.to_string_lossy();
+        match said.is_empty() {
+            true => "it returned what is no value of a program".to_owned(),
+            false => said.into_owned(),
+        }
+    })
+}

@@ -1,0 +1,162 @@
+//! Calls with tensors that lie in somebody else's memory, which make nothing but the result.
+
+use relax_runtime::object::{Kind, RxObject};
+use relax_runtime::tensor::look::{
+    rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
+};
+use relax_runtime::tensor::rx_tensor_borrow;
+use relax_runtime::values::rx_kind;
+use relax_tensor::{DType, Value};
+use std::ptr::null_mut;
+
+use super::{Host, LENT, Owned, dl, from_dl, outside};
+use crate::Entry;
+
+/// A compact tensor in somebody's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents.
+    pub shape: &'a [i64],
+    /// The elements, aligned for their type.
+    pub bytes: &'a [u8],
+}
+
+/// What a call gave.
+#[derive(Debug)]
+pub enum Given<'a> {
+    /// A small tensor, which is there while it is looked at.
+    Small(View<'a>),
+    /// Anything else.
+    Value(Value),
+}
+
+/// So many arguments need no memory of their own.
+const FEW: usize = 8;
+
+/// Arguments as objects, which are released when they go.
+struct Arguments<'h, 'a> {
+    host: &'h Host,
+    objects: &'a mut [*mut RxObject],
+}
+
+impl Drop for Arguments<'_, '_> {
+    fn drop(&mut self) {
+        for &object in self.objects.iter().filter(|o| !o.is_null()) {
+            drop(Owned {
+                host: self.host,
+                object,
+            });
+        }
+    }
+}
+
+impl Host {
+    /// Calls an entry and looks at its result.
+    ///
+    /// # Safety
+    /// `code` is an entry of a [`Jit`](crate::Jit) that lives, or of a library over this runtime.
+    ///
+    /// # Errors
+    /// The runtime's message.
+    pub unsafe fn call_views<T>(
+        &self,
+        code: Entry,
+        inputs: &[View<'_>],
+        look: impl FnOnce(Given<'_>) -> T,
+    ) -> Result<T, String> {
+        self.context.settle();
+        let (mut few, mut many) = ([null_mut(); FEW], Vec::new());
+        let objects = match few.get_mut(..inputs.len()) {
+            Some(few) => few,
+            None => {
+                many.resize(inputs.len(), null_mut());
+                &mut many[..]
+            }
+        };
+        let arguments = Arguments {
+            host: self,
+            objects,
+        };
+        for (slot, view) in arguments.objects.iter_mut().zip(inputs) {
+            // SAFETY: data and shape outlive the call; compiled code writes to no borrowed tensor.
+            *slot = unsafe {
+                rx_tensor_borrow(
+                    self.ctx,
+                    dl(view.dtype),
+                    view.shape.len() as i32,
+                    view.shape.as_ptr(),
+                    view.bytes.as_ptr().cast_mut().cast(),
+                )
+            };
+            if slot.is_null() {
+                return Err(self.error());
+            }
+        }
+        // SAFETY: the caller's promise; the arguments are live objects of this context.
+        let out = unsafe { self.enter(code, arguments.objects) }?;
+        Ok(look(self.given(&out)))
+    }
+
+    /// Calls an entry as [`Host::call_lending`] does.
+    ///
+    /// # Safety
+    /// As for [`Host::call_views`].
+    ///
+    /// # Errors
+    /// The runtime's message.
+    pub unsafe fn call_code(&self, code: Entry, inputs: &[Value]) -> Result<Value, String> {
+        self.context.settle();
+        let inputs = inputs.iter().map(|v| self.argument(v));
+        let inputs = inputs.collect::<Result<Vec<Owned<'_>>, String>>()?;
+        let arguments: Vec<*mut RxObject> = inputs.iter().map(|o| o.object).collect();
+        // SAFETY: as above.
+        let out = unsafe { self.enter(code, &arguments) }?;
+        Ok(outside(out.object, &|object, kind| self.lend(object, kind)))
+    }
+
+    /// The call itself.
+    unsafe fn enter(&self, code: Entry, arguments: &[*mut RxObject]) -> Result<Owned<'_>, String> {
+        let mut out: *mut RxObject = null_mut();
+        // SAFETY: entries have this signature; arguments are live objects of this context.
+        let status = unsafe {
+            code(
+                self.ctx.cast(),
+                arguments.as_ptr().cast(),
+                arguments.len() as i32,
+                std::ptr::from_mut(&mut out).cast(),
+            )
+        };
+        let out = (!out.is_null()).then_some(Owned {
+            host: self,
+            object: out,
+        });
+        out.filter(|_| status == 0).ok_or_else(|| self.error())
+    }
+
+    fn given<'o>(&self, out: &'o Owned<'_>) -> Given<'o> {
+        let object = out.object;
+        // SAFETY (here and below): a live value, which `out` owns as long as the view is there.
+        let kind = unsafe { rx_kind(object) };
+        let bytes = match kind == Kind::Tensor as i32 {
+            true => usize::try_from(unsafe { rx_tensor_nbytes(object) }).unwrap_or(LENT),
+            false => LENT,
+        };
+        if bytes >= LENT {
+            return Given::Value(outside(object, &|object, kind| self.lend(object, kind)));
+        }
+        let rank = usize::try_from(unsafe { rx_tensor_ndim(object) }).unwrap_or(0);
+        Given::Small(View {
+            dtype: from_dl(unsafe { rx_tensor_dtype(object) }),
+            shape: match rank > 0 {
+                true => unsafe { std::slice::from_raw_parts(rx_tensor_shape(object), rank) },
+                false => &[],
+            },
+            bytes: match bytes > 0 {
+                true => unsafe { std::slice::from_raw_parts(rx_tensor_data(object).cast(), bytes) },
+                false => &[],
+            },
+        })
+    }
+}
