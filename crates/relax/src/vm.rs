@@ -11,6 +11,14 @@ use std::fmt::Write as _;
 
 use crate::failure::Places;
 
+#[cfg(all(target_arch = "x86_64", unix))]
+mod beside;
+mod native;
+
+#[cfg(all(target_arch = "x86_64", unix))]
+pub use beside::{native_file, open_native};
+pub use native::Native;
+
 /// Translates a lowered program. `module` is what it was lowered from.
 ///
 /// # Errors

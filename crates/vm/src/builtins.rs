@@ -202,6 +202,14 @@ fn zeros(dtype: &str, dims: &[i64]) -> Result<Option<Tensor>> {
             format!("no tensor has the extents {dims:?}"),
         ));
     }
+    // Memory that there is not is the program's failure, not the process's end.
+    let bytes = Tensor::byte_len(dtype, dims).unwrap_or(0);
+    if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+        return Err(Trouble::new(
+            MEMORY,
+            format!("out of memory: {bytes} bytes could not be allocated"),
+        ));
+    }
     Ok(Some(Tensor::zeros(dtype, dims)))
 }
 

@@ -7,15 +7,43 @@ use std::rc::Rc;
 
 use crate::builtin::{Builtin, Plain};
 use crate::code::{Arg, Callee, Const, Executable, Function, Inst, Reg};
-use crate::fault::{Fault, STACK, STEPS, Trouble};
+use crate::fault::{ENDED, Fault, STACK, STEPS, Trouble};
 use crate::kernels::Kernels;
 use crate::packed::{NoPacked, Packed};
 use crate::value::{Node, Value};
 
 /// What a run sees of each instruction, before it is executed.
 pub trait Watch {
-    /// An instruction of a function, with the registers as they are.
-    fn step(&mut self, function: &Function, at: u32, registers: &[Value]);
+    /// An instruction that comes next. The answer is whether the run goes on.
+    fn step(&mut self, moment: &Moment<'_>) -> bool;
+}
+
+/// A run, before an instruction.
+pub struct Moment<'m> {
+    /// The program.
+    pub program: &'m Executable,
+    /// The function that runs.
+    pub function: &'m Function,
+    /// The number of its instruction.
+    pub at: u32,
+    /// Its registers.
+    pub registers: &'m [Value],
+    frames: &'m [Frame],
+}
+
+impl Moment<'_> {
+    /// How many calls run.
+    pub fn depth(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The functions that run, the innermost first, each with the number of its instruction.
+    pub fn calls(&self) -> impl Iterator<Item = (&str, u32)> {
+        let name = |f: &Frame| self.program.funcs[f.func as usize].name.as_str();
+        let outer = self.frames.iter().rev().skip(1);
+        let outer = outer.map(move |f| (name(f), f.at.saturating_sub(1)));
+        std::iter::once((self.function.name.as_str(), self.at)).chain(outer)
+    }
 }
 
 /// Registers of all frames that a machine holds unless told otherwise: 2 GiB of them.
@@ -105,8 +133,12 @@ impl<'e> Machine<'e> {
     /// # Errors
     /// The program fails, or the number of arguments is wrong.
     pub fn call(&mut self, func: u32, arguments: Vec<Value>) -> Result<Value, Fault> {
-        self.args = arguments;
-        let result = self.enter(func, None).and_then(|()| self.run());
+        let room = self.room(func, arguments.len(), 0);
+        let result = room.and_then(|end| {
+            self.registers.extend(arguments);
+            self.start(func, 0, end, None);
+            self.run()
+        });
         let result = result.map_err(|t| self.fault(*t));
         self.frames.clear();
         self.registers.clear();
@@ -137,24 +169,28 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Starts a call of a function with the arguments at hand.
-    fn enter(&mut self, func: u32, dst: Option<Reg>) -> Result<(), Box<Trouble>> {
+    /// Where the registers of a call would end that begin at `base`.
+    fn room(&self, func: u32, args: usize, base: usize) -> Result<usize, Box<Trouble>> {
         let f = &self.program.funcs[func as usize];
-        if self.args.len() != f.params as usize {
-            let (wanted, found) = (f.params, self.args.len());
+        if args != f.params as usize {
+            let wanted = f.params;
             return Err(Trouble::malformed(format_args!(
-                "@{} takes {wanted} arguments, not {found}",
+                "@{} takes {wanted} arguments, not {args}",
                 f.name
             )));
         }
-        let base = self.registers.len();
         let end = base + f.registers as usize;
-        if end > self.most_registers {
+        if end > self.most_registers || self.frames.len() >= self.most_registers {
             let bytes = self.most_registers * size_of::<Value>();
             let message = format!("calls nest deeper than the stack of {bytes} bytes allows");
             return Err(Trouble::new(STACK, message));
         }
-        self.registers.append(&mut self.args);
+        Ok(end)
+    }
+
+    /// Starts a call whose arguments lie behind the registers of the others.
+    #[inline]
+    fn start(&mut self, func: u32, base: usize, end: usize, dst: Option<Reg>) {
         self.registers.resize_with(end, Value::default);
         self.frames.push(Frame {
             func,
@@ -162,6 +198,36 @@ impl<'e> Machine<'e> {
             base,
             dst,
         });
+    }
+
+    /// Calls a function with arguments that are read from the frame at `base`.
+    fn enter(
+        &mut self,
+        func: u32,
+        args: &[Arg],
+        dst: Option<Reg>,
+        base: usize,
+        tail: bool,
+    ) -> Result<(), Box<Trouble>> {
+        let behind = self.registers.len();
+        if !tail {
+            let end = self.room(func, args.len(), behind)?;
+            for &arg in args {
+                let value = self.read(arg, base);
+                self.registers.push(value);
+            }
+            self.start(func, behind, end, dst);
+            return Ok(());
+        }
+        let end = self.room(func, args.len(), base)?;
+        let mut values = std::mem::take(&mut self.args);
+        values.extend(args.iter().map(|&a| self.read(a, base)));
+        // The caller's frame goes first; its place in the text is not that of a fault any more.
+        self.registers.truncate(base);
+        self.registers.append(&mut values);
+        self.args = values;
+        let dst = self.frames.pop().and_then(|frame| frame.dst);
+        self.start(func, base, end, dst);
         Ok(())
     }
 
@@ -170,21 +236,31 @@ impl<'e> Machine<'e> {
         let program = self.program;
         let mut left = self.steps;
         loop {
-            let Some(frame) = self.frames.last_mut() else {
+            let Some(frame) = self.frames.last() else {
                 return Ok(Value::Void);
             };
             let f = &program.funcs[frame.func as usize];
             let (at, base) = (frame.at, frame.base);
             if let Some(watch) = &mut self.watch {
-                watch.step(f, at, &self.registers[base..]);
+                let moment = Moment {
+                    program,
+                    function: f,
+                    at,
+                    registers: &self.registers[base..],
+                    frames: &self.frames,
+                };
+                if !watch.step(&moment) {
+                    return Err(Trouble::new(ENDED, "the run was ended from outside"));
+                }
             }
-            frame.at = at + 1;
-            left = left.checked_sub(1).ok_or_else(|| {
-                Trouble::new(
-                    STEPS,
-                    format!("the run has taken more than {} steps", self.steps),
-                )
-            })?;
+            if let Some(frame) = self.frames.last_mut() {
+                frame.at = at + 1;
+            }
+            if left == 0 {
+                let message = format!("the run has taken more than {} steps", self.steps);
+                return Err(Trouble::new(STEPS, message));
+            }
+            left -= 1;
             match &f.code[at as usize] {
                 Inst::Call { callee, args, dst } => {
                     let tail = is_tail(&f.code, at, *dst);
@@ -254,48 +330,101 @@ impl<'e> Machine<'e> {
         base: usize,
         tail: bool,
     ) -> Result<(), Box<Trouble>> {
-        if let Callee::Builtin(b) = callee
-            && let Some(value) = self.scalar(b, args, base)?
-        {
-            self.keep(dst, base, value);
-            return Ok(());
+        match callee {
+            Callee::Func(func) => return self.enter(func, args, dst, base, tail),
+            Callee::Builtin(b) => {
+                if let Some(value) = self.quick(b, args, base)? {
+                    self.keep(dst, base, value);
+                    return Ok(());
+                }
+            }
+            Callee::Kernel(_) => {}
+        }
+        if let Callee::Builtin(Builtin::Plain(Plain::InvokeClosure)) = callee {
+            let func = match self.look(args[0], base).and_then(Value::node) {
+                Some(Node::Closure(f, _)) => *f,
+                _ => return Err(Trouble::malformed("what is called is no closure")),
+            };
+            return self.enter(func, args, dst, base, tail);
         }
         let mut values = std::mem::take(&mut self.args);
         values.extend(args.iter().map(|&a| self.read(a, base)));
-        let func = match callee {
-            Callee::Func(f) => f,
-            Callee::Kernel(k) => {
-                let value = self.kernel(k, &values)?;
-                values.clear();
-                self.args = values;
-                self.keep(dst, base, value);
-                return Ok(());
-            }
-            Callee::Builtin(Builtin::Plain(Plain::InvokeClosure)) => match values[0].node() {
-                Some(Node::Closure(f, _)) => *f,
-                _ => return Err(Trouble::malformed("what is called is no closure")),
-            },
-            Callee::Builtin(b) => {
-                let value = crate::builtins::run(b, &mut values, &mut *self.packed)?;
-                values.clear();
-                self.args = values;
-                self.keep(dst, base, value);
-                return Ok(());
-            }
+        let value = match callee {
+            Callee::Kernel(k) => self.kernel(k, &values),
+            Callee::Builtin(b) => crate::builtins::run(b, &mut values, &mut *self.packed),
+            Callee::Func(_) => Ok(Value::Void),
         };
+        values.clear();
         self.args = values;
-        if !tail {
-            return self.enter(func, dst);
+        self.keep(dst, base, value?);
+        Ok(())
+    }
+
+    /// The value of an argument where it lies; nothing for those that lie nowhere.
+    #[inline]
+    fn look(&self, arg: Arg, base: usize) -> Option<&Value> {
+        match arg {
+            Arg::Reg(r) | Arg::Last(r) => Some(&self.registers[base + r as usize]),
+            Arg::Const(c) => Some(&self.consts[c as usize]),
+            Arg::Void | Arg::Int(_) | Arg::Func(_) => None,
         }
-        // The caller's frame goes first; its place in the text is not that of the fault any more.
-        let dst = match self.frames.pop() {
-            Some(frame) => {
-                self.registers.truncate(frame.base);
-                frame.dst
-            }
-            None => None,
+    }
+
+    /// Empties a register that is given up.
+    #[inline]
+    fn give_up(&mut self, arg: Arg, base: usize) {
+        if let Arg::Last(r) = arg {
+            self.registers[base + r as usize] = Value::Void;
+        }
+    }
+
+    /// A builtin without a list of its arguments, for those that programs are full of. `None` for others.
+    #[inline]
+    fn quick(
+        &mut self,
+        b: Builtin,
+        args: &[Arg],
+        base: usize,
+    ) -> Result<Option<Value>, Box<Trouble>> {
+        let wrong = || Trouble::malformed(format_args!("an argument of {b} is of another kind"));
+        let Builtin::Plain(plain) = b else {
+            return self.scalar(b, args, base);
         };
-        self.enter(func, dst)
+        Ok(Some(match plain {
+            Plain::Copy => self.read(args[0], base),
+            Plain::Kill => {
+                self.give_up(args[0], base);
+                Value::Void
+            }
+            Plain::GetTag => match self.look(args[0], base).and_then(Value::node) {
+                Some(Node::Adt(tag, _)) => {
+                    let tag = u64::from(*tag);
+                    self.give_up(args[0], base);
+                    Value::Scalar(relax_tensor::DType::I64, tag)
+                }
+                _ => return Err(wrong()),
+            },
+            Plain::GetItem => {
+                let (whole, Arg::Int(index)) = (args[0], args[1]) else {
+                    return Ok(None);
+                };
+                let fields = match self.look(whole, base).and_then(Value::node) {
+                    Some(Node::Tuple(f) | Node::Adt(_, f) | Node::Closure(_, f)) => f,
+                    _ => return Err(wrong()),
+                };
+                let found = usize::try_from(index).ok().and_then(|i| fields.get(i));
+                let found = found.ok_or_else(wrong)?.clone();
+                self.give_up(whole, base);
+                found
+            }
+            Plain::Element => {
+                let found = self.look(args[0], base).and_then(Value::scalar);
+                let (dtype, bits) = found.ok_or_else(wrong)?;
+                self.give_up(args[0], base);
+                Value::Scalar(dtype, bits)
+            }
+            _ => return Ok(None),
+        }))
     }
 
     #[inline]

@@ -14,6 +14,10 @@ mod npy_file;
 
 use folder::Folder;
 
+#[cfg(feature = "native")]
+#[path = "machine.rs"]
+mod machine;
+
 /// A file that is sound.
 pub struct Seed {
     /// What it is: a name that [`read`] knows.
@@ -66,13 +70,20 @@ pub fn seeds(root: &Path) -> Vec<Seed> {
     let at = find(&text, b"#[metadata]").expect("it has constants");
     add("metadata", text[at..].to_vec(), true);
     #[cfg(feature = "native")]
-    for source in ["constants.relay", "list.relay"] {
+    for source in ["constants.relay", "list.relay", "kernels.relay"] {
         folder.write(
             "list.relay",
             "def @f(%l: List[int32]) -> int32 {
                match (%l) { Nil => 0, Cons(%h, %t) => add(%h, @f(%t)) }
              }
              def @main(%n: int32) { let %g = fn (%x: int32) { @f(Cons(%x, Cons(%n, Nil))) }; %g(3) }",
+        );
+        folder.write(
+            "kernels.relay",
+            "def @main(%x: Tensor[(n, 4), float32], %w: Tensor[(3, 4), float32]) {
+               let %y = nn.softmax(nn.dense(%x, %w, units=3));
+               (argsort(%y), if (sum(%y) > 1f) { %y } else { exp(%y) })
+             }",
         );
         let relaxc = env!("CARGO_BIN_EXE_relaxc");
         add(
@@ -178,9 +189,12 @@ pub fn read(kind: &str, bytes: &[u8], scratch: &Path) {
             module(&text, Format::Relay);
         }
         #[cfg(feature = "native")]
-        "vmbin" => drop(relax_vm::read(std::sync::Arc::new(bytes.to_vec()))),
+        "vmbin" => {
+            let file = std::sync::Arc::new(machine::sealed(bytes));
+            machine::run(relax_vm::read(file).ok());
+        }
         #[cfg(feature = "native")]
-        "listing" => drop(relax_vm::read_listing(&String::from_utf8_lossy(bytes))),
+        "listing" => machine::run(relax_vm::read_listing(&String::from_utf8_lossy(bytes)).ok()),
         weights => {
             // What is there may be mapped: it needs a file.
             let path: PathBuf = scratch.join(format!("w.{weights}"));
