@@ -85,6 +85,7 @@ fn theirs(text: &str) -> BTreeMap<String, Vec<Step>> {
 /// What a kernel is called without what makes its name another than those of others.
 fn plain(name: &str) -> String {
     let name = name.strip_prefix("tir_").unwrap_or(name);
+    let name = name.strip_prefix("relax_").unwrap_or(name);
     let name = name.strip_prefix("nn_").unwrap_or(name);
     let name = name.trim_end_matches(|c: char| c.is_ascii_digit());
     name.trim_end_matches('_').to_owned()

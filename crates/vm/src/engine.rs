@@ -3,6 +3,7 @@
 //! Invariant: neither deep recursion nor deep values use the engine's own stack; calls in tail position use no memory.
 //! Invariant: whatever the program and its arguments, a run ends with a value or a fault, if it ends.
 
+use relax_tensor::DType;
 use std::rc::Rc;
 
 use crate::builtin::{Builtin, Plain};
@@ -45,6 +46,8 @@ impl Moment<'_> {
         std::iter::once((self.function.name.as_str(), self.at)).chain(outer)
     }
 }
+
+mod quick;
 
 /// Registers of all frames that a machine holds unless told otherwise: 2 GiB of them.
 const MOST_REGISTERS: usize = (2 << 30) / size_of::<Value>();
@@ -233,44 +236,72 @@ impl<'e> Machine<'e> {
 
     /// Runs until the first frame returns.
     fn run(&mut self) -> Result<Value, Box<Trouble>> {
-        let program = self.program;
         let mut left = self.steps;
         loop {
             let Some(frame) = self.frames.last() else {
                 return Ok(Value::Void);
             };
-            let f = &program.funcs[frame.func as usize];
-            let (at, base) = (frame.at, frame.base);
-            if let Some(watch) = &mut self.watch {
-                let moment = Moment {
-                    program,
-                    function: f,
-                    at,
-                    registers: &self.registers[base..],
-                    frames: &self.frames,
-                };
-                if !watch.step(&moment) {
-                    return Err(Trouble::new(ENDED, "the run was ended from outside"));
+            let (func, base, mut at) = (frame.func, frame.base, frame.at);
+            let ended = self.stretch(func, base, &mut at, &mut left);
+            match ended {
+                // The frame has gone, or another has come.
+                Ok(None) => {}
+                Ok(Some(value)) => return Ok(value),
+                Err(trouble) => {
+                    self.note(at);
+                    return Err(trouble);
                 }
             }
-            if let Some(frame) = self.frames.last_mut() {
-                frame.at = at + 1;
+        }
+    }
+
+    /// Where the running function goes on when what it calls now is done.
+    #[inline]
+    fn note(&mut self, at: u32) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.at = at;
+        }
+    }
+
+    /// Runs a frame's instructions until another one runs; the value when none is left.
+    fn stretch(
+        &mut self,
+        func: u32,
+        base: usize,
+        at: &mut u32,
+        left: &mut u64,
+    ) -> Result<Option<Value>, Box<Trouble>> {
+        let program = self.program;
+        let f = &program.funcs[func as usize];
+        let watched = self.watch.is_some();
+        loop {
+            let here = *at;
+            *at += 1;
+            if watched {
+                self.watch(f, here, base)?;
             }
-            if left == 0 {
+            if *left == 0 {
                 let message = format!("the run has taken more than {} steps", self.steps);
                 return Err(Trouble::new(STEPS, message));
             }
-            left -= 1;
-            match &f.code[at as usize] {
+            *left -= 1;
+            match &f.code[here as usize] {
                 Inst::Call { callee, args, dst } => {
-                    let tail = is_tail(&f.code, at, *dst);
-                    self.invoke(*callee, args, *dst, base, tail)?;
+                    if let Callee::Builtin(b) = callee
+                        && let Some(value) = self.quick(*b, args, base)?
+                    {
+                        self.keep(*dst, base, value);
+                        continue;
+                    }
+                    self.note(*at);
+                    let tail = is_tail(&f.code, here, *dst);
+                    if self.invoke(*callee, args, *dst, base, tail)? {
+                        return Ok(None);
+                    }
                 }
                 Inst::Ret(value) => {
                     let value = self.read(*value, base);
-                    if let Some(result) = self.leave(value) {
-                        return Ok(result);
-                    }
+                    return Ok(self.leave(value));
                 }
                 Inst::If(cond, otherwise) => {
                     let holds = match &self.registers[base + *cond as usize] {
@@ -282,16 +313,28 @@ impl<'e> Machine<'e> {
                             }
                         },
                     };
-                    if !holds && let Some(frame) = self.frames.last_mut() {
-                        frame.at = *otherwise;
+                    if !holds {
+                        *at = *otherwise;
                     }
                 }
-                Inst::Goto(to) => {
-                    if let Some(frame) = self.frames.last_mut() {
-                        frame.at = *to;
-                    }
-                }
+                Inst::Goto(to) => *at = *to,
             }
+        }
+    }
+
+    /// Shows an instruction to who looks on.
+    #[cold]
+    fn watch(&mut self, function: &Function, at: u32, base: usize) -> Result<(), Box<Trouble>> {
+        let moment = Moment {
+            program: self.program,
+            function,
+            at,
+            registers: &self.registers[base..],
+            frames: &self.frames,
+        };
+        match self.watch.as_mut().is_none_or(|w| w.step(&moment)) {
+            true => Ok(()),
+            false => Err(Trouble::new(ENDED, "the run was ended from outside")),
         }
     }
 
@@ -315,13 +358,14 @@ impl<'e> Machine<'e> {
             Arg::Void => Value::Void,
             Arg::Reg(r) => self.registers[base + r as usize].clone(),
             Arg::Last(r) => std::mem::take(&mut self.registers[base + r as usize]),
-            Arg::Int(v) => Value::Scalar(relax_tensor::DType::I64, v as u64),
+            Arg::Int(v) => Value::Scalar(DType::I64, v as u64),
             Arg::Const(c) => self.consts[c as usize].clone(),
             // Closures keep the number of their code.
-            Arg::Func(f) => Value::Scalar(relax_tensor::DType::U32, u64::from(f)),
+            Arg::Func(f) => Value::Scalar(DType::U32, u64::from(f)),
         }
     }
 
+    /// Calls what is no quick builtin; whether another frame runs then.
     fn invoke(
         &mut self,
         callee: Callee,
@@ -329,23 +373,16 @@ impl<'e> Machine<'e> {
         dst: Option<Reg>,
         base: usize,
         tail: bool,
-    ) -> Result<(), Box<Trouble>> {
-        match callee {
-            Callee::Func(func) => return self.enter(func, args, dst, base, tail),
-            Callee::Builtin(b) => {
-                if let Some(value) = self.quick(b, args, base)? {
-                    self.keep(dst, base, value);
-                    return Ok(());
-                }
-            }
-            Callee::Kernel(_) => {}
+    ) -> Result<bool, Box<Trouble>> {
+        if let Callee::Func(func) = callee {
+            return self.enter(func, args, dst, base, tail).map(|()| true);
         }
         if let Callee::Builtin(Builtin::Plain(Plain::InvokeClosure)) = callee {
             let func = match self.look(args[0], base).and_then(Value::node) {
                 Some(Node::Closure(f, _)) => *f,
                 _ => return Err(Trouble::malformed("what is called is no closure")),
             };
-            return self.enter(func, args, dst, base, tail);
+            return self.enter(func, args, dst, base, tail).map(|()| true);
         }
         let mut values = std::mem::take(&mut self.args);
         values.extend(args.iter().map(|&a| self.read(a, base)));
@@ -357,127 +394,13 @@ impl<'e> Machine<'e> {
         values.clear();
         self.args = values;
         self.keep(dst, base, value?);
-        Ok(())
-    }
-
-    /// The value of an argument where it lies; nothing for those that lie nowhere.
-    #[inline]
-    fn look(&self, arg: Arg, base: usize) -> Option<&Value> {
-        match arg {
-            Arg::Reg(r) | Arg::Last(r) => Some(&self.registers[base + r as usize]),
-            Arg::Const(c) => Some(&self.consts[c as usize]),
-            Arg::Void | Arg::Int(_) | Arg::Func(_) => None,
-        }
-    }
-
-    /// Empties a register that is given up.
-    #[inline]
-    fn give_up(&mut self, arg: Arg, base: usize) {
-        if let Arg::Last(r) = arg {
-            self.registers[base + r as usize] = Value::Void;
-        }
-    }
-
-    /// A builtin without a list of its arguments, for those that programs are full of. `None` for others.
-    #[inline]
-    fn quick(
-        &mut self,
-        b: Builtin,
-        args: &[Arg],
-        base: usize,
-    ) -> Result<Option<Value>, Box<Trouble>> {
-        let wrong = || Trouble::malformed(format_args!("an argument of {b} is of another kind"));
-        let Builtin::Plain(plain) = b else {
-            return self.scalar(b, args, base);
-        };
-        Ok(Some(match plain {
-            Plain::Copy => self.read(args[0], base),
-            Plain::Kill => {
-                self.give_up(args[0], base);
-                Value::Void
-            }
-            Plain::GetTag => match self.look(args[0], base).and_then(Value::node) {
-                Some(Node::Adt(tag, _)) => {
-                    let tag = u64::from(*tag);
-                    self.give_up(args[0], base);
-                    Value::Scalar(relax_tensor::DType::I64, tag)
-                }
-                _ => return Err(wrong()),
-            },
-            Plain::GetItem => {
-                let (whole, Arg::Int(index)) = (args[0], args[1]) else {
-                    return Ok(None);
-                };
-                let fields = match self.look(whole, base).and_then(Value::node) {
-                    Some(Node::Tuple(f) | Node::Adt(_, f) | Node::Closure(_, f)) => f,
-                    _ => return Err(wrong()),
-                };
-                let found = usize::try_from(index).ok().and_then(|i| fields.get(i));
-                let found = found.ok_or_else(wrong)?.clone();
-                self.give_up(whole, base);
-                found
-            }
-            Plain::Element => {
-                let found = self.look(args[0], base).and_then(Value::scalar);
-                let (dtype, bits) = found.ok_or_else(wrong)?;
-                self.give_up(args[0], base);
-                Value::Scalar(dtype, bits)
-            }
-            _ => return Ok(None),
-        }))
+        Ok(false)
     }
 
     #[inline]
     fn keep(&mut self, dst: Option<Reg>, base: usize, value: Value) {
         if let Some(dst) = dst {
             self.registers[base + dst as usize] = value;
-        }
-    }
-
-    /// A scalar function, without a list of its arguments. `None` for other builtins.
-    #[inline]
-    fn scalar(&self, b: Builtin, args: &[Arg], base: usize) -> Result<Option<Value>, Box<Trouble>> {
-        let bits = |at: usize, dtype| match args[at] {
-            Arg::Reg(r) | Arg::Last(r) => match &self.registers[base + r as usize] {
-                Value::Scalar(d, bits) if *d == dtype => Ok(*bits),
-                _ => Err(wrong_scalar(b)),
-            },
-            Arg::Int(v) if dtype == relax_tensor::DType::I64 => Ok(v as u64),
-            Arg::Const(c) => match &self.consts[c as usize] {
-                Value::Scalar(d, bits) if *d == dtype => Ok(*bits),
-                _ => Err(wrong_scalar(b)),
-            },
-            _ => Err(wrong_scalar(b)),
-        };
-        let (dtype, result) = match b {
-            Builtin::Plain(_) => return Ok(None),
-            Builtin::Unary(op, t) => {
-                let test = matches!(
-                    op,
-                    relax_loops::UnOp::IsNan
-                        | relax_loops::UnOp::IsInf
-                        | relax_loops::UnOp::IsFinite
-                );
-                let out = if test { relax_tensor::DType::BOOL } else { t };
-                (out, relax_loops::scalar::unary(op, t, bits(0, t)?))
-            }
-            Builtin::Binary(op, t) => {
-                let out = if op.is_comparison() {
-                    relax_tensor::DType::BOOL
-                } else {
-                    t
-                };
-                (
-                    out,
-                    relax_loops::scalar::binary(op, t, bits(0, t)?, bits(1, t)?),
-                )
-            }
-            Builtin::Cast(from, to) => (to, relax_loops::scalar::cast(from, to, bits(0, from)?)),
-            Builtin::Bits(from, to) => (to, Some(bits(0, from)?)),
-        };
-        match result {
-            Some(bits) => Ok(Some(Value::Scalar(dtype, bits))),
-            None => Err(wrong_scalar(b)),
         }
     }
 
@@ -519,10 +442,6 @@ impl<'e> Machine<'e> {
             _ => Value::tuple(results.collect()),
         })
     }
-}
-
-fn wrong_scalar(b: Builtin) -> Box<Trouble> {
-    Trouble::malformed(format_args!("an argument of {b} is not of its type"))
 }
 
 /// Whether the result of a call is what its function returns next.
