@@ -138,11 +138,7 @@ fn line(moment: &Moment<'_>) -> String {
         true => String::new(),
         false => format!("    // {}", held.join(", ")),
     };
-    let (name, at, inst) = (
-        &moment.function.name,
-        moment.at,
-        moment.program.shown(inst),
-    );
+    let (name, at, inst) = (&moment.function.name, moment.at, moment.program.shown(inst));
     format!("@{name} {at}: {inst}{held}\n")
 }
 

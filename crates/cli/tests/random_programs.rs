@@ -34,7 +34,7 @@ fn count() -> u64 {
 fn through_text_and_file(listing: &str) -> Result<Executable, String> {
     let program =
         relax_vm::read_listing(listing).map_err(|e| format!("the listing does not read: {e}"))?;
-    if relax_vm::print(&program) != listing {
+    if relax_vm::print(&program).as_deref() != Ok(listing) {
         return Err("the listing reads back as another".to_owned());
     }
     through_file(&program)
@@ -42,12 +42,12 @@ fn through_text_and_file(listing: &str) -> Result<Executable, String> {
 
 /// The program once more, from a file.
 fn through_file(program: &Executable) -> Result<Executable, String> {
-    let bytes = relax_vm::write(program);
+    let bytes = relax_vm::write(program).map_err(|e| e.0)?;
     let program = relax_vm::read(Arc::new(bytes.clone()))
         .map_err(|e| format!("the file does not read: {e}"))?;
-    match relax_vm::write(&program) == bytes {
-        true => Ok(program),
-        false => Err("the file reads back as another".to_owned()),
+    match relax_vm::write(&program) {
+        Ok(again) if again == bytes => Ok(program),
+        _ => Err("the file reads back as another".to_owned()),
     }
 }
 
@@ -62,7 +62,10 @@ fn machine_trouble(
         Ok(program) => program,
         Err(d) => return Some(format!("the machine refuses: {:?}", d.iter().next())),
     };
-    let listing = relax_vm::print(&program);
+    let listing = match relax_vm::print(&program) {
+        Ok(listing) => listing,
+        Err(e) => return Some(format!("no listing: {}", e.0)),
+    };
     let again = match through_text_and_file(&listing) {
         Ok(again) => again,
         Err(trouble) => return Some(format!("{trouble}\n{listing}")),

@@ -43,7 +43,10 @@ fn parts(text: &str) -> Vec<Part> {
 
 /// The rules in the document.
 fn rules(document: &str) -> BTreeMap<String, Rule> {
-    let block = document.split("```format\n").nth(1).expect("a block of rules");
+    let block = document
+        .split("```format\n")
+        .nth(1)
+        .expect("a block of rules");
     let block = block.split("```").next().expect("its end");
     let rule = |line: &str| {
         let (name, text) = line.split_once('=').expect("a rule");
@@ -115,7 +118,10 @@ impl<'f> Walk<'f> {
         }
     }
     fn rule(&mut self, name: &str) {
-        let (name, rule) = self.rules.get_key_value(name).unwrap_or_else(|| panic!("no rule {name}"));
+        let (name, rule) = self
+            .rules
+            .get_key_value(name)
+            .unwrap_or_else(|| panic!("no rule {name}"));
         *self.used.entry(name).or_default() += 1;
         match rule {
             Rule::Parts(all) => self.parts(all),
@@ -144,7 +150,10 @@ fn files_are_as_the_document_says() {
     let folder = tempfile::tempdir().expect("a folder");
     let [source, out] = ["p.relay", "p.vmbin"].map(|n| folder.path().join(n));
     std::fs::write(&source, PROGRAM).expect("written");
-    for pipeline in ["infer-type,fold-constant", "infer-type,fold-constant,fuse-ops"] {
+    for pipeline in [
+        "infer-type,fold-constant",
+        "infer-type,fold-constant,fuse-ops",
+    ] {
         let made = Command::new(env!("CARGO_BIN_EXE_relaxc"))
             .args(["--pipeline", pipeline])
             .arg(&source)
@@ -167,9 +176,15 @@ fn files_are_as_the_document_says() {
         };
         walk.rule("head");
         assert_eq!(walk.at, end, "the head ends where its length says");
-        let left: Vec<_> = rules.keys().filter(|r| !walk.used.contains_key(r.as_str())).collect();
+        let left: Vec<_> = rules
+            .keys()
+            .filter(|r| !walk.used.contains_key(r.as_str()))
+            .collect();
         let rare = ["access", "reader", "hint"];
-        assert!(left.iter().all(|r| rare.contains(&r.as_str())), "not in the file: {left:?}");
+        assert!(
+            left.iter().all(|r| rare.contains(&r.as_str())),
+            "not in the file: {left:?}"
+        );
         // The elements of the weight are there, at a multiple of 64 bytes.
         let weight: Vec<u8> = (1..=8u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
         let mut places = (end.next_multiple_of(64)..bytes.len()).step_by(64);

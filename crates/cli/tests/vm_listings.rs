@@ -27,7 +27,10 @@ fn ways(code: &[Step]) -> Vec<Vec<String>> {
     let mut ways = Vec::new();
     let mut work = vec![(0, Vec::new())];
     while let Some((mut at, mut way)) = work.pop() {
-        assert!(ways.len() + work.len() < 1000 && way.len() < 1000, "too many ways");
+        assert!(
+            ways.len() + work.len() < 1000 && way.len() < 1000,
+            "too many ways"
+        );
         loop {
             match &code[at] {
                 Step::Call(name) => way.push(name.clone()),
@@ -70,7 +73,9 @@ fn theirs(text: &str) -> BTreeMap<String, Vec<Step>> {
         let ahead = |word: &str| here + word.parse::<usize>().expect("a distance");
         code.push(match words[..] {
             ["call", callee, ..] => match callee {
-                own if own.starts_with("vm.builtin.") || own.starts_with("shape_func") => Step::Other,
+                own if own.starts_with("vm.builtin.") || own.starts_with("shape_func") => {
+                    Step::Other
+                }
                 kernel => Step::Call(plain(kernel)),
             },
             ["If", _, distance] => Step::If(ahead(distance)),
@@ -109,7 +114,9 @@ fn ours(program: &Executable, f: &Function) -> Vec<Step> {
                         _ => String::new(),
                     });
                 }
-                let element = name.strip_prefix("scalar.").and_then(|n| n.split('.').next());
+                let element = name
+                    .strip_prefix("scalar.")
+                    .and_then(|n| n.split('.').next());
                 match element {
                     Some("lt") => Step::Call("less".to_owned()),
                     Some("sub") => Step::Call("subtract".to_owned()),

@@ -350,7 +350,10 @@ impl Host {
         }
         // SAFETY: a live value of this context.
         let kind = unsafe { rx_kind(object) };
-        match &self.lend(object, kind).unwrap_or_else(|| leaf(object, kind)) {
+        match &self
+            .lend(object, kind)
+            .unwrap_or_else(|| leaf(object, kind))
+        {
             Value::Tensor(t) => Some(t.clone()),
             _ => None,
         }

@@ -131,7 +131,9 @@ impl Image {
                 Target8::Import(i) => *imports.get(i as usize).ok_or("no such import")?,
             };
             let at = f.at as usize;
-            let place = memory.get_mut(at..at + 8).ok_or("an address outside of the image")?;
+            let place = memory
+                .get_mut(at..at + 8)
+                .ok_or("an address outside of the image")?;
             place.copy_from_slice(&address.wrapping_add_signed(f.addend).to_le_bytes());
         }
         let memory = memory.make_exec().map_err(|e| e.to_string())?;
@@ -248,7 +250,11 @@ impl Collected {
                     let place = *at as usize..*at as usize + 4;
                     out.bytes[place].copy_from_slice(&distance.to_le_bytes());
                 }
-                (kind, _) => return Err(format!("an address of kind {kind} has no place in an image")),
+                (kind, _) => {
+                    return Err(format!(
+                        "an address of kind {kind} has no place in an image"
+                    ));
+                }
             }
         }
         Ok(out)

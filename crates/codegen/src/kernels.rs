@@ -24,7 +24,8 @@ use crate::module::compile_kernels;
 use crate::prepack::{Form, pack, weights};
 
 /// The code of a kernel: context, inputs, outputs.
-pub(crate) type Code = unsafe extern "C" fn(*mut c_void, *const *const RxTensor, *mut *mut RxObject) -> i32;
+pub(crate) type Code =
+    unsafe extern "C" fn(*mut c_void, *const *const RxTensor, *mut *mut RxObject) -> i32;
 
 /// A call of a kernel in a program: which, and what of its inputs is constant.
 #[derive(Clone, Debug)]
@@ -101,7 +102,9 @@ impl Plan {
                 let Some(at) = address(constant) else {
                     continue;
                 };
-                let packed = known.entry((at, form)).or_insert_with(|| pack(constant, form));
+                let packed = known
+                    .entry((at, form))
+                    .or_insert_with(|| pack(constant, form));
                 let Some(packed) = packed else { continue };
                 mask |= 1 << bit;
                 let (kernel, input) = (site.kernel as u32, input as u32);
@@ -190,7 +193,15 @@ impl Kernels {
         let code = ids.iter().map(|&id| module.get_finalized_function(id));
         let code: Vec<*const u8> = code.collect();
         // SAFETY: each was compiled as a kernel, and the module goes with the result.
-        Ok(unsafe { Kernels::of(kernels, &plan.variants, plan.packed, &code, Memory::Jit(module)) })
+        Ok(unsafe {
+            Kernels::of(
+                kernels,
+                &plan.variants,
+                plan.packed,
+                &code,
+                Memory::Jit(module),
+            )
+        })
     }
 
     /// # Safety
@@ -312,9 +323,8 @@ impl Kernels {
         };
         for (i, &(dtype, rank)) in k.outputs.iter().enumerate() {
             let shape = shapes.get(i).filter(|s| s.len() == rank);
-            let shape = shape.ok_or_else(|| {
-                Failure::Unfit("a kernel's result is of another rank".to_owned())
-            })?;
+            let shape = shape
+                .ok_or_else(|| Failure::Unfit("a kernel's result is of another rank".to_owned()))?;
             // SAFETY: the context lives, the shape has so many extents.
             outs.0[i] =
                 unsafe { rx_alloc_tensor(host.ctx(), dl(dtype), rank as i32, shape.as_ptr()) };
@@ -356,7 +366,9 @@ fn truths(t: &Tensor) -> Option<Tensor> {
         return None;
     }
     let mut out = t.clone();
-    out.bytes_mut().iter_mut().for_each(|b| *b = u8::from(*b != 0));
+    out.bytes_mut()
+        .iter_mut()
+        .for_each(|b| *b = u8::from(*b != 0));
     Some(out)
 }
 

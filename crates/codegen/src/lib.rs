@@ -18,9 +18,9 @@ mod target;
 mod unwind;
 
 pub use host::{Host, KernelCost, KernelEvent};
-pub use jit::{Entry, Jit};
 #[cfg(all(target_arch = "x86_64", unix))]
 pub use image::{Fixup, Image, Target8, needs};
+pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
 pub use kernels::{Failure, Kernels, Site};
 pub use module::{Listing, Sizes, entry_symbol};

@@ -100,7 +100,10 @@ pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
             let checked = rules.inst(inst, at as u32);
             checked.map_err(|message| breach(&f.name, Some(at as u32), message))?;
         }
-        let jumps = f.code.iter().filter(|i| matches!(i, Inst::If(..) | Inst::Goto(_)));
+        let jumps = f
+            .code
+            .iter()
+            .filter(|i| matches!(i, Inst::If(..) | Inst::Goto(_)));
         if jumps.count().saturating_mul(f.registers as usize) > MOST_BITS {
             let message = "the function is too large".to_owned();
             return Err(breach(&f.name, None, message));

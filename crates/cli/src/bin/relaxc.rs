@@ -314,9 +314,12 @@ fn run(args: &Args) -> Result<(), Stop> {
             let made = relax::vm::program(&lowered, &program.module)
                 .map_err(|d| Stop::show(&d, &program.session.sources))?;
             let bytes = match emit {
-                Emit::Vm => relax_vm::print(&made).into_bytes(),
+                Emit::Vm => relax_vm::print(&made).map(String::into_bytes),
                 _ => relax_vm::write(&made),
             };
+            let bytes = bytes.map_err(|e| {
+                Stop::Failed(format!("the virtual machine does not support {}", e.0))
+            })?;
             io::write(&args.output, &bytes)?;
             if args.native_kernels {
                 let print = relax_vm::fingerprint(&bytes).map_err(|e| e.to_string())?;

@@ -34,13 +34,10 @@ pub fn write_native(
 
 /// As elsewhere, for machines whose code is not kept.
 #[cfg(not(all(target_arch = "x86_64", unix)))]
-pub fn write_native(
-    _: &Executable,
-    _: [u8; 32],
-    _: &Path,
-    _: &SourceMap,
-) -> Result<(), Stop> {
-    Err(Stop::Usage("native kernels are kept in files on x86-64 only".into()))
+pub fn write_native(_: &Executable, _: [u8; 32], _: &Path, _: &SourceMap) -> Result<(), Stop> {
+    Err(Stop::Usage(
+        "native kernels are kept in files on x86-64 only".into(),
+    ))
 }
 
 /// The native kernels beside the file `path` of a program; made and written where they are missing, or those of
@@ -64,8 +61,7 @@ pub fn cached(
         }
         let bytes = Arc::new(super::Owner(crate::weights::open(&native)?));
         // SAFETY: `--kernels cached` says that the file is as trusted as this tool.
-        let opened =
-            unsafe { relax::vm::open_native(program, fingerprint, bytes, threads.into()) };
+        let opened = unsafe { relax::vm::open_native(program, fingerprint, bytes, threads.into()) };
         opened.map_err(|e| Stop::Failed(format!("{}: {e}", native.display())))
     };
     if let Some(found) = open()? {
@@ -83,11 +79,8 @@ pub fn cached(
 
 /// As elsewhere, for machines whose code is not kept.
 #[cfg(not(all(target_arch = "x86_64", unix)))]
-pub fn cached(
-    _: &Executable,
-    _: [u8; 32],
-    _: &Path,
-    _: u16,
-) -> Result<Box<dyn Kernels>, Stop> {
-    Err(Stop::Usage("native kernels are kept in files on x86-64 only".into()))
+pub fn cached(_: &Executable, _: [u8; 32], _: &Path, _: u16) -> Result<Box<dyn Kernels>, Stop> {
+    Err(Stop::Usage(
+        "native kernels are kept in files on x86-64 only".into(),
+    ))
 }

@@ -110,7 +110,10 @@ impl<R: BufRead> Debugger<R> {
                 Err(text) => say(&text),
             },
             "breaks" => {
-                let lines = self.breaks.iter().map(|b| format!("@{}:{}\n", b.function, b.at));
+                let lines = self
+                    .breaks
+                    .iter()
+                    .map(|b| format!("@{}:{}\n", b.function, b.at));
                 io::say(&lines.collect::<String>());
                 None
             }

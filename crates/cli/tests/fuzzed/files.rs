@@ -14,10 +14,6 @@ mod npy_file;
 
 use folder::Folder;
 
-#[cfg(feature = "native")]
-#[path = "machine.rs"]
-mod machine;
-
 /// A file that is sound.
 pub struct Seed {
     /// What it is: a name that [`read`] knows.
@@ -70,20 +66,13 @@ pub fn seeds(root: &Path) -> Vec<Seed> {
     let at = find(&text, b"#[metadata]").expect("it has constants");
     add("metadata", text[at..].to_vec(), true);
     #[cfg(feature = "native")]
-    for source in ["constants.relay", "list.relay", "kernels.relay"] {
+    for source in ["constants.relay", "list.relay"] {
         folder.write(
             "list.relay",
             "def @f(%l: List[int32]) -> int32 {
                match (%l) { Nil => 0, Cons(%h, %t) => add(%h, @f(%t)) }
              }
              def @main(%n: int32) { let %g = fn (%x: int32) { @f(Cons(%x, Cons(%n, Nil))) }; %g(3) }",
-        );
-        folder.write(
-            "kernels.relay",
-            "def @main(%x: Tensor[(n, 4), float32], %w: Tensor[(3, 4), float32]) {
-               let %y = nn.softmax(nn.dense(%x, %w, units=3));
-               (argsort(%y), if (sum(%y) > 1f) { %y } else { exp(%y) })
-             }",
         );
         let relaxc = env!("CARGO_BIN_EXE_relaxc");
         add(
@@ -189,12 +178,9 @@ pub fn read(kind: &str, bytes: &[u8], scratch: &Path) {
             module(&text, Format::Relay);
         }
         #[cfg(feature = "native")]
-        "vmbin" => {
-            let file = std::sync::Arc::new(machine::sealed(bytes));
-            machine::run(relax_vm::read(file).ok());
-        }
+        "vmbin" => drop(relax_vm::read(std::sync::Arc::new(bytes.to_vec()))),
         #[cfg(feature = "native")]
-        "listing" => machine::run(relax_vm::read_listing(&String::from_utf8_lossy(bytes)).ok()),
+        "listing" => drop(relax_vm::read_listing(&String::from_utf8_lossy(bytes))),
         weights => {
             // What is there may be mapped: it needs a file.
             let path: PathBuf = scratch.join(format!("w.{weights}"));

@@ -105,14 +105,13 @@ impl Machine<'_> {
                 (out, relax_loops::scalar::unary(op, t, bits(0, t)?))
             }
             Builtin::Binary(op, t) => {
-                let out = if op.is_comparison() {
-                    DType::BOOL
-                } else {
-                    t
-                };
+                let out = if op.is_comparison() { DType::BOOL } else { t };
                 let (a, b) = (bits(0, t)?, bits(1, t)?);
                 let result = common(op, t, a, b);
-                (out, result.or_else(|| relax_loops::scalar::binary(op, t, a, b)))
+                (
+                    out,
+                    result.or_else(|| relax_loops::scalar::binary(op, t, a, b)),
+                )
             }
             Builtin::Cast(from, to) => (to, relax_loops::scalar::cast(from, to, bits(0, from)?)),
             Builtin::Bits(from, to) => (to, Some(bits(0, from)?)),

@@ -3,6 +3,7 @@
 use relax_tensor::{DType, TypeCode};
 
 use super::FileError;
+use crate::code::computes;
 
 pub(super) type Read<T> = Result<T, FileError>;
 
@@ -76,11 +77,15 @@ impl<'b> Reader<'b> {
             4 => TypeCode::BFloat,
             _ => return Err(FileError::damaged(at, "no element type")),
         };
-        Ok(DType {
+        let dtype = DType {
             code,
             bits: b[1],
             lanes: u16::from_le_bytes([b[2], b[3]]),
-        })
+        };
+        match computes(dtype) {
+            true => Ok(dtype),
+            false => Err(FileError::damaged(at, "no element type")),
+        }
     }
     pub(super) fn text(&mut self) -> Read<String> {
         let n = self.word()? as usize;
@@ -101,7 +106,10 @@ impl<'b> Reader<'b> {
         Ok(n)
     }
     /// A list.
-    pub(super) fn list<T>(&mut self, mut one: impl FnMut(&mut Reader<'b>) -> Read<T>) -> Read<Vec<T>> {
+    pub(super) fn list<T>(
+        &mut self,
+        mut one: impl FnMut(&mut Reader<'b>) -> Read<T>,
+    ) -> Read<Vec<T>> {
         let n = self.count()?;
         let mut items = Vec::new();
         for _ in 0..n {

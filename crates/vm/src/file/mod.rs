@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::{Breach, Unsupported};
 use crate::builtin::Builtin;
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel};
-use crate::Breach;
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, computes};
 use bytes::{Read, Reader, Writer};
 
 mod bytes;
@@ -64,7 +64,10 @@ impl FileError {
 }
 
 /// The bytes of a program's file.
-pub fn write(program: &Executable) -> Vec<u8> {
+///
+/// # Errors
+/// Something in the program has no form there: nothing does now.
+pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
     let mut w = Writer::default();
     w.list(&program.consts, |w, c| match c {
         Const::Tensor(t) => {
@@ -115,7 +118,7 @@ pub fn write(program: &Executable) -> Vec<u8> {
     let end = HEADER + u64_at(&out, 16) as usize;
     let sum = crc32fast::hash(&out[16..end]);
     out[12..16].copy_from_slice(&sum.to_le_bytes());
-    out
+    Ok(out)
 }
 
 /// The elements of all tensors, each at a multiple of [`ALIGN`].
@@ -292,7 +295,10 @@ pub(crate) fn program_of(bytes: &[u8]) -> Result<Program, FileError> {
     let found = program::read(&mut r)?;
     match r.at == bytes.len() {
         true => Ok(found),
-        false => Err(FileError::damaged(r.at, "more follows than a tensor program has")),
+        false => Err(FileError::damaged(
+            r.at,
+            "more follows than a tensor program has",
+        )),
     }
 }
 
@@ -305,7 +311,8 @@ fn constant(
     let bad = |what: &str| FileError::Damaged(at, what.to_owned());
     match r.byte()? {
         kind @ (0 | 1) => {
-            let dtype: DType = r.text()?.parse().map_err(|_| bad("no element type"))?;
+            let dtype = r.text()?.parse().ok().filter(|&t| computes(t));
+            let dtype: DType = dtype.ok_or_else(|| bad("no element type"))?;
             if kind == 1 {
                 return Ok(Const::Scalar(dtype, r.long()?));
             }
@@ -388,4 +395,3 @@ fn read_argument(r: &mut Reader<'_>) -> Read<Arg> {
         }
     })
 }
-

@@ -292,7 +292,13 @@ fn hint(w: &mut Writer, h: &Hint) {
             nhwc,
             ..
         } => {
-            numbers.extend(strides.iter().chain(padding).chain(dilation).chain([groups]));
+            numbers.extend(
+                strides
+                    .iter()
+                    .chain(padding)
+                    .chain(dilation)
+                    .chain([groups]),
+            );
             (2, bits(&[*nhwc]))
         }
         Hint::Conv2dTranspose {
@@ -302,7 +308,13 @@ fn hint(w: &mut Writer, h: &Hint) {
             groups,
             ..
         } => {
-            numbers.extend(strides.iter().chain(padding).chain(dilation).chain([groups]));
+            numbers.extend(
+                strides
+                    .iter()
+                    .chain(padding)
+                    .chain(dilation)
+                    .chain([groups]),
+            );
             (3, 0)
         }
         Hint::Softmax { log, .. } => (4, bits(&[*log])),
@@ -422,7 +434,10 @@ impl Known {
         if (number as usize) < most {
             return Ok(number);
         }
-        Err(FileError::Damaged(at, format!("there is no {what} {number}")))
+        Err(FileError::Damaged(
+            at,
+            format!("there is no {what} {number}"),
+        ))
     }
     fn var(&self, r: &mut Reader<'_>) -> Read<Var> {
         Ok(Var(Self::id(r, self.vars, "variable")?))

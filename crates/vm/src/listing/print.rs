@@ -5,13 +5,16 @@ use std::fmt::Write as _;
 
 use super::{INTERFACE, KERNELS, global, quoted};
 use crate::code::{Arg, Callee, Const, Executable, Function, Inst};
-use crate::programs;
+use crate::{Unsupported, programs};
 
 /// Elements that a comment beside a tensor shows.
 const SHOWN: usize = 8;
 
 /// The listing of a program; [`super::read`] takes it back.
-pub fn print(program: &Executable) -> String {
+///
+/// # Errors
+/// Something in the program has no form there: nothing does now.
+pub fn print(program: &Executable) -> Result<String, Unsupported> {
     let mut out = String::from("#[vm = \"1\"]\n");
     for e in &program.entries {
         let params = e.params.iter().zip(&e.types);
@@ -63,7 +66,7 @@ pub fn print(program: &Executable) -> String {
         out.push_str(KERNELS);
         out.push_str(&programs::text(texts));
     }
-    out
+    Ok(out)
 }
 
 fn numbers(dims: &[i64]) -> String {

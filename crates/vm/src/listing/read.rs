@@ -12,7 +12,7 @@ use std::sync::Arc;
 use super::ast::{Item, RawArg, RawCallee, RawConst, RawFunc, RawInst};
 use super::token::Tok;
 use super::{INTERFACE, KERNELS, grammar, name, unquoted};
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel};
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, computes};
 
 /// Why a listing cannot be read.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,8 +174,8 @@ impl Names {
 
 fn constant(c: RawConst<'_>) -> Result<Const, String> {
     let dtype = |t: &str| {
-        t.parse::<DType>()
-            .map_err(|_| format!("`{t}` is no element type"))
+        let found = t.parse::<DType>().ok().filter(|&t| computes(t));
+        found.ok_or_else(|| format!("`{t}` is no element type"))
     };
     Ok(match c {
         RawConst::Tensor(t, dims, bytes) => {

@@ -4,8 +4,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::live::{Code, Lives, registers};
 use super::End;
+use super::live::{Code, Lives, registers};
 use crate::builtin::{Builtin, Plain};
 use crate::code::{Arg, Callee, Reg};
 
