@@ -7,11 +7,17 @@ use std::time::Duration;
 use relax::failure::Places;
 use relax::{InferOptions, ReadOptions, Session, vm};
 use relax_tensor::Value;
-use relax_vm::{Executable, Function, Loops, Machine, Watch};
+use relax_vm::{Executable, Kernels, Loops, Machine, Moment, Watch};
 
 use crate::program::Program;
 use crate::stop::Stop;
 use crate::{bench, io};
+
+mod beside;
+mod debug;
+
+pub use beside::{cached, native_path, write_native};
+pub use debug::Debugger;
 
 /// How a run goes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,8 +28,32 @@ pub struct Run {
     pub max_steps: Option<u64>,
     /// How many bytes of registers calls may take.
     pub stack: Option<u64>,
-    /// Whether each instruction is printed.
-    pub trace: bool,
+    /// How each run is looked on.
+    pub look: Look,
+}
+
+/// How a run is looked on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Look {
+    /// Not at all.
+    #[default]
+    Away,
+    /// Each instruction is printed.
+    Trace,
+    /// Instructions are stepped through, as commands on standard input say.
+    Debug,
+}
+
+/// What runs kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum KernelsBy {
+    /// Native code, which is compiled into memory.
+    Native,
+    /// Native code that is kept beside the file of the program: it is run as it is found there, and compiled where it is
+    /// missing or another program's. Whoever can write to that file can do what you can.
+    Cached,
+    /// The reference execution of tensor programs: slow, and no code is made.
+    Loops,
 }
 
 /// Runs an entry, and says how long each run took.
@@ -32,6 +62,7 @@ pub struct Run {
 /// The program fails.
 pub fn run(
     program: &Executable,
+    kernels: impl Kernels,
     entry: &str,
     arguments: &[Value],
     how: Run,
@@ -42,15 +73,34 @@ pub fn run(
         .func;
     let inputs: Vec<_> = arguments.iter().filter_map(vm::inner).collect();
     crate::memory::limit_to_machine();
-    let mut machine = Machine::new(program, Loops).with_max_steps(how.max_steps);
+    let mut machine = Machine::new(program, kernels).with_max_steps(how.max_steps);
     if let Some(bytes) = how.stack {
         machine = machine.with_stack(bytes);
     }
-    if how.trace {
-        machine = machine.with_watch(Trace(program));
-    }
+    machine = match how.look {
+        Look::Away => machine,
+        Look::Trace => machine.with_watch(Trace),
+        Look::Debug => machine.with_watch(Debugger::new(std::io::stdin().lock())),
+    };
     let (value, times) = bench::timed(how.more, || machine.call(func, inputs.clone()))?;
     Ok((vm::outer(&value), times))
+}
+
+/// What runs the kernels of a program that was not read from a file of its own.
+///
+/// # Errors
+/// A kernel asks for something that native code does not do.
+pub fn kernels(
+    program: &Executable,
+    by: KernelsBy,
+    threads: u16,
+) -> Result<Box<dyn Kernels>, relax_base::Diagnostics> {
+    Ok(match by {
+        KernelsBy::Loops => Box::new(Loops),
+        KernelsBy::Native | KernelsBy::Cached => {
+            Box::new(vm::Native::new(program, threads.into())?)
+        }
+    })
 }
 
 /// What a fault says to the user.
@@ -69,23 +119,27 @@ pub fn stop(program: &Program, places: &Places, fault: &relax_vm::Fault) -> Stop
 }
 
 /// Prints each instruction with what its registers hold.
-struct Trace<'p>(&'p Executable);
+struct Trace;
 
-impl Watch for Trace<'_> {
-    fn step(&mut self, function: &Function, at: u32, registers: &[relax_vm::Value]) {
-        let inst = self.0.shown(&function.code[at as usize]);
-        let read = function.code[at as usize].reads();
-        let held: Vec<String> = read
-            .iter()
-            .map(|&r| format!("%{r} {}", brief(&registers[r as usize])))
-            .collect();
-        let held = if held.is_empty() {
-            String::new()
-        } else {
-            format!("    // {}", held.join(", "))
-        };
-        io::say(&format!("@{} {at}: {inst}{held}\n", function.name));
+impl Watch for Trace {
+    fn step(&mut self, moment: &Moment<'_>) -> bool {
+        io::say(&line(moment));
+        true
     }
+}
+
+/// An instruction with what its registers hold, as a line.
+fn line(moment: &Moment<'_>) -> String {
+    let inst = &moment.function.code[moment.at as usize];
+    let held: Vec<String> = (inst.reads().iter())
+        .map(|&r| format!("%{r} {}", brief(&moment.registers[r as usize])))
+        .collect();
+    let held = match held.is_empty() {
+        true => String::new(),
+        false => format!("    // {}", held.join(", ")),
+    };
+    let (name, at, inst) = (&moment.function.name, moment.at, moment.program.shown(inst));
+    format!("@{name} {at}: {inst}{held}\n")
 }
 
 /// What a register holds, in a few words.
@@ -113,11 +167,21 @@ fn brief(value: &relax_vm::Value) -> String {
     }
 }
 
+/// A program of the machine from a file.
+pub struct Opened {
+    /// The program.
+    pub program: Executable,
+    /// Its interface.
+    pub shown: Program,
+    /// The fingerprint of the file, where it is no listing.
+    pub fingerprint: Option<[u8; 32]>,
+}
+
 /// A program of the machine in a file, if one is in it: by its first bytes.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
-pub fn open(path: &Path) -> Result<Option<(Executable, Program)>, Stop> {
+pub fn open(path: &Path) -> Result<Option<Opened>, Stop> {
     const LISTING: &[u8] = b"#[vm = ";
     // What can be read only once is left to who reads it whole.
     if io::is_stream(path) || !path.is_file() {
@@ -127,8 +191,11 @@ pub fn open(path: &Path) -> Result<Option<(Executable, Program)>, Stop> {
     let found = std::fs::File::open(path).and_then(|mut f| std::io::Read::read(&mut f, &mut start));
     let start = &start[..found.unwrap_or(0)];
     let refused = |e: &dyn std::fmt::Display| Stop::Failed(format!("{}: {e}", path.display()));
+    let mut fingerprint = None;
     let program = if start.starts_with(relax_vm::MAGIC) {
         let bytes = crate::weights::open(path)?;
+        let found = relax_vm::fingerprint(bytes.bytes());
+        fingerprint = Some(found.map_err(|e| refused(&e))?);
         relax_vm::read(Arc::new(Owner(bytes))).map_err(|e| refused(&e))?
     } else if after_comments(start).starts_with(LISTING) {
         let text = String::from_utf8(io::contents(path)?.into_vec()).map_err(|e| refused(&e))?;
@@ -150,7 +217,11 @@ pub fn open(path: &Path) -> Result<Option<(Executable, Program)>, Stop> {
         typing: Arc::new(typing),
         files: Vec::new(),
     };
-    Ok(Some((program, shown)))
+    Ok(Some(Opened {
+        program,
+        shown,
+        fingerprint,
+    }))
 }
 
 /// What follows the comments that a text begins with.

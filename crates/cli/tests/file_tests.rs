@@ -165,8 +165,17 @@ fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), 
             .replace("%r", &root().display().to_string())
     });
     let tool = words.next().ok_or("an empty `// run:` line")?;
-    let out = Command::new(tool_path(&tool)?)
-        .args(words)
+    let mut args: Vec<String> = words.collect();
+    let mut command = Command::new(tool_path(&tool)?);
+    // `<<< 'one; two'` gives these lines to standard input.
+    if let Some(at) = args.iter().position(|w| w == "<<<") {
+        let lines = args.split_off(at).pop().unwrap_or_default();
+        let input = scratch.dir.join("standard.input");
+        std::fs::write(&input, lines.replace("; ", "\n") + "\n")?;
+        command.stdin(std::fs::File::open(input)?);
+    }
+    let out = command
+        .args(args)
         .current_dir(&scratch.dir)
         .env("NO_COLOR", "1")
         .output()?;

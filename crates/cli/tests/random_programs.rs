@@ -3,6 +3,7 @@
 
 use relax::{InferOptions, ReadOptions, Session};
 use relax_base::Diagnostic;
+use relax_cli::machine::KernelsBy;
 use relax_cli::{evaluator, machine, native};
 use relax_codegen::Host;
 use relax_ir::Module;
@@ -36,7 +37,12 @@ fn through_text_and_file(listing: &str) -> Result<Executable, String> {
     if relax_vm::print(&program).as_deref() != Ok(listing) {
         return Err("the listing reads back as another".to_owned());
     }
-    let bytes = relax_vm::write(&program).map_err(|e| e.0)?;
+    through_file(&program)
+}
+
+/// The program once more, from a file.
+fn through_file(program: &Executable) -> Result<Executable, String> {
+    let bytes = relax_vm::write(program).map_err(|e| e.0)?;
     let program = relax_vm::read(Arc::new(bytes.clone()))
         .map_err(|e| format!("the file does not read: {e}"))?;
     match relax_vm::write(&program) {
@@ -56,21 +62,37 @@ fn machine_trouble(
         Ok(program) => program,
         Err(d) => return Some(format!("the machine refuses: {:?}", d.iter().next())),
     };
-    let again = match relax_vm::print(&program) {
-        Ok(listing) => match through_text_and_file(&listing) {
-            Ok(again) => again,
-            Err(trouble) => return Some(format!("{trouble}\n{listing}")),
-        },
-        // Loops of sorting and searching have no text.
-        Err(_) => program,
+    let listing = match relax_vm::print(&program) {
+        Ok(listing) => listing,
+        Err(e) => return Some(format!("no listing: {}", e.0)),
+    };
+    let again = match through_text_and_file(&listing) {
+        Ok(again) => again,
+        Err(trouble) => return Some(format!("{trouble}\n{listing}")),
+    };
+    let same_file = match through_file(&program) {
+        Ok(program) => program,
+        Err(trouble) => return Some(format!("{trouble}\n{listing}")),
     };
     let inputs: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
-    let found = machine::run(&again, "main", &inputs, machine::Run::default());
-    match (expected, found.map(|f| f.0)) {
-        (Ok(a), Ok(b)) if same(a, &b) => None,
-        (Err(_), Err(_)) => None,
-        (a, b) => Some(format!("evaluator: {a:?}\nmachine: {b:?}")),
-    }
+    let ways = [
+        (again, KernelsBy::Loops),
+        // With all that lowering knew.
+        (same_file, KernelsBy::Native),
+    ];
+    ways.into_iter().find_map(|(program, by)| {
+        let kernels = match machine::kernels(&program, by, 1) {
+            Ok(kernels) => kernels,
+            Err(d) => return Some(format!("no native kernels: {:?}", d.iter().next())),
+        };
+        let how = machine::Run::default();
+        let found = machine::run(&program, kernels, "main", &inputs, how);
+        match (expected, found.map(|f| f.0)) {
+            (Ok(a), Ok(b)) if same(a, &b) => None,
+            (Err(_), Err(_)) => None,
+            (a, b) => Some(format!("evaluator: {a:?}\nmachine, {by:?}: {b:?}")),
+        }
+    })
 }
 
 /// What went wrong with a program, if anything. `pipeline` runs before native code is generated.

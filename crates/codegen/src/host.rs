@@ -342,7 +342,33 @@ impl Host {
         unsafe { rx_last_status(self.ctx) }
     }
 
-    fn error(&self) -> String {
+    /// The context.
+    pub(crate) fn ctx(&self) -> *mut RxContext {
+        self.ctx
+    }
+
+    /// Gives back what nobody looks at any more.
+    pub(crate) fn settle(&self) {
+        self.context.settle();
+    }
+
+    /// A tensor that a kernel made, which the caller owns and gives up afterwards: a large one is lent, a small one copied.
+    pub(crate) fn result(&self, object: *mut RxObject) -> Option<Tensor> {
+        if object.is_null() {
+            return None;
+        }
+        // SAFETY: a live value of this context.
+        let kind = unsafe { rx_kind(object) };
+        match &self
+            .lend(object, kind)
+            .unwrap_or_else(|| leaf(object, kind))
+        {
+            Value::Tensor(t) => Some(t.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn error(&self) -> String {
         // SAFETY: the text is valid until the next call.
         unsafe { CStr::from_ptr(rx_last_error(self.ctx)) }
             .to_string_lossy()
@@ -363,7 +389,8 @@ impl Drop for Owned<'_> {
     }
 }
 
-fn dl(dtype: DType) -> DLDataType {
+/// An element type as the runtime has it.
+pub(crate) fn dl(dtype: DType) -> DLDataType {
     match dtype.code {
         TypeCode::UInt if dtype.bits == 1 => DLDataType {
             code: 6,

@@ -8,7 +8,7 @@ use relax_tensor::Tensor;
 
 use crate::module::{Extras, compile, elements_symbol};
 use crate::prepack::prepack;
-use crate::target::{NATIVE, Target};
+use crate::target::Target;
 
 /// An entry: `int32_t (ctx, args, nargs, out)` with borrowed arguments.
 pub type Entry = unsafe extern "C" fn(
@@ -93,6 +93,30 @@ fn libm() -> Vec<(&'static str, *const u8)> {
     table.to_vec()
 }
 
+pub(crate) fn trouble(text: &str) -> Box<Diagnostic> {
+    let none = relax_base::Span::NONE;
+    Box::new(Diagnostic::error(
+        relax_lower::codes::UNSUPPORTED,
+        none,
+        text,
+    ))
+}
+
+/// A module in memory for this machine, with all that code reaches outside.
+pub(crate) fn in_memory() -> Result<JITBuilder, Box<Diagnostic>> {
+    let isa = Target::this_machine()
+        .isa(false)
+        .map_err(|e| trouble(&e.0))?;
+    let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
+    builder.symbols(outside());
+    Ok(builder)
+}
+
+/// What code reaches outside itself, by name.
+pub(crate) fn outside() -> impl Iterator<Item = (&'static str, *const u8)> {
+    relax_runtime::symbols().into_iter().chain(libm())
+}
+
 impl Jit {
     /// Compiles a lowered program for this machine.
     pub fn new(lowered: &Lowered) -> Result<Jit, Box<Diagnostic>> {
@@ -107,22 +131,7 @@ impl Jit {
         profile: bool,
         packed: &dyn Fn(&Tensor),
     ) -> Result<Jit, Box<Diagnostic>> {
-        let trouble = |text: String| {
-            Box::new(Diagnostic::error(
-                relax_lower::codes::UNSUPPORTED,
-                relax_base::Span::NONE,
-                text,
-            ))
-        };
-        let target = Target {
-            triple: None,
-            features: vec![NATIVE.to_owned()],
-            optimize: true,
-            prefix: None,
-        };
-        let isa = target.isa(false).map_err(|e| trouble(e.0))?;
-        let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
-        builder.symbols(relax_runtime::symbols().into_iter().chain(libm()));
+        let mut builder = in_memory()?;
         // Large constants stay where they are: in the file they were mapped from, or as packed.
         let mut weights = prepack(lowered, packed);
         let mut held = Vec::new();
@@ -140,7 +149,7 @@ impl Jit {
         let ids = compile(&weights, &mut module, extras)?.entries;
         module
             .finalize_definitions()
-            .map_err(|e| trouble(e.to_string()))?;
+            .map_err(|e| trouble(&e.to_string()))?;
         let entries = ids
             .into_iter()
             .map(|(name, id)| {

@@ -5,9 +5,12 @@
 mod env;
 mod func;
 mod host;
+#[cfg(all(target_arch = "x86_64", unix))]
+mod image;
 mod jit;
 mod kernel;
 mod library;
+mod kernels;
 mod module;
 mod object;
 mod prepack;
@@ -17,9 +20,12 @@ mod target;
 mod unwind;
 
 pub use host::{Given, Host, KernelCost, KernelEvent, Packed, Place, View};
+#[cfg(all(target_arch = "x86_64", unix))]
+pub use image::{Fixup, Image, Target8, needs};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
 pub use library::{DESCRIPTION, Library, runtime_sources};
+pub use kernels::{Failure, Kernels, Site};
 pub use module::{Listing, Sizes, entry_symbol};
 pub use object::{Object, object};
 pub use prepack::WeightsFile;

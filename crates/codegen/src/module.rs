@@ -7,8 +7,9 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use relax_base::{Diagnostic, Symbol};
+use relax_loops::Buf;
 use relax_lower::codes;
-use relax_lower::lir::{DataId as DataIdOf, FnId, Inst};
+use relax_lower::lir::{DataId as DataIdOf, FnId, Inst, KernelDef};
 use relax_runtime::object::{IMMORTAL, Kind};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -94,26 +95,10 @@ pub(crate) fn compile(
     };
     declare(&mut env, &mut program);
     let table = objects(&mut env, &mut program, weights);
-    let mut build = Build {
-        env,
-        context: Context::new(),
-        builders: FunctionBuilderContext::new(),
-        table,
-        sizes: Vec::new(),
-        wanted: extras.listing,
-        listing: String::new(),
-    };
+    let mut build = Build::new(env, table, extras.listing);
     for (id, def) in lowered.kernels.iter() {
-        let sig = build.env.signature("ppp>i");
-        let name = format!("kernel {} ({})", id.0, def.label);
-        build.define(program.kernels[&id], sig, &name, |b, env| {
-            let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
-            kernel::emit(b, env, def, packed).map_err(|kernel::Unsupported(text)| {
-                let text = format!("`{}`: native code does not support {text}", def.label);
-                let span = def.program.span;
-                Box::new(Diagnostic::error(codes::UNSUPPORTED, span, text))
-            })
-        })?;
+        let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
+        build.kernel(program.kernels[&id], id.0 as usize, def, packed)?;
     }
     for (id, f) in lowered.funcs.iter() {
         let sig = func::signature(f);
@@ -143,6 +128,25 @@ pub(crate) fn compile(
         sizes: build.sizes,
         listing: build.listing,
     })
+}
+
+/// Compiles kernels alone into `module`, each with the inputs that come packed: their functions, in order.
+pub(crate) fn compile_kernels(
+    module: &mut dyn Module,
+    kernels: &[(KernelDef, Vec<Buf>)],
+    checks: bool,
+) -> Result<Vec<FuncId>, Box<Diagnostic>> {
+    let mut env = Env::new(module);
+    env.checks = checks;
+    let mut build = Build::new(env, None, None);
+    let sig = build.env.signature("ppp>i");
+    let mut ids = Vec::with_capacity(kernels.len());
+    for (number, (def, packed)) in kernels.iter().enumerate() {
+        let id = local(&mut build.env, &format!("relax.kernel.{number}"), &sig);
+        build.kernel(id, number, def, packed)?;
+        ids.push(id);
+    }
+    Ok(ids)
 }
 
 fn declare(env: &mut Env<'_>, program: &mut Program<'_>) {
@@ -340,7 +344,38 @@ struct Build<'m> {
     listing: String,
 }
 
-impl Build<'_> {
+impl<'m> Build<'m> {
+    fn new(env: Env<'m>, table: Option<DataId>, wanted: Option<Listing>) -> Build<'m> {
+        Build {
+            env,
+            context: Context::new(),
+            builders: FunctionBuilderContext::new(),
+            table,
+            sizes: Vec::new(),
+            wanted,
+            listing: String::new(),
+        }
+    }
+
+    /// A kernel, some of whose inputs come packed.
+    fn kernel(
+        &mut self,
+        id: FuncId,
+        number: usize,
+        def: &KernelDef,
+        packed: &[Buf],
+    ) -> Result<(), Box<Diagnostic>> {
+        let sig = self.env.signature("ppp>i");
+        let name = format!("kernel {number} ({})", def.label);
+        self.define(id, sig, &name, |b, env| {
+            kernel::emit(b, env, def, packed).map_err(|kernel::Unsupported(text)| {
+                let text = format!("`{}`: native code does not support {text}", def.label);
+                let span = def.program.span;
+                Box::new(Diagnostic::error(codes::UNSUPPORTED, span, text))
+            })
+        })
+    }
+
     fn define(
         &mut self,
         id: FuncId,

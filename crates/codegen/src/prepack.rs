@@ -114,7 +114,7 @@ impl Prepacked {
 
 /// How a weight is packed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Form {
+pub(crate) enum Form {
     /// The second operand of a product: rows, columns, strides.
     Columns([i64; 4]),
     /// The first operand of a product: rows, columns, strides.
@@ -214,7 +214,7 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
 }
 
 /// The inputs of a program that its kernels read packed: those that nothing else reads.
-fn weights(program: &Program) -> Vec<(usize, Form)> {
+pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
     let mut out: Vec<(usize, Form)> = Vec::new();
     for stage in &program.stages {
         let Stage::Compute(c) = stage else { continue };
@@ -312,7 +312,7 @@ fn writes_once(program: &Program) -> bool {
 }
 
 /// The packed weight, as a vector; `None` when this kernel packs nothing.
-fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
+pub(crate) fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
     let floats = weight.slice::<f32>();
     let packed = |size: i64, pack: &dyn Fn(*mut f32)| {
         (size > 0).then(|| {

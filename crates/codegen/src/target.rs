@@ -45,6 +45,16 @@ fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 impl Target {
+    /// This machine, with all that it can do.
+    pub(crate) fn this_machine() -> Target {
+        Target {
+            triple: None,
+            features: vec![NATIVE.to_owned()],
+            optimize: true,
+            prefix: None,
+        }
+    }
+
     /// Whether code can be generated for it. The error says what is wrong and what there is.
     pub fn check(&self) -> Result<(), TargetError> {
         self.isa(true).map(drop)

@@ -44,7 +44,7 @@ impl Places {
 }
 
 /// The code of a status of the runtime (`RxStatus`); the evaluator gives the same.
-fn code(status: i32) -> Option<Code> {
+pub(crate) fn code(status: i32) -> Option<Code> {
     Some(Code(match status {
         1 => 852,
         2 => 1101,

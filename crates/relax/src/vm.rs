@@ -11,6 +11,14 @@ use std::fmt::Write as _;
 
 use crate::failure::Places;
 
+#[cfg(all(target_arch = "x86_64", unix))]
+mod beside;
+mod native;
+
+#[cfg(all(target_arch = "x86_64", unix))]
+pub use beside::{native_file, open_native};
+pub use native::Native;
+
 /// Translates a lowered program. `module` is what it was lowered from.
 ///
 /// # Errors
@@ -99,8 +107,16 @@ pub fn diagnostic(places: &Places, fault: &Fault) -> Option<Diagnostic> {
         places.find(&fault.place)?,
         fault.message.clone(),
     );
-    Some(match fault.called.as_ref().and_then(|p| places.find(p)) {
+    let d = match fault.called.as_ref().and_then(|p| places.find(p)) {
         Some(span) => d.label(span, "called here"),
         None => d,
-    })
+    };
+    // Where only one function runs, the place says all.
+    let (Some(inner), true) = (fault.stack.first(), fault.stack.len() > 1) else {
+        return Some(d);
+    };
+    let call = |(name, at): &(String, u32)| format!("@{name}, instruction {at}");
+    let outer: Vec<String> = fault.stack[1..].iter().map(call).collect();
+    let text = format!("in {}, called from {}", call(inner), outer.join(", from "));
+    Some(d.note(text))
 }

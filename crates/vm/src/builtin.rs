@@ -112,7 +112,8 @@ macro_rules! pair_names {
     ($($op:ident = $text:literal),*) => { &[$(($text, BinOp::$op)),*] };
 }
 
-const UNARY: &[(&str, UnOp)] = scalar_names!(
+/// Functions of one element; the file has their numbers here.
+pub(crate) const UNARY: &[(&str, UnOp)] = scalar_names!(
     Neg = "neg",
     Abs = "abs",
     Not = "not",
@@ -148,7 +149,8 @@ const UNARY: &[(&str, UnOp)] = scalar_names!(
     Clz = "clz"
 );
 
-const BINARY: &[(&str, BinOp)] = pair_names!(
+/// Functions of two elements; the file has their numbers here.
+pub(crate) const BINARY: &[(&str, BinOp)] = pair_names!(
     Add = "add",
     Sub = "sub",
     Mul = "mul",

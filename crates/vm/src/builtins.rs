@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use crate::builtin::{Builtin, Plain};
+use crate::code::computes;
 use crate::fault::{KIND, MATCH, MEMORY, OVERLAP, PACKED, SHAPE, Trouble};
 use crate::packed::Packed;
 use crate::value::{Node, PlaceError, Storage, Value};
@@ -192,7 +193,8 @@ fn dims_of(value: &Value) -> Option<&[i64]> {
 
 /// A tensor of zeros.
 fn zeros(dtype: &str, dims: &[i64]) -> Result<Option<Tensor>> {
-    let Ok(dtype) = dtype.parse::<DType>() else {
+    let dtype = dtype.parse::<DType>().ok();
+    let Some(dtype) = dtype.filter(|&t| computes(t)) else {
         return Ok(None);
     };
     let most = usize::try_from(MOST_BYTES).unwrap_or(usize::MAX);
@@ -200,6 +202,14 @@ fn zeros(dtype: &str, dims: &[i64]) -> Result<Option<Tensor>> {
         return Err(Trouble::new(
             MEMORY,
             format!("no tensor has the extents {dims:?}"),
+        ));
+    }
+    // Memory that there is not is the program's failure, not the process's end.
+    let bytes = Tensor::byte_len(dtype, dims).unwrap_or(0);
+    if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
+        return Err(Trouble::new(
+            MEMORY,
+            format!("out of memory: {bytes} bytes could not be allocated"),
         ));
     }
     Ok(Some(Tensor::zeros(dtype, dims)))

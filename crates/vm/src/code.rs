@@ -1,7 +1,7 @@
 //! What the machine runs: functions over registers, of four instructions.
 
 use relax_loops::Program;
-use relax_tensor::{DType, Tensor};
+use relax_tensor::{DType, Tensor, TypeCode};
 use std::sync::Arc;
 
 use crate::Builtin;
@@ -104,6 +104,18 @@ pub enum Const {
     Shape(Vec<i64>),
     /// A text: a message, a name, an element type.
     Text(String),
+}
+
+/// Whether elements of a type can be computed with.
+pub(crate) fn computes(dtype: DType) -> bool {
+    let bits = dtype.bits;
+    dtype.lanes == 1
+        && match dtype.code {
+            TypeCode::Int | TypeCode::UInt => (1..=64).contains(&bits),
+            TypeCode::Float => matches!(bits, 16 | 32 | 64),
+            TypeCode::BFloat => bits == 16,
+            TypeCode::Handle => false,
+        }
 }
 
 /// A tensor program that is called.

@@ -3,20 +3,51 @@
 //! Invariant: neither deep recursion nor deep values use the engine's own stack; calls in tail position use no memory.
 //! Invariant: whatever the program and its arguments, a run ends with a value or a fault, if it ends.
 
+use relax_tensor::DType;
 use std::rc::Rc;
 
 use crate::builtin::{Builtin, Plain};
 use crate::code::{Arg, Callee, Const, Executable, Function, Inst, Reg};
-use crate::fault::{Fault, STACK, STEPS, Trouble};
+use crate::fault::{ENDED, Fault, STACK, STEPS, Trouble};
 use crate::kernels::Kernels;
 use crate::packed::{NoPacked, Packed};
 use crate::value::{Node, Value};
 
 /// What a run sees of each instruction, before it is executed.
 pub trait Watch {
-    /// An instruction of a function, with the registers as they are.
-    fn step(&mut self, function: &Function, at: u32, registers: &[Value]);
+    /// An instruction that comes next. The answer is whether the run goes on.
+    fn step(&mut self, moment: &Moment<'_>) -> bool;
 }
+
+/// A run, before an instruction.
+pub struct Moment<'m> {
+    /// The program.
+    pub program: &'m Executable,
+    /// The function that runs.
+    pub function: &'m Function,
+    /// The number of its instruction.
+    pub at: u32,
+    /// Its registers.
+    pub registers: &'m [Value],
+    frames: &'m [Frame],
+}
+
+impl Moment<'_> {
+    /// How many calls run.
+    pub fn depth(&self) -> usize {
+        self.frames.len()
+    }
+
+    /// The functions that run, the innermost first, each with the number of its instruction.
+    pub fn calls(&self) -> impl Iterator<Item = (&str, u32)> {
+        let name = |f: &Frame| self.program.funcs[f.func as usize].name.as_str();
+        let outer = self.frames.iter().rev().skip(1);
+        let outer = outer.map(move |f| (name(f), f.at.saturating_sub(1)));
+        std::iter::once((self.function.name.as_str(), self.at)).chain(outer)
+    }
+}
+
+mod quick;
 
 /// Registers of all frames that a machine holds unless told otherwise: 2 GiB of them.
 const MOST_REGISTERS: usize = (2 << 30) / size_of::<Value>();
@@ -105,8 +136,12 @@ impl<'e> Machine<'e> {
     /// # Errors
     /// The program fails, or the number of arguments is wrong.
     pub fn call(&mut self, func: u32, arguments: Vec<Value>) -> Result<Value, Fault> {
-        self.args = arguments;
-        let result = self.enter(func, None).and_then(|()| self.run());
+        let room = self.room(func, arguments.len(), 0);
+        let result = room.and_then(|end| {
+            self.registers.extend(arguments);
+            self.start(func, 0, end, None);
+            self.run()
+        });
         let result = result.map_err(|t| self.fault(*t));
         self.frames.clear();
         self.registers.clear();
@@ -137,24 +172,28 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Starts a call of a function with the arguments at hand.
-    fn enter(&mut self, func: u32, dst: Option<Reg>) -> Result<(), Box<Trouble>> {
+    /// Where the registers of a call would end that begin at `base`.
+    fn room(&self, func: u32, args: usize, base: usize) -> Result<usize, Box<Trouble>> {
         let f = &self.program.funcs[func as usize];
-        if self.args.len() != f.params as usize {
-            let (wanted, found) = (f.params, self.args.len());
+        if args != f.params as usize {
+            let wanted = f.params;
             return Err(Trouble::malformed(format_args!(
-                "@{} takes {wanted} arguments, not {found}",
+                "@{} takes {wanted} arguments, not {args}",
                 f.name
             )));
         }
-        let base = self.registers.len();
         let end = base + f.registers as usize;
-        if end > self.most_registers {
+        if end > self.most_registers || self.frames.len() >= self.most_registers {
             let bytes = self.most_registers * size_of::<Value>();
             let message = format!("calls nest deeper than the stack of {bytes} bytes allows");
             return Err(Trouble::new(STACK, message));
         }
-        self.registers.append(&mut self.args);
+        Ok(end)
+    }
+
+    /// Starts a call whose arguments lie behind the registers of the others.
+    #[inline]
+    fn start(&mut self, func: u32, base: usize, end: usize, dst: Option<Reg>) {
         self.registers.resize_with(end, Value::default);
         self.frames.push(Frame {
             func,
@@ -162,39 +201,107 @@ impl<'e> Machine<'e> {
             base,
             dst,
         });
+    }
+
+    /// Calls a function with arguments that are read from the frame at `base`.
+    fn enter(
+        &mut self,
+        func: u32,
+        args: &[Arg],
+        dst: Option<Reg>,
+        base: usize,
+        tail: bool,
+    ) -> Result<(), Box<Trouble>> {
+        let behind = self.registers.len();
+        if !tail {
+            let end = self.room(func, args.len(), behind)?;
+            for &arg in args {
+                let value = self.read(arg, base);
+                self.registers.push(value);
+            }
+            self.start(func, behind, end, dst);
+            return Ok(());
+        }
+        let end = self.room(func, args.len(), base)?;
+        let mut values = std::mem::take(&mut self.args);
+        values.extend(args.iter().map(|&a| self.read(a, base)));
+        // The caller's frame goes first; its place in the text is not that of a fault any more.
+        self.registers.truncate(base);
+        self.registers.append(&mut values);
+        self.args = values;
+        let dst = self.frames.pop().and_then(|frame| frame.dst);
+        self.start(func, base, end, dst);
         Ok(())
     }
 
     /// Runs until the first frame returns.
     fn run(&mut self) -> Result<Value, Box<Trouble>> {
-        let program = self.program;
         let mut left = self.steps;
         loop {
-            let Some(frame) = self.frames.last_mut() else {
+            let Some(frame) = self.frames.last() else {
                 return Ok(Value::Void);
             };
-            let f = &program.funcs[frame.func as usize];
-            let (at, base) = (frame.at, frame.base);
-            if let Some(watch) = &mut self.watch {
-                watch.step(f, at, &self.registers[base..]);
+            let (func, base, mut at) = (frame.func, frame.base, frame.at);
+            let ended = self.stretch(func, base, &mut at, &mut left);
+            match ended {
+                // The frame has gone, or another has come.
+                Ok(None) => {}
+                Ok(Some(value)) => return Ok(value),
+                Err(trouble) => {
+                    self.note(at);
+                    return Err(trouble);
+                }
             }
-            frame.at = at + 1;
-            left = left.checked_sub(1).ok_or_else(|| {
-                Trouble::new(
-                    STEPS,
-                    format!("the run has taken more than {} steps", self.steps),
-                )
-            })?;
-            match &f.code[at as usize] {
+        }
+    }
+
+    /// Where the running function goes on when what it calls now is done.
+    #[inline]
+    fn note(&mut self, at: u32) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.at = at;
+        }
+    }
+
+    /// Runs a frame's instructions until another one runs; the value when none is left.
+    fn stretch(
+        &mut self,
+        func: u32,
+        base: usize,
+        at: &mut u32,
+        left: &mut u64,
+    ) -> Result<Option<Value>, Box<Trouble>> {
+        let program = self.program;
+        let f = &program.funcs[func as usize];
+        let watched = self.watch.is_some();
+        loop {
+            let here = *at;
+            *at += 1;
+            if watched {
+                self.watch(f, here, base)?;
+            }
+            if *left == 0 {
+                let message = format!("the run has taken more than {} steps", self.steps);
+                return Err(Trouble::new(STEPS, message));
+            }
+            *left -= 1;
+            match &f.code[here as usize] {
                 Inst::Call { callee, args, dst } => {
-                    let tail = is_tail(&f.code, at, *dst);
-                    self.invoke(*callee, args, *dst, base, tail)?;
+                    if let Callee::Builtin(b) = callee
+                        && let Some(value) = self.quick(*b, args, base)?
+                    {
+                        self.keep(*dst, base, value);
+                        continue;
+                    }
+                    self.note(*at);
+                    let tail = is_tail(&f.code, here, *dst);
+                    if self.invoke(*callee, args, *dst, base, tail)? {
+                        return Ok(None);
+                    }
                 }
                 Inst::Ret(value) => {
                     let value = self.read(*value, base);
-                    if let Some(result) = self.leave(value) {
-                        return Ok(result);
-                    }
+                    return Ok(self.leave(value));
                 }
                 Inst::If(cond, otherwise) => {
                     let holds = match &self.registers[base + *cond as usize] {
@@ -206,16 +313,28 @@ impl<'e> Machine<'e> {
                             }
                         },
                     };
-                    if !holds && let Some(frame) = self.frames.last_mut() {
-                        frame.at = *otherwise;
+                    if !holds {
+                        *at = *otherwise;
                     }
                 }
-                Inst::Goto(to) => {
-                    if let Some(frame) = self.frames.last_mut() {
-                        frame.at = *to;
-                    }
-                }
+                Inst::Goto(to) => *at = *to,
             }
+        }
+    }
+
+    /// Shows an instruction to who looks on.
+    #[cold]
+    fn watch(&mut self, function: &Function, at: u32, base: usize) -> Result<(), Box<Trouble>> {
+        let moment = Moment {
+            program: self.program,
+            function,
+            at,
+            registers: &self.registers[base..],
+            frames: &self.frames,
+        };
+        match self.watch.as_mut().is_none_or(|w| w.step(&moment)) {
+            true => Ok(()),
+            false => Err(Trouble::new(ENDED, "the run was ended from outside")),
         }
     }
 
@@ -239,13 +358,14 @@ impl<'e> Machine<'e> {
             Arg::Void => Value::Void,
             Arg::Reg(r) => self.registers[base + r as usize].clone(),
             Arg::Last(r) => std::mem::take(&mut self.registers[base + r as usize]),
-            Arg::Int(v) => Value::Scalar(relax_tensor::DType::I64, v as u64),
+            Arg::Int(v) => Value::Scalar(DType::I64, v as u64),
             Arg::Const(c) => self.consts[c as usize].clone(),
             // Closures keep the number of their code.
-            Arg::Func(f) => Value::Scalar(relax_tensor::DType::U32, u64::from(f)),
+            Arg::Func(f) => Value::Scalar(DType::U32, u64::from(f)),
         }
     }
 
+    /// Calls what is no quick builtin; whether another frame runs then.
     fn invoke(
         &mut self,
         callee: Callee,
@@ -253,102 +373,34 @@ impl<'e> Machine<'e> {
         dst: Option<Reg>,
         base: usize,
         tail: bool,
-    ) -> Result<(), Box<Trouble>> {
-        if let Callee::Builtin(b) = callee
-            && let Some(value) = self.scalar(b, args, base)?
-        {
-            self.keep(dst, base, value);
-            return Ok(());
+    ) -> Result<bool, Box<Trouble>> {
+        if let Callee::Func(func) = callee {
+            return self.enter(func, args, dst, base, tail).map(|()| true);
+        }
+        if let Callee::Builtin(Builtin::Plain(Plain::InvokeClosure)) = callee {
+            let func = match self.look(args[0], base).and_then(Value::node) {
+                Some(Node::Closure(f, _)) => *f,
+                _ => return Err(Trouble::malformed("what is called is no closure")),
+            };
+            return self.enter(func, args, dst, base, tail).map(|()| true);
         }
         let mut values = std::mem::take(&mut self.args);
         values.extend(args.iter().map(|&a| self.read(a, base)));
-        let func = match callee {
-            Callee::Func(f) => f,
-            Callee::Kernel(k) => {
-                let value = self.kernel(k, &values)?;
-                values.clear();
-                self.args = values;
-                self.keep(dst, base, value);
-                return Ok(());
-            }
-            Callee::Builtin(Builtin::Plain(Plain::InvokeClosure)) => match values[0].node() {
-                Some(Node::Closure(f, _)) => *f,
-                _ => return Err(Trouble::malformed("what is called is no closure")),
-            },
-            Callee::Builtin(b) => {
-                let value = crate::builtins::run(b, &mut values, &mut *self.packed)?;
-                values.clear();
-                self.args = values;
-                self.keep(dst, base, value);
-                return Ok(());
-            }
+        let value = match callee {
+            Callee::Kernel(k) => self.kernel(k, &values),
+            Callee::Builtin(b) => crate::builtins::run(b, &mut values, &mut *self.packed),
+            Callee::Func(_) => Ok(Value::Void),
         };
+        values.clear();
         self.args = values;
-        if !tail {
-            return self.enter(func, dst);
-        }
-        // The caller's frame goes first; its place in the text is not that of the fault any more.
-        let dst = match self.frames.pop() {
-            Some(frame) => {
-                self.registers.truncate(frame.base);
-                frame.dst
-            }
-            None => None,
-        };
-        self.enter(func, dst)
+        self.keep(dst, base, value?);
+        Ok(false)
     }
 
     #[inline]
     fn keep(&mut self, dst: Option<Reg>, base: usize, value: Value) {
         if let Some(dst) = dst {
             self.registers[base + dst as usize] = value;
-        }
-    }
-
-    /// A scalar function, without a list of its arguments. `None` for other builtins.
-    #[inline]
-    fn scalar(&self, b: Builtin, args: &[Arg], base: usize) -> Result<Option<Value>, Box<Trouble>> {
-        let bits = |at: usize, dtype| match args[at] {
-            Arg::Reg(r) | Arg::Last(r) => match &self.registers[base + r as usize] {
-                Value::Scalar(d, bits) if *d == dtype => Ok(*bits),
-                _ => Err(wrong_scalar(b)),
-            },
-            Arg::Int(v) if dtype == relax_tensor::DType::I64 => Ok(v as u64),
-            Arg::Const(c) => match &self.consts[c as usize] {
-                Value::Scalar(d, bits) if *d == dtype => Ok(*bits),
-                _ => Err(wrong_scalar(b)),
-            },
-            _ => Err(wrong_scalar(b)),
-        };
-        let (dtype, result) = match b {
-            Builtin::Plain(_) => return Ok(None),
-            Builtin::Unary(op, t) => {
-                let test = matches!(
-                    op,
-                    relax_loops::UnOp::IsNan
-                        | relax_loops::UnOp::IsInf
-                        | relax_loops::UnOp::IsFinite
-                );
-                let out = if test { relax_tensor::DType::BOOL } else { t };
-                (out, relax_loops::scalar::unary(op, t, bits(0, t)?))
-            }
-            Builtin::Binary(op, t) => {
-                let out = if op.is_comparison() {
-                    relax_tensor::DType::BOOL
-                } else {
-                    t
-                };
-                (
-                    out,
-                    relax_loops::scalar::binary(op, t, bits(0, t)?, bits(1, t)?),
-                )
-            }
-            Builtin::Cast(from, to) => (to, relax_loops::scalar::cast(from, to, bits(0, from)?)),
-            Builtin::Bits(from, to) => (to, Some(bits(0, from)?)),
-        };
-        match result {
-            Some(bits) => Ok(Some(Value::Scalar(dtype, bits))),
-            None => Err(wrong_scalar(b)),
         }
     }
 
@@ -390,10 +442,6 @@ impl<'e> Machine<'e> {
             _ => Value::tuple(results.collect()),
         })
     }
-}
-
-fn wrong_scalar(b: Builtin) -> Box<Trouble> {
-    Trouble::malformed(format_args!("an argument of {b} is not of its type"))
 }
 
 /// Whether the result of a call is what its function returns next.

@@ -87,3 +87,5 @@ pub(crate) const STACK: Code = Code(1108);
 pub(crate) const OVERLAP: Code = Code(1110);
 /// More steps than allowed.
 pub(crate) const STEPS: Code = Code(1111);
+/// Who looks on has ended the run.
+pub(crate) const ENDED: Code = Code(1410);

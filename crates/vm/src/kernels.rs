@@ -23,6 +23,18 @@ pub trait Kernels {
     ) -> Result<Vec<Tensor>, KernelError>;
 }
 
+impl<K: Kernels + ?Sized> Kernels for Box<K> {
+    fn run(
+        &mut self,
+        number: u32,
+        kernel: &Kernel,
+        inputs: &[Rc<Tensor>],
+        shapes: Option<&[Vec<i64>]>,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        (**self).run(number, kernel, inputs, shapes)
+    }
+}
+
 /// Why a kernel failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelError {

@@ -21,9 +21,9 @@ mod verify;
 
 pub use builtin::{Arity, Builtin, Plain};
 pub use code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, Reg};
-pub use engine::{Machine, Watch};
+pub use engine::{Machine, Moment, Watch};
 pub use fault::{Fault, MALFORMED};
-pub use file::{FileError, MAGIC, read, write};
+pub use file::{FileError, MAGIC, fingerprint, read, write};
 pub use kernels::{KernelError, Kernels, Loops};
 pub use listing::{ListingError, print, read as read_listing};
 pub use lower::{Unsupported, translate};

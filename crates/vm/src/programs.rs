@@ -8,25 +8,13 @@ use relax_resolve::print::{PrintMode, module_to_ast};
 use relax_syntax::PrintOptions;
 use std::sync::Arc;
 
-use crate::Unsupported;
 use crate::code::Kernel;
 
-/// The tensor programs, as items of a text that reads back.
-///
-/// # Errors
-/// One of them says what the language has no form for: a loop that runs as long as a condition holds, as those of sorting
-/// and searching do, or an extent that an element decides.
-pub(crate) fn print(kernels: &[Kernel]) -> Result<String, Unsupported> {
-    let text = text(kernels);
-    let again = |text: &str| read(text).is_ok_and(|found| self::text(&named(found)) == text);
-    if again(&text) {
-        return Ok(text);
-    }
-    let broken = |k: &&Kernel| !again(&self::text(std::slice::from_ref(*k)));
-    let name = kernels.iter().find(broken).map_or("?", |k| &k.name);
-    Err(Unsupported(format!(
-        "the kernel `{name}` in a listing or file: its tensor program has a loop or an extent without a form as text"
-    )))
+/// Whether the language has a form for a kernel's tensor program that reads back: for loops that run as long as a condition
+/// holds, as those of sorting and searching do, and for extents that an element decides, it has none.
+pub(crate) fn has_text(kernel: &Kernel) -> bool {
+    let text = text([kernel]);
+    read(&text).is_ok_and(|found| self::text(&named(found)) == text)
 }
 
 /// Programs that were read, as kernels.
@@ -40,7 +28,8 @@ fn named(found: Vec<(String, Arc<Program>)>) -> Vec<Kernel> {
     found.into_iter().map(kernel).collect()
 }
 
-fn text(kernels: &[Kernel]) -> String {
+/// The tensor programs, as items of a text that reads back.
+pub(crate) fn text<'k>(kernels: impl IntoIterator<Item = &'k Kernel>) -> String {
     let mut module = Module::new();
     for kernel in kernels {
         module.globals.push(Global {
@@ -54,7 +43,7 @@ fn text(kernels: &[Kernel]) -> String {
     relax_syntax::print(&ast, &PrintOptions::default())
 }
 
-/// Reads what [`print`] wrote: names and programs, in the order of the text.
+/// Reads what [`text`] wrote: names and programs, in the order of the text.
 pub(crate) fn read(text: &str) -> Result<Vec<(String, Arc<Program>)>, String> {
     let mut sources = SourceMap::new();
     let file = sources

@@ -41,6 +41,16 @@ pub enum Node {
     Ref(RefCell<Value>),
 }
 
+impl Node {
+    /// The values that it holds; none of a cell, which may hold another soon.
+    pub fn fields(&self) -> &[Value] {
+        match self {
+            Node::Tuple(f) | Node::Adt(_, f) | Node::Closure(_, f) => f,
+            Node::Ref(_) => &[],
+        }
+    }
+}
+
 /// A block of memory that a program manages.
 #[derive(Debug)]
 pub struct Storage {
@@ -125,6 +135,15 @@ impl Drop for Node {
                 }
                 Node::Ref(cell) => work.push(cell.take()),
             }
+        }
+        // Most hold nothing that goes with them but leaves.
+        let deep = |v: &Value| matches!(v, Value::Node(rc) if Rc::strong_count(rc) == 1);
+        let last = match self {
+            Node::Tuple(f) | Node::Adt(_, f) | Node::Closure(_, f) => f.iter().any(deep),
+            Node::Ref(cell) => deep(&cell.borrow()),
+        };
+        if !last {
+            return;
         }
         let mut work = Vec::new();
         take(self, &mut work);

@@ -10,8 +10,10 @@ use std::fmt;
 use crate::builtin::{Arity, Builtin, Plain};
 use crate::code::{Arg, Callee, Executable, Function, Inst, Reg};
 
-/// More registers than any function needs.
-const MOST_REGISTERS: u32 = 1 << 24;
+mod hints;
+
+/// Registers, times the goals of jumps: more than any function needs of what is looked at.
+const MOST_BITS: usize = 1 << 33;
 
 /// A rule that a program breaks.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,6 +73,10 @@ pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
         if let Some(d) = problems.iter().find(|d| d.is_error()) {
             return Err(at(d.message.clone()));
         }
+        if !hints::sound(&kernel.program) {
+            let text = "its tensor program is said to be what it cannot be";
+            return Err(at(text.to_owned()));
+        }
     }
     for entry in &program.entries {
         let f = program.funcs.get(entry.func as usize);
@@ -94,6 +100,14 @@ pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
             let checked = rules.inst(inst, at as u32);
             checked.map_err(|message| breach(&f.name, Some(at as u32), message))?;
         }
+        let jumps = f
+            .code
+            .iter()
+            .filter(|i| matches!(i, Inst::If(..) | Inst::Goto(_)));
+        if jumps.count().saturating_mul(f.registers as usize) > MOST_BITS {
+            let message = "the function is too large".to_owned();
+            return Err(breach(&f.name, None, message));
+        }
         if let Some((at, r)) = unwritten(f) {
             let message = format!("register %{r} is read where it may hold nothing");
             return Err(breach(&f.name, Some(at), message));
@@ -110,7 +124,9 @@ struct Rules<'p> {
 impl Rules<'_> {
     fn whole(&self) -> Result<()> {
         let f = self.f;
-        if f.params > f.registers || f.registers > MOST_REGISTERS {
+        // A register that is no parameter is written by some instruction.
+        let most = f.code.len() as u64 + u64::from(f.params);
+        if f.params > f.registers || u64::from(f.registers) > most {
             return Err(format!(
                 "{} registers, {} of them parameters",
                 f.registers, f.params

@@ -7,7 +7,7 @@ use crate::formats::Format;
 use crate::kit::{self, Print};
 use crate::program::Source;
 use crate::stop::Stop;
-use crate::{cc, io, load, native, places, progress, tool};
+use crate::{cc, io, load, machine, native, places, progress, tool};
 use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
 use relax_codegen::{Listing, Object, Target, listing, object};
@@ -57,6 +57,10 @@ struct Args {
     /// the file or its folder where it is not beside the program then.
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Weights::Embed, help_heading = "Weights")]
     weights: Weights,
+    /// Beside the file that `--emit vmbin` writes, one of its kernels as code for this machine (`model.vmbin.native`), which
+    /// `relax-run --kernels cached` takes.
+    #[arg(long, help_heading = "Target")]
+    native_kernels: bool,
     /// What the C names of entries begin with, instead of `relax`: several models in one program have a prefix each.
     #[arg(long, value_name = "NAME", value_parser = prefix)]
     prefix: Option<String>,
@@ -213,6 +217,9 @@ fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), String> {
             "--size-report is about machine code: use --emit obj, static, shared or exe".into(),
         );
     }
+    if args.native_kernels && (standard_output || emit != Emit::Vmbin) {
+        return Err("--native-kernels goes with --emit vmbin and a file as output".into());
+    }
     if args.weights == Weights::External && standard_output && emit == Emit::Obj {
         return Err("--weights external needs a file as output".into());
     }
@@ -266,16 +273,22 @@ fn run(args: &Args) -> Result<(), Stop> {
         Emit::Lowered => return Ok(io::write(&args.output, lowered.text().as_bytes())?),
         Emit::Loops => return Ok(io::write(&args.output, native::loops(&lowered).as_bytes())?),
         Emit::Vm | Emit::Vmbin => {
-            let machine = relax::vm::program(&lowered, &program.module)
+            let made = relax::vm::program(&lowered, &program.module)
                 .map_err(|d| Stop::show(&d, &program.session.sources))?;
             let bytes = match emit {
-                Emit::Vm => relax_vm::print(&machine).map(String::into_bytes),
-                _ => relax_vm::write(&machine),
+                Emit::Vm => relax_vm::print(&made).map(String::into_bytes),
+                _ => relax_vm::write(&made),
             };
             let bytes = bytes.map_err(|e| {
                 Stop::Failed(format!("the virtual machine does not support {}", e.0))
             })?;
-            return Ok(io::write(&args.output, &bytes)?);
+            io::write(&args.output, &bytes)?;
+            if args.native_kernels {
+                let print = relax_vm::fingerprint(&bytes).map_err(|e| e.to_string())?;
+                let path = machine::native_path(&args.output);
+                machine::write_native(&made, print, &path, &program.session.sources)?;
+            }
+            return Ok(());
         }
         Emit::Clif => Listing::Clif,
         Emit::Asm => Listing::Asm,

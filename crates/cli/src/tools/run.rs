@@ -8,6 +8,7 @@ use crate::bench::Bench;
 use crate::failure::Places;
 use crate::formats::Format;
 use crate::layout::Layout;
+use crate::machine::{KernelsBy, Look};
 use crate::parts::Typed;
 use crate::program::{Program, Source};
 use crate::random::Random;
@@ -90,6 +91,12 @@ struct Args {
     /// which Perfetto reads.
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     trace: Option<PathBuf>,
+    /// What runs the kernels of a program of the virtual machine.
+    #[arg(long, value_enum, value_name = "HOW")]
+    kernels: Option<KernelsBy>,
+    /// Steps through the instructions of the virtual machine, as commands on standard input say: `help` lists them.
+    #[arg(long, conflicts_with = "trace_vm", help_heading = "Measuring")]
+    debug: bool,
     /// Prints each instruction of the virtual machine with what its registers hold, before it is executed.
     #[arg(long, help_heading = "Measuring")]
     trace_vm: bool,
@@ -153,7 +160,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         trace::allowed(path)?;
     }
     let (machine, mut program) = match opened {
-        Some((machine, program)) => (Some(machine), program),
+        Some(o) => (Some((o.program, o.fingerprint)), o.shown),
         None => (None, args.source.read()?),
     };
     let mut entry = load::sole_entry(&program.module, args.entry.as_deref())?;
@@ -233,6 +240,18 @@ fn possible(args: &Args, engine: Engine, opened: bool) -> Result<(), Stop> {
         (
             args.trace_vm && engine != Engine::Vm,
             "--trace-vm needs --engine vm",
+        ),
+        (
+            args.debug && engine != Engine::Vm,
+            "--debug needs --engine vm",
+        ),
+        (
+            args.kernels.is_some() && engine != Engine::Vm,
+            "--kernels needs --engine vm",
+        ),
+        (
+            args.debug && args.source.file.as_deref().is_none_or(io::is_stream),
+            "--debug reads commands from standard input: the program needs a file",
         ),
         (
             opened && args.source.params.is_some(),
@@ -316,20 +335,33 @@ fn executed(
     args: &Args,
     program: &mut Program,
     entry: GlobalId,
-    machine: Option<relax_vm::Executable>,
+    machine: Option<(relax_vm::Executable, Option<[u8; 32]>)>,
     arguments: &[Value],
     begin: Instant,
 ) -> Result<Value, Stop> {
     let name = program.module.globals[entry].name;
     let places = Places::default();
-    let machine = match machine {
+    let (machine, fingerprint) = match machine {
         Some(machine) => machine,
         None => {
             let name_place = |sources: &_, span| places.name(sources, span);
             let lowered = program.lower(&args.source.passes, &[entry], name_place)?;
-            relax::vm::program(&lowered, &program.module)
-                .map_err(|d| Stop::show(&d, &program.session.sources))?
+            let machine = relax::vm::program(&lowered, &program.module)
+                .map_err(|d| Stop::show(&d, &program.session.sources))?;
+            (machine, None)
         }
+    };
+    let by = args.kernels.unwrap_or(KernelsBy::Native);
+    let kernels = match (by, fingerprint) {
+        (KernelsBy::Cached, Some(fingerprint)) => {
+            machine::cached(&machine, fingerprint, args.source.path()?, args.threads)?
+        }
+        (KernelsBy::Cached, None) => {
+            let said = "--kernels cached needs a file that relaxc --emit vmbin wrote";
+            return Err(Stop::Usage(said.into()));
+        }
+        _ => machine::kernels(&machine, by, args.threads)
+            .map_err(|d| Stop::show(&d, &program.session.sources))?,
     };
     if args.summary {
         let code: usize = machine.funcs.iter().map(|f| f.code.len()).sum();
@@ -346,9 +378,13 @@ fn executed(
         more: args.bench.runs(),
         max_steps: args.max_steps,
         stack: args.stack.map(|megabytes| u64::from(megabytes) << 20),
-        trace: args.trace_vm,
+        look: match (args.debug, args.trace_vm) {
+            (true, _) => Look::Debug,
+            (_, true) => Look::Trace,
+            _ => Look::Away,
+        },
     };
-    let (value, times) = machine::run(&machine, name.as_str(), arguments, how)
+    let (value, times) = machine::run(&machine, kernels, name.as_str(), arguments, how)
         .map_err(|fault| machine::stop(program, &places, &fault))?;
     if args.summary {
         io::say(&format!("ran in {:.2?}\n", times[0]));

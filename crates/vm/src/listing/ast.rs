@@ -5,7 +5,8 @@ pub enum Item<'s> {
     Const(usize, u32, RawConst<'s>),
     Entry(usize, RawEntry<'s>),
     Func(usize, RawFunc<'s>),
-    Kernel(&'s str, bool),
+    /// The name, whether it is somebody's own, its program where that has no text.
+    Kernel(usize, &'s str, bool, Option<&'s str>),
 }
 
 pub struct RawEntry<'s> {

@@ -13,9 +13,8 @@ const SHOWN: usize = 8;
 /// The listing of a program; [`super::read`] takes it back.
 ///
 /// # Errors
-/// A kernel has no form as text.
+/// Something in the program has no form there: nothing does now.
 pub fn print(program: &Executable) -> Result<String, Unsupported> {
-    let kernels = programs::print(&program.kernels)?;
     let mut out = String::from("#[vm = \"1\"]\n");
     for e in &program.entries {
         let params = e.params.iter().zip(&e.types);
@@ -44,13 +43,17 @@ pub fn print(program: &Executable) -> Result<String, Unsupported> {
     if !program.kernels.is_empty() {
         out.push('\n');
     }
+    let mut texts = Vec::new();
     for k in &program.kernels {
-        let _ = writeln!(
-            out,
-            "kernel #{}{};",
-            k.name,
-            if k.by_hand { " written" } else { "" }
-        );
+        let _ = write!(out, "kernel #{}", k.name);
+        out.push_str(if k.by_hand { " written" } else { "" });
+        if programs::has_text(k) {
+            texts.push(k);
+        } else {
+            let bytes = STANDARD.encode_to_string(crate::file::program_bytes(&k.program));
+            let _ = write!(out, " \"{bytes}\"");
+        }
+        out.push_str(";\n");
     }
     if !program.interface.is_empty() {
         out.push('\n');
@@ -58,10 +61,10 @@ pub fn print(program: &Executable) -> Result<String, Unsupported> {
         out.push_str(program.interface.trim_end());
         out.push('\n');
     }
-    if !program.kernels.is_empty() {
+    if !texts.is_empty() {
         out.push('\n');
         out.push_str(KERNELS);
-        out.push_str(&kernels);
+        out.push_str(&programs::text(texts));
     }
     Ok(out)
 }

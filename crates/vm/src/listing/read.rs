@@ -3,14 +3,16 @@
 use base64_simd::STANDARD;
 use lalrpop_util::ParseError;
 use logos::Logos;
+use relax_loops::Program;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 use std::fmt;
+use std::sync::Arc;
 
 use super::ast::{Item, RawArg, RawCallee, RawConst, RawFunc, RawInst};
 use super::token::Tok;
 use super::{INTERFACE, KERNELS, grammar, name, unquoted};
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst};
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, computes};
 
 /// Why a listing cannot be read.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,16 +88,18 @@ pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
                 let number = funcs.len() as u32;
                 funcs.entry(name(f.name)).or_insert(number);
             }
-            Item::Kernel(k, by_hand) => {
+            Item::Kernel(at, k, by_hand, program) => {
                 kernels.insert((*k).to_owned(), heads.len() as u32);
-                heads.push(((*k).to_owned(), *by_hand));
+                let program = program.map(bytes_of).transpose();
+                let program = program.map_err(|m| error(*at, m))?;
+                heads.push(((*k).to_owned(), *by_hand, program));
             }
             _ => {}
         }
     }
     let names = Names { funcs, kernels };
     let mut out = Executable {
-        kernels: crate::file::kernels(heads, tail).map_err(|m| error(kernels_at, m))?,
+        kernels: together(heads, tail).map_err(|m| error(kernels_at, m))?,
         interface: interface.trim_end_matches('\n').to_owned(),
         ..Executable::default()
     };
@@ -131,6 +135,31 @@ pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
     Ok(out)
 }
 
+/// A kernel's name, whether it is somebody's own, and its program where that stands there.
+type Head = (String, bool, Option<Program>);
+
+fn bytes_of(program: &str) -> Result<Program, String> {
+    let bytes = STANDARD.decode_to_vec(program);
+    let bytes = bytes.map_err(|_| "the kernel's program is no base64".to_owned())?;
+    crate::file::program_of(&bytes).map_err(|e| e.to_string())
+}
+
+/// Kernels with their programs, most of which are in a text.
+fn together(heads: Vec<Head>, text: &str) -> Result<Vec<Kernel>, String> {
+    let mut programs: FxHashMap<_, _> = crate::programs::read(text)?.into_iter().collect();
+    let kernel = |(name, by_hand, own): Head| {
+        let program = own.map(Arc::new).or_else(|| programs.remove(&name));
+        let program = program.ok_or_else(|| format!("there is no tensor program @{name}"))?;
+        Ok(Kernel {
+            name,
+            program,
+            by_hand,
+            places: Vec::new(),
+        })
+    };
+    heads.into_iter().map(kernel).collect()
+}
+
 struct Names {
     funcs: FxHashMap<String, u32>,
     kernels: FxHashMap<String, u32>,
@@ -145,8 +174,8 @@ impl Names {
 
 fn constant(c: RawConst<'_>) -> Result<Const, String> {
     let dtype = |t: &str| {
-        t.parse::<DType>()
-            .map_err(|_| format!("`{t}` is no element type"))
+        let found = t.parse::<DType>().ok().filter(|&t| computes(t));
+        found.ok_or_else(|| format!("`{t}` is no element type"))
     };
     Ok(match c {
         RawConst::Tensor(t, dims, bytes) => {

@@ -1,19 +1,25 @@
 //! Lowered programs to the machine's instructions.
 //!
-//! The control flow and the registers are those of the lowered program; references are counted by the values themselves, so what
-//! is left of retaining and releasing is which use of a register is its last.
+//! The control flow is that of the lowered program; references are counted by the values themselves, so what is left of
+//! retaining and releasing is which use of a register is its last. That, and which values share a register, is found
+//! out afterwards.
 
 mod flow;
+mod layout;
+mod live;
+mod pool;
+mod registers;
 
 use relax_base::Symbol;
 use relax_loops::{Ex, ExKind, visit_expr};
 use relax_lower::lir::{self, Alloc, BlockId, Hold, LFunc, Lowered};
-use relax_tensor::{DType, Tensor};
+use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
 use crate::builtin::{Builtin, Plain};
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, Reg};
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Kernel, Reg};
+use pool::{Pool, fresh, identifier};
 
 /// Why a program has no form for the machine.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,66 +70,29 @@ pub fn translate(lowered: &Lowered) -> Result<Executable, Unsupported> {
     Ok(out)
 }
 
-/// A label as an identifier.
-fn identifier(label: &str) -> String {
-    let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    let text: String = label.chars().map(clean).collect();
-    match text.chars().next() {
-        Some(c) if !c.is_ascii_digit() => text,
-        _ => format!("k_{text}"),
-    }
+/// How a block ends.
+#[derive(Clone, Debug)]
+enum End {
+    Ret(Arg),
+    Goto(usize),
+    /// The register, where it is true, where not.
+    If(Reg, usize, usize),
 }
 
-/// A name that is not taken: the one that is wanted, or that and a number.
-fn fresh(taken: &mut FxHashSet<String>, wanted: &str) -> String {
-    let mut name = wanted.to_owned();
-    let mut k = 1;
-    while !taken.insert(name.clone()) {
-        k += 1;
-        name = format!("{wanted}_{k}");
-    }
-    name
+/// A call, and where it stands in the text.
+#[derive(Clone, Debug)]
+struct Call {
+    callee: Callee,
+    args: Vec<Arg>,
+    dst: Option<Reg>,
+    place: Symbol,
 }
 
-/// Constants, those that are not tensors once each.
-#[derive(Default)]
-struct Pool {
-    consts: Vec<Const>,
-    texts: FxHashMap<String, u32>,
-    shapes: FxHashMap<Vec<i64>, u32>,
-    scalars: FxHashMap<(DType, u64), u32>,
-}
-
-impl Pool {
-    fn push(consts: &mut Vec<Const>, c: Const) -> u32 {
-        consts.push(c);
-        consts.len() as u32 - 1
-    }
-    fn text(&mut self, text: &str) -> Arg {
-        let consts = &mut self.consts;
-        let new = || Pool::push(consts, Const::Text(text.to_owned()));
-        Arg::Const(*self.texts.entry(text.to_owned()).or_insert_with(new))
-    }
-    fn shape(&mut self, dims: Vec<i64>) -> Arg {
-        let consts = &mut self.consts;
-        let new = || Pool::push(consts, Const::Shape(dims.clone()));
-        Arg::Const(*self.shapes.entry(dims.clone()).or_insert_with(new))
-    }
-    fn scalar(&mut self, t: &Tensor) -> Arg {
-        let bits = crate::value::element(t).unwrap_or(0);
-        if t.dtype() == DType::I64 {
-            return Arg::Int(bits as i64);
-        }
-        let consts = &mut self.consts;
-        let new = || Pool::push(consts, Const::Scalar(t.dtype(), bits));
-        Arg::Const(*self.scalars.entry((t.dtype(), bits)).or_insert_with(new))
-    }
-}
-
-/// A jump whose goal has no number yet.
-enum Goal {
-    If(BlockId),
-    Goto(BlockId),
+/// A piece of code without jumps in it. Registers have the numbers of values here: as many as there are.
+#[derive(Clone, Debug)]
+struct Block {
+    calls: Vec<Call>,
+    end: End,
 }
 
 /// The translation of one function.
@@ -133,28 +102,51 @@ struct Translation<'a> {
     /// By how much the machine's registers are numbered higher: a closure's code takes the closure first.
     shift: u32,
     registers: u32,
-    code: Vec<Inst>,
-    places: Vec<(u32, String)>,
-    goals: Vec<(usize, Goal)>,
-    /// References that the next uses of a register leave behind.
-    kept: FxHashMap<lir::Reg, u32>,
-    /// Registers that the last instruction gave up and that are released next.
-    ended: FxHashSet<Reg>,
+    blocks: Vec<Block>,
+    /// The block that is written.
+    here: usize,
+    /// Where the next instruction stands.
+    place: Symbol,
+    /// Registers that hold constants.
+    consts: FxHashMap<lir::Reg, Arg>,
+    /// Registers of values in memory, and those among them that somebody else keeps alive.
+    owners: FxHashSet<Reg>,
+    lent: FxHashSet<Reg>,
 }
 
 impl<'a> Translation<'a> {
     fn new(f: &'a LFunc, pool: &'a mut Pool) -> Translation<'a> {
         let shift = u32::from(f.captures.is_some());
+        let consts = (f.blocks.values().flat_map(|b| &b.insts)).filter_map(|inst| match inst {
+            lir::Inst::Const { dst, data } => Some((*dst, Arg::Const(data.0))),
+            _ => None,
+        });
+        let none = Symbol::new("");
+        let empty = Block {
+            calls: Vec::new(),
+            end: End::Ret(Arg::Void),
+        };
+        let of = |hold: Hold| {
+            let all = f.regs.iter().zip(shift..);
+            all.filter(move |r| *r.0 == hold).map(|r| r.1)
+        };
+        let mut lent: FxHashSet<Reg> = of(Hold::Lent).collect();
+        // The closure that runs is somebody's.
+        lent.extend((shift > 0).then_some(0));
+        let mut owners: FxHashSet<Reg> = of(Hold::Value).collect();
+        owners.extend(&lent);
         Translation {
             f,
             pool,
             shift,
             registers: f.regs.len() as u32 + shift,
-            code: Vec::new(),
-            places: Vec::new(),
-            goals: Vec::new(),
-            kept: FxHashMap::default(),
-            ended: FxHashSet::default(),
+            // Blocks of the lowered function keep their numbers behind the first, where parameters are moved.
+            blocks: vec![empty; f.blocks.len() + 1],
+            here: 0,
+            place: none,
+            consts: consts.collect(),
+            owners,
+            lent,
         }
     }
 
@@ -163,31 +155,53 @@ impl<'a> Translation<'a> {
         // Parameters come first in the machine; in a lowered function any registers may be parameters.
         let params = f.params.len() as u32 + self.shift;
         self.arrange();
-        let mut starts = vec![0u32; f.blocks.len()];
+        self.end(End::Goto(1));
         for (id, block) in f.blocks.iter() {
-            starts[id.0 as usize] = self.code.len() as u32;
-            self.kept.clear();
-            for (i, inst) in block.insts.iter().enumerate() {
-                self.inst(inst, &block.insts[i + 1..])?;
+            self.here = Self::block(id);
+            for inst in &block.insts {
+                self.inst(inst)?;
             }
             self.term(&block.term);
         }
-        for (at, goal) in std::mem::take(&mut self.goals) {
-            match (&mut self.code[at], goal) {
-                (Inst::If(_, to), Goal::If(b)) | (Inst::Goto(to), Goal::Goto(b)) => {
-                    *to = starts[b.0 as usize]
-                }
-                _ => {}
-            }
-        }
+        let mut code = live::Code {
+            blocks: self.blocks,
+            params,
+            registers: self.registers,
+            owners: self.owners,
+            lent: self.lent,
+        };
+        code.without_copies();
+        let lives = code.lives();
+        let lives = code.give_up(lives);
+        let order = layout::order(&mut code.blocks);
+        let registers = registers::assign(&mut code, &lives, &order);
+        let (code, places) = layout::code(&code.blocks, &order);
         Ok(Function {
             name,
             params,
-            registers: self.registers.max(params),
+            registers: registers.max(params),
             closure: f.captures.is_some(),
-            code: self.code,
-            places: self.places,
+            code,
+            places,
         })
+    }
+
+    /// The number of a block of the lowered function.
+    fn block(id: BlockId) -> usize {
+        id.0 as usize + 1
+    }
+
+    /// A new block, still empty.
+    fn fresh(&mut self) -> usize {
+        self.blocks.push(Block {
+            calls: Vec::new(),
+            end: End::Ret(Arg::Void),
+        });
+        self.blocks.len() - 1
+    }
+
+    fn end(&mut self, end: End) {
+        self.blocks[self.here].end = end;
     }
 
     /// Moves parameters to the registers of their numbers, where they have others.
@@ -201,16 +215,16 @@ impl<'a> Translation<'a> {
         let n = params.len() as u32;
         self.registers += n;
         let above = self.registers - n;
-        for i in 0..n {
-            self.call(
-                Plain::Copy,
-                vec![Arg::Last(i + self.shift)],
-                Some(above + i),
-            );
+        for (i, r) in (0..n).zip(params) {
+            if self.owners.contains(&self.reg(*r)) {
+                self.owners.insert(above + i);
+                self.owners.insert(i + self.shift);
+            }
+            self.call(Plain::Copy, vec![Arg::Reg(i + self.shift)], Some(above + i));
         }
         for (i, r) in params.iter().enumerate() {
             let to = self.reg(*r);
-            self.call(Plain::Copy, vec![Arg::Last(above + i as u32)], Some(to));
+            self.call(Plain::Copy, vec![Arg::Reg(above + i as u32)], Some(to));
         }
     }
 
@@ -228,51 +242,30 @@ impl<'a> Translation<'a> {
     }
 
     fn emit(&mut self, callee: Callee, args: Vec<Arg>, dst: Option<Reg>) {
-        self.code.push(Inst::Call {
+        let place = std::mem::replace(&mut self.place, Symbol::new(""));
+        self.blocks[self.here].calls.push(Call {
             callee,
-            args: args.into(),
+            args,
             dst,
+            place,
         });
     }
 
     /// Notes where the next instruction stands.
     fn at(&mut self, place: Symbol) {
-        if !place.as_str().is_empty() {
-            self.places
-                .push((self.code.len() as u32, place.to_string()));
-        }
+        self.place = place;
     }
 
-    /// A use that takes a register's reference.
-    fn taken(&mut self, r: lir::Reg) -> Arg {
-        let register = self.reg(r);
-        if self.f.hold(r) != Hold::Value {
-            return Arg::Reg(register);
-        }
-        match self.kept.get_mut(&r) {
-            Some(n) if *n > 0 => {
-                *n -= 1;
-                Arg::Reg(register)
-            }
-            _ => Arg::Last(register),
-        }
-    }
-
-    fn all_taken(&mut self, regs: &[lir::Reg]) -> Vec<Arg> {
-        regs.iter().map(|&r| self.taken(r)).collect()
-    }
-
+    /// What a register holds.
     fn seen(&self, r: lir::Reg) -> Arg {
-        Arg::Reg(self.reg(r))
+        match self.consts.get(&r) {
+            Some(&constant) => constant,
+            None => Arg::Reg(self.reg(r)),
+        }
     }
 
-    /// Arguments of a call, some of them lent.
-    fn handed(&mut self, args: &[lir::Reg], lent: &[bool]) -> Vec<Arg> {
-        let one = |(i, &r): (usize, &lir::Reg)| match lent.get(i) {
-            Some(true) => self.seen(r),
-            _ => self.taken(r),
-        };
-        args.iter().enumerate().map(one).collect()
+    fn all_seen(&self, regs: &[lir::Reg]) -> Vec<Arg> {
+        regs.iter().map(|&r| self.seen(r)).collect()
     }
 
     /// A scalar expression: its parts in order, each a call.
@@ -349,29 +342,24 @@ impl<'a> Translation<'a> {
             return self.emit(callee, args, Some(dst));
         }
         let all = self.temp();
+        self.owners.insert(all);
         self.emit(callee, args, Some(all));
         for (i, &dst) in dsts.iter().enumerate() {
-            let whole = if i + 1 == dsts.len() {
-                Arg::Last(all)
-            } else {
-                Arg::Reg(all)
-            };
             let dst = self.reg(dst);
-            self.call(Plain::GetItem, vec![whole, Arg::Int(i as i64)], Some(dst));
+            self.call(
+                Plain::GetItem,
+                vec![Arg::Reg(all), Arg::Int(i as i64)],
+                Some(dst),
+            );
         }
     }
 
-    /// An instruction. `rest` are those after it in its block.
-    fn inst(&mut self, inst: &lir::Inst, rest: &[lir::Inst]) -> Result<(), Unsupported> {
+    /// An instruction.
+    fn inst(&mut self, inst: &lir::Inst) -> Result<(), Unsupported> {
         use lir::Inst as I;
-        if !matches!(inst, I::Release(_)) {
-            self.ended.clear();
-        }
         match inst {
-            I::Const { dst, data } => {
-                let dst = self.reg(*dst);
-                self.call(Plain::Copy, vec![Arg::Const(data.0)], Some(dst));
-            }
+            // Stands where it is used. What is counted where, the values know themselves.
+            I::Const { .. } | I::Retain(_) | I::Release(_) => {}
             I::Kernel {
                 dsts,
                 kernel,
@@ -383,30 +371,28 @@ impl<'a> Translation<'a> {
                 for out in given {
                     all.push(self.target(out.as_ref())?);
                 }
-                self.last_uses(&mut all, rest);
                 self.at(*place);
                 self.results(Callee::Kernel(kernel.0), all, dsts);
             }
             I::Tuple { dst, fields } => {
-                let (fields, dst) = (self.all_taken(fields), self.reg(*dst));
+                let (fields, dst) = (self.all_seen(fields), self.reg(*dst));
                 self.call(Plain::MakeTuple, fields, Some(dst));
             }
             I::Scalar { dst, value } => {
                 let dst = self.reg(*dst);
-                let before = self.code.len();
+                let before = self.blocks[self.here].calls.len();
                 let value = self.scalar(value)?;
-                let made = self.code.len() > before;
-                match self.code.last_mut() {
+                let made = self.blocks[self.here].calls.len() > before;
+                match self.blocks[self.here].calls.last_mut() {
                     // The last part of the expression goes where the whole is wanted.
-                    Some(Inst::Call { dst: to, .. }) if made && to.map(Arg::Reg) == Some(value) => {
+                    Some(Call { dst: to, .. }) if made && to.map(Arg::Reg) == Some(value) => {
                         *to = Some(dst)
                     }
                     _ => self.call(Plain::Copy, vec![value], Some(dst)),
                 }
             }
             I::Unbox { dst, src } => {
-                let mut args = vec![self.seen(*src)];
-                self.last_uses(&mut args, rest);
+                let args = vec![self.seen(*src)];
                 let dst = self.reg(*dst);
                 self.call(Plain::Element, args, Some(dst));
             }
@@ -415,20 +401,18 @@ impl<'a> Translation<'a> {
                 self.call(Plain::Copy, vec![src], Some(dst));
             }
             I::Field { dst, src, index } => {
-                let mut args = vec![self.seen(*src), Arg::Int(i64::from(*index))];
-                self.last_uses(&mut args, rest);
+                let args = vec![self.seen(*src), Arg::Int(i64::from(*index))];
                 let dst = self.reg(*dst);
                 self.call(Plain::GetItem, args, Some(dst));
             }
             I::RefRead { dst, cell } => {
-                let mut args = vec![self.seen(*cell)];
-                self.last_uses(&mut args, rest);
+                let args = vec![self.seen(*cell)];
                 let dst = self.reg(*dst);
                 self.call(Plain::RefRead, args, Some(dst));
             }
             I::Adt { dst, tag, fields } => {
                 let mut args = vec![Arg::Int(i64::from(*tag))];
-                args.extend(self.all_taken(fields));
+                args.extend(self.all_seen(fields));
                 let dst = self.reg(*dst);
                 self.call(Plain::MakeAdt, args, Some(dst));
             }
@@ -438,7 +422,7 @@ impl<'a> Translation<'a> {
                 captures,
             } => {
                 let mut args = vec![Arg::Func(func.0)];
-                args.extend(self.all_taken(captures));
+                args.extend(self.all_seen(captures));
                 let dst = self.reg(*dst);
                 self.call(Plain::MakeClosure, args, Some(dst));
             }
@@ -458,14 +442,14 @@ impl<'a> Translation<'a> {
                 dst,
                 func,
                 args,
-                lent,
+                lent: _,
             } => {
-                let (args, dst) = (self.handed(args, lent), self.reg(*dst));
+                let (args, dst) = (self.all_seen(args), self.reg(*dst));
                 self.emit(Callee::Func(func.0), args, Some(dst));
             }
             I::CallClosure { dst, callee, args } => {
-                let mut all = vec![self.taken(*callee)];
-                all.extend(self.all_taken(args));
+                let mut all = vec![self.seen(*callee)];
+                all.extend(self.all_seen(args));
                 let dst = self.reg(*dst);
                 self.call(Plain::InvokeClosure, all, Some(dst));
             }
@@ -505,17 +489,17 @@ impl<'a> Translation<'a> {
                     self.shape(&tensor.dims)?,
                 ];
                 args.push(self.pool.text(&tensor.dtype.to_string()));
-                self.last_uses(&mut args, rest);
                 let dst = self.reg(*dst);
                 self.call(Plain::AllocTensor, args, Some(dst));
             }
-            I::Kill { .. } => {}
+            // The value is needed up to here.
+            I::Kill { src } => self.call(Plain::Kill, vec![self.seen(*src)], None),
             I::RefNew { dst, value } => {
-                let (value, dst) = (self.taken(*value), self.reg(*dst));
+                let (value, dst) = (self.seen(*value), self.reg(*dst));
                 self.call(Plain::RefNew, vec![value], Some(dst));
             }
             I::RefWrite { cell, value } => {
-                let args = vec![self.seen(*cell), self.taken(*value)];
+                let args = vec![self.seen(*cell), self.seen(*value)];
                 self.call(Plain::RefWrite, args, None);
             }
             I::Shape { dst, dims } => {
@@ -527,8 +511,7 @@ impl<'a> Translation<'a> {
                 self.call(Plain::Copy, vec![text], Some(dst));
             }
             I::Dim { dst, src, axis } => {
-                let mut args = vec![self.seen(*src), Arg::Int(i64::from(*axis))];
-                self.last_uses(&mut args, rest);
+                let args = vec![self.seen(*src), Arg::Int(i64::from(*axis))];
                 let dst = self.reg(*dst);
                 self.call(Plain::Extent, args, Some(dst));
             }
@@ -571,29 +554,7 @@ impl<'a> Translation<'a> {
                 self.at(*place);
                 self.call(Plain::CheckEqual, args, None);
             }
-            I::Retain(r) => *self.kept.entry(*r).or_default() += 1,
-            I::Release(r) => {
-                // Unless a use just before has given it up.
-                let register = self.reg(*r);
-                if !self.ended.remove(&register) {
-                    self.call(Plain::Kill, vec![Arg::Last(register)], None);
-                }
-            }
         }
         Ok(())
-    }
-
-    /// Marks the uses among `args` that are the last: those that are released right after.
-    fn last_uses(&mut self, args: &mut [Arg], rest: &[lir::Inst]) {
-        for released in rest {
-            let lir::Inst::Release(r) = released else {
-                break;
-            };
-            let r = self.reg(*r);
-            if let Some(at) = args.iter().rposition(|a| *a == Arg::Reg(r)) {
-                args[at] = Arg::Last(r);
-                self.ended.insert(r);
-            }
-        }
     }
 }

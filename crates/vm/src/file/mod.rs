@@ -2,19 +2,25 @@
 //!
 //! `docs/vm.md` describes each byte.
 
+use relax_loops::Program;
 use relax_tensor::{DType, Tensor};
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::{Breach, Unsupported};
 use crate::builtin::Builtin;
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel};
-use crate::{Breach, Unsupported, programs};
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, computes};
+use bytes::{Read, Reader, Writer};
+
+mod bytes;
+mod program;
 
 /// What a file begins with.
 pub const MAGIC: &[u8; 8] = b"relaxvm\0";
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes before the part that the checksum covers: magic, version, checksum, length of the head.
 const HEADER: usize = 24;
@@ -51,12 +57,17 @@ impl fmt::Display for FileError {
 
 impl std::error::Error for FileError {}
 
+impl FileError {
+    fn damaged(at: usize, what: &str) -> FileError {
+        FileError::Damaged(at, what.to_owned())
+    }
+}
+
 /// The bytes of a program's file.
 ///
 /// # Errors
-/// A kernel has no form as text.
+/// Something in the program has no form there: nothing does now.
 pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
-    let kernels = programs::print(&program.kernels)?;
     let mut w = Writer::default();
     w.list(&program.consts, |w, c| match c {
         Const::Tensor(t) => {
@@ -82,8 +93,9 @@ pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
     w.list(&program.kernels, |w, k| {
         w.text(&k.name);
         w.byte(u8::from(k.by_hand));
+        w.list(&k.places, |w, p| w.text(p));
+        program::write(w, &k.program);
     });
-    w.text(&kernels);
     w.list(&program.entries, |w, e| {
         w.text(&e.name);
         w.word(e.func);
@@ -91,6 +103,8 @@ pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
         w.list(&e.types, |w, t| w.text(t));
     });
     w.text(&program.interface);
+    let behind = tensors(program);
+    w.0.extend(Sha256::digest(&behind));
     let head = w.0;
     let mut out = Vec::with_capacity(HEADER + head.len());
     out.extend(MAGIC);
@@ -98,19 +112,59 @@ pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
     out.extend([0; 4]);
     out.extend((head.len() as u64).to_le_bytes());
     out.extend(head);
-    let tensors = program.consts.iter().filter_map(|c| match c {
-        Const::Tensor(t) => Some(t),
-        _ => None,
-    });
-    for t in tensors {
-        out.resize(out.len().next_multiple_of(ALIGN), 0);
-        out.extend(t.bytes());
-    }
+    out.resize(out.len().next_multiple_of(ALIGN), 0);
+    out.extend(behind);
     // Tensors are not covered: a file of a gigabyte of weights opens without reading them.
     let end = HEADER + u64_at(&out, 16) as usize;
     let sum = crc32fast::hash(&out[16..end]);
     out[12..16].copy_from_slice(&sum.to_le_bytes());
     Ok(out)
+}
+
+/// The elements of all tensors, each at a multiple of [`ALIGN`].
+fn tensors(program: &Executable) -> Vec<u8> {
+    let mut out = Vec::new();
+    for c in &program.consts {
+        if let Const::Tensor(t) = c {
+            out.resize(out.len().next_multiple_of(ALIGN), 0);
+            out.extend(t.bytes());
+        }
+    }
+    out
+}
+
+/// What a file's head says, in 32 bytes: its program and, as it names the hash of their elements, its tensors. Files of
+/// another program, or with other weights, have another.
+///
+/// # Errors
+/// As [`read`], of the header.
+pub fn fingerprint(bytes: &[u8]) -> Result<[u8; 32], FileError> {
+    let end = head(bytes)?;
+    Ok(Sha256::digest(&bytes[HEADER..end]).into())
+}
+
+/// Where the head ends, of a file whose header is sound.
+fn head(all: &[u8]) -> Result<usize, FileError> {
+    let magic = all.get(..8).ok_or(FileError::Foreign)?;
+    if magic != MAGIC {
+        return Err(FileError::Foreign);
+    }
+    let short = |at| FileError::damaged(at, "it ends there");
+    let header = all.get(..HEADER).ok_or_else(|| short(all.len()))?;
+    let word = |at: usize| u64_at(header, at);
+    let version = word(8) as u32;
+    if version != VERSION {
+        return Err(FileError::Version(version));
+    }
+    let end = usize::try_from(word(16)).ok();
+    let end = end.and_then(|n| n.checked_add(HEADER));
+    let end = end.filter(|&e| e <= all.len());
+    let end = end.ok_or_else(|| short(all.len()))?;
+    if crc32fast::hash(&all[16..end]) != (word(8) >> 32) as u32 {
+        let what = "the checksum is not that of the content";
+        return Err(FileError::damaged(12, what));
+    }
+    Ok(end)
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
@@ -182,58 +236,13 @@ fn argument(w: &mut Writer, arg: Arg) {
     }
 }
 
-#[derive(Default)]
-struct Writer(Vec<u8>);
-
-impl Writer {
-    fn byte(&mut self, b: u8) {
-        self.0.push(b);
-    }
-    fn word(&mut self, v: u32) {
-        self.0.extend(v.to_le_bytes());
-    }
-    fn long(&mut self, v: u64) {
-        self.0.extend(v.to_le_bytes());
-    }
-    fn text(&mut self, text: &str) {
-        self.word(text.len() as u32);
-        self.0.extend(text.as_bytes());
-    }
-    fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Writer, &T)) {
-        self.word(items.len() as u32);
-        items.iter().for_each(|i| one(self, i));
-    }
-}
-
 /// Reads a program's file. Its tensors borrow from `bytes`.
 ///
 /// # Errors
 /// The bytes are no such file, or its program breaks a rule. Nothing is allocated that the bytes do not back.
 pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, FileError> {
     let all = (*bytes).as_ref();
-    let magic = all.get(..8).ok_or(FileError::Foreign)?;
-    if magic != MAGIC {
-        return Err(FileError::Foreign);
-    }
-    let short = |at| FileError::Damaged(at, "it ends there".to_owned());
-    let header = all.get(..HEADER).ok_or_else(|| short(all.len()))?;
-    let word = |at: usize| u64_at(header, at);
-    let version = word(8) as u32;
-    if version != VERSION {
-        return Err(FileError::Version(version));
-    }
-    let end = usize::try_from(word(16))
-        .ok()
-        .and_then(|n| n.checked_add(HEADER));
-    let end = end
-        .filter(|&e| e <= all.len())
-        .ok_or_else(|| short(all.len()))?;
-    if crc32fast::hash(&all[16..end]) != (word(8) >> 32) as u32 {
-        return Err(FileError::Damaged(
-            12,
-            "the checksum is not that of the content".to_owned(),
-        ));
-    }
+    let end = head(all)?;
     let mut r = Reader {
         bytes: &all[..end],
         at: HEADER,
@@ -241,9 +250,14 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
     let mut next = end;
     let consts = r.list(|r| constant(r, &bytes, &mut next))?;
     let funcs = r.list(read_function)?;
-    let heads = r.list(|r| Ok((r.text()?, r.byte()? != 0)))?;
-    let at = r.at;
-    let text = r.text()?;
+    let kernels = r.list(|r| {
+        Ok(Kernel {
+            name: r.text()?,
+            by_hand: r.byte()? != 0,
+            places: r.list(Reader::text)?,
+            program: Arc::new(program::read(r)?),
+        })
+    })?;
     let entries = r.list(|r| {
         Ok(Entry {
             name: r.text()?,
@@ -253,7 +267,10 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
         })
     })?;
     let interface = r.text()?;
-    let kernels = kernels(heads, &text).map_err(|what| FileError::Damaged(at, what))?;
+    r.take(32)?;
+    if r.at != end {
+        return Err(FileError::damaged(r.at, "more follows than a program has"));
+    }
     let program = Executable {
         funcs,
         kernels,
@@ -265,24 +282,25 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
     Ok(program)
 }
 
-/// Puts kernels' names and their programs together.
-pub(crate) fn kernels(heads: Vec<(String, bool)>, text: &str) -> Result<Vec<Kernel>, String> {
-    let mut programs: rustc_hash::FxHashMap<_, _> = programs::read(text)?.into_iter().collect();
-    let kernel = |(name, by_hand): (String, bool)| {
-        let program = programs
-            .remove(&name)
-            .ok_or_else(|| format!("there is no tensor program @{name}"))?;
-        Ok(Kernel {
-            name,
-            program,
-            by_hand,
-            places: Vec::new(),
-        })
-    };
-    heads.into_iter().map(kernel).collect()
+/// A tensor program as the file has it.
+pub(crate) fn program_bytes(p: &Program) -> Vec<u8> {
+    let mut w = Writer::default();
+    program::write(&mut w, p);
+    w.0
 }
 
-type Read<T> = Result<T, FileError>;
+/// Reads what [`program_bytes`] wrote.
+pub(crate) fn program_of(bytes: &[u8]) -> Result<Program, FileError> {
+    let mut r = Reader { bytes, at: 0 };
+    let found = program::read(&mut r)?;
+    match r.at == bytes.len() {
+        true => Ok(found),
+        false => Err(FileError::damaged(
+            r.at,
+            "more follows than a tensor program has",
+        )),
+    }
+}
 
 fn constant(
     r: &mut Reader<'_>,
@@ -293,7 +311,8 @@ fn constant(
     let bad = |what: &str| FileError::Damaged(at, what.to_owned());
     match r.byte()? {
         kind @ (0 | 1) => {
-            let dtype: DType = r.text()?.parse().map_err(|_| bad("no element type"))?;
+            let dtype = r.text()?.parse().ok().filter(|&t| computes(t));
+            let dtype: DType = dtype.ok_or_else(|| bad("no element type"))?;
             if kind == 1 {
                 return Ok(Const::Scalar(dtype, r.long()?));
             }
@@ -375,53 +394,4 @@ fn read_argument(r: &mut Reader<'_>) -> Read<Arg> {
             ));
         }
     })
-}
-
-struct Reader<'b> {
-    bytes: &'b [u8],
-    at: usize,
-}
-
-impl<'b> Reader<'b> {
-    fn take(&mut self, n: usize) -> Read<&'b [u8]> {
-        let end = self.at.checked_add(n);
-        let found = end.and_then(|end| self.bytes.get(self.at..end));
-        let found = found.ok_or_else(|| FileError::Damaged(self.at, "it ends there".to_owned()))?;
-        self.at += n;
-        Ok(found)
-    }
-    fn byte(&mut self) -> Read<u8> {
-        Ok(self.take(1)?[0])
-    }
-    fn word(&mut self) -> Read<u32> {
-        let b = self.take(4)?;
-        Ok(u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
-    }
-    fn long(&mut self) -> Read<u64> {
-        Ok(u64_at(self.take(8)?, 0))
-    }
-    fn text(&mut self) -> Read<String> {
-        let n = self.word()? as usize;
-        let at = self.at;
-        let bytes = self.take(n)?;
-        let text = std::str::from_utf8(bytes);
-        Ok(text
-            .map_err(|_| FileError::Damaged(at, "a text is not UTF-8".to_owned()))?
-            .to_owned())
-    }
-    /// A list. Each item takes a byte at least, so a length that the file cannot hold ends early.
-    fn list<T>(&mut self, mut one: impl FnMut(&mut Reader<'b>) -> Read<T>) -> Read<Vec<T>> {
-        let n = self.word()? as usize;
-        if n > self.bytes.len() - self.at {
-            return Err(FileError::Damaged(
-                self.at,
-                "a list is longer than the file".to_owned(),
-            ));
-        }
-        let mut items = Vec::new();
-        for _ in 0..n {
-            items.push(one(self)?);
-        }
-        Ok(items)
-    }
 }

@@ -1,0 +1,138 @@
+//! Kernels of the virtual machine as native code.
+
+use std::rc::Rc;
+
+use relax_base::{Diagnostics, Symbol};
+use relax_codegen::{Failure, Host, Site};
+use relax_lower::lir::KernelDef;
+use relax_tensor::Tensor;
+use relax_vm::{Arg, Callee, Const, Executable, Inst, Kernel, KernelError, MALFORMED};
+
+use crate::failure;
+
+/// What runs a program's kernels as native code: the very code that programs compiled ahead of time call.
+pub struct Native {
+    kernels: relax_codegen::Kernels,
+    host: Host,
+}
+
+impl Native {
+    /// Compiles the kernels of a program for this machine, to be run on so many threads, 0 for one per processor.
+    ///
+    /// # Errors
+    /// A kernel asks for something that native code does not do, or there is no memory.
+    pub fn new(program: &Executable, threads: usize) -> Result<Native, Diagnostics> {
+        let (defs, sites) = (definitions(program), sites(program));
+        let checks = crate::native::checked();
+        let kernels = relax_codegen::Kernels::compile(&defs, &sites, checks).map_err(one)?;
+        Native::with(kernels, threads)
+    }
+
+    pub(super) fn with(
+        kernels: relax_codegen::Kernels,
+        threads: usize,
+    ) -> Result<Native, Diagnostics> {
+        let host = Host::new(threads).map_err(|text| one(Box::new(refused(text))))?;
+        Ok(Native { kernels, host })
+    }
+}
+
+pub(super) fn refused(text: String) -> relax_base::Diagnostic {
+    let none = relax_base::Span::NONE;
+    relax_base::Diagnostic::error(relax_lower::codes::UNSUPPORTED, none, text)
+}
+
+pub(super) fn one(d: Box<relax_base::Diagnostic>) -> Diagnostics {
+    let mut all = Diagnostics::new();
+    all.push(*d);
+    all
+}
+
+/// The kernels as code generation takes them.
+pub(super) fn definitions(program: &Executable) -> Vec<KernelDef> {
+    let mut holds = vec![true; program.kernels.len()];
+    for (kernel, args) in calls(program) {
+        let inputs = program.kernels[kernel].program.inputs.len();
+        // A kernel that is asked to find the extents of its results somewhere is given none anywhere.
+        holds[kernel] &= args.iter().skip(inputs).all(|a| *a != Arg::Void);
+    }
+    let define = |(kernel, holds_outputs): (&Kernel, bool)| {
+        let parts = kernel.program.parts.len().min(kernel.places.len());
+        let named = |all: &[String]| all.iter().map(|p| Symbol::new(p)).collect();
+        KernelDef {
+            program: (*kernel.program).clone(),
+            label: kernel.name.clone(),
+            by_hand: kernel.by_hand,
+            holds_outputs,
+            parts: named(&kernel.places[..parts]),
+            accesses: named(&kernel.places[parts..]),
+        }
+    };
+    program.kernels.iter().zip(holds).map(define).collect()
+}
+
+/// The calls of kernels in a program.
+fn calls(program: &Executable) -> impl Iterator<Item = (usize, &[Arg])> {
+    let code = program.funcs.iter().flat_map(|f| &f.code);
+    code.filter_map(|inst| match inst {
+        Inst::Call {
+            callee: Callee::Kernel(k),
+            args,
+            ..
+        } => Some((*k as usize, &args[..])),
+        _ => None,
+    })
+}
+
+/// Where kernels are called with constants.
+pub(super) fn sites(program: &Executable) -> Vec<Site> {
+    let constant = |arg: &Arg| match arg {
+        Arg::Const(c) => match program.consts.get(*c as usize) {
+            Some(Const::Tensor(t)) => Some(t.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    let site = |(kernel, args): (usize, &[Arg])| Site {
+        kernel,
+        constants: args.iter().map(constant).collect(),
+    };
+    calls(program).map(site).collect()
+}
+
+impl relax_vm::Kernels for Native {
+    fn run(
+        &mut self,
+        number: u32,
+        kernel: &Kernel,
+        inputs: &[Rc<Tensor>],
+        shapes: Option<&[Vec<i64>]>,
+    ) -> Result<Vec<Tensor>, KernelError> {
+        let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
+        let called = self
+            .kernels
+            .call(&self.host, number as usize, &inputs, shapes);
+        called.map_err(|failure| match failure {
+            Failure::Unfit(text) => KernelError {
+                code: MALFORMED,
+                message: format!("the program is malformed: {text}"),
+                place: None,
+            },
+            Failure::Failed(status, message) => {
+                // A place of its own stands before what is said.
+                let own = kernel.places.iter().filter(|p| !p.is_empty());
+                let told = |place: &&String| {
+                    let rest = message.strip_prefix(place.as_str());
+                    rest.is_some_and(|rest| rest.starts_with(": "))
+                };
+                let place = own.into_iter().find(told).cloned();
+                let from = place.as_ref().map_or(0, |p| p.len() + 2);
+                KernelError {
+                    code: failure::code(status).unwrap_or(MALFORMED),
+                    message: message[from..].to_owned(),
+                    place,
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,105 @@
+//! What a tensor program is said to be, as far as its buffers can tell.
+//!
+//! A hint has native code call a kernel of the runtime, which trusts in ranks, element types and numbers. Extents are
+//! compared where it is called.
+
+use relax_loops::{Buf, Hint, Lines, Program, Stage};
+use relax_tensor::DType;
+
+/// More than any step, padding or distance.
+const MOST: i64 = 1 << 24;
+
+/// Whether each hint is about a stage that there is, and about buffers of the ranks and element types that it speaks of.
+pub(super) fn sound(p: &Program) -> bool {
+    p.hints.iter().all(|(out, hint)| {
+        let operands = hint.operands();
+        let written = p.stages.iter().any(|s| writes(s, *out));
+        written && !operands.contains(out) && fits(p, *out, hint)
+    })
+}
+
+fn writes(stage: &Stage, out: Buf) -> bool {
+    match stage {
+        Stage::Compute(c) => c.out == out,
+        Stage::Nest(body) => relax_loops::statements(body)
+            .any(|s| matches!(s, relax_loops::Stmt::Store { buf, .. } if *buf == out)),
+    }
+}
+
+fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
+    let rank = |b: Buf| p.bufs[b].shape.len();
+    let ranks = |all: &[(Buf, usize)]| all.iter().all(|&(b, n)| rank(b) == n);
+    let steps = |all: &[i64]| all.iter().all(|n| (1..=MOST).contains(n));
+    let margins = |all: &[i64]| all.iter().all(|n| (0..=MOST).contains(n));
+    match *hint {
+        Hint::Gemm {
+            a, b, transpose_a, ..
+        } => {
+            let first = if transpose_a { 2 } else { rank(a).max(1) };
+            ranks(&[(a, first), (b, 2), (out, first)])
+        }
+        Hint::BatchGemm { a, b, .. } => ranks(&[(a, 3), (b, 3), (out, 3)]),
+        Hint::Conv2d {
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            groups,
+            ..
+        } => {
+            ranks(&[(data, 4), (weight, 4), (out, 4)])
+                && steps(&strides)
+                && steps(&dilation)
+                && steps(&[groups])
+                && margins(&padding)
+        }
+        Hint::Conv2dTranspose {
+            data,
+            weight,
+            strides,
+            padding,
+            dilation,
+            groups,
+        } => {
+            ranks(&[(data, 4), (weight, 4), (out, 4)])
+                && steps(&strides)
+                && steps(&dilation)
+                && steps(&[groups])
+                && margins(&padding)
+        }
+        Hint::Softmax { data, .. } => rank(data) > 0 && rank(data) == rank(out),
+        Hint::LayerNorm {
+            data, gamma, beta, ..
+        } => rank(data) > 0 && ranks(&[(out, rank(data)), (gamma, 1), (beta, 1)]),
+        Hint::Pool2d {
+            data,
+            window,
+            strides,
+            padding,
+            dilation,
+            nhwc,
+            ..
+        } => {
+            (rank(data) == 4 || rank(data) == 3 && !nhwc)
+                && rank(out) == rank(data)
+                && steps(&window)
+                && steps(&strides)
+                && steps(&dilation)
+                && margins(&padding)
+        }
+        Hint::Lines { data, axis, work } => {
+            let kept = rank(out) == rank(data);
+            let gone = rank(out) + 1 == rank(data) && matches!(work, Lines::Extreme { .. });
+            axis < rank(data) && (kept || gone)
+        }
+        Hint::Requantize {
+            data, tables, axis, ..
+        } => {
+            axis.is_none_or(|a| a < rank(data))
+                && rank(data) == rank(out)
+                && p.bufs[data].dtype == DType::I32
+                && tables.iter().all(|&t| rank(t) == 1)
+        }
+    }
+}
