@@ -2,11 +2,13 @@
 //!
 //! [`object`] gives the bytes of an object file, [`Jit`] the same code in memory.
 
+mod described;
 mod env;
 mod func;
 mod host;
 mod jit;
 mod kernel;
+mod large;
 mod module;
 mod prepack;
 mod profile;
