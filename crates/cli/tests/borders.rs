@@ -96,8 +96,8 @@ fn data_values_are_looked_at_part_by_part() {
         said.expect_err("a tree in a list of tensors")
             .contains("is no tensor")
     );
-    let long = (0..100_000).fold(Value::Adt(0, vec![]), |l, _| {
-        Value::Adt(1, vec![floats(), l])
+    let long = (0..100_000).fold(Value::Adt(1, vec![]), |l, _| {
+        Value::Adt(0, vec![floats(), l])
     });
     // Values of any depth; the sum itself nests no deeper than the stack is.
     let _ = host.call_timed(&jit, "sum", &[long]);
