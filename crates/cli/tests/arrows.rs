@@ -89,6 +89,13 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("python", &["relax", "cli", "lsp"]),
+    (
+        "fuzzing",
+        &[
+            "base", "syntax", "tensor", "ir", "passes", "interp", "onnx", "tvm", "relax", "lsp",
+            "testkit", "lower", "codegen", "runtime", "vm",
+        ],
+    ),
 ];
 
 /// Crates that only one room (or those named) may know.

@@ -54,6 +54,43 @@ const CALLS: &[(&[&[i64]], &str)] = &[
     (&[&[-1, -1], &[-1]], "add(exp(%0), %1)"),
     (&[&[-1, -1], &[-1, -1]], "concatenate((%0, %1), axis=0)"),
     (&[&[-1, -1]], "sum(transpose(%0, axes=None) * 2f, axis=[0])"),
+    // Sorting, searching and running along an axis.
+    (&[&[-1, -1]], "sort(%0, axis=0)"),
+    (
+        &[&[-1, -1, -1]],
+        "topk(%0, k=2, axis=1, ret_type=\"values\")",
+    ),
+    (
+        &[&[-1, -1]],
+        "cast(argmax(%0, axis=[1]), dtype=\"float32\")",
+    ),
+    (&[&[-1, -1]], "cumsum(%0, axis=0)"),
+    // Elements that are picked, and borders.
+    (
+        &[&[-1, -1]],
+        "nn.pad(%0, 0f, pad_width=[[1, 2], [0, 1]], pad_mode=\"reflect\")",
+    ),
+    (
+        &[&[-1, -1, -1]],
+        "strided_slice(%0, begin=[1, 0, 2], end=[9, 9, 9], strides=[1, 2, 1])",
+    ),
+    (
+        &[&[-1, -1, -1, -1]],
+        "nn.upsampling(%0, scale_h=2f, scale_w=2f)",
+    ),
+    // Sums of products of any form, and small integers.
+    (
+        &[&[-1, -1, -1], &[-1, -1, -1]],
+        "nn.conv1d(%0, %1, channels=3, kernel_size=[2])",
+    ),
+    (
+        &[&[-1, -1], &[-1, -1]],
+        "sum(expand_dims(%0, axis=2) * expand_dims(%1, axis=0), axis=[1])",
+    ),
+    (
+        &[&[-1, -1], &[-1, -1]],
+        "cast(nn.dense(cast(%0 * 9f, dtype=\"int8\"), cast(%1 * 9f, dtype=\"int8\"), units=None, out_dtype=\"int32\"), dtype=\"float32\")",
+    ),
 ];
 
 fn text(params: &[&[i64]], body: &str) -> String {

@@ -39,6 +39,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_fail_match", "pp>i"),
     ("rx_fail_stack", "pp>i"),
     ("rx_check_tensor", "pppiip>i"),
+    ("rx_check_value", "pppp>i"),
     ("rx_check_call", "pppiip>i"),
     ("rx_call_packed", "pppip>i"),
     ("rx_call_dps_packed", "pppi>i"),

@@ -2,6 +2,7 @@
 //!
 //! [`object`] gives the bytes of an object file, [`Jit`] the same code in memory.
 
+mod described;
 mod env;
 mod func;
 mod host;
@@ -9,8 +10,9 @@ mod host;
 mod image;
 mod jit;
 mod kernel;
-mod library;
 mod kernels;
+mod large;
+mod library;
 mod module;
 mod object;
 mod prepack;

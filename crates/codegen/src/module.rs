@@ -9,7 +9,7 @@ use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use relax_base::{Diagnostic, Symbol};
 use relax_loops::Buf;
 use relax_lower::codes;
-use relax_lower::lir::{DataId as DataIdOf, FnId, Inst, KernelDef};
+use relax_lower::lir::{DataId as DataIdOf, FnId, Inst, KernelDef, LFunc};
 use relax_runtime::object::{IMMORTAL, Kind};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,6 +17,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::env::Env;
 use crate::func::{self, Program};
 use crate::kernel::{self, dl_dtype};
+use crate::large;
 use crate::prepack::{Prepacked, WeightsFile};
 
 /// What C symbols of entries begin with.
@@ -411,17 +412,20 @@ impl<'m> Build<'m> {
     /// Compiles the function in the context.
     fn finish(&mut self, id: FuncId, name: &str) -> Result<(), Box<Diagnostic>> {
         self.context.set_disasm(self.wanted == Some(Listing::Asm));
-        self.env
-            .module
-            .define_function(id, &mut self.context)
-            .map_err(|e| {
-                let text = format!("code generation failed for {name}: {e}");
-                Box::new(Diagnostic::error(
-                    codes::UNSUPPORTED,
-                    relax_base::Span::NONE,
-                    text,
-                ))
-            })?;
+        let large = large::is_large(&self.context.func);
+        let isa = (large.then(|| large::in_one_pass(self.env.module.isa()))).flatten();
+        let defined = match isa {
+            Some(isa) => large::define(self.env.module, id, &mut self.context, &*isa),
+            None => self.env.module.define_function(id, &mut self.context),
+        };
+        defined.map_err(|e| {
+            let text = format!("code generation failed for {name}: {e}");
+            Box::new(Diagnostic::error(
+                codes::UNSUPPORTED,
+                relax_base::Span::NONE,
+                text,
+            ))
+        })?;
         let size = self
             .context
             .compiled_code()
@@ -450,6 +454,10 @@ impl<'m> Build<'m> {
                         .load(types::I64, MemFlagsData::trusted(), given[2], 8 * i as i32),
                 );
             }
+            checked_arguments(b, env, &program.lowered.funcs[id], &all);
+            // The code gives up the function that runs, which stays the caller's.
+            let retain = env.import("rx_retain", b.func);
+            b.ins().call(retain, &[given[1]]);
             finish_entry(b, env, program, id, &all, given[4]);
             Ok(())
         })
@@ -545,6 +553,41 @@ impl<'m> Build<'m> {
         })?;
         Ok(outer)
     }
+}
+
+/// Holds the arguments of a closure against what it takes; one that is not that gives them up, as the code would have.
+fn checked_arguments(
+    b: &mut FunctionBuilder<'_>,
+    env: &mut Env<'_>,
+    f: &LFunc,
+    all: &[cranelift_codegen::ir::Value],
+) {
+    let place = env.text(&format!("{}: an argument of @{}", f.place, f.name), b.func);
+    let place = b.ins().symbol_value(types::I64, place);
+    let bad = b.create_block();
+    b.set_cold_block(bad);
+    b.append_block_param(bad, types::I32);
+    for (given, &argument) in f.forms.given.iter().zip(&all[2..]) {
+        let words = crate::described::data(env, given);
+        let words = env.module.declare_data_in_func(words, b.func);
+        let words = b.ins().symbol_value(types::I64, words);
+        let check = env.import("rx_check_value", b.func);
+        let call = b.ins().call(check, &[all[0], argument, words, place]);
+        let status = b.inst_results(call)[0];
+        let fine = b.create_block();
+        b.ins().brif(status, bad, &[status.into()], fine, &[]);
+        b.switch_to_block(fine);
+    }
+    let fine = b.create_block();
+    b.ins().jump(fine, &[]);
+    b.switch_to_block(bad);
+    let release = env.import("rx_release", b.func);
+    for &argument in &all[2..] {
+        b.ins().call(release, &[all[0], argument]);
+    }
+    let status = b.block_params(bad)[0];
+    b.ins().return_(&[status]);
+    b.switch_to_block(fine);
 }
 
 /// Calls a function's code, stores the value at `out`, and returns 0 or the recorded status.

@@ -12,6 +12,7 @@
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{CtorId, Expr, ExprId, PatId, Pattern};
+use rustc_hash::FxHashMap;
 
 use crate::codes;
 use crate::solver::Solver;
@@ -32,7 +33,7 @@ const ADDED: usize = 40;
 type Cell = Option<PatId>;
 
 /// What a pattern's head is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Head {
     Ctor(CtorId),
     Tuple(usize),
@@ -54,6 +55,32 @@ struct Task {
     path: Vec<Built>,
 }
 
+/// Rows by what their first column asks for: only those that ask for a head, or for nothing, say something about it.
+#[derive(Default)]
+struct Split {
+    asked: FxHashMap<Head, Vec<usize>>,
+    anything: Vec<usize>,
+    first: Option<Head>,
+}
+
+impl Split {
+    fn add(&mut self, row: usize, head: Option<Head>) {
+        match head {
+            Some(head) => self.asked.entry(head).or_default().push(row),
+            None => self.anything.push(row),
+        }
+        self.first = self.first.or(head);
+    }
+
+    /// The rows that a head can belong to, in their order.
+    fn rows<'a>(&self, all: &'a [Vec<Cell>], head: Head) -> impl Iterator<Item = &'a Vec<Cell>> {
+        let mut rows = self.asked.get(&head).cloned().unwrap_or_default();
+        rows.extend(&self.anything);
+        rows.sort_unstable();
+        rows.into_iter().map(|i| &all[i])
+    }
+}
+
 impl Solver<'_> {
     /// Reports what a match leaves out, and clauses that are never reached.
     pub fn check_coverage(&mut self, e: ExprId) {
@@ -69,14 +96,22 @@ impl Solver<'_> {
         }
         let (mut budget, mut decisions) = (BUDGET, DECISION);
         let mut rows: Vec<Vec<Cell>> = Vec::new();
+        let mut split = Split::default();
         let mut covered_at = None;
-        for (i, c) in clauses.iter().enumerate() {
+        for c in clauses {
             let row = vec![Some(c.pattern)];
-            let found = self.missing(&rows, row.clone(), 1, &mut budget);
-            let useful = match budget {
-                // Where it is not known, the clause is given the benefit of the doubt.
-                0 => self.decided(&rows, Some(c.pattern), &mut decisions) != Decision::Covered,
-                _ => !found.is_empty(),
+            let head = self.head_of(row[0]);
+            let useful = covered_at.is_none() && {
+                let before = match head {
+                    Some(head) => &split.rows(&rows, head).cloned().collect(),
+                    None => &rows,
+                };
+                let found = self.missing(before, row.clone(), 1, &mut budget);
+                match budget {
+                    // Where it is not known, the clause is given the benefit of the doubt.
+                    0 => self.decided(before, Some(c.pattern), &mut decisions) != Decision::Covered,
+                    _ => !found.is_empty(),
+                }
             };
             if !useful {
                 let mut d = Diagnostic::warning(
@@ -90,12 +125,9 @@ impl Solver<'_> {
                 }
                 self.report(d);
             } else {
+                split.add(rows.len(), head);
                 rows.push(row);
-                let anything = matches!(
-                    m.patterns[clauses[i].pattern],
-                    Pattern::Wildcard | Pattern::Var(_)
-                );
-                if anything {
+                if head.is_none() {
                     covered_at = Some(c.pattern);
                 }
             }
@@ -253,19 +285,15 @@ impl Solver<'_> {
                 }
                 continue;
             }
+            let mut split = Split::default();
+            for (i, r) in task.rows.iter().enumerate() {
+                split.add(i, self.head_of(r[0]));
+            }
             if let Some(head) = self.head_of(task.row[0]) {
-                work.extend(self.under(&task, head));
+                work.extend(self.under(&task, &split, head));
                 continue;
             }
-            let mut used: Vec<Head> = Vec::new();
-            for r in &task.rows {
-                if let Some(h) = self.head_of(r[0])
-                    && !used.contains(&h)
-                {
-                    used.push(h);
-                }
-            }
-            let all: Vec<Head> = match used.first() {
+            let all: Vec<Head> = match &split.first {
                 None => Vec::new(),
                 Some(Head::Tuple(n)) => vec![Head::Tuple(*n)],
                 Some(Head::Ctor(c)) => (self.m.adts[self.m.ctors[*c].adt].ctors.iter())
@@ -286,15 +314,15 @@ impl Solver<'_> {
             }
             // In reverse, so that the first constructor is looked at first.
             for head in all.into_iter().rev() {
-                work.extend(self.under(&task, head));
+                work.extend(self.under(&task, &split, head));
             }
         }
         found
     }
 
-    fn under(&self, task: &Task, head: Head) -> Option<Task> {
+    fn under(&self, task: &Task, split: &Split, head: Head) -> Option<Task> {
         let row = self.specialise(&task.row, head)?;
-        let rows = (task.rows.iter())
+        let rows = (split.rows(&task.rows, head))
             .filter_map(|r| self.specialise(r, head))
             .collect();
         let mut path = task.path.clone();

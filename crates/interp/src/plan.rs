@@ -110,13 +110,17 @@ pub(crate) fn concrete(attrs: &Attrs, dims: &Dims) -> Option<Attrs> {
             },
             // Lists of dimensions are flat.
             AttrValue::Array(items) if items.iter().any(|i| matches!(i, AttrValue::Dim(_))) => {
-                AttrValue::array(items.iter().map(|i| match i {
-                    AttrValue::Dim(_) => value(i, dims, changed),
-                    other => other.clone(),
+                AttrValue::array(items.iter().map(|i| match value(i, dims, changed) {
+                    // An extent stays one: among extents that are written, 0 and less stand for something else.
+                    AttrValue::Int(n) if n <= 0 && is_symbolic(i) => AttrValue::Dim(Dim::from(n)),
+                    other => other,
                 }))
             }
             other => other.clone(),
         }
+    }
+    fn is_symbolic(v: &AttrValue) -> bool {
+        matches!(v, AttrValue::Dim(d) if d.as_const().is_none())
     }
     let mut changed = false;
     let new: Attrs = attrs

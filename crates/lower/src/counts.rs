@@ -71,72 +71,192 @@ impl Counted<'_> {
     }
 }
 
+/// The registers that more than one block has to do with, numbered in their order: only they are alive between blocks,
+/// and in a function of many blocks they are few.
+struct Between {
+    number: Vec<Option<Reg>>,
+    regs: Vec<Reg>,
+}
+
+impl Between {
+    fn of(f: &LFunc, counted: &Counted<'_>) -> Between {
+        const NOWHERE: u32 = u32::MAX;
+        let n = counted.0.len();
+        let (mut home, mut several) = (vec![NOWHERE; n], vec![false; n]);
+        let mut meet = |b: BlockId, regs: Vec<Reg>| {
+            for r in regs {
+                let r = r.0 as usize;
+                several[r] |= home[r] != NOWHERE && home[r] != b.0;
+                home[r] = b.0;
+            }
+        };
+        meet(BlockId(0), counted.of(f.params.clone()));
+        for (b, block) in f.blocks.iter() {
+            meet(b, counted.of(block.params.clone()));
+            for inst in &block.insts {
+                meet(b, counted.defines(inst));
+                meet(b, counted.consumes(inst));
+                meet(b, counted.borrows(inst));
+            }
+            meet(b, counted.taken(&block.term));
+        }
+        // What the end of a block looks at is released by the blocks behind it.
+        for block in f.blocks.values() {
+            (counted.seen(&block.term).iter()).for_each(|r| several[r.0 as usize] = true);
+        }
+        let regs: Vec<Reg> = (0..n as u32)
+            .map(Reg)
+            .filter(|r| several[r.0 as usize])
+            .collect();
+        let mut number = vec![None; n];
+        for (k, r) in (0u32..).zip(&regs) {
+            number[r.0 as usize] = Some(Reg(k));
+        }
+        Between { number, regs }
+    }
+
+    fn add(&self, to: &mut Set, r: Reg) {
+        if let Some(k) = self.number[r.0 as usize] {
+            to.add(k);
+        }
+    }
+
+    fn drop(&self, from: &mut Set, r: Reg) {
+        if let Some(k) = self.number[r.0 as usize] {
+            from.drop(k);
+        }
+    }
+
+    /// The registers of a set of numbers.
+    fn named(&self, numbers: Vec<Reg>) -> impl Iterator<Item = Reg> {
+        numbers.into_iter().map(|k| self.regs[k.0 as usize])
+    }
+}
+
+/// What is alive where blocks begin and end, in numbers of [`Between`].
+struct Liveness {
+    between: Between,
+    at_start: Vec<Set>,
+    at_end: Vec<Set>,
+}
+
+impl Liveness {
+    /// By a work list, from the last block on.
+    fn of(f: &LFunc, counted: &Counted<'_>, before: &[Vec<BlockId>]) -> Liveness {
+        let between = Between::of(f, counted);
+        let n = between.regs.len();
+        let mut work: Vec<BlockId> = f.blocks.ids().collect();
+        let mut at_start = vec![Set::with(n); work.len()];
+        let mut queued = vec![true; work.len()];
+        while let Some(b) = work.pop() {
+            queued[b.0 as usize] = false;
+            let mut live = live_out(f, b, &at_start, n);
+            let block = &f.blocks[b];
+            (counted.taken(&block.term).into_iter())
+                .chain(counted.seen(&block.term))
+                .for_each(|r| between.add(&mut live, r));
+            for inst in block.insts.iter().rev() {
+                (counted.defines(inst).into_iter()).for_each(|r| between.drop(&mut live, r));
+                (counted.consumes(inst).into_iter())
+                    .chain(counted.borrows(inst))
+                    .for_each(|r| between.add(&mut live, r));
+            }
+            (block.params.iter()).for_each(|&r| between.drop(&mut live, r));
+            if at_start[b.0 as usize].join(&live) {
+                for &p in &before[b.0 as usize] {
+                    if !queued[p.0 as usize] {
+                        queued[p.0 as usize] = true;
+                        work.push(p);
+                    }
+                }
+            }
+        }
+        let at_end = f.blocks.ids().map(|b| live_out(f, b, &at_start, n));
+        Liveness {
+            at_end: at_end.collect(),
+            between,
+            at_start,
+        }
+    }
+}
+
+fn live_out(f: &LFunc, b: BlockId, at_start: &[Set], n: usize) -> Set {
+    let mut live = Set::with(n);
+    for s in f.blocks[b].term.successors() {
+        live.join(&at_start[s.0 as usize]);
+    }
+    live
+}
+
 /// Inserts `Retain` and `Release` into a function that has none.
 ///
 /// Invariant: a block that can be reached from a block with several successors has that block as its
 /// only predecessor, so that values can be released on the way (no critical edges).
 pub(crate) fn insert(f: &mut LFunc) {
-    let n = f.regs.len();
     let held = std::mem::take(&mut f.regs);
     let counted = Counted(&held);
     let blocks: Vec<BlockId> = f.blocks.ids().collect();
-    let mut live_in = vec![Set::with(n); blocks.len()];
     let mut before: Vec<Vec<BlockId>> = vec![Vec::new(); blocks.len()];
     for &b in &blocks {
         for s in f.blocks[b].term.successors() {
             before[s.0 as usize].push(b);
         }
     }
-    // Liveness by a work list, from the last block on.
-    let mut work: Vec<BlockId> = blocks.clone();
-    let mut queued = vec![true; blocks.len()];
-    while let Some(b) = work.pop() {
-        queued[b.0 as usize] = false;
-        let mut live = live_out(f, b, &live_in, n);
-        let block = &f.blocks[b];
-        (counted.taken(&block.term).into_iter())
-            .chain(counted.seen(&block.term))
-            .for_each(|r| live.add(r));
-        for inst in block.insts.iter().rev() {
-            (counted.defines(inst).into_iter()).for_each(|r| live.drop(r));
-            (counted.consumes(inst).into_iter())
-                .chain(counted.borrows(inst))
-                .for_each(|r| live.add(r));
-        }
-        block.params.iter().for_each(|&r| live.drop(r));
-        if live_in[b.0 as usize].join(&live) {
-            for &p in &before[b.0 as usize] {
-                if !queued[p.0 as usize] {
-                    queued[p.0 as usize] = true;
-                    work.push(p);
-                }
-            }
-        }
-    }
+    let liveness = Liveness::of(f, &counted, &before);
+    let mut live = Here::with(held.len());
     for &b in &blocks {
-        rewrite(f, b, &live_in, &before, &counted);
+        live.restart(&liveness, b);
+        rewrite(f, b, &liveness, &before, &counted, &mut live);
     }
     f.regs = held;
 }
 
-fn live_out(f: &LFunc, b: BlockId, live_in: &[Set], n: usize) -> Set {
-    let mut live = Set::with(n);
-    for s in f.blocks[b].term.successors() {
-        live.join(&live_in[s.0 as usize]);
+/// The registers that are alive at a point of a block.
+struct Here {
+    set: Set,
+    /// What was added since the start.
+    added: Vec<Reg>,
+}
+
+impl Here {
+    fn with(n: usize) -> Here {
+        Here {
+            set: Set::with(n),
+            added: Vec::new(),
+        }
     }
-    live
+    /// Those that are alive at the end of a block.
+    fn restart(&mut self, liveness: &Liveness, b: BlockId) {
+        for r in std::mem::take(&mut self.added) {
+            self.set.drop(r);
+        }
+        let at_end = &liveness.at_end[b.0 as usize];
+        let numbers = at_end.without(&Set::with(liveness.between.regs.len()));
+        for r in liveness.between.named(numbers) {
+            self.add(r);
+        }
+    }
+    fn has(&self, r: Reg) -> bool {
+        self.set.has(r)
+    }
+    fn add(&mut self, r: Reg) {
+        self.set.add(r);
+        self.added.push(r);
+    }
+    fn drop(&mut self, r: Reg) {
+        self.set.drop(r);
+    }
 }
 
 /// Rewrites one block, from its end to its start.
 fn rewrite(
     f: &mut LFunc,
     b: BlockId,
-    live_in: &[Set],
+    liveness: &Liveness,
     before: &[Vec<BlockId>],
     counted: &Counted<'_>,
+    live: &mut Here,
 ) {
-    let n = counted.0.len();
-    let mut live = live_out(f, b, live_in, n);
     let params = if b.0 == 0 {
         f.params.clone()
     } else {
@@ -146,7 +266,7 @@ fn rewrite(
     let term = &f.blocks[b].term;
     let mut new = Vec::with_capacity(insts.len());
     let (taken, seen) = (counted.taken(term), counted.seen(term));
-    take(&taken, &seen, &live, &mut new);
+    take(&taken, &seen, live, &mut new);
     taken.into_iter().chain(seen).for_each(|r| live.add(r));
     for inst in insts.into_iter().rev() {
         let (consumed, borrowed) = (counted.consumes(&inst), counted.borrows(&inst));
@@ -158,7 +278,7 @@ fn rewrite(
         defined.into_iter().for_each(|r| live.drop(r));
         new.push(inst);
         // What the instruction itself makes dead is not live after it; takes look at that state.
-        take(&consumed, &borrowed, &live, &mut new);
+        take(&consumed, &borrowed, live, &mut new);
         consumed
             .into_iter()
             .chain(borrowed)
@@ -172,17 +292,14 @@ fn rewrite(
             .map(Inst::Release),
     );
     // Values that a predecessor kept for another of its successors, or only looked at in its end.
-    let mut handed = Set::with(n);
+    let between = &liveness.between;
+    let mut handed = Set::with(between.regs.len());
     for &p in &before[b.0 as usize] {
-        handed.join(&live_out(f, p, live_in, n));
-        (counted.seen(&f.blocks[p].term).into_iter()).for_each(|r| handed.add(r));
+        handed.join(&liveness.at_end[p.0 as usize]);
+        (counted.seen(&f.blocks[p].term).into_iter()).for_each(|r| between.add(&mut handed, r));
     }
-    new.extend(
-        handed
-            .without(&live_in[b.0 as usize])
-            .into_iter()
-            .map(Inst::Release),
-    );
+    let left = handed.without(&liveness.at_start[b.0 as usize]);
+    new.extend(between.named(left).map(Inst::Release));
     new.reverse();
     f.blocks[b].insts = new;
 }
@@ -194,7 +311,7 @@ fn unique(mut regs: Vec<Reg>) -> impl Iterator<Item = Reg> {
 }
 
 /// Takes the references that consuming uses need beyond the one that is there.
-fn take(consumed: &[Reg], borrowed: &[Reg], live: &Set, new: &mut Vec<Inst>) {
+fn take(consumed: &[Reg], borrowed: &[Reg], live: &Here, new: &mut Vec<Inst>) {
     for r in unique(consumed.to_vec()) {
         let times = consumed.iter().filter(|&&c| c == r).count();
         let keep = live.has(r) || borrowed.contains(&r);

@@ -25,6 +25,7 @@ pub(crate) fn checked(lw: &mut Lowering<'_>, g: GlobalId, func: FnId) -> FnId {
         let at = (lw.place)(m.vars[p].span);
         let what = format!("argument %{} of @{}", m.vars[p].name, m.globals[g].name);
         let place = Symbol::new(&format!("{at}: {what}"));
+        e.whole(lw.typing.vars[p], r, place);
         e.value(lw.typing.vars[p], r, place);
     }
     let insts = e.finish();

@@ -6,6 +6,7 @@
 //! all their users.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use relax_base::{Diagnostic, Symbol};
 use relax_ir::{Expr, ExprId, FuncId, Module, Shape, Type, TypeId, VarId, dim_to_ex};
@@ -17,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::info::{Captured, Info};
 use crate::lir::{Block, BlockId, FnId, Hold, Inst, LFunc, Reg, Term};
-use crate::{Lowering, codes};
+use crate::{Lowering, codes, described};
 
 mod call;
 mod checks;
@@ -116,6 +117,11 @@ impl<'a, 'm> FnLower<'a, 'm> {
             this.bind(p, r);
         }
         this.f.forms.result = this.scalar_type(this.type_of(func.body));
+        if job.closure.is_some() {
+            let types = func.params.iter().map(|&p| this.lw.typing.vars[p]);
+            let given = types.map(|ty| Arc::new(described::all_of(this.m(), ty)));
+            this.f.forms.given = given.collect();
+        }
         let mut scope = relax_ir::Scopes::ROOT;
         if let Some((node, captured, _)) = &job.closure {
             scope = this.info.opened[node][0];

@@ -10,6 +10,7 @@ mod borrow;
 pub mod codes;
 mod constants;
 mod counts;
+pub mod described;
 mod entry;
 mod func;
 mod info;

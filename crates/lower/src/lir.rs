@@ -4,10 +4,14 @@
 //! `int64` dimension ([`Hold`]). Every register is written once; registers written by a jump are
 //! parameters of the block that it goes to.
 
+use std::sync::Arc;
+
 use relax_base::{Arena, Span, Symbol};
 use relax_loops::{Ex, Program};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::described::Described;
 
 relax_base::define_id! {
     /// A register of one function. As a dimension it stands in expressions as the
@@ -143,6 +147,12 @@ pub enum Inst {
     },
     /// Fails unless the value is of this kind; borrows it.
     CheckKind { src: Reg, kind: Kind, place: Symbol },
+    /// Fails unless the value is what is described, part by part; borrows it.
+    CheckValue {
+        src: Reg,
+        described: Arc<Described>,
+        place: Symbol,
+    },
     /// Fails unless the two dimensions are equal, or `or_one` holds and the lesser one is 1.
     CheckDims {
         a: Ex,
@@ -281,6 +291,8 @@ pub struct Forms {
     pub result: Option<DType>,
     /// Whether this function only checks what came from outside and goes on at another.
     pub is_entry: bool,
+    /// Of a closure: what callers from outside must give for each parameter.
+    pub given: Vec<Arc<Described>>,
 }
 
 /// A kernel.
@@ -407,6 +419,7 @@ impl Inst {
             | Inst::Field { src, .. }
             | Inst::Dim { src, .. }
             | Inst::CheckKind { src, .. }
+            | Inst::CheckValue { src, .. }
             | Inst::CheckTensor { src, .. } => vec![*src],
             Inst::RefWrite { cell, .. } => vec![*cell],
             Inst::Call { args, lent, .. } => chosen(args, lent, true),
@@ -457,6 +470,7 @@ impl Inst {
             | Inst::Dim { src: one, .. }
             | Inst::CheckTensor { src: one, .. }
             | Inst::CheckKind { src: one, .. }
+            | Inst::CheckValue { src: one, .. }
             | Inst::Retain(one)
             | Inst::Release(one) => see(one),
             Inst::RefWrite { cell, value } => {
@@ -526,6 +540,7 @@ impl Inst {
             | Inst::RefWrite { .. }
             | Inst::CheckTensor { .. }
             | Inst::CheckKind { .. }
+            | Inst::CheckValue { .. }
             | Inst::CheckDims { .. }
             | Inst::Retain(_)
             | Inst::Release(_) => Vec::new(),

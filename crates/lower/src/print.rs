@@ -192,6 +192,7 @@ impl Display for Inst {
                 }
             }
             Inst::CheckKind { src, kind, .. } => write!(f, "check %r{} is {kind:?}", src.0),
+            Inst::CheckValue { src, .. } => write!(f, "check %r{} part by part", src.0),
             Inst::CheckDims { a, b, or_one, .. } => {
                 let or = if *or_one { " or 1" } else { "" };
                 write!(f, "check {} == {}{or}", Dim(a), Dim(b))

@@ -1,5 +1,7 @@
 //! Values against types at run time: kinds, ranks, element types and extents.
 
+use std::sync::Arc;
+
 use relax_base::Symbol;
 use relax_ir::{Module, Shape, Type, TypeId};
 use relax_loops::{Ex, Var};
@@ -7,6 +9,7 @@ use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
+use crate::described::describe;
 use crate::lir::{Hold, Inst, Kind, Reg};
 
 /// Collects the instructions that check values. A dimension variable that has no value yet gets that of
@@ -46,6 +49,19 @@ impl<'a> TypeCheck<'a> {
     fn reg(&mut self, dim: bool) -> Reg {
         self.regs.push(if dim { Hold::Dim } else { Hold::Value });
         Reg(self.regs.len() as u32 - 1)
+    }
+
+    /// Checks kinds, ranks and element types of all parts of a value that comes from outside, data values and functions
+    /// among them.
+    pub fn whole(&mut self, ty: TypeId, src: Reg, place: Symbol) {
+        if let Some(described) = describe(self.m, ty) {
+            let described = Arc::new(described);
+            self.insts.push(Inst::CheckValue {
+                src,
+                described,
+                place,
+            });
+        }
     }
 
     /// Checks a value and its parts.

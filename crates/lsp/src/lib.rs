@@ -6,6 +6,7 @@
 //! answered is an empty answer, never a crash.
 
 pub mod address;
+pub mod attempt;
 pub mod chunk;
 pub mod document;
 pub mod features;

@@ -234,7 +234,11 @@ impl Server {
         done: &Receiver<Message>,
         queue: &mut VecDeque<Message>,
     ) {
-        while let Ok(m) = connection.receiver.try_recv() {
+        // What follows a shutdown is the connection's to read.
+        let ends = |queue: &VecDeque<Message>| matches!(queue.back(), Some(Message::Request(r)) if r.method == "shutdown");
+        while !ends(queue)
+            && let Ok(m) = connection.receiver.try_recv()
+        {
             self.sort_in(m, queue);
         }
         while let Ok(m) = done.try_recv() {

@@ -11,6 +11,7 @@
 
 mod analysis;
 mod annotate;
+mod attributes;
 mod bind;
 mod blocks;
 mod build;

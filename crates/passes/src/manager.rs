@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::{Analyses, State};
 use crate::{
-    Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, blocks, codes, shares,
+    Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, attributes, blocks, codes,
+    shares,
 };
 
 /// How a pipeline is run.
@@ -208,6 +209,7 @@ impl Manager<'_> {
             counts: &counts,
         });
         let (before, begin) = (State::of(self.module), Instant::now());
+        let first = self.module.exprs.next_id();
         for analysis in contract.asks {
             match analysis {
                 Analysis::Types => drop(self.analyses.types(self.module, &self.config.infer)?),
@@ -235,6 +237,7 @@ impl Manager<'_> {
         let changed = before != State::of(self.module);
         if changed {
             self.forms.retain(|f| contract.keeps.contains(f));
+            attributes::complete(self.module, first);
             if let Some(typing) = &typing {
                 annotate::annotate(self.module, typing);
             }

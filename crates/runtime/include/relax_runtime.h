@@ -358,6 +358,12 @@ int32_t rx_check_reach(RxContext *ctx, const char *kernel, const int64_t *args, 
 int32_t rx_check_call(RxContext *ctx, const char *place, RxObject *const *args, int32_t nargs,
                       int32_t wanted, RxObject **out);
 
+/* RX_OK when a value is what a description that the compiler wrote says of it and all its parts: kinds, ranks, element
+ * types, constructors with their fields, numbers of parameters. Entries of generated code ask this of data values,
+ * tuples and functions; otherwise an error with a message that names `place`. */
+int32_t rx_check_value(RxContext *ctx, const RxObject *value, const int64_t *description,
+                       const char *place);
+
 /* ---- DLPack ------------------------------------------------------------------------ */
 
 /* Takes over `managed` (its deleter runs when the tensor goes). Memory that is not compact

@@ -90,7 +90,7 @@ impl RxContext {
 
     /// Records an error at a place, which may be empty: `where: what`.
     #[cold]
-    fn fail_at(&mut self, status: i32, place: &str, what: &str) -> i32 {
+    pub(crate) fn fail_at(&mut self, status: i32, place: &str, what: &str) -> i32 {
         if place.is_empty() {
             return self.fail_code(status, what.as_bytes());
         }

@@ -232,11 +232,11 @@ impl Reach {
         self.all("result", r.y, element(r.y_type), &all);
     }
 
-    /// What a call of a kernel touches; nothing for one that is not known here.
+    /// What a call of a kernel touches; false for one that is not known here.
     ///
     /// # Safety
     /// `args` are those of a call of the kernel, behind the context; descriptors and arrays of numbers are live.
-    unsafe fn of(&mut self, kernel: &str, args: &[i64]) {
+    unsafe fn of(&mut self, kernel: &str, args: &[i64]) -> bool {
         let pointer = |i: usize| std::ptr::with_exposed_provenance::<c_void>(args[i] as usize);
         // SAFETY: the caller's promise.
         unsafe {
@@ -331,9 +331,10 @@ impl Reach {
                         self.walk(what, pointer(data), size, &axes.collect::<Vec<_>>());
                     }
                 }
-                _ => {}
+                _ => return false,
             }
         }
+        true
     }
 }
 
@@ -386,7 +387,10 @@ pub unsafe extern "C" fn rx_check_reach(
         unsafe {
             let kernel = text(kernel);
             let mut reach = Reach::default();
-            reach.of(&kernel, words(args, nargs.max(0) as usize));
+            if !reach.of(&kernel, words(args, nargs.max(0) as usize)) {
+                let text = format!("what `{kernel}` touches is not known, so it cannot be checked");
+                return context.fail(Status::Internal, &text);
+            }
             let arrays = std::slice::from_raw_parts(arrays, n.max(0) as usize);
             for t in &reach.0 {
                 if !arrays.iter().any(|a| holds(a, t)) {
@@ -417,8 +421,8 @@ mod tests {
     fn inside(kernel: &str, args: &[i64], arrays: &[RxArray]) -> bool {
         let mut reach = Reach::default();
         // SAFETY: the tests' descriptors are live.
-        unsafe { reach.of(kernel, args) };
-        assert!(!reach.0.is_empty(), "{kernel} is not known");
+        let known = unsafe { reach.of(kernel, args) };
+        assert!(known && !reach.0.is_empty(), "{kernel} is not known");
         reach.0.iter().all(|t| arrays.iter().any(|a| holds(a, t)))
     }
 

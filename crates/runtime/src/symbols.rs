@@ -35,6 +35,7 @@ table! {
     crate::packed => rx_register_packed rx_has_packed rx_call_packed rx_call_dps_packed;
     crate::weights => rx_weights_map;
     crate::reach => rx_check_reach;
+    crate::given => rx_check_value;
     crate::profile => rx_profile_begin rx_profile_end rx_profile_row rx_profile_clear;
     crate::scalar => rx_f16_to_f32 rx_f32_to_f16 rx_ipow;
     crate::threads => rx_parallel_for;

@@ -4,6 +4,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
 use relax_base::Symbol;
 use relax_loops::Ex;
+use relax_lower::described::Described;
 use relax_lower::lir::{self, Reg};
 use relax_runtime::context::Status;
 use relax_runtime::object::Kind;
@@ -11,6 +12,7 @@ use relax_tensor::DType;
 
 use super::Emit;
 use super::objects::at;
+use crate::described;
 use crate::kernel::dl_dtype;
 use crate::scalar::words;
 
@@ -113,6 +115,15 @@ impl Emit<'_, '_, '_, '_> {
             let (place, what) = (e.text(place.as_str()), e.text(&what));
             e.call("rx_fail", &[e.ctx, status, place, what]);
         });
+    }
+
+    /// Fails unless a value is what is described, part by part.
+    pub(super) fn check_value(&mut self, src: Reg, described: &Described, place: Symbol) {
+        let v = self.reg(src);
+        let words = described::data(self.env, described);
+        let (words, place) = (self.object(words), self.text(place.as_str()));
+        let status = self.value_of("rx_check_value", &[self.ctx, v, words, place]);
+        self.checked_status(status);
     }
 
     /// Fails unless two extents are the same, or, with `or_one`, one of them is 1.

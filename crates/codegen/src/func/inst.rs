@@ -176,6 +176,11 @@ impl Emit<'_, '_, '_, '_> {
                 place,
             } => self.check_tensor(*src, *rank, *dtype, *place),
             Inst::CheckKind { src, kind, place } => self.check_kind(*src, *kind, *place),
+            Inst::CheckValue {
+                src,
+                described,
+                place,
+            } => self.check_value(*src, described, *place),
             Inst::CheckDims {
                 a,
                 b,

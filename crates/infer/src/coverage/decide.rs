@@ -8,6 +8,7 @@
 //!
 //! Invariant: keeps its own stack, and its work is bounded.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use relax_ir::{CtorId, Module, PatId, Pattern};
@@ -43,7 +44,7 @@ type Row = Rc<[(Place, PatId)]>;
 struct State {
     rows: Vec<Row>,
     chosen: Vec<(Place, CtorId)>,
-    excluded: FxHashMap<Place, Vec<CtorId>>,
+    excluded: FxHashMap<Place, BTreeSet<CtorId>>,
 }
 
 /// What decides whether a state has a value: its rows, and what is excluded at their places.
@@ -223,26 +224,32 @@ impl Search<'_> {
             if state.rows.iter().any(|r| r.is_empty()) {
                 return false;
             }
-            let single = state.rows.iter().find_map(|r| match r[..] {
-                [(place, p)] if self.is_plain(p) => Some((place, self.ctor(p)?)),
-                _ => None,
-            });
-            let Some((place, c)) = single else {
+            // Only another constructor fails a row with one plain test.
+            let mut out: BTreeMap<Place, BTreeSet<CtorId>> = BTreeMap::new();
+            for row in &state.rows {
+                if let [(place, p)] = row[..]
+                    && self.is_plain(p)
+                    && let Some(c) = self.ctor(p)
+                {
+                    out.entry(place).or_default().insert(c);
+                }
+            }
+            if out.is_empty() {
                 return true;
+            }
+            let asks = |&(place, p): &(Place, PatId)| {
+                let out = out.get(&place);
+                out.is_some_and(|out| self.ctor(p).is_some_and(|c| out.contains(&c)))
             };
-            // Only another constructor fails that row.
-            let m = self.m;
-            let asks = |r: &Row| {
-                r.iter().any(|&(at, p)| {
-                    at == place && matches!(&m.patterns[p], Pattern::Ctor(d, _) if *d == c)
-                })
-            };
-            state.rows.retain(|r| !asks(r));
-            state.excluded.entry(place).or_default().push(c);
-            match self.open(state, place, c)[..] {
-                [] => return false,
-                [one] => self.choose(state, place, one),
-                _ => {}
+            state.rows.retain(|row| !row.iter().any(asks));
+            for (place, out) in out {
+                let Some(&like) = out.first() else { continue };
+                state.excluded.entry(place).or_default().extend(out);
+                match self.open(state, place, like)[..] {
+                    [] => return false,
+                    [one] => self.choose(state, place, one),
+                    _ => {}
+                }
             }
         }
     }
@@ -270,11 +277,7 @@ impl Search<'_> {
         rows.dedup();
         let mut out: Vec<(Place, Vec<CtorId>)> = (state.excluded.iter())
             .filter(|(place, _)| rows.iter().any(|r| r.iter().any(|t| t.0 == **place)))
-            .map(|(place, all)| {
-                let mut all = all.clone();
-                all.sort();
-                (*place, all)
-            })
+            .map(|(place, all)| (*place, all.iter().copied().collect()))
             .collect();
         out.sort();
         (rows, out)

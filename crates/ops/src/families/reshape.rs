@@ -117,11 +117,13 @@ pub static OPS: &[OpDef] = &[
 /// The items of `newshape`.
 fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
     let one = |v: &AttrValue| match v {
-        // An extent that is spelled with 64 bits keeps them; what stands for something else does not.
-        AttrValue::Dim(d) => Some(match d.as_const() {
-            Some(i) if i <= 0 => Item::Int(i),
-            _ => Item::Sym(d.clone()),
-        }),
+        // An extent that is spelled with 64 bits keeps them; what stands for something else does not. The value that a
+        // symbolic extent came to have is an extent, whatever it is.
+        AttrValue::Dim(d) => match d.as_const() {
+            Some(i) if i <= 0 && d.is_wide() => Some(Item::Int(i)),
+            Some(i) if i < 0 => None,
+            _ => Some(Item::Sym(d.clone())),
+        },
         v => v.as_int().map(Item::Int),
     };
     match value {

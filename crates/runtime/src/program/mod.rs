@@ -4,9 +4,9 @@
 //! sentence and not otherwise.
 
 mod arguments;
-mod npy;
+pub mod npy;
 mod show;
-mod zip;
+pub mod zip;
 
 use std::ffi::{CStr, OsString, c_char};
 use std::io::Write as _;

@@ -3,7 +3,7 @@
 use std::ptr::{copy_nonoverlapping, null_mut};
 
 use super::place::{PLACED, list};
-use super::{block, byte_size, extents};
+use super::{aligned, block, byte_size, extents};
 use crate::context::{RxContext, Status};
 use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
 use crate::release::{rx_release, rx_retain};
@@ -24,6 +24,9 @@ pub unsafe extern "C" fn rx_tensor_view(
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
     unsafe {
+        if ctx.is_null() {
+            return null_mut();
+        }
         if !is(base, Kind::Tensor) {
             (*ctx).fail(Status::Argument, "rx_tensor_view: the base is no tensor");
             return null_mut();
@@ -44,6 +47,13 @@ pub unsafe extern "C" fn rx_tensor_view(
             rx_release(ctx, tensor.cast());
             return null_mut();
         }
+        let data = (*from).data.cast::<u8>().wrapping_add(byte_offset as usize);
+        if (*tensor).nbytes > 0 && !aligned((*tensor).dtype, data.cast()) {
+            let text = "rx_tensor_view: the view is not aligned to its elements";
+            (*ctx).fail(Status::Argument, text);
+            rx_release(ctx, tensor.cast());
+            return null_mut();
+        }
         let root = if (*from).header.tag == Storage::View as u32 {
             (*from).owner.cast::<RxObject>()
         } else {
@@ -52,7 +62,7 @@ pub unsafe extern "C" fn rx_tensor_view(
         rx_retain(root);
         (*tensor).header.tag = Storage::View as u32;
         (*tensor).owner = root.cast();
-        (*tensor).data = (*from).data.cast::<u8>().add(byte_offset as usize).cast();
+        (*tensor).data = data.cast();
         if (*from).header.flags == PLACED {
             list(tensor);
         }
@@ -74,6 +84,9 @@ pub unsafe extern "C" fn rx_tensor_reshape(
 ) -> *mut RxObject {
     // SAFETY: the caller's promise.
     unsafe {
+        if ctx.is_null() {
+            return null_mut();
+        }
         if !is(tensor, Kind::Tensor) {
             rx_release(ctx, tensor);
             (*ctx).fail(

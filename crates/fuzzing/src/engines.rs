@@ -1,0 +1,167 @@
+//! Programs on every engine: the evaluator, native code at each level on one and more threads, the virtual machine.
+
+use relax::{InferOptions, ReadOptions, Session, native, values, vm};
+use relax_base::Diagnostic;
+use relax_codegen::{Host, Jit};
+use relax_interp::Interp;
+use relax_ir::{GlobalKind, Module};
+use relax_lower::lir::Lowered;
+use relax_tensor::{Tensor, Value};
+use relax_testkit::{Features, agree, program};
+use relax_vm::{Loops, Machine};
+
+/// What stands before the number of a program that is generated; anything else is a text.
+const SEED: &[u8] = b"seed ";
+/// Longer texts take long and say nothing new.
+const LONGEST: usize = 3000;
+/// Steps that the evaluator may take: what does not end there is not run natively, where nothing ends it.
+const STEPS: u64 = 20_000;
+/// Extents that a text does not say.
+const EXTENT: i64 = 3;
+const LEVELS: [&str; 4] = ["O0", "O1", "O2", "O3"];
+
+/// A generated program (`seed NUMBER`), or a text, whose `@main` is called with tensors made up: all engines give the
+/// same or fail.
+pub(crate) fn engines(data: &[u8]) {
+    if data.len() > LONGEST {
+        return;
+    }
+    match data.strip_prefix(SEED) {
+        Some(number) => {
+            let number = String::from_utf8_lossy(number).trim().parse::<u64>();
+            if let Ok(number) = number {
+                let made = program(number, &Features::NATIVE);
+                let inputs: Vec<Tensor> = made.inputs.iter().map(|i| i.1.clone()).collect();
+                agreed(made.text.as_bytes(), Some(&inputs));
+            }
+        }
+        None => agreed(data, None),
+    }
+}
+
+struct Case {
+    session: Session,
+    module: Module,
+    inputs: Vec<Tensor>,
+    expected: Result<Value, Diagnostic>,
+}
+
+impl Case {
+    /// A text with what it gives; nothing where it has errors, takes other things than tensors, or takes too long.
+    fn of(text: &[u8], inputs: Option<&[Tensor]>) -> Option<Case> {
+        let mut session = Session::new(ReadOptions::default());
+        let (mut module, diagnostics) = session.read("input.relay", text.to_vec());
+        if diagnostics.has_errors() {
+            return None;
+        }
+        let (typing, diagnostics) = relax::check(&mut module, &InferOptions::default());
+        let main = module.global("main")?;
+        if diagnostics.has_errors() || !matches!(module.globals[main].kind, GlobalKind::Func(_)) {
+            return None;
+        }
+        let inputs = match inputs {
+            Some(inputs) => inputs.to_vec(),
+            None => {
+                let func = module.global_func(main)?;
+                let params = relax::inputs::params(&module, &typing, func);
+                let small = |t: &Tensor| t.bytes().len() < 1 << 16;
+                let made = relax::random::random(&module, &params, 1, EXTENT).ok()?;
+                made.iter().all(small).then_some(made)?
+            }
+        };
+        let arguments = inputs.iter().cloned().map(Into::into).collect();
+        let evaluator = Interp::new(&module, &typing).with_max_steps(Some(STEPS));
+        let expected = { evaluator }.run(main, arguments);
+        if expected
+            .as_ref()
+            .is_err_and(|d| d.message.contains("has not ended after"))
+        {
+            return None;
+        }
+        let expected = expected.map(|v| values::outer(&module, &v));
+        Some(Case {
+            session,
+            module,
+            inputs,
+            expected,
+        })
+    }
+
+    /// Compiles the module after a pipeline; `None` where a pass or the lowering refuses with a reason.
+    fn lowered(&mut self, pipeline: &str) -> Option<(Lowered, Module)> {
+        let mut module = self.module.clone();
+        let typing = match native::optimise(&mut self.session, &mut module, pipeline) {
+            Ok(typing) => typing,
+            Err(errors) => {
+                let refused = |d: &Diagnostic| d.code == relax_passes::codes::UNSUPPORTED;
+                assert!(errors.iter().all(refused), "{pipeline}: {errors:?}");
+                return None;
+            }
+        };
+        let main = module.global("main").expect("pipelines keep it");
+        let lowered = native::lower(&module, &typing, &[main], &self.session.sources).ok()?;
+        Some((lowered, module))
+    }
+
+    fn hold(&self, how: &str, found: &Result<Value, String>) {
+        let same = match (&self.expected, found) {
+            (Ok(a), Ok(b)) => same(a, b),
+            (Err(_), Err(_)) => true,
+            _ => false,
+        };
+        let expected = &self.expected;
+        assert!(same, "evaluator: {expected:?}\n{how}: {found:?}");
+    }
+}
+
+fn agreed(text: &[u8], inputs: Option<&[Tensor]>) {
+    let Some(mut case) = Case::of(text, inputs) else {
+        return;
+    };
+    for level in LEVELS {
+        let Some((lowered, module)) = case.lowered(level) else {
+            continue;
+        };
+        if let Ok(program) = vm::program(&lowered, &module) {
+            let inputs = case.inputs.iter().cloned().map(Value::Tensor);
+            let inputs = inputs.filter_map(|v| vm::inner(&v)).collect();
+            let entry = program.entry("main").expect("the entry").func;
+            let mut machine = Machine::new(&program, Loops);
+            let found = machine.call(entry, inputs);
+            let found = found.map(|v| vm::outer(&v)).map_err(|f| f.message);
+            case.hold(&format!("virtual machine, {level}"), &found);
+        }
+        let jit = native::jit(&lowered).expect("what is lowered compiles");
+        for threads in [1, 2] {
+            case.hold(
+                &format!("native, {level}, {threads} threads"),
+                &run(&jit, threads, &case),
+            );
+        }
+    }
+}
+
+fn run(jit: &Jit, threads: usize, case: &Case) -> Result<Value, String> {
+    let host = Host::new(threads).expect("memory");
+    let found = host.call(jit, "main", &case.inputs);
+    let left = host.heap().live_objects;
+    assert_eq!(left, 0, "objects are left behind; native: {found:?}");
+    found
+}
+
+/// Equal up to what another order of roundings may change.
+fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Tensor(a), Value::Tensor(b)) => {
+            let (relative, absolute) = match (a.dtype().is_float(), a.dtype().bits) {
+                (true, 16) => (4e-2, 4e-2),
+                _ => (1e-4, 1e-5),
+            };
+            agree(a, b, relative, absolute)
+        }
+        (Value::Tuple(a), Value::Tuple(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
+        _ => a == b,
+    }
+}

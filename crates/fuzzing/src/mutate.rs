@@ -1,0 +1,258 @@
+//! Changes of inputs, by tokens and by bytes.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+/// A generator of numbers (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u32) -> Random {
+        Random((u64::from(seed) << 1 | 1).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() % n.max(1) as u64) as usize
+    }
+}
+
+/// Stretches of inputs seen before, to be spliced into others.
+const KEPT: usize = 2048;
+/// The longest of them, in bytes.
+const STRETCH: usize = 300;
+
+thread_local! {
+    static SEEN: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Keeps a stretch of an input.
+pub fn remember(data: &[u8]) {
+    if data.is_empty() {
+        return;
+    }
+    let sum = data.iter().fold(data.len() as u32, |h, &b| {
+        h.wrapping_mul(31).wrapping_add(u32::from(b))
+    });
+    let mut random = Random::new(sum);
+    if random.below(4) > 0 {
+        return;
+    }
+    let tokens = split(data);
+    let Some(first) = tokens.get(random.below(tokens.len())) else {
+        return;
+    };
+    let last = &tokens[random.below(tokens.len())];
+    let (from, to) = (first.start.min(last.start), first.end.max(last.end));
+    let stretch = data[from..to.min(from + STRETCH)].to_vec();
+    SEEN.with_borrow_mut(|seen| {
+        if seen.len() < KEPT {
+            seen.push(stretch);
+        } else {
+            let at = random.below(KEPT);
+            seen[at] = stretch;
+        }
+    });
+}
+
+/// What is written in many texts; the corpus has the rest.
+const WORDS: &[&str] = &[
+    "def",
+    "let",
+    "fn",
+    "if",
+    "else",
+    "match",
+    "match?",
+    "type",
+    "dataflow",
+    "output",
+    "prim_func",
+    "op",
+    "rel",
+    "compute",
+    "for",
+    "where",
+    "ref",
+    "ref_read",
+    "ref_write",
+    "meta[relay.Constant][0]",
+    "#[metadata]",
+    "%0",
+    "%x",
+    "@main",
+    "_",
+    "0",
+    "1",
+    "-1",
+    "2147483648",
+    "9223372036854775807",
+    "1f",
+    "-0.5f",
+    "1e400",
+    "nan",
+    "True",
+    "n",
+    "?",
+    "float32",
+    "int64",
+    "bool",
+    "uint8",
+    "Tensor[(n, ?), float32]",
+    "()",
+    "(,)",
+    "[]",
+    "{",
+    "}",
+    "->",
+    "=>",
+    ";",
+    ",",
+    "/* ty=int32 */",
+    "// c\n",
+    "\"s\"",
+    "Cons",
+    "Nil",
+    "axis=0",
+    "match_cast",
+    "match_shape",
+    "call_tir",
+    "shape(n, 4)",
+];
+
+/// Most bytes that changes of tokens add.
+const GROWTH: usize = 600;
+
+/// A text with some tokens changed; the same number makes the same change, among the same [`remember`]ed stretches.
+pub fn tokens(text: &[u8], number: u32) -> Vec<u8> {
+    let mut random = Random::new(number);
+    let mut changed_text = text.to_vec();
+    for _ in 0..=random.below(3) {
+        changed_text = changed(&changed_text, &mut random);
+    }
+    changed_text.truncate(text.len() + GROWTH);
+    changed_text
+}
+
+/// Numbers that programs trip over.
+const NUMBERS: [u64; 8] = [
+    0,
+    1,
+    0x7f,
+    0xff,
+    0x7fff_ffff,
+    0xffff_ffff,
+    i64::MAX as u64,
+    u64::MAX,
+];
+
+/// Changes bytes: some are left out, doubled, set, or made a number; the same number makes the same change.
+pub fn bytes(data: &[u8], number: u32) -> Vec<u8> {
+    let mut random = Random::new(number);
+    let mut data = data.to_vec();
+    for _ in 0..=random.below(3) {
+        let at = random.below(data.len());
+        let some = (1 + random.below(16)).min(data.len() - at);
+        match random.below(7) {
+            0 => data.truncate(at),
+            1 => drop(data.drain(at..at + some)),
+            2 => {
+                let stretch = data[at..at + some].to_vec();
+                let to = random.below(data.len());
+                drop(data.splice(to..to, stretch));
+            }
+            3 if at < data.len() => data[at] ^= 1 << random.below(8),
+            4 if at < data.len() => data[at] = random.next() as u8,
+            _ => {
+                let number = NUMBERS[random.below(NUMBERS.len())];
+                let width = [1, 2, 4, 8][random.below(4)];
+                for (to, from) in data[at..].iter_mut().zip(&number.to_le_bytes()[..width]) {
+                    *to = *from;
+                }
+            }
+        }
+    }
+    data
+}
+
+/// One change: something is left out, doubled, moved, taken from elsewhere or from another input.
+fn changed(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let tokens = split(text);
+    let count = tokens.len();
+    let at = random.below(count);
+    let here = tokens.get(at).cloned().unwrap_or(0..0);
+    let other = tokens.get(random.below(count)).cloned().unwrap_or(0..0);
+    let some = 1 + random.below(8);
+    let stretch = here.start
+        ..tokens
+            .get((at + some).min(count.saturating_sub(1)))
+            .map_or(here.end, |t| t.end);
+    let with =
+        |range: Range<usize>, new: &[u8]| [&text[..range.start], new, &text[range.end..]].concat();
+    match random.below(9) {
+        0 => with(here, b""),
+        1 => with(stretch, b""),
+        2 => with(here.start..here.start, &text[other]),
+        3 => with(here, &text[other]),
+        4 => with(other.start..other.start, &text[stretch]),
+        5 => {
+            let (a, b) = if here.start < other.start {
+                (here, other)
+            } else {
+                (other, here)
+            };
+            if a.end > b.start {
+                return text.to_vec();
+            }
+            [
+                &text[..a.start],
+                &text[b.clone()],
+                &text[a.end..b.start],
+                &text[a],
+                &text[b.end..],
+            ]
+            .concat()
+        }
+        6 => with(here, WORDS[random.below(WORDS.len())].as_bytes()),
+        7 => with(
+            here.start..here.start,
+            WORDS[random.below(WORDS.len())].as_bytes(),
+        ),
+        _ => SEEN.with_borrow(|seen| match seen.get(random.below(seen.len())) {
+            Some(new) => with(if random.below(2) == 0 { here } else { stretch }, new),
+            None => text.to_vec(),
+        }),
+    }
+}
+
+/// The tokens of a text, as a mutation needs them: words with their sigils, numbers, strings, and all else alone.
+fn split(text: &[u8]) -> Vec<Range<usize>> {
+    let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.' || b >= 0x80;
+    let mut out = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let from = at;
+        let first = text[at];
+        at += 1;
+        if word(first) || matches!(first, b'%' | b'@') {
+            while at < text.len() && word(text[at]) {
+                at += 1;
+            }
+        } else if first == b'"' {
+            while at < text.len() && text[at] != b'"' && text[at] != b'\n' {
+                at += 1;
+            }
+            at = (at + 1).min(text.len());
+        } else if first.is_ascii_whitespace() {
+            continue;
+        }
+        out.push(from..at);
+    }
+    out
+}

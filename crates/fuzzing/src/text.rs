@@ -1,0 +1,165 @@
+//! Texts: whatever is read prints, formats and reads back, with types and without, and after passes.
+//!
+//! A panic is a finding.
+
+use relax::{
+    Format, InferOptions, PassConfig, ReadOptions, Session, Silent, Style, TypeSource, TypedModule,
+    check, run_pipeline,
+};
+use relax_ir::{EqualOptions, Module};
+use relax_syntax::{FmtOptions, format_source};
+
+/// Longer inputs say nothing that shorter ones do not.
+const LONGEST: usize = 1 << 14;
+
+fn session() -> Session {
+    Session::new(ReadOptions {
+        format: Some(Format::Relay),
+        ..ReadOptions::default()
+    })
+}
+
+/// Reads, formats twice, prints, reads, compares, types, prints with types, reads.
+pub fn front(data: &[u8]) {
+    if data.len() > LONGEST {
+        return;
+    }
+    let mut session = session();
+    let (module, diagnostics) = session.read("input", data.to_vec());
+    formatted(&session);
+    if !diagnostics.has_errors() {
+        reads_back(&module);
+    }
+}
+
+/// Formatting a text that can be read keeps it readable, and a second time changes nothing.
+fn formatted(session: &Session) {
+    let Some(file) = session.sources.files().first() else {
+        return;
+    };
+    let Ok(once) = format_source(file, &FmtOptions::default()) else {
+        return;
+    };
+    let mut sources = relax_base::SourceMap::new();
+    let again = sources.add("formatted", once.as_str()).expect("room");
+    match format_source(&again, &FmtOptions::default()) {
+        Ok(twice) => assert_eq!(once, twice, "formatted again, the text is another"),
+        Err(d) => panic!(
+            "formatted, it cannot be read: {:?}\n{once}",
+            d.iter().next()
+        ),
+    }
+}
+
+/// What types is sound.
+fn sound(m: &Module) {
+    if let Err(breach) = m.verify() {
+        panic!("the module is not sound: {breach}");
+    }
+}
+
+/// A module that types is the same when it is printed and read again, exactly without the types that were found, up to
+/// which types are written down with them.
+fn reads_back(m: &Module) {
+    let mut typed = m.clone();
+    let (typing, errors) = check(&mut typed, &InferOptions::default());
+    if errors.has_errors() {
+        return;
+    }
+    sound(m);
+    let types = TypedModule {
+        module: &typed,
+        typing: &typing,
+    };
+    for (printed, types) in [(m, None), (&typed, Some(&types as &dyn TypeSource))] {
+        let text = relax::print(printed, Style::Pretty, types);
+        let mut session = session();
+        let (mut again, errors) = session.read("printed", text.clone().into_bytes());
+        if let Some(d) = errors.iter().find(|d| d.is_error()) {
+            panic!("printed, it cannot be read: {d:?}\n{text}");
+        }
+        let options = EqualOptions {
+            annotations: types.is_none(),
+            ..EqualOptions::default()
+        };
+        if let Some(d) = relax::difference(printed, &again, options) {
+            panic!("printed, it reads as another: {}\n{text}", d.text);
+        }
+        let (_, errors) = check(&mut again, &InferOptions::default());
+        if let Some(d) = errors.iter().find(|d| d.is_error()) {
+            panic!("printed, it does not type: {d:?}\n{text}");
+        }
+    }
+}
+
+/// Pipelines beside the passes: what the last pass treats, the others make.
+const TOGETHER: [&str; 8] = [
+    "legalize,lower-shapes,plan-memory",
+    "legalize,schedule",
+    "to-a-normal-form,to-graph-normal-form",
+    "fuse-ops{level=0}",
+    "O1",
+    "O2",
+    "O3",
+    "gradient{mode=higher-order}",
+];
+
+/// The first line of an input that says itself which passes are run: their names behind this, apart by `;`.
+const CHOSEN: &str = "// passes: ";
+
+/// The passes or pipelines that an input asks for in its first line, else one to three that its bytes choose.
+fn chosen(text: &[u8]) -> Vec<String> {
+    let first = text.split(|&b| b == b'\n').next().unwrap_or_default();
+    let first = String::from_utf8_lossy(first);
+    if let Some(names) = first.strip_prefix(CHOSEN) {
+        return names
+            .split(';')
+            .take(3)
+            .map(|n| n.trim().to_owned())
+            .collect();
+    }
+    let sum = text
+        .iter()
+        .fold(7u32, |h, &b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
+    let all = relax_passes::all().into_iter().map(|p| p.name);
+    let all: Vec<&str> = all.chain(TOGETHER).collect();
+    let bytes = sum.to_le_bytes();
+    let count = 1 + usize::from(bytes[0] >> 6) % 3;
+    (bytes.iter().take(count))
+        .map(|&b| all[usize::from(b) % all.len()].to_owned())
+        .collect()
+}
+
+/// Passes or pipelines on a text: each refuses with a reason, or leaves a module that verifies, types and reads back.
+pub fn passes(text: &[u8]) {
+    if text.len() > LONGEST {
+        return;
+    }
+    let mut session = session();
+    let (mut module, diagnostics) = session.read("input", text.to_vec());
+    if diagnostics.has_errors() {
+        return;
+    }
+    let (_, diagnostics) = check(&mut module, &InferOptions::default());
+    if diagnostics.has_errors() {
+        return;
+    }
+    let config = PassConfig {
+        check_preserved: true,
+        ..PassConfig::default()
+    };
+    for name in chosen(text) {
+        let Ok(steps) = session.pipeline(&name) else {
+            return;
+        };
+        let mut after = module.clone();
+        let outcome = run_pipeline(&steps, &mut after, &config, &mut Silent);
+        if let Some((_, errors)) = outcome.failure {
+            let refused = |d: &relax_base::Diagnostic| d.code == relax_passes::codes::UNSUPPORTED;
+            assert!(errors.iter().all(refused), "{name}: {errors:?}");
+            continue;
+        }
+        reads_back(&after);
+        module = after;
+    }
+}

@@ -1,0 +1,120 @@
+//! The kept inputs of all targets, and some changes of them: whatever is tried, nothing breaks.
+//!
+//! The changes are the same on every machine, and depend on `fuzz/corpus` only. `RELAX_FUZZ=100000` makes more,
+//! `RELAX_FUZZ_FROM` others, and `RELAX_FUZZ_TEXTS=1` changes all texts of the repository too:
+//!
+//!     RELAX_FUZZ=100000 RELAX_FUZZ_FROM=1000000 cargo test --release -p relax-fuzzing --test tried -- --nocapture
+
+use std::panic::catch_unwind;
+
+use relax_fuzzing::{Target, corpus, files, mutate, target, texts};
+
+fn number(name: &str) -> Option<u32> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// What went wrong with these inputs: their names.
+fn found(target: &Target, inputs: impl Iterator<Item = (String, Vec<u8>)>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (name, data) in inputs {
+        let (run, input) = (target.run, data.clone());
+        if catch_unwind(move || run(&input)).is_err() {
+            found.push(format!("{name}:\n{}", String::from_utf8_lossy(&data)));
+        }
+    }
+    found
+}
+
+fn none(found: &[String]) {
+    let (n, all) = (found.len(), found.join("\n\n"));
+    assert!(found.is_empty(), "{n} findings:\n{all}");
+}
+
+/// How many changes are made where nothing else is said: about ten seconds of them, fewer where code is not optimised.
+fn usual(changes: u32) -> u32 {
+    changes / if cfg!(debug_assertions) { 20 } else { 1 }
+}
+
+/// Tries the kept inputs of a target, others, and some changes of all.
+fn hold(name: &str, others: Vec<(String, Vec<u8>)>, changes: u32) {
+    let target = target(name).expect("a target");
+    let mut inputs = corpus(name);
+    inputs.extend(others);
+    assert!(!inputs.is_empty(), "there are no inputs for {name}");
+    none(&found(target, inputs.iter().cloned()));
+    let from = number("RELAX_FUZZ_FROM").unwrap_or(0);
+    let to = from + number("RELAX_FUZZ").unwrap_or(usual(changes));
+    let changed = (from..to).map(|n| {
+        let (_, base) = &inputs[n as usize % inputs.len()];
+        mutate::remember(base);
+        (n.to_string(), target.change(base, n))
+    });
+    none(&found(target, changed));
+}
+
+/// The texts of the repository, where they are asked for.
+fn wanted_texts() -> Vec<(String, Vec<u8>)> {
+    match number("RELAX_FUZZ_TEXTS") {
+        Some(1) => texts(),
+        _ => Vec::new(),
+    }
+}
+
+#[test]
+fn texts_read_back() {
+    hold("front", wanted_texts(), 10_000);
+}
+
+#[test]
+fn passes_leave_what_reads_back() {
+    hold("passes", wanted_texts(), 8_000);
+}
+
+#[test]
+fn damaged_files_are_errors() {
+    let seeds = files().into_iter().map(|f| ("a seed".to_owned(), f));
+    let mut seeds: Vec<_> = seeds.collect();
+    for (dir, extension, kind) in [("graphs", "json", "json"), ("tvmscript", "py", "tvmscript")] {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/");
+        for file in relax_testkit::files(format!("{root}{dir}").as_ref(), extension) {
+            let text = std::fs::read(&file).expect("a file of ours");
+            seeds.push((
+                file.display().to_string(),
+                [kind.as_bytes(), b"\n", &text].concat(),
+            ));
+        }
+    }
+    hold("files", seeds, 20_000);
+}
+
+#[test]
+fn editors_break_nothing() {
+    hold("protocol", wanted_texts(), 600);
+}
+
+#[test]
+#[cfg(feature = "native")]
+fn engines_agree() {
+    let from = number("RELAX_FUZZ_FROM").unwrap_or(0);
+    let seeds = from..from + number("RELAX_FUZZ").unwrap_or(usual(100));
+    let seeds = seeds.map(|n| (n.to_string(), format!("seed {n}").into_bytes()));
+    let target = target("engines").expect("a target");
+    none(&found(target, corpus("engines").into_iter().chain(seeds)));
+}
+
+#[test]
+#[cfg(feature = "native")]
+fn callers_break_nothing() {
+    // Bytes that choose anything.
+    let some = (0..64).map(|n| {
+        let mut state = n + 1u32;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state as u8
+        };
+        (n.to_string(), (0..300).map(|_| next()).collect())
+    });
+    hold("capi", some.collect(), 20_000);
+}
