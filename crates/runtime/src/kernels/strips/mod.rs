@@ -5,10 +5,12 @@
 //! operands with contiguous elements are read where they lie. Rows are split among threads.
 
 mod chain;
+mod flat;
 
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath;
+use flat::plain as rows_together;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
@@ -231,6 +233,8 @@ struct Plan<'a> {
     over: Space,
     /// Whether strips run along the last reduced axis (else along the last axis of the result).
     along_reduced: bool,
+    /// Whether strips are many short rows.
+    flat: bool,
     /// Whether the result is written past the caches.
     stream: bool,
     /// The operations in registers, where that helps.
@@ -682,6 +686,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 out: Space::new(),
                 over: Space::new(),
                 along_reduced: false,
+                flat: false,
                 stream: false,
                 chain: chain::Chain::new(),
             };
@@ -696,14 +701,15 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
             plan.along_reduced = reduced > 0
                 && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
+            plan.flat = reduced == 0 && flat::pays(out);
             let aligned = (v.out as usize).is_multiple_of(64)
                 && (out.rows() == 1 || out.inner().is_multiple_of(16));
-            plan.stream = reduced == 0 && aligned && out.count() * 4 >= STREAM;
-            if reduced == 0 && out.inner() >= 64 {
-                let steps = out.inner_steps();
+            plan.stream = reduced == 0 && !plan.flat && aligned && out.count() * 4 >= STREAM;
+            if reduced == 0 && (plan.flat || out.inner() >= 64) {
+                let (steps, rows) = (out.inner_steps(), !plan.flat);
                 let number = |k: usize| {
                     let constant = (inputs..inputs + v.constants as usize).contains(&k);
-                    constant || (k < inputs && steps[k] == 0)
+                    constant || (rows && k < inputs && steps[k] == 0)
                 };
                 plan.chain.make(ops, inputs + v.constants as usize, &number);
             }
@@ -716,11 +722,15 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             }
             let each = if plan.along_reduced {
                 1
+            } else if plan.flat {
+                out.count() / flat::strips(out)
             } else {
                 out.inner().min(STRIP)
             };
             let tasks = if plan.along_reduced {
                 out.count()
+            } else if plan.flat {
+                flat::strips(out)
             } else {
                 out.rows() * out.inner().div_ceil(STRIP)
             };
@@ -734,6 +744,8 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                     dispatch!(rows(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 } else if plan.v.reduced > 0 {
                     dispatch!(columns(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
+                } else if plan.flat {
+                    dispatch!(rows_together(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 } else {
                     dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 }
