@@ -275,9 +275,17 @@ impl Plan<'_> {
         }
     }
 
-    /// Sets the operands to `n` elements of every input from an offset on.
+    /// Sets the operands to `n` elements of every input from an offset on; with `one`, an input that is one number for all
+    /// of them stands for itself.
     #[inline(always)]
-    unsafe fn read<S: Simd>(&self, s: &mut Strip, at: &Offsets, steps: &Offsets, n: usize) {
+    unsafe fn read<S: Simd>(
+        &self,
+        s: &mut Strip,
+        at: &Offsets,
+        steps: &Offsets,
+        n: usize,
+        one: bool,
+    ) {
         for k in 0..self.v.inputs as usize {
             // SAFETY: the elements lie in the input, by the caller's promise.
             unsafe {
@@ -285,12 +293,12 @@ impl Plan<'_> {
                 let to = s.room.add(k * STRIP);
                 s.operands[k] = match steps[k] {
                     1 => from,
+                    0 if one => from,
                     0 => {
+                        // A strip is whole vectors: what is written beyond its end nobody reads.
                         let x = S::splat(*from);
-                        let mut i = 0;
-                        while i < n {
-                            x.store_part(to.add(i), (n - i).min(S::LANES));
-                            i += S::LANES;
+                        for i in (0..n).step_by(S::LANES) {
+                            x.store(to.add(i));
                         }
                         to
                     }
@@ -467,7 +475,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
             }
             let len = (n - first).min(STRIP);
             let out = p.v.out.add(row * n + first);
-            p.read::<S>(&mut s, &here, &steps, len);
+            p.read::<S>(&mut s, &here, &steps, len, alone);
             if p.stream {
                 // The next strip comes from memory while this one is computed.
                 for k in (0..p.v.inputs as usize).filter(|&k| steps[k] == 1) {
@@ -555,7 +563,7 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
                 let mut first = 0;
                 while first < n {
                     let len = (n - first).min(STRIP);
-                    p.read::<S>(&mut s, &at, &steps, len);
+                    p.read::<S>(&mut s, &at, &steps, len, false);
                     p.run::<S>(&mut s, len, result);
                     let mut acc = [S::splat(start); 4];
                     let mut i = 0;
@@ -623,7 +631,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
             for outer in 0..p.over.rows() {
                 p.over.row(outer, &base, &mut at);
                 for _ in 0..p.over.inner() {
-                    p.read::<S>(&mut s, &at, &steps, len);
+                    p.read::<S>(&mut s, &at, &steps, len, false);
                     p.run::<S>(&mut s, len, result);
                     let mut i = 0;
                     while i < len {
