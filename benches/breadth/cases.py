@@ -4,8 +4,26 @@ import zlib
 
 import numpy as np
 
-#: Element types by numpy's names; bfloat16 has none there.
-TYPES = ["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bool"]
+#: Element types by numpy's names.
+TYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
+
+
+class Narrow(np.ndarray):
+    """The upper halves of float32: bfloat16, for which numpy has no type."""
+
+
+def is_narrow(v):
+    return isinstance(v, Narrow)
+
+
+def widened(bits):
+    return (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)
+
+
+def narrowed(v):
+    """To the nearest, ties to even."""
+    bits = np.ascontiguousarray(v, dtype=np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(Narrow)
 
 
 class Case:
@@ -19,7 +37,7 @@ class Case:
     def relay(self):
         def ty(v):
             shape = ", ".join(map(str, v.shape)) + ("," if v.ndim == 1 else "")
-            return f"Tensor[({shape}), {v.dtype.name}]"
+            return f"Tensor[({shape}), {'bfloat16' if is_narrow(v) else v.dtype.name}]"
         params = ", ".join(f"%{k}: {ty(v)}" for k, v in self.inputs.items())
         return f'#[version = "0.0.5"]\ndef @main({params}) {{\n  {self.body}\n}}\n'
 
@@ -28,6 +46,8 @@ def array(seed, dtype, *shape, low=-4, high=5):
     random = np.random.default_rng(zlib.crc32(f"{seed}{dtype}{shape}".encode()))
     if dtype == "bool":
         return random.integers(0, 2, shape).astype(bool)
+    if dtype == "bfloat16":
+        return narrowed(random.standard_normal(shape))
     if dtype.startswith("float"):
         return random.standard_normal(shape).astype(dtype)
     return random.integers(0 if dtype.startswith("u") else low, high, shape).astype(dtype)
@@ -58,7 +78,8 @@ def conv(x, w, stride, pad, groups=1):
 
 
 def contractions():
-    for dtype, sizes in [("float64", [256, 512]), ("float16", [256]), ("int32", [256]), ("int64", [192]), ("float32", [512])]:
+    for dtype, sizes in [("float64", [256, 512]), ("float16", [256]), ("int32", [256]), ("int64", [192]), ("float32", [128, 512]),
+                         ("bfloat16", [256])]:
         for n in sizes:
             x, w = array("x", dtype, n, n), array("w", dtype, n, n)
             yield Case("matmul", f"{n}² {dtype}", f"nn.matmul(%x, %w, units={n})", {"x": x, "w": w}, lambda x, w: x @ w, ("MatMul", {}))
@@ -120,8 +141,11 @@ def elementwise():
         yield Case("cast", f"{source} to {target}", f'cast(%x, dtype="{target}")', {"x": x}, lambda x, t=target: x.astype(t))
     for name, op, low in [("exp", "Exp", None), ("tanh", "Tanh", None), ("sin", "Sin", None), ("atan", "Atan", None),
                           ("sinh", "Sinh", None), ("log", "Log", 0.1)]:
-        for dtype in ["float32", "float64", "float16"]:
+        for dtype in ["float32", "float64", "float16", "bfloat16"]:
             x = array("x", dtype, 256, 1024)
+            if dtype == "bfloat16" and low is not None:
+                x = narrowed(np.abs(widened(x)) + np.float32(low))
+                low = None
             x = x if low is None else (np.abs(x) + dtype_of(low, dtype)).astype(dtype)
             reference = getattr(np, "arctan" if name == "atan" else name)
             yield Case(name, dtype, f"{name}(%x)", {"x": x}, reference, (op, {}))
@@ -135,7 +159,7 @@ def dtype_of(v, dtype):
 
 
 def reductions():
-    for dtype in ["float64", "float32", "float16", "int64", "int32"]:
+    for dtype in ["float64", "float32", "float16", "bfloat16", "int64", "int32"]:
         x = array("x", dtype, 512, 1024)
         for axis, what in [(1, "inner"), (0, "outer")]:
             yield Case("sum", f"{what} {dtype}", f"sum(%x, axis=[{axis}])", {"x": x}, lambda x, a=axis: x.sum(a, dtype=x.dtype),
@@ -143,6 +167,9 @@ def reductions():
             yield Case("max", f"{what} {dtype}", f"max(%x, axis=[{axis}])", {"x": x}, lambda x, a=axis: x.max(a), None)
             yield Case("argmax", f"{what} {dtype}", f"argmax(%x, axis=[{axis}])", {"x": x},
                        lambda x, a=axis: x.argmax(a).astype("int32"), ("ArgMax", {"axis": axis, "keepdims": 0}))
+            # Rounded at every step, sums of so few bits say nothing.
+            if dtype == "bfloat16":
+                continue
             yield Case("cumsum", f"{what} {dtype}", f"cumsum(%x, axis={axis})", {"x": x},
                        lambda x, a=axis: x.cumsum(a, dtype=x.dtype), None)
     x = array("x", "float32", 64, 32, 32, 8)
@@ -167,6 +194,9 @@ def pooling():
     yield Case("avg_pool2d", "ceil float32",
                "nn.avg_pool2d(%x, pool_size=[3, 3], strides=[2, 2], padding=[0, 0], ceil_mode=True)", {"x": x}, None,
                ("AveragePool", {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}))
+    x = array("x", "float32", 1, 64, 56, 56)
+    yield Case("global_avg_pool2d", "float32", "nn.global_avg_pool2d(%x)", {"x": x},
+               lambda x: x.mean((2, 3), keepdims=True), ("GlobalAveragePool", {}))
     x = array("x", "float32", 1, 16, 16, 32, 32)
     yield Case("max_pool3d", "2×2×2 float32", "nn.max_pool3d(%x, pool_size=[2, 2, 2], strides=[2, 2, 2])", {"x": x},
                None, ("MaxPool", {"kernel_shape": [2] * 3, "strides": [2] * 3}))
@@ -210,6 +240,47 @@ def sorting():
                extra=[("k", np.array([8]))])
 
 
+def networks():
+    """Layers as networks have them: small images, many channels, channel factors, norms."""
+    for shape, o, k, groups, what in [
+            ((1, 512, 7, 7), 512, 3, 1, "3×3, 512 channels, 7×7"), ((1, 256, 14, 14), 256, 3, 1, "3×3, 256 channels, 14×14"),
+            ((1, 64, 56, 56), 64, 3, 1, "3×3, 64 channels, 56×56"), ((1, 240, 14, 14), 480, 1, 1, "1×1, 240 channels, 14×14"),
+            ((1, 576, 7, 7), 576, 5, 576, "depthwise 5×5, 7×7"), ((1, 240, 12, 40), 240, 5, 240, "depthwise 5×5, 12×40"),
+            ((1, 96, 56, 56), 96, 3, 96, "depthwise 3×3, 56×56"), ((1, 3, 224, 224), 32, 3, 1, "3×3 from 3 channels")]:
+        x, w = array("x", "float32", *shape), array("w", "float32", o, shape[1] // groups, k, k)
+        pad = k // 2
+        yield Case("conv2d", what, f"nn.conv2d(%x, %w, kernel_size=[{k}, {k}], padding=[{pad}, {pad}], channels={o}, "
+                   f"groups={groups})", {"x": x, "w": w}, None, ("Conv", {"pads": [pad] * 4, "group": groups}))
+    x, s = array("x", "float32", 1, 576, 7, 7), array("s", "float32", 1, 576, 1, 1)
+    yield Case("multiply", "channel factors 7×7", "multiply(%x, %s)", {"x": x, "s": s}, np.multiply, ("Mul", {}))
+    x, s = array("x", "float32", 1, 576, 2, 2), array("s", "float32", 1, 576, 1, 1)
+    yield Case("multiply", "channel factors 2×2", "multiply(%x, %s)", {"x": x, "s": s}, np.multiply, ("Mul", {}))
+    x = array("x", "float32", 37, 8, 288)
+    yield Case("heads", "split in three float32", "transpose(reshape(%x, newshape=[37, 8, 3, 4, 24]), axes=[2, 1, 3, 0, 4]) * 0.5f",
+               {"x": x}, lambda x: x.reshape(37, 8, 3, 4, 24).transpose(2, 1, 3, 0, 4) * np.float32(0.5), None)
+    x = array("x", "float32", 1, 116, 28, 28)
+    yield Case("shuffle", "channels float32",
+               "reshape(transpose(reshape(%x, newshape=[1, 2, 58, 28, 28]), axes=[0, 2, 1, 3, 4]), newshape=[1, 116, 28, 28])",
+               {"x": x}, lambda x: x.reshape(1, 2, 58, 28, 28).transpose(0, 2, 1, 3, 4).reshape(1, 116, 28, 28).copy(), None)
+    x, g, b = array("x", "float32", 4, 32, 28, 28), array("g", "float32", 32), array("b", "float32", 32)
+
+    def instance(x, g, b):
+        m, v = x.mean((2, 3), keepdims=True), x.var((2, 3), keepdims=True)
+        return (x - m) / np.sqrt(v + 1e-5) * g[:, None, None] + b[:, None, None]
+    yield Case("instance_norm", "float32", "nn.instance_norm(%x, %g, %b)", {"x": x, "g": g, "b": b},
+               lambda x, g, b: instance(x, g, b).astype("float32"), ("InstanceNormalization", {"epsilon": 1e-5}))
+    x, g, b = array("x", "float32", 512, 768), array("g", "float32", 768), array("b", "float32", 768)
+
+    def layer(x, g, b):
+        m, v = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+        return ((x - m) / np.sqrt(v + 1e-5) * g + b).astype("float32")
+    yield Case("layer_norm", "512×768 float32", "nn.layer_norm(%x, %g, %b)", {"x": x, "g": g, "b": b}, layer,
+               ("LayerNormalization", {"epsilon": 1e-5}))
+    x = array("x", "float32", 1, 64, 56, 56)
+    yield Case("lrn", "float32", "nn.lrn(%x, size=5)", {"x": x}, None,
+               ("LRN", {"size": 5, "alpha": 0.0001, "beta": 0.75, "bias": 2.0}))
+
+
 def every():
-    for part in [contractions, elementwise, reductions, pooling, movement, sorting]:
+    for part in [contractions, networks, elementwise, reductions, pooling, movement, sorting]:
         yield from part()

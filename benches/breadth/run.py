@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
-"""Times one operator at a time, over element types and classes of shapes, beside numpy and ONNX Runtime, and writes
-docs/breadth.md.
+"""Times one operator at a time, over element types and classes of shapes, beside numpy, ONNX Runtime and OpenVINO, and
+writes docs/breadth.md and docs/breadth.svg.
 
-usage: run.py [--bin DIR] [--before DIR] [--rounds N] [--only TEXT,…] [--no-page]
+usage: run.py [--bin DIR] [--before DIR] [--threads N] [--rounds N] [--minutes N] [--only TEXT,…] [--again] [--no-page]
 
-Each cell's systems take turns: in every round each of them runs for a while, with one thread, and what counts is the least
-time of all rounds. Medians of wall time would tell how busy the machine was. Results are compared with numpy's. With
-`--before` the tools of another build take turns, too.
+Each cell's systems take turns: in every round each of them runs for a while, and what counts is the least time of all
+rounds. Medians of wall time would tell how busy the machine was. Results are compared with numpy's. With `--before` the
+tools of another build take turns, too.
 
-It needs numpy, onnx and onnxruntime.
+Cells that were measured are kept in `target/breadth.json` (by thread counts; the page has all of them): a run goes on
+where the last one ended, after `--minutes` or any other way, and `--again` begins anew.
+
+It needs numpy, onnx and onnxruntime; openvino where it is there.
 """
 import argparse
+import json
 import math
 import os
 import re
@@ -20,26 +24,36 @@ import tempfile
 import time
 from pathlib import Path
 
+ARGUMENTS = argparse.ArgumentParser()
+ROOT = Path(__file__).resolve().parent.parent.parent
+ARGUMENTS.add_argument("--bin", type=Path, default=ROOT / "target/release")
+ARGUMENTS.add_argument("--before", type=Path)
+ARGUMENTS.add_argument("--threads", type=int, default=1)
+ARGUMENTS.add_argument("--rounds", type=int, default=2)
+ARGUMENTS.add_argument("--minutes", type=float, default=9)
+ARGUMENTS.add_argument("--only", default="")
+ARGUMENTS.add_argument("--again", action="store_true")
+ARGUMENTS.add_argument("--no-page", action="store_true")
+OPTIONS = ARGUMENTS.parse_args()
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[name] = "1"
+    os.environ[name] = str(OPTIONS.threads)
 
 import numpy as np  # noqa: E402
 
 import cases  # noqa: E402
+import page  # noqa: E402
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PAGE = ROOT / "docs/breadth.md"
+KEPT = ROOT / "target/breadth.json"
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 #: Seconds that a system runs in a round.
 SLICE = 0.05
 
 
-def session(case):
-    """A run of ONNX Runtime, and how its result is read; `None` where it has no such operator."""
+def model_of(case):
+    """The case as a model of ONNX; `None` where it has no such operator, or types that cannot be given."""
     import onnx
-    import onnxruntime as rt
     from onnx import helper
-    if case.node is None:
+    if case.node is None or any(cases.is_narrow(v) for v in case.inputs.values()):
         return None
     op, attributes = case.node
     element = lambda v: helper.np_dtype_to_tensor_dtype(v.dtype)  # noqa: E731
@@ -50,21 +64,51 @@ def session(case):
     infos = [helper.make_empty_tensor_value_info(o) for o in outputs]
     graph = helper.make_graph([helper.make_node(op, names, outputs, **attributes)], "g", inputs, infos, extra)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+    return onnx.shape_inference.infer_shapes(model).SerializeToString(), outputs
+
+
+def onnx_runtime(case, model, outputs):
+    import onnxruntime as rt
     options = rt.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads = options.inter_op_num_threads = OPTIONS.threads
     options.log_severity_level = 4
-    try:
-        run = rt.InferenceSession(onnx.shape_inference.infer_shapes(model).SerializeToString(), options,
-                                  providers=["CPUExecutionProvider"])
-        binding = run.io_binding()
-        for k, v in case.inputs.items():
-            binding.bind_cpu_input(k, v)
-        for o in outputs:
-            binding.bind_output(o)
-        run.run_with_iobinding(binding)
-    except Exception:  # noqa: BLE001 what it cannot do is no peer
-        return None
+    run = rt.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = run.io_binding()
+    for k, v in case.inputs.items():
+        binding.bind_cpu_input(k, v)
+    for o in outputs:
+        binding.bind_output(o)
+    run.run_with_iobinding(binding)
     return lambda: run.run_with_iobinding(binding), lambda: binding.copy_outputs_to_cpu()[0]
+
+
+def openvino(case, model, _):
+    import openvino as ov
+    core = ov.Core()
+    compiled = core.compile_model(core.read_model(model), "CPU", {
+        "INFERENCE_NUM_THREADS": OPTIONS.threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1",
+        "INFERENCE_PRECISION_HINT": "f32"})
+    request = compiled.create_infer_request()
+    for i, value in enumerate(case.inputs.values()):
+        request.set_input_tensor(i, ov.Tensor(value, shared_memory=True))
+    request.infer()
+    return request.infer, lambda: request.get_output_tensor(0).data
+
+
+def sessions(case):
+    """What runs the case in other systems, and how their results are read. What they cannot do is no peer."""
+    try:
+        model = model_of(case)
+    except Exception:  # noqa: BLE001
+        model = None
+    found = {}
+    for name, make in [("ONNX Runtime", onnx_runtime), ("OpenVINO", openvino)]:
+        try:
+            if model:
+                found[name] = make(case, *model)
+        except Exception:  # noqa: BLE001
+            pass
+    return found
 
 
 def least(run):
@@ -82,7 +126,7 @@ def ours(tool, room, expected):
     runs = max(2, min(200, int(SLICE / max(expected, 1e-7))))
     try:
         done = subprocess.run([tool, room / "case.relay", "--inputs", room / "in.npz", "--outputs", room / "out.npy",
-                               "--bench", str(runs), "--warmup", "1", "--threads", "1"],
+                               "--bench", str(runs), "--warmup", "1", "--threads", str(OPTIONS.threads)],
                               capture_output=True, text=True, timeout=30)
     except subprocess.TimeoutExpired:
         return None, ["more than 30 seconds"]
@@ -92,120 +136,97 @@ def ours(tool, room, expected):
     return float(found[1]) * UNITS[found[2]], None
 
 
-def differs(found, wanted):
+def differs(found, wanted, narrow):
+    loose = 2e-2 if found.dtype == np.float16 else 1e-3 if found.dtype == np.float32 else 1e-8
+    if narrow and found.dtype.itemsize == 2:
+        found, loose = cases.widened(found.view(np.uint16)), 5e-2
     if found.shape != wanted.shape:
         return f"shape {found.shape}, not {wanted.shape}"
     if wanted.dtype.kind in "biu":
         return None if np.array_equal(found, wanted) else f"{np.sum(found != wanted)} elements differ"
-    loose = 2e-2 if found.dtype == np.float16 else 1e-3 if found.dtype == np.float32 else 1e-8
     scale = np.maximum(np.abs(wanted.astype(np.float64)), 1e-2 * np.max(np.abs(wanted), initial=1e-30).astype(np.float64))
     with np.errstate(invalid="ignore"):
         error = np.nanmax(np.abs(found.astype(np.float64) - wanted) / scale, initial=0)
     return None if error <= loose else f"differs by {error:.2g}"
 
 
-def measure(case, options, room):
+def measure(case, room):
+    """The times of all systems, and what is wrong with our result."""
     (room / "case.relay").write_text(case.relay())
     np.savez(room / "in.npz", **case.inputs)
     values = list(case.inputs.values())
-    peers = {}
-    onnx = session(case)
-    if onnx:
-        peers["ONNX Runtime"] = onnx[0]
-    if case.reference:
+    narrow = any(cases.is_narrow(v) for v in values)
+    others = sessions(case)
+    peers = {name: run for name, (run, _) in others.items()}
+    if case.reference and not narrow:
         peers["numpy"] = lambda: case.reference(*values)
     # Sums of narrow floats are compared with those that were not rounded at every step.
     summed = case.group in ("sum", "softmax")
-    exact = [v.astype(np.float32) if v.dtype == np.float16 and summed else v for v in values]
-    wanted = case.reference(*exact) if case.reference else onnx[1]() if onnx else None
+    exact = [v.astype(np.float32) if v.dtype == np.float16 and summed else cases.widened(v) if cases.is_narrow(v) else v
+             for v in values]
+    wanted = None
+    if case.reference:
+        wanted = case.reference(*exact)
+    elif others:
+        wanted = next(iter(others.values()))[1]()
     times, trouble = {}, None
     guess = SLICE
-    for _ in range(options.rounds):
-        for name, tool in [("relax", options.bin), ("before", options.before)]:
+    for _ in range(OPTIONS.rounds):
+        for name, tool in [("relax", OPTIONS.bin), ("before", OPTIONS.before)]:
             if tool is None:
                 continue
             took, why = ours(tool / "relax-run", room, guess)
             if took is None and name == "before":
                 continue
             if took is None:
-                return {}, why
+                return {}, " ".join(why)
             times[name] = min(times.get(name, math.inf), took)
             if name == "relax":
                 guess = took
                 if wanted is not None and trouble is None:
-                    trouble = differs(np.load(room / "out.npy"), np.asarray(wanted))
+                    trouble = differs(np.load(room / "out.npy"), np.asarray(wanted), narrow)
         for name, run in peers.items():
             times[name] = min(times.get(name, math.inf), least(run))
     return times, trouble
 
 
-def shown(seconds):
-    return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
-
-
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--bin", type=Path, default=ROOT / "target/release")
-    parser.add_argument("--before", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--only", default="")
-    parser.add_argument("--no-page", action="store_true")
-    options = parser.parse_args()
-    only = [o for o in options.only.split(",") if o]
-    rows, wrong = [], []
+    only = [o for o in OPTIONS.only.split(",") if o]
+    kept = {}
+    if KEPT.exists() and not OPTIONS.again and not only:
+        kept = json.loads(KEPT.read_text())
+    end = time.monotonic() + 60 * OPTIONS.minutes
+    wrong, left = [], 0
     with tempfile.TemporaryDirectory() as folder:
         for case in cases.every():
             label = f"{case.group} {case.name}"
-            if only and not any(o in label for o in only):
+            key = f"{OPTIONS.threads} {label}"
+            if key in kept or only and not any(o in label for o in only):
                 continue
-            times, trouble = measure(case, options, Path(folder))
+            if time.monotonic() > end:
+                left += 1
+                continue
+            times, trouble = measure(case, Path(folder))
             if trouble:
                 wrong.append(f"{label}: {trouble}")
                 print(f"{label}: {trouble}", file=sys.stderr)
             if not times:
                 continue
-            peers = {k: v for k, v in times.items() if k not in ("relax", "before")}
-            fastest = min(peers, key=peers.get) if peers else None
-            ratio = peers[fastest] / times["relax"] if fastest else None
-            before = peers[fastest] / times["before"] if fastest and "before" in times else None
-            rows.append((case, times, fastest, ratio, before))
-            print(f"{label:40} {shown(times['relax']):>10} {fastest or '–':14} ratio {ratio or 0:.3f}"
-                  + (f" before {before:.3f}" if before else ""), flush=True)
-    ratios = [r[3] for r in rows if r[3]]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else 0
-    below = sum(r < 0.8 for r in ratios)
-    print(f"{len(ratios)} cells, geometric mean {mean:.2f}, {below} below 0.8, {sum(r < 0.5 for r in ratios)} below 0.5")
-    if not options.no_page and not only:
-        write(rows, ratios, mean, options.rounds)
+            kept[key] = {"threads": OPTIONS.threads, "group": case.group, "name": case.name, "times": times}
+            cell = page.Cell(kept[key])
+            before = f" before {times[cell.fastest] / times['before']:.3f}" if cell.ratio and "before" in times else ""
+            print(f"{label:40} {page.shown(times['relax']):>10} {cell.fastest or '–':14} ratio {cell.ratio or 0:.3f}{before}",
+                  flush=True)
+            if not only:
+                KEPT.parent.mkdir(parents=True, exist_ok=True)
+                KEPT.write_text(json.dumps(kept))
+    cells = [page.Cell(k) for k in kept.values()]
+    print(page.summary([c for c in cells if c.threads == OPTIONS.threads]))
+    if left:
+        print(f"{left} cells are left for the next run")
+    elif not OPTIONS.no_page and not only:
+        page.write(ROOT / "docs", cells)
     sys.exit(1 if wrong else 0)
-
-
-def processor():
-    """What the processor calls itself, and the vectors that it has."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return "an unknown processor"
-    name = re.search(r"model name\s*: (.*)", text)
-    flags = re.search(r"flags\s*: (.*)", text)
-    has = [f for f in ("avx2", "avx512f") if flags and f in flags[1].split()]
-    return f"{name[1] if name else 'an unknown processor'} ({', '.join(has) or 'no wide vectors'})"
-
-
-def write(rows, ratios, mean, rounds):
-    slow = [f"{c.group} {c.name} {r:.2f}" for c, _, _, r, _ in sorted(rows, key=lambda r: r[3] or 9) if r and r < 0.5]
-    lines = ["# Breadth", "",
-             "One operator at a time, one thread, beside numpy and ONNX Runtime: the least time of all rounds, in which the "
-             "systems took turns. *Ratio*: the fastest peer's time by ours, so more than 1 is faster. Made by "
-             f"`python3 benches/breadth/run.py --rounds {rounds}` on {processor()}.", "",
-             f"{len(ratios)} cells with a peer, geometric mean {mean:.2f}; {sum(r < 0.8 for r in ratios)} below 0.8, "
-             f"{sum(r < 0.5 for r in ratios)} below 0.5.", "",
-             "Below 0.5, the worst first: " + (", ".join(slow) or "none") + ".", "",
-             "| operator | case | time | fastest peer | ratio |", "|---|---|---|---|---|"]
-    for case, times, fastest, ratio, _ in rows:
-        peer = f"{fastest}, {shown(times[fastest])}" if fastest else "–"
-        lines.append(f"| `{case.group}` | {case.name} | {shown(times['relax'])} | {peer} | {ratio or 0:.2f} |")
-    PAGE.write_text("\n".join(lines) + "\n")
 
 
 main()

@@ -137,6 +137,22 @@ impl Program {
         Ok(())
     }
 
+    /// Makes a function one for arguments of certain extents: known sizes choose better kernels, and weights are packed
+    /// for them. Nothing changes where that gives errors: the program itself says then what does not fit.
+    pub fn fix(&mut self, entry: &mut GlobalId, extents: &relax_passes::Extents) {
+        let mut module = self.module.clone();
+        if !relax_passes::bind_extents(&mut module, *entry, extents) {
+            return;
+        }
+        let (typing, diagnostics) = relax::check(&mut module, &InferOptions::default());
+        let name = self.module.globals[*entry].name;
+        if let Some(found) = module.global(name.as_str())
+            && !diagnostics.has_errors()
+        {
+            (self.module, self.typing, *entry) = (module, Arc::new(typing), found);
+        }
+    }
+
     /// The function of a name; passes number definitions anew.
     pub fn find(&self, name: &str) -> Result<GlobalId, Stop> {
         let found = self.module.global(name);

@@ -25,6 +25,7 @@ mod attention;
 mod bind;
 mod contract;
 mod copies;
+mod cut;
 mod digits;
 mod eval;
 mod lanes;

@@ -261,7 +261,8 @@ pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
     out
 }
 
-/// The sizes and the layout of a convolution, where all extents are known.
+/// The sizes and the layout of a convolution, where all extents are known but the number of images: what a kernel does
+/// with the weight does not depend on that.
 fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes, i32)> {
     let Hint::Conv2d { .. } = hint else {
         return None;
@@ -269,8 +270,15 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
     let constant = |buf: Buf| -> Option<Vec<i64>> {
         program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
     };
+    let images = |buf: Buf| -> Option<Vec<i64>> {
+        let (first, rest) = program.bufs[buf].shape.split_first()?;
+        let rest = rest.iter().map(|e| e.as_int());
+        std::iter::once(first.as_int().or(Some(1)))
+            .chain(rest)
+            .collect()
+    };
     let c = Conv::of(hint);
-    let extents = c.extents(&constant(c.data)?, &constant(c.weight)?, &constant(out)?);
+    let extents = c.extents(&images(c.data)?, &constant(c.weight)?, &images(out)?);
     let [n, channels, h, w, o, kh, kw, oh, ow] = extents;
     let [
         stride_h,

@@ -1,9 +1,13 @@
-//! Constants in place of a function's parameters.
+//! Constants in place of a function's parameters, and of the extents that they are open in.
 
 use relax_base::{Span, Symbol};
-use relax_ir::{Copier, Expr, ExprId, Function, Global, GlobalId, GlobalKind, Memo, Module};
-use relax_tensor::Tensor;
-use rustc_hash::FxHashMap;
+use relax_ir::{
+    Copier, DTy, Expr, ExprId, Function, Global, GlobalId, GlobalKind, Memo, Module, Shape,
+    TensorType, Type,
+};
+use relax_sym::{Dim, DimVar};
+use relax_tensor::{DType, Tensor};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A value to put in place of a parameter.
 #[derive(Clone, Debug)]
@@ -55,11 +59,10 @@ pub fn bind_params(
     unknown
 }
 
-/// Whether an expression of the module refers to a global.
+/// Whether a function of the module refers to a global.
 fn is_used(module: &Module, global: GlobalId) -> bool {
-    let bodies = module.global_bodies().into_iter().map(|b| b.1);
-    let all = module.post_order_within(bodies, |_| true);
-    all.iter().any(|&e| module.exprs[e] == Expr::Global(global))
+    let graph = module.call_graph();
+    graph.values().any(|to| to.contains(&global))
 }
 
 /// Makes a copy of a function that everything in the module refers to from now on.
@@ -83,6 +86,54 @@ fn keep_for_callers(module: &mut Module, global: GlobalId) {
         Expr::Global(g) if g == global => m.add(Expr::Global(kept), m.span(node)),
         _ => node,
     });
+}
+
+/// What arguments say of the extents of a function's parameters.
+#[derive(Clone, Default, Debug)]
+pub struct Extents {
+    /// Values of dimension variables.
+    pub dims: FxHashMap<DimVar, i64>,
+    /// The types of parameters that are tensors, by name.
+    pub tensors: FxHashMap<String, (DType, Vec<i64>)>,
+}
+
+/// Makes a global function one for arguments of these extents: dimension variables that it binds become numbers, and
+/// parameters have exact types. `false`, and nothing changes, where it has no extents that are open, or where another
+/// function calls it.
+pub fn bind_extents(module: &mut Module, global: GlobalId, extents: &Extents) -> bool {
+    let Some(func) = module.global_func(global) else {
+        return false;
+    };
+    if is_used(module, global) {
+        return false;
+    }
+    let mut copier = Copier::new();
+    for dim in &module.funcs[func].dims {
+        if let Some(&n) = extents.dims.get(dim) {
+            copier.types.dims.insert(*dim, Dim::from(n));
+        }
+    }
+    let fixed: FxHashSet<DimVar> = copier.types.dims.keys().copied().collect();
+    let copy = copier.func(module, func);
+    let mut exact = false;
+    for param in module.funcs[copy].params.clone() {
+        let Some((dtype, shape)) = extents.tensors.get(module.vars[param].name.as_str()) else {
+            continue;
+        };
+        let ty = module.types.intern(Type::Tensor(TensorType {
+            shape: Shape::Dims(shape.iter().map(|&n| Dim::from(n)).collect()),
+            dtype: DTy::Known(*dtype),
+        }));
+        exact |= module.vars[param].ty != Some(ty);
+        module.vars[param].ty = Some(ty);
+    }
+    if fixed.is_empty() && !exact {
+        return false;
+    }
+    let mut function = module.funcs[copy].clone();
+    function.dims.retain(|d| !fixed.contains(d));
+    module.globals[global].kind = GlobalKind::Func(module.funcs.push(function));
+    true
 }
 
 /// A constant, or a tuple of them.

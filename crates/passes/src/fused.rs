@@ -564,19 +564,35 @@ fn apart(program: &Program, c: &Compute) -> bool {
     let elements = shape
         .iter()
         .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
-    if elements.is_none_or(|n| n < BLOCKS) {
-        return false;
-    }
-    let moves = transposes(program, c);
+    let large = elements.is_some_and(|n| n >= BLOCKS);
+    let some = elements.is_none_or(|n| n >= PIECES);
+    let moves = |c: &Compute| large && transposes(program, c) || some && joins(c);
     let mut readers = program.stages.iter().filter_map(|stage| match stage {
         Stage::Compute(r) if relax_loops::reads_buffer(stage, c.out) => Some(r),
         _ => None,
     });
     let computes = |r: &Compute| !only_picks(&r.value);
-    match moves {
+    match moves(c) {
         true => readers.any(|r| computes(r) && r.reduce.is_none()),
-        false => computes(c) && readers.any(|r| transposes(program, r)),
+        false => computes(c) && readers.any(moves),
     }
+}
+
+/// From so many elements on, tensors that are joined are copied as pieces: computed where it is only known element by
+/// element which piece comes next, nothing goes in vectors.
+const PIECES: i64 = 256;
+
+/// Whether a stage takes elements from one buffer or another, by where they stand.
+fn joins(c: &Compute) -> bool {
+    let loads = |e: &Ex| {
+        let mut loads = 0;
+        visit_expr(e, |x| loads += usize::from(matches!(x.kind(), ExKind::Load(..))));
+        loads
+    };
+    let ExKind::Select(place, _, _) = c.value.kind() else {
+        return false;
+    };
+    loads(&c.value) > 1 && loads(place) == 0 && only_picks(&c.value)
 }
 
 /// Whether a stage gives the elements of a buffer in another order of the axes, with another one innermost.

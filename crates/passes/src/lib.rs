@@ -37,7 +37,7 @@ mod testing;
 mod util;
 
 pub use analysis::{Analysis, Found};
-pub use bind::{Bound, bind_params};
+pub use bind::{Bound, Extents, bind_extents, bind_params};
 pub use blocks::{BlockCx, BlockPass, each_block};
 pub use contract::{Contract, Floats, Form};
 pub use cx::PassCx;

@@ -3,6 +3,7 @@
 use crate::Typing;
 use relax_ir::{DTy, FuncId, GlobalId, Module, Shape, Type, TypeId};
 use relax_passes::Bound;
+use relax_sym::Atom;
 use relax_tensor::{DType, Tensor};
 
 use crate::fit::{Taking, fit};
@@ -154,6 +155,30 @@ pub fn bind(
         true => Ok(whole),
         false => Err(problems),
     }
+}
+
+/// What the tensors of a call say of the extents that the types of its slots leave open; `None` where that is nothing,
+/// or two of them disagree.
+pub fn extents(m: &Module, slots: &[Param], tensors: &[Tensor]) -> Option<relax_passes::Extents> {
+    let mut known = relax_passes::Extents::default();
+    let mut open = false;
+    for (slot, tensor) in slots.iter().zip(tensors) {
+        let Type::Tensor(t) = &m.types[slot.ty] else {
+            continue;
+        };
+        let dims = t.shape.dims().unwrap_or_default();
+        open |= dims.len() != tensor.shape().len() || dims.iter().any(|d| d.as_const().is_none());
+        for (dim, &n) in dims.iter().zip(tensor.shape()) {
+            if let Some(Atom::Var(v)) = dim.as_atom()
+                && *known.dims.entry(v).or_insert(n) != n
+            {
+                return None;
+            }
+        }
+        let exact = (tensor.dtype(), tensor.shape().to_vec());
+        known.tensors.insert(slot.name.clone(), exact);
+    }
+    open.then_some(known)
 }
 
 /// What is said of an array that no slot takes.

@@ -171,3 +171,102 @@ fn every_type_is_sorted() {
         }
     });
 }
+
+/// Elements as bytes, and the numbers that they are.
+struct Elements {
+    kind: Kind,
+    bytes: Vec<u8>,
+    values: Vec<f64>,
+}
+
+/// Elements of a type, few of which differ much, so that there are equals.
+fn elements(random: &mut Random, kind: Kind, n: usize, lost: bool) -> Elements {
+    let (mut bytes, mut values) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let small = random.below(100) as i64 - 50;
+        let value = match kind {
+            Kind::Bool => random.below(2) as f64,
+            Kind::U8 | Kind::U16 => (small + 50) as f64,
+            Kind::U32 => ((small + 50) * 40_000_000) as f64,
+            Kind::U64 => (small + 50) as f64 * 2f64.powi(57),
+            Kind::I64 => small as f64 * 2f64.powi(57),
+            Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64 if lost && random.below(90) == 0 => {
+                f64::NAN
+            }
+            Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64 if random.below(200) == 0 => {
+                f64::INFINITY.copysign(small as f64)
+            }
+            _ => small as f64,
+        };
+        match kind {
+            Kind::Bool => bytes.push(value as u8),
+            Kind::I8 => bytes.extend((value as i8).to_le_bytes()),
+            Kind::U8 => bytes.extend((value as u8).to_le_bytes()),
+            Kind::I16 => bytes.extend((value as i16).to_le_bytes()),
+            Kind::U16 => bytes.extend((value as u16).to_le_bytes()),
+            Kind::I32 => bytes.extend((value as i32).to_le_bytes()),
+            Kind::U32 => bytes.extend((value as u32).to_le_bytes()),
+            Kind::I64 => bytes.extend((value as i64).to_le_bytes()),
+            Kind::U64 => bytes.extend((value as u64).to_le_bytes()),
+            Kind::F16 => bytes.extend(half::f16::from_f64(value).to_le_bytes()),
+            Kind::BF16 => bytes.extend(half::bf16::from_f64(value).to_le_bytes()),
+            Kind::F32 => bytes.extend((value as f32).to_le_bytes()),
+            Kind::F64 => bytes.extend(value.to_le_bytes()),
+        }
+        values.push(value);
+    }
+    Elements {
+        kind,
+        bytes,
+        values,
+    }
+}
+
+/// The places of the greatest and the least elements of every type, along lines of all lengths, against a plain loop.
+#[test]
+fn extremes_of_every_type() {
+    everywhere(|ctx, _| {
+        let mut random = Random(5);
+        for round in 0..16 {
+            for kind in Kind::ALL {
+                let (outer, inner) = (1 + random.below(3), [1, 1, 5, 300][random.below(4)]);
+                let n: usize = [0, 1, 3, 31, 64, 1024, 1025, 2500][random.below(8)];
+                let x = elements(&mut random, kind, outer * n * inner, round % 4 == 0);
+                let (greatest, last) = (round % 2 == 0, random.below(2) == 0);
+                let mut places = vec![7i64; outer * inner];
+                let lines = RxLines {
+                    outer: outer as i64,
+                    extent: n as i64,
+                    inner: inner as i64,
+                    keep: 1,
+                    kind: x.kind as i32,
+                    index_kind: Kind::I64 as i32,
+                    work: if greatest { work::GREATEST } else { work::LEAST },
+                    flag: last.into(),
+                    x: x.bytes.as_ptr().cast(),
+                    values: null_mut(),
+                    indices: places.as_mut_ptr().cast(),
+                };
+                // SAFETY: the arrays are as large as the descriptor says.
+                assert_eq!(unsafe { rx_lines(ctx, &lines) }, 0);
+                for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
+                    let (mut best, mut place) = (0.0, -1);
+                    for k in 0..n {
+                        let v = x.values[(o * n + k) * inner + i];
+                        let kept = match (greatest, last) {
+                            (true, true) => best > v,
+                            (true, false) => best >= v,
+                            (false, true) => best < v,
+                            (false, false) => best <= v,
+                        };
+                        if place < 0 || !kept {
+                            (best, place) = (v, k as i64);
+                        }
+                    }
+                    let found = places[o * inner + i];
+                    assert_eq!(found, place, "{kind:?}, {n} by {inner}, greatest {greatest}, last {last}");
+                }
+            }
+        }
+    });
+}

@@ -34,6 +34,19 @@ const CASES: &[Case] = &[
         steps: [&[1, 9], &[40, 1]],
         combiner: 0,
     },
+    // Short rows, many of them: one number for each, and columns of another order.
+    Case {
+        extents: &[7, 40, 4],
+        axes: 3,
+        steps: [&[160, 4, 1], &[40, 1, 0]],
+        combiner: 0,
+    },
+    Case {
+        extents: &[3, 90, 5],
+        axes: 3,
+        steps: [&[450, 1, 90], &[0, 5, 1]],
+        combiner: 0,
+    },
     // A scalar.
     Case {
         extents: &[],

@@ -74,6 +74,9 @@ struct Args {
     /// these unless they are lists and options), `.txt` as it is printed, `.json`.
     #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     outputs: Option<PathBuf>,
+    /// Compiles for arguments of any extents that the types allow, as relaxc does, not for those of this run.
+    #[arg(long, help_heading = "Optimisation")]
+    open_extents: bool,
     #[command(flatten)]
     bench: Bench,
     /// Says what was compiled: types, kernels, constants; and how long reading, compiling and running took, and
@@ -177,6 +180,14 @@ fn run(args: &Args) -> Result<(), Stop> {
         relax_ir::Type::Func(f) => f.ret,
         _ => program.typing.globals[entry],
     };
+    let optimised = args.source.passes.level >= 2 && args.source.passes.pipeline.is_none();
+    if engine == Engine::Native
+        && optimised
+        && !args.open_extents
+        && let Some(extents) = inputs::extents(&program.module, &layout.slots, &tensors)
+    {
+        program.fix(&mut entry, &extents);
+    }
     let value = match engine {
         Engine::Interp => {
             use relax_interp::{Node, Value};

@@ -207,7 +207,8 @@ impl Kernel<'_, '_, '_> {
             let Some(index) = index.collect::<Option<Vec<_>>>() else {
                 return Ok(None);
             };
-            inputs.push(Input { buf, index });
+            let sure = false;
+            inputs.push(Input { buf, index, sure });
         }
         self.place(c.out)?;
         let extents: Vec<Value> = (axes.iter())

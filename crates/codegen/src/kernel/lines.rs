@@ -74,7 +74,7 @@ impl Kernel<'_, '_, '_> {
         let of = |b: Buf| kind(self.program.bufs[b].dtype);
         all.filter(|w| {
             let elements = of(w.data);
-            elements.is_some_and(knows)
+            elements.is_some_and(|kind| knows(kind, w.work))
                 && w.values.is_none_or(|b| of(b) == elements)
                 && w.indices
                     .is_none_or(|b| matches!(of(b), Some(Kind::I32 | Kind::I64)))

@@ -7,6 +7,7 @@ use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, UnOp, Var, visit_ex
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
+use super::cut::Cut;
 use super::{Access, Kernel, Result};
 use crate::scalar::words;
 use relax_runtime::kernels::strips::{Op, RxStripOp};
@@ -29,10 +30,13 @@ enum Operand {
 }
 
 /// A buffer read at an affine index.
+#[derive(Clone)]
 pub(super) struct Input {
     pub buf: Buf,
     /// For each axis of the buffer, its step along every axis of the stage, and the rest.
     pub index: Vec<(Vec<Ex>, Ex)>,
+    /// Whether it is proven to lie in the buffer, whatever single axes seem to say.
+    pub sure: bool,
 }
 
 /// A stage as vector operations.
@@ -168,7 +172,7 @@ fn selection(op: BinOp) -> Option<(Op, bool, bool)> {
 }
 
 /// The operations behind an expression over `axes`; `None` when it holds something else.
-fn translate(value: &Ex, axes: &[Var]) -> Option<Strips> {
+fn translate(value: &Ex, axes: &[Var], cut: Option<&Cut>) -> Option<Strips> {
     let mut out = Strips::default();
     let mut known: FxHashMap<usize, Operand> = FxHashMap::default();
     let mut work = vec![(value, false)];
@@ -190,12 +194,19 @@ fn translate(value: &Ex, axes: &[Var]) -> Option<Strips> {
                 Operand::Constant(k)
             }
             ExKind::Load(buf, index) => {
-                let index: Vec<_> = (index.iter())
-                    .map(|i| affine(i, axes, 16))
-                    .collect::<Option<_>>()?;
-                let same = |i: &Input| i.buf == *buf && i.index == index;
+                let input = match cut {
+                    Some(cut) => cut.loads.get(&e.addr())?.clone(),
+                    None => Input {
+                        buf: *buf,
+                        index: (index.iter())
+                            .map(|i| affine(i, axes, 16))
+                            .collect::<Option<_>>()?,
+                        sure: false,
+                    },
+                };
+                let same = |i: &Input| i.buf == input.buf && i.index == input.index;
                 let k = out.inputs.iter().position(same).unwrap_or_else(|| {
-                    out.inputs.push(Input { buf: *buf, index });
+                    out.inputs.push(input);
                     out.inputs.len() - 1
                 });
                 Operand::Input(k)
@@ -350,8 +361,14 @@ impl Kernel<'_, '_, '_> {
         if c.reduce.is_some() && short(&axes) && short(&axes[..result_axes]) {
             return Ok(false);
         }
+        let cut = self.cut(c, &axes);
+        let result_axes = cut.as_ref().map_or(result_axes, |c| c.result_axes);
+        let axes = cut.as_ref().map_or(axes, |c| c.axes.clone());
+        if result_axes > AXES || axes.len() - result_axes > AXES {
+            return Ok(false);
+        }
         let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
-        let Some(strips) = translate(&c.value, &vars) else {
+        let Some(strips) = translate(&c.value, &vars, cut.as_ref()) else {
             return Ok(false);
         };
         let read = |i: &Input| self.places.contains_key(&i.buf);
@@ -363,7 +380,7 @@ impl Kernel<'_, '_, '_> {
             |o: &(Op, Vec<Operand>)| matches!(o.0, Op::SelectLt | Op::SelectLe | Op::SelectEq);
         let plain = |i: &Input| {
             let shape = &self.program.bufs[i.buf].shape;
-            (i.index.iter().zip(shape)).all(|(index, extent)| inside(index, extent, &axes))
+            i.sure || (i.index.iter().zip(shape)).all(|(index, extent)| inside(index, extent, &axes))
         };
         if strips.ops.iter().any(selects) && !strips.inputs.iter().all(plain) {
             return Ok(false);
@@ -459,7 +476,7 @@ impl Kernel<'_, '_, '_> {
                 along[j] = self.b.ins().iadd(along[j], scaled);
                 bounds = self.widened(bounds, step, extents[j]);
             }
-            if !inside(&input.index[k], &buffer.shape[k], axes) {
+            if !input.sure && !inside(&input.index[k], &buffer.shape[k], axes) {
                 let access = Access {
                     buf: input.buf,
                     axis: k as u32,

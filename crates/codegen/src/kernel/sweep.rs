@@ -66,10 +66,16 @@ impl Kernel<'_, '_, '_> {
         if reduced > 0 && folded.is_some_and(|n| n < SHORT) {
             return Ok(false);
         }
+        let cut = self.cut(c, &axes);
+        let result_axes = cut.as_ref().map_or(result_axes, |c| c.result_axes);
+        let axes = cut.as_ref().map_or(axes, |c| c.axes.clone());
+        if result_axes > AXES || axes.len() - result_axes > AXES {
+            return Ok(false);
+        }
         for (var, extent) in &axes {
             self.runs_over(*var, extent);
         }
-        let Some(sweep) = translate::sweep(self, &c.value, &axes) else {
+        let Some(sweep) = translate::sweep(self, &c.value, &axes, cut.as_ref()) else {
             return Ok(false);
         };
         let placed = |r: &Read| match r {

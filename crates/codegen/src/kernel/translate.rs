@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::Kernel;
 use super::contract::kind;
+use super::cut::Cut;
 use super::strips::{Input, affine};
 
 /// Most operations.
@@ -47,10 +48,18 @@ pub(super) struct Sweep {
 }
 
 /// The operations behind an expression over `axes`; `None` when it holds something else.
-pub(super) fn sweep(k: &Kernel<'_, '_, '_>, value: &Ex, axes: &[(Var, Ex)]) -> Option<Sweep> {
+///
+/// With `cut`, axes are its own, and so is what loads walk.
+pub(super) fn sweep(
+    k: &Kernel<'_, '_, '_>,
+    value: &Ex,
+    axes: &[(Var, Ex)],
+    cut: Option<&Cut>,
+) -> Option<Sweep> {
     let mut t = Translation {
         k,
         axes,
+        cut,
         vars: axes.iter().map(|a| a.0).collect(),
         known: FxHashMap::default(),
         out: Sweep::default(),
@@ -68,6 +77,7 @@ pub(super) fn sweep(k: &Kernel<'_, '_, '_>, value: &Ex, axes: &[(Var, Ex)]) -> O
 struct Translation<'a, 'k, 'f, 'm> {
     k: &'a Kernel<'k, 'f, 'm>,
     axes: &'a [(Var, Ex)],
+    cut: Option<&'a Cut>,
     vars: Vec<Var>,
     /// Expressions by address.
     known: FxHashMap<usize, Operand>,
@@ -97,6 +107,10 @@ impl Translation<'_, '_, '_, '_> {
     /// Whether evaluating an expression needlessly does no harm.
     fn safe(&self, e: &Ex) -> bool {
         let mut safe = true;
+        // What a cut walks is inside.
+        if self.cut.is_some() {
+            return true;
+        }
         visit_expr(e, |x| {
             if let ExKind::Load(buf, index) = x.kind() {
                 let shape = &self.k.program.bufs[*buf].shape;
@@ -123,7 +137,10 @@ impl Translation<'_, '_, '_, '_> {
                 self.index(steps, rest)
             }
             ExKind::Var(_) => return None,
-            ExKind::Load(buf, index) => self.load(*buf, index)?,
+            ExKind::Load(buf, index) => match self.cut {
+                Some(cut) => self.memory(cut.loads.get(&e.addr())?.clone()),
+                None => self.load(*buf, index)?,
+            },
             ExKind::Unary(op, a) => {
                 let from = kind(a.dtype())?;
                 let a = self.value(a, depth - 1)?;
@@ -191,12 +208,17 @@ impl Translation<'_, '_, '_, '_> {
     fn load(&mut self, buf: Buf, index: &[Ex]) -> Option<Operand> {
         let index: Option<Vec<_>> = index.iter().map(|i| self.even(i)).collect();
         let index = index?;
-        let same = |r: &Read| matches!(r, Read::Memory(i) if i.buf == buf && i.index == index);
+        let sure = false;
+        Some(self.memory(Input { buf, index, sure }))
+    }
+
+    fn memory(&mut self, input: Input) -> Operand {
+        let same = |r: &Read| matches!(r, Read::Memory(i) if i.buf == input.buf && i.index == input.index);
         let found = self.out.inputs.iter().position(same);
-        Some(Operand::Input(found.unwrap_or_else(|| {
-            self.out.inputs.push(Read::Memory(Input { buf, index }));
+        Operand::Input(found.unwrap_or_else(|| {
+            self.out.inputs.push(Read::Memory(input));
             self.out.inputs.len() - 1
-        })))
+        }))
     }
 
     /// What was computed in float32 as a narrow float holds it.

@@ -84,8 +84,13 @@ impl Padded {
     #[inline(always)]
     pub fn tap(&self, ky: usize, kx: usize) -> usize {
         let column = kx * self.window.dilation.1;
-        let sw = self.window.stride.1;
-        ky * self.window.dilation.0 * self.row + column % sw * self.phase + column / sw
+        // Divisions by numbers that are not known take longer than all that is done with the place.
+        let (phase, at) = match self.window.stride.1 {
+            1 => (0, column),
+            2 => (column % 2, column / 2),
+            sw => (column % sw, column / sw),
+        };
+        ky * self.window.dilation.0 * self.row + phase * self.phase + at
     }
 
     /// Copies some columns of a row to their places.

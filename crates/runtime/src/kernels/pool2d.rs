@@ -152,7 +152,10 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
     let (kh, kw) = (p.kh.max(0) as usize, p.kw.max(0) as usize);
     // SAFETY: the callers' promise.
     unsafe {
-        padded.fill::<S>(x, room);
+        match p.stride_w {
+            4 => padded.fill_fours::<S>(x, room),
+            _ => padded.fill::<S>(x, room),
+        }
         let (columns, one) = (room.add(p.padded()), S::splat(1.0));
         for oy in 0..oh {
             let y = y.add(oy * ow);

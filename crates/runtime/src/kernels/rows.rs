@@ -49,9 +49,10 @@ pub(crate) unsafe fn only<S: Simd>(v: S, n: usize) -> S {
         if n == S::LANES {
             return v;
         }
-        let mut lanes = [0.0f32; 16];
-        v.store_part(lanes.as_mut_ptr(), n);
-        S::load(lanes.as_ptr())
+        // Through memory, the processor would wait for a store that is narrower than what is read.
+        static ONES: [f32; 16] = [1.0; 16];
+        let here = S::load_part(ONES.as_ptr(), n).eq(S::splat(1.0));
+        S::select(here, v, S::splat(0.0))
     }
 }
 

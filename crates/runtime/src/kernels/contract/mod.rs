@@ -53,7 +53,7 @@ pub struct RxContract {
 }
 
 /// How sums are made in an instruction set, for a type of sums.
-pub(super) trait Sums<S: Wide>: Sum {
+pub(crate) trait Sums<S: Wide>: Sum {
     /// Its vectors.
     type V: Vector<Element = Self>;
 }
@@ -68,12 +68,12 @@ sums!(f32: F32, f64: F64, i32: I32, i64: I64);
 
 /// A type of sums that every instruction set has vectors of.
 #[cfg(target_arch = "x86_64")]
-pub(super) trait Everywhere:
+pub(crate) trait Everywhere:
     Sums<super::simd::Portable> + Sums<super::simd::Avx2> + Sums<super::simd::Avx512> + PartialEq
 {
 }
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) trait Everywhere: Sums<super::simd::Portable> + PartialEq {}
+pub(crate) trait Everywhere: Sums<super::simd::Portable> + PartialEq {}
 impl Everywhere for f32 {}
 impl Everywhere for f64 {}
 impl Everywhere for i32 {}

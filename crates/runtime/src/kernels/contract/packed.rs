@@ -3,6 +3,7 @@
 use super::plan::{Plan, count, offset, offsets};
 use super::{Everywhere, Sums};
 use crate::context::RxContext;
+use crate::kernels::gemm::tile::CROWDED;
 use crate::kernels::kinds::Kind;
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{
@@ -458,6 +459,9 @@ unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
                 let x = <T as Sums<S>>::V::splat(*a.add(i));
                 for v in 0..NV {
                     acc[i][v] = x.fma(row[v], acc[i][v]);
+                    if MR * NV >= CROWDED {
+                        a = <T as Sums<S>>::V::pinned(a, &mut acc[i][v]);
+                    }
                 }
             }
             a = a.add(ROWS);

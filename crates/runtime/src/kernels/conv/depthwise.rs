@@ -15,6 +15,7 @@ const WIDE: usize = 4;
 #[inline(always)]
 unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize, room: *mut f32) {
     let padded = Padded::of(s.window());
+    let within = taps(s.kw, s.dw, s.pl, (s.ow - 1) * s.sw, s.w);
     // SAFETY: the callers' promise; `room` has the padded channel's size.
     unsafe {
         padded.fill::<S>(v.x.add((image * s.c + channel) * s.h * s.w), room);
@@ -22,24 +23,34 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
             let weight = v.weight.add((channel * s.og + m) * s.kh * s.kw);
             let mut oy = 0;
             while oy < s.oh {
-                // Narrow rows are summed several at a time, so that chains of sums overlap.
-                let several = s.oh - oy >= 4 && s.ow <= 2 * S::LANES;
-                let high = if several { 4 } else { 1 };
+                // Rows are summed several at a time, so that chains of sums overlap and weights are read once for all.
+                let high = match s.oh - oy {
+                    4.. => 4,
+                    2.. => 2,
+                    _ => 1,
+                };
+                let rows = taps(s.kh, s.dh, s.pt - (oy * s.sh) as isize, (high - 1) * s.sh, s.h);
                 let target = s.target(v, image, channel, oy * s.ow).shift(m, 0);
                 let from = room.add(oy * s.sh * padded.row);
                 let mut ox = 0;
                 while ox < s.ow {
-                    let columns = (s.ow - ox).min(WIDE * S::LANES);
+                    let columns = (s.ow - ox).min(2 * S::LANES);
                     let from = from.add(ox);
                     let target = shift(&target, ox);
                     let vectors = columns.div_ceil(S::LANES);
+                    let taps = [&rows, &within];
+                    macro_rules! rows {
+                        ($nv:literal, $r:literal) => {
+                            lines::<S, $nv, $r>(s, &padded, (from, weight), taps, columns, &target)
+                        };
+                    }
                     match (vectors, high) {
-                        (1, 4) => lines::<S, 1, 4>(s, &padded, from, weight, columns, &target),
-                        (2, 4) => lines::<S, 2, 4>(s, &padded, from, weight, columns, &target),
-                        (1, _) => lines::<S, 1, 1>(s, &padded, from, weight, columns, &target),
-                        (2, _) => lines::<S, 2, 1>(s, &padded, from, weight, columns, &target),
-                        (3, _) => lines::<S, 3, 1>(s, &padded, from, weight, columns, &target),
-                        _ => lines::<S, 4, 1>(s, &padded, from, weight, columns, &target),
+                        (1, 4) => rows!(1, 4),
+                        (_, 4) => rows!(2, 4),
+                        (1, 2) => rows!(1, 2),
+                        (_, 2) => rows!(2, 2),
+                        (1, _) => rows!(1, 1),
+                        _ => rows!(2, 1),
                     }
                     ox += columns;
                 }
@@ -47,6 +58,23 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
             }
         }
     }
+}
+
+/// The places of a window, `distance` apart, that lie in the image for any of the outputs whose windows begin between
+/// `before` in front of the image and `beyond` behind that. The others see nothing but padding.
+fn taps(
+    count: usize,
+    distance: usize,
+    before: isize,
+    beyond: usize,
+    size: usize,
+) -> std::ops::Range<usize> {
+    let places = |reach: isize| match distance {
+        1 => reach.max(0) as usize,
+        _ => reach.max(0) as usize / distance + usize::from(reach.max(0) as usize % distance > 0),
+    };
+    let first = places(before - beyond as isize).min(count);
+    first..places(size as isize + before).min(count).max(first)
 }
 
 /// Whether windows are read where the image lies: 3 by 3 with steps of 1, for which a padded copy would take as long as
@@ -235,16 +263,16 @@ unsafe fn shift(target: &Target, columns: usize) -> Target {
 unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     s: &Sizes,
     padded: &Padded,
-    from: *const f32,
-    weight: *const f32,
+    (from, weight): (*const f32, *const f32),
+    [rows, within]: [&std::ops::Range<usize>; 2],
     columns: usize,
     target: &Target,
 ) {
     // SAFETY: the callers' promise.
     unsafe {
         let mut acc = [[S::splat(bias(target)); NV]; R];
-        for ky in 0..s.kh {
-            for kx in 0..s.kw {
+        for ky in rows.clone() {
+            for kx in within.clone() {
                 let at = from.add(padded.tap(ky, kx));
                 let w = S::splat(*weight.add(ky * s.kw + kx));
                 for r in 0..R {

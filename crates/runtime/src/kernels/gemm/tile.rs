@@ -9,6 +9,9 @@ pub const ROWS: usize = 8;
 /// Columns of a panel of B.
 pub const COLS: usize = 16;
 
+/// Sums from which on a tile leaves few registers of sixteen.
+pub(crate) const CROWDED: usize = 8;
+
 /// Columns of B as the tile reads them: column group `g` (16 columns) of row `p` starts at
 /// `ptr + g * group + p * row`.
 #[derive(Clone, Copy)]
@@ -77,6 +80,9 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                 let x = S::splat(*a.add(i));
                 for v in 0..NV {
                     acc[i][v] = x.fma(row[v], acc[i][v]);
+                    if MR * NV >= CROWDED {
+                        a = S::pinned(a, &mut acc[i][v]);
+                    }
                 }
             }
             a = a.wrapping_add(step);

@@ -1,69 +1,166 @@
 //! The index of the greatest or the least element of each line.
+//!
+//! Elements are compared in the four types that every instruction set has vectors of. Beside each best one so far stands
+//! its index, a number of the same type.
 
-use super::{Element, RxLines, work};
+use super::{RxLines, work};
 use crate::context::RxContext;
-use crate::kernels::simd::{Simd, dispatch_of};
+use crate::kernels::contract::{Everywhere, Sums};
+use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::simd::dispatch_of;
+use crate::kernels::simd::wide::{Vector, Wide};
 use crate::threads::Share;
 
 /// Lines side by side that are looked through together.
 const STRIP: usize = 256;
-/// Chains of comparisons along one line.
-const LANES: usize = 32;
+/// Elements of a line that are looked through before the best of them is held against the best so far.
+const PIECE: usize = 1024;
 /// Elements below which nobody is woken.
 const SMALL: usize = 1 << 15;
 
-pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
+/// A type that elements are compared in.
+pub(super) trait Compared: Sum + PartialOrd {
+    /// Whether there are numbers without an order.
+    const FLOAT: bool;
+    /// So many indices are numbers of their own.
+    const INDICES: usize;
+    /// An index.
+    fn of(index: usize) -> Self;
+    /// The index that a number is.
+    fn index(self) -> i64;
+    /// The number whose place in the order is that of the unsigned one with the same bits.
+    fn unsigned(self) -> Self;
+}
+
+/// One that there are vectors of.
+pub(super) trait Ordered: Everywhere + Compared {}
+
+macro_rules! ordered {
+    ($($t:ty: $float:literal, $indices:expr, |$x:ident| $unsigned:expr;)*) => {$(
+        impl Compared for $t {
+            const FLOAT: bool = $float;
+            const INDICES: usize = $indices;
+            #[inline(always)]
+            fn of(index: usize) -> Self {
+                index as $t
+            }
+            #[inline(always)]
+            #[allow(clippy::cast_lossless)]
+            fn index(self) -> i64 {
+                self as i64
+            }
+            #[inline(always)]
+            fn unsigned(self) -> Self {
+                let $x = self;
+                $unsigned
+            }
+        }
+        impl Ordered for $t {}
+    )*};
+}
+ordered! {
+    f32: true, 1 << f32::MANTISSA_DIGITS, |x| x;
+    f64: true, 1 << f64::MANTISSA_DIGITS, |x| x;
+    i32: false, i32::MAX as usize, |x| x ^ i32::MIN;
+    i64: false, i64::MAX as usize, |x| x ^ i64::MIN;
+}
+
+/// # Safety
+/// As `rx_lines`, for elements of a kind that are compared as `T`.
+pub(super) unsafe fn run<T: Ordered>(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let strips = inner.div_ceil(STRIP);
     let tasks = lines.outer as usize * strips;
     let each = n.max(1) * inner.min(STRIP);
     // SAFETY: lines are disjoint, and each thread has its own room.
-    let shared = unsafe { Share::new(lines) };
+    let shared = unsafe { Share::new((lines, kind)) };
     context
         .pool
         .each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
-            let lines: &RxLines = shared.get();
+            let &(lines, kind) = shared.get();
             // SAFETY: the caller's promise; tasks write their own places.
             unsafe {
-                dispatch_of!(tasks_of<T: Element>(lines: &RxLines, begin: usize, end: usize))
+                dispatch_of!(tasks_of<T: Ordered>(lines: &RxLines, kind: Kind, begin: usize, end: usize));
             };
         });
     0
 }
 
 #[inline(always)]
-#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-unsafe fn tasks_of<S: Simd, T: Element>(lines: &RxLines, begin: usize, end: usize) {
+unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
+    lines: &RxLines,
+    kind: Kind,
+    begin: usize,
+    end: usize,
+) {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let strips = inner.div_ceil(STRIP);
     let (greatest, last) = (lines.work == work::GREATEST, lines.flag != 0);
+    let size = kind.size();
     // SAFETY: the caller's promise.
     unsafe {
         for task in begin..end {
             let (outer, first) = (task / strips, task % strips * STRIP);
-            let x = lines.x.cast::<T>().add(outer * n * inner + first);
+            let x = lines.x.cast::<u8>().add((outer * n * inner + first) * size);
+            let line = Line { x, kind, n };
             let to = outer * inner + first;
             if inner == 1 {
                 let place = match greatest {
-                    true => alone::<T, true>(x, n, last),
-                    false => alone::<T, false>(x, n, last),
+                    true => alone::<S, T, true>(line, last),
+                    false => alone::<S, T, false>(line, last),
                 };
                 lines.put_index(to, place);
-            } else {
-                let wide = (inner - first).min(STRIP);
-                match greatest {
-                    true => beside::<T, true>(lines, x, (n, wide), to, last),
-                    false => beside::<T, false>(lines, x, (n, wide), to, last),
+                continue;
+            }
+            let wide = (inner - first).min(STRIP);
+            match (greatest, n < T::INDICES) {
+                (true, true) => beside::<S, T, true>(lines, line, wide, to, last),
+                (false, true) => beside::<S, T, false>(lines, line, wide, to, last),
+                (_, false) => {
+                    for j in 0..wide {
+                        let x = x.add(j * size);
+                        let place = in_order::<T>(Line { x, ..line }, inner, greatest, last);
+                        lines.put_index(to + j, place);
+                    }
                 }
             }
         }
     }
 }
 
+/// Elements of a kind.
+#[derive(Clone, Copy)]
+struct Line {
+    x: *const u8,
+    kind: Kind,
+    n: usize,
+}
+
+impl Line {
+    /// `n` elements from one on as those of `T`, where they lie or in `room`.
+    #[inline(always)]
+    unsafe fn read<T: Compared>(&self, first: usize, n: usize, room: &mut [T]) -> *const T {
+        // SAFETY: the callers' promise; there is room.
+        unsafe {
+            let from = self.x.add(first * self.kind.size());
+            if self.kind == T::KIND {
+                return from.cast();
+            }
+            T::widen(self.kind, n, from, room.as_mut_ptr());
+            if self.kind == Kind::U64 {
+                for x in &mut room[..n] {
+                    *x = x.unsigned();
+                }
+            }
+        }
+        room.as_ptr()
+    }
+}
+
 /// Whether the best one so far is kept.
 #[inline(always)]
-fn keeps<T: Element, const GREATEST: bool>(best: T, x: T, last: bool) -> bool {
-    match (GREATEST, last) {
+fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
+    match (greatest, last) {
         (true, true) => best > x,
         (true, false) => best >= x,
         (false, true) => best < x,
@@ -71,64 +168,132 @@ fn keeps<T: Element, const GREATEST: bool>(best: T, x: T, last: bool) -> bool {
     }
 }
 
-/// A line whose elements lie side by side; -1 of nothing.
+/// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first, then its place in the
+/// piece that has the best of all.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the lanes out of memory.
-unsafe fn alone<T: Element, const GREATEST: bool>(x: *const T, n: usize, last: bool) -> i64 {
+unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(line: Line, last: bool) -> i64 {
+    let mut room = [T::default(); PIECE];
+    let mut found: Option<(T, usize)> = None;
     // SAFETY: the callers' promise.
     unsafe {
-        if n == 0 {
-            return -1;
-        }
-        let mut lanes = [*x; LANES];
-        let mut bits = [T::Bits::default(); LANES];
-        let whole = n / LANES * LANES;
-        for i in (0..whole).step_by(LANES) {
-            for j in 0..LANES {
-                let v = *x.add(i + j);
-                let better = if GREATEST { v > lanes[j] } else { v < lanes[j] };
-                lanes[j] = if better { v } else { lanes[j] };
-                bits[j] = bits[j].max(v.magnitude());
+        for first in (0..line.n).step_by(PIECE) {
+            let n = (line.n - first).min(PIECE);
+            let x = line.read::<T>(first, n, &mut room);
+            let Some(best) = best::<S, T, GREATEST>(x, n) else {
+                return in_order::<T>(line, 1, GREATEST, last);
+            };
+            if found.is_none_or(|f| !keeps(f.0, best, GREATEST, last)) {
+                found = Some((best, first));
             }
         }
-        let mut lost = bits.iter().any(|&b| T::any_lost(b));
-        let mut best = lanes[0];
-        for &v in &lanes[1..] {
-            best = if keeps::<T, GREATEST>(best, v, false) {
-                best
-            } else {
-                v
-            };
-        }
-        for i in whole..n {
-            let v = *x.add(i);
-            best = if keeps::<T, GREATEST>(best, v, false) {
-                best
-            } else {
-                v
-            };
-            lost |= v.lost();
-        }
-        if lost || (*x).lost() {
-            return in_order::<T, GREATEST>(x, n, last);
-        }
-        let at = |i: usize| *x.add(i) == best;
-        let found = if last {
-            (0..n).rev().find(|&i| at(i))
-        } else {
-            (0..n).find(|&i| at(i))
+        let Some((best, first)) = found else {
+            return -1;
         };
-        found.map_or(-1, |i| i as i64)
+        let n = (line.n - first).min(PIECE);
+        let x = line.read::<T>(first, n, &mut room);
+        let place = place::<S, T>(x, n, best, last);
+        place.map_or(-1, |i| (first + i) as i64)
     }
 }
 
-/// One after the other, as comparisons with NaN need it.
-unsafe fn in_order<T: Element, const GREATEST: bool>(x: *const T, n: usize, last: bool) -> i64 {
+/// The best of some elements; `None` where one has no order.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
+    x: *const T,
+    n: usize,
+) -> Option<T> {
+    let lanes = <T as Sums<S>>::V::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut best = *x;
+        let mut lost = false;
+        let mut i = 0;
+        if n >= 4 * lanes {
+            let mut most = [<T as Sums<S>>::V::splat(best); 4];
+            // An element that is not itself puts another number here.
+            let (zero, one) = (
+                <T as Sums<S>>::V::splat(T::of(0)),
+                <T as Sums<S>>::V::splat(T::of(1)),
+            );
+            let mut whole = zero;
+            while i + 4 * lanes <= n {
+                for k in 0..4 {
+                    let v = <T as Sums<S>>::V::load(x.add(i + k * lanes));
+                    let better = if GREATEST {
+                        v.above(most[k])
+                    } else {
+                        most[k].above(v)
+                    };
+                    most[k] = <T as Sums<S>>::V::pick(better, v, most[k]);
+                    if T::FLOAT {
+                        whole = <T as Sums<S>>::V::pick(v.same(v), whole, one);
+                    }
+                }
+                i += 4 * lanes;
+            }
+            lost = <T as Sums<S>>::V::any(whole.above(zero));
+            for k in 0..4 {
+                let mut line = [T::default(); 16];
+                most[k].store(line.as_mut_ptr());
+                for &v in &line[..lanes] {
+                    best = if keeps(best, v, GREATEST, false) { best } else { v };
+                }
+            }
+        }
+        #[allow(clippy::eq_op)] // Only a NaN is not itself.
+        while i < n {
+            let v = *x.add(i);
+            lost |= v != v;
+            best = if keeps(best, v, GREATEST, false) { best } else { v };
+            i += 1;
+        }
+        #[allow(clippy::eq_op)]
+        let first = *x != *x;
+        (!lost && !first).then_some(best)
+    }
+}
+
+/// Where the first or the last of some elements that equal one is.
+#[inline(always)]
+unsafe fn place<S: Wide, T: Sums<S> + Compared>(
+    x: *const T,
+    n: usize,
+    wanted: T,
+    last: bool,
+) -> Option<usize> {
+    let lanes = <T as Sums<S>>::V::LANES;
+    let mut found = None;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let all = <T as Sums<S>>::V::splat(wanted);
+        let mut i = 0;
+        while i < n {
+            let part = (n - i).min(lanes);
+            if part < lanes || <T as Sums<S>>::V::any(<T as Sums<S>>::V::load(x.add(i)).same(all)) {
+                for j in i..i + part {
+                    if *x.add(j) == wanted {
+                        found = Some(j);
+                        if !last {
+                            return found;
+                        }
+                    }
+                }
+            }
+            i += part;
+        }
+    }
+    found
+}
+
+/// One after the other, `step` elements apart, as comparisons with NaN need it.
+unsafe fn in_order<T: Compared>(line: Line, step: usize, greatest: bool, last: bool) -> i64 {
     let (mut best, mut place) = (T::default(), -1);
-    for i in 0..n {
+    let mut room = [T::default(); 1];
+    for i in 0..line.n {
         // SAFETY: the callers' promise.
-        let v = unsafe { *x.add(i) };
-        if place < 0 || !keeps::<T, GREATEST>(best, v, last) {
+        let v = unsafe { *line.read::<T>(i * step, 1, &mut room) };
+        if place < 0 || !keeps(best, v, greatest, last) {
             (best, place) = (v, i as i64);
         }
     }
@@ -137,29 +302,53 @@ unsafe fn in_order<T: Element, const GREATEST: bool>(x: *const T, n: usize, last
 
 /// Lines that lie side by side, element by element.
 #[inline(always)]
-unsafe fn beside<T: Element, const GREATEST: bool>(
+unsafe fn beside<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     lines: &RxLines,
-    x: *const T,
-    (n, wide): (usize, usize),
+    line: Line,
+    wide: usize,
     to: usize,
     last: bool,
 ) {
     let inner = lines.inner as usize;
-    let mut best = [T::default(); STRIP];
-    let mut place = [-1i32; STRIP];
+    let lanes = <T as Sums<S>>::V::LANES;
+    let mut room = [T::default(); STRIP];
+    let (mut best, mut place) = ([T::default(); STRIP], [T::default(); STRIP]);
     // SAFETY: the callers' promise.
     unsafe {
-        for i in 0..n {
-            let row = x.add(i * inner);
-            for j in 0..wide {
+        if line.n > 0 {
+            let row = line.read::<T>(0, wide, &mut room);
+            std::ptr::copy_nonoverlapping(row, best.as_mut_ptr(), wide);
+        }
+        for i in 1..line.n {
+            let row = line.read::<T>(i * inner, wide, &mut room);
+            let here = <T as Sums<S>>::V::splat(T::of(i));
+            let mut j = 0;
+            while j + lanes <= wide {
+                let v = <T as Sums<S>>::V::load(row.add(j));
+                let (b, p) = (best.as_mut_ptr().add(j), place.as_mut_ptr().add(j));
+                let (old, at) = (<T as Sums<S>>::V::load(b), <T as Sums<S>>::V::load(p));
+                let better = if GREATEST { old.above(v) } else { v.above(old) };
+                let (mut new, mut now) = (v, here);
+                if !last {
+                    let same = old.same(v);
+                    new = <T as Sums<S>>::V::pick(same, old, new);
+                    now = <T as Sums<S>>::V::pick(same, at, now);
+                }
+                <T as Sums<S>>::V::pick(better, old, new).store(b);
+                <T as Sums<S>>::V::pick(better, at, now).store(p);
+                j += lanes;
+            }
+            while j < wide {
                 let v = *row.add(j);
-                let keep = (i > 0) & keeps::<T, GREATEST>(best[j], v, last);
-                best[j] = if keep { best[j] } else { v };
-                place[j] = if keep { place[j] } else { i as i32 };
+                if !keeps(best[j], v, GREATEST, last) {
+                    (best[j], place[j]) = (v, T::of(i));
+                }
+                j += 1;
             }
         }
-        for (j, &place) in place.iter().enumerate().take(wide) {
-            lines.put_index(to + j, i64::from(place));
+        for (j, place) in place.iter().enumerate().take(wide) {
+            let index = if line.n == 0 { -1 } else { place.index() };
+            lines.put_index(to + j, index);
         }
     }
 }

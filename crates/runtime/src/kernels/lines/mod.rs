@@ -78,12 +78,6 @@ trait Element: Copy + PartialOrd + Default + Send + Sync {
     fn key(self) -> u64;
     /// Whether it has no place in any order.
     fn lost(self) -> bool;
-    /// Numbers whose greatest one says whether any element is lost.
-    type Bits: Copy + Ord + Default;
-    /// That of this element.
-    fn magnitude(self) -> Self::Bits;
-    /// Whether an element was lost, by the greatest of these numbers.
-    fn any_lost(greatest: Self::Bits) -> bool;
     /// The sum; integers wrap.
     fn plus(self, b: Self) -> Self;
     /// The product; integers wrap.
@@ -105,13 +99,6 @@ macro_rules! integers {
             fn lost(self) -> bool {
                 false
             }
-            type Bits = ();
-            #[inline(always)]
-            fn magnitude(self) {}
-            #[inline(always)]
-            fn any_lost((): ()) -> bool {
-                false
-            }
             #[inline(always)]
             fn plus(self, b: Self) -> Self {
                 self.wrapping_add(b)
@@ -130,7 +117,7 @@ macro_rules! integers {
 integers!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 macro_rules! floats {
-    ($($t:ty, $bits:ty, $wide:ty, $shift:literal;)*) => {$(
+    ($($t:ty, $wide:ty, $shift:literal;)*) => {$(
         impl Element for $t {
             #[inline(always)]
             fn key(self) -> u64 {
@@ -142,15 +129,6 @@ macro_rules! floats {
             #[inline(always)]
             fn lost(self) -> bool {
                 self.is_nan()
-            }
-            type Bits = $bits;
-            #[inline(always)]
-            fn magnitude(self) -> $bits {
-                self.abs().to_bits()
-            }
-            #[inline(always)]
-            fn any_lost(greatest: $bits) -> bool {
-                greatest > <$t>::INFINITY.to_bits()
             }
             #[inline(always)]
             fn plus(self, b: Self) -> Self {
@@ -168,13 +146,26 @@ macro_rules! floats {
     )*};
 }
 floats! {
-    f32, u32, u64, 31;
-    f64, u64, u64, 63;
+    f32, u64, 31;
+    f64, u64, 63;
 }
 
-/// Whether there is a kernel for elements of a type.
-pub fn knows(kind: Kind) -> bool {
-    !matches!(kind, Kind::F16 | Kind::BF16 | Kind::Bool)
+/// Whether there is a kernel for something done along lines of elements of a type.
+pub fn knows(kind: Kind, work: i32) -> bool {
+    let extreme = matches!(work, work::GREATEST | work::LEAST);
+    extreme || !matches!(kind, Kind::F16 | Kind::BF16 | Kind::Bool)
+}
+
+unsafe fn extreme(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match kind {
+            Kind::F16 | Kind::BF16 | Kind::F32 => extreme::run::<f32>(context, lines, kind),
+            Kind::F64 => extreme::run::<f64>(context, lines, kind),
+            Kind::U32 | Kind::I64 | Kind::U64 => extreme::run::<i64>(context, lines, kind),
+            _ => extreme::run::<i32>(context, lines, kind),
+        }
+    }
 }
 
 unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
@@ -182,7 +173,6 @@ unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
     unsafe {
         match lines.work {
             work::SORT => sort::run::<T>(context, lines),
-            work::GREATEST | work::LEAST => extreme::run::<T>(context, lines),
             _ => running::run::<T>(context, lines),
         }
     }
@@ -203,6 +193,9 @@ pub unsafe extern "C" fn rx_lines(ctx: *mut RxContext, lines: *const RxLines) ->
                 return 0;
             }
             match Kind::of(lines.kind) {
+                Some(kind) if matches!(lines.work, work::GREATEST | work::LEAST) => {
+                    extreme(context, lines, kind)
+                }
                 Some(Kind::I8) => of::<i8>(context, lines),
                 Some(Kind::U8) => of::<u8>(context, lines),
                 Some(Kind::I16) => of::<i16>(context, lines),

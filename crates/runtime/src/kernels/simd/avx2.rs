@@ -1,6 +1,7 @@
 //! Eight lanes: AVX2 with FMA.
 
 use super::Simd;
+use std::arch::asm;
 use std::arch::x86_64::*;
 
 /// A ymm register.
@@ -14,6 +15,22 @@ static LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 
 #[allow(unsafe_op_in_unsafe_fn)]
 unsafe fn mask(n: usize) -> __m256i {
     _mm256_loadu_si256(LANES.as_ptr().add(8 - n).cast())
+}
+
+/// No instruction at all, which computes a place from itself and a register.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn pinned<T>(mut at: *const T, sum: &mut __m256) -> *const T {
+    // SAFETY: nothing is executed.
+    unsafe {
+        asm!(
+            "/* {0} {1} */",
+            inout(reg) at,
+            inout(ymm_reg) *sum,
+            options(pure, nomem, nostack, preserves_flags)
+        );
+    }
+    at
 }
 
 // SAFETY: every method is one or a few intrinsics of the enabled instruction set; masked loads
@@ -36,6 +53,10 @@ unsafe impl Simd for Avx2 {
         min(b) = _mm256_min_ps;
         sqrt() = _mm256_sqrt_ps;
         fma(b, c) = _mm256_fmadd_ps;
+    }
+    #[inline(always)]
+    unsafe fn pinned<T>(at: *const T, sum: &mut Self) -> *const T {
+        pinned(at, &mut sum.0)
     }
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
@@ -75,7 +96,24 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn store_part(self, to: *mut f32, n: usize) {
-        _mm256_maskstore_ps(to, mask(n), self.0);
+        // Masked stores take dozens of cycles on some processors.
+        if n >= 8 {
+            return self.store(to);
+        }
+        let (mut part, mut to) = (_mm256_castps256_ps128(self.0), to);
+        if n & 4 != 0 {
+            _mm_storeu_ps(to, part);
+            part = _mm256_extractf128_ps::<1>(self.0);
+            to = to.add(4);
+        }
+        if n & 2 != 0 {
+            _mm_storel_pd(to.cast(), _mm_castps_pd(part));
+            part = _mm_movehl_ps(part, part);
+            to = to.add(2);
+        }
+        if n & 1 != 0 {
+            _mm_store_ss(to, part);
+        }
     }
     #[inline(always)]
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {

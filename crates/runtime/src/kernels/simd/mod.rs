@@ -153,6 +153,12 @@ pub unsafe trait Simd: Copy {
     unsafe fn div(self, b: Self) -> Self;
     /// `self * b + c`, rounded once where the processor can.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
+    /// Gives back a place and keeps what is read there behind the computation of `sum`. Where all registers hold sums, a
+    /// compiler that reads the next operands first runs out of them, and a sum goes through memory at every step.
+    #[inline(always)]
+    unsafe fn pinned<T>(at: *const T, _sum: &mut Self) -> *const T {
+        at
+    }
     /// `if self > b { self } else { b }`: the second where one is NaN.
     unsafe fn max(self, b: Self) -> Self;
     /// `if self < b { self } else { b }`: the second where one is NaN.

@@ -6,6 +6,8 @@
 use super::{Avx2, Avx512};
 use super::{Portable, Simd};
 #[cfg(target_arch = "x86_64")]
+use std::arch::asm;
+#[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
 /// A vector of one element type.
@@ -28,6 +30,21 @@ pub unsafe trait Vector: Copy {
     unsafe fn add(self, b: Self) -> Self;
     /// `self * b + c`; integers wrap, floats are rounded once where the processor can.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
+    /// As [`Simd::pinned`].
+    #[inline(always)]
+    unsafe fn pinned<T>(at: *const T, _sum: &mut Self) -> *const T {
+        at
+    }
+    /// The result of a comparison.
+    type Mask: Copy;
+    /// `self > b`, false for NaN.
+    unsafe fn above(self, b: Self) -> Self::Mask;
+    /// `self == b`, false for NaN.
+    unsafe fn same(self, b: Self) -> Self::Mask;
+    /// `mask ? yes : no`.
+    unsafe fn pick(mask: Self::Mask, yes: Self, no: Self) -> Self;
+    /// Whether a comparison holds for any lane.
+    unsafe fn any(mask: Self::Mask) -> bool;
 }
 
 /// The vectors of an instruction set.
@@ -71,6 +88,28 @@ unsafe impl<S: Simd> Vector for Floats<S> {
     unsafe fn fma(self, b: Self, c: Self) -> Self {
         Self(self.0.fma(b.0, c.0))
     }
+    #[inline(always)]
+    unsafe fn pinned<T>(at: *const T, sum: &mut Self) -> *const T {
+        S::pinned(at, &mut sum.0)
+    }
+    type Mask = S::Mask;
+    #[inline(always)]
+    unsafe fn above(self, b: Self) -> S::Mask {
+        b.0.lt(self.0)
+    }
+    #[inline(always)]
+    unsafe fn same(self, b: Self) -> S::Mask {
+        self.0.eq(b.0)
+    }
+    #[inline(always)]
+    unsafe fn pick(mask: S::Mask, yes: Self, no: Self) -> Self {
+        Self(S::select(mask, yes.0, no.0))
+    }
+    #[inline(always)]
+    unsafe fn any(mask: S::Mask) -> bool {
+        let zero = S::splat(0.0);
+        !S::select(mask, zero, S::splat(-1.0)).all_lt(zero)
+    }
 }
 
 /// Four elements, for processors of which nothing is known.
@@ -106,6 +145,29 @@ macro_rules! portable {
                 let (x, y) = (self.0, b.0);
                 Self([$mul(x[0], y[0]), $mul(x[1], y[1]), $mul(x[2], y[2]), $mul(x[3], y[3])]).add(c)
             }
+            type Mask = [bool; 4];
+            #[inline(always)]
+            unsafe fn above(self, b: Self) -> [bool; 4] {
+                let (x, y) = (self.0, b.0);
+                [x[0] > y[0], x[1] > y[1], x[2] > y[2], x[3] > y[3]]
+            }
+            #[inline(always)]
+            unsafe fn same(self, b: Self) -> [bool; 4] {
+                let (x, y) = (self.0, b.0);
+                [x[0] == y[0], x[1] == y[1], x[2] == y[2], x[3] == y[3]]
+            }
+            #[inline(always)]
+            unsafe fn pick(mask: [bool; 4], yes: Self, no: Self) -> Self {
+                let mut picked = no.0;
+                for i in 0..4 {
+                    picked[i] = if mask[i] { yes.0[i] } else { no.0[i] };
+                }
+                Self(picked)
+            }
+            #[inline(always)]
+            unsafe fn any(mask: [bool; 4]) -> bool {
+                mask[0] | mask[1] | mask[2] | mask[3]
+            }
         }
     )*};
 }
@@ -126,7 +188,8 @@ impl Wide for Portable {
 #[cfg(target_arch = "x86_64")]
 macro_rules! vectors {
     ($($(#[$doc:meta])* $name:ident($reg:ty) of $t:ty, $lanes:literal: $set:expr, $load:expr, $store:expr, $add:ident,
-        |$a:ident, $b:ident, $c:ident| $fma:expr;)*) => {$(
+        |$a:ident, $b:ident, $c:ident| $fma:expr;
+        $mask:ty, $above:expr, $same:expr, $pick:expr, $any:expr $(, $class:ident)?;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub struct $name($reg);
@@ -156,30 +219,87 @@ macro_rules! vectors {
                 let ($a, $b, $c) = (self.0, b.0, c.0);
                 Self($fma)
             }
+            $(#[inline(always)]
+            unsafe fn pinned<T>(at: *const T, sum: &mut Self) -> *const T {
+                #[inline]
+                #[target_feature(enable = "avx2")]
+                unsafe fn pinned<T>(mut at: *const T, sum: &mut $reg) -> *const T {
+                    asm!(
+                        "/* {0} {1} */",
+                        inout(reg) at,
+                        inout($class) *sum,
+                        options(pure, nomem, nostack, preserves_flags)
+                    );
+                    at
+                }
+                pinned(at, &mut sum.0)
+            })?
+            type Mask = $mask;
+            #[inline(always)]
+            unsafe fn above(self, b: Self) -> $mask {
+                $above(self.0, b.0)
+            }
+            #[inline(always)]
+            unsafe fn same(self, b: Self) -> $mask {
+                $same(self.0, b.0)
+            }
+            #[inline(always)]
+            unsafe fn pick(mask: $mask, yes: Self, no: Self) -> Self {
+                // As masks are passed: the other one first.
+                Self($pick(no.0, yes.0, mask))
+            }
+            #[inline(always)]
+            unsafe fn any(mask: $mask) -> bool {
+                $any(mask) != 0
+            }
         }
     )*};
 }
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! blend {
+    ($name:ident: $mask:ty, $reg:ty, $blend:ident) => {
+        /// The operands in the order of AVX2's.
+        #[inline(always)]
+        unsafe fn $name(no: $reg, yes: $reg, mask: $mask) -> $reg {
+            // SAFETY: the callers' promise: the instruction set is enabled.
+            unsafe { $blend(mask, no, yes) }
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+blend!(blend_pd: __mmask8, __m512d, _mm512_mask_blend_pd);
+#[cfg(target_arch = "x86_64")]
+blend!(blend_epi32: __mmask16, __m512i, _mm512_mask_blend_epi32);
+#[cfg(target_arch = "x86_64")]
+blend!(blend_epi64: __mmask8, __m512i, _mm512_mask_blend_epi64);
 
 #[cfg(target_arch = "x86_64")]
 vectors! {
     /// Eight float64.
     D512(__m512d) of f64, 8: _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
         |a, b, c| _mm512_fmadd_pd(a, b, c);
+        __mmask8, _mm512_cmp_pd_mask::<_CMP_GT_OQ>, _mm512_cmp_pd_mask::<_CMP_EQ_OQ>, blend_pd, i32::from;
     /// Sixteen of 32 bits.
     I512(__m512i) of i32, 16: _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
         |a, b, c| _mm512_add_epi32(_mm512_mullo_epi32(a, b), c);
+        __mmask16, _mm512_cmpgt_epi32_mask, _mm512_cmpeq_epi32_mask, blend_epi32, i32::from;
     /// Eight of 64 bits.
     L512(__m512i) of i64, 8: _mm512_set1_epi64, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi64,
         |a, b, c| _mm512_add_epi64(_mm512_mullo_epi64(a, b), c);
+        __mmask8, _mm512_cmpgt_epi64_mask, _mm512_cmpeq_epi64_mask, blend_epi64, i32::from;
     /// Four float64.
     D256(__m256d) of f64, 4: _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd,
         |a, b, c| _mm256_fmadd_pd(a, b, c);
+        __m256d, _mm256_cmp_pd::<_CMP_GT_OQ>, _mm256_cmp_pd::<_CMP_EQ_OQ>, _mm256_blendv_pd, _mm256_movemask_pd, ymm_reg;
     /// Eight of 32 bits.
     I256(__m256i) of i32, 8: _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
         |a, b, c| _mm256_add_epi32(_mm256_mullo_epi32(a, b), c);
+        __m256i, _mm256_cmpgt_epi32, _mm256_cmpeq_epi32, _mm256_blendv_epi8, _mm256_movemask_epi8, ymm_reg;
     /// Four of 64 bits.
     L256(__m256i) of i64, 4: _mm256_set1_epi64x, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi64,
         |a, b, c| _mm256_add_epi64(product(a, b), c);
+        __m256i, _mm256_cmpgt_epi64, _mm256_cmpeq_epi64, _mm256_blendv_epi8, _mm256_movemask_epi8, ymm_reg;
 }
 
 /// The lower halves of products of 64 bits: AVX2 multiplies 32 bits.

@@ -5,10 +5,12 @@
 //! operands with contiguous elements are read where they lie. Rows are split among threads.
 
 mod chain;
+mod flat;
 
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath;
+use flat::plain as rows_together;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
@@ -231,6 +233,8 @@ struct Plan<'a> {
     over: Space,
     /// Whether strips run along the last reduced axis (else along the last axis of the result).
     along_reduced: bool,
+    /// Whether strips are many short rows.
+    flat: bool,
     /// Whether the result is written past the caches.
     stream: bool,
     /// The operations in registers, where that helps.
@@ -271,9 +275,17 @@ impl Plan<'_> {
         }
     }
 
-    /// Sets the operands to `n` elements of every input from an offset on.
+    /// Sets the operands to `n` elements of every input from an offset on; with `one`, an input that is one number for all
+    /// of them stands for itself.
     #[inline(always)]
-    unsafe fn read<S: Simd>(&self, s: &mut Strip, at: &Offsets, steps: &Offsets, n: usize) {
+    unsafe fn read<S: Simd>(
+        &self,
+        s: &mut Strip,
+        at: &Offsets,
+        steps: &Offsets,
+        n: usize,
+        one: bool,
+    ) {
         for k in 0..self.v.inputs as usize {
             // SAFETY: the elements lie in the input, by the caller's promise.
             unsafe {
@@ -281,12 +293,12 @@ impl Plan<'_> {
                 let to = s.room.add(k * STRIP);
                 s.operands[k] = match steps[k] {
                     1 => from,
+                    0 if one => from,
                     0 => {
+                        // A strip is whole vectors: what is written beyond its end nobody reads.
                         let x = S::splat(*from);
-                        let mut i = 0;
-                        while i < n {
-                            x.store_part(to.add(i), (n - i).min(S::LANES));
-                            i += S::LANES;
+                        for i in (0..n).step_by(S::LANES) {
+                            x.store(to.add(i));
                         }
                         to
                     }
@@ -463,7 +475,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
             }
             let len = (n - first).min(STRIP);
             let out = p.v.out.add(row * n + first);
-            p.read::<S>(&mut s, &here, &steps, len);
+            p.read::<S>(&mut s, &here, &steps, len, alone);
             if p.stream {
                 // The next strip comes from memory while this one is computed.
                 for k in (0..p.v.inputs as usize).filter(|&k| steps[k] == 1) {
@@ -551,7 +563,7 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
                 let mut first = 0;
                 while first < n {
                     let len = (n - first).min(STRIP);
-                    p.read::<S>(&mut s, &at, &steps, len);
+                    p.read::<S>(&mut s, &at, &steps, len, false);
                     p.run::<S>(&mut s, len, result);
                     let mut acc = [S::splat(start); 4];
                     let mut i = 0;
@@ -619,7 +631,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
             for outer in 0..p.over.rows() {
                 p.over.row(outer, &base, &mut at);
                 for _ in 0..p.over.inner() {
-                    p.read::<S>(&mut s, &at, &steps, len);
+                    p.read::<S>(&mut s, &at, &steps, len, false);
                     p.run::<S>(&mut s, len, result);
                     let mut i = 0;
                     while i < len {
@@ -682,6 +694,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 out: Space::new(),
                 over: Space::new(),
                 along_reduced: false,
+                flat: false,
                 stream: false,
                 chain: chain::Chain::new(),
             };
@@ -696,14 +709,15 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
             plan.along_reduced = reduced > 0
                 && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
+            plan.flat = reduced == 0 && flat::pays(out);
             let aligned = (v.out as usize).is_multiple_of(64)
                 && (out.rows() == 1 || out.inner().is_multiple_of(16));
-            plan.stream = reduced == 0 && aligned && out.count() * 4 >= STREAM;
-            if reduced == 0 && out.inner() >= 64 {
-                let steps = out.inner_steps();
+            plan.stream = reduced == 0 && !plan.flat && aligned && out.count() * 4 >= STREAM;
+            if reduced == 0 && (plan.flat || out.inner() >= 64) {
+                let (steps, rows) = (out.inner_steps(), !plan.flat);
                 let number = |k: usize| {
                     let constant = (inputs..inputs + v.constants as usize).contains(&k);
-                    constant || (k < inputs && steps[k] == 0)
+                    constant || (rows && k < inputs && steps[k] == 0)
                 };
                 plan.chain.make(ops, inputs + v.constants as usize, &number);
             }
@@ -716,11 +730,15 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             }
             let each = if plan.along_reduced {
                 1
+            } else if plan.flat {
+                out.count() / flat::strips(out)
             } else {
                 out.inner().min(STRIP)
             };
             let tasks = if plan.along_reduced {
                 out.count()
+            } else if plan.flat {
+                flat::strips(out)
             } else {
                 out.rows() * out.inner().div_ceil(STRIP)
             };
@@ -734,6 +752,8 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                     dispatch!(rows(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 } else if plan.v.reduced > 0 {
                     dispatch!(columns(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
+                } else if plan.flat {
+                    dispatch!(rows_together(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 } else {
                     dispatch!(plain(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 }

@@ -5,6 +5,7 @@ use super::op::{Op, RxSweepOp};
 use super::register;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::math::{Math, rx_vmath_f32, rx_vmath_f64};
+use crate::kernels::simd::wide::{Vector, Wide};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::{Op as Float, apply as float};
 
@@ -414,15 +415,15 @@ pub(super) unsafe fn combine<const FOLD: bool>(
 ) {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn beside<S: Simd>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+    unsafe fn beside<S: Wide>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { combined::<false>(combiner, kind, sums, x, n) };
+        unsafe { combined::<S, false>(combiner, kind, sums, x, n) };
     }
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn onto<S: Simd>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+    unsafe fn onto<S: Wide>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
         // SAFETY: the caller's promise.
-        unsafe { combined::<true>(combiner, kind, sums, x, n) };
+        unsafe { combined::<S, true>(combiner, kind, sums, x, n) };
     }
     // SAFETY: the caller's promise.
     unsafe {
@@ -430,6 +431,54 @@ pub(super) unsafe fn combine<const FOLD: bool>(
             dispatch!(onto(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
         } else {
             dispatch!(beside(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
+        }
+    }
+}
+
+/// The greater or the lesser of two lines' elements, of types whose comparisons compilers leave alone: `a > b ? a : b`.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+unsafe fn extremes<V: Vector<Element: PartialOrd>, const FOLD: bool>(
+    greatest: bool,
+    sums: *mut u8,
+    x: *const u8,
+    n: usize,
+) {
+    let (sums, x) = (sums.cast::<V::Element>(), x.cast::<V::Element>());
+    let across = FOLDED / size_of::<V::Element>();
+    let whole = n / across * across;
+    macro_rules! better {
+        ($a:expr, $b:expr) => {{
+            let (a, b) = ($a, $b);
+            V::pick(if greatest { a.above(b) } else { b.above(a) }, a, b)
+        }};
+    }
+    // SAFETY: the callers' promise.
+    unsafe {
+        if FOLD {
+            // As many vectors as there are in the smallest registers.
+            let mut acc = [V::splat(V::Element::default()); 16];
+            let vectors = across / V::LANES;
+            for k in 0..vectors {
+                acc[k] = V::load(sums.add(k * V::LANES));
+            }
+            for i in (0..whole).step_by(across) {
+                for k in 0..vectors {
+                    acc[k] = better!(acc[k], V::load(x.add(i + k * V::LANES)));
+                }
+            }
+            for k in 0..vectors {
+                acc[k].store(sums.add(k * V::LANES));
+            }
+        } else {
+            for i in (0..whole).step_by(V::LANES) {
+                better!(V::load(sums.add(i)), V::load(x.add(i))).store(sums.add(i));
+            }
+        }
+        for i in whole..n {
+            let to = sums.add(if FOLD { i - whole } else { i });
+            let (a, b) = (*to, *x.add(i));
+            *to = if (greatest && a > b) || (!greatest && a < b) { a } else { b };
         }
     }
 }
@@ -471,7 +520,7 @@ macro_rules! pairs {
 
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the lanes out of memory.
-unsafe fn combined<const FOLD: bool>(
+unsafe fn combined<S: Wide, const FOLD: bool>(
     combiner: i32,
     kind: Kind,
     sums: *mut u8,
@@ -481,6 +530,9 @@ unsafe fn combined<const FOLD: bool>(
     // SAFETY: the callers' promise.
     unsafe {
         match (combiner, kind) {
+            (2 | 3, Kind::F32) => extremes::<S::F32, FOLD>(combiner == 2, sums, x, n),
+            (2 | 3, Kind::F64) => extremes::<S::F64, FOLD>(combiner == 2, sums, x, n),
+            (2 | 3, Kind::I64) => extremes::<S::I64, FOLD>(combiner == 2, sums, x, n),
             (0, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a + v),
             (0, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a + v),
             (1, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a * v),

@@ -1,0 +1,96 @@
+"""The page of the breadth bench, and its picture."""
+import math
+import re
+from html import escape
+from pathlib import Path
+
+
+class Cell:
+    """One operator's case with so many threads: `fastest` is the fastest peer, `ratio` its time by ours."""
+
+    def __init__(self, kept):
+        self.threads, self.group, self.name, self.times = (kept[k] for k in ("threads", "group", "name", "times"))
+        peers = {k: v for k, v in self.times.items() if k not in ("relax", "before")}
+        self.fastest = min(peers, key=peers.get) if peers else None
+        self.ratio = peers[self.fastest] / self.times["relax"] if peers else None
+
+
+def shown(seconds):
+    return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
+
+
+def summary(cells):
+    ratios = [c.ratio for c in cells if c.ratio]
+    if not ratios:
+        return "no cells with a peer"
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return (f"{len(ratios)} cells with a peer, geometric mean {mean:.2f}; {sum(r < 0.8 for r in ratios)} below 0.8, "
+            f"{sum(r < 0.5 for r in ratios)} below 0.5")
+
+
+def processor():
+    """What the processor calls itself, and the vectors that it has."""
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return "an unknown processor"
+    name = re.search(r"model name\s*: (.*)", text)
+    flags = re.search(r"flags\s*: (.*)", text)
+    family, model = (re.search(rf"^{k}\s*: (\d+)", text, re.M) for k in ("cpu family", "model"))
+    number = f", family {family[1]} model {model[1]}" if family and model else ""
+    has = [f for f in ("avx2", "avx512f", "avx512_vnni") if flags and f in flags[1].split()]
+    return f"{name[1] if name else 'an unknown processor'}{number} ({', '.join(has) or 'no wide vectors'})"
+
+
+def colour(ratio):
+    """From red (a tenth) by white (equal) to blue (ten times)."""
+    if ratio is None:
+        return "#cccccc"
+    x = max(-1.0, min(1.0, math.log10(ratio)))
+    pale = round(255 * (1 - abs(x)))
+    return f"#ff{pale:02x}{pale:02x}" if x < 0 else f"#{pale:02x}{pale:02x}ff"
+
+
+def picture(cells):
+    """A line for each operator and number of threads, a square for each of its cases."""
+    rows = {}
+    for c in cells:
+        rows.setdefault((c.group, c.threads), []).append(c)
+    side, left, top = 16, 190, 24
+    wide = left + side * max((len(r) for r in rows.values()), default=1) + 10
+    high = top + side * len(rows) + 10
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide}" height="{high}" font-family="sans-serif" font-size="11">',
+           f'<rect width="{wide}" height="{high}" fill="white"/>',
+           '<text x="4" y="15">red: a peer is faster, blue: ours is, grey: no peer; full colour is ten times</text>']
+    for i, ((group, threads), row) in enumerate(rows.items()):
+        y = top + i * side
+        out.append(f'<text x="{left - 6}" y="{y + 12}" text-anchor="end">{escape(group)}, {threads} thr.</text>')
+        for k, c in enumerate(row):
+            said = f"{c.group} {c.name}: {c.ratio:.2f}" if c.ratio else f"{c.group} {c.name}: no peer"
+            out.append(f'<rect x="{left + k * side}" y="{y}" width="{side - 1}" height="{side - 1}" '
+                       f'fill="{colour(c.ratio)}"><title>{escape(said)}</title></rect>')
+    return "\n".join(out + ["</svg>"]) + "\n"
+
+
+def write(folder, cells):
+    counts = sorted({c.threads for c in cells})
+    lines = ["# Breadth", "",
+             "One operator at a time beside numpy, ONNX Runtime and OpenVINO: the least time of all rounds, in which the "
+             "systems took turns. *Ratio*: the fastest peer's time by ours, so more than 1 is faster. Made by "
+             f"`python3 benches/breadth/run.py` on {processor()}.", "",
+             "![each operator's cases, coloured by their ratio](breadth.svg)", ""]
+    for threads in counts:
+        some = [c for c in cells if c.threads == threads]
+        slow = sorted((c for c in some if c.ratio and c.ratio < 0.5), key=lambda c: c.ratio)
+        named = ", ".join(f"{c.group} {c.name} {c.ratio:.2f}" for c in slow)
+        plural = "" if threads == 1 else "s"
+        lines += [f"## {threads} thread{plural}", "", f"{summary(some)}.", "",
+                  f"Below 0.5, the worst first: {named or 'none'}.", "",
+                  "| operator | case | time | fastest peer | ratio |", "|---|---|---|---|---|"]
+        for c in some:
+            peer = f"{c.fastest}, {shown(c.times[c.fastest])}" if c.fastest else "–"
+            ratio = f"{c.ratio:.2f}" if c.ratio else "–"
+            lines.append(f"| `{c.group}` | {c.name} | {shown(c.times['relax'])} | {peer} | {ratio} |")
+        lines.append("")
+    (folder / "breadth.md").write_text("\n".join(lines).rstrip() + "\n")
+    (folder / "breadth.svg").write_text(picture(cells))

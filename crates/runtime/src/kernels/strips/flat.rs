@@ -1,0 +1,118 @@
+//! Short rows: many of them are one strip, in which operands that lie otherwise are brought together first.
+
+use super::{INPUTS, Offsets, Plan, STRIP, Space};
+use crate::kernels::simd::Simd;
+
+/// Elements of a row from which on rows are strips of their own.
+const SHORT: usize = 32;
+/// Elements of a result below which bringing together does not pay.
+const FEW: usize = 128;
+
+/// Whether rows are so short, and so many, that they are taken together.
+pub(super) fn pays(out: &Space) -> bool {
+    out.inner() < SHORT && out.rows() > 1 && out.count() >= FEW
+}
+
+/// Rows of a strip.
+fn together(out: &Space) -> usize {
+    STRIP / out.inner().max(1)
+}
+
+/// The number of strips.
+pub(super) fn strips(out: &Space) -> usize {
+    out.rows().div_ceil(together(out))
+}
+
+impl Space {
+    /// Whether an input's elements lie as those of the space do, one behind the other.
+    fn dense(&self, input: usize) -> bool {
+        let mut step = 1;
+        for k in (0..self.rank).rev() {
+            if self.steps[input][k] != step {
+                return false;
+            }
+            step *= self.extent[k] as isize;
+        }
+        true
+    }
+}
+
+/// Strips `begin..end` of a plan without reduction.
+#[inline(always)]
+pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
+    let (wide, rows) = (p.out.inner(), p.out.rows());
+    let high = together(&p.out);
+    let inputs = p.v.inputs as usize;
+    let zero: Offsets = [0; INPUTS];
+    let mut at = zero;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut s = p.strip(room, STRIP);
+        for task in begin..end {
+            let first = task * high;
+            let count = (rows - first).min(high);
+            p.out.row(first, &zero, &mut at);
+            for (k, &at) in at.iter().enumerate().take(inputs) {
+                let from = p.data[k].offset(at);
+                let to = s.room.add(k * STRIP);
+                s.operands[k] = if p.out.dense(k) {
+                    from
+                } else {
+                    gather(&p.out, k, from, (first, count), to);
+                    to.cast_const()
+                };
+            }
+            p.run_whole::<S>(&mut s, count * wide, p.v.out.add(first * wide));
+        }
+    }
+}
+
+/// Brings rows of an input, from one on, together.
+#[inline(always)]
+unsafe fn gather(
+    space: &Space,
+    input: usize,
+    from: *const f32,
+    (first, count): (usize, usize),
+    to: *mut f32,
+) {
+    let steps = &space.steps[input];
+    let last = space.rank - 1;
+    let (wide, step) = (space.extent[last], steps[last]);
+    // Which row of the axis before the last one.
+    let mut index = [0usize; super::AXES];
+    let mut rest = first;
+    for k in (0..last).rev() {
+        index[k] = rest % space.extent[k];
+        rest /= space.extent[k];
+    }
+    let (mut from, mut to) = (from, to);
+    // SAFETY: the callers' promise.
+    unsafe {
+        for _ in 0..count {
+            match step {
+                0 => {
+                    let x = *from;
+                    for i in 0..wide {
+                        *to.add(i) = x;
+                    }
+                }
+                step => {
+                    for i in 0..wide {
+                        *to.add(i) = *from.offset(i as isize * step);
+                    }
+                }
+            }
+            to = to.add(wide);
+            for k in (0..last).rev() {
+                index[k] += 1;
+                from = from.wrapping_offset(steps[k]);
+                if index[k] < space.extent[k] {
+                    break;
+                }
+                from = from.wrapping_offset(-(steps[k] * space.extent[k] as isize));
+                index[k] = 0;
+            }
+        }
+    }
+}
