@@ -1,7 +1,7 @@
 //! Constants in place of a function's parameters.
 
 use relax_base::{Span, Symbol};
-use relax_ir::{ExprId, Function, GlobalId, GlobalKind, Memo, Module};
+use relax_ir::{Expr, ExprId, Function, GlobalId, GlobalKind, Memo, Module};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -31,7 +31,7 @@ pub fn bind_params(
         match params.iter().find(|p| module.vars[**p].name == symbol) {
             Some(&param) => {
                 let span = module.vars[param].span;
-                subst.insert(param, constant(module, value, span));
+                subst.insert(param, constant(module, symbol, value, span));
             }
             None => unknown.push(name),
         }
@@ -50,8 +50,8 @@ pub fn bind_params(
     unknown
 }
 
-/// A constant, or a tuple of them.
-fn constant(module: &mut Module, value: Bound, span: Span) -> ExprId {
+/// A constant of that name, or a tuple of them.
+fn constant(module: &mut Module, name: Symbol, value: Bound, span: Span) -> ExprId {
     enum Step {
         See(Bound),
         Join(usize),
@@ -59,7 +59,13 @@ fn constant(module: &mut Module, value: Bound, span: Span) -> ExprId {
     let (mut work, mut done) = (vec![Step::See(value)], Vec::new());
     while let Some(step) = work.pop() {
         match step {
-            Step::See(Bound::Tensor(t)) => done.push(module.constant(t, span)),
+            Step::See(Bound::Tensor(t)) => {
+                let e = module.constant(t, span);
+                if let Expr::Const(c) = module.exprs[e] {
+                    module.const_names.insert(c, name);
+                }
+                done.push(e);
+            }
             Step::See(Bound::Tuple(fields)) => {
                 work.push(Step::Join(fields.len()));
                 work.extend(fields.into_iter().rev().map(Step::See));

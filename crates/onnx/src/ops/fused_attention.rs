@@ -158,21 +158,24 @@ fn padding(tr: &mut Tr<'_>, m: &Val, k: &Val, elem: Elem, low: f64) -> R<Val> {
 
 fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, w) = (n.t(0)?, n.t(1)?);
-    let heads = n.int("num_heads", 0);
     if n.flag("do_rotary") || n.flag("past_present_share_buffer") {
         return unsupported("rotated and shared caches are not supported");
     }
-    let mut all = matmul(tr, &x, &w)?;
-    if let Some(b) = n.opt(2)? {
-        all = tr.add(&all, &b)?;
-    }
-    let whole = w.dims.last().and_then(Dim::as_const);
+    let all = matmul(tr, &x, &w)?;
+    let all = super::fused::biased(tr, n, &all, 2)?;
+    of_projections(tr, n, &all)
+}
+
+/// Attention over queries, keys and values that lie one after the other.
+pub fn of_projections(tr: &mut Tr<'_>, n: &Node<'_>, all: &Val) -> Out {
+    let heads = n.int("num_heads", 0);
+    let whole = all.dims.last().and_then(Dim::as_const);
     let sizes = match (n.ints("qkv_hidden_sizes").filter(|s| s.len() == 3), whole) {
         (Some(sizes), _) => sizes,
         (None, Some(all)) => vec![all / 3; 3],
         (None, None) => return Err("the extents of the weight must be known".into()),
     };
-    let parts = super::movement::split_into(tr, &all, 2, Some(sizes), 0)?;
+    let parts = super::movement::split_into(tr, all, 2, Some(sizes), 0)?;
     let mut heads_of = Vec::new();
     for p in &parts {
         heads_of.push(by_heads(tr, p, heads)?);
