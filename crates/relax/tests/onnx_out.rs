@@ -29,10 +29,6 @@ fn main() {
 /// Operators none of whose value cases can be written, and why.
 const NO_CASE: &[(&str, &str)] = &[
     ("device_copy", "has no value case: it names devices"),
-    (
-        "vision.roi_align",
-        "its value case takes the greatest sample",
-    ),
 ];
 
 fn operator(name: &str) -> Result<(), Failed> {

@@ -26,25 +26,25 @@ fn deform_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     }
     let (x, offset) = (tr.known(&x), tr.known(&offset));
     // There are offsets for each image.
-    let x = tr.matched(&x, &[&offset.dims[..1], &x.dims[1..]].concat());
+    let x = tr.matched(&x, &[offset.part(..1)?, x.part(1..)?].concat());
     let window = nn::Window::read(n, &x, nn::kernel_of(&w)?)?;
     let (groups, moved) = (n.int("group", 1), n.int("offset_group", 1));
     if groups < 1 || moved < 1 {
         return Err("attributes `group` and `offset_group` must be positive".into());
     }
-    let out = [offset.dims[2].clone(), offset.dims[3].clone()];
+    let out = [offset.dim(2)?.clone(), offset.dim(3)?.clone()];
     let taps = Taps { window, out };
     let count = taps.count();
-    let channels = x.dims[1].clone();
+    let channels = x.dim(1)?.clone();
     let part = |d: &Dim, by: i64| d.floordiv(&Dim::from(by));
-    let images = &x.dims[0] * moved;
+    let images = x.dim(0)? * moved;
     let rows = &taps.out[0] * count;
     let grid = places(tr, &x, &offset, &images, &taps)?;
     let data = [
         images.clone(),
         part(&channels, moved),
-        x.dims[2].clone(),
-        x.dims[3].clone(),
+        x.dim(2)?.clone(),
+        x.dim(3)?.clone(),
     ];
     let data = tr.reshape(&x, &data)?;
     let attrs = [
@@ -64,12 +64,12 @@ fn deform_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     let g = Dim::from(groups);
     let columns = tr.reshape(
         &columns,
-        &[x.dims[0].clone(), g.clone(), depth.clone(), space],
+        &[x.dim(0)?.clone(), g.clone(), depth.clone(), space],
     )?;
-    let weight = tr.reshape(&w, &[g, part(&w.dims[0], groups), depth])?;
+    let weight = tr.reshape(&w, &[g, part(w.dim(0)?, groups), depth])?;
     let y = matmul(tr, &weight, &columns)?;
     let [height, width] = taps.out;
-    let y = tr.reshape(&y, &[x.dims[0].clone(), w.dims[0].clone(), height, width])?;
+    let y = tr.reshape(&y, &[x.dim(0)?.clone(), w.dim(0)?.clone(), height, width])?;
     Ok(vec![match n.opt(3)? {
         Some(b) => nn::biased(tr, &y, &b)?.into(),
         None => y.into(),
@@ -123,7 +123,7 @@ fn places(tr: &mut Tr<'_>, x: &Val, offset: &Val, images: &Dim, taps: &Taps) -> 
         let start = taps.start(tr, offset, a)?;
         let own = tr.pick(&moves, 2, a as i64)?;
         let at = tr.add(&own, &start)?;
-        let extent = match x.dims[2 + a].as_const() {
+        let extent = match x.dim(2 + a)?.as_const() {
             Some(len) => tr.number(Elem::F32, len as f64),
             None => {
                 let len = tr.pick(&shape, 0, 2 + a as i64)?;

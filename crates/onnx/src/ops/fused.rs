@@ -236,7 +236,7 @@ pub fn embedded(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         None => {
             let zero = tr.number(Elem::I32, 0.0);
             let ids = tr.known(&ids);
-            tr.full(&zero, &ids.dims[..1])?
+            tr.full(&zero, ids.part(..1)?)?
         }
     };
     Ok(vec![y.into(), lengths.into(), sum.into()])

@@ -192,7 +192,7 @@ fn gather_blocks(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     // The axis that was gathered became as many as the indices have.
     let moved = if along > axis {
-        along + at.rank() - 1
+        along + at.but(1)?
     } else {
         along
     };
@@ -206,7 +206,8 @@ fn gather_blocks(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         zero = match zero {
             Some(z) => {
                 let z = super::fused_quant::unpacked(tr, &z, bits)?;
-                let blocks = scales.dims[moved]
+                let blocks = scales
+                    .dim(moved)?
                     .as_const()
                     .ok_or("the number of blocks must be known")?;
                 Some(tr.slice(&z, moved, 0, blocks)?)

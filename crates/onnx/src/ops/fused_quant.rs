@@ -37,7 +37,7 @@ pub static OPS: &[Entry] = &[
             }
             let x = tr.known(x);
             let product = |d: &[Dim]| d.iter().fold(Dim::ONE, |n, d| n * d);
-            let to = [product(&x.dims[..at]), product(&x.dims[at..])];
+            let to = [product(x.part(..at)?), product(x.part(at..)?)];
             let flat = tr.reshape(&x, &to)?;
             let y = tr.op("nn.softmax", &[&flat], &[("axis", int(1))])?;
             tr.reshape(&y, &x.dims.clone())

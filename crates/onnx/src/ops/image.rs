@@ -153,7 +153,7 @@ fn resized(
     let mut y = tr.known(x);
     for (k, &axis) in axes.iter().enumerate() {
         let at = |v: &Val| v.const_floats().and_then(|v| v.get(k).copied());
-        let len = y.dims[axis].clone();
+        let len = y.dim(axis)?.clone();
         let shape = tr.shape_of(&y)?;
         let extent = tr.pick(&shape, 0, axis as i64)?;
         let (scale, size, known) = match &goal {
@@ -276,7 +276,8 @@ pub fn grid_sample(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn affine_grid(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (theta, size) = (n.t(0)?, n.t(1)?);
     let size = tr.as_vector(&size)?;
-    let rank = size.dims[0]
+    let rank = size
+        .dim(0)?
         .as_const()
         .ok_or("the rank of the size must be known")?;
     let k = rank - 2;
@@ -333,7 +334,7 @@ fn affine_grid(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let last = sum.rank();
         rows.push(tr.expand(&sum, last)?);
     }
-    let last = rows[0].rank() - 1;
+    let last = rows[0].but(1)?;
     Ok(vec![tr.concat(&rows, last)?.into()])
 }
 
@@ -446,7 +447,8 @@ fn non_max_suppression(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 /// Windows as columns put back where they came from, summed where they overlap.
 fn col2im(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, image, block) = (n.t(0)?, n.t(1)?, n.t(2)?);
-    let k = image.dims[0]
+    let k = image
+        .dim(0)?
         .as_const()
         .ok_or("the number of axes must be known")? as usize;
     let list = |name: &str, otherwise: i64| n.ints(name).unwrap_or(vec![otherwise; k]);

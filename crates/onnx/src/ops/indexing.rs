@@ -39,7 +39,7 @@ pub fn from_end(tr: &mut Tr<'_>, at: &Val, x: &Val, axis: usize) -> R<Val> {
     {
         return Ok(at.clone());
     }
-    let len = match x.dims[axis].as_const() {
+    let len = match x.dim(axis)?.as_const() {
         Some(len) => tr.number(at.elem, len as f64),
         None => {
             let s = tr.shape_of(x)?;
@@ -73,10 +73,10 @@ fn gather_elements(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn as_far_as(tr: &mut Tr<'_>, x: &Val, at: &Val, axis: usize) -> R<Val> {
     let mut x = x.clone();
     for a in 0..x.rank().min(at.rank()) {
-        let Some(reach) = at.dims[a].as_const() else {
+        let Some(reach) = at.dim(a)?.as_const() else {
             continue;
         };
-        if a == axis || x.dims[a].as_const().is_some_and(|len| len <= reach) {
+        if a == axis || x.dim(a)?.as_const().is_some_and(|len| len <= reach) {
             continue;
         }
         let elem = x.elem;
@@ -102,7 +102,8 @@ fn tuples(tr: &mut Tr<'_>, at: &Val, x: &Val, batch: usize) -> R<Val> {
         .rank()
         .checked_sub(1)
         .ok_or("the indices must have an axis")?;
-    let len = at.dims[last]
+    let len = at
+        .dim(last)?
         .as_const()
         .ok_or("the length of the tuples of indices must be known")?;
     if at.const_ints().is_some_and(|l| l.iter().all(|&i| i >= 0)) {

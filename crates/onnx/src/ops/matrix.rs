@@ -78,7 +78,7 @@ pub fn matmul(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
     if b.rank() == 1 {
         let column = tr.expand(b, 1)?;
         let y = matmul(tr, a, &column)?;
-        return tr.squeeze(&y, &[y.rank() - 1]);
+        return tr.squeeze(&y, &[y.but(1)?]);
     }
     if b.rank() == 2 {
         return tr.op("nn.matmul", &[a, b], &[("units", AttrValue::None)]);

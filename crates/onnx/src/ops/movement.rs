@@ -132,7 +132,7 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let kept: Vec<Dim> = (0..x.rank())
             .map(|a| {
                 if list.contains(&a) {
-                    y.dims[a].clone()
+                    y.dims.get(a).cloned().unwrap_or(Dim::ANY)
                 } else {
                     x.dims[a].clone()
                 }
@@ -166,7 +166,7 @@ fn slice_known(
         let Some(start) = starts[k].as_const() else {
             return Ok(None);
         };
-        let (extent, step) = (&x.dims[a], steps[k]);
+        let (extent, step) = (x.dim(a)?, steps[k]);
         let (from_, to_) = match (ends[k].as_const(), extent.as_const()) {
             _ if step == 0 => return Err("a step may not be 0".into()),
             (Some(end), Some(len)) => {
@@ -244,8 +244,8 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     };
     let count = n.int("num_outputs", wanted as i64);
     // Since version 18 the last part may be shorter.
-    let open = sizes.is_none() && x.dims[axis].as_const().is_none();
-    let parts = match n.opset >= 18 && open && !divides(count, &x.dims[axis]) {
+    let open = sizes.is_none() && x.dim(axis)?.as_const().is_none();
+    let parts = match n.opset >= 18 && open && !divides(count, x.dim(axis)?) {
         true if (1..=MOST_PARTS).contains(&count) => parts_at_run_time(tr, &x, axis, count)?,
         _ => split_into(tr, &x, axis, sizes, count)?,
     };
@@ -263,7 +263,7 @@ fn divides(count: i64, extent: &Dim) -> bool {
 /// So many parts of an axis whose extent is not known, of which the last may be shorter.
 fn parts_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, count: i64) -> R<Vec<Val>> {
     let x = tr.known(x);
-    let len = x.dims[axis].clone();
+    let len = x.dim(axis)?.clone();
     let each = (&len + (count - 1)).floordiv(&Dim::from(count));
     let sizes: Vec<Dim> = (0..count)
         .map(|k| (&len - &each * k).max(&Dim::ZERO).min(&each))
@@ -297,7 +297,7 @@ pub fn split_into(
     if !(0..=MOST_PARTS).contains(&count) {
         return unsupported(format!("splits into {count} parts are not supported"));
     }
-    let sizes = match (sizes, x.dims[axis].as_const()) {
+    let sizes = match (sizes, x.dim(axis)?.as_const()) {
         (Some(s), _) => s,
         (None, Some(len)) if count > 0 => {
             let each = (len + count - 1) / count;

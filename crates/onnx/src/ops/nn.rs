@@ -119,7 +119,7 @@ impl Window {
                 _ if out.open.is_some() => (out.before[a], out.behind[a]) = (0, 0),
                 "VALID" => (out.before[a], out.behind[a]) = (0, 0),
                 "SAME_UPPER" | "SAME_LOWER" => {
-                    let total = out.same(&x.dims[2 + a], a).unwrap_or(0);
+                    let total = out.same(x.dim(2 + a)?, a).unwrap_or(0);
                     let less = total / 2;
                     let (p, q) = if auto == "SAME_UPPER" {
                         (less, total - less)
@@ -171,7 +171,7 @@ impl Window {
         let axes = tr.vector(&(2..2 + k as i64).collect::<Vec<_>>());
         let fill = tr.number(x.elem, fill);
         let y = tr.op("dyn.pad", &[&x, &widths, &fill, &axes], &[])?;
-        let mut dims = x.dims[..2].to_vec();
+        let mut dims = x.part(..2)?.to_vec();
         dims.extend((0..k).map(|_| Dim::ANY));
         let y = tr.matched(&y, &dims);
         let steps = |a: usize| {
@@ -200,7 +200,7 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
     if w.rank() != x.rank() || w.rank() < 3 {
         return Err(format!("the weight has rank {}, the data {}", w.rank(), x.rank()).into());
     }
-    let k = w.rank() - 2;
+    let k = w.but(2)?;
     if k > 3 {
         return unsupported(format!("convolutions over {k} axes are not supported"));
     }
@@ -220,7 +220,7 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
     if groups != 1 {
         attrs.push(("groups", int(groups)));
     }
-    if let Some(c) = w.dims[0].as_const() {
+    if let Some(c) = w.dim(0)?.as_const() {
         attrs.push(("channels", int(c)));
     }
     attrs.push(("kernel_size", ints(&window.kernel)));
@@ -287,7 +287,7 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let total = match &given {
             Some(shape) => {
                 let goal = shape[shape.len() - k + a];
-                let Some(len) = x.dims[2 + a].as_const() else {
+                let Some(len) = x.dim(2 + a)?.as_const() else {
                     return unsupported(
                         "an output shape over an extent that is not known is not supported",
                     );
@@ -326,7 +326,7 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         ("dilation", ints(&dilations)),
         ("kernel_size", ints(&kernel)),
     ];
-    if let Some(c) = w.dims[1].as_const() {
+    if let Some(c) = w.dim(1)?.as_const() {
         attrs.push(("channels", int(c * groups)));
     }
     if groups != 1 {
@@ -361,8 +361,8 @@ fn without_late(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, x: &Val, window: &Window
         if window.behind[a] + s <= window.reach(a) {
             continue;
         }
-        let starts = (&x.dims[2 + a] + (before + s - 1)).floordiv(&Dim::from(s));
-        match (starts.as_const(), y.dims[2 + a].as_const()) {
+        let starts = (x.dim(2 + a)? + (before + s - 1)).floordiv(&Dim::from(s));
+        match (starts.as_const(), y.dim(2 + a)?.as_const()) {
             (Some(most), Some(have)) if have > most => y = tr.slice(&y, 2 + a, 0, most)?,
             (Some(_), Some(_)) => {}
             _ => {
@@ -478,10 +478,10 @@ fn max_unpool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at) = (n.t(0)?, n.t(1)?);
     let x = tr.known(&x);
     let window = Window::read(n, &x, kernel_attr(n)?)?;
-    let mut dims = x.dims[..2].to_vec();
+    let mut dims = x.part(..2)?.to_vec();
     for a in 0..window.kernel.len() {
         let less = window.before[a] + window.behind[a];
-        dims.push((&x.dims[2 + a] - 1) * window.strides[a] + (window.kernel[a] - less));
+        dims.push((x.dim(2 + a)? - 1) * window.strides[a] + (window.kernel[a] - less));
     }
     let size = dims.iter().fold(Dim::ONE, |n, d| n * d);
     let zero = tr.number(x.elem, 0.0);

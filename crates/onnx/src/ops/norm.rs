@@ -102,7 +102,7 @@ fn along(tr: &mut Tr<'_>, n: &Node<'_>, f: impl Fn(&mut Tr<'_>, &Val, i64) -> R<
     }
     let x = tr.known(&x);
     let product = |d: &[Dim]| d.iter().fold(Dim::ONE, |n, d| n * d);
-    let flat = tr.reshape(&x, &[product(&x.dims[..at]), product(&x.dims[at..])])?;
+    let flat = tr.reshape(&x, &[product(x.part(..at)?), product(x.part(at..)?)])?;
     let y = f(tr, &flat, 1)?;
     Ok(vec![tr.reshape(&y, &x.dims.clone())?.into()])
 }

@@ -193,7 +193,7 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
         return Ok(s.clone());
     }
     if s.rank() == 1 && block == 0 {
-        if s.dims[0].as_const() == Some(1) {
+        if s.dim(0)?.as_const() == Some(1) {
             return tr.reshape(s, &[]);
         }
         let at = match x.rank() {
@@ -214,7 +214,7 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
     )?;
     y.elem = s.elem;
     // The last block may be a part of one.
-    match (y.dims[at].as_const(), x.dims[at].as_const()) {
+    match (y.dim(at)?.as_const(), x.dim(at)?.as_const()) {
         (Some(have), Some(want)) if have > want => tr.slice(&y, at, 0, want),
         _ => Ok(y),
     }
@@ -303,7 +303,7 @@ pub fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
 }
 
 pub fn one_or_many(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
-    match z.rank() == 1 && z.dims[0].as_const() == Some(1) {
+    match z.rank() == 1 && z.dim(0)?.as_const() == Some(1) {
         true => tr.reshape(z, &[]),
         false => Ok(z.clone()),
     }

@@ -111,7 +111,7 @@ impl Direction<'_> {
     fn gate(&self, tr: &mut Tr<'_>, x: &Val, k: i64) -> R<Val> {
         match self.kind.form().0 {
             1 => Ok(x.clone()),
-            _ => tr.slice(x, x.rank() - 1, k * self.size, (k + 1) * self.size),
+            _ => tr.slice(x, x.but(1)?, k * self.size, (k + 1) * self.size),
         }
     }
     /// `x · wᵀ`.
@@ -245,7 +245,8 @@ fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
     let (gates, _) = kind.form();
     let size = match n.attr("hidden_size") {
         Some(a) => a.i,
-        None => r.dims[2]
+        None => r
+            .dim(2)?
             .as_const()
             .ok_or("the size of the state must be known")?,
     };
@@ -298,7 +299,7 @@ fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
                 Some(v) => tr.take_at(v, 0, d),
                 None => {
                     let zero = tr.number(x.elem, 0.0);
-                    tr.full(&zero, &[x.dims[1].clone(), Dim::from(size)])
+                    tr.full(&zero, &[x.dim(1)?.clone(), Dim::from(size)])
                 }
             }
         };
@@ -385,7 +386,7 @@ fn run(
         }
     };
     let input = turn(tr, input)?;
-    let state = [input.dims[1].clone(), Dim::from(d.size)];
+    let state = [input.dim(1)?.clone(), Dim::from(d.size)];
     let zero = tr.number(h.elem, 0.0);
     let nothing = tr.full(&zero, &[Dim::ZERO, state[0].clone(), state[1].clone()])?;
     let grown = vec![Dim::ANY, state[0].clone(), state[1].clone()];
@@ -427,7 +428,7 @@ fn run(
             Ok(next)
         },
     )?;
-    let whole = [input.dims[0].clone(), state[0].clone(), state[1].clone()];
+    let whole = [input.dim(0)?.clone(), state[0].clone(), state[1].clone()];
     let y = tr.matched(&results[1], &whole);
     let y = turn(tr, &y)?;
     Ok((y, results[2].clone(), results.get(3).cloned()))

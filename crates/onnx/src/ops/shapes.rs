@@ -216,8 +216,8 @@ fn flatten(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = tr.known(&x);
     let product = |d: &[Dim]| d.iter().fold(Dim::ONE, |n, d| n * d);
     let to = [
-        product(&x.dims[..at as usize]),
-        product(&x.dims[at as usize..]),
+        product(x.part(..at as usize)?),
+        product(x.part(at as usize..)?),
     ];
     Ok(vec![tr.reshape(&x, &to)?.into()])
 }
@@ -361,7 +361,7 @@ pub fn range(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         a.const_ints().and_then(|v| v.first().copied()),
         c.const_ints().and_then(|v| v.first().copied()),
         b.ints.as_ref().and_then(|d| d.first()),
-    ) && y.dims[0].is_any()
+    ) && y.dim(0)?.is_any()
         && end.as_const().is_none()
     {
         y = tr.matched(&y, std::slice::from_ref(end));

@@ -122,7 +122,7 @@ def cases():
     yield "QAttention", [u8(B, S, H), w8, f(3 * H), s(0.02), s(0.02), mask, z(128), z(128)], 1, {"num_heads": N}
     q = [u8(9, H), u8(8, H), u8(2, H), u8(H), u8(H)]
     yield "QEmbedLayerNormalization", [ids, seg, *q, None, *[s(0.02)] * 5, *[z(128)] * 5], 2, {}
-    lstm = [f(5, 2, 4), i8(1, 4, 12), i8(1, 3, 12), f(1, 24), None, None, None, None, s([0.01]), z([3], "i1"), s([0.01]), z([-2], "i1")]
+    lstm = [f(5, 2, 4), i8(1, 4, 12) // 3, i8(1, 3, 12) // 3, f(1, 24), None, None, None, None, s([0.01]), z([3], "i1"), s([0.01]), z([-2], "i1")]
     yield "DynamicQuantizeLSTM", lstm, 3, {"hidden_size": 3}
     yield "GatherBlockQuantized", [u8(9, 32), R.integers(0, 9, (2, 3)).astype("i8"), f(9, 2), u8(9, 2)], 1, {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 8}
     yield "GatherBlockQuantized", [u8(9, 16), R.integers(0, 9, (2, 3)).astype("i8"), f(9, 2), u8(9, 1)], 1, {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}
