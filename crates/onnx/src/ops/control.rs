@@ -472,7 +472,11 @@ fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let mut init = all[..states].to_vec();
     let mut sources = all[states..].to_vec();
     let batch = batched
-        .then(|| init.first().or(sources.first()).and_then(|v| v.dims.first().cloned()))
+        .then(|| {
+            init.first()
+                .or(sources.first())
+                .and_then(|v| v.dims.first().cloned())
+        })
         .flatten();
     if batched {
         // The first version runs a scan for each batch; only one is supported.
