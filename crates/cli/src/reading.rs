@@ -24,6 +24,9 @@ pub struct Reading {
     /// Reads the Relay text in a log: lines around it and marks before its lines are passed over.
     #[arg(long, help_heading = "Reading")]
     pub from_log: bool,
+    /// Makes one function of the equal layers of an ONNX model, called for each.
+    #[arg(long, help_heading = "Reading")]
+    pub fold_layers: bool,
 }
 
 impl Reading {
@@ -40,6 +43,7 @@ impl Reading {
                 pasted: true,
             },
             format: self.from,
+            fold_layers: self.fold_layers,
         }
     }
 

@@ -133,6 +133,9 @@ impl Copy<'_> {
                         if let Some(&plain) = self.old.literals.get(&c) {
                             self.new.literals.insert(new, plain);
                         }
+                        if let Some(&name) = self.old.const_names.get(&c) {
+                            self.new.const_names.insert(new, name);
+                        }
                         self.consts.insert(c, new);
                         new
                     }

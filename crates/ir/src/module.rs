@@ -188,6 +188,8 @@ pub struct Module {
     /// Constants written as plain numbers: where the literal had no suffix, its element type may
     /// still follow the context.
     pub literals: FxHashMap<ConstId, bool>,
+    /// What constants were called that were bound to parameters.
+    pub const_names: FxHashMap<ConstId, Symbol>,
     /// Global definitions, in order of the text.
     pub globals: Arena<GlobalId, Global>,
     /// Data types.

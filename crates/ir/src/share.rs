@@ -113,6 +113,8 @@ impl Module {
             consts: self.consts.clone(),
             // Asked for by inference.
             literals: FxHashMap::default(),
+            // Those of constants that are lent stay with the module.
+            const_names: FxHashMap::default(),
             globals: self.globals.clone(),
             adts: self.adts.clone(),
             ctors: self.ctors.clone(),

@@ -1,5 +1,6 @@
 //! The text in the making: calls of operators, their types, names and blocks.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use relax_base::{Span, Symbol};
@@ -8,6 +9,7 @@ use relax_ops::alone::{Arg, call_type_or_why};
 use relax_ops::registry;
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
+use rustc_hash::FxHashMap;
 
 use crate::names::Names;
 use crate::node::{Fault, R};
@@ -59,6 +61,8 @@ pub struct Cx {
     /// Functions of lists that the text needs.
     pub helpers: std::collections::BTreeSet<&'static str>,
     dim_names: Names,
+    /// The types of variables that are tensors.
+    types: RefCell<FxHashMap<u32, (Rc<[Dim]>, DType)>>,
     /// What new variables are called after.
     pub hint: Rc<str>,
     /// The scope of the node that is translated.
@@ -68,6 +72,24 @@ pub struct Cx {
 /// Where a variable's number begins and ends in a text whose names are still to be given.
 const OPEN: char = '\u{1}';
 const CLOSE: char = '\u{2}';
+
+/// A text with others in place of its variables.
+pub fn with_mentions(text: &str, mut of: impl FnMut(u32) -> String) -> String {
+    let mut out = String::with_capacity(text.len());
+    for (i, piece) in text.split(OPEN).enumerate() {
+        let id = (i > 0).then(|| piece.split_once(CLOSE)).flatten();
+        match id.and_then(|(id, rest)| Some((id.parse().ok()?, rest))) {
+            Some((id, rest)) => {
+                // The mention brings its sign.
+                out.truncate(out.len() - usize::from(out.ends_with('%')));
+                out.push_str(&of(id));
+                out.push_str(rest);
+            }
+            None => out.push_str(piece),
+        }
+    }
+    out
+}
 
 /// The variables in a text.
 pub fn mentioned(text: &str) -> impl Iterator<Item = u32> + '_ {
@@ -84,6 +106,7 @@ impl Cx {
             parameters: Vec::new(),
             helpers: std::collections::BTreeSet::new(),
             dim_names: Names::default(),
+            types: RefCell::default(),
             hint: "v".into(),
             scope: "".into(),
         }
@@ -101,6 +124,30 @@ impl Cx {
             v.hint = name.into();
             v.own = true;
         }
+    }
+    /// A new variable that is called like another.
+    pub fn alike(&mut self, id: u32) -> u32 {
+        let Variable { hint, own } = &self.variables[id as usize];
+        let (hint, own) = (Rc::clone(hint), *own);
+        self.variables.push(Variable { hint, own });
+        self.variables.len() as u32 - 1
+    }
+    /// What a variable would be called.
+    pub fn hint_of(&self, id: u32) -> Rc<str> {
+        Rc::clone(&self.variables[id as usize].hint)
+    }
+    /// Calls a variable otherwise.
+    pub fn rename(&mut self, id: u32, name: &str) {
+        self.variables[id as usize].hint = name.into();
+    }
+    /// The type of a parameter, or of a variable that is a tensor, in the text.
+    pub fn type_of(&self, id: u32) -> Option<String> {
+        if let Some(p) = self.parameters.iter().find(|p| p.id == id) {
+            return Some(p.ty.clone());
+        }
+        let types = self.types.borrow();
+        let (dims, dtype) = types.get(&id)?;
+        Some(self.show_type(dims, *dtype))
     }
     /// The text that stands for a variable until names are given.
     pub fn mention(id: u32) -> String {
@@ -134,6 +181,16 @@ impl Cx {
     }
     /// Closes the innermost block: its lines that `result` needs, and `result`.
     pub fn close(&mut self, result: &str) -> String {
+        let kept = self.close_lines(result);
+        laid_out(kept, result)
+    }
+    /// The innermost block's lines that `result` needs, and the functions of layers that come again; with `result`.
+    pub fn close_folded(&mut self, result: &str) -> (Vec<String>, String) {
+        let mut kept = self.close_lines(result);
+        let functions = crate::layers::fold(self, &mut kept, result);
+        (functions, laid_out(kept, result))
+    }
+    fn close_lines(&mut self, result: &str) -> Vec<Line> {
         let lines = self.blocks.pop().expect("a block is open");
         let mut needed: rustc_hash::FxHashSet<u32> = mentioned(result).collect();
         let mut kept = Vec::new();
@@ -143,18 +200,8 @@ impl Cx {
                 kept.push(line);
             }
         }
-        let mut out = String::new();
-        let mut scope: Rc<str> = "".into();
-        for line in kept.into_iter().rev() {
-            if line.scope != scope && !line.scope.is_empty() {
-                out.push_str(&format!("// {}\n", line.scope));
-            }
-            scope = line.scope;
-            out.push_str(&format!("let {} = {};\n", Cx::mention(line.id), line.text));
-        }
-        out.push_str(result);
-        out.push('\n');
-        out
+        kept.reverse();
+        kept
     }
     /// The text with names for its variables; `reserved` ones keep theirs.
     pub fn name_all(
@@ -244,10 +291,17 @@ impl Cx {
 
     /// A value that stands for an expression.
     pub fn val(&self, text: Rc<str>, elem: Elem, dims: &[Dim]) -> Val {
+        let dims: Rc<[Dim]> = dims.into();
+        let id = text.strip_prefix('%').and_then(|t| t.strip_prefix(OPEN));
+        let id = id.and_then(|t| t.strip_suffix(CLOSE));
+        if let Some(id) = id.and_then(|t| t.parse().ok()) {
+            let ty = (Rc::clone(&dims), Val::stored(elem));
+            self.types.borrow_mut().insert(id, ty);
+        }
         Val {
             source: Source::Text(text),
             elem,
-            dims: dims.into(),
+            dims,
             ints: None,
             some: None,
         }
@@ -426,6 +480,22 @@ impl Cx {
         out.ints.clone_from(&v.ints);
         out
     }
+}
+
+/// Lines as a block that ends in `result`.
+fn laid_out(lines: Vec<Line>, result: &str) -> String {
+    let mut out = String::new();
+    let mut scope: Rc<str> = "".into();
+    for line in lines {
+        if line.scope != scope && !line.scope.is_empty() {
+            out.push_str(&format!("// {}\n", line.scope));
+        }
+        scope = line.scope;
+        out.push_str(&format!("let {} = {};\n", Cx::mention(line.id), line.text));
+    }
+    out.push_str(result);
+    out.push('\n');
+    out
 }
 
 /// The product of an attribute's numbers, as far as they can be extents.

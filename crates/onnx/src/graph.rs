@@ -9,7 +9,10 @@ use rustc_hash::FxHashMap;
 use crate::cx::Cx;
 use crate::names::readable;
 use crate::node::{Fault, Node, R};
-use crate::proto::{AttributeProto, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto};
+use crate::proto::{
+    AttributeProto, DimensionValue, FunctionProto, GraphProto, NodeProto, OperatorSetIdProto,
+    TensorTypeProto,
+};
 use crate::tensor::{self, Files};
 use crate::value::{Val, Value};
 use crate::{ints, table};
@@ -27,6 +30,21 @@ pub struct Problem {
     pub scope: Vec<String>,
     /// Why.
     pub fault: Fault,
+    /// What it takes, and where that comes from.
+    pub takes: Vec<String>,
+}
+
+/// A value that is not what the model says it is.
+#[derive(Clone, Debug)]
+pub struct Mismatch {
+    /// Its name.
+    pub value: String,
+    /// Its type.
+    pub found: String,
+    /// The type that the model states.
+    pub stated: String,
+    /// What gives it.
+    pub giver: String,
 }
 
 /// How deep functions may call each other, and graphs stand in others.
@@ -56,6 +74,12 @@ pub struct Tr<'a> {
     pub refused: FxHashMap<String, String>,
     /// The ranks that the model says its values have.
     pub ranks: FxHashMap<String, usize>,
+    /// What gave a value.
+    givers: FxHashMap<String, Rc<str>>,
+    /// What the model says of the values of its graph.
+    pub stated: FxHashMap<String, TensorTypeProto>,
+    /// Values that are something else.
+    pub mismatches: Vec<Mismatch>,
 }
 
 impl std::ops::Deref for Tr<'_> {
@@ -93,6 +117,9 @@ impl<'a> Tr<'a> {
             translated: 0,
             refused: FxHashMap::default(),
             ranks: FxHashMap::default(),
+            givers: FxHashMap::default(),
+            stated: FxHashMap::default(),
+            mismatches: Vec::new(),
         }
     }
     /// The version of a domain's operators.
@@ -130,21 +157,79 @@ impl<'a> Tr<'a> {
         if matches!(fault, Fault::Follows) {
             return;
         }
-        let name = match (&node.name, node.output.first()) {
-            (name, _) if !name.is_empty() => name.clone(),
-            (_, Some(output)) => output.clone(),
-            _ => String::new(),
-        };
-        let operator = match domain(&node.domain) {
-            "" => node.op_type.clone(),
-            d => format!("{d}.{}", node.op_type),
+        let (name, operator) = (called(node), operator(node));
+        let takes = match fault {
+            Fault::Invalid(_) => self.takes(node),
+            _ => Vec::new(),
         };
         self.problems.push(Problem {
+            takes,
             node: name,
             operator,
             opset: self.opset(&node.domain),
             scope: self.around.clone(),
             fault,
+        });
+    }
+
+    /// The types of what a node takes, and where they come from.
+    fn takes(&self, node: &NodeProto) -> Vec<String> {
+        let mut out = Vec::new();
+        for name in node.input.iter().filter(|n| !n.is_empty()) {
+            let Some(value) = self.lookup(name) else {
+                continue;
+            };
+            let ty = match &value {
+                Value::Tensor(v) => self.cx.show(v),
+                Value::Other(_, kind) => self.cx.show_kind(kind),
+                Value::Seq(items) => format!("a sequence of {}", items.len()),
+                Value::Nothing | Value::Failed => continue,
+            };
+            let giver = match self.givers.get(name) {
+                Some(giver) => format!("from {giver}"),
+                None if matches!(&value, Value::Tensor(v) if v.tensor().is_some()) => {
+                    "an initialiser".into()
+                }
+                None => "an input of the graph".into(),
+            };
+            out.push(format!("`{name}` is {ty}, {giver}"));
+        }
+        out
+    }
+
+    /// Compares a value with what the model says of it.
+    fn compare(&mut self, name: &str, giver: &str, value: &Value) {
+        let (Value::Tensor(v), Some(stated)) = (value, self.stated.get(name)) else {
+            return;
+        };
+        let dims = stated.shape.as_ref().map(|s| &s.dim);
+        let other = |(own, d): (&Dim, &crate::proto::DimensionProto)| match d.value {
+            Some(DimensionValue::Value(n)) => n >= 0 && own.as_const().is_some_and(|m| m != n),
+            _ => false,
+        };
+        let shape =
+            dims.is_some_and(|dims| dims.len() != v.rank() || v.dims.iter().zip(dims).any(other));
+        if !shape && (stated.elem_type == v.elem.0 || stated.elem_type == 0) {
+            return;
+        }
+        let extent = |d: &crate::proto::DimensionProto| match &d.value {
+            Some(DimensionValue::Value(n)) => n.to_string(),
+            Some(DimensionValue::Param(p)) => p.clone(),
+            None => "?".into(),
+        };
+        let extents = |dims: &Vec<_>| dims.iter().map(extent).collect::<Vec<_>>().join(", ");
+        let elem = crate::value::Elem(stated.elem_type).name();
+        let stated = match dims {
+            Some(dims) => format!("({}) of {elem}", extents(dims)),
+            None => elem,
+        };
+        let own: Vec<String> = v.dims.iter().map(|d| self.cx.module.show_dim(d)).collect();
+        let found = format!("({}) of {}", own.join(", "), v.elem.name());
+        self.mismatches.push(Mismatch {
+            value: name.to_owned(),
+            found,
+            stated,
+            giver: giver.to_owned(),
         });
     }
 
@@ -209,8 +294,13 @@ impl<'a> Tr<'a> {
                 vec![Value::Failed; node.output.len()]
             }
         };
+        let giver: Rc<str> = format!("{} `{}`", operator(node), called(node)).into();
         for (name, value) in node.output.iter().zip(results) {
             if !name.is_empty() {
+                if self.around.is_empty() {
+                    self.compare(name, &giver, &value);
+                }
+                self.givers.insert(name.clone(), Rc::clone(&giver));
                 self.define(name, value);
             }
         }
@@ -270,8 +360,8 @@ impl<'a> Tr<'a> {
         let name = first.map_or(op.clone(), |o| readable(o, &op));
         self.cx.hint = name.into();
         let scope = match node.name.rsplit_once('/') {
-            Some((scope, _)) => scope.trim_start_matches('/'),
-            None => "",
+            Some((scope, _)) => scope.trim_start_matches('/').to_owned(),
+            None => noted_scope(node),
         };
         let plain: String = scope.chars().filter(|c| !c.is_control()).collect();
         self.cx.scope = plain.into();
@@ -315,6 +405,48 @@ impl<'a> Tr<'a> {
         self.names = outer;
         self.opsets = opsets;
         results
+    }
+}
+
+/// A node's name, or that of what it gives.
+fn called(node: &NodeProto) -> String {
+    match (&node.name, node.output.first()) {
+        (name, _) if !name.is_empty() => name.clone(),
+        (_, Some(output)) => output.clone(),
+        _ => String::new(),
+    }
+}
+
+/// The module that a node belongs to, as PyTorch's exporter notes it: the second last of a list such as
+/// `['', 'encoder', 'encoder.layers.0', 'linear_3']`.
+fn noted_scope(node: &NodeProto) -> String {
+    let key = "pkg.torch.onnx.name_scopes";
+    let Some(noted) = node.metadata_props.iter().find(|p| p.key == key) else {
+        return String::new();
+    };
+    let list = noted.value.trim_matches(['[', ']']);
+    let module = list.rsplit(", ").nth(1).unwrap_or_default();
+    let mut out = String::new();
+    for part in module
+        .trim_matches('\'')
+        .split('.')
+        .filter(|p| !p.is_empty())
+    {
+        // Numbers belong to the list that they count.
+        let number = part.bytes().all(|b| b.is_ascii_digit());
+        if !out.is_empty() {
+            out.push(if number { '.' } else { '/' });
+        }
+        out.push_str(part);
+    }
+    out
+}
+
+/// A node's operator with its domain.
+fn operator(node: &NodeProto) -> String {
+    match domain(&node.domain) {
+        "" => node.op_type.clone(),
+        d => format!("{d}.{}", node.op_type),
     }
 }
 

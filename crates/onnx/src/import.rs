@@ -28,6 +28,8 @@ pub mod codes {
     pub const INVALID: Code = Code(1302);
     /// The model as a whole breaks a rule.
     pub const MODEL: Code = Code(1303);
+    /// A value is not what the model says of it.
+    pub const STATED: Code = Code(1222);
 }
 
 /// Reads files beside the model, by the names that it uses.
@@ -40,6 +42,8 @@ pub struct Import {
     pub text: String,
     /// The weights, by the parameters' names.
     pub weights: Vec<(String, Tensor)>,
+    /// What the model says of its values and is not so.
+    pub warnings: Diagnostics,
 }
 
 fn wrong(code: relax_base::Code, message: impl Into<String>) -> Diagnostics {
@@ -48,11 +52,30 @@ fn wrong(code: relax_base::Code, message: impl Into<String>) -> Diagnostics {
     all
 }
 
+/// How a model is translated.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Whether equal layers, one after the other, become one function that is called for each.
+    pub fold_layers: bool,
+}
+
 /// Translates a model.
 ///
 /// # Errors
 /// The bytes are no model, or some of its nodes cannot be translated: all of them are named.
 pub fn import(bytes: Bytes, external: External<'_>) -> Result<Import, Diagnostics> {
+    import_with(bytes, external, Options::default())
+}
+
+/// The same with options.
+///
+/// # Errors
+/// The bytes are no model, or some of its nodes cannot be translated: all of them are named.
+pub fn import_with(
+    bytes: Bytes,
+    external: External<'_>,
+    options: Options,
+) -> Result<Import, Diagnostics> {
     let model = ModelProto::decode(bytes)
         .map_err(|e| wrong(codes::DAMAGED, format!("the file is no ONNX model: {e}")))?;
     let Some(graph) = &model.graph else {
@@ -62,7 +85,7 @@ pub fn import(bytes: Bytes, external: External<'_>) -> Result<Import, Diagnostic
         ));
     };
     let mut tr = Tr::new(&model.opset_import, &model.functions, external);
-    let result = body(&mut tr, graph);
+    let result = body(&mut tr, graph, options);
     let mut all = Diagnostics::new();
     for problem in &tr.problems {
         all.push(shown(problem));
@@ -76,7 +99,7 @@ pub fn import(bytes: Bytes, external: External<'_>) -> Result<Import, Diagnostic
             all.push(Diagnostic::error(codes::MODEL, Span::NONE, message));
             Err(all)
         }
-        Ok(result) if !all.has_errors() => Ok(finish(tr, &model, graph, &result)),
+        Ok(result) if !all.has_errors() => Ok(finish(tr, &model, graph, &result.0, &result.1)),
         _ => Err(all),
     }
 }
@@ -99,10 +122,32 @@ fn shown(p: &Problem) -> Diagnostic {
         false => format!("{operator} `{node}` (opset {opset}): {why}"),
     };
     let d = Diagnostic::error(code, Span::NONE, message);
+    let d = p.takes.iter().fold(d, |d, taken| d.note(taken.as_str()));
     match p.scope.is_empty() {
         true => d,
         false => d.note(format!("in {}", p.scope.join(", in "))),
     }
+}
+
+/// The most values that are not what the model says, each of which is named.
+const MOST_NAMED: usize = 16;
+
+/// Warnings about values that are not what the model says.
+fn mismatches(tr: &Tr<'_>) -> Diagnostics {
+    let mut all = Diagnostics::new();
+    for m in tr.mismatches.iter().take(MOST_NAMED) {
+        let message = format!(
+            "the model says that `{}` is {}, but {} gives {}",
+            m.value, m.stated, m.giver, m.found
+        );
+        all.push(Diagnostic::warning(codes::STATED, Span::NONE, message));
+    }
+    let more = tr.mismatches.len().saturating_sub(MOST_NAMED);
+    if more > 0 {
+        let message = format!("{more} more values are not what the model says");
+        all.push(Diagnostic::warning(codes::STATED, Span::NONE, message));
+    }
+    all
 }
 
 /// The graph's inputs that have no initializer.
@@ -121,7 +166,8 @@ fn free_inputs(graph: &GraphProto) -> Vec<&ValueInfoProto> {
         .collect()
 }
 
-fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
+/// The text of the main function, after those of layers.
+fn body(tr: &mut Tr<'_>, graph: &GraphProto, options: Options) -> R<(Vec<String>, String)> {
     let mut dims = FxHashMap::default();
     for info in free_inputs(graph) {
         let value = parameter(tr, info, &mut dims)?;
@@ -133,6 +179,9 @@ fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
             && let Some(shape) = &t.shape
         {
             tr.ranks.insert(info.name.clone(), shape.dim.len());
+        }
+        if let Some(TypeValue::Tensor(t)) = kind {
+            tr.stated.insert(info.name.clone(), t.clone());
         }
     }
     tr.initializers(graph)?;
@@ -147,7 +196,10 @@ fn body(tr: &mut Tr<'_>, graph: &GraphProto) -> R<String> {
         [one] => one.clone(),
         _ => format!("({})", parts.join(", ")),
     };
-    Ok(tr.cx.close(&result))
+    Ok(match options.fold_layers {
+        true => tr.cx.close_folded(&result),
+        false => (Vec::new(), tr.cx.close(&result)),
+    })
 }
 
 /// A result in the text; none for an empty optional.
@@ -267,7 +319,13 @@ fn other_parameter(tr: &mut Tr<'_>, info: &ValueInfoProto) -> R<Value> {
 }
 
 /// The text with names.
-fn finish(tr: Tr<'_>, model: &ModelProto, graph: &GraphProto, body: &str) -> Import {
+fn finish(
+    tr: Tr<'_>,
+    model: &ModelProto,
+    graph: &GraphProto,
+    layers: &[String],
+    body: &str,
+) -> Import {
     let free = free_inputs(graph);
     let plain = free.iter().all(|i| is_identifier(&i.name));
     let used: rustc_hash::FxHashSet<u32> = mentioned(body).collect();
@@ -282,9 +340,15 @@ fn finish(tr: Tr<'_>, model: &ModelProto, graph: &GraphProto, body: &str) -> Imp
             .collect(),
         false => Vec::new(),
     };
+    let warnings = mismatches(&tr);
     let mut text = header(model, graph);
     for function in &tr.cx.helpers {
         text.push_str(function);
+    }
+    for layer in layers {
+        // Names of one function are nothing to another.
+        let (layer, _) = tr.cx.name_all(layer, &mut Names::default(), &[]);
+        text.push_str(&layer);
     }
     text.push_str("def @main(\n");
     for p in &parameters {
@@ -301,6 +365,7 @@ fn finish(tr: Tr<'_>, model: &ModelProto, graph: &GraphProto, body: &str) -> Imp
     Import {
         weights: weights.collect(),
         text,
+        warnings,
     }
 }
 

@@ -12,6 +12,7 @@ mod graph;
 mod import;
 mod ints;
 mod kind;
+mod layers;
 mod names;
 mod node;
 mod ops;
@@ -20,5 +21,5 @@ mod table;
 mod tensor;
 mod value;
 
-pub use import::{External, Import, codes, import};
+pub use import::{External, Import, Options, codes, import, import_with};
 pub use table::{Entry, operators};

@@ -87,6 +87,9 @@ pub struct NodeProto {
     /// Which of the functions of that name.
     #[prost(string, tag = "8")]
     pub overload: String,
+    /// What its exporter notes of it.
+    #[prost(message, repeated, tag = "9")]
+    pub metadata_props: Vec<StringStringEntryProto>,
 }
 
 /// An attribute: a value in the field for its type.

@@ -207,6 +207,27 @@ impl Val {
     pub fn hints(&self) -> Option<&[Dim]> {
         self.ints.as_deref().or(self.some.as_deref())
     }
+    /// One of its extents.
+    pub fn dim(&self, axis: usize) -> Result<&Dim, String> {
+        let rank = self.rank();
+        let dim = self.dims.get(axis);
+        dim.ok_or_else(|| format!("a tensor of rank {rank} has no axis {axis}"))
+    }
+    /// Some of its extents.
+    pub fn part<I: std::slice::SliceIndex<[Dim], Output = [Dim]>>(
+        &self,
+        axes: I,
+    ) -> Result<&[Dim], String> {
+        let rank = self.rank();
+        let part = self.dims.get(axes);
+        part.ok_or_else(|| format!("a tensor of rank {rank} has too few axes"))
+    }
+    /// Its number of axes but some.
+    pub fn but(&self, axes: usize) -> Result<usize, String> {
+        let rank = self.rank();
+        let left = rank.checked_sub(axes);
+        left.ok_or_else(|| format!("a tensor of rank {rank} has too few axes"))
+    }
     /// Its number of elements.
     pub fn size(&self) -> Dim {
         self.dims.iter().fold(Dim::ONE, |n, d| n * d)

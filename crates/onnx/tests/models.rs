@@ -167,3 +167,134 @@ fn tensors_that_lie_about_their_extents_are_errors() {
         assert!(got[0].contains("`w`"), "{got:?}");
     }
 }
+
+/// A chain of layers with a weight each, and what is made of the last.
+fn layers(count: usize, last: &str) -> Vec<u8> {
+    let mut nodes = Vec::new();
+    let mut inputs = vec![value("x", 1, &["n", "4"]), value("m", 1, &["n", "1"])];
+    for k in 0..count {
+        let name = |s: &str| format!("/enc/layer.{k}/{s}");
+        let from = match k {
+            0 => "x".to_owned(),
+            _ => format!("/enc/layer.{}/out", k - 1),
+        };
+        let weight = format!("layer_{k}_w");
+        inputs.push(value(&weight, 1, &["4", "4"]));
+        let (a, b, c) = (name("a"), name("b"), name("c"));
+        let (d, e, out) = (name("d"), name("e"), name("out"));
+        let named = |n: build::Message, at: &str| n.text(3, &name(at));
+        nodes.extend([
+            named(node("MatMul", &[&from, &weight], &[&a]), "MatMul"),
+            named(node("Mul", &[&a, "m"], &[&b]), "Mul"),
+            named(node("Relu", &[&b], &[&c]), "Relu"),
+            named(node("Tanh", &[&c], &[&d]), "act/Tanh"),
+            named(node("Add", &[&d, &from], &[&e]), "Add"),
+            named(node("Exp", &[&e], &[&out]), "Exp"),
+        ]);
+    }
+    let end = format!("/enc/layer.{}/out", count - 1);
+    nodes.push(node(last, &[&end], &["y"]));
+    model(&nodes, &[], &inputs, &["y"])
+}
+
+fn folded(bytes: Vec<u8>) -> String {
+    let options = relax_onnx::Options { fold_layers: true };
+    let none = |name: &str| Err(format!("there is no {name}"));
+    let read = relax_onnx::import_with(Bytes::from(bytes), &none, options);
+    read.expect("a model that is translated").text
+}
+
+#[test]
+fn equal_layers_become_one_function() {
+    let got = folded(layers(3, "Sigmoid"));
+    assert!(
+        got.contains("// Called 3 times, for layer.0, layer.1, layer.2."),
+        "{got}"
+    );
+    assert_eq!(got.matches("def @layer(").count(), 1, "{got}");
+    assert_eq!(got.matches("= @layer(").count(), 3, "{got}");
+    assert_eq!(got.matches("tanh(").count(), 1, "{got}");
+    assert!(got.contains("%layer_w: Tensor[(4, 4), float32]"), "{got}");
+    // The same value for each is a parameter as well.
+    assert!(got.contains("%m: Tensor[(n, 1), float32]"), "{got}");
+    assert!(got.contains("// act\n"), "{got}");
+}
+
+#[test]
+fn one_layer_is_no_function() {
+    let got = folded(layers(1, "Sigmoid"));
+    assert_eq!(got, text(layers(1, "Sigmoid")));
+}
+
+#[test]
+fn both_places_that_disagree_are_named() {
+    let found = read(model(
+        &[
+            node("Relu", &["x"], &["r"]),
+            node("Add", &["r", "w"], &["z"]),
+        ],
+        &[integers("w", &[1, 2, 3])],
+        &[value("x", 7, &["2"])],
+        &["z"],
+    ));
+    let found = found.expect_err("a model with errors");
+    let notes: Vec<String> = found.iter().flat_map(|d| d.notes.clone()).collect();
+    assert!(
+        notes
+            .iter()
+            .any(|n| n == "`r` is Tensor[(2,), int64], from Relu `the_Relu`"),
+        "{notes:?}"
+    );
+    assert!(
+        notes
+            .iter()
+            .any(|n| n == "`w` is Tensor[(3,), int64], an initialiser"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn types_that_the_model_states_and_are_not_so_are_warnings() {
+    let mut whole = model(
+        &[node("Relu", &["x"], &["r"]), node("Exp", &["r"], &["z"])],
+        &[],
+        &[value("x", 1, &["2", "3"])],
+        &["z"],
+    );
+    // Once more, with what is known of a value in between.
+    let stated = build::Message::default().message(13, &value("r", 1, &["2", "4"]));
+    let graph = build::Message::default().message(7, &stated);
+    whole.extend_from_slice(&graph.0);
+    let read = read(whole).expect("a model that is translated");
+    let said: Vec<String> = read.warnings.iter().map(|d| d.message.clone()).collect();
+    let want =
+        "the model says that `r` is (2, 4) of float32, but Relu `the_Relu` gives (2, 3) of float32";
+    // What the model says of its output is not so either.
+    assert_eq!((said.len(), said[0].as_str()), (2, want));
+}
+
+#[test]
+fn activations_of_layers_take_their_numbers_in_order() {
+    // The first activation has none: the number is the second's.
+    let mut gru =
+        node("GRU", &["x", "w", "r"], &["y"]).message(5, &build::int_attribute("hidden_size", 2));
+    let mut names = build::Message::default().text(1, "activations").int(20, 8);
+    for name in ["Sigmoid", "LeakyRelu"] {
+        names = names.text(9, name);
+    }
+    let mut alpha = build::Message::default()
+        .text(1, "activation_alpha")
+        .int(20, 6);
+    alpha.0.extend_from_slice(&[0x3d, 0, 0, 0, 0x3f]);
+    gru = gru.message(5, &names).message(5, &alpha);
+    let inputs = [
+        value("x", 1, &["5", "3", "4"]),
+        value("w", 1, &["1", "6", "4"]),
+        value("r", 1, &["1", "6", "2"]),
+    ];
+    let got = text(model(&[gru], &[], &inputs, &["y"]));
+    assert!(
+        got.contains("alpha=0.5") || got.contains("alpha=5e-1"),
+        "{got}"
+    );
+}

@@ -40,7 +40,7 @@ pub fn bind_params(
         match params.iter().find(|p| module.vars[**p].name == symbol) {
             Some(&param) => {
                 let span = module.vars[param].span;
-                subst.insert(param, constant(module, value, span));
+                subst.insert(param, constant(module, symbol, value, span));
             }
             None => unknown.push(name),
         }
@@ -136,8 +136,8 @@ pub fn bind_extents(module: &mut Module, global: GlobalId, extents: &Extents) ->
     true
 }
 
-/// A constant, or a tuple of them.
-fn constant(module: &mut Module, value: Bound, span: Span) -> ExprId {
+/// A constant of that name, or a tuple of them.
+fn constant(module: &mut Module, name: Symbol, value: Bound, span: Span) -> ExprId {
     enum Step {
         See(Bound),
         Join(usize),
@@ -145,7 +145,13 @@ fn constant(module: &mut Module, value: Bound, span: Span) -> ExprId {
     let (mut work, mut done) = (vec![Step::See(value)], Vec::new());
     while let Some(step) = work.pop() {
         match step {
-            Step::See(Bound::Tensor(t)) => done.push(module.constant(t, span)),
+            Step::See(Bound::Tensor(t)) => {
+                let e = module.constant(t, span);
+                if let Expr::Const(c) = module.exprs[e] {
+                    module.const_names.insert(c, name);
+                }
+                done.push(e);
+            }
             Step::See(Bound::Tuple(fields)) => {
                 work.push(Step::Join(fields.len()));
                 work.extend(fields.into_iter().rev().map(Step::See));

@@ -71,6 +71,7 @@ fn options(py: Python<'_>, format: Option<&str>, stubs: Option<&str>) -> PyResul
     };
     Ok(ReadOptions {
         format: format.map(str::parse).transpose().map_err(wrong)?,
+        fold_layers: false,
         text: TextOptions {
             stub_constants,
             ..TextOptions::default()

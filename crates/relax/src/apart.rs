@@ -65,6 +65,7 @@ impl Module {
                 ..TextOptions::default()
             },
             format: Some(crate::Format::Relay),
+            ..ReadOptions::default()
         };
         let mut module = Module::read("<text>", text.as_bytes().to_vec(), options)?;
         let name = |(i, t)| (format!("meta[relay.Constant][{i}]"), t);

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use bytes::Bytes;
 use relax_base::Diagnostics;
-use relax_onnx::Import;
+pub use relax_onnx::{Import, Options};
 
 use crate::weights::Mapped;
 
@@ -41,15 +41,21 @@ pub fn beside(model: &Path, name: &str, open: Open<'_>) -> Result<Bytes, String>
 ///
 /// # Errors
 /// The file cannot be read. The inner error is the model's.
-pub fn import(path: &Path, open: Open<'_>) -> Result<Result<Import, Diagnostics>, String> {
+pub fn import(
+    path: &Path,
+    open: Open<'_>,
+    options: Options,
+) -> Result<Result<Import, Diagnostics>, String> {
     let bytes = mapped(path, open)?;
     let external = |name: &str| beside(path, name, open);
-    Ok(relax_onnx::import(bytes, &external).map(|mut imported| {
-        if let Some(text) = laid_out(&imported.text) {
-            imported.text = text;
-        }
-        imported
-    }))
+    Ok(
+        relax_onnx::import_with(bytes, &external, options).map(|mut imported| {
+            if let Some(text) = laid_out(&imported.text) {
+                imported.text = text;
+            }
+            imported
+        }),
+    )
 }
 
 /// The text as the formatter lays it out.

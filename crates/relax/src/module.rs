@@ -148,7 +148,10 @@ impl Module {
     /// An ONNX model with the files beside it.
     #[cfg(feature = "weights")]
     fn onnx(path: &Path, options: ReadOptions) -> Result<Module, Error> {
-        let imported = crate::model::import(path, &crate::weights::Mapped::open);
+        let how = relax_onnx::Options {
+            fold_layers: options.fold_layers,
+        };
+        let imported = crate::model::import(path, &crate::weights::Mapped::open, how);
         let imported = imported.map_err(Error::File)?;
         let none = relax_base::SourceMap::new();
         let imported = imported.map_err(|d| Error::Invalid(Report::new(&d, &none)))?;

@@ -39,13 +39,18 @@ impl Session {
                 "its data lies in {file}: `relax-import` reads models of several files"
             )),
         };
-        let imported = match relax_onnx::import(Bytes::from_owner(Owner(contents)), &elsewhere) {
+        let options = relax_onnx::Options {
+            fold_layers: self.options.fold_layers,
+        };
+        let bytes = Bytes::from_owner(Owner(contents));
+        let imported = match relax_onnx::import_with(bytes, &elsewhere, options) {
             Ok(imported) => imported,
             Err(found) => {
                 diagnostics.extend(found);
                 return (None, Module::new());
             }
         };
+        diagnostics.extend(imported.warnings);
         let text = laid_out(name, imported.text);
         let file = self.add(name, text.into_bytes(), diagnostics);
         let Some(source) = &file else {

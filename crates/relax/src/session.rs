@@ -22,6 +22,8 @@ pub struct ReadOptions {
     pub text: TextOptions,
     /// The format, where it is not to be told by the content.
     pub format: Option<Format>,
+    /// Whether equal layers of an ONNX model become one function that is called for each.
+    pub fold_layers: bool,
 }
 
 /// Everything that was read so far. Spans of all modules of a session mean places in its sources.

@@ -21,6 +21,9 @@ struct Args {
     /// Where the weights go: a `.npz` or `.safetensors` file. None is written where the model has no large constants.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
+    /// Makes one function of layers that are equal and come one after the other, with their weights as parameters.
+    #[arg(long)]
+    fold_layers: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -49,10 +52,14 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
-    let imported = match relax::model::import(&args.model, &crate::weights::open)? {
+    let how = relax::model::Options {
+        fold_layers: args.fold_layers,
+    };
+    let imported = match relax::model::import(&args.model, &crate::weights::open, how)? {
         Ok(imported) => imported,
         Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
     };
+    relax_cli::render::to_stderr(&imported.warnings, &SourceMap::new());
     if weights.is_none() && !imported.weights.is_empty() {
         let count = imported.weights.len();
         return Err(Stop::Usage(format!(

@@ -53,6 +53,8 @@ pub(super) struct Graph<'m> {
     /// Constants that are scalars.
     numbers: FxHashMap<String, f64>,
     taken: FxHashSet<String>,
+    /// The version of the operators that it needs.
+    pub(super) opset: i64,
 }
 
 impl<'m> Graph<'m> {
@@ -64,6 +66,7 @@ impl<'m> Graph<'m> {
             ints: FxHashMap::default(),
             numbers: FxHashMap::default(),
             taken: FxHashSet::default(),
+            opset: super::OPSET,
         }
     }
 
@@ -213,11 +216,16 @@ impl<'m> Graph<'m> {
         name
     }
 
-    /// The whole graph.
-    pub(super) fn finish(mut self, name: &str) -> GraphProto {
+    /// The whole graph, and the version of its operators.
+    pub(super) fn finish(mut self, name: &str) -> (GraphProto, i64) {
         let mut graph = self.close(name);
         graph.initializer = self.initializers;
-        graph
+        (graph, self.opset)
+    }
+
+    /// Says that an operator is there from a version on only.
+    pub(super) fn needs(&mut self, opset: i64) {
+        self.opset = self.opset.max(opset);
     }
 
     fn info(&self, name: String, ty: Option<TypeId>) -> ValueInfoProto {

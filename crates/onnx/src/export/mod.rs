@@ -20,10 +20,13 @@ use relax_ir::{GlobalId, Module, TypeSource};
 
 use crate::proto::{ModelProto, OperatorSetIdProto};
 
-/// The version of ONNX's operators that is written.
+/// The version of ONNX's operators that is written where no newer one is needed.
 pub const OPSET: i64 = 21;
-/// The version of the format that goes with it.
-const IR_VERSION: i64 = 10;
+
+/// The version of the format that goes with a version of the operators.
+fn format_of(opset: i64) -> i64 {
+    if opset > OPSET { 13 } else { 10 }
+}
 /// ONNX's readers refuse messages of 2 GiB and more.
 const MOST_BYTES: usize = i32::MAX as usize;
 
@@ -46,14 +49,14 @@ pub fn export(
     types: &dyn TypeSource,
     producer: &str,
 ) -> Result<Vec<u8>, Diagnostics> {
-    let graph = walk::graph(module, entry, types)?;
+    let (graph, opset) = walk::graph(module, entry, types)?;
     let model = ModelProto {
-        ir_version: IR_VERSION,
+        ir_version: format_of(opset),
         producer_name: producer.to_owned(),
         graph: Some(graph),
         opset_import: vec![OperatorSetIdProto {
             domain: String::new(),
-            version: OPSET,
+            version: opset,
         }],
         functions: Vec::new(),
     };

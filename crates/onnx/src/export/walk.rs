@@ -79,12 +79,12 @@ pub(super) fn error(place: Span, message: String) -> Diagnostics {
     found
 }
 
-/// The graph of a function.
+/// The graph of a function, and the version of its operators.
 pub(super) fn graph(
     m: &Module,
     entry: GlobalId,
     types: &dyn TypeSource,
-) -> Result<GraphProto, Diagnostics> {
+) -> Result<(GraphProto, i64), Diagnostics> {
     let global = &m.globals[entry];
     let Some(func) = m.global_func(entry) else {
         return Err(error(
@@ -341,9 +341,11 @@ impl Walk<'_> {
                 if let Some(name) = self.consts.get(c) {
                     return Val::Tensor(name.clone());
                 }
-                let name = self
-                    .g
-                    .constant(&format!("constant{}", self.consts.len()), &m.consts[*c]);
+                let hint = match m.const_names.get(c) {
+                    Some(name) => name.to_string(),
+                    None => format!("constant{}", self.consts.len()),
+                };
+                let name = self.g.constant(&hint, &m.consts[*c]);
                 self.consts.insert(*c, name.clone());
                 Val::Tensor(name)
             }

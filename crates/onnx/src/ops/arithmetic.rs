@@ -41,8 +41,8 @@ pub static OPS: &[Entry] = &[
         }
     }),
     op("Pow", 1, pow),
-    op("Max", 1, |tr, n| fold(tr, n, "maximum")),
-    op("Min", 1, |tr, n| fold(tr, n, "minimum")),
+    op("Max", 1, |tr, n| extreme(tr, n, "maximum")),
+    op("Min", 1, |tr, n| extreme(tr, n, "minimum")),
     op("Sum", 1, |tr, n| fold(tr, n, "add")),
     op("Mean", 1, |tr, n| {
         let sum = fold(tr, n, "add")?;
@@ -116,6 +116,28 @@ fn fold(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
         sum = tr.binary(name, &sum, &x)?;
     }
     Ok(vec![sum.into()])
+}
+
+/// The greatest or the least of all operands; what is no number stays. Ours gives the right operand where one is none.
+fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
+    let number = |v: &Val| {
+        v.tensor()
+            .is_some_and(|t| (0..t.len()).all(|i| !t.get_f64(i).is_nan()))
+    };
+    let mut best = n.t(0)?;
+    for i in 1..n.inputs.len() {
+        let x = n.t(i)?;
+        best = if !x.elem.is_float() || number(&best) {
+            tr.binary(name, &best, &x)?
+        } else if number(&x) {
+            tr.binary(name, &x, &best)?
+        } else {
+            let y = tr.binary(name, &best, &x)?;
+            let none = tr.unary("isnan", &best)?;
+            tr.select(&none, &best, &y)?
+        };
+    }
+    Ok(vec![best.into()])
 }
 
 /// The remainder with the divisor's sign, zeros and infinities included.

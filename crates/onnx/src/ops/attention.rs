@@ -35,10 +35,10 @@ pub fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
         return Err("it takes tensors of rank 4, or of rank 3 with the number of heads".into());
     }
     let x = tr.known(x);
-    let size = x.dims[2].floordiv(&Dim::from(heads));
+    let size = x.dim(2)?.floordiv(&Dim::from(heads));
     let y = tr.reshape(
         &x,
-        &[x.dims[0].clone(), x.dims[1].clone(), Dim::from(heads), size],
+        &[x.dim(0)?.clone(), x.dim(1)?.clone(), Dim::from(heads), size],
     )?;
     tr.transpose(&y, &[0, 2, 1, 3])
 }
@@ -47,8 +47,8 @@ pub fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
 pub fn joined(tr: &mut Tr<'_>, y: &Val) -> R<Val> {
     let y = tr.transpose(y, &[0, 2, 1, 3])?;
     let y = tr.known(&y);
-    let size = &y.dims[2] * &y.dims[3];
-    tr.reshape(&y, &[y.dims[0].clone(), y.dims[1].clone(), size])
+    let size = y.dim(2)? * y.dim(3)?;
+    tr.reshape(&y, &[y.dim(0)?.clone(), y.dim(1)?.clone(), size])
 }
 
 fn negative_infinity(tr: &Tr<'_>, elem: Elem) -> Val {
@@ -96,7 +96,7 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let bias = mask(tr, n, &q, &k, past_k.as_ref(), valid.as_ref())?;
     // Each head of keys and values serves a group of heads of queries.
     let (mut k, mut v) = (k, v);
-    if let (Some(h), Some(g)) = (q.dims[1].as_const(), k.dims[1].as_const())
+    if let (Some(h), Some(g)) = (q.dim(1)?.as_const(), k.dim(1)?.as_const())
         && g > 0
         && h != g
         && h % g == 0
@@ -105,7 +105,7 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             *x = tr.op("repeat", &[x], &[("repeats", int(h / g)), ("axis", int(1))])?;
         }
     }
-    let size = q.dims[3].as_const();
+    let size = q.dim(3)?.as_const();
     let scale = match (n.attr("scale"), size) {
         (Some(a), _) => f64::from(a.f),
         (None, Some(size)) => 1.0 / (size as f64).sqrt(),
@@ -138,7 +138,7 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let low = negative_infinity(tr, bias.elem);
         let some = tr.binary("greater", bias, &low)?;
         let some = tr.cast(&some, Elem::I32)?;
-        let some = tr.reduce("max", &some, &[bias.rank() - 1], true)?;
+        let some = tr.reduce("max", &some, &[bias.but(1)?], true)?;
         let none = tr.by("less_equal", &some, 0.0)?;
         let zero = tr.number(p.elem, 0.0);
         p = tr.select(&none, &zero, &p)?;
@@ -228,7 +228,7 @@ fn lengthened(tr: &mut Tr<'_>, m: &Val, k: &Val) -> R<Val> {
         .rank()
         .checked_sub(1)
         .ok_or("the mask must have an axis")?;
-    match (m.dims[last].as_const(), k.dims[2].as_const()) {
+    match (m.dim(last)?.as_const(), k.dim(2)?.as_const()) {
         (Some(have), Some(want)) if have < want => {
             let mut widths = vec![(0, 0); m.rank()];
             widths[last].1 = want - have;
@@ -275,7 +275,8 @@ pub fn turned(
     how: Turn,
 ) -> R<Val> {
     let x = tr.known(x);
-    let size = x.dims[3]
+    let size = x
+        .dim(3)?
         .as_const()
         .ok_or("the size of a head must be known")?;
     let part = match how.part {
@@ -327,10 +328,12 @@ pub fn turned(
 
 fn causal_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, w) = (n.t(0)?, n.t(1)?);
-    let k = w.dims[w.rank() - 1]
+    let k = w
+        .dim(w.but(1)?)?
         .as_const()
         .ok_or("the extent of the kernel must be known")?;
-    let c = x.dims[1]
+    let c = x
+        .dim(1)?
         .as_const()
         .ok_or("the number of channels must be known")?;
     let padded = match n.opt(3)? {
@@ -360,7 +363,7 @@ fn causal_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         1 => {
             let padded = tr.known(&padded);
             let zero = tr.number(x.elem, 0.0);
-            let dims = [padded.dims[0].clone(), padded.dims[1].clone(), Dim::ZERO];
+            let dims = [padded.dim(0)?.clone(), padded.dim(1)?.clone(), Dim::ZERO];
             tr.full(&zero, &dims)?
         }
         _ => tr.slice(&padded, 2, 1 - k, i64::MAX)?,
@@ -393,12 +396,13 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     };
     let beta = match n.opt(5)? {
         Some(b) => {
-            let each = b.dims[2].as_const().unwrap_or(kv);
+            let each = b.dim(2)?.as_const().unwrap_or(kv);
             Some(steps(tr, &b, each)?)
         }
         None => None,
     };
-    let size = k.dims[3]
+    let size = k
+        .dim(3)?
         .as_const()
         .ok_or("the size of a head must be known")?;
     let scale = match n.float("scale", 0.0) {
@@ -406,10 +410,10 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         s => s,
     };
     let dims = [
-        k.dims[1].clone(),
+        k.dim(1)?.clone(),
         Dim::from(kv),
-        k.dims[3].clone(),
-        v.dims[3].clone(),
+        k.dim(3)?.clone(),
+        v.dim(3)?.clone(),
     ];
     let (state, kind) = match n.opt(3)? {
         Some(s) => (tr.cast(&s, Elem::F32)?, s.elem),
@@ -419,7 +423,7 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         }
     };
     let zero = tr.number(Elem::F32, 0.0);
-    let row = [k.dims[1].clone(), Dim::from(heads), v.dims[3].clone()];
+    let row = [k.dim(1)?.clone(), Dim::from(heads), v.dim(3)?.clone()];
     let mut none = vec![Dim::ZERO];
     none.extend_from_slice(&row);
     let nothing = tr.full(&zero, &none)?;
@@ -472,15 +476,11 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             Ok(vec![next, state, all])
         },
     )?;
-    let mut whole = vec![q.dims[0].clone()];
+    let mut whole = vec![q.dim(0)?.clone()];
     whole.extend_from_slice(&row);
     let y = tr.matched(&results[2], &whole);
     let y = tr.transpose(&y, &[1, 0, 2, 3])?;
-    let to = [
-        y.dims[0].clone(),
-        y.dims[1].clone(),
-        &y.dims[2] * &y.dims[3],
-    ];
+    let to = [y.dim(0)?.clone(), y.dim(1)?.clone(), y.dim(2)? * y.dim(3)?];
     let y = tr.reshape(&y, &to)?;
     Ok(vec![
         tr.cast(&y, x.elem)?.into(),

@@ -145,8 +145,7 @@ impl Cx {
     }
     /// A new axis of extent 1.
     pub fn expand(&mut self, x: &Val, axis: usize) -> R<Val> {
-        let mut to = x.dims.to_vec();
-        to.insert(axis, Dim::ONE);
+        x.part(..axis)?;
         let attrs = [("axis", int(axis as i64))];
         let mut out = self.op("expand_dims", &[x], &attrs)?;
         out.elem = x.elem;
@@ -265,14 +264,15 @@ impl Cx {
     pub fn iota(&mut self, x: &Val, axis: usize) -> R<Val> {
         let x = self.known(x);
         let (zero, one) = (self.number(Elem::I64, 0.0), self.number(Elem::I64, 1.0));
-        let end = match x.dims[axis].as_const() {
+        let end = match x.dim(axis)?.as_const() {
             Some(n) => self.number(Elem::I64, n as f64),
             None => {
                 let s = self.shape_of(&x)?;
                 self.pick(&s, 0, axis as i64)?
             }
         };
-        let stop = x.dims[axis]
+        let stop = x
+            .dim(axis)?
             .as_const()
             .map_or(AttrValue::None, AttrValue::Int);
         let attrs = [
@@ -282,6 +282,6 @@ impl Cx {
             ("dtype", dtype(DType::I64)),
         ];
         let y = self.op("arange", &[&zero, &end, &one], &attrs)?;
-        Ok(self.matched(&y, &[x.dims[axis].clone()]))
+        Ok(self.matched(&y, &[x.dim(axis)?.clone()]))
     }
 }

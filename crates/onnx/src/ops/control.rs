@@ -429,7 +429,7 @@ fn appended(tr: &mut Tr<'_>, rows: &Val, row: Val, behind: bool, count: &Val) ->
         let all = tr.concat(&parts, 0)?;
         Ok::<_, Fault>(tr.matched(&all, &rows.dims.clone()))
     };
-    if rows.dims[1..].iter().all(Dim::is_known) {
+    if rows.part(1..)?.iter().all(Dim::is_known) {
         return longer(tr);
     }
     // The first row says what the extents are.
@@ -472,7 +472,11 @@ fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let mut init = all[..states].to_vec();
     let mut sources = all[states..].to_vec();
     let batch = batched
-        .then(|| init.first().or(sources.first()).map(|v| v.dims[0].clone()))
+        .then(|| {
+            init.first()
+                .or(sources.first())
+                .and_then(|v| v.dims.first().cloned())
+        })
         .flatten();
     if batched {
         // The first version runs a scan for each batch; only one is supported.

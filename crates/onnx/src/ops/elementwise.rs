@@ -152,13 +152,20 @@ pub static OPS: &[Entry] = &[
     }),
     op("Gelu", 20, gelu),
     op("Shrink", 9, |tr, n| {
-        let x = n.t(0)?;
+        let given = n.t(0)?;
+        // The numbers may be no integers where the elements are.
+        let wide = match given.elem.is_float() {
+            true => given.elem,
+            false => Elem::F64,
+        };
+        let x = tr.cast(&given, wide)?;
         let (bias, lambd) = (n.float("bias", 0.0), n.float("lambd", 0.5));
         let (low, high) = (tr.by("less", &x, -lambd)?, tr.by("greater", &x, lambd)?);
         let (up, down) = (tr.by("add", &x, bias)?, tr.by("subtract", &x, bias)?);
         let zero = tr.number(x.elem, 0.0);
         let rest = tr.select(&high, &down, &zero)?;
-        Ok(vec![tr.select(&low, &up, &rest)?.into()])
+        let y = tr.select(&low, &up, &rest)?;
+        Ok(vec![tr.cast(&y, given.elem)?.into()])
     }),
 ];
 

@@ -76,14 +76,19 @@ pub static OPS: &[Entry] = &[
 
 fn with_bias(tr: &mut Tr<'_>, n: &Node<'_>, at: usize) -> R<Val> {
     let x = n.t(0)?;
+    biased(tr, n, &x, at)
+}
+
+/// What an input adds, where it is there.
+pub fn biased(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, at: usize) -> R<Val> {
     match n.opt(at)? {
-        Some(b) => tr.add(&x, &b),
-        None => Ok(x),
+        Some(b) => tr.add(y, &b),
+        None => Ok(y.clone()),
     }
 }
 
 /// The activation that a fused operator names.
-fn activated(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, given: &[f64]) -> R<Val> {
+pub fn activated(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, given: &[f64]) -> R<Val> {
     let number = |i: usize, otherwise: f64| given.get(i).copied().unwrap_or(otherwise);
     match n.str("activation", "").as_str() {
         "" => Ok(y.clone()),
@@ -203,7 +208,7 @@ fn norm_of(
 }
 
 /// Words, positions and segments looked up, added and normalised.
-fn embedded(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+pub fn embedded(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (ids, words, places) = (n.t(0)?, n.t(2)?, n.t(3)?);
     let mut sum = embedding_rows(tr, &words, &ids)?;
     let rows = match n.opt(8)? {
@@ -231,7 +236,7 @@ fn embedded(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         None => {
             let zero = tr.number(Elem::I32, 0.0);
             let ids = tr.known(&ids);
-            tr.full(&zero, &ids.dims[..1])?
+            tr.full(&zero, ids.part(..1)?)?
         }
     };
     Ok(vec![y.into(), lengths.into(), sum.into()])

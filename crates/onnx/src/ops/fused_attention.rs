@@ -24,7 +24,7 @@ pub static OPS: &[Entry] = &[
         let cos = n.t(2)?;
         let heads = match (n.int("num_heads", 0), x.rank()) {
             (0, 3) => {
-                let (all, half) = (x.dims[2].as_const(), cos.dims[cos.rank() - 1].as_const());
+                let (all, half) = (x.dim(2)?.as_const(), cos.dim(cos.but(1)?)?.as_const());
                 let (Some(all), Some(half)) = (all, half) else {
                     return unsupported("sizes that are not known are not supported");
                 };
@@ -58,13 +58,13 @@ fn positions(tr: &mut Tr<'_>, at: &Val, x: &Val) -> R<Val> {
     let first = tr.as_scalar(at)?;
     let first = tr.cast(&first, Elem::I64)?;
     let row = tr.add(&steps, &first)?;
-    tr.broadcast(&row, &[x.dims[0].clone(), x.dims[2].clone()])
+    tr.broadcast(&row, &[x.dim(0)?.clone(), x.dim(2)?.clone()])
 }
 
 /// Logits to weights to sums: the middle of every attention here.
 fn attended(tr: &mut Tr<'_>, [q, k, v]: [&Val; 3], bias: Option<&Val>, how: &Scores) -> R<Val> {
     let (mut k, mut v) = (k.clone(), v.clone());
-    if let (Some(h), Some(g)) = (q.dims[1].as_const(), k.dims[1].as_const())
+    if let (Some(h), Some(g)) = (q.dim(1)?.as_const(), k.dim(1)?.as_const())
         && g > 0
         && h != g
         && h % g == 0
@@ -74,7 +74,7 @@ fn attended(tr: &mut Tr<'_>, [q, k, v]: [&Val; 3], bias: Option<&Val>, how: &Sco
             *x = tr.op("repeat", &[x], &attrs)?;
         }
     }
-    let scale = match (how.scale, q.dims[3].as_const()) {
+    let scale = match (how.scale, q.dim(3)?.as_const()) {
         (s, _) if s != 0.0 => s,
         (_, Some(size)) if size > 0 => 1.0 / (size as f64).sqrt(),
         _ => return Err("the size of a head must be known".into()),
@@ -134,7 +134,7 @@ fn ahead(tr: &mut Tr<'_>, q: &Val, k: &Val) -> R<Val> {
 fn padding(tr: &mut Tr<'_>, m: &Val, k: &Val, elem: Elem, low: f64) -> R<Val> {
     let allowed = match m.rank() {
         1 => {
-            let batch = (m.dims[0].as_const(), k.dims[0].as_const());
+            let batch = (m.dim(0)?.as_const(), k.dim(0)?.as_const());
             if batch.0.is_some() && batch.1.is_some() && batch.0 != batch.1 {
                 return unsupported("masks of starts and ends are not supported");
             }
@@ -158,21 +158,24 @@ fn padding(tr: &mut Tr<'_>, m: &Val, k: &Val, elem: Elem, low: f64) -> R<Val> {
 
 fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, w) = (n.t(0)?, n.t(1)?);
-    let heads = n.int("num_heads", 0);
     if n.flag("do_rotary") || n.flag("past_present_share_buffer") {
         return unsupported("rotated and shared caches are not supported");
     }
-    let mut all = matmul(tr, &x, &w)?;
-    if let Some(b) = n.opt(2)? {
-        all = tr.add(&all, &b)?;
-    }
-    let whole = w.dims.last().and_then(Dim::as_const);
+    let all = matmul(tr, &x, &w)?;
+    let all = super::fused::biased(tr, n, &all, 2)?;
+    of_projections(tr, n, &all)
+}
+
+/// Attention over queries, keys and values that lie one after the other.
+pub fn of_projections(tr: &mut Tr<'_>, n: &Node<'_>, all: &Val) -> Out {
+    let heads = n.int("num_heads", 0);
+    let whole = all.dims.last().and_then(Dim::as_const);
     let sizes = match (n.ints("qkv_hidden_sizes").filter(|s| s.len() == 3), whole) {
         (Some(sizes), _) => sizes,
         (None, Some(all)) => vec![all / 3; 3],
         (None, None) => return Err("the extents of the weight must be known".into()),
     };
-    let parts = super::movement::split_into(tr, &all, 2, Some(sizes), 0)?;
+    let parts = super::movement::split_into(tr, all, 2, Some(sizes), 0)?;
     let mut heads_of = Vec::new();
     for p in &parts {
         heads_of.push(by_heads(tr, p, heads)?);
@@ -234,7 +237,7 @@ fn projections(tr: &mut Tr<'_>, n: &Node<'_>, heads: i64) -> R<[Val; 3]> {
             .map(|v| v.dims.last().and_then(Dim::as_const))
             .collect::<Option<Vec<_>>>();
         let mut sizes = sizes.ok_or("the sizes of the projections must be known")?;
-        if let (1, Some(whole)) = (sizes.len(), b.dims[0].as_const()) {
+        if let (1, Some(whole)) = (sizes.len(), b.dim(0)?.as_const()) {
             sizes.push(whole - sizes[0]);
         }
         let parts = super::movement::split_into(tr, &b, 0, Some(sizes), 0)?;

@@ -3,6 +3,7 @@
 use relax_sym::Dim;
 
 use super::build::{axes, float, int};
+use super::fused::biased;
 use super::matrix::matmul;
 use super::nn;
 use super::quant::{self, Scaled};
@@ -36,7 +37,7 @@ pub static OPS: &[Entry] = &[
             }
             let x = tr.known(x);
             let product = |d: &[Dim]| d.iter().fold(Dim::ONE, |n, d| n * d);
-            let to = [product(&x.dims[..at]), product(&x.dims[at..])];
+            let to = [product(x.part(..at)?), product(x.part(at..)?)];
             let flat = tr.reshape(&x, &to)?;
             let y = tr.op("nn.softmax", &[&flat], &[("axis", int(1))])?;
             tr.reshape(&y, &x.dims.clone())
@@ -90,14 +91,14 @@ pub static OPS: &[Entry] = &[
     ms("MatMulIntegerToFloat", |tr, n| {
         let (a, b) = (n.t(0)?, n.t(1)?);
         let (sa, sb) = (n.t(2)?, n.t(3)?);
-        let y = integer_product(tr, (&a, n.opt(4)?), (&b, n.opt(5)?), &sa, &sb)?;
-        Ok(vec![with_bias(tr, n, &y, 6)?.into()])
+        let y = quant::product(tr, (&a, n.opt(4)?), (&b, n.opt(5)?), &sa, &sb)?;
+        Ok(vec![biased(tr, n, &y, 6)?.into()])
     }),
     ms("DynamicQuantizeMatMul", |tr, n| {
         let (a, b, sb) = (n.t(0)?, n.t(1)?, n.t(2)?);
         let (a, sa, za) = quant::dynamic(tr, n, &a)?;
-        let y = integer_product(tr, (&a, Some(za)), (&b, n.opt(3)?), &sa, &sb)?;
-        Ok(vec![with_bias(tr, n, &y, 4)?.into()])
+        let y = quant::product(tr, (&a, Some(za)), (&b, n.opt(3)?), &sa, &sb)?;
+        Ok(vec![biased(tr, n, &y, 4)?.into()])
     }),
     ms("NhwcMaxPool", |tr, n| {
         let x = n.t(0)?;
@@ -142,30 +143,6 @@ fn channels_first(
     tr.transpose(&y, &back)
 }
 
-fn with_bias(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, at: usize) -> R<Val> {
-    match n.opt(at)? {
-        Some(b) => tr.add(y, &b),
-        None => Ok(y.clone()),
-    }
-}
-
-/// The product of two quantised matrices as numbers; the right one may have a scale for each column.
-fn integer_product(
-    tr: &mut Tr<'_>,
-    (a, za): (&Val, Option<Val>),
-    (b, zb): (&Val, Option<Val>),
-    sa: &Val,
-    sb: &Val,
-) -> R<Val> {
-    let x = quant::row_shifted(tr, a, za.as_ref())?;
-    let y = quant::shifted(tr, b, zb.as_ref())?;
-    let y = matmul(tr, &x, &y)?;
-    let y = tr.cast(&y, Elem::F32)?;
-    let (sa, sb) = (quant::one_or_many(tr, sa)?, quant::one_or_many(tr, sb)?);
-    let scale = tr.mul(&sa, &sb)?;
-    tr.mul(&y, &scale)
-}
-
 fn q_gemm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let [a, sa, za, b, sb, zb] = [0, 1, 2, 3, 4, 5].map(|i| n.t(i));
     let (sa, sb) = (sa?, sb?);
@@ -201,7 +178,7 @@ fn q_gemm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 }
 
 /// Bits of a byte as numbers, those of the lowest bits first, along the last axis.
-fn unpacked(tr: &mut Tr<'_>, x: &Val, bits: i64) -> R<Val> {
+pub fn unpacked(tr: &mut Tr<'_>, x: &Val, bits: i64) -> R<Val> {
     if bits == 8 {
         return Ok(x.clone());
     }
@@ -267,5 +244,5 @@ fn matmul_bits(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     };
     let w = tr.op("transpose", &[&w], &[("axes", axes(&[1, 0]))])?;
     let y = matmul(tr, &a, &w)?;
-    Ok(vec![with_bias(tr, n, &y, 5)?.into()])
+    Ok(vec![biased(tr, n, &y, 5)?.into()])
 }

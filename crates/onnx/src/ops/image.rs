@@ -31,7 +31,17 @@ pub static OPS: &[Entry] = &[
     op("CenterCropPad", 18, center_crop_pad),
     op("RoiAlign", 10, roi_align),
     op("NonMaxSuppression", 10, non_max_suppression),
-    op("DeformConv", 19, deform_conv),
+    op("MaxRoiPool", 1, |tr, n| {
+        let (x, rois) = (n.t(0)?, n.t(1)?);
+        let size = n
+            .ints("pooled_shape")
+            .ok_or("attribute `pooled_shape` is missing")?;
+        let attrs = [
+            ("pooled_size", ints(&size)),
+            ("spatial_scale", float(n.float("spatial_scale", 1.0))),
+        ];
+        Ok(vec![tr.op("vision.roi_pool", &[&x, &rois], &attrs)?.into()])
+    }),
     op("Col2Im", 18, col2im),
 ];
 
@@ -45,12 +55,16 @@ struct Form {
     exclude: bool,
     antialias: bool,
     extrapolation: f64,
+    /// Whether the nearest element is the one above where the result is smaller, as in the first version of `Resize`.
+    above: bool,
 }
 
 /// How large the result is.
 enum Goal {
     Scales(Val),
     Sizes(Val),
+    /// One scale for all axes, and the sizes that it gives.
+    Both(Val, Val),
 }
 
 /// As `Upsample` scales, and `Resize` before its version 11.
@@ -59,6 +73,7 @@ fn upsampled(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, scales: Val) -> Out {
         method: n.str("mode", "nearest"),
         coordinates: "asymmetric".into(),
         rounding: "floor".into(),
+        above: true,
         ..Form::default()
     };
     let axes: Vec<usize> = (0..x.rank()).collect();
@@ -86,6 +101,7 @@ fn resize(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         exclude: n.flag("exclude_outside"),
         antialias: n.flag("antialias"),
         extrapolation: n.float("extrapolation_value", 0.0),
+        above: false,
     };
     let there = |v: Option<Val>| v.filter(|v| v.dims.first().and_then(Dim::as_const) != Some(0));
     let (roi, scales, sizes) = (there(n.opt(1)?), there(n.opt(2)?), there(n.opt(3)?));
@@ -121,7 +137,8 @@ fn sized(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, axes: &[usize], sizes: Val) -> 
     let goal = tr.by("add", &goal, 0.5)?;
     let goal = tr.unary("floor", &goal)?;
     let sizes = tr.cast(&goal, Elem::I64)?;
-    Ok(Goal::Sizes(sizes))
+    let one = tr.as_scalar(&one)?;
+    Ok(Goal::Both(one, sizes))
 }
 
 /// Axis by axis.
@@ -136,7 +153,7 @@ fn resized(
     let mut y = tr.known(x);
     for (k, &axis) in axes.iter().enumerate() {
         let at = |v: &Val| v.const_floats().and_then(|v| v.get(k).copied());
-        let len = y.dims[axis].clone();
+        let len = y.dim(axis)?.clone();
         let shape = tr.shape_of(&y)?;
         let extent = tr.pick(&shape, 0, axis as i64)?;
         let (scale, size, known) = match &goal {
@@ -150,12 +167,16 @@ fn resized(
                 let long = tr.unary("floor", &long)?;
                 let size = tr.cast(&long, Elem::I64)?;
                 let known = match (at(s), len.as_const()) {
-                    (Some(s), Some(n)) => Some(Dim::from((n as f64 * s).floor() as i64)),
+                    (Some(s), Some(n)) => {
+                        // In the precision that run time has.
+                        Some(Dim::from((n as f32 * s as f32).floor() as i64))
+                    }
                     (Some(s), None) if s == s.trunc() && s > 0.0 => Some(&len * (s as i64)),
                     _ => None,
                 };
                 (scale, size, known)
             }
+            Goal::Both(scale, s) => (scale.clone(), tr.pick(s, 0, k as i64)?, None),
             Goal::Sizes(s) => {
                 let known = s.ints.as_ref().and_then(|d| d.get(k).cloned());
                 if known.as_ref() == Some(&len) && roi.is_none() {
@@ -179,13 +200,13 @@ fn resized(
                 "roi",
             ),
         };
-        let region = match region.tensor() {
+        let region = match region.const_floats().as_deref() {
             // Two numbers, written out.
-            Some(_) => {
-                let (a, b) = (tr.number(Elem::F32, 0.0), tr.number(Elem::F32, 1.0));
+            Some(&[a, b]) => {
+                let (a, b) = (tr.number(Elem::F32, a), tr.number(Elem::F32, b));
                 tr.op_of_tuple("stack", &[&a, &b], &[("axis", int(0))])?
             }
-            None => region,
+            _ => region,
         };
         let mut attrs = vec![
             ("axis", int(axis as i64)),
@@ -193,6 +214,9 @@ fn resized(
             ("coordinate_transformation_mode", str(&form.coordinates)),
         ];
         match form.method.as_str() {
+            "nearest" if form.above && scale.const_floats().is_some_and(|s| s[0] < 1.0) => {
+                attrs.push(("rounding_method", str("ceil")));
+            }
             "nearest" => attrs.push(("rounding_method", str(&form.rounding))),
             "cubic" => attrs.push(("cubic_alpha", float(form.alpha))),
             _ => {}
@@ -218,7 +242,7 @@ fn resized(
     Ok(y)
 }
 
-fn grid_sample(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+pub fn grid_sample(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, grid) = (n.t(0)?, n.t(1)?);
     let rank = x.rank();
     if !(4..=5).contains(&rank) {
@@ -252,7 +276,8 @@ fn grid_sample(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn affine_grid(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (theta, size) = (n.t(0)?, n.t(1)?);
     let size = tr.as_vector(&size)?;
-    let rank = size.dims[0]
+    let rank = size
+        .dim(0)?
         .as_const()
         .ok_or("the rank of the size must be known")?;
     let k = rank - 2;
@@ -309,7 +334,7 @@ fn affine_grid(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let last = sum.rank();
         rows.push(tr.expand(&sum, last)?);
     }
-    let last = rows[0].rank() - 1;
+    let last = rows[0].but(1)?;
     Ok(vec![tr.concat(&rows, last)?.into()])
 }
 
@@ -370,7 +395,14 @@ fn roi_align(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         ),
         ("spatial_scale", float(scale)),
         ("sample_ratio", int(n.int("sampling_ratio", 0))),
-        ("mode", str(&n.str("mode", "avg"))),
+        (
+            "mode",
+            str(match n.str("mode", "avg").as_str() {
+                "max" => "max_weighted",
+                _ => "avg",
+            }),
+        ),
+        ("aligned", flag(mode == "half_pixel")),
     ];
     Ok(vec![
         tr.op("vision.roi_align", &[&x, &boxes], &attrs)?.into(),
@@ -400,48 +432,23 @@ fn non_max_suppression(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         &[&boxes, &scores, &most, &iou, &least],
         &[("output_format", str("onnx"))],
     )?;
-    let count = tr.as_vector(&parts[1])?;
+    // Ours keeps all boxes where none may be kept.
+    let some = tr.by("greater", &most, 0.0)?;
+    let none = tr.number(parts[1].elem, 0.0);
+    let count = tr.select(&some, &parts[1], &none)?;
+    let count = tr.as_vector(&count)?;
     let (zero, axis, one) = (tr.vector(&[0]), tr.vector(&[0]), tr.vector(&[1]));
     let rows = tr.op("dyn.slice", &[&parts[0], &zero, &count, &axis, &one], &[])?;
     let rows = tr.matched(&rows, &[Dim::ANY, Dim::from(3)]);
     let rows = tr.cast(&rows, Elem::I64)?;
-    // Of no boxes at all, none are kept; where none may be kept, neither.
     Ok(vec![rows.into()])
-}
-
-fn deform_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
-    let (x, w, offset) = (n.t(0)?, n.t(1)?, n.t(2)?);
-    let mask = n.opt(4)?;
-    if mask.is_some() {
-        return unsupported("masks are not supported");
-    }
-    let list = |name: &str, otherwise: Vec<i64>| n.ints(name).unwrap_or(otherwise);
-    let mut attrs = vec![
-        ("strides", ints(&list("strides", vec![1, 1]))),
-        ("padding", ints(&list("pads", vec![0; 4]))),
-        ("dilation", ints(&list("dilations", vec![1, 1]))),
-        ("deformable_groups", int(n.int("offset_group", 1))),
-        ("groups", int(n.int("group", 1))),
-    ];
-    if let (Some(c), Some(h), Some(k)) = (
-        w.dims[0].as_const(),
-        w.dims[2].as_const(),
-        w.dims[3].as_const(),
-    ) {
-        attrs.push(("channels", int(c)));
-        attrs.push(("kernel_size", ints(&[h, k])));
-    }
-    let mut y = tr.op("nn.deformable_conv2d", &[&x, &offset, &w], &attrs)?;
-    if let Some(b) = n.opt(3)? {
-        y = super::nn::biased(tr, &y, &b)?;
-    }
-    Ok(vec![y.into()])
 }
 
 /// Windows as columns put back where they came from, summed where they overlap.
 fn col2im(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, image, block) = (n.t(0)?, n.t(1)?, n.t(2)?);
-    let k = image.dims[0]
+    let k = image
+        .dim(0)?
         .as_const()
         .ok_or("the number of axes must be known")? as usize;
     let list = |name: &str, otherwise: i64| n.ints(name).unwrap_or(vec![otherwise; k]);

@@ -1,6 +1,7 @@
 //! Elements by indices, and what finds indices.
 
 use relax_ir::AttrValue;
+use relax_sym::Dim;
 
 use super::build::{dtype, flag, int, str};
 use crate::graph::Tr;
@@ -32,13 +33,13 @@ pub static OPS: &[Entry] = &[
 ];
 
 /// Indices of which negative ones count from the end of an axis.
-fn from_end(tr: &mut Tr<'_>, at: &Val, x: &Val, axis: usize) -> R<Val> {
+pub fn from_end(tr: &mut Tr<'_>, at: &Val, x: &Val, axis: usize) -> R<Val> {
     if let Some(list) = at.const_ints()
         && list.iter().all(|&i| i >= 0)
     {
         return Ok(at.clone());
     }
-    let len = match x.dims[axis].as_const() {
+    let len = match x.dim(axis)?.as_const() {
         Some(len) => tr.number(at.elem, len as f64),
         None => {
             let s = tr.shape_of(x)?;
@@ -62,9 +63,30 @@ fn gather_elements(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at) = (n.t(0)?, n.t(1)?);
     let axis = x.axis(n.int("axis", 0))?;
     let at = from_end(tr, &at, &x, axis)?;
+    let x = as_far_as(tr, &x, &at, axis)?;
     let mut y = tr.op("gather", &[&x, &at], &[("axis", int(axis as i64))])?;
     y.elem = x.elem;
     Ok(vec![y.into()])
+}
+
+/// The data as far as indices reach along the other axes: they may take fewer rows than there are.
+fn as_far_as(tr: &mut Tr<'_>, x: &Val, at: &Val, axis: usize) -> R<Val> {
+    let mut x = x.clone();
+    for a in 0..x.rank().min(at.rank()) {
+        let Some(reach) = at.dim(a)?.as_const() else {
+            continue;
+        };
+        if a == axis || x.dim(a)?.as_const().is_some_and(|len| len <= reach) {
+            continue;
+        }
+        let elem = x.elem;
+        x = tr.slice(&x, a, 0, reach)?;
+        x.elem = elem;
+        let mut dims = x.dims.to_vec();
+        dims[a] = Dim::from(reach);
+        x = tr.matched(&x, &dims);
+    }
+    Ok(x)
 }
 
 /// The last axis first.
@@ -80,7 +102,8 @@ fn tuples(tr: &mut Tr<'_>, at: &Val, x: &Val, batch: usize) -> R<Val> {
         .rank()
         .checked_sub(1)
         .ok_or("the indices must have an axis")?;
-    let len = at.dims[last]
+    let len = at
+        .dim(last)?
         .as_const()
         .ok_or("the length of the tuples of indices must be known")?;
     if at.const_ints().is_some_and(|l| l.iter().all(|&i| i >= 0)) {
@@ -95,7 +118,7 @@ fn tuples(tr: &mut Tr<'_>, at: &Val, x: &Val, batch: usize) -> R<Val> {
     tuples_first(tr, &at)
 }
 
-fn gather_nd(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+pub fn gather_nd(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at) = (n.t(0)?, n.t(1)?);
     let batch = n.int("batch_dims", 0);
     let at = tuples(tr, &at, &x, batch as usize)?;

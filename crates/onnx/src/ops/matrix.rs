@@ -34,27 +34,35 @@ pub static OPS: &[Entry] = &[
         let x = n.t(0)?;
         Ok(vec![tr.op("determinant", &[&x], &[])?.into()])
     }),
-    ms("FusedMatMul", |tr, n| {
-        let (mut a, mut b) = (n.t(0)?, n.t(1)?);
-        let swapped = |r: usize| (0..r - 2).chain([r - 1, r - 2]).collect::<Vec<_>>();
-        if n.flag("transA") && a.rank() > 1 {
-            a = tr.transpose(&a, &swapped(a.rank()))?;
-        }
-        if n.flag("transB") && b.rank() > 1 {
-            b = tr.transpose(&b, &swapped(b.rank()))?;
-        }
-        let y = matmul(tr, &a, &b)?;
-        let alpha = n.float("alpha", 1.0);
-        Ok(vec![
-            if alpha == 1.0 {
-                y
-            } else {
-                tr.by("multiply", &y, alpha)?
-            }
-            .into(),
-        ])
-    }),
+    ms("FusedMatMul", fused),
 ];
+
+/// A product of matrices that may lie in another order, times a number.
+pub fn fused(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let ordered = |tr: &mut Tr<'_>, x: Val, batch: &str, turned: &str| -> R<Val> {
+        let r = x.rank();
+        if r < 2 {
+            return Ok(x);
+        }
+        // The first axis may stand behind those of the batch; the last two may be exchanged then.
+        let mut order: Vec<usize> = match n.flag(batch) {
+            true => (1..r - 1).chain([0, r - 1]).collect(),
+            false => (0..r).collect(),
+        };
+        if n.flag(turned) {
+            order.swap(r - 1, r - 2);
+        }
+        tr.transpose(&x, &order)
+    };
+    let a = ordered(tr, n.t(0)?, "transBatchA", "transA")?;
+    let b = ordered(tr, n.t(1)?, "transBatchB", "transB")?;
+    let y = matmul(tr, &a, &b)?;
+    let alpha = n.float("alpha", 1.0);
+    Ok(vec![match alpha == 1.0 {
+        true => y.into(),
+        false => tr.by("multiply", &y, alpha)?.into(),
+    }])
+}
 
 /// A product as `numpy.matmul` defines it.
 pub fn matmul(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
@@ -70,7 +78,7 @@ pub fn matmul(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
     if b.rank() == 1 {
         let column = tr.expand(b, 1)?;
         let y = matmul(tr, a, &column)?;
-        return tr.squeeze(&y, &[y.rank() - 1]);
+        return tr.squeeze(&y, &[y.but(1)?]);
     }
     if b.rank() == 2 {
         return tr.op("nn.matmul", &[a, b], &[("units", AttrValue::None)]);

@@ -4,9 +4,11 @@ mod arithmetic;
 mod attention;
 pub mod build;
 mod control;
+mod deform;
 mod elementwise;
 mod fused;
 mod fused_attention;
+mod fused_kin;
 mod fused_quant;
 mod image;
 mod indexing;
@@ -14,6 +16,7 @@ mod matrix;
 mod movement;
 mod nn;
 mod norm;
+mod old;
 mod quant;
 mod random;
 mod recurrent;
@@ -30,9 +33,11 @@ pub static FAMILIES: &[&[Entry]] = &[
     arithmetic::OPS,
     attention::OPS,
     control::OPS,
+    deform::OPS,
     elementwise::OPS,
     fused::OPS,
     fused_attention::OPS,
+    fused_kin::OPS,
     fused_quant::OPS,
     image::OPS,
     indexing::OPS,
@@ -40,6 +45,7 @@ pub static FAMILIES: &[&[Entry]] = &[
     movement::OPS,
     nn::OPS,
     norm::OPS,
+    old::OPS,
     quant::OPS,
     random::OPS,
     recurrent::OPS,

@@ -60,16 +60,7 @@ pub static OPS: &[Entry] = &[
                 .into(),
         ])
     }),
-    op("Trilu", 14, |tr, n| {
-        let x = n.t(0)?;
-        let k = match n.opt(1)? {
-            Some(k) => tr.as_scalar(&k)?,
-            None => tr.number(Elem::I64, 0.0),
-        };
-        let upper = n.int("upper", 1) != 0;
-        let y = tr.op("trilu", &[&x, &k], &[("upper", AttrValue::Bool(upper))])?;
-        Ok(vec![y.into()])
-    }),
+    op("Trilu", 14, trilu),
     op("ReverseSequence", 10, |tr, n| {
         let (x, lens) = (n.t(0)?, n.t(1)?);
         let attrs = [
@@ -81,6 +72,17 @@ pub static OPS: &[Entry] = &[
         ])
     }),
 ];
+
+pub fn trilu(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let x = n.t(0)?;
+    let k = match n.opt(1)? {
+        Some(k) => tr.as_scalar(&k)?,
+        None => tr.number(Elem::I64, 0.0),
+    };
+    let upper = n.int("upper", 1) != 0;
+    let y = tr.op("trilu", &[&x, &k], &[("upper", AttrValue::Bool(upper))])?;
+    Ok(vec![y.into()])
+}
 
 fn four(x: &Val) -> R<[Dim; 4]> {
     x.dims
@@ -130,7 +132,7 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let kept: Vec<Dim> = (0..x.rank())
             .map(|a| {
                 if list.contains(&a) {
-                    y.dims[a].clone()
+                    y.dims.get(a).cloned().unwrap_or(Dim::ANY)
                 } else {
                     x.dims[a].clone()
                 }
@@ -164,7 +166,7 @@ fn slice_known(
         let Some(start) = starts[k].as_const() else {
             return Ok(None);
         };
-        let (extent, step) = (&x.dims[a], steps[k]);
+        let (extent, step) = (x.dim(a)?, steps[k]);
         let (from_, to_) = match (ends[k].as_const(), extent.as_const()) {
             _ if step == 0 => return Err("a step may not be 0".into()),
             (Some(end), Some(len)) => {
@@ -240,12 +242,49 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             },
         },
     };
-    let parts = split_into(tr, &x, axis, sizes, n.int("num_outputs", wanted as i64))?;
+    let count = n.int("num_outputs", wanted as i64);
+    // Since version 18 the last part may be shorter.
+    let open = sizes.is_none() && x.dim(axis)?.as_const().is_none();
+    let parts = match n.opset >= 18 && open && !divides(count, x.dim(axis)?) {
+        true if (1..=MOST_PARTS).contains(&count) => parts_at_run_time(tr, &x, axis, count)?,
+        _ => split_into(tr, &x, axis, sizes, count)?,
+    };
     Ok(parts.into_iter().map(Value::Tensor).collect())
 }
 
 /// More parts than any axis is split into.
 const MOST_PARTS: i64 = 1 << 16;
+
+/// Whether so many equal parts make up an extent, whatever it is.
+fn divides(count: i64, extent: &Dim) -> bool {
+    count > 0 && &extent.floordiv(&Dim::from(count)) * count == *extent
+}
+
+/// So many parts of an axis whose extent is not known, of which the last may be shorter.
+fn parts_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, count: i64) -> R<Vec<Val>> {
+    let x = tr.known(x);
+    let len = x.dim(axis)?.clone();
+    let each = (&len + (count - 1)).floordiv(&Dim::from(count));
+    let sizes: Vec<Dim> = (0..count)
+        .map(|k| (&len - &each * k).max(&Dim::ZERO).min(&each))
+        .collect();
+    let shape = tr.shape_of(&x)?;
+    let have = tr.slice(&shape, 0, axis as i64, axis as i64 + 1)?;
+    let step = tr.by("add", &have, (count - 1) as f64)?;
+    let step = tr.by("floor_divide", &step, count as f64)?;
+    let (which, one) = (tr.vector(&[axis as i64]), tr.vector(&[1]));
+    let mut out = Vec::new();
+    for (k, size) in sizes.into_iter().enumerate() {
+        let from = tr.by("multiply", &step, k as f64)?;
+        let to = tr.add(&from, &step)?;
+        let mut y = tr.op("dyn.slice", &[&x, &from, &to, &which, &one], &[])?;
+        y.elem = x.elem;
+        let mut dims = x.dims.to_vec();
+        dims[axis] = size;
+        out.push(tr.matched(&y, &dims));
+    }
+    Ok(out)
+}
 
 /// The parts of an axis: of these sizes, or so many as equal as they can be.
 pub fn split_into(
@@ -258,7 +297,7 @@ pub fn split_into(
     if !(0..=MOST_PARTS).contains(&count) {
         return unsupported(format!("splits into {count} parts are not supported"));
     }
-    let sizes = match (sizes, x.dims[axis].as_const()) {
+    let sizes = match (sizes, x.dim(axis)?.as_const()) {
         (Some(s), _) => s,
         (None, Some(len)) if count > 0 => {
             let each = (len + count - 1) / count;
@@ -331,7 +370,7 @@ pub fn split_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, sizes: &Val, cou
     Ok(out)
 }
 
-fn pad(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+pub fn pad(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let mode = n.str("mode", "constant");
     let rank = x.rank() as i64;

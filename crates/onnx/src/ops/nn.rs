@@ -62,6 +62,8 @@ pub struct Window {
     pub dilations: Vec<i64>,
     pub before: Vec<i64>,
     pub behind: Vec<i64>,
+    /// Whether the amounts are found at run time, and then whether the greater half goes before.
+    open: Option<bool>,
 }
 
 impl Window {
@@ -105,13 +107,19 @@ impl Window {
             dilations,
             before: pads[..k].to_vec(),
             behind: pads[k..].to_vec(),
+            open: None,
         };
         let auto = n.str("auto_pad", "NOTSET");
+        let same = auto.starts_with("SAME");
+        if same && (0..k).any(|a| out.same(&x.dims[2 + a], a).is_none()) {
+            out.open = Some(auto == "SAME_LOWER");
+        }
         for a in 0..k {
             match auto.as_str() {
+                _ if out.open.is_some() => (out.before[a], out.behind[a]) = (0, 0),
                 "VALID" => (out.before[a], out.behind[a]) = (0, 0),
                 "SAME_UPPER" | "SAME_LOWER" => {
-                    let total = out.same(&x.dims[2 + a], a)?;
+                    let total = out.same(x.dim(2 + a)?, a).unwrap_or(0);
                     let less = total / 2;
                     let (p, q) = if auto == "SAME_UPPER" {
                         (less, total - less)
@@ -129,22 +137,54 @@ impl Window {
     fn reach(&self, a: usize) -> i64 {
         (self.kernel[a] - 1) * self.dilations[a] + 1
     }
-    fn same(&self, extent: &Dim, a: usize) -> R<i64> {
+    /// How much is added along an axis so that there is a window for each step; `None` where run time says it.
+    fn same(&self, extent: &Dim, a: usize) -> Option<i64> {
         let (s, reach) = (self.strides[a], self.reach(a));
         match extent.as_const() {
-            Some(len) => Ok((((len + s - 1) / s - 1) * s + reach - len).max(0)),
-            None if s == 1 => Ok(reach - 1),
-            None => unsupported(
-                "`auto_pad` over an extent that is not known is supported for strides of 1 only",
-            ),
+            Some(len) => Some((((len + s - 1) / s - 1) * s + reach - len).max(0)),
+            None => (s == 1).then_some(reach - 1),
         }
+    }
+    /// Adds `fill` around the data as `auto_pad` asks, where extents are not known, and the extents that the windows'
+    /// results then have.
+    fn padded(&mut self, tr: &mut Tr<'_>, x: &Val, fill: f64) -> R<(Val, Option<Vec<Dim>>)> {
+        let Some(lower) = self.open.take() else {
+            return Ok((x.clone(), None));
+        };
+        let k = self.kernel.len();
+        let x = tr.known(x);
+        let shape = tr.shape_of(&x)?;
+        let len = tr.slice(&shape, 0, 2, 2 + k as i64)?;
+        let step = tr.vector(&self.strides);
+        let reach = tr.vector(&(0..k).map(|a| self.reach(a)).collect::<Vec<_>>());
+        // ((len - 1) // step) * step is where the last window begins.
+        let last = tr.by("subtract", &len, 1.0)?;
+        let last = tr.binary("floor_divide", &last, &step)?;
+        let last = tr.mul(&last, &step)?;
+        let end = tr.add(&last, &reach)?;
+        let all = tr.sub(&end, &len)?;
+        let all = tr.by("maximum", &all, 0.0)?;
+        let less = tr.by("floor_divide", &all, 2.0)?;
+        let more = tr.sub(&all, &less)?;
+        let (front, back) = if lower { (more, less) } else { (less, more) };
+        let widths = tr.concat(&[front, back], 0)?;
+        let axes = tr.vector(&(2..2 + k as i64).collect::<Vec<_>>());
+        let fill = tr.number(x.elem, fill);
+        let y = tr.op("dyn.pad", &[&x, &widths, &fill, &axes], &[])?;
+        let mut dims = x.part(..2)?.to_vec();
+        dims.extend((0..k).map(|_| Dim::ANY));
+        let y = tr.matched(&y, &dims);
+        let steps = |a: usize| {
+            (&x.dims[2 + a] + (self.strides[a] - 1)).floordiv(&Dim::from(self.strides[a]))
+        };
+        Ok((y, Some((0..k).map(steps).collect())))
     }
     pub fn padding(&self) -> Vec<i64> {
         self.before.iter().chain(&self.behind).copied().collect()
     }
 }
 
-fn kernel_of(w: &Val) -> R<Vec<i64>> {
+pub fn kernel_of(w: &Val) -> R<Vec<i64>> {
     let known = w
         .dims
         .get(2..)
@@ -160,11 +200,12 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
     if w.rank() != x.rank() || w.rank() < 3 {
         return Err(format!("the weight has rank {}, the data {}", w.rank(), x.rank()).into());
     }
-    let k = w.rank() - 2;
+    let k = w.but(2)?;
     if k > 3 {
         return unsupported(format!("convolutions over {k} axes are not supported"));
     }
-    let window = Window::read(n, x, kernel_of(w)?)?;
+    let mut window = Window::read(n, x, kernel_of(w)?)?;
+    let (x, goal) = window.padded(tr, x, 0.0)?;
     let mut attrs = Vec::new();
     if window.strides.iter().any(|&s| s != 1) {
         attrs.push(("strides", ints(&window.strides)));
@@ -179,11 +220,23 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
     if groups != 1 {
         attrs.push(("groups", int(groups)));
     }
-    if let Some(c) = w.dims[0].as_const() {
+    if let Some(c) = w.dim(0)?.as_const() {
         attrs.push(("channels", int(c)));
     }
     attrs.push(("kernel_size", ints(&window.kernel)));
-    tr.op(&format!("nn.conv{k}d"), &[x, w], &attrs)
+    let y = tr.op(&format!("nn.conv{k}d"), &[&x, w], &attrs)?;
+    Ok(with_space(tr, &y, goal))
+}
+
+/// A result whose spatial extents are known in another way.
+fn with_space(tr: &mut Tr<'_>, y: &Val, space: Option<Vec<Dim>>) -> Val {
+    match space {
+        Some(space) => {
+            let dims = [&y.dims[..2], &space].concat();
+            tr.matched(y, &dims)
+        }
+        None => y.clone(),
+    }
 }
 
 /// A number added to each channel.
@@ -231,19 +284,20 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     for a in 0..k {
         let reach = (kernel[a] - 1) * dilations[a] + 1;
-        let goal = match &given {
-            Some(shape) => shape.get(shape.len() - k + a).copied(),
-            None if auto.starts_with("SAME") => {
-                x.dims[2 + a].as_const().map(|len| len * strides[a])
+        let total = match &given {
+            Some(shape) => {
+                let goal = shape[shape.len() - k + a];
+                let Some(len) = x.dim(2 + a)?.as_const() else {
+                    return unsupported(
+                        "an output shape over an extent that is not known is not supported",
+                    );
+                };
+                strides[a] * (len - 1) + more[a] + reach - goal
             }
+            // The extent times the stride, whatever the extent.
+            None if auto.starts_with("SAME") => more[a] + reach - strides[a],
             None => continue,
         };
-        let (Some(goal), Some(len)) = (goal, x.dims[2 + a].as_const()) else {
-            return unsupported(
-                "an output shape over an extent that is not known is not supported",
-            );
-        };
-        let total = strides[a] * (len - 1) + more[a] + reach - goal;
         if total < 0 {
             // Too few: what is missing is added at the end.
             more[a] -= total;
@@ -272,7 +326,7 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         ("dilation", ints(&dilations)),
         ("kernel_size", ints(&kernel)),
     ];
-    if let Some(c) = w.dims[1].as_const() {
+    if let Some(c) = w.dim(1)?.as_const() {
         attrs.push(("channels", int(c * groups)));
     }
     if groups != 1 {
@@ -296,17 +350,35 @@ fn kernel_attr(n: &Node<'_>) -> R<Vec<i64>> {
         .ok_or_else(|| "attribute `kernel_shape` is missing".into())
 }
 
-/// Whether a last partial window counts: not where it would begin behind the data.
-fn rounds_up(n: &Node<'_>, window: &Window, x: &Val) -> bool {
-    let starts_behind = |a: usize| {
-        let Some(len) = x.dims[2 + a].as_const() else {
-            return false;
-        };
-        let (s, all) = (window.strides[a], len + window.before[a] + window.behind[a]);
-        let count = (all - window.reach(a) + s - 1).div_euclid(s) + 1;
-        (count - 1) * s >= len + window.before[a]
-    };
-    n.flag("ceil_mode") && !(0..window.kernel.len()).any(starts_behind)
+/// A result of windows without those that begin behind the data: they count in no version of the operator.
+fn without_late(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, x: &Val, window: &Window) -> R<Val> {
+    if !n.flag("ceil_mode") {
+        return Ok(y.clone());
+    }
+    let mut y = y.clone();
+    for a in 0..window.kernel.len() {
+        let (s, before) = (window.strides[a], window.before[a]);
+        if window.behind[a] + s <= window.reach(a) {
+            continue;
+        }
+        let starts = (x.dim(2 + a)? + (before + s - 1)).floordiv(&Dim::from(s));
+        match (starts.as_const(), y.dim(2 + a)?.as_const()) {
+            (Some(most), Some(have)) if have > most => y = tr.slice(&y, 2 + a, 0, most)?,
+            (Some(_), Some(_)) => {}
+            _ => {
+                let shape = tr.shape_of(x)?;
+                let len = tr.slice(&shape, 0, 2 + a as i64, 3 + a as i64)?;
+                let len = tr.by("add", &len, (before + s - 1) as f64)?;
+                let end = tr.by("floor_divide", &len, s as f64)?;
+                let [zero, axis, one] = [0, 2 + a as i64, 1].map(|v| tr.vector(&[v]));
+                let mut dims = y.dims.to_vec();
+                dims[2 + a] = dims[2 + a].min(&starts);
+                let cut = tr.op("dyn.slice", &[&y, &zero, &end, &axis, &one], &[])?;
+                y = tr.matched(&cut, &dims);
+            }
+        }
+    }
+    Ok(y)
 }
 
 pub fn pool(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str) -> R<Val> {
@@ -317,20 +389,66 @@ pub fn pool(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str) -> R<Val> {
             x.rank()
         ));
     }
-    let window = Window::read(n, x, kernel_attr(n)?)?;
+    let mut window = Window::read(n, x, kernel_attr(n)?)?;
+    if window.open.is_some() {
+        return pool_padded(tr, n, x, kind, &mut window);
+    }
+    let x = if n.flag("ceil_mode") {
+        tr.known(x)
+    } else {
+        x.clone()
+    };
+    let own = n.flag("count_include_pad");
+    let y = pool_of(tr, n, &x, kind, &window, own)?;
+    without_late(tr, n, &y, &x, &window)
+}
+
+fn pool_of(
+    tr: &mut Tr<'_>,
+    n: &Node<'_>,
+    x: &Val,
+    kind: &str,
+    window: &Window,
+    padding_counts: bool,
+) -> R<Val> {
     let mut attrs = vec![("pool_size", ints(&window.kernel))];
     attrs.push(("strides", ints(&window.strides)));
     if window.dilations.iter().any(|&d| d != 1) {
         attrs.push(("dilation", ints(&window.dilations)));
     }
     attrs.push(("padding", ints(&window.padding())));
-    if rounds_up(n, &window, x) {
+    if n.flag("ceil_mode") {
         attrs.push(("ceil_mode", flag(true)));
     }
-    if kind == "avg" && n.flag("count_include_pad") {
+    if kind == "avg" && padding_counts {
         attrs.push(("count_include_pad", flag(true)));
     }
+    let k = window.kernel.len();
     tr.op(&format!("nn.{kind}_pool{k}d"), &[x], &attrs)
+}
+
+/// A pool whose padding run time says. A mean without padding is that of the data over that of ones.
+fn pool_padded(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str, window: &mut Window) -> R<Val> {
+    let x = tr.known(x);
+    let lower = window.open;
+    let fill = match (kind, x.elem.is_float()) {
+        ("avg", _) => 0.0,
+        (_, true) => f64::NEG_INFINITY,
+        (_, false) => x.dtype().int_range().map_or(0.0, |(low, _)| low as f64),
+    };
+    let (padded, space) = window.padded(tr, &x, fill)?;
+    let y = pool_of(tr, n, &padded, kind, window, true)?;
+    let y = with_space(tr, &y, space);
+    if kind != "avg" || n.flag("count_include_pad") {
+        return Ok(y);
+    }
+    let one = tr.number(x.elem, 1.0);
+    let ones = tr.full(&one, &x.dims.clone())?;
+    window.open = lower;
+    let (ones, space) = window.padded(tr, &ones, 0.0)?;
+    let share = pool_of(tr, n, &ones, kind, window, true)?;
+    let share = with_space(tr, &share, space);
+    tr.div(&y, &share)
 }
 
 fn max_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
@@ -340,6 +458,9 @@ fn max_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         return Ok(vec![y.into()]);
     }
     let window = Window::read(n, &x, kernel_attr(n)?)?;
+    if window.open.is_some() {
+        return unsupported("places of maxima under `auto_pad` over extents that are not known");
+    }
     let attrs = [
         ("pool_size", ints(&window.kernel)),
         ("strides", ints(&window.strides)),
@@ -349,6 +470,7 @@ fn max_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         ("column_major", flag(n.int("storage_order", 0) == 1)),
     ];
     let at = tr.op("nn.max_pool_positions", &[&x], &attrs)?;
+    let at = without_late(tr, n, &at, &x, &window)?;
     Ok(vec![y.into(), at.into()])
 }
 
@@ -356,10 +478,10 @@ fn max_unpool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at) = (n.t(0)?, n.t(1)?);
     let x = tr.known(&x);
     let window = Window::read(n, &x, kernel_attr(n)?)?;
-    let mut dims = x.dims[..2].to_vec();
+    let mut dims = x.part(..2)?.to_vec();
     for a in 0..window.kernel.len() {
         let less = window.before[a] + window.behind[a];
-        dims.push((&x.dims[2 + a] - 1) * window.strides[a] + (window.kernel[a] - less));
+        dims.push((x.dim(2 + a)? - 1) * window.strides[a] + (window.kernel[a] - less));
     }
     let size = dims.iter().fold(Dim::ONE, |n, d| n * d);
     let zero = tr.number(x.elem, 0.0);
@@ -402,7 +524,8 @@ fn lp_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         n.int("p", 2) as f64
     };
     let y = powered(tr, &x, p)?;
-    let window = Window::read(n, &x, kernel_attr(n)?)?;
+    let mut window = Window::read(n, &x, kernel_attr(n)?)?;
+    let (y, space) = window.padded(tr, &y, 0.0)?;
     let k = window.kernel.len();
     let mut widths = vec![(0, 0); 2];
     widths.extend((0..k).map(|a| (window.before[a], window.behind[a])));
@@ -419,6 +542,8 @@ fn lp_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         attrs.push(("ceil_mode", flag(true)));
     }
     let mean = tr.op(&format!("nn.avg_pool{k}d"), &[&y], &attrs)?;
+    let mean = with_space(tr, &mean, space);
+    let mean = without_late(tr, n, &mean, &x, &window)?;
     let sum = tr.by(
         "multiply",
         &mean,

@@ -102,7 +102,7 @@ fn along(tr: &mut Tr<'_>, n: &Node<'_>, f: impl Fn(&mut Tr<'_>, &Val, i64) -> R<
     }
     let x = tr.known(&x);
     let product = |d: &[Dim]| d.iter().fold(Dim::ONE, |n, d| n * d);
-    let flat = tr.reshape(&x, &[product(&x.dims[..at]), product(&x.dims[at..])])?;
+    let flat = tr.reshape(&x, &[product(x.part(..at)?), product(x.part(at..)?)])?;
     let y = f(tr, &flat, 1)?;
     Ok(vec![tr.reshape(&y, &x.dims.clone())?.into()])
 }
@@ -142,6 +142,15 @@ fn batch_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (g, b, mean, var) = (g?, b?, mean?, var?);
     let eps = n.float("epsilon", 1e-5);
     let alike = [&g, &b, &mean, &var].iter().all(|v| v.elem == x.elem);
+    if g.rank() > 1 {
+        // Before version 9 each element of the batch could have numbers of its own.
+        let d = tr.sub(&x, &mean)?;
+        let s = tr.by("add", &var, eps)?;
+        let s = tr.unary("sqrt", &s)?;
+        let y = tr.div(&d, &s)?;
+        let y = tr.mul(&y, &g)?;
+        return Ok(vec![tr.add(&y, &b)?.into()]);
+    }
     if n.opset < 7 || !n.flag("training_mode") && alike {
         let mut attrs = vec![("epsilon", float(eps))];
         if x.rank() == 1 {
@@ -239,6 +248,29 @@ pub fn rms_norm(tr: &mut Tr<'_>, x: &Val, from: usize, eps: f64) -> R<Val> {
     tr.cast(&y, x.elem)
 }
 
+/// The extents with channels in groups.
+fn split_channels(x: &Val, groups: i64) -> Vec<Dim> {
+    let each = x.dims[1].floordiv(&Dim::from(groups));
+    let mut split = vec![x.dims[0].clone(), Dim::from(groups), each];
+    split.extend_from_slice(&x.dims[2..]);
+    split
+}
+
+/// Each group of channels without its mean and of variance 1.
+pub fn in_groups(tr: &mut Tr<'_>, x: &Val, groups: i64, eps: f64) -> R<Val> {
+    let x = tr.known(x);
+    if x.rank() < 2 || groups < 1 {
+        return Err("it takes a batch, channels in groups, and space".into());
+    }
+    let split = split_channels(&x, groups);
+    let y = tr.reshape(&x, &split)?;
+    let (d, v) = centred(tr, &y, &(2..split.len()).collect::<Vec<_>>())?;
+    let s = tr.by("add", &v, eps)?;
+    let s = tr.unary("sqrt", &s)?;
+    let y = tr.div(&d, &s)?;
+    tr.reshape(&y, &x.dims.clone())
+}
+
 fn group_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, g, b) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let groups = n.int("num_groups", 1);
@@ -246,9 +278,7 @@ fn group_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     if x.rank() < 2 || groups < 1 {
         return Err("it takes a batch, channels in groups, and space".into());
     }
-    let each = x.dims[1].floordiv(&Dim::from(groups));
-    let mut split = vec![x.dims[0].clone(), Dim::from(groups), each];
-    split.extend_from_slice(&x.dims[2..]);
+    let split = split_channels(&x, groups);
     let wide = if n.int("stash_type", 1) == 1 && x.elem != Elem::F64 {
         Elem::F32
     } else {

@@ -46,22 +46,25 @@ pub static OPS: &[Entry] = &[
         let scale = product_scale(tr, &sa, &sb, &sy)?;
         Ok(vec![requantized(tr, n, &product, &scale, &zy)?.into()])
     }),
-    op("QLinearConv", 10, |tr, n| {
-        let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
-        let (x, w) = (
-            shifted(tr, &x?, Some(&zx?))?,
-            filter_shifted(tr, &w?, Some(&zw?))?,
-        );
-        let mut y = nn::convolution(tr, n, &x, &w)?;
-        if let Some(b) = n.opt(8)? {
-            y = nn::biased(tr, &y, &b)?;
-        }
-        let sw = super::elementwise::channelwise(tr, &sw?, y.rank())?;
-        let (sx, sy, zy) = (sx?, sy?, zy?);
-        let scale = product_scale(tr, &sx, &sw, &sy)?;
-        Ok(vec![requantized(tr, n, &y, &scale, &zy)?.into()])
-    }),
+    op("QLinearConv", 10, convolution),
 ];
+
+/// A convolution of quantised images: the images, scale and zero point, those of the weight and of the result, a bias.
+pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
+    let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
+    let (x, w) = (
+        shifted(tr, &x?, Some(&zx?))?,
+        filter_shifted(tr, &w?, Some(&zw?))?,
+    );
+    let mut y = nn::convolution(tr, n, &x, &w)?;
+    if let Some(b) = n.opt(8)? {
+        y = nn::biased(tr, &y, &b)?;
+    }
+    let sw = super::elementwise::channelwise(tr, &sw?, y.rank())?;
+    let (sx, sy, zy) = (sx?, sy?, zy?);
+    let scale = product_scale(tr, &sx, &sw, &sy)?;
+    Ok(vec![requantized(tr, n, &y, &scale, &zy)?.into()])
+}
 
 pub fn quantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     let (x, s) = (n.t(0)?, n.t(1)?);
@@ -84,8 +87,13 @@ pub fn quantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
 }
 
 pub fn dequantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
-    let (x, s) = (n.t(0)?, n.t(1)?);
     let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
+    Ok(vec![dequantized(tr, n, axis, block)?.into()])
+}
+
+/// The numbers that the first input stands for: scales and zero points are the next two, by an axis or blocks along it.
+pub fn dequantized(tr: &mut Tr<'_>, n: &Node<'_>, axis: i64, block: i64) -> R<Val> {
+    let (x, s) = (n.t(0)?, n.t(1)?);
     let to = n.elem("output_dtype").unwrap_or(s.elem);
     let scale = spread(tr, &s, &x, axis, block)?;
     let scale = tr.cast(&scale, Elem::F32)?;
@@ -97,7 +105,24 @@ pub fn dequantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     }
     let y = tr.cast(&y, Elem::F32)?;
     let y = tr.mul(&y, &scale)?;
-    Ok(vec![tr.cast(&y, to)?.into()])
+    tr.cast(&y, to)
+}
+
+/// The product of two quantised matrices as numbers; the right one may have a scale for each column.
+pub fn product(
+    tr: &mut Tr<'_>,
+    (a, za): (&Val, Option<Val>),
+    (b, zb): (&Val, Option<Val>),
+    sa: &Val,
+    sb: &Val,
+) -> R<Val> {
+    let x = row_shifted(tr, a, za.as_ref())?;
+    let y = shifted(tr, b, zb.as_ref())?;
+    let y = super::matrix::matmul(tr, &x, &y)?;
+    let y = tr.cast(&y, Elem::F32)?;
+    let (sa, sb) = (one_or_many(tr, sa)?, one_or_many(tr, sb)?);
+    let scale = tr.mul(&sa, &sb)?;
+    tr.mul(&y, &scale)
 }
 
 /// A tensor quantised to the range that it has, its scale and its zero point.
@@ -117,6 +142,14 @@ pub fn dynamic(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<(Val, Val, Val)> {
     let y = tr.div(x, &scale)?;
     let y = quantized(tr, n, &y, Some(&zero), Elem::U8)?;
     Ok((y, scale, zero))
+}
+
+/// A tensor as it is after it was quantised to the range that it has, and back.
+pub fn there_and_back(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<Val> {
+    let (y, scale, zero) = dynamic(tr, n, x)?;
+    let y = shifted(tr, &y, Some(&zero))?;
+    let y = tr.cast(&y, Elem::F32)?;
+    tr.mul(&y, &scale)
 }
 
 /// A scale and a zero point, one for a whole tensor.
@@ -160,7 +193,7 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
         return Ok(s.clone());
     }
     if s.rank() == 1 && block == 0 {
-        if s.dims[0].as_const() == Some(1) {
+        if s.dim(0)?.as_const() == Some(1) {
             return tr.reshape(s, &[]);
         }
         let at = match x.rank() {
@@ -181,7 +214,7 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
     )?;
     y.elem = s.elem;
     // The last block may be a part of one.
-    match (y.dims[at].as_const(), x.dims[at].as_const()) {
+    match (y.dim(at)?.as_const(), x.dim(at)?.as_const()) {
         (Some(have), Some(want)) if have > want => tr.slice(&y, at, 0, want),
         _ => Ok(y),
     }
@@ -270,7 +303,7 @@ pub fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
 }
 
 pub fn one_or_many(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
-    match z.rank() == 1 && z.dims[0].as_const() == Some(1) {
+    match z.rank() == 1 && z.dim(0)?.as_const() == Some(1) {
         true => tr.reshape(z, &[]),
         false => Ok(z.clone()),
     }

@@ -38,6 +38,7 @@ pub static OPS: &[Entry] = &[
         let yes = tr.binary("less", &u, &p)?;
         Ok(vec![tr.cast(&yes, elem)?.into()])
     }),
+    op("Multinomial", 7, multinomial),
     op("Dropout", 1, dropout),
 ];
 
@@ -81,6 +82,27 @@ fn spread(tr: &mut Tr<'_>, n: &Node<'_>, dims: &[i64], elem: Elem, kind: &str) -
     };
     let y = drawn(tr, n, dims, kind, a, b)?;
     Ok(vec![tr.cast(&y, elem)?.into()])
+}
+
+/// Classes drawn by the logarithms of what they weigh: the first whose sum of weights is above a random number.
+fn multinomial(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    let x = n.t(0)?;
+    if x.rank() != 2 {
+        return Err("it takes a batch of weights of classes".into());
+    }
+    let count = n.int("sample_size", 1);
+    let batch = known(&x)?[0];
+    let x = tr.cast(&x, Elem::F32)?;
+    let p = tr.op("nn.softmax", &[&x], &[("axis", super::build::int(1))])?;
+    let sums = tr.op("cumsum", &[&p], &[("axis", super::build::int(1))])?;
+    let u = drawn(tr, n, &[batch, count], "uniform", 0.0, 1.0)?;
+    let (sums, u) = (tr.expand(&sums, 1)?, tr.expand(&u, 2)?);
+    let above = tr.binary("greater", &sums, &u)?;
+    let above = tr.cast(&above, Elem::I32)?;
+    let at = tr.op("argmax", &[&above], &[("axis", super::build::axes(&[2]))])?;
+    Ok(vec![
+        tr.cast(&at, n.elem("dtype").unwrap_or(Elem::I32))?.into(),
+    ])
 }
 
 /// Outside of training, the input as it is.

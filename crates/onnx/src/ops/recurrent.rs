@@ -54,11 +54,21 @@ impl Activation {
             None => x.clone(),
         };
         let a = |otherwise: f64| self.alpha.unwrap_or(otherwise);
-        match self.name.to_lowercase().as_str() {
+        match self.name.as_str() {
             "relu" => tr.unary("nn.relu", &x),
             "tanh" => tr.unary("tanh", &x),
             "sigmoid" => tr.unary("sigmoid", &x),
             "elu" => simple::exponential(tr, &x, a(1.0), 1.0),
+            "softsign" => {
+                let size = tr.unary("abs", &x)?;
+                let size = tr.by("add", &size, 1.0)?;
+                tr.div(&x, &size)
+            }
+            "thresholdedrelu" => {
+                let above = tr.by("greater", &x, a(1.0))?;
+                let zero = tr.number(x.elem, 0.0);
+                tr.select(&above, &x, &zero)
+            }
             "softplus" => simple::softplus(tr, &x),
             "hardsigmoid" => simple::hard_sigmoid(tr, &x, a(0.2), self.beta.unwrap_or(0.5)),
             "leakyrelu" => tr.op(
@@ -81,8 +91,10 @@ impl Activation {
 }
 
 /// One direction of a layer.
-struct Direction {
+struct Direction<'a> {
     kind: Kind,
+    /// The node, where states are quantised before they are multiplied.
+    quantised: Option<&'a Node<'a>>,
     /// The weight of the state.
     r: Val,
     /// The bias of the state, where it is kept apart from that of the input.
@@ -95,11 +107,11 @@ struct Direction {
     before_reset: bool,
 }
 
-impl Direction {
+impl Direction<'_> {
     fn gate(&self, tr: &mut Tr<'_>, x: &Val, k: i64) -> R<Val> {
         match self.kind.form().0 {
             1 => Ok(x.clone()),
-            _ => tr.slice(x, x.rank() - 1, k * self.size, (k + 1) * self.size),
+            _ => tr.slice(x, x.but(1)?, k * self.size, (k + 1) * self.size),
         }
     }
     /// `x · wᵀ`.
@@ -123,7 +135,11 @@ impl Direction {
         }
     }
     fn lstm(&self, tr: &mut Tr<'_>, x: &Val, h: &Val, c: &Val) -> R<(Val, Val)> {
-        let s = Direction::dense(tr, h, &self.r)?;
+        let h = match self.quantised {
+            Some(n) => super::quant::there_and_back(tr, n, h)?,
+            None => h.clone(),
+        };
+        let s = Direction::dense(tr, &h, &self.r)?;
         let s = tr.add(x, &s)?;
         let mut g = Vec::new();
         for k in 0..4 {
@@ -199,7 +215,16 @@ impl Direction {
     }
 }
 
+/// The layer with memory cells whose inputs and states are quantised before they are multiplied.
+pub fn quantised_lstm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+    layer_of(tr, n, Kind::Lstm, true)
+}
+
 fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
+    layer_of(tr, n, kind, false)
+}
+
+fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
     let (x, w, r) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let (b, lens, h0) = (n.opt(3)?, n.opt(4)?, n.opt(5)?);
     let (c0, peepholes) = match kind {
@@ -213,10 +238,15 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
         x
     };
     let x = tr.known(&x);
+    let x = match quantised {
+        true => super::quant::there_and_back(tr, n, &x)?,
+        false => x,
+    };
     let (gates, _) = kind.form();
     let size = match n.attr("hidden_size") {
         Some(a) => a.i,
-        None => r.dims[2]
+        None => r
+            .dim(2)?
             .as_const()
             .ok_or("the size of the state must be known")?,
     };
@@ -254,6 +284,7 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
         };
         let direction = Direction {
             kind,
+            quantised: quantised.then_some(n),
             r: rd,
             rb,
             p,
@@ -268,7 +299,7 @@ fn layer(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind) -> Out {
                 Some(v) => tr.take_at(v, 0, d),
                 None => {
                     let zero = tr.number(x.elem, 0.0);
-                    tr.full(&zero, &[x.dims[1].clone(), Dim::from(size)])
+                    tr.full(&zero, &[x.dim(1)?.clone(), Dim::from(size)])
                 }
             }
         };
@@ -298,34 +329,45 @@ fn activations(
     names: Option<Vec<String>>,
     count: usize,
 ) -> Vec<Vec<Activation>> {
-    let (_, usual) = kind.form();
+    let form = kind.form();
+    let usual = form.1;
     let clip = n.attr("clip").map(|a| f64::from(a.f));
-    let (alphas, betas) = (
-        n.floats("activation_alpha").unwrap_or_default(),
-        n.floats("activation_beta").unwrap_or_default(),
-    );
-    (0..count)
-        .map(|d| {
-            (0..usual.len())
-                .map(|k| {
-                    let at = d * usual.len() + k;
-                    let given = names.as_ref().and_then(|v| v.get(at));
-                    Activation {
-                        name: given.cloned().unwrap_or_else(|| usual[k].to_owned()),
-                        alpha: alphas.get(at).copied(),
-                        beta: betas.get(at).copied(),
-                        clip,
-                    }
-                })
-                .collect()
-        })
-        .collect()
+    // Each activation that has such a number takes the next one of the list.
+    let list = |name: &str| n.floats(name).unwrap_or_default().into_iter();
+    let (mut alphas, mut betas) = (list("activation_alpha"), list("activation_beta"));
+    let mut out = Vec::new();
+    for d in 0..count {
+        let mut direction = Vec::new();
+        for (k, usual) in usual.iter().enumerate() {
+            let given = names.as_ref().and_then(|v| v.get(d * form.1.len() + k));
+            let name = given.map_or(*usual, String::as_str).to_lowercase();
+            let (alpha, beta) = numbers_of(&name);
+            direction.push(Activation {
+                alpha: if alpha { alphas.next() } else { None },
+                beta: if beta { betas.next() } else { None },
+                // What leaves the cell is not cut off.
+                clip: if k < 2 { clip } else { None },
+                name,
+            });
+        }
+        out.push(direction);
+    }
+    out
+}
+
+/// Whether an activation has a first and a second number.
+fn numbers_of(name: &str) -> (bool, bool) {
+    match name {
+        "affine" | "scaledtanh" | "hardsigmoid" => (true, true),
+        "leakyrelu" | "thresholdedrelu" | "elu" => (true, false),
+        _ => (false, false),
+    }
 }
 
 /// Runs a direction over the steps: all states, the last one, and the last cell.
 fn run(
     tr: &mut Tr<'_>,
-    d: &Direction,
+    d: &Direction<'_>,
     input: &Val,
     h: Val,
     c: Option<Val>,
@@ -344,7 +386,7 @@ fn run(
         }
     };
     let input = turn(tr, input)?;
-    let state = [input.dims[1].clone(), Dim::from(d.size)];
+    let state = [input.dim(1)?.clone(), Dim::from(d.size)];
     let zero = tr.number(h.elem, 0.0);
     let nothing = tr.full(&zero, &[Dim::ZERO, state[0].clone(), state[1].clone()])?;
     let grown = vec![Dim::ANY, state[0].clone(), state[1].clone()];
@@ -386,7 +428,7 @@ fn run(
             Ok(next)
         },
     )?;
-    let whole = [input.dims[0].clone(), state[0].clone(), state[1].clone()];
+    let whole = [input.dim(0)?.clone(), state[0].clone(), state[1].clone()];
     let y = tr.matched(&results[1], &whole);
     let y = turn(tr, &y)?;
     Ok((y, results[2].clone(), results.get(3).cloned()))

@@ -263,7 +263,7 @@ enum Parts {
 fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let axis = x.axis(n.int("axis", 0))?;
-    let len = x.dims[axis].as_const();
+    let len = x.dim(axis)?.as_const();
     let given = n.opt(1)?;
     // What is said of dropping the axis counts only where no sizes are given.
     let dropped = given.is_none() && n.int("keepdims", 1) == 0;
@@ -301,7 +301,7 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         Some(v) if v.rank() == 0 => Parts::Each(tr.cast(&v, Elem::I64)?),
         Some(v) => {
             let sizes = tr.as_vector(&v)?;
-            if let Some(count) = sizes.dims[0].as_const() {
+            if let Some(count) = sizes.dim(0)?.as_const() {
                 let count = usize::try_from(count).unwrap_or(0);
                 let items = split_at_run_time(tr, &x, axis, &sizes, count)?;
                 return Ok(vec![Value::Seq(items.into())]);

@@ -216,8 +216,8 @@ fn flatten(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = tr.known(&x);
     let product = |d: &[Dim]| d.iter().fold(Dim::ONE, |n, d| n * d);
     let to = [
-        product(&x.dims[..at as usize]),
-        product(&x.dims[at as usize..]),
+        product(x.part(..at as usize)?),
+        product(x.part(at as usize..)?),
     ];
     Ok(vec![tr.reshape(&x, &to)?.into()])
 }
@@ -312,7 +312,14 @@ fn expand(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn tile(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, reps) = (n.t(0)?, n.t(1)?);
     if n.opset < 6 {
-        return unsupported("the first version of the operator is not supported");
+        // The first version repeats one axis.
+        let one = |v: &Val| v.const_floats().and_then(|v| v.first().map(|&n| n as i64));
+        let (Some(count), Some(axis)) = (one(&reps), one(&n.t(2)?)) else {
+            return unsupported("the first version of the operator takes constants here");
+        };
+        let mut list = vec![1; x.rank()];
+        list[x.axis(axis)?] = count;
+        return Ok(vec![tr.op("tile", &[&x], &[("reps", ints(&list))])?.into()]);
     }
     let mut y = match reps.const_ints() {
         Some(list) if list.iter().all(|&r| r > 0) => {
@@ -327,7 +334,7 @@ fn tile(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into()])
 }
 
-fn range(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
+pub fn range(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let [a, b, c] = [0, 1, 2].map(|i| n.t(i));
     let (a, b, c) = (a?, b?, c?);
     let parts = [&a, &b, &c];
@@ -354,7 +361,7 @@ fn range(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         a.const_ints().and_then(|v| v.first().copied()),
         c.const_ints().and_then(|v| v.first().copied()),
         b.ints.as_ref().and_then(|d| d.first()),
-    ) && y.dims[0].is_any()
+    ) && y.dim(0)?.is_any()
         && end.as_const().is_none()
     {
         y = tr.matched(&y, std::slice::from_ref(end));

@@ -129,7 +129,7 @@ fn transform(
 
 /// The last axis cut, or lengthened by zeros.
 fn fitted(tr: &mut Tr<'_>, x: &Val, len: &Val) -> R<Val> {
-    let last = x.rank() - 1;
+    let last = x.but(1)?;
     let shape = tr.shape_of(x)?;
     let have = tr.slice(&shape, 0, last as i64, last as i64 + 1)?;
     let len = tr.as_vector(len)?;
@@ -225,7 +225,7 @@ fn along(
         return unsupported("the last axis holds the parts of numbers and cannot be transformed");
     }
     // The axis last, parts of numbers apart.
-    let complex = x.dims[rank - 1].as_const() == Some(2);
+    let complex = x.dim(rank - 1)?.as_const() == Some(2);
     let part = |tr: &mut Tr<'_>, k: i64| -> R<Val> {
         let p = tr.pick(x, rank - 1, k)?;
         let order: Vec<usize> = (0..rank - 1).filter(|&a| a != axis).chain([axis]).collect();
@@ -321,7 +321,7 @@ fn stft(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         }
         (None, None) => return Err("neither a window nor a length of frames is given".into()),
     };
-    let complex = x.rank() == 3 && x.dims[2].as_const() == Some(2);
+    let complex = x.rank() == 3 && x.dim(2)?.as_const() == Some(2);
     let shape = tr.shape_of(&x)?;
     let whole = tr.pick(&shape, 0, 1)?;
     let rest = tr.sub(&whole, &len)?;

@@ -12,7 +12,7 @@ import onnxruntime as ort
 from onnx import TensorProto, helper
 
 R = np.random.default_rng(7)
-TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int64": 7, "bool": 9, "float16": 10}
+TYPES = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6, "int16": 5, "int64": 7, "bool": 9, "float16": 10}
 
 
 def f(*shape):
@@ -35,6 +35,7 @@ def z(v, t="u1"):
     return np.array(v, t)
 
 
+OLD = {"Affine", "Crop", "ImageScaler", "ParametricSoftplus", "Scale", "ScaledTanh"}
 B, S, H, N = 2, 5, 16, 4
 
 
@@ -114,6 +115,39 @@ def cases():
     yield "GroupQueryAttention", [*new, *past, np.array([3], "i4"), np.array(4, "i4"), cos, sin], 3, {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1}
     yield "GroupQueryAttention", [f(1, S, H2), *kv, None, None, np.array([S - 1], "i4"), np.array(S, "i4"), cos, sin], 3, {"num_heads": 4, "kv_num_heads": 2, "do_rotary": 1, "local_window_size": 2}
 
+    qconv = [u8(1, 6, 6, 3), s(0.02), z(120), u8(4, 3, 3, 3, high=99), s(0.03), z(0), s(0.3), z(128), R.integers(-99, 99, 4).astype("i4")]
+    yield "QLinearConv", qconv, 1, {"channels_last": 1, "pads": [1, 1, 1, 1]}
+    w8 = u8(H, 3 * H, low=90, high=160)
+    yield "QAttention", [u8(B, S, H), w8, f(3 * H), s(0.02), s(0.02), None, z(128), z(128)], 1, {"num_heads": N}
+    yield "QAttention", [u8(B, S, H), w8, f(3 * H), s(0.02), s(0.02), mask, z(128), z(128)], 1, {"num_heads": N}
+    q = [u8(9, H), u8(8, H), u8(2, H), u8(H), u8(H)]
+    yield "QEmbedLayerNormalization", [ids, seg, *q, None, *[s(0.02)] * 5, *[z(128)] * 5], 2, {}
+    lstm = [f(5, 2, 4), i8(1, 4, 12) // 3, i8(1, 3, 12) // 3, f(1, 24), None, None, None, None, s([0.01]), z([3], "i1"), s([0.01]), z([-2], "i1")]
+    yield "DynamicQuantizeLSTM", lstm, 3, {"hidden_size": 3}
+    yield "GatherBlockQuantized", [u8(9, 32), R.integers(0, 9, (2, 3)).astype("i8"), f(9, 2), u8(9, 2)], 1, {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 8}
+    yield "GatherBlockQuantized", [u8(9, 16), R.integers(0, 9, (2, 3)).astype("i8"), f(9, 2), u8(9, 1)], 1, {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}
+    yield "GatherBlockQuantized", [u8(9, 16), R.integers(0, 9, 4).astype("i8"), f(9, 2)], 1, {"gather_axis": 0, "quantize_axis": 1, "block_size": 16, "bits": 4}
+    yield "TransposeMatMul", [f(4, 3), f(5, 4)], 1, {"transA": 1, "transB": 1, "alpha": 0.5}
+    yield "FusedMatMul", [f(3, 2, 4), f(2, 4, 5)], 1, {"transBatchA": 1}
+    yield "MatMulInteger16", [R.integers(-999, 999, (3, 4)).astype("i2"), R.integers(-999, 999, (4, 2)).astype("i2")], 1, {}
+    yield "CDist", [f(3, 4), f(5, 4)], 1, {"metric": "euclidean"}
+    yield "CDist", [f(3, 4), f(5, 4)], 1, {"metric": "sqeuclidean"}
+    yield "Trilu", [f(3, 4), np.array(1, "i8")], 1, {"upper": 0}
+    yield "Range", [np.array(1, "i8"), np.array(9, "i8"), np.array(2, "i8")], 1, {}
+    yield "Range", [s(1), s(4)], 1, {}
+    yield "GatherND", [f(3, 4), np.array([[0, 1], [2, 3]], "i8")], 1, {}
+    yield "Pad", [f(3, 4), np.array([0, 1, 2, 0], "i8"), s(1.5)], 1, {"mode": "constant"}
+    yield "Pad", [f(3, 4), np.array([0, 1, 2, 0], "i8")], 1, {"mode": "reflect"}
+    yield "Unique", [s([3, 1, 3, 2, 1])], 3, {}
+    yield "GridSample", [f(1, 2, 4, 5), f(1, 3, 3, 2)], 1, {"mode": "bilinear", "padding_mode": "border"}
+    yield ":Affine", [f(2, 3)], 1, {"alpha": 2.0, "beta": 0.5}
+    yield ":ScaledTanh", [f(2, 3)], 1, {"alpha": 2.0, "beta": 0.5}
+    yield ":ParametricSoftplus", [f(2, 3)], 1, {"alpha": 2.0, "beta": 0.5}
+    yield ":Scale", [f(2, 3)], 1, {"scale": 2.0}
+    yield ":ImageScaler", [f(1, 3, 4, 4)], 1, {"scale": 2.0, "bias": [0.1, 0.2, 0.3]}
+    yield ":Crop", [f(1, 2, 6, 7)], 1, {"border": [1, 0, 2, 1]}
+    yield ":Crop", [f(1, 2, 6, 7)], 1, {"border": [1, 2, 0, 0], "scale": [3, 4]}
+
 
 def model(op, arrays, outs, attrs):
     domain, op = ("", op[1:]) if op.startswith(":") else ("com.microsoft", op)
@@ -123,7 +157,8 @@ def model(op, arrays, outs, attrs):
     results = [f"y{i}" if i in wanted else "" for i in range(max(wanted) + 1)]
     node = helper.make_node(op, names, results, domain=domain, **attrs)
     g = helper.make_graph([node], op, infos, [helper.make_empty_tensor_value_info(r) for r in results if r])
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    # Experiments of the first versions ended with version 10.
+    opsets = [helper.make_opsetid("", 9 if op in OLD else 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(g, opset_imports=opsets, ir_version=8), {n: a for n, a in zip(names, arrays) if n}
 
 

@@ -7,7 +7,7 @@ use relax_tensor::DType;
 use super::util::{finish, word};
 use super::util_te::Done;
 use super::vision_nms::of_rank;
-use crate::AttrTy::{Float, Int, Ints, Str};
+use crate::AttrTy::{Bool, Float, Int, Ints, Str};
 use crate::{AttrDef, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 const INPUTS: &[Input] = &[
@@ -59,7 +59,14 @@ pub static OPS: &[OpDef] = &[
             "mode",
             Str,
             Default::Str("avg"),
-            "\"avg\": the mean, \"max\": the maximum",
+            "\"avg\": the mean, \"max\": the maximum, \"max_weighted\": the greatest of the elements around the samples, \
+             each by its weight",
+        ),
+        attr(
+            "aligned",
+            Bool,
+            Default::Bool(false),
+            "whether regions may have sides of less than one element",
         ),
     ])
     .meta_attrs("relay.attrs.ROIAlignAttrs")
@@ -88,7 +95,7 @@ fn roi(cx: &mut RelCx<'_>) -> RelResult {
     }
     let layout = word(cx, "layout", &["NCHW", "NHWC"])?;
     if !cx.attr("mode").is_none() {
-        word(cx, "mode", &["avg", "max"])?;
+        word(cx, "mode", &["avg", "max", "max_weighted"])?;
     }
     let size = cx.ints("pooled_size")?.unwrap_or_default();
     let [h, w] = size[..] else {
@@ -169,7 +176,9 @@ impl Regions {
 
 fn roi_align(te: &mut Te<'_>) -> Done {
     let g = Regions::new(te)?;
-    let (ratio, mean) = (te.int("sample_ratio")?, te.str("mode") != "max");
+    let (ratio, mode) = (te.int("sample_ratio")?, te.str("mode"));
+    let (mean, weighted) = (!mode.starts_with("max"), mode == "max_weighted");
+    let aligned = te.flag("aligned");
     let out = g.result(te);
     let t = g.rois.dtype;
     te.nest(|n| {
@@ -178,7 +187,8 @@ fn roi_align(te: &mut Te<'_>) -> Done {
             let image = n.let_(g.field(r, 0).cast(DType::I64));
             let mut side = |from: i64, to: i64, bins: &Ex| {
                 let start = n.let_(g.field(r, from) * &g.scale);
-                let extent = (g.field(r, to) * &g.scale - &start).max(1i64);
+                let extent = g.field(r, to) * &g.scale - &start;
+                let extent = if aligned { extent } else { extent.max(1i64) };
                 let bin = n.let_(extent / bins.cast(t));
                 let samples = if ratio > 0 {
                     Ex::idx(ratio)
@@ -223,10 +233,18 @@ fn roi_align(te: &mut Te<'_>) -> Done {
                             let value = g.data.at(&g.index(&image, &at[0], y, x));
                             weight.cast(g.data.dtype) * value
                         };
-                        let value = tap(&y0, &x0, &gy * &gx)
-                            + tap(&y0, &x1, &gy * &fx)
-                            + tap(&y1, &x0, &fy * &gx)
-                            + tap(&y1, &x1, &fy * &fx);
+                        let around = [
+                            tap(&y0, &x0, &gy * &gx),
+                            tap(&y0, &x1, &gy * &fx),
+                            tap(&y1, &x0, &fy * &gx),
+                            tap(&y1, &x1, &fy * &fx),
+                        ];
+                        let [a, b, c, d] = around;
+                        let value = if weighted {
+                            a.max(b).max(c).max(d)
+                        } else {
+                            a + b + c + d
+                        };
                         let value = Ex::where_(&outside, &value.same(0.0), &value);
                         let next = if mean {
                             sum.scalar() + value / &count

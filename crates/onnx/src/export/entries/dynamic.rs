@@ -64,13 +64,16 @@ pub fn pad(c: &mut Call<'_, '_>) -> R<Val> {
 }
 
 /// Running sums.
-pub fn cumsum(c: &mut Call<'_, '_>) -> R<Val> {
+pub fn cumulated(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
+    if op == "CumProd" {
+        c.g.needs(26);
+    }
     let (x, axis) = (c.arg(0)?, c.wide(1)?);
     let attrs = vec![
         ("exclusive", Attr::Int(c.flag("exclusive").into())),
         ("reverse", Attr::Int(c.flag("reverse").into())),
     ];
-    one(c.node("CumSum", &[&x, &axis], attrs))
+    one(c.node(op, &[&x, &axis], attrs))
 }
 
 /// One value at an index along a new axis.

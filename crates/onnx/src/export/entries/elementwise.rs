@@ -17,6 +17,13 @@ pub fn cast(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Cast", &[&x], vec![("to", Attr::Int(to.into()))]))
 }
 
+/// The same bits as another type.
+pub fn bits(c: &mut Call<'_, '_>) -> R<Val> {
+    let (x, to) = (c.arg(0)?, elem(c.out_dtype()?));
+    c.g.needs(26);
+    one(c.node("BitCast", &[&x], vec![("to", Attr::Int(to.into()))]))
+}
+
 /// A node with the slope `alpha`.
 pub fn with_alpha(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let x = c.arg(0)?;

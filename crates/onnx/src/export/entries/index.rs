@@ -130,7 +130,10 @@ pub fn arange(c: &mut Call<'_, '_>) -> R<Val> {
 }
 
 /// Running sums.
-pub fn cumsum(c: &mut Call<'_, '_>) -> R<Val> {
+pub fn cumulated(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
+    if op == "CumProd" {
+        c.g.needs(26);
+    }
     let (mut x, from, to) = (c.arg(0)?, c.dtype(0)?, c.out_dtype()?);
     let axis = if c.attr("axis").is_none() {
         let flat = c.g.ints(&[-1]);
@@ -142,7 +145,7 @@ pub fn cumsum(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.cast(x, from, to);
     let axis = c.g.constant("axis", &Tensor::scalar_i64(DType::I64, axis));
     let attrs = vec![("exclusive", Attr::Int(c.flag("exclusive").into()))];
-    one(c.node("CumSum", &[&x, &axis], attrs))
+    one(c.node(op, &[&x, &axis], attrs))
 }
 
 /// One value at an index along a new axis, another elsewhere.
@@ -275,4 +278,46 @@ pub fn unique(c: &mut Call<'_, '_>) -> R<Val> {
     let all = c.nodes("Unique", &[&x], attrs, 4).into_iter();
     let types = [dtype, DType::I64, DType::I64, DType::I64];
     tuple(c, all.zip(types).collect())
+}
+
+/// The boxes that are kept, and their number; rows behind them are zeros. ONNX has none there, drops boxes that overlap by more than the
+/// threshold where ours drops those that overlap by as much, and keeps none where ours keeps all.
+pub fn kept_boxes(c: &mut Call<'_, '_>) -> R<Val> {
+    if c.text("output_format") == "tensorflow" {
+        return why("`output_format=\"tensorflow\"`");
+    }
+    let (boxes, scores, most) = (c.arg(0)?, c.arg(1)?, c.wide(2)?);
+    let (zero, all) = (c.g.ints(&[0]), c.g.ints(&[i64::from(i32::MAX)]));
+    let one = c.g.ints(&[1]);
+    let most = c.node("Reshape", &[&most, &one], vec![]);
+    let none = c.node("Equal", &[&most, &zero], vec![]);
+    let most = c.node("Where", &[&none, &all, &most], vec![]);
+    let mut numbers = Vec::new();
+    for i in [3, 4] {
+        let v = c.arg(i)?;
+        let v = c.cast(v, c.dtype(i)?, DType::F32);
+        numbers.push(c.node("Reshape", &[&v, &one], vec![]));
+    }
+    let little = c.scalar(DType::F32, 1.0 - f64::from(f32::EPSILON));
+    let overlap = c.node("Mul", &[&numbers[0], &little], vec![]);
+    let inputs = [&boxes, &scores, &most, &overlap, &numbers[1]].map(String::as_str);
+    let rows = c.node("NonMaxSuppression", &inputs, vec![]);
+    let shape = c.node("Shape", &[&rows], vec![("end", Attr::Int(1))]);
+    let Some(all) = c
+        .out_fields()
+        .first()
+        .and_then(|t| t.shape.dims()?.first().cloned())
+    else {
+        return why("a result whose rank is not known");
+    };
+    let all = c.extents(&[all])?;
+    let missing = c.node("Sub", &[&all, &shape], vec![]);
+    let front = c.g.ints(&[0, 0]);
+    let pads = c.node(
+        "Concat",
+        &[&front, &missing, &zero],
+        vec![("axis", Attr::Int(0))],
+    );
+    let rows = c.node("Pad", &[&rows, &pads], vec![]);
+    tuple(c, vec![(rows, DType::I64), (shape, DType::I64)])
 }

@@ -381,6 +381,16 @@ pub fn roi_align(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, back) = channels_second(c, "layout")?;
     let rois = c.arg(1)?;
     let size = each(c, "pooled_size", 2)?;
+    let mode = match c.text("mode").as_str() {
+        "max" => return why("the greatest of the samples, which ONNX weights first"),
+        "max_weighted" => "max",
+        _ => "avg",
+    };
+    // ONNX moves the regions itself where their sides may be short.
+    let (coordinates, moved) = match c.flag("aligned") {
+        true => ("half_pixel", 0.5 / c.float("spatial_scale")?),
+        false => ("output_half_pixel", 0.0),
+    };
     let columns = c.g.ints(&[1, 4]);
     let axis = ("axis", Attr::Int(1));
     let parts = c.nodes("Split", &[&rois, &columns], vec![axis], 2);
@@ -388,20 +398,19 @@ pub fn roi_align(c: &mut Call<'_, '_>) -> R<Val> {
     let batch = c.node("Reshape", &[&parts[0], &rows], vec![]);
     let batch = c.cast(batch, c.dtype(1)?, DType::I64);
     let attrs = vec![
-        (
-            "coordinate_transformation_mode",
-            Attr::Str("output_half_pixel"),
-        ),
-        ("mode", Attr::Text(c.text("mode"))),
+        ("coordinate_transformation_mode", Attr::Str(coordinates)),
+        ("mode", Attr::Str(mode)),
         ("output_height", Attr::Int(size[0])),
         ("output_width", Attr::Int(size[1])),
         ("sampling_ratio", Attr::Int(c.int("sample_ratio")?.max(0))),
         ("spatial_scale", Attr::Float(c.float("spatial_scale")?)),
     ];
-    if c.text("mode") == "max" {
-        return why("the greatest of the samples, which ONNX weights first");
+    let mut regions = parts[1].clone();
+    if moved != 0.0 {
+        let moved = c.scalar(c.dtype(1)?, moved);
+        regions = c.node("Add", &[&regions, &moved], vec![]);
     }
-    let y = c.node("RoiAlign", &[&x, &parts[1], &batch], attrs);
+    let y = c.node("RoiAlign", &[&x, &regions, &batch], attrs);
     one(c.transposed(y, &back))
 }
 
