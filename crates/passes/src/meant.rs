@@ -49,7 +49,7 @@ pub fn meant(name: &str) -> Option<String> {
 }
 
 /// `FuseOps`, `fuse_ops` and `Conv2D` as we write names: `fuse-ops`, `conv2d`.
-fn kebab(name: &str) -> String {
+pub(crate) fn kebab(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();
     for (i, &c) in chars.iter().enumerate() {

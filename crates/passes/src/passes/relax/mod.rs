@@ -1,0 +1,30 @@
+//! Relax's own passes: over bindings and dataflow blocks, as TVM has them by these names.
+
+mod call_tir;
+mod canonical;
+mod common;
+mod convert_to_dataflow;
+mod expand_tuples;
+mod kept;
+mod kill;
+mod private;
+mod sorted;
+mod unused;
+mod unused_outputs;
+mod unused_parameters;
+
+use crate::PassDef;
+
+/// The passes.
+pub(crate) static PASSES: &[&[PassDef]] = &[
+    call_tir::PASSES,
+    canonical::PASSES,
+    common::PASSES,
+    convert_to_dataflow::PASSES,
+    expand_tuples::PASSES,
+    kill::PASSES,
+    sorted::PASSES,
+    unused::PASSES,
+    unused_outputs::PASSES,
+    unused_parameters::PASSES,
+];
