@@ -8,6 +8,10 @@ const OF_RELAX: &[(&str, &str)] = &[
     ("canonicalize-bindings", "relax-canonicalize-bindings"),
     ("dead-code-elimination", "relax-dead-code-elimination"),
     ("eliminate-common-subexpr", "relax-eliminate-common-subexpr"),
+    ("fold-constant", "relax-fold-constant"),
+    ("fuse-ops", "relax-fuse-ops"),
+    ("inline", "relax-inline"),
+    ("lambda-lift", "relax-lambda-lift"),
 ];
 
 /// TVM's names of Relax's passes that are not ours in another spelling.
@@ -17,6 +21,7 @@ const NAMES: &[(&str, &str)] = &[
     ("DecomposeOpsForInference", "simplify-inference"),
     ("FoldBatchnormToConv2D", "fold-scale-axis"),
     ("FuseOpsByPattern", "merge-composite"),
+    ("InlinePrivateFunctions", "inline"),
     ("LegalizeOps", "legalize"),
     ("StaticPlanBlockMemory", "plan-memory"),
     ("VMShapeLower", "lower-shapes"),

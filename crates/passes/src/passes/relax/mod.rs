@@ -5,9 +5,15 @@ mod canonical;
 mod common;
 mod convert_to_dataflow;
 mod expand_tuples;
+mod fold;
+mod fuse;
+mod inline_private;
 mod kept;
 mod kill;
+mod lift;
+mod patterns;
 mod private;
+mod reshapes;
 mod sorted;
 mod unused;
 mod unused_outputs;
@@ -22,7 +28,13 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     common::PASSES,
     convert_to_dataflow::PASSES,
     expand_tuples::PASSES,
+    fold::PASSES,
+    fuse::PASSES,
+    inline_private::PASSES,
     kill::PASSES,
+    lift::PASSES,
+    patterns::PASSES,
+    reshapes::PASSES,
     sorted::PASSES,
     unused::PASSES,
     unused_outputs::PASSES,
