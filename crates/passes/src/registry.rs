@@ -6,12 +6,15 @@ use crate::{Options, PassDef, PassRun};
 /// Passes that are others for a module read from TVMScript: those of Relax by the same name.
 const OF_RELAX: &[(&str, &str)] = &[
     ("canonicalize-bindings", "relax-canonicalize-bindings"),
+    ("combine-parallel-dense", "relax-combine-parallel-matmul"),
     ("dead-code-elimination", "relax-dead-code-elimination"),
     ("eliminate-common-subexpr", "relax-eliminate-common-subexpr"),
     ("fold-constant", "relax-fold-constant"),
     ("fuse-ops", "relax-fuse-ops"),
+    ("gradient", "relax-gradient"),
     ("inline", "relax-inline"),
     ("lambda-lift", "relax-lambda-lift"),
+    ("merge-composite", "relax-fuse-ops-by-pattern"),
 ];
 
 /// TVM's names of Relax's passes that are not ours in another spelling.

@@ -1,5 +1,7 @@
 //! Relax's own passes: over bindings and dataflow blocks, as TVM has them by these names.
 
+mod adjoint;
+mod by_pattern;
 mod call_tir;
 mod canonical;
 mod common;
@@ -11,6 +13,7 @@ mod inline_private;
 mod kept;
 mod kill;
 mod lift;
+mod parallel;
 mod patterns;
 mod private;
 mod reshapes;
@@ -23,6 +26,8 @@ use crate::PassDef;
 
 /// The passes.
 pub(crate) static PASSES: &[&[PassDef]] = &[
+    adjoint::PASSES,
+    by_pattern::PASSES,
     call_tir::PASSES,
     canonical::PASSES,
     common::PASSES,
@@ -33,6 +38,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     inline_private::PASSES,
     kill::PASSES,
     lift::PASSES,
+    parallel::PASSES,
     patterns::PASSES,
     reshapes::PASSES,
     sorted::PASSES,
