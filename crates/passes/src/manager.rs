@@ -11,7 +11,8 @@ use rustc_hash::FxHashMap;
 
 use crate::analysis::{Analyses, State};
 use crate::{
-    Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, blocks, codes, registry, shares,
+    Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, blocks, codes, registry,
+    shares,
 };
 
 /// How a pipeline is run.
@@ -176,7 +177,11 @@ impl Manager<'_> {
     }
 
     fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
-        let own = self.module.script.is_some().then(|| registry::for_script(run));
+        let own = self
+            .module
+            .script
+            .is_some()
+            .then(|| registry::for_script(run));
         let own = own.flatten();
         let run = own.as_ref().unwrap_or(run);
         let (contract, key) = (run.pass.contract, run.to_string());

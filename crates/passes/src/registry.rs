@@ -14,7 +14,9 @@ const OF_RELAX: &[(&str, &str)] = &[
     ("gradient", "relax-gradient"),
     ("inline", "relax-inline"),
     ("lambda-lift", "relax-lambda-lift"),
+    ("lower-shapes", "relax-lower-shapes"),
     ("merge-composite", "relax-fuse-ops-by-pattern"),
+    ("to-mixed-precision", "relax-to-mixed-precision"),
 ];
 
 /// TVM's names of Relax's passes that are not ours in another spelling.
@@ -24,6 +26,7 @@ const NAMES: &[(&str, &str)] = &[
     ("DecomposeOpsForInference", "simplify-inference"),
     ("FoldBatchnormToConv2D", "fold-scale-axis"),
     ("FuseOpsByPattern", "merge-composite"),
+    ("FuseTIR", "fuse-tir"),
     ("InlinePrivateFunctions", "inline"),
     ("LegalizeOps", "legalize"),
     ("StaticPlanBlockMemory", "plan-memory"),

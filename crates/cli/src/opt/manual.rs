@@ -7,7 +7,10 @@ use relax_passes::PassDef;
 /// All passes with their options, and the pipelines that have a name.
 pub fn list() -> String {
     let mut text = String::new();
-    for pass in relax_passes::all() {
+    for pass in relax_passes::all()
+        .into_iter()
+        .chain(relax_passes::of_relax())
+    {
         let _ = writeln!(text, "{}: {}", pass.name, pass.doc);
         for o in pass.options {
             let _ = writeln!(text, "    {}={} ({}): {}", o.name, o.default, o.ty, o.doc);

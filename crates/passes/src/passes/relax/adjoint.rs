@@ -6,9 +6,7 @@
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
-use relax_ir::{
-    AttrValue, Expr, ExprId, Global, GlobalKind, Type, TypeId, VarId, VarStyle,
-};
+use relax_ir::{AttrValue, Expr, ExprId, Global, GlobalKind, Type, TypeId, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
 use super::{fuse, kept};
@@ -114,11 +112,15 @@ impl<'e, 'm> Tape<'e, 'm> {
         _typing: &Typing,
         mut code: Code,
     ) -> Result<Tape<'e, 'm>, Failure> {
-        let one = code.seqs.len() == 1 && code.seqs[0].parts.len() == 1 && code.seqs[0].parts[0].flow;
+        let one =
+            code.seqs.len() == 1 && code.seqs[0].parts.len() == 1 && code.seqs[0].parts[0].flow;
         let Seq { parts, value } = code.seqs.swap_remove(0);
         let span = edit.m.span(value);
         let part = parts.into_iter().next().filter(|_| one);
-        let part = part.ok_or((span, "only a function of one dataflow block has a gradient".to_owned()))?;
+        let part = part.ok_or((
+            span,
+            "only a function of one dataflow block has a gradient".to_owned(),
+        ))?;
         let mut bound = FxHashMap::default();
         for b in &part.binds {
             if let Some(e) = b.expr() {
@@ -146,7 +148,13 @@ impl<'e, 'm> Tape<'e, 'm> {
     ) -> Result<relax_ir::Function, Failure> {
         let span = self.edit.m.span(self.value);
         let goal = match self.edit.m.exprs[self.value] {
-            Expr::Var(v) => match self.part.binds.iter().find(|b| b.var == v).and_then(Bind::expr) {
+            Expr::Var(v) => match self
+                .part
+                .binds
+                .iter()
+                .find(|b| b.var == v)
+                .and_then(Bind::expr)
+            {
                 Some(e) if matches!(self.edit.m.exprs[e], Expr::Tuple(_)) => self.field(e, target),
                 _ => Some(v),
             },
@@ -155,7 +163,11 @@ impl<'e, 'm> Tape<'e, 'm> {
         };
         let goal = goal.ok_or((span, "what is differentiated has no name".to_owned()))?;
         let ty = self.edit.var_ty(goal);
-        let Some((dtype, [])) = self.tensor(ty).map(|(d, s)| (d, s)).as_ref().map(|(d, s)| (*d, &s[..]))
+        let Some((dtype, [])) = self
+            .tensor(ty)
+            .map(|(d, s)| (d, s))
+            .as_ref()
+            .map(|(d, s)| (*d, &s[..]))
         else {
             return Err((span, "what is differentiated is no scalar".to_owned()));
         };
@@ -227,7 +239,9 @@ impl<'e, 'm> Tape<'e, 'm> {
 
     /// Binds a value to a new variable.
     fn name(&mut self, value: ExprId, ty: TypeId, name: &str) -> ExprId {
-        let (var, e) = self.edit.fresh_var(Symbol::new(name), ty, VarStyle::Binding);
+        let (var, e) = self
+            .edit
+            .fresh_var(Symbol::new(name), ty, VarStyle::Binding);
         self.part.binds.push(Bind::plain(var, value, Span::NONE));
         if name.ends_with("_out") {
             self.part.outputs.push(var);
@@ -246,7 +260,10 @@ impl<'e, 'm> Tape<'e, 'm> {
                 _ => continue,
             }
             let bound = &self.bound;
-            let node = self.edit.m.map_children(e, |c| bound.get(&c).copied().unwrap_or(c));
+            let node = self
+                .edit
+                .m
+                .map_children(e, |c| bound.get(&c).copied().unwrap_or(c));
             let ty = self.edit.ty(e);
             self.edit.set_ty(node, ty);
             self.edit.retype(node);
@@ -399,10 +416,6 @@ impl<'e, 'm> Tape<'e, 'm> {
             Expr::Call { args, .. } => {
                 let args = self.edit.m.list(args).to_vec();
                 if let Some(name) = kept::name(self.edit.m, e) {
-                    if name.starts_with("grad.") && name.ends_with("_checkpoint") {
-                        self.add(args[0], grad);
-                        return Ok(());
-                    }
                     return Err((b.span, format!("`{name}` has no gradient")));
                 }
                 let ty = self.edit.var_ty(b.var);
@@ -424,7 +437,12 @@ impl<'e, 'm> Tape<'e, 'm> {
                 }
             }
             Expr::Const(_) | Expr::Shape(_) => {}
-            _ => return Err((b.span, "only operators, tuples and fields have gradients".to_owned())),
+            _ => {
+                return Err((
+                    b.span,
+                    "only operators, tuples and fields have gradients".to_owned(),
+                ));
+            }
         }
         Ok(())
     }

@@ -49,11 +49,14 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 }
 
 fn kind(m: &Module, b: &Bind) -> Fusion {
-    let Some(e) = b.expr().filter(|e| matches!(m.exprs[*e], Expr::Call { .. })) else {
+    let Some(e) = b
+        .expr()
+        .filter(|e| matches!(m.exprs[*e], Expr::Call { .. }))
+    else {
         return Fusion::Opaque;
     };
     match called_op(m, e).map(|d| d.fusion) {
-        Some(k @ (Fusion::Elementwise | Fusion::Broadcast | Fusion::OutElementwise)) => k,
+        Some(k) if k <= Fusion::OutElementwise && k != Fusion::Reduction => k,
         _ => Fusion::Opaque,
     }
 }

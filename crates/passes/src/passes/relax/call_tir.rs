@@ -84,7 +84,9 @@ fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<B
     };
     let (mut binds, mut results) = (Vec::new(), Vec::new());
     for (i, &ty) in outs.iter().enumerate() {
-        let of = inplace.as_ref().map_or(-1, |all| all.get(i).copied().unwrap_or(-1));
+        let of = inplace
+            .as_ref()
+            .map_or(-1, |all| all.get(i).copied().unwrap_or(-1));
         if let Ok(k) = usize::try_from(of) {
             results.push(*operands.get(k)?);
             continue;
@@ -163,7 +165,13 @@ fn place(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<(Bind, 
         ("storage_scope", scope),
         ("dtype", AttrValue::DType(DType::U8)),
     ];
-    let call = kept::call(m, ("memory.alloc_storage", true), &[("size", size)], &attrs, b.span);
+    let call = kept::call(
+        m,
+        ("memory.alloc_storage", true),
+        &[("size", size)],
+        &attrs,
+        b.span,
+    );
     let object = m.types.intern(Type::Object);
     let (storage, at) = fresh(m, "storage", Some(object));
     let shape = m.add(Expr::Shape(dims.into()), b.span);

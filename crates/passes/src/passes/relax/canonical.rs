@@ -44,12 +44,7 @@ struct Known {
 }
 
 /// Rewrites a function; whether anything changed. With `narrow` outputs that nothing uses are none any more.
-pub(super) fn canonicalize(
-    m: &mut Module,
-    typing: &Typing,
-    code: &mut Code,
-    narrow: bool,
-) -> bool {
+pub(super) fn canonicalize(m: &mut Module, typing: &Typing, code: &mut Code, narrow: bool) -> bool {
     let mut known = Known::of(m, typing, code);
     let mut changed = narrow && demote(code, &mut known);
     changed |= rename(m, code, &known);
@@ -276,7 +271,12 @@ fn fold_casts(m: &mut Module, code: &mut Code) -> bool {
         }
         if changed {
             let mut seen = FxHashSet::default();
-            let mut kept: Vec<_> = part.binds.drain(..).rev().filter(|b| seen.insert(b.var)).collect();
+            let mut kept: Vec<_> = part
+                .binds
+                .drain(..)
+                .rev()
+                .filter(|b| seen.insert(b.var))
+                .collect();
             kept.reverse();
             part.binds = kept;
         }

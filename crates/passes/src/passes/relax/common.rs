@@ -120,7 +120,9 @@ impl Seen {
     }
     fn first(&self, key: u64, value: &[Piece], hidden: &FxHashSet<VarId>) -> Option<VarId> {
         let list = self.values.get(&key)?;
-        let mut same = list.iter().filter(|(p, v)| p == value && !hidden.contains(v));
+        let mut same = list
+            .iter()
+            .filter(|(p, v)| p == value && !hidden.contains(v));
         same.next().map(|(_, v)| *v)
     }
 }

@@ -25,9 +25,11 @@ pub(crate) static PASSES: &[PassDef] = &[
         name: "to-non-dataflow",
         doc: "Opens dataflow blocks: their bindings become plain ones.",
         options: &[],
-        contract: Contract::PLAIN
-            .idempotent()
-            .keeps(&[Form::ANormal, Form::GraphNormal, Form::BasicBlockNormal]),
+        contract: Contract::PLAIN.idempotent().keeps(&[
+            Form::ANormal,
+            Form::GraphNormal,
+            Form::BasicBlockNormal,
+        ]),
         run: open,
     },
 ];

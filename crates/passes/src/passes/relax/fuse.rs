@@ -56,7 +56,10 @@ pub(super) struct Made {
 impl Made {
     /// A global for a function: one that is there, if it is the same.
     pub fn global(&mut self, m: &mut Module, name: &str, func: FuncId) -> GlobalId {
-        let same = |g: &&GlobalId| m.global_func(**g).is_some_and(|f| functions_equal(m, f, func));
+        let same = |g: &&GlobalId| {
+            m.global_func(**g)
+                .is_some_and(|f| functions_equal(m, f, func))
+        };
         if let Some(&g) = self.globals.iter().find(same) {
             return g;
         }
@@ -80,7 +83,10 @@ impl Made {
 
 /// Whether a name stands for something.
 pub(super) fn taken(m: &Module, name: &str) -> bool {
-    let kept = m.script.as_deref().is_some_and(|s| s.kept(Symbol::new(name)).is_some());
+    let kept = m
+        .script
+        .as_deref()
+        .is_some_and(|s| s.kept(Symbol::new(name)).is_some());
     m.global(name).is_some() || kept
 }
 
@@ -117,7 +123,10 @@ fn fuse(
     // Fields of parameters that are weights are not taken into functions.
     let weights: FxHashSet<VarId> = match m.funcs[func].attrs.get("num_input") {
         Some(n) => {
-            let n = n.as_int().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+            let n = n
+                .as_int()
+                .and_then(|n| usize::try_from(n).ok())
+                .unwrap_or(0);
             m.funcs[func].params.iter().skip(n).copied().collect()
         }
         None => FxHashSet::default(),
@@ -353,12 +362,7 @@ impl Params {
     }
 }
 
-fn function(
-    m: &mut Module,
-    typing: &Typing,
-    part: &Part,
-    group: &Group,
-) -> (FuncId, Vec<ExprId>) {
+fn function(m: &mut Module, typing: &Typing, part: &Part, group: &Group) -> (FuncId, Vec<ExprId>) {
     let inside: FxHashSet<VarId> = group.binds.iter().map(|&i| part.binds[i].var).collect();
     let mut params = Params {
         args: Vec::new(),

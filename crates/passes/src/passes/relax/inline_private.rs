@@ -43,10 +43,14 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut named = FxHashSet::default();
     for (g, body) in m.global_bodies() {
         if !inlined.contains(&g) {
-            named.extend(m.post_order([body]).into_iter().filter_map(|e| match m.exprs[e] {
-                Expr::Global(g) => Some(g),
-                _ => None,
-            }));
+            named.extend(
+                m.post_order([body])
+                    .into_iter()
+                    .filter_map(|e| match m.exprs[e] {
+                        Expr::Global(g) => Some(g),
+                        _ => None,
+                    }),
+            );
         }
     }
     let keep: FxHashSet<GlobalId> = (m.globals.ids())
@@ -56,7 +60,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     cx.count("calls inlined", calls);
     let typing = cx.typing()?;
     if calls > 0 {
-        each_code(cx.module, |m, _, code| canonical::canonicalize(m, &typing, code, true));
+        each_code(cx.module, |m, _, code| {
+            canonical::canonicalize(m, &typing, code, true)
+        });
     }
     Ok(())
 }
@@ -65,7 +71,10 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 fn inlinable(m: &Module) -> FxHashSet<GlobalId> {
     let graph = m.call_graph();
     let recursive = |g: GlobalId| {
-        let (mut seen, mut open) = (FxHashSet::default(), graph.get(&g).cloned().unwrap_or_default());
+        let (mut seen, mut open) = (
+            FxHashSet::default(),
+            graph.get(&g).cloned().unwrap_or_default(),
+        );
         while let Some(h) = open.pop() {
             if h == g {
                 return true;
@@ -76,7 +85,10 @@ fn inlinable(m: &Module) -> FxHashSet<GlobalId> {
         }
         false
     };
-    let kernel = |g: GlobalId| m.global_func(g).is_some_and(|f| has_flag(&m.funcs[f], "Primitive"));
+    let kernel = |g: GlobalId| {
+        m.global_func(g)
+            .is_some_and(|f| has_flag(&m.funcs[f], "Primitive"))
+    };
     let all = private::only_called(m).into_iter();
     all.filter(|&g| !kernel(g) && !recursive(g)).collect()
 }

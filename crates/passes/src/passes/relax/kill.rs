@@ -138,7 +138,10 @@ fn kind(m: &Module, typing: &Typing, b: &Bind) -> Option<Kill> {
     if name.is_some_and(|n| n.ends_with("alloc_storage")) {
         return Some(STORAGE);
     }
-    let scalar = m.var_attrs.get(&b.var).is_some_and(|a| a.get("scalar").is_some());
+    let scalar = m
+        .var_attrs
+        .get(&b.var)
+        .is_some_and(|a| a.get("scalar").is_some());
     match &m.types[typing.vars[b.var]] {
         Type::Tensor(_) if !scalar => Some(TENSOR),
         Type::Tuple(_) | Type::Object => Some(OBJECT),

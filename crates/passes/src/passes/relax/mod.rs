@@ -9,10 +9,12 @@ mod convert_to_dataflow;
 mod expand_tuples;
 mod fold;
 mod fuse;
+mod fuse_tir;
 mod inline_private;
 mod kept;
 mod kill;
 mod lift;
+mod mixed;
 mod parallel;
 mod patterns;
 mod private;
@@ -21,6 +23,7 @@ mod sorted;
 mod unused;
 mod unused_outputs;
 mod unused_parameters;
+mod vm_shapes;
 
 use crate::PassDef;
 
@@ -35,9 +38,11 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     expand_tuples::PASSES,
     fold::PASSES,
     fuse::PASSES,
+    fuse_tir::PASSES,
     inline_private::PASSES,
     kill::PASSES,
     lift::PASSES,
+    mixed::PASSES,
     parallel::PASSES,
     patterns::PASSES,
     reshapes::PASSES,
@@ -45,4 +50,5 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     unused::PASSES,
     unused_outputs::PASSES,
     unused_parameters::PASSES,
+    vm_shapes::PASSES,
 ];

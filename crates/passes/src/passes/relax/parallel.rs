@@ -129,11 +129,14 @@ fn branch(edit: &Edit<'_>, part: &Part, product: usize, weight: ExprId) -> Branc
         columns,
     };
     let mut at = product;
-    if let Some((i, bias)) = follower(edit, part, at).and_then(|i| Some((i, bias(edit, part, at, i)?))) {
+    if let Some((i, bias)) =
+        follower(edit, part, at).and_then(|i| Some((i, bias(edit, part, at, i)?)))
+    {
         branch.bias = Some((bias, i));
         at = i;
     }
-    if let Some((i, name)) = follower(edit, part, at).and_then(|i| Some((i, unary(edit, part, i)?))) {
+    if let Some((i, name)) = follower(edit, part, at).and_then(|i| Some((i, unary(edit, part, i)?)))
+    {
         branch.activation = Some((name, i));
     }
     branch
@@ -192,7 +195,8 @@ impl Change {
     fn apply(mut self, part: &mut Part) {
         let old = std::mem::take(&mut part.binds);
         for (i, mut b) in old.into_iter().enumerate() {
-            part.binds.extend(self.before.remove(&i).into_iter().flatten());
+            part.binds
+                .extend(self.before.remove(&i).into_iter().flatten());
             if self.gone.contains(&i) {
                 continue;
             }
@@ -215,10 +219,18 @@ fn one(
     let name = branches[0].activation.as_ref().map(|a| a.0.clone());
     let with_activation = name.is_some()
         && branches.iter().all(|b| b.bias.is_some() == with_bias)
-        && branches.iter().all(|b| b.activation.as_ref().map(|a| &a.0) == name.as_ref());
-    let all: Vec<usize> = branches.iter().flat_map(|b| b.members(with_bias, with_activation)).collect();
+        && branches
+            .iter()
+            .all(|b| b.activation.as_ref().map(|a| &a.0) == name.as_ref());
+    let all: Vec<usize> = branches
+        .iter()
+        .flat_map(|b| b.members(with_bias, with_activation))
+        .collect();
     let first = *all.iter().min()?;
-    if all.iter().any(|i| change.gone.contains(i) || change.values.contains_key(i)) {
+    if all
+        .iter()
+        .any(|i| change.gone.contains(i) || change.values.contains_key(i))
+    {
         return None;
     }
     // What goes into the product is there before the first.

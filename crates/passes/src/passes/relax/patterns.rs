@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostics, Symbol};
 use relax_ir::{GlobalKind, Kept, Module};
-use relax_loops::{BinOp, Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, statements, visit_expr};
+use relax_loops::{
+    BinOp, Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, statements, visit_expr,
+};
 use relax_ops::Fusion;
 
 use crate::{Contract, PassCx, PassDef};
@@ -83,7 +85,11 @@ fn with_attribute(text: &str, kind: Fusion) -> Option<String> {
     const ATTRS: &str = "T.func_attr({";
     if let Some(at) = text.find(ATTRS) {
         let at = at + ATTRS.len();
-        let comma = if text[at..].starts_with('}') { "" } else { ", " };
+        let comma = if text[at..].starts_with('}') {
+            ""
+        } else {
+            ", "
+        };
         return Some(format!("{}{attr}{comma}{}", &text[..at], &text[at..]));
     }
     let def = text.find("def ")?;
@@ -91,7 +97,11 @@ fn with_attribute(text: &str, kind: Fusion) -> Option<String> {
     let rest = text[head..].trim_start_matches([' ', '\n']);
     let line = text[..text.len() - rest.len()].rfind('\n')? + 1;
     let indent = &text[line..text.len() - rest.len()];
-    Some(format!("{}{indent}{ATTRS}{attr}}})\n{}", &text[..line], &text[line..]))
+    Some(format!(
+        "{}{indent}{ATTRS}{attr}}})\n{}",
+        &text[..line],
+        &text[line..]
+    ))
 }
 
 /// Where the head of a function ends: behind the colon and the line.
@@ -117,7 +127,11 @@ pub(crate) fn of_program(p: &Program) -> Fusion {
     for stage in &p.stages {
         match stage {
             Stage::Compute(c) => {
-                let axes: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, p.vars[v].dtype)).collect();
+                let axes: Vec<Ex> = c
+                    .axes
+                    .iter()
+                    .map(|&v| Ex::var(v, p.vars[v].dtype))
+                    .collect();
                 let over: Vec<Var> = c.reduce.iter().flat_map(|r| &r.axes).map(|a| a.0).collect();
                 let mut loads = Vec::new();
                 loads_of(&c.value, &mut loads);

@@ -152,7 +152,9 @@ fn retyped(program: &mut Program) -> Option<&Program> {
     use relax_loops::Ex;
     for stage in &mut program.stages {
         let new = |e: &Ex| match e.kind() {
-            ExKind::Load(buf, index) => Some(Ex::new(ExKind::Load(*buf, index.clone()), DType::I64)),
+            ExKind::Load(buf, index) => {
+                Some(Ex::new(ExKind::Load(*buf, index.clone()), DType::I64))
+            }
             _ => None,
         };
         match stage {

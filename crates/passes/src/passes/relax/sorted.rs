@@ -137,13 +137,7 @@ impl Edges {
         self.needs.entry(user).or_default().push_back(needed);
     }
 
-    fn mentions(
-        &mut self,
-        m: &Module,
-        e: relax_ir::ExprId,
-        user: Node,
-        known: &FxHashSet<VarId>,
-    ) {
+    fn mentions(&mut self, m: &Module, e: relax_ir::ExprId, user: Node, known: &FxHashSet<VarId>) {
         each_var(m, e, |v| {
             // A function that calls itself needs nothing for that.
             if known.contains(&v) && user != Node::Var(v) {

@@ -129,11 +129,7 @@ fn used_dims(m: &Module, code: &Code) -> FxHashSet<relax_sym::DimVar> {
     dims
 }
 
-fn binds_used(
-    m: &Module,
-    ty: relax_ir::TypeId,
-    used: &FxHashSet<relax_sym::DimVar>,
-) -> bool {
+fn binds_used(m: &Module, ty: relax_ir::TypeId, used: &FxHashSet<relax_sym::DimVar>) -> bool {
     m.dims_in_types([ty]).iter().any(|d| used.contains(d))
 }
 
@@ -177,7 +173,11 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
         .filter(|(_, g)| reached.contains(&g.name))
         .map(|(id, _)| id)
         .collect();
-    let texts_left = script.kept.iter().filter(|k| reached.contains(&k.name)).count();
+    let texts_left = script
+        .kept
+        .iter()
+        .filter(|k| reached.contains(&k.name))
+        .count();
     let of_text = |k: &&Kept| m.global(k.name.as_str()).is_none() && !reached.contains(&k.name);
     let gone = m.globals.len() - keep.len() + script.kept.iter().filter(of_text).count();
     if gone == 0 {
@@ -186,7 +186,9 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
     if texts_left < script.kept.len()
         && let Some(script) = &mut m.script
     {
-        Arc::make_mut(script).kept.retain(|k| reached.contains(&k.name));
+        Arc::make_mut(script)
+            .kept
+            .retain(|k| reached.contains(&k.name));
     }
     m.retain_globals(&keep);
     gone as u64

@@ -88,7 +88,9 @@ fn asked_for(m: &mut Module, typing: &Typing) -> FxHashMap<GlobalId, Vec<u32>> {
             fields.remove(&g);
         }
     }
-    let less = fields.into_iter().filter(|(_, (n, asked))| asked.len() < *n as usize);
+    let less = fields
+        .into_iter()
+        .filter(|(_, (n, asked))| asked.len() < *n as usize);
     less.map(|(g, (_, asked))| {
         let mut asked: Vec<u32> = asked.into_iter().collect();
         asked.sort_unstable();

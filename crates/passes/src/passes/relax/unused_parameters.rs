@@ -99,7 +99,12 @@ fn calls(
     left: &FxHashMap<GlobalId, Left>,
 ) -> bool {
     let mut changed = false;
-    for b in code.seqs.iter_mut().flat_map(|s| &mut s.parts).flat_map(|p| &mut p.binds) {
+    for b in code
+        .seqs
+        .iter_mut()
+        .flat_map(|s| &mut s.parts)
+        .flat_map(|p| &mut p.binds)
+    {
         let Some(e) = b.expr() else {
             continue;
         };
