@@ -64,6 +64,10 @@ impl<'a> Edit<'a> {
     pub fn set_ty(&mut self, e: ExprId, ty: TypeId) {
         self.types.set(e, ty);
     }
+    /// Says what the type of a variable is.
+    pub fn set_var_ty(&mut self, v: VarId, ty: TypeId) {
+        self.vars.set(v, ty);
+    }
     /// The element type of a tensor expression.
     pub fn dtype(&self, e: ExprId) -> Option<DType> {
         self.m.types.as_tensor(self.types[e])?.dtype.known()

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::analysis::{Analyses, State};
 use crate::{
     Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, attributes, blocks, codes,
-    shares,
+    registry, shares,
 };
 
 /// How a pipeline is run.
@@ -177,6 +177,13 @@ impl Manager<'_> {
     }
 
     fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
+        let own = self
+            .module
+            .script
+            .is_some()
+            .then(|| registry::for_script(run));
+        let own = own.flatten();
+        let run = own.as_ref().unwrap_or(run);
         let (contract, key) = (run.pass.contract, run.to_string());
         if contract.idempotent && self.settled.get(&key) == Some(&State::of(self.module)) {
             return Ok(false);

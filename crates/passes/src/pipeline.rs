@@ -323,7 +323,7 @@ impl<'t> Parser<'t> {
 
     /// The steps behind a name, with the options that follow it.
     fn named(&mut self, name: &Word<'t>) -> Vec<Step> {
-        if let Some(pass) = self.passes.find(name.text) {
+        if let Some(pass) = self.passes.named(name.text) {
             let options = self.options(pass);
             return vec![Step::Pass(PassRun { pass, options })];
         }

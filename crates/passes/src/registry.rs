@@ -1,7 +1,68 @@
 //! All passes by name, and the pipelines that have a name.
 
-use crate::PassDef;
-use crate::passes::PASSES;
+use crate::passes::{PASSES, relax};
+use crate::{Options, PassDef, PassRun};
+
+/// Passes that are others for a module read from TVMScript: those of Relax by the same name.
+const OF_RELAX: &[(&str, &str)] = &[
+    ("canonicalize-bindings", "relax-canonicalize-bindings"),
+    ("combine-parallel-dense", "relax-combine-parallel-matmul"),
+    ("dead-code-elimination", "relax-dead-code-elimination"),
+    ("eliminate-common-subexpr", "relax-eliminate-common-subexpr"),
+    ("fold-constant", "relax-fold-constant"),
+    ("fuse-ops", "relax-fuse-ops"),
+    ("gradient", "relax-gradient"),
+    ("inline", "relax-inline"),
+    ("lambda-lift", "relax-lambda-lift"),
+    ("lower-shapes", "relax-lower-shapes"),
+    ("merge-composite", "relax-fuse-ops-by-pattern"),
+    ("to-mixed-precision", "relax-to-mixed-precision"),
+];
+
+/// TVM's names of Relax's passes that are not ours in another spelling.
+const NAMES: &[(&str, &str)] = &[
+    ("CallTIRRewrite", "call-tir-rewrite"),
+    ("CombineParallelMatmul", "combine-parallel-dense"),
+    ("DecomposeOpsForInference", "simplify-inference"),
+    ("FoldBatchnormToConv2D", "fold-scale-axis"),
+    ("FuseOpsByPattern", "merge-composite"),
+    ("FuseTIR", "fuse-tir"),
+    ("InlinePrivateFunctions", "inline"),
+    ("LegalizeOps", "legalize"),
+    ("StaticPlanBlockMemory", "plan-memory"),
+    ("VMShapeLower", "lower-shapes"),
+];
+
+/// Passes over Relax's bindings and dataflow blocks, sorted by name. They leave alone what is not in Relax's form.
+pub fn of_relax() -> Vec<&'static PassDef> {
+    let mut all: Vec<&PassDef> = relax::PASSES.iter().flat_map(|p| p.iter()).collect();
+    all.sort_by_key(|p| p.name);
+    all
+}
+
+/// The pass that a pipeline names: by our name or by TVM's.
+pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
+    let theirs = NAMES.iter().find(|n| n.0 == name).map(|n| n.1);
+    let ours = || theirs.map_or_else(|| crate::meant::kebab(name), str::to_owned);
+    let begins = name.starts_with(|c: char| c.is_ascii_uppercase());
+    let camel = begins && name.contains(|c: char| c.is_ascii_lowercase());
+    find(name).or_else(|| find(&ours()).filter(|_| camel))
+}
+
+/// The run of a pass that a module read from TVMScript gets in place of another one; options that both take go along.
+pub(crate) fn for_script(run: &PassRun) -> Option<PassRun> {
+    let (_, name) = OF_RELAX.iter().find(|n| n.0 == run.pass.name)?;
+    let pass = find(name)?;
+    let mut options = Options::defaults(pass);
+    for (i, (name, value)) in options.values.iter_mut().enumerate() {
+        let given = run.options.values.iter().position(|v| v.0 == *name);
+        if let Some(at) = given {
+            *value = run.options.values[at].1.clone();
+            options.places[i] = run.options.places[at];
+        }
+    }
+    Some(PassRun { pass, options })
+}
 
 /// The passes that a pipeline can name: those that are built in, and those of whoever uses this as a library.
 ///
@@ -53,6 +114,11 @@ impl Registry {
         let added = self.added.iter().copied().find(|p| p.name == name);
         added.or_else(|| find(name))
     }
+
+    /// The pass that a pipeline names: by our name or by TVM's.
+    pub(crate) fn named(&self, name: &str) -> Option<&'static PassDef> {
+        self.find(name).or_else(|| named(name))
+    }
 }
 
 /// All passes, sorted by name.
@@ -67,6 +133,7 @@ pub fn find(name: &str) -> Option<&'static PassDef> {
     PASSES
         .iter()
         .flat_map(|p| p.iter())
+        .chain(relax::PASSES.iter().flat_map(|p| p.iter()))
         .find(|p| p.name == name)
         .or_else(|| crate::testing::find(name))
 }

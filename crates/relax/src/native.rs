@@ -150,6 +150,8 @@ pub fn passes_with(
     observer: &mut dyn PassObserver,
 ) -> Result<Arc<Typing>, Diagnostics> {
     crate::script::places::as_values(module);
+    // From here on it is a program like any other: passes that Relax has too are ours.
+    module.script = None;
     let mut pipeline = session.pipeline("specialize")?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();

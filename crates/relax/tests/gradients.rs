@@ -41,6 +41,16 @@ const CALLS: &[(&str, &str, &str)] = &[
     ("copy", X, "copy(%x)"),
     ("annotation.checkpoint", X, "annotation.checkpoint(exp(%x))"),
     (
+        "relax.grad.start_checkpoint",
+        X,
+        "relax.grad.start_checkpoint(exp(%x))",
+    ),
+    (
+        "relax.grad.end_checkpoint",
+        X,
+        "relax.grad.end_checkpoint(exp(%x))",
+    ),
+    (
         "clip",
         X,
         "clip(multiply(%x, %x), a_min=0.1f64, a_max=0.5f64)",
@@ -146,6 +156,11 @@ const CALLS: &[(&str, &str, &str)] = &[
         "nn.matmul",
         "%x: Tensor[(2, 3), float64], %y: Tensor[(3, 4), float64]",
         "exp(nn.matmul(%x, %y, units=None))",
+    ),
+    (
+        "relax.matmul",
+        "%x: Tensor[(2, 2, 3), float64], %y: Tensor[(3, 4), float64]",
+        "exp(relax.matmul(%x, %y))",
     ),
     (
         "nn.batch_matmul",

@@ -7,7 +7,7 @@ use relax_passes::{PassDef, Registry};
 /// All passes with their options, and the pipelines that have a name.
 pub fn list(passes: &Registry) -> String {
     let mut text = String::new();
-    for pass in passes.all() {
+    for pass in passes.all().into_iter().chain(relax_passes::of_relax()) {
         let _ = writeln!(text, "{}: {}", pass.name, pass.doc);
         for o in pass.options {
             let _ = writeln!(text, "    {}={} ({}): {}", o.name, o.default, o.ty, o.doc);

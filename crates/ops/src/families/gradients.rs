@@ -443,6 +443,26 @@ pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let right = b.call("nn.dense", &[t, u], &width);
     Some(vec![left, bi(b, "collapse_sum_like", right, weight)])
 }
+/// Of the product of stacks of matrices.
+pub fn stacked_product(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [x, y] = site.args[..] else { return None };
+    let (m, n) = (b.rank(x)?, b.rank(y)?);
+    if m < 2 || n < 2 {
+        return None;
+    }
+    let turned = |b: &mut dyn Build, e: ExprId, rank: usize| {
+        let mut axes: Vec<i64> = (0..rank as i64).collect();
+        axes.swap(rank - 2, rank - 1);
+        b.call("transpose", &[e], &[("axes", AttrValue::ints(&axes))])
+    };
+    let (t, u) = (turned(b, y, n), turned(b, x, m));
+    let left = bi(b, "relax.matmul", g, t);
+    let right = bi(b, "relax.matmul", u, g);
+    Some(vec![
+        bi(b, "collapse_sum_like", left, x),
+        bi(b, "collapse_sum_like", right, y),
+    ])
+}
 /// Of `nn.batch_matmul`.
 pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };

@@ -48,6 +48,7 @@ pub static OPS: &[OpDef] = &[
         .inputs(&[input("x1", "the first operand"), input("x2", "the second operand")])
         .attrs(&[attr("out_dtype", DType, Default::DType(""), "the element type of the result")])
         .fusion(Fusion::OutElementwise)
+        .gradient(super::gradients::stacked_product)
         .compute(matmul_compute),
     OpDef::new("relax.argmax", "The index of the greatest element, as `int64`.", |cx| index_reduce(cx, DT::I64))
         .inputs(X)

@@ -30,7 +30,8 @@ pub static OPS: &[OpDef] = &[
     )
     .inputs(&[input("expr", "the shape")])
     .uncomputed("shapes are values of the program, not tensors")
-    .not_computed(),
+    .not_computed()
+    .of_shape(numbers),
     OpDef::new(
         "relax.tensor_to_shape",
         "The shape that a vector of numbers gives.",
@@ -133,6 +134,15 @@ fn shape_to_tensor(cx: &mut RelCx<'_>) -> RelResult {
         _ => anys(1),
     };
     finish(cx, dims, DT::I64)
+}
+
+/// The extents as a tensor.
+fn numbers(extents: &[i64], dtype: DT) -> relax_tensor::Tensor {
+    let mut out = relax_tensor::Tensor::zeros(dtype, &[extents.len() as i64]);
+    for (i, &d) in extents.iter().enumerate() {
+        out.set_i64(i, d);
+    }
+    out
 }
 
 fn tensor_to_shape(cx: &mut RelCx<'_>) -> RelResult {

@@ -5,7 +5,7 @@
 //! then injective operators, then what feeds tuples.
 
 mod extents;
-mod groups;
+pub(super) mod groups;
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;

@@ -35,7 +35,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let entries = cx.options.functions("entry");
     let checks = cx.options.flag("checks");

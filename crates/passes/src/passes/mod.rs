@@ -33,6 +33,7 @@ mod normalize;
 mod partial_eval;
 mod partition_graph;
 mod plan_memory;
+pub(crate) mod relax;
 mod relay_to_relax;
 mod remove_unused_functions;
 mod schedule;

@@ -11,7 +11,7 @@ struct User {
 }
 
 /// The nodes of a function, operands first, and their users.
-pub(super) struct Graph {
+pub(in crate::passes) struct Graph {
     index: IdTable<ExprId, u32>,
     /// How each node takes part in fusion.
     pub kind: Vec<Fusion>,
@@ -39,6 +39,23 @@ impl Graph {
             first: Vec::new(),
             edges: Vec::new(),
         }
+    }
+    /// So many nodes that have no expressions: they go by their numbers.
+    pub fn numbered(kind: Vec<Fusion>) -> Graph {
+        Graph {
+            left: vec![false; kind.len()],
+            kind,
+            ..Graph::new(&[])
+        }
+    }
+    /// [`Graph::edge`] and [`Graph::leave`] by number.
+    pub fn numbered_edge(&mut self, from: usize, to: usize, kind: Fusion) {
+        let node = to as u32;
+        self.edges.push((from as u32, User { node, kind }));
+    }
+    /// See there.
+    pub fn numbered_leave(&mut self, node: usize) {
+        self.left[node] = true;
     }
     /// The number of a node.
     pub fn of(&self, e: ExprId) -> usize {
@@ -156,7 +173,7 @@ impl Dominators {
 }
 
 /// The groups, a forest of nodes.
-pub(super) struct Groups {
+pub(in crate::passes) struct Groups {
     parent: Vec<u32>,
     kind: Vec<Fusion>,
     size: Vec<u32>,

@@ -1,0 +1,448 @@
+//! Functions as Relax has them: blocks of bindings, some with branches or functions that have blocks of their own.
+//!
+//! [`Code::of`] takes a body apart, [`Code::body`] puts it together again. In between bindings are added, dropped and
+//! moved in lists.
+
+use relax_base::{Span, Symbol};
+use relax_ir::{
+    AttrValue, Binding, Block, Expr, ExprId, FuncId, Memo, Module, TypeId, VarId, VarStyle,
+};
+use relax_ops::Effects;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::util::is_external;
+
+/// A body and the bodies inside it.
+#[derive(Debug)]
+pub(crate) struct Code {
+    /// The body itself, and behind each the ones inside it.
+    pub seqs: Vec<Seq>,
+}
+
+/// Bindings and what they are for.
+#[derive(Debug)]
+pub(crate) struct Seq {
+    /// Runs of bindings.
+    pub parts: Vec<Part>,
+    /// The value.
+    pub value: ExprId,
+}
+
+/// Bindings that follow each other.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// Whether it is a dataflow block.
+    pub flow: bool,
+    /// The bindings.
+    pub binds: Vec<Bind>,
+    /// What is seen outside of a dataflow block.
+    pub outputs: Vec<VarId>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// A binding.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bind {
+    /// The variable.
+    pub var: VarId,
+    /// Its value.
+    pub value: Value,
+    /// Where the value stands.
+    pub span: Span,
+}
+
+/// What is bound.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Value {
+    /// An expression without bindings.
+    Plain(ExprId),
+    /// Two ways, numbers of [`Code::seqs`].
+    If {
+        cond: ExprId,
+        then: usize,
+        otherwise: usize,
+    },
+    /// A function and the number of its body.
+    Func { func: FuncId, body: usize },
+}
+
+/// What comes next when a body is evaluated.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Step {
+    /// A body begins.
+    Open(usize),
+    /// A part of a body begins.
+    Part(usize, usize),
+    /// A binding; what stands inside its value follows.
+    Bind(usize, usize, usize),
+    /// A part ends.
+    PartEnd(usize, usize),
+    /// The value of a body.
+    Value(usize),
+}
+
+/// Where a variable is bound: the number of the body and that of its part.
+pub(crate) type Home = (usize, usize);
+
+impl Part {
+    fn plain(span: Span) -> Part {
+        Part {
+            flow: false,
+            binds: Vec::new(),
+            outputs: Vec::new(),
+            span,
+        }
+    }
+}
+
+impl Bind {
+    /// A binding of an expression.
+    pub fn plain(var: VarId, value: ExprId, span: Span) -> Bind {
+        let value = Value::Plain(value);
+        Bind { var, value, span }
+    }
+    /// The expression that is bound, unless it is branches or a function.
+    pub fn expr(&self) -> Option<ExprId> {
+        match self.value {
+            Value::Plain(e) => Some(e),
+            _ => None,
+        }
+    }
+}
+
+impl Code {
+    /// A body taken apart; `None` where values are shared without a name, which is not Relax's form.
+    pub fn of(m: &Module, body: ExprId) -> Option<Code> {
+        let uses = m.use_counts([body]);
+        let shared = |e: &ExprId| uses[*e] > 1 && !is_name(m, *e);
+        if m.post_order([body]).iter().any(shared) {
+            return None;
+        }
+        let mut code = Code { seqs: Vec::new() };
+        let mut heads = vec![body];
+        while code.seqs.len() < heads.len() {
+            let head = heads[code.seqs.len()];
+            let seq = sequence(m, head, &mut heads);
+            code.seqs.push(seq);
+        }
+        Some(code)
+    }
+
+    /// The body put together.
+    pub fn body(&self, m: &mut Module) -> ExprId {
+        let mut built: Vec<ExprId> = self.seqs.iter().map(|s| s.value).collect();
+        for (i, seq) in self.seqs.iter().enumerate().rev() {
+            let mut at = seq.value;
+            for part in seq.parts.iter().rev() {
+                let mut bindings = Vec::with_capacity(part.binds.len());
+                for b in &part.binds {
+                    let value = match b.value {
+                        Value::Plain(e) => e,
+                        Value::If {
+                            cond,
+                            then,
+                            otherwise,
+                        } => {
+                            let (then, otherwise) = (built[then], built[otherwise]);
+                            let branches = Expr::If {
+                                cond,
+                                then,
+                                otherwise,
+                            };
+                            m.add(branches, b.span)
+                        }
+                        Value::Func { func, body } => with_body(m, func, built[body], b.span),
+                    };
+                    bindings.push(Binding { var: b.var, value });
+                }
+                at = joined(m, part, bindings, at);
+            }
+            built[i] = at;
+        }
+        built[0]
+    }
+
+    /// All of it in order of evaluation.
+    pub fn steps(&self) -> Vec<Step> {
+        let (mut steps, mut open) = (Vec::new(), vec![Step::Open(0)]);
+        while let Some(step) = open.pop() {
+            steps.push(step);
+            match step {
+                Step::Open(s) => {
+                    open.push(Step::Value(s));
+                    for (p, part) in self.seqs[s].parts.iter().enumerate().rev() {
+                        open.push(Step::PartEnd(s, p));
+                        open.extend((0..part.binds.len()).rev().map(|b| Step::Bind(s, p, b)));
+                        open.push(Step::Part(s, p));
+                    }
+                }
+                Step::Bind(s, p, b) => match self.seqs[s].parts[p].binds[b].value {
+                    Value::Plain(_) => {}
+                    Value::If {
+                        then, otherwise, ..
+                    } => open.extend([Step::Open(otherwise), Step::Open(then)]),
+                    Value::Func { body, .. } => open.push(Step::Open(body)),
+                },
+                _ => {}
+            }
+        }
+        steps
+    }
+
+    /// All bindings, each body's before those inside it.
+    pub fn binds(&self) -> impl Iterator<Item = &Bind> {
+        let parts = self.seqs.iter().flat_map(|s| &s.parts);
+        parts.flat_map(|p| &p.binds)
+    }
+
+    /// Every expression that stands in it, with the part it stands in; none for the value of a body. Later ones may
+    /// refer to what earlier ones are bound to.
+    pub fn exprs(&self) -> Vec<(ExprId, usize, Option<usize>)> {
+        let mut out = Vec::new();
+        for (s, seq) in self.seqs.iter().enumerate() {
+            for (p, part) in seq.parts.iter().enumerate() {
+                for b in &part.binds {
+                    match b.value {
+                        Value::Plain(e) | Value::If { cond: e, .. } => out.push((e, s, Some(p))),
+                        Value::Func { .. } => {}
+                    }
+                }
+            }
+            out.push((seq.value, s, None));
+        }
+        out
+    }
+
+    /// How often each variable is referred to.
+    pub fn uses(&self, m: &Module) -> FxHashMap<VarId, usize> {
+        let mut uses = FxHashMap::default();
+        for (e, ..) in self.exprs() {
+            each_var(m, e, |v| *uses.entry(v).or_default() += 1);
+        }
+        uses
+    }
+
+    /// Expressions in place of variables, everywhere.
+    pub fn substitute(&mut self, m: &mut Module, stands: &FxHashMap<VarId, ExprId>) {
+        if stands.is_empty() {
+            return;
+        }
+        let mut memo = Memo::default();
+        self.map(|e| m.substitute(e, &mut memo, stands));
+    }
+
+    /// Other expressions in place of all that stand in it.
+    pub fn map(&mut self, mut f: impl FnMut(ExprId) -> ExprId) {
+        for seq in &mut self.seqs {
+            for b in seq.parts.iter_mut().flat_map(|p| &mut p.binds) {
+                match &mut b.value {
+                    Value::Plain(e) | Value::If { cond: e, .. } => *e = f(*e),
+                    Value::Func { .. } => {}
+                }
+            }
+            seq.value = f(seq.value);
+        }
+    }
+
+    /// Drops the bindings of these variables.
+    pub fn remove(&mut self, gone: &FxHashSet<VarId>) {
+        for part in self.seqs.iter_mut().flat_map(|s| &mut s.parts) {
+            part.binds.retain(|b| !gone.contains(&b.var));
+            part.outputs.retain(|v| !gone.contains(v));
+        }
+    }
+
+    /// Drops the bindings of these variables, which other names stand for among the outputs.
+    pub fn remove_names(&mut self, gone: &FxHashSet<VarId>) {
+        for part in self.seqs.iter_mut().flat_map(|s| &mut s.parts) {
+            part.binds.retain(|b| !gone.contains(&b.var));
+        }
+    }
+
+    /// Where each variable is bound.
+    pub fn homes(&self) -> FxHashMap<VarId, Home> {
+        let mut homes = FxHashMap::default();
+        for (s, seq) in self.seqs.iter().enumerate() {
+            for (p, part) in seq.parts.iter().enumerate() {
+                homes.extend(part.binds.iter().map(|b| (b.var, (s, p))));
+            }
+        }
+        homes
+    }
+}
+
+/// Rewrites every function that is in Relax's form: `f` says whether it changed the code.
+pub(crate) fn each_code(m: &mut Module, mut f: impl FnMut(&mut Module, FuncId, &mut Code) -> bool) {
+    for (global, body) in m.global_bodies() {
+        let func = m.global_func(global).expect("it has a body");
+        if is_external(&m.funcs[func]) {
+            continue;
+        }
+        let Some(mut code) = Code::of(m, body) else {
+            continue;
+        };
+        if f(m, func, &mut code) {
+            let new = code.body(m);
+            m.set_global_body(global, new);
+        }
+    }
+}
+
+/// Whether evaluating it again gives the same thing at no cost.
+fn is_name(m: &Module, e: ExprId) -> bool {
+    m.is_leaf(e) || matches!(m.exprs[e], Expr::Shape(_) | Expr::Extern(_))
+}
+
+/// The bindings from `head` on; heads of bodies inside are added.
+fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut bind = |var: VarId, value: ExprId| {
+        let span = m.span(value);
+        let value = match m.exprs[value] {
+            Expr::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                heads.extend([then, otherwise]);
+                let (then, otherwise) = (heads.len() - 2, heads.len() - 1);
+                Value::If {
+                    cond,
+                    then,
+                    otherwise,
+                }
+            }
+            Expr::Func(func) => {
+                heads.push(m.funcs[func].body);
+                let body = heads.len() - 1;
+                Value::Func { func, body }
+            }
+            _ => Value::Plain(value),
+        };
+        Bind { var, value, span }
+    };
+    let mut at = head;
+    loop {
+        match m.exprs[at] {
+            Expr::Let { var, value, body } => {
+                if parts.last().is_none_or(|p| p.flow) {
+                    parts.push(Part::plain(m.span(at)));
+                }
+                let last = parts.last_mut().expect("one was just added");
+                last.binds.push(bind(var, value));
+                at = body;
+            }
+            Expr::Dataflow { block, body } => {
+                let block = &m.blocks[block];
+                let binds = block.bindings.iter().map(|b| bind(b.var, b.value));
+                parts.push(Part {
+                    flow: true,
+                    binds: binds.collect(),
+                    outputs: block.outputs.clone(),
+                    span: block.span,
+                });
+                at = body;
+            }
+            _ => return Seq { parts, value: at },
+        }
+    }
+}
+
+fn joined(m: &mut Module, part: &Part, bindings: Vec<Binding>, body: ExprId) -> ExprId {
+    if !part.flow {
+        return bindings.into_iter().rev().fold(body, |body, b| {
+            let (var, value) = (b.var, b.value);
+            let span = m.span(value);
+            m.add(Expr::Let { var, value, body }, span)
+        });
+    }
+    if bindings.is_empty() {
+        return body;
+    }
+    let block = m.blocks.push(Block {
+        bindings,
+        outputs: part.outputs.clone(),
+        span: part.span,
+    });
+    m.add(Expr::Dataflow { block, body }, part.span)
+}
+
+/// A function with another body.
+fn with_body(m: &mut Module, func: FuncId, body: ExprId, span: Span) -> ExprId {
+    let mut function = m.funcs[func].clone();
+    function.body = body;
+    let func = m.funcs.push(function);
+    m.add(Expr::Func(func), span)
+}
+
+/// Every mention of a variable, in order.
+pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
+    let mut open = vec![e];
+    while let Some(e) = open.pop() {
+        if let Expr::Var(v) = m.exprs[e] {
+            f(v);
+        }
+        let from = open.len();
+        m.for_each_child(e, |c| open.push(c));
+        open[from..].reverse();
+    }
+}
+
+/// Whether evaluating an expression does more than give a value, as Relax sees it: what a function does is what it says.
+/// Functions that are given are taken at their type's word.
+pub(crate) fn impure(m: &Module, e: ExprId) -> bool {
+    m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
+        .into_iter()
+        .any(|e| match m.exprs[e] {
+            Expr::Call { callee, attrs, .. } => impure_call(m, callee, m.attrs(attrs)),
+            Expr::RefNew(_) | Expr::RefRead(_) | Expr::RefWrite(..) => true,
+            _ => false,
+        })
+}
+
+fn impure_call(m: &Module, callee: ExprId, attrs: &relax_ir::Attrs) -> bool {
+    match m.exprs[callee] {
+        Expr::Op(op) => relax_ops::registry()
+            .get(op)
+            .is_none_or(|d| d.effects != Effects::Pure),
+        Expr::Extern(_) => attrs.get("pure").and_then(AttrValue::as_bool) != Some(true),
+        Expr::Global(g) => match m.global_func(g) {
+            Some(f) => m.funcs[f].attrs.get("pure").and_then(AttrValue::as_bool) == Some(false),
+            None => true,
+        },
+        _ => false,
+    }
+}
+
+/// Bodies of functions that say of themselves that they are not pure, by the variables that they are bound to.
+pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
+    let says = |b: &&Bind| match b.value {
+        Value::Func { func, .. } => {
+            m.funcs[func].attrs.get("pure").and_then(AttrValue::as_bool) == Some(false)
+        }
+        _ => false,
+    };
+    code.binds().filter(says).map(|b| b.var).collect()
+}
+
+/// Whether a binding's value does more than give a value.
+pub(crate) fn bind_impure(m: &Module, b: &Bind, closures: &FxHashSet<VarId>) -> bool {
+    match b.value {
+        Value::Plain(e) => {
+            let calls_one = matches!(m.exprs[e], Expr::Call { callee, .. }
+                if matches!(m.exprs[callee], Expr::Var(v) if closures.contains(&v)));
+            calls_one || impure(m, e)
+        }
+        Value::If { .. } | Value::Func { .. } => false,
+    }
+}
+
+/// A fresh variable as bindings have them, and a reference to it.
+pub(crate) fn fresh(
+    m: &mut Module,
+    name: impl Into<Symbol>,
+    ty: Option<TypeId>,
+) -> (VarId, ExprId) {
+    m.fresh_var(name, ty, VarStyle::Binding)
+}

@@ -1,0 +1,189 @@
+//! `call-tir-rewrite` and `lower-alloc-tensor`: results of tensor programs are made before the programs run.
+//!
+//! A call that gives a tensor becomes the tensor, made first, and a call that writes it; what is written in place is the
+//! argument. Tensors are then places in blocks of memory.
+
+use relax_base::Diagnostics;
+use relax_infer::Typing;
+use relax_ir::{AttrValue, DTy, Expr, ExprId, Module, Shape, Type, TypeId, VarStyle};
+use relax_ops::Treatment;
+use relax_sym::Dim;
+use relax_tensor::DType;
+
+use super::kept;
+use crate::code::{Bind, each_code, fresh};
+use crate::util::called_op;
+use crate::{Contract, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[
+    PassDef {
+        name: "call-tir-rewrite",
+        doc: "Makes tensors for the results of tensor programs, which then write them.",
+        options: &[],
+        contract: Contract::TYPED,
+        run: rewrite,
+    },
+    PassDef {
+        name: "lower-alloc-tensor",
+        doc: "Puts tensors into blocks of memory.",
+        options: &[],
+        contract: Contract::TYPED,
+        run: lower,
+    },
+];
+
+const ALLOC: &str = "builtin.alloc_tensor";
+
+fn rewrite(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut calls = 0;
+    each_code(cx.module, |m, _, code| {
+        let before = calls;
+        for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
+            if part.flow {
+                continue;
+            }
+            for b in std::mem::take(&mut part.binds) {
+                match b.expr().and_then(|e| written(m, &typing, &b, e)) {
+                    Some(new) => {
+                        calls += 1;
+                        part.binds.extend(new);
+                    }
+                    None => part.binds.push(b),
+                }
+            }
+        }
+        calls > before
+    });
+    cx.count("calls that write their results", calls);
+    Ok(())
+}
+
+/// What the binding of a call of a tensor program becomes.
+fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<Bind>> {
+    let Expr::Call { args, .. } = m.exprs[e] else {
+        return None;
+    };
+    let args = m.list(args).to_vec();
+    let inplace = match kept::name(m, e) {
+        Some("call_tir_inplace") => Some(kept::attr(m, e, "inplace_indices")?.as_ints()?),
+        Some(_) => return None,
+        None => match called_op(m, e)?.hooks.treatment {
+            Treatment::CallTir | Treatment::CallDpsPacked => None,
+            _ => return None,
+        },
+    };
+    let (&callee, &given) = (args.first()?, args.get(1)?);
+    let Expr::Tuple(fields) = m.exprs[given] else {
+        return None;
+    };
+    let mut operands = m.list(fields).to_vec();
+    let outs: Vec<TypeId> = match &m.types[typing.vars[b.var]] {
+        Type::Tuple(outs) => outs.to_vec(),
+        _ => vec![typing.vars[b.var]],
+    };
+    let (mut binds, mut results) = (Vec::new(), Vec::new());
+    for (i, &ty) in outs.iter().enumerate() {
+        let of = inplace
+            .as_ref()
+            .map_or(-1, |all| all.get(i).copied().unwrap_or(-1));
+        if let Ok(k) = usize::try_from(of) {
+            results.push(*operands.get(k)?);
+            continue;
+        }
+        let (dims, dtype) = tensor(m, ty)?;
+        let shape = m.add(Expr::Shape(dims.into()), b.span);
+        let attrs = [
+            ("dtype", AttrValue::DType(dtype)),
+            ("runtime_device_index", AttrValue::Int(0)),
+            ("storage_scope", kept::string("global")),
+        ];
+        let call = kept::call(m, (ALLOC, false), &[("shape", shape)], &attrs, b.span);
+        let (var, alloc) = fresh(m, "alloc", Some(ty));
+        binds.push(Bind::plain(var, call, b.span));
+        operands.push(alloc);
+        results.push(alloc);
+    }
+    let call = m.call(callee, &operands, b.span);
+    let unit = m.types.tuple(Vec::new());
+    let (effect, _) = m.fresh_var("_", Some(unit), VarStyle::Effect);
+    binds.push(Bind::plain(effect, call, b.span));
+    let result = match results[..] {
+        [one] if !matches!(m.types[typing.vars[b.var]], Type::Tuple(_)) => one,
+        _ => m.tuple(&results, b.span),
+    };
+    binds.push(Bind::plain(b.var, result, b.span));
+    if m.vars[b.var].ty.is_none() {
+        m.vars[b.var].ty = Some(typing.vars[b.var]);
+    }
+    Some(binds)
+}
+
+/// Extents and element type of a tensor that can be made.
+fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<Dim>, DType)> {
+    let Type::Tensor(t) = &m.types[ty] else {
+        return None;
+    };
+    let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
+        return None;
+    };
+    Some((dims.to_vec(), dtype))
+}
+
+fn lower(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut placed = 0;
+    each_code(cx.module, |m, _, code| {
+        let before = placed;
+        for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
+            for mut b in std::mem::take(&mut part.binds) {
+                let e = b.expr().filter(|&e| kept::name(m, e) == Some(ALLOC));
+                if let Some((storage, tensor)) = e.and_then(|e| place(m, &typing, &b, e)) {
+                    placed += 1;
+                    part.binds.push(storage);
+                    b = tensor;
+                }
+                part.binds.push(b);
+            }
+        }
+        placed > before
+    });
+    cx.count("tensors placed", placed);
+    Ok(())
+}
+
+/// A block of memory and the tensor in it.
+fn place(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<(Bind, Bind)> {
+    let (dims, dtype) = tensor(m, typing.vars[b.var])?;
+    let bytes = dtype.bits.div_ceil(8) as i64;
+    let size = (dims.iter()).fold(Dim::from(bytes), |size, d| size * d.clone());
+    let size = m.add(Expr::Shape([size].into()), b.span);
+    let scope = kept::attr(m, e, "storage_scope").cloned();
+    let scope = scope.unwrap_or_else(|| kept::string("global"));
+    let attrs = [
+        ("virtual_device_index", AttrValue::Int(0)),
+        ("storage_scope", scope),
+        ("dtype", AttrValue::DType(DType::U8)),
+    ];
+    let call = kept::call(
+        m,
+        ("memory.alloc_storage", true),
+        &[("size", size)],
+        &attrs,
+        b.span,
+    );
+    let object = m.types.intern(Type::Object);
+    let (storage, at) = fresh(m, "storage", Some(object));
+    let shape = m.add(Expr::Shape(dims.into()), b.span);
+    let attrs = [
+        ("offset", AttrValue::Int(0)),
+        ("dtype", AttrValue::DType(dtype)),
+        ("runtime_device_ind", AttrValue::Int(0)),
+    ];
+    let args = [("storage", at), ("shape", shape)];
+    let tensor = kept::call(m, ("memory.alloc_tensor", true), &args, &attrs, b.span);
+    Some((
+        Bind::plain(storage, call, b.span),
+        Bind::plain(b.var, tensor, b.span),
+    ))
+}

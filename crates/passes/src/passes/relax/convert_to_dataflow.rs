@@ -1,0 +1,138 @@
+//! `convert-to-dataflow` and `to-non-dataflow`: where dataflow blocks begin and end.
+
+use relax_base::Diagnostics;
+use relax_ir::{Module, VarId};
+use rustc_hash::FxHashSet;
+
+use super::canonical;
+use crate::code::{Code, Part, Value, bind_impure, each_code, impure_closures};
+use crate::{Contract, Form, OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[
+    PassDef {
+        name: "convert-to-dataflow",
+        doc: "Puts runs of bindings without effects and branches into dataflow blocks.",
+        options: &[OptionDef {
+            name: "min-size",
+            ty: OptionType::Int,
+            default: "2",
+            doc: "fewer bindings become no block",
+        }],
+        contract: Contract::TYPED,
+        run: convert,
+    },
+    PassDef {
+        name: "to-non-dataflow",
+        doc: "Opens dataflow blocks: their bindings become plain ones.",
+        options: &[],
+        contract: Contract::PLAIN.idempotent().keeps(&[
+            Form::ANormal,
+            Form::GraphNormal,
+            Form::BasicBlockNormal,
+        ]),
+        run: open,
+    },
+];
+
+fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let least = usize::try_from(cx.options.int("min-size")).unwrap_or(usize::MAX);
+    let typing = cx.typing()?;
+    let mut found = 0;
+    each_code(cx.module, |m, _, code| {
+        let closures = impure_closures(m, code);
+        let mut changed = false;
+        for s in 0..code.seqs.len() {
+            changed |= blocks(m, code, s, least, &closures, &mut found);
+        }
+        canonical::canonicalize(m, &typing, code, false) || changed
+    });
+    cx.count("dataflow blocks found", found);
+    Ok(())
+}
+
+/// The blocks of one body anew: whether they are others.
+fn blocks(
+    m: &Module,
+    code: &mut Code,
+    s: usize,
+    least: usize,
+    closures: &FxHashSet<VarId>,
+    found: &mut u64,
+) -> bool {
+    let old = std::mem::take(&mut code.seqs[s].parts);
+    let (mut parts, mut plain) = (Vec::<Part>::new(), Vec::new());
+    // A run that may become a block, whether one of its parts was one already, and what that gave.
+    let (mut run, mut given, mut outputs) = (Vec::new(), None::<usize>, Vec::new());
+    let mut changed = false;
+    let span = old.first().map_or(relax_base::Span::NONE, |p| p.span);
+    let mut close = |run: &mut Vec<_>,
+                     given: &mut Option<usize>,
+                     outputs: &mut Vec<VarId>,
+                     plain: &mut Vec<_>,
+                     parts: &mut Vec<Part>| {
+        if run.is_empty() {
+            return;
+        }
+        if run.len() < least && given.is_none() {
+            plain.append(run);
+            outputs.clear();
+            return;
+        }
+        changed |= *given != Some(run.len());
+        *found += u64::from(given.is_none());
+        let part = |flow, binds, outputs| Part {
+            flow,
+            binds,
+            outputs,
+            span,
+        };
+        if !plain.is_empty() {
+            parts.push(part(false, std::mem::take(plain), Vec::new()));
+        }
+        parts.push(part(true, std::mem::take(run), std::mem::take(outputs)));
+        *given = None;
+    };
+    for part in old {
+        if part.flow {
+            given = Some(part.binds.len());
+            outputs.extend(part.outputs);
+            run.extend(part.binds);
+            continue;
+        }
+        for b in part.binds {
+            if matches!(b.value, Value::If { .. }) || bind_impure(m, &b, closures) {
+                close(&mut run, &mut given, &mut outputs, &mut plain, &mut parts);
+                plain.push(b);
+            } else {
+                outputs.push(b.var);
+                run.push(b);
+            }
+        }
+    }
+    close(&mut run, &mut given, &mut outputs, &mut plain, &mut parts);
+    if !plain.is_empty() {
+        parts.push(Part {
+            flow: false,
+            binds: plain,
+            outputs: Vec::new(),
+            span,
+        });
+    }
+    code.seqs[s].parts = parts;
+    changed
+}
+
+fn open(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let mut opened = 0;
+    each_code(cx.module, |_, _, code| {
+        let before = opened;
+        for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
+            opened += u64::from(part.flow);
+            part.flow = false;
+            part.outputs.clear();
+        }
+        opened > before
+    });
+    cx.count("dataflow blocks opened", opened);
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! `relax-fold-constant`: calls of operators and of tensor programs on constants become their values.
+//!
+//! Names are canonical afterwards, and bindings that nothing needs are gone.
+
+use relax_base::Diagnostics;
+use relax_ir::{Expr, ExprId, GlobalKind, Memo, Module, Shape, Type, TypeId, VarId};
+use relax_ops::Treatment;
+use relax_tensor::{DType, Tensor};
+use rustc_hash::FxHashMap;
+
+use super::{canonical, unused};
+use crate::code::{Bind, Value, each_code};
+use crate::edit::Edit;
+use crate::evaluate::call_value;
+use crate::passes::fold_constant::computed;
+use crate::util::{called_op, has_flag};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "relax-fold-constant",
+    doc: "Relax's fold-constant: computes calls of operators and tensor programs on constants.",
+    options: &[OptionDef {
+        name: "max-bytes",
+        ty: OptionType::Int,
+        default: "1073741824",
+        doc: "calls whose result takes more bytes stay",
+    }],
+    contract: Contract::TYPED,
+    run,
+}];
+
+/// What is made without operands is only made beforehand when it is small.
+const SMALL: usize = 1 << 16;
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let most = cx.options.int("max-bytes");
+    let mut folded = 0;
+    each_code(cx.module, |m, func, code| {
+        if has_flag(&m.funcs[func], "Primitive") {
+            return false;
+        }
+        let before = folded;
+        let mut known: FxHashMap<VarId, ExprId> = FxHashMap::default();
+        {
+            let mut edit = Edit::new(m, &typing);
+            for step in code.steps() {
+                let crate::code::Step::Bind(s, p, i) = step else {
+                    continue;
+                };
+                let b = code.seqs[s].parts[p].binds[i];
+                let Some(e) = b.expr() else {
+                    continue;
+                };
+                if let Expr::Const(_) = edit.m.exprs[e] {
+                    known.insert(b.var, e);
+                }
+                if let Some(value) = value(&mut edit, &known, &b, e, most) {
+                    if let Expr::Const(_) = edit.m.exprs[value] {
+                        known.insert(b.var, value);
+                    }
+                    code.seqs[s].parts[p].binds[i].value = Value::Plain(value);
+                    let ty = typing.vars[b.var];
+                    edit.m.vars[b.var].ty.get_or_insert(ty);
+                    folded += 1;
+                }
+            }
+        }
+        let mut changed = folded > before;
+        changed |= canonical::canonicalize(m, &typing, code, true);
+        changed |= unused::unused_bindings(m, &typing, code) > 0;
+        changed
+    });
+    cx.count("calls computed", folded);
+    Ok(())
+}
+
+/// The value of what is bound, if it is known now: a constant, or a tuple of them.
+fn value(
+    edit: &mut Edit<'_>,
+    known: &FxHashMap<VarId, ExprId>,
+    b: &Bind,
+    e: ExprId,
+    most: u64,
+) -> Option<ExprId> {
+    let Expr::Call { .. } = edit.m.exprs[e] else {
+        return None;
+    };
+    let def = called_op(edit.m, e)?;
+    let ty = edit.var_ty(b.var);
+    let mut memo = Memo::default();
+    let node = edit.m.substitute(e, &mut memo, known);
+    edit.set_ty(node, ty);
+    if def.hooks.treatment == Treatment::CallTir {
+        return by_program(edit, node, ty, most);
+    }
+    let call = edit.op_call(node)?;
+    if let Some(ask) = def.hooks.of_shape
+        && let [arg] = call.args[..]
+        && let Expr::Shape(dims) = &edit.m.exprs[arg]
+    {
+        let dims: Vec<i64> = dims.iter().map(|d| d.as_const()).collect::<Option<_>>()?;
+        let value = ask(&dims, edit.dtype(node)?);
+        return Some(edit.constant(value, b.span));
+    }
+    if call.args.is_empty() {
+        if def.effects != relax_ops::Effects::Pure {
+            return None;
+        }
+        let (dtype, shape) = known_tensor(edit.m, ty)?;
+        if Tensor::byte_len(dtype, &shape)? > SMALL {
+            return None;
+        }
+        let attrs = edit.m.attrs(call.attrs).clone();
+        let value = call_value(edit, def.name, &attrs, &[])?;
+        return Some(edit.constant(value, b.span));
+    }
+    // Operands that are extents and the like have values of their own.
+    computed(edit, node, &call, most)
+}
+
+fn known_tensor(m: &Module, ty: TypeId) -> Option<(DType, Vec<i64>)> {
+    let Type::Tensor(t) = &m.types[ty] else {
+        return None;
+    };
+    let Shape::Dims(dims) = &t.shape else {
+        return None;
+    };
+    let shape = dims.iter().map(|d| d.as_const()).collect::<Option<_>>()?;
+    Some((t.dtype.known()?, shape))
+}
+
+/// What a tensor program makes of constants.
+fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Option<ExprId> {
+    let Expr::Call { args, .. } = edit.m.exprs[call] else {
+        return None;
+    };
+    let args = edit.m.list(args).to_vec();
+    let Expr::Global(g) = edit.m.exprs[*args.first()?] else {
+        return None;
+    };
+    let GlobalKind::Prim(program) = &edit.m.globals[g].kind else {
+        return None;
+    };
+    let program = program.clone();
+    let Expr::Tuple(fields) = edit.m.exprs[*args.get(1)?] else {
+        return None;
+    };
+    let inputs: Vec<Tensor> = (edit.m.list(fields).iter())
+        .map(|&f| edit.constant_value(f).cloned())
+        .collect::<Option<_>>()?;
+    let types: Vec<TypeId> = match &edit.m.types[ty] {
+        Type::Tuple(fields) => fields.to_vec(),
+        _ => vec![ty],
+    };
+    let mut shapes = Vec::new();
+    let mut bytes = 0u64;
+    for &t in &types {
+        let (dtype, shape) = known_tensor(edit.m, t)?;
+        bytes += Tensor::byte_len(dtype, &shape)? as u64;
+        shapes.push(shape);
+    }
+    if bytes > most || inputs.len() != program.inputs.len() {
+        return None;
+    }
+    let values = relax_loops::execute_for(&program, &inputs, Some(&shapes)).ok()?;
+    let span = edit.m.span(call);
+    let values: Vec<ExprId> = values.into_iter().map(|v| edit.constant(v, span)).collect();
+    match (&values[..], &edit.m.types[ty]) {
+        (&[one], Type::Tensor(_)) => Some(one),
+        _ => Some(edit.tuple(&values, span)),
+    }
+}

@@ -1,0 +1,185 @@
+//! `relax-inline`: private functions stand where they are called, and are gone.
+//!
+//! One that calls itself stays. In a dataflow block only what has no branches is put.
+
+use relax_base::Diagnostics;
+use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
+use rustc_hash::FxHashSet;
+
+use super::{canonical, private};
+use crate::code::{Bind, Code, Part, Value, each_code};
+use crate::util::has_flag;
+use crate::{Contract, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "relax-inline",
+    doc: "Relax's inline-private-functions: private functions stand where they are called.",
+    options: &[],
+    contract: Contract::TYPED,
+    run,
+}];
+
+/// How often functions that were put somewhere are looked through for calls again.
+const DEEPEST: usize = 64;
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let m = &mut *cx.module;
+    let inlined: FxHashSet<GlobalId> = inlinable(m);
+    if inlined.is_empty() {
+        return Ok(());
+    }
+    let mut calls = 0;
+    for _ in 0..DEEPEST {
+        let before = calls;
+        each_code(m, |m, _, code| {
+            let put = put(m, code, &inlined);
+            calls += put;
+            put > 0
+        });
+        if calls == before {
+            break;
+        }
+    }
+    let mut named = FxHashSet::default();
+    for (g, body) in m.global_bodies() {
+        if !inlined.contains(&g) {
+            named.extend(
+                m.post_order([body])
+                    .into_iter()
+                    .filter_map(|e| match m.exprs[e] {
+                        Expr::Global(g) => Some(g),
+                        _ => None,
+                    }),
+            );
+        }
+    }
+    let keep: FxHashSet<GlobalId> = (m.globals.ids())
+        .filter(|g| !inlined.contains(g) || named.contains(g))
+        .collect();
+    m.retain_globals(&keep);
+    cx.count("calls inlined", calls);
+    let typing = cx.typing()?;
+    if calls > 0 {
+        each_code(cx.module, |m, _, code| {
+            canonical::canonicalize(m, &typing, code, true)
+        });
+    }
+    Ok(())
+}
+
+/// The private functions that are only called, never by themselves.
+fn inlinable(m: &Module) -> FxHashSet<GlobalId> {
+    let graph = m.call_graph();
+    let recursive = |g: GlobalId| {
+        let (mut seen, mut open) = (
+            FxHashSet::default(),
+            graph.get(&g).cloned().unwrap_or_default(),
+        );
+        while let Some(h) = open.pop() {
+            if h == g {
+                return true;
+            }
+            if seen.insert(h) {
+                open.extend(graph.get(&h).into_iter().flatten());
+            }
+        }
+        false
+    };
+    let kernel = |g: GlobalId| {
+        m.global_func(g)
+            .is_some_and(|f| has_flag(&m.funcs[f], "Primitive"))
+    };
+    let all = private::only_called(m).into_iter();
+    all.filter(|&g| !kernel(g) && !recursive(g)).collect()
+}
+
+/// Puts bodies in place of the calls that are bound; how many.
+fn put(m: &mut Module, code: &mut Code, inlined: &FxHashSet<GlobalId>) -> u64 {
+    let mut calls = 0;
+    for s in 0..code.seqs.len() {
+        let old = std::mem::take(&mut code.seqs[s].parts);
+        let mut parts: Vec<Part> = Vec::new();
+        for part in old {
+            let head = Part {
+                binds: Vec::new(),
+                ..part.clone()
+            };
+            let mut now = head.clone();
+            for b in part.binds {
+                let Some(mut inner) = called(m, &b, inlined).and_then(|(f, a)| body(m, f, &a))
+                else {
+                    now.binds.push(b);
+                    continue;
+                };
+                let branches = inner.seqs.len() > 1;
+                if part.flow && branches {
+                    now.binds.push(b);
+                    continue;
+                }
+                calls += 1;
+                let first = inner.seqs.remove(0);
+                let more = inner.seqs;
+                let base = code.seqs.len();
+                // Bodies inside of the first count from 1.
+                let moved = |value: Value| match value {
+                    Value::If {
+                        cond,
+                        then,
+                        otherwise,
+                    } => Value::If {
+                        cond,
+                        then: then - 1 + base,
+                        otherwise: otherwise - 1 + base,
+                    },
+                    Value::Func { func, body } => Value::Func {
+                        func,
+                        body: body - 1 + base,
+                    },
+                    plain => plain,
+                };
+                for mut seq in more {
+                    for b in seq.parts.iter_mut().flat_map(|p| &mut p.binds) {
+                        b.value = moved(b.value);
+                    }
+                    code.seqs.push(seq);
+                }
+                for mut p in first.parts {
+                    for b in &mut p.binds {
+                        b.value = moved(b.value);
+                    }
+                    if part.flow || p.flow == part.flow {
+                        now.binds.extend(p.binds);
+                    } else {
+                        parts.push(std::mem::replace(&mut now, head.clone()));
+                        parts.push(p);
+                    }
+                }
+                now.binds.push(Bind::plain(b.var, first.value, b.span));
+            }
+            parts.push(now);
+        }
+        parts.retain(|p| p.flow || !p.binds.is_empty());
+        code.seqs[s].parts = parts;
+    }
+    calls
+}
+
+fn called(m: &Module, b: &Bind, inlined: &FxHashSet<GlobalId>) -> Option<(GlobalId, Vec<ExprId>)> {
+    let Expr::Call { callee, args, .. } = m.exprs[b.expr()?] else {
+        return None;
+    };
+    match m.exprs[callee] {
+        Expr::Global(g) if inlined.contains(&g) => Some((g, m.list(args).to_vec())),
+        _ => None,
+    }
+}
+
+/// A copy of a function's body over arguments; dimension variables are those of the call.
+fn body(m: &mut Module, g: GlobalId, args: &[ExprId]) -> Option<Code> {
+    let f = m.global_func(g)?;
+    if !m.funcs[f].dims.is_empty() {
+        return None;
+    }
+    let body = inline_call(m, f, args)?;
+    Code::of(m, body)
+}

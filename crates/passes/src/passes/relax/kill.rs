@@ -1,0 +1,174 @@
+//! `kill-after-last-use`: blocks of memory, tensors and other objects end behind what uses them last.
+//!
+//! What a function returns does not end, nor what a dataflow block uses last: it has no effects. Names are canonical first.
+
+use relax_base::Diagnostics;
+use relax_infer::Typing;
+use relax_ir::{Expr, Module, Type, VarId, VarStyle};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{canonical, kept};
+use crate::code::{Bind, Code, Value, each_code, each_var};
+use crate::{Contract, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "kill-after-last-use",
+    doc: "Ends blocks of memory, tensors and objects behind their last use.",
+    options: &[],
+    contract: Contract::TYPED,
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut ended = 0;
+    each_code(cx.module, |m, _, code| {
+        let mut changed = canonical::canonicalize(m, &typing, code, true);
+        changed |= unused_names(m, code);
+        for s in 0..code.seqs.len() {
+            let kills = last_uses(m, &typing, code, s);
+            ended += kills.len() as u64;
+            changed |= !kills.is_empty();
+            insert(m, code, s, &kills);
+        }
+        changed
+    });
+    cx.count("objects ended", ended);
+    Ok(())
+}
+
+/// Drops second names that nothing uses.
+fn unused_names(m: &Module, code: &mut Code) -> bool {
+    let uses = code.uses(m);
+    let unused = |b: &&Bind| {
+        let name = b.expr().is_some_and(|e| matches!(m.exprs[e], Expr::Var(_)));
+        name && !uses.contains_key(&b.var)
+    };
+    let gone: FxHashSet<VarId> = code.binds().filter(unused).map(|b| b.var).collect();
+    code.remove(&gone);
+    !gone.is_empty()
+}
+
+/// The operator that ends an object, and the parameter that takes it.
+type Kill = (&'static str, &'static str);
+const TENSOR: Kill = ("memory.kill_tensor", "tensor");
+const STORAGE: Kill = ("memory.kill_storage", "storage");
+const OBJECT: Kill = ("vm.kill_object", "obj");
+
+/// Of the variables that a body binds, those that end in it: where, and how.
+fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, VarId, Kill)> {
+    let mut last: FxHashMap<VarId, VarId> = FxHashMap::default();
+    let mut stays: FxHashSet<VarId> = FxHashSet::default();
+    for part in &code.seqs[s].parts {
+        for b in &part.binds {
+            let mut uses = Vec::new();
+            mentions(m, code, b, &mut uses);
+            let ends = b.expr().and_then(|e| kept::name(m, e));
+            if ends.is_some_and(|n| [TENSOR.0, STORAGE.0, OBJECT.0].contains(&n)) {
+                stays.extend(uses.iter().copied());
+            }
+            if part.flow {
+                stays.extend(uses.iter().copied());
+            }
+            for v in uses {
+                if part.flow {
+                    last.remove(&v);
+                } else {
+                    stays.remove(&v);
+                    last.insert(v, b.var);
+                }
+            }
+            if ends.is_some() && ends.is_some_and(|n| n.contains("kill")) {
+                last.retain(|_, at| *at != b.var);
+            }
+        }
+    }
+    each_var(m, code.seqs[s].value, |v| {
+        last.remove(&v);
+    });
+    let mut kills = Vec::new();
+    for part in &code.seqs[s].parts {
+        for b in &part.binds {
+            let Some(&at) = last.get(&b.var).filter(|_| !stays.contains(&b.var)) else {
+                continue;
+            };
+            if let Some(kill) = kind(m, typing, b) {
+                kills.push((at, b.var, kill));
+            }
+        }
+    }
+    let rank = |k: &Kill| [TENSOR, STORAGE, OBJECT].iter().position(|x| x == k);
+    kills.sort_by_key(|k| rank(&k.2));
+    kills
+}
+
+/// What a binding's value mentions, the bodies inside it included.
+fn mentions(m: &Module, code: &Code, b: &Bind, out: &mut Vec<VarId>) {
+    let mut open = vec![*b];
+    while let Some(b) = open.pop() {
+        let bodies = match b.value {
+            Value::Plain(e) => {
+                each_var(m, e, |v| out.push(v));
+                continue;
+            }
+            Value::If {
+                cond,
+                then,
+                otherwise,
+            } => {
+                each_var(m, cond, |v| out.push(v));
+                vec![then, otherwise]
+            }
+            Value::Func { body, .. } => vec![body],
+        };
+        for s in bodies {
+            each_var(m, code.seqs[s].value, |v| out.push(v));
+            open.extend(code.seqs[s].parts.iter().flat_map(|p| &p.binds));
+        }
+    }
+}
+
+/// How what a binding makes ends; what lies in no register of its own does not.
+fn kind(m: &Module, typing: &Typing, b: &Bind) -> Option<Kill> {
+    let e = b.expr();
+    if e.is_some_and(|e| matches!(m.exprs[e], Expr::Const(_))) {
+        return None;
+    }
+    let name = e.and_then(|e| kept::name(m, e));
+    if name.is_some_and(|n| n.ends_with("alloc_storage")) {
+        return Some(STORAGE);
+    }
+    let scalar = m
+        .var_attrs
+        .get(&b.var)
+        .is_some_and(|a| a.get("scalar").is_some());
+    match &m.types[typing.vars[b.var]] {
+        Type::Tensor(_) if !scalar => Some(TENSOR),
+        Type::Tuple(_) | Type::Object => Some(OBJECT),
+        _ => None,
+    }
+}
+
+fn insert(m: &mut Module, code: &mut Code, s: usize, kills: &[(VarId, VarId, Kill)]) {
+    if kills.is_empty() {
+        return;
+    }
+    let mut behind: FxHashMap<VarId, Vec<(VarId, Kill)>> = FxHashMap::default();
+    for &(at, v, kill) in kills {
+        behind.entry(at).or_default().push((v, kill));
+    }
+    for part in &mut code.seqs[s].parts {
+        let old = std::mem::take(&mut part.binds);
+        for b in old {
+            let at = b.var;
+            part.binds.push(b);
+            for &(v, (name, param)) in behind.get(&at).into_iter().flatten() {
+                let arg = m.add(Expr::Var(v), b.span);
+                let call = kept::call(m, (name, true), &[(param, arg)], &[], b.span);
+                let unit = m.types.tuple(Vec::new());
+                let (var, _) = m.fresh_var("_", Some(unit), VarStyle::Effect);
+                part.binds.push(Bind::plain(var, call, b.span));
+            }
+        }
+    }
+}

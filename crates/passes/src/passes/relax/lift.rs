@@ -1,0 +1,297 @@
+//! `relax-lambda-lift`: functions inside of functions become private functions of the module.
+//!
+//! One that captures nothing is named where it was; another one takes what it captured behind its own parameters, and is
+//! made with `R.make_closure` and called with `R.invoke_pure_closure`.
+
+use relax_base::{Diagnostics, Span, Symbol};
+use relax_infer::Typing;
+use relax_ir::{
+    AttrValue, Expr, ExprId, FuncId, Global, GlobalKind, Memo, Module, Type, TypeId, VarId,
+};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{fuse, kept};
+use crate::code::{Code, Value, each_var};
+use crate::{Contract, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "relax-lambda-lift",
+    doc: "Relax's lambda-lift: functions inside of functions become private ones of the module.",
+    options: &[],
+    contract: Contract::TYPED,
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let m = &mut *cx.module;
+    let mut lifted = 0;
+    for (global, body) in m.global_bodies() {
+        let Some(mut code) = Code::of(m, body) else {
+            continue;
+        };
+        let name = m.globals[global].name;
+        let before = lifted;
+        // Inner functions stand behind outer ones.
+        for s in (0..code.seqs.len()).rev() {
+            for p in 0..code.seqs[s].parts.len() {
+                for i in (0..code.seqs[s].parts[p].binds.len()).rev() {
+                    lifted += u64::from(lift(m, &typing, name, &mut code, (s, p, i)));
+                }
+            }
+        }
+        if lifted > before {
+            let new = code.body(m);
+            m.set_global_body(global, new);
+        }
+    }
+    cx.count("functions lifted", lifted);
+    Ok(())
+}
+
+/// Lifts what a binding binds, if it is a function.
+fn lift(
+    m: &mut Module,
+    typing: &Typing,
+    outer: Symbol,
+    code: &mut Code,
+    (s, p, i): (usize, usize, usize),
+) -> bool {
+    let b = code.seqs[s].parts[p].binds[i];
+    let Value::Func { func, body } = b.value else {
+        return false;
+    };
+    let inner = inside(code, body);
+    let captured = captured(m, code, func, &inner, b.var);
+    let base = format!("{outer}_{}", m.vars[b.var].name);
+    let (mut name, mut n) = (base.clone(), 0);
+    while fuse::taken(m, &name) {
+        name = format!("{base}_{n}");
+        n += 1;
+    }
+    // Known before its body is made, which may call it.
+    let global = m.globals.push(Global {
+        name: Symbol::new(&name),
+        kind: GlobalKind::Func(func),
+        span: b.span,
+        prelude: false,
+    });
+    let item = m.add(Expr::Global(global), Span::NONE);
+    let own = own_calls(m, code, &inner, b.var, item, &captured);
+    let body_expr = {
+        let part = Code {
+            seqs: sub(code, body, own),
+        };
+        part.body(m)
+    };
+    let mut function = m.funcs[func].clone();
+    function.params.extend(&captured);
+    let types: Vec<TypeId> = function.params.iter().map(|v| typing.vars[*v]).collect();
+    for d in m.dims_in_types(types) {
+        if !function.dims.contains(&d) {
+            function.dims.push(d);
+        }
+    }
+    for &v in &captured {
+        if m.vars[v].ty.is_none() {
+            m.vars[v].ty = Some(typing.vars[v]);
+        }
+    }
+    if function.ret.is_none()
+        && let Type::Func(ty) = &m.types[typing.vars[b.var]]
+    {
+        function.ret = Some(ty.ret);
+    }
+    function.body = body_expr;
+    function.attrs.set("private", AttrValue::Bool(true));
+    let func = m.funcs.push(function);
+    let func = m.copy_func(func);
+    m.globals[global].kind = GlobalKind::Func(func);
+    if captured.is_empty() {
+        let stands: FxHashMap<VarId, ExprId> = [(b.var, item)].into_iter().collect();
+        code.substitute(m, &stands);
+        code.seqs[s].parts[p].binds.remove(i);
+        code.seqs[s].parts[p].outputs.retain(|v| *v != b.var);
+        return true;
+    }
+    let all: Vec<ExprId> = (captured.iter())
+        .map(|&v| m.add(Expr::Var(v), b.span))
+        .collect();
+    let tuple = m.tuple(&all, b.span);
+    let args = [("func", item), ("args", tuple)];
+    let closure = kept::call(m, ("make_closure", false), &args, &[], b.span);
+    code.seqs[s].parts[p].binds[i].value = Value::Plain(closure);
+    m.vars[b.var].ty = Some(m.types.intern(Type::Object));
+    invoke(m, typing, code, b.var, func);
+    true
+}
+
+/// The numbers of a body and those inside it.
+fn inside(code: &Code, body: usize) -> FxHashSet<usize> {
+    let (mut seen, mut open) = (FxHashSet::default(), vec![body]);
+    while let Some(s) = open.pop() {
+        if !seen.insert(s) {
+            continue;
+        }
+        for b in code.seqs[s].parts.iter().flat_map(|p| &p.binds) {
+            match b.value {
+                Value::If {
+                    then, otherwise, ..
+                } => open.extend([then, otherwise]),
+                Value::Func { body, .. } => open.push(body),
+                Value::Plain(_) => {}
+            }
+        }
+    }
+    seen
+}
+
+/// What a function uses of what stands around it, itself not counted.
+fn captured(
+    m: &Module,
+    code: &Code,
+    func: FuncId,
+    inner: &FxHashSet<usize>,
+    own: VarId,
+) -> Vec<VarId> {
+    let mut bound: FxHashSet<VarId> = m.funcs[func].params.iter().copied().collect();
+    bound.insert(own);
+    for &s in inner {
+        for b in code.seqs[s].parts.iter().flat_map(|p| &p.binds) {
+            bound.insert(b.var);
+            if let Value::Func { func, .. } = b.value {
+                bound.extend(&m.funcs[func].params);
+            }
+        }
+    }
+    let mut out = Vec::new();
+    for (e, s, _) in code.exprs() {
+        if inner.contains(&s) {
+            each_var(m, e, |v| {
+                if !bound.contains(&v) && !out.contains(&v) {
+                    out.push(v);
+                }
+            });
+        }
+    }
+    out
+}
+
+/// What a function's own calls of itself become: calls of the global, with what was captured.
+fn own_calls(
+    m: &mut Module,
+    code: &mut Code,
+    inner: &FxHashSet<usize>,
+    own: VarId,
+    item: ExprId,
+    captured: &[VarId],
+) -> FxHashMap<ExprId, ExprId> {
+    let mut new = FxHashMap::default();
+    let inner: Vec<ExprId> = (code.exprs().into_iter())
+        .filter(|(_, s, _)| inner.contains(s))
+        .map(|(e, ..)| e)
+        .collect();
+    let mut memo = Memo::default();
+    for e in inner {
+        let with = m.rewrite(e, &mut memo, |m, new, _| match m.exprs[new] {
+            Expr::Call { callee, args, .. }
+                if matches!(m.exprs[callee], Expr::Var(v) if v == own) =>
+            {
+                let mut args = m.list(args).to_vec();
+                let span = m.span(new);
+                args.extend(captured.iter().map(|&v| m.add(Expr::Var(v), span)));
+                m.call(item, &args, span)
+            }
+            _ => new,
+        });
+        new.insert(e, with);
+    }
+    new
+}
+
+/// A body as code of its own, with other expressions in place of some.
+fn sub(code: &Code, body: usize, new: FxHashMap<ExprId, ExprId>) -> Vec<crate::code::Seq> {
+    // Bodies keep their numbers behind the first, which becomes the outermost.
+    let mut numbers: FxHashMap<usize, usize> = FxHashMap::default();
+    let mut order = vec![body];
+    let mut at = 0;
+    while at < order.len() {
+        numbers.insert(order[at], at);
+        for b in code.seqs[order[at]].parts.iter().flat_map(|p| &p.binds) {
+            match b.value {
+                Value::If {
+                    then, otherwise, ..
+                } => order.extend([then, otherwise]),
+                Value::Func { body, .. } => order.push(body),
+                Value::Plain(_) => {}
+            }
+        }
+        at += 1;
+    }
+    let other = |e: ExprId| new.get(&e).copied().unwrap_or(e);
+    let mut seqs = Vec::new();
+    for &s in &order {
+        let mut parts = code.seqs[s].parts.clone();
+        for b in parts.iter_mut().flat_map(|p| &mut p.binds) {
+            match &mut b.value {
+                Value::Plain(e) => *e = other(*e),
+                Value::If {
+                    cond,
+                    then,
+                    otherwise,
+                } => {
+                    *cond = other(*cond);
+                    *then = numbers[then];
+                    *otherwise = numbers[otherwise];
+                }
+                Value::Func { body, .. } => *body = numbers[body],
+            }
+        }
+        let value = other(code.seqs[s].value);
+        seqs.push(crate::code::Seq { parts, value });
+    }
+    seqs
+}
+
+/// Calls of a closure that is made become calls of a value.
+fn invoke(m: &mut Module, typing: &Typing, code: &mut Code, closure: VarId, func: FuncId) {
+    let pure = m.funcs[func].attrs.get("pure").and_then(AttrValue::as_bool) != Some(false);
+    let name = if pure {
+        "invoke_pure_closure"
+    } else {
+        "invoke_closure"
+    };
+    let mut memo = Memo::default();
+    code.map(|e| {
+        m.rewrite(e, &mut memo, |m, new, old| {
+            let Expr::Call { callee, args, .. } = m.exprs[new] else {
+                return new;
+            };
+            if !matches!(m.exprs[callee], Expr::Var(v) if v == closure) {
+                return new;
+            }
+            let args = m.list(args).to_vec();
+            let span = m.span(new);
+            let tuple = m.tuple(&args, span);
+            let args = [("closure", callee), ("args", tuple)];
+            let call = kept::call(m, (name, !pure), &args, &[], span);
+            let Expr::Call {
+                callee,
+                args,
+                attrs,
+                ..
+            } = m.exprs[call]
+            else {
+                return new;
+            };
+            let type_args = m.make_type_args(&[typing.exprs[old]]);
+            let call = Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            };
+            m.add(call, span)
+        })
+    });
+}

@@ -1,0 +1,54 @@
+//! Relax's own passes: over bindings and dataflow blocks, as TVM has them by these names.
+
+mod adjoint;
+mod by_pattern;
+mod call_tir;
+mod canonical;
+mod common;
+mod convert_to_dataflow;
+mod expand_tuples;
+mod fold;
+mod fuse;
+mod fuse_tir;
+mod inline_private;
+mod kept;
+mod kill;
+mod lift;
+mod mixed;
+mod parallel;
+mod patterns;
+mod private;
+mod reshapes;
+mod sorted;
+mod unused;
+mod unused_outputs;
+mod unused_parameters;
+mod vm_shapes;
+
+use crate::PassDef;
+
+/// The passes.
+pub(crate) static PASSES: &[&[PassDef]] = &[
+    adjoint::PASSES,
+    by_pattern::PASSES,
+    call_tir::PASSES,
+    canonical::PASSES,
+    common::PASSES,
+    convert_to_dataflow::PASSES,
+    expand_tuples::PASSES,
+    fold::PASSES,
+    fuse::PASSES,
+    fuse_tir::PASSES,
+    inline_private::PASSES,
+    kill::PASSES,
+    lift::PASSES,
+    mixed::PASSES,
+    parallel::PASSES,
+    patterns::PASSES,
+    reshapes::PASSES,
+    sorted::PASSES,
+    unused::PASSES,
+    unused_outputs::PASSES,
+    unused_parameters::PASSES,
+    vm_shapes::PASSES,
+];

@@ -1,0 +1,67 @@
+//! Private functions all of whose uses are calls: their signatures are the module's own affair.
+
+use relax_base::Symbol;
+use relax_ir::{AttrValue, Expr, Function, GlobalId, GlobalKind, IdSet, Module};
+use rustc_hash::FxHashMap;
+
+/// The private functions of a module that are only called, with the number of arguments that they take.
+pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
+    let mut named = IdSet::new();
+    for (_, body) in m.global_bodies() {
+        let order = m.post_order([body]);
+        let mut callees = IdSet::new();
+        for &e in &order {
+            if let Expr::Call { callee, args, .. } = m.exprs[e]
+                && let Expr::Global(g) = m.exprs[callee]
+                && let Some(f) = m.global_func(g)
+                && m.funcs[f].params.len() == args.len()
+            {
+                callees.insert(callee);
+            }
+        }
+        for &e in &order {
+            let children = |f: &mut dyn FnMut(relax_ir::ExprId)| m.for_each_child(e, f);
+            let mut at = 0;
+            children(&mut |c| {
+                let first = at == 0 && matches!(m.exprs[e], Expr::Call { .. });
+                at += 1;
+                if let Expr::Global(g) = m.exprs[c]
+                    && !(first && callees.contains(c))
+                {
+                    named.insert(g);
+                }
+            });
+        }
+        if let Expr::Global(g) = m.exprs[body] {
+            named.insert(g);
+        }
+    }
+    let private = |f: &Function| {
+        let private = f.attrs.get("private").and_then(AttrValue::as_bool) == Some(true);
+        private && f.type_params.is_empty()
+    };
+    let texts = m.script.as_deref();
+    (m.globals.iter())
+        .filter(|(id, g)| match g.kind {
+            GlobalKind::Func(f) => {
+                let text = texts.is_some_and(|s| s.kept(g.name).is_some());
+                private(&m.funcs[f]) && !named.contains(*id) && !text
+            }
+            GlobalKind::Prim(_) => false,
+        })
+        .map(|(id, _)| id)
+        .collect()
+}
+
+/// Puts other functions in place of some.
+pub(super) fn replace(m: &mut Module, new: FxHashMap<GlobalId, Function>) {
+    for (g, function) in new {
+        let f = m.funcs.push(function);
+        m.globals[g].kind = GlobalKind::Func(f);
+    }
+}
+
+/// A name for a part of a parameter.
+pub(super) fn part_name(name: Symbol, i: usize) -> Symbol {
+    Symbol::new(&format!("{name}_{i}"))
+}

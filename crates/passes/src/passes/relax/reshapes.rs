@@ -1,0 +1,175 @@
+//! `rewrite-dataflow-reshape`: calls of tensor programs that only give a tensor another shape become `reshape`.
+//!
+//! Only inside of dataflow blocks, where the result can share the memory of the operand; what leaves a block stays. Whether
+//! a program does no more is found by running it on the numbers of the elements.
+
+use relax_base::Diagnostics;
+use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, Module, Shape, Type, TypeId};
+use relax_loops::{ExKind, Program, Stage, Stmt, statements};
+use relax_ops::Treatment;
+use relax_tensor::{DType, Tensor};
+use rustc_hash::FxHashMap;
+
+use crate::code::{Bind, Value, each_code};
+use crate::edit::Edit;
+use crate::util::called_op;
+use crate::{Contract, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "rewrite-dataflow-reshape",
+    doc: "Calls of tensor programs that only give another shape become `reshape`.",
+    options: &[],
+    contract: Contract::TYPED,
+    run,
+}];
+
+/// Tensors of more elements are not looked at.
+const MOST: i64 = 1 << 23;
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut reshapes = FxHashMap::default();
+    let mut rewritten = 0;
+    each_code(cx.module, |m, _, code| {
+        if !code.seqs.iter().any(|s| s.parts.iter().any(|p| p.flow)) {
+            return false;
+        }
+        let before = rewritten;
+        let mut edit = Edit::new(m, &typing);
+        for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
+            if !part.flow {
+                continue;
+            }
+            for b in &mut part.binds {
+                if part.outputs.contains(&b.var) {
+                    continue;
+                }
+                if let Some(new) = reshaped(&mut edit, b, &mut reshapes) {
+                    let ty = edit.var_ty(b.var);
+                    edit.m.vars[b.var].ty.get_or_insert(ty);
+                    b.value = Value::Plain(new);
+                    rewritten += 1;
+                }
+            }
+        }
+        rewritten > before
+    });
+    cx.count("calls that became reshapes", rewritten);
+    Ok(())
+}
+
+type Known = FxHashMap<(GlobalId, TypeId, TypeId), bool>;
+
+fn reshaped(edit: &mut Edit<'_>, b: &Bind, known: &mut Known) -> Option<ExprId> {
+    let e = b.expr()?;
+    if called_op(edit.m, e)?.hooks.treatment != Treatment::CallTir {
+        return None;
+    }
+    let Expr::Call { args, .. } = edit.m.exprs[e] else {
+        return None;
+    };
+    let args = edit.m.list(args).to_vec();
+    let Expr::Global(g) = edit.m.exprs[*args.first()?] else {
+        return None;
+    };
+    let Expr::Tuple(fields) = edit.m.exprs[*args.get(1)?] else {
+        return None;
+    };
+    let [operand] = edit.m.list(fields)[..] else {
+        return None;
+    };
+    let (from, to) = (edit.ty(operand), edit.var_ty(b.var));
+    let (a, b_shape) = (tensor(edit.m, from)?, tensor(edit.m, to)?);
+    let GlobalKind::Prim(program) = &edit.m.globals[g].kind else {
+        return None;
+    };
+    let program = program.clone();
+    let same = *known
+        .entry((g, from, to))
+        .or_insert_with(|| is_reshape(&program, &a, &b_shape));
+    if !same {
+        return None;
+    }
+    let dims = b_shape.1.iter().map(|&d| AttrValue::Int(d));
+    let shape = AttrValue::array(dims);
+    Some(edit.call("reshape", &[operand], &[("newshape", shape)], b.span))
+}
+
+type Extents = (DType, Vec<i64>);
+
+fn tensor(m: &Module, ty: TypeId) -> Option<Extents> {
+    let Type::Tensor(t) = &m.types[ty] else {
+        return None;
+    };
+    let Shape::Dims(dims) = &t.shape else {
+        return None;
+    };
+    let dims = dims.iter().map(|d| d.as_const()).collect::<Option<_>>()?;
+    Some((t.dtype.known()?, dims))
+}
+
+/// Whether a program copies its operand's elements in order.
+fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
+    let count: i64 = from.1.iter().product();
+    let fits = from.0 == to.0 && count == to.1.iter().product() && (1..=MOST).contains(&count);
+    if !fits || program.inputs.len() != 1 || program.outputs.len() != 1 || !copies(program) {
+        return false;
+    }
+    // With other elements of the same size: the numbers of the elements.
+    let mut program = program.clone();
+    let bufs: Vec<_> = program.bufs.ids().collect();
+    for b in bufs {
+        program.bufs[b].dtype = DType::I64;
+    }
+    let Some(copied) = retyped(&mut program) else {
+        return false;
+    };
+    let mut input = Tensor::zeros(DType::I64, &from.1);
+    for i in 0..count as usize {
+        input.set_i64(i, i as i64);
+    }
+    let out = relax_loops::execute_for(copied, &[input], Some(std::slice::from_ref(&to.1)));
+    out.is_ok_and(|out| {
+        let out = &out[0];
+        (0..count as usize).all(|i| out.get_i64(i) == i as i64)
+    })
+}
+
+/// Whether every statement only moves an element.
+fn copies(program: &Program) -> bool {
+    program.stages.iter().all(|stage| match stage {
+        Stage::Compute(c) => c.reduce.is_none() && matches!(c.value.kind(), ExKind::Load(..)),
+        Stage::Nest(body) => statements(body).all(|s| match s {
+            Stmt::Store { value, .. } => matches!(value.kind(), ExKind::Load(..)),
+            Stmt::For { .. } | Stmt::Alloc { .. } => true,
+            _ => false,
+        }),
+    })
+}
+
+/// The program over elements of another type: loads say their type themselves.
+fn retyped(program: &mut Program) -> Option<&Program> {
+    use relax_loops::Ex;
+    for stage in &mut program.stages {
+        let new = |e: &Ex| match e.kind() {
+            ExKind::Load(buf, index) => {
+                Some(Ex::new(ExKind::Load(*buf, index.clone()), DType::I64))
+            }
+            _ => None,
+        };
+        match stage {
+            Stage::Compute(c) => c.value = new(&c.value)?,
+            Stage::Nest(body) => {
+                let mut open: Vec<&mut Stmt> = body.iter_mut().collect();
+                while let Some(s) = open.pop() {
+                    match s {
+                        Stmt::Store { value, .. } => *value = new(value)?,
+                        Stmt::For { body, .. } => open.extend(body.iter_mut()),
+                        _ => {}
+                    }
+                }
+            }
+        }
+    }
+    Some(program)
+}

@@ -1,0 +1,210 @@
+//! `relax-dead-code-elimination`: bindings that nothing needs, and private functions that nothing calls.
+//!
+//! What a module shows to others is public: functions that are not marked `private`, tensor programs whose text does not
+//! say so. A module that is no TVMScript keeps all of its functions.
+
+use std::sync::Arc;
+
+use relax_base::{Diagnostics, Symbol};
+use relax_infer::Typing;
+use relax_ir::{AttrValue, Expr, GlobalKind, Kept, Module, VarId};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::code::{Code, Value, bind_impure, each_code, each_var, impure_closures};
+use crate::{Contract, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "relax-dead-code-elimination",
+    doc: "Relax's dead-code-elimination: drops bindings that nothing needs and private functions that nothing calls.",
+    options: &[],
+    contract: Contract::TYPED.idempotent(),
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut functions = unused_functions(cx.module);
+    let mut bindings = 0;
+    // Their numbers are others when functions are gone.
+    let typing = if functions > 0 { cx.typing()? } else { typing };
+    each_code(cx.module, |m, _, code| {
+        let gone = unused_bindings(m, &typing, code);
+        bindings += gone;
+        gone > 0
+    });
+    if bindings > 0 {
+        functions += unused_functions(cx.module);
+    }
+    cx.count("functions removed", functions);
+    cx.count("bindings removed", bindings);
+    Ok(())
+}
+
+/// Drops bindings whose variables nothing needs and whose values do nothing else; how many.
+pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u64 {
+    let closures = impure_closures(m, code);
+    let dims: FxHashSet<relax_sym::DimVar> = used_dims(m, code);
+    // Who uses what, and what is needed in any case.
+    let mut users: FxHashMap<VarId, Vec<VarId>> = FxHashMap::default();
+    let mut open: Vec<VarId> = Vec::new();
+    let mut inner: FxHashMap<usize, VarId> = FxHashMap::default();
+    for seq_bind in code.binds() {
+        match seq_bind.value {
+            Value::If {
+                then, otherwise, ..
+            } => {
+                inner.insert(then, seq_bind.var);
+                inner.insert(otherwise, seq_bind.var);
+            }
+            Value::Func { body, .. } => {
+                inner.insert(body, seq_bind.var);
+            }
+            Value::Plain(_) => {}
+        }
+    }
+    let mut kept_inside: FxHashSet<VarId> = FxHashSet::default();
+    for (s, seq) in code.seqs.iter().enumerate().rev() {
+        for b in seq.parts.iter().flat_map(|p| &p.binds) {
+            let needed = match b.value {
+                Value::Plain(e) => {
+                    each_var(m, e, |v| users.entry(b.var).or_default().push(v));
+                    let cast = matches!(m.exprs[e], Expr::MatchCast { ty, .. }
+                        if binds_used(m, ty, &dims));
+                    let checked = typing.checks_of(e).next().is_some();
+                    cast || checked || bind_impure(m, b, &closures)
+                }
+                Value::If { cond, .. } => {
+                    each_var(m, cond, |v| users.entry(b.var).or_default().push(v));
+                    kept_inside.contains(&b.var)
+                }
+                Value::Func { .. } => false,
+            };
+            if needed {
+                open.push(b.var);
+                // What has effects in a branch needs the branches.
+                if let Some(&outer) = inner.get(&s) {
+                    users.entry(b.var).or_default().push(outer);
+                    kept_inside.insert(outer);
+                }
+            }
+        }
+        match inner.get(&s) {
+            Some(&outer) => each_var(m, seq.value, |v| users.entry(outer).or_default().push(v)),
+            None => each_var(m, seq.value, |v| open.push(v)),
+        }
+    }
+    let mut needed: FxHashSet<VarId> = FxHashSet::default();
+    while let Some(v) = open.pop() {
+        if needed.insert(v) {
+            open.extend(users.get(&v).into_iter().flatten());
+        }
+    }
+    let gone: FxHashSet<VarId> = (code.binds().map(|b| b.var))
+        .filter(|v| !needed.contains(v))
+        .collect();
+    // What is only needed inside of something that goes, goes with it.
+    code.remove(&gone);
+    gone.len() as u64
+}
+
+/// Dimension variables that expressions or other types than those of casts speak of.
+fn used_dims(m: &Module, code: &Code) -> FxHashSet<relax_sym::DimVar> {
+    let mut dims = FxHashSet::default();
+    let mut types = Vec::new();
+    for b in code.binds() {
+        types.extend(m.vars[b.var].ty);
+        match b.value {
+            Value::Plain(e) => match m.exprs[e] {
+                Expr::MatchCast { value, .. } => dims.extend(m.free_dims(value)),
+                _ => dims.extend(m.free_dims(e)),
+            },
+            Value::Func { func, .. } => types.extend(m.funcs[func].ret),
+            Value::If { .. } => {}
+        }
+    }
+    for seq in &code.seqs {
+        dims.extend(m.free_dims(seq.value));
+    }
+    dims.extend(m.dims_in_types(types));
+    dims
+}
+
+fn binds_used(m: &Module, ty: relax_ir::TypeId, used: &FxHashSet<relax_sym::DimVar>) -> bool {
+    m.dims_in_types([ty]).iter().any(|d| used.contains(d))
+}
+
+/// Drops private functions that nothing reaches; how many.
+pub(super) fn unused_functions(m: &mut Module) -> u64 {
+    let Some(script) = m.script.clone() else {
+        return 0;
+    };
+    let texts: FxHashMap<Symbol, &Kept> = script.kept.iter().map(|k| (k.name, k)).collect();
+    let mut open: Vec<Symbol> = Vec::new();
+    let mut uses: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
+    for k in &script.kept {
+        if !says_private(&k.text) {
+            open.push(k.name);
+        }
+        uses.entry(k.name).or_default().extend(mentioned(&k.text));
+    }
+    for g in m.globals.values() {
+        if let GlobalKind::Func(f) = g.kind {
+            let private = m.funcs[f].attrs.get("private").and_then(AttrValue::as_bool);
+            if private != Some(true) && !texts.contains_key(&g.name) || g.prelude {
+                open.push(g.name);
+            }
+            let of = uses.entry(g.name).or_default();
+            for e in m.post_order([m.funcs[f].body]) {
+                match m.exprs[e] {
+                    Expr::Global(g) => of.push(m.globals[g].name),
+                    Expr::Extern(name) => of.push(name),
+                    _ => {}
+                }
+            }
+        }
+    }
+    let mut reached: FxHashSet<Symbol> = FxHashSet::default();
+    while let Some(name) = open.pop() {
+        if reached.insert(name) {
+            open.extend(uses.get(&name).into_iter().flatten());
+        }
+    }
+    let keep: FxHashSet<_> = (m.globals.iter())
+        .filter(|(_, g)| reached.contains(&g.name))
+        .map(|(id, _)| id)
+        .collect();
+    let texts_left = script
+        .kept
+        .iter()
+        .filter(|k| reached.contains(&k.name))
+        .count();
+    let of_text = |k: &&Kept| m.global(k.name.as_str()).is_none() && !reached.contains(&k.name);
+    let gone = m.globals.len() - keep.len() + script.kept.iter().filter(of_text).count();
+    if gone == 0 {
+        return 0;
+    }
+    if texts_left < script.kept.len()
+        && let Some(script) = &mut m.script
+    {
+        Arc::make_mut(script)
+            .kept
+            .retain(|k| reached.contains(&k.name));
+    }
+    m.retain_globals(&keep);
+    gone as u64
+}
+
+/// Whether the text of a function says that it is private: in a decorator, above the `def`.
+fn says_private(text: &str) -> bool {
+    text.lines()
+        .take_while(|l| !l.trim_start().starts_with("def "))
+        .any(|l| l.contains("private=True"))
+}
+
+/// The functions that a text names.
+fn mentioned(text: &str) -> impl Iterator<Item = Symbol> + '_ {
+    text.split("cls.").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'));
+        Symbol::new(&rest[..end.unwrap_or(rest.len())])
+    })
+}

@@ -1,0 +1,71 @@
+//! Relax's own passes: the texts of `tests/relax-passes/`, one for each, with what becomes of them, and the page
+//! `docs/relax-passes.md`, where each has a section.
+//!
+//! The first line of a text names the pipeline. `RELAX_BLESS=1 cargo test -p relax --test relax_passes` writes the
+//! results anew; review every line, and let TVM 0.27 read what changed.
+
+use std::path::{Path, PathBuf};
+
+use relax::Module;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(name: &str, text: &str) -> Module {
+    let module = Module::read(name, text.as_bytes().to_vec(), Default::default());
+    module.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"))
+}
+
+/// What the pipeline of a text makes of it.
+fn outcome(name: &str, text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    let pipeline = first.strip_prefix("# run: ").expect("a pipeline");
+    let mut module = read(name, text);
+    if let Err(e) = module.optimise(pipeline) {
+        panic!("{name}: {e}");
+    }
+    let printed = module.to_tvmscript();
+    printed.unwrap_or_else(|e| panic!("{name}: {e}"))
+}
+
+#[test]
+fn passes_make_what_is_blessed() {
+    let bless = std::env::var_os("RELAX_BLESS").is_some_and(|v| v == "1");
+    for pass in relax_passes::of_relax() {
+        let path = root()
+            .join("tests/relax-passes")
+            .join(pass.name)
+            .with_extension("py");
+        let text = std::fs::read_to_string(&path);
+        let text =
+            text.unwrap_or_else(|_| panic!("`{}` has no text in tests/relax-passes", pass.name));
+        let found = outcome(pass.name, &text);
+        // It is a module again, and printed the same.
+        assert_eq!(
+            read(pass.name, &found).to_tvmscript().ok(),
+            Some(found.clone()),
+            "{}",
+            pass.name
+        );
+        let blessed = path.with_extension("out");
+        if bless {
+            std::fs::write(&blessed, &found).expect("it can be written");
+        }
+        let want = std::fs::read_to_string(&blessed).unwrap_or_default();
+        assert_eq!(found, want, "{}", pass.name);
+    }
+}
+
+#[test]
+fn passes_have_a_section() {
+    let page = std::fs::read_to_string(root().join("docs/relax-passes.md")).expect("the page");
+    for pass in relax_passes::of_relax() {
+        let head = format!("## {}", pass.name);
+        assert!(
+            page.lines().any(|l| l == head),
+            "`{}` has no section",
+            pass.name
+        );
+    }
+}
