@@ -59,7 +59,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         Ok(imported) => imported,
         Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
     };
-    relax_cli::render::to_stderr(&imported.warnings, &SourceMap::new());
+    crate::render::to_stderr(&imported.warnings, &SourceMap::new());
     if weights.is_none() && !imported.weights.is_empty() {
         let count = imported.weights.len();
         return Err(Stop::Usage(format!(
