@@ -85,7 +85,9 @@ fn changed_bytes(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
 
 /// A listing with some of its words changed for others of it, left out or doubled.
 fn changed_words(text: &str, dice: &mut Dice) -> String {
-    let mut words: Vec<&str> = text.split_inclusive([' ', '\n', ',', ';', '(', ')']).collect();
+    let mut words: Vec<&str> = text
+        .split_inclusive([' ', '\n', ',', ';', '(', ')'])
+        .collect();
     for _ in 0..=dice.roll(4) {
         let (at, other) = (dice.roll(words.len()), dice.roll(words.len()));
         match dice.roll(4) {
@@ -194,7 +196,9 @@ fn changed_programs_are_refused_or_run() {
         let read = relax_vm::read(Arc::new(file.clone()));
         assert_eq!(sealed(file), *file, "the checksum is the file's");
         run(Some(read.expect("what relaxc wrote")));
-        run(Some(relax_vm::read_listing(listing).expect("what relaxc wrote")));
+        run(Some(
+            relax_vm::read_listing(listing).expect("what relaxc wrote"),
+        ));
     }
     let from = number("RELAX_FUZZ_FROM", 0);
     let mut found = Vec::new();

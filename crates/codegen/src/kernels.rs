@@ -152,7 +152,7 @@ struct Compiled {
 
 /// What keeps code in memory.
 pub(crate) enum Memory {
-    Jit(JITModule),
+    Jit(Box<JITModule>),
     #[cfg(all(target_arch = "x86_64", unix))]
     Image(#[allow(dead_code, reason = "it keeps the code")] crate::image::Loaded),
 }
@@ -169,7 +169,7 @@ impl Drop for Kernels {
     fn drop(&mut self) {
         if let Some(Memory::Jit(module)) = self.memory.take() {
             // SAFETY: nobody has the code but this.
-            unsafe { module.free_memory() };
+            unsafe { (*module).free_memory() };
         }
     }
 }
@@ -199,7 +199,7 @@ impl Kernels {
                 &plan.variants,
                 plan.packed,
                 &code,
-                Memory::Jit(module),
+                Memory::Jit(Box::new(module)),
             )
         })
     }

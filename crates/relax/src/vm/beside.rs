@@ -34,7 +34,8 @@ pub fn native_file(program: &Executable, fingerprint: [u8; 32]) -> Result<Vec<u8
         let found = program.consts.iter().position(same)?;
         u32::try_from(found).ok()
     };
-    let image = Image::compile(&definitions(program), &sites(program), &number).map_err(one)?;
+    let image = Image::compile(&definitions(program), &sites(program), &number);
+    let image = image.map_err(|d| one(*d))?;
     let mut w = Writer(fingerprint.to_vec());
     w.text(&relax_codegen::needs());
     w.list(&image.imports, |w, name| w.text(name));

@@ -24,7 +24,8 @@ impl Native {
     pub fn new(program: &Executable, threads: usize) -> Result<Native, Diagnostics> {
         let (defs, sites) = (definitions(program), sites(program));
         let checks = crate::native::checked();
-        let kernels = relax_codegen::Kernels::compile(&defs, &sites, checks).map_err(one)?;
+        let kernels = relax_codegen::Kernels::compile(&defs, &sites, checks);
+        let kernels = kernels.map_err(|d| one(*d))?;
         Native::with(kernels, threads)
     }
 
@@ -32,7 +33,7 @@ impl Native {
         kernels: relax_codegen::Kernels,
         threads: usize,
     ) -> Result<Native, Diagnostics> {
-        let host = Host::new(threads).map_err(|text| one(Box::new(refused(text))))?;
+        let host = Host::new(threads).map_err(|text| one(refused(text)))?;
         Ok(Native { kernels, host })
     }
 }
@@ -42,9 +43,9 @@ pub(super) fn refused(text: String) -> relax_base::Diagnostic {
     relax_base::Diagnostic::error(relax_lower::codes::UNSUPPORTED, none, text)
 }
 
-pub(super) fn one(d: Box<relax_base::Diagnostic>) -> Diagnostics {
+pub(super) fn one(d: relax_base::Diagnostic) -> Diagnostics {
     let mut all = Diagnostics::new();
-    all.push(*d);
+    all.push(d);
     all
 }
 

@@ -8,9 +8,9 @@ use sha2::{Digest as _, Sha256};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::{Breach, Unsupported};
 use crate::builtin::Builtin;
 use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, computes};
+use crate::{Breach, Unsupported};
 use bytes::{Read, Reader, Writer};
 
 mod bytes;
