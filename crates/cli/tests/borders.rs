@@ -90,7 +90,7 @@ fn data_values_are_looked_at_part_by_part() {
         );
     }
     // The elements of a list are what its type says.
-    let cons = |x: Value| Value::Adt(1, vec![x, Value::Adt(0, vec![])]);
+    let cons = |x: Value| Value::Adt(0, vec![x, Value::Adt(1, vec![])]);
     let said = host.call_timed(&jit, "sum", &[cons(leaf())]);
     assert!(
         said.expect_err("a tree in a list of tensors")

@@ -10,7 +10,7 @@ use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{self, OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
-use cranelift_module::{FuncId, Module, ModuleError, ModuleReloc, ModuleResult};
+use cranelift_module::{FuncId, Module, ModuleError, ModuleReloc};
 
 /// Values times blocks, from which on a function is large.
 const LARGE: usize = 1 << 24;
@@ -40,14 +40,16 @@ pub(crate) fn define(
     id: FuncId,
     context: &mut Context,
     isa: &dyn TargetIsa,
-) -> ModuleResult<()> {
+) -> Result<(), Box<ModuleError>> {
     let compiled = context.compile(isa, &mut ControlPlane::default());
     let buffer = match compiled {
         Ok(code) => code.buffer.clone(),
-        Err(e) => return Err(ModuleError::Compilation(e.inner)),
+        Err(e) => return Err(Box::new(ModuleError::Compilation(e.inner))),
     };
     let relocs: Vec<ModuleReloc> = (buffer.relocs().iter())
         .map(|r| ModuleReloc::from_mach_reloc(r, &context.func, id))
         .collect();
-    module.define_function_bytes(id, u64::from(buffer.alignment), buffer.data(), &relocs)
+    let bytes = buffer.data();
+    (module.define_function_bytes(id, u64::from(buffer.alignment), bytes, &relocs))
+        .map_err(Box::new)
 }

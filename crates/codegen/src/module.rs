@@ -416,7 +416,10 @@ impl<'m> Build<'m> {
         let isa = (large.then(|| large::in_one_pass(self.env.module.isa()))).flatten();
         let defined = match isa {
             Some(isa) => large::define(self.env.module, id, &mut self.context, &*isa),
-            None => self.env.module.define_function(id, &mut self.context),
+            None => {
+                let defined = self.env.module.define_function(id, &mut self.context);
+                defined.map_err(Box::new)
+            }
         };
         defined.map_err(|e| {
             let text = format!("code generation failed for {name}: {e}");
