@@ -29,6 +29,9 @@ pub struct Line {
     pub scope: Rc<str>,
 }
 
+/// The extents and the element type of a variable.
+type Typed = (Rc<[Dim]>, DType);
+
 /// A variable of the text.
 #[derive(Debug)]
 struct Variable {
@@ -62,7 +65,7 @@ pub struct Cx {
     pub helpers: std::collections::BTreeSet<&'static str>,
     dim_names: Names,
     /// The types of variables that are tensors.
-    types: RefCell<FxHashMap<u32, (Rc<[Dim]>, DType)>>,
+    types: RefCell<FxHashMap<u32, Typed>>,
     /// What new variables are called after.
     pub hint: Rc<str>,
     /// The scope of the node that is translated.

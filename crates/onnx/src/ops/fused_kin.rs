@@ -90,7 +90,7 @@ pub static OPS: &[Entry] = &[
         Ok(out)
     }),
     ms("CDist", distances),
-    ms("Trilu", |tr, n| movement::trilu(tr, n)),
+    ms("Trilu", movement::trilu),
     ms("Range", |tr, n| {
         let mut inputs = n.inputs.clone();
         if inputs.len() < 3 {
