@@ -11,11 +11,9 @@ const TVM: &[(&str, &str)] = &[
         "BackwardFoldScaleAxis",
         "fold-scale-axis{direction=backward}",
     ),
-    ("ConvertToDataflow", "normalize"),
     ("FirstOrderGradient", "gradient{mode=first-order}"),
     ("ForwardFoldScaleAxis", "fold-scale-axis{direction=forward}"),
     ("FuseOpsByPattern", "merge-composite"),
-    ("FuseTIR", "legalize"),
     ("LegalizeOps", "legalize"),
     ("ManifestAlloc", "plan-memory"),
     ("MemoryPlan", "plan-memory"),
@@ -25,7 +23,6 @@ const TVM: &[(&str, &str)] = &[
     ("PartialEvaluate", "partial-eval"),
     ("SimplifyExprPostAlterOp", "simplify-expr"),
     ("StaticPlanBlockMemory", "plan-memory"),
-    ("ToNonDataflow", "normalize"),
     ("VMShapeLower", "lower-shapes"),
 ];
 

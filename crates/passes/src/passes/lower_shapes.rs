@@ -14,23 +14,26 @@ use rustc_hash::FxHashMap;
 
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
+/// Whose parameters are checked.
+pub(super) const OPTIONS: &[OptionDef] = &[
+    OptionDef {
+        name: "entry",
+        ty: OptionType::Functions,
+        default: "main",
+        doc: "the functions whose parameters are checked, separated by spaces",
+    },
+    OptionDef {
+        name: "checks",
+        ty: OptionType::Bool,
+        default: "true",
+        doc: "check the parameters of entries",
+    },
+];
+
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "lower-shapes",
     doc: "Computes symbolic extents once, and checks the entries' parameters at run time.",
-    options: &[
-        OptionDef {
-            name: "entry",
-            ty: OptionType::Functions,
-            default: "main",
-            doc: "the functions whose parameters are checked, separated by spaces",
-        },
-        OptionDef {
-            name: "checks",
-            ty: OptionType::Bool,
-            default: "true",
-            doc: "check the parameters of entries",
-        },
-    ],
+    options: OPTIONS,
     contract: Contract::TYPED,
     run,
 }];

@@ -163,12 +163,8 @@ impl<'e, 'm> Tape<'e, 'm> {
         };
         let goal = goal.ok_or((span, "what is differentiated has no name".to_owned()))?;
         let ty = self.edit.var_ty(goal);
-        let Some((dtype, [])) = self
-            .tensor(ty)
-            .map(|(d, s)| (d, s))
-            .as_ref()
-            .map(|(d, s)| (*d, &s[..]))
-        else {
+        let scalar = self.tensor(ty).filter(|(_, dims)| dims.is_empty());
+        let Some((dtype, _)) = scalar else {
             return Err((span, "what is differentiated is no scalar".to_owned()));
         };
         let ones = self.filled("ones", dtype, &[]);

@@ -71,7 +71,13 @@ fn grouped(m: &mut Module, typing: &Typing, part: &Part, made: &mut Made) -> Opt
         if let Some(e) = b.expr() {
             each_var(m, e, |v| {
                 if let Some(&from) = at.get(&v) {
-                    graph.numbered_edge(from, i, kinds[i]);
+                    // What has the result's shape is seen one element at a time.
+                    let same = typing.vars[v] == typing.vars[b.var];
+                    let kind = match kinds[i] {
+                        Fusion::Broadcast if same => Fusion::Elementwise,
+                        kind => kind,
+                    };
+                    graph.numbered_edge(from, i, kind);
                 }
             });
         }

@@ -1,4 +1,4 @@
-//! `fuse-tir`: a private function that is one kernel (`Primitive`) becomes one tensor program.
+//! `fuse-tir`: a function that is one kernel (`Primitive`) becomes one tensor program.
 //!
 //! The programs that it calls are strung together; what passes between them is a buffer of the new program. Programs over
 //! symbols, in-place ones and functions with tuples stay as they are.
@@ -22,7 +22,7 @@ use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "fuse-tir",
-    doc: "Private functions that are one kernel become one tensor program.",
+    doc: "Functions that are one kernel become one tensor program.",
     options: &[],
     contract: Contract::TYPED,
     run,
@@ -32,11 +32,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let m = &mut *cx.module;
     let mut fused: FxHashMap<GlobalId, TypeId> = FxHashMap::default();
-    for g in private::only_called(m) {
+    for g in private::called_only(m, |f| has_flag(f, "Primitive")) {
         let f = m.global_func(g).expect("a function");
-        if !has_flag(&m.funcs[f], "Primitive") {
-            continue;
-        }
         let Some(code) = Code::of(m, m.funcs[f].body) else {
             continue;
         };

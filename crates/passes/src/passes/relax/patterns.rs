@@ -140,10 +140,9 @@ pub(crate) fn of_program(p: &Program) -> Fusion {
                     index: &axes,
                     value: None,
                 };
-                let fused = over.is_empty().then_some(false).unwrap_or_else(|| {
-                    matches!(c.value.kind(), ExKind::Binary(BinOp::Mul, a, b)
-                        if reused(&store, a) && reused(&store, b))
-                });
+                let fused = !over.is_empty()
+                    && matches!(c.value.kind(), ExKind::Binary(BinOp::Mul, a, b)
+                        if reused(&store, a) && reused(&store, b));
                 kind = joined(p, kind, &store, &loads, &over, fused);
             }
             Stage::Nest(body) => kind = of_nest(p, body, kind),

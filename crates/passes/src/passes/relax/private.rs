@@ -6,6 +6,12 @@ use rustc_hash::FxHashMap;
 
 /// The private functions of a module that are only called, with the number of arguments that they take.
 pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
+    let private = |f: &Function| f.attrs.get("private").and_then(AttrValue::as_bool) == Some(true);
+    called_only(m, private)
+}
+
+/// The functions of a kind that are only called.
+pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<GlobalId> {
     let mut named = IdSet::new();
     for (_, body) in m.global_bodies() {
         let order = m.post_order([body]);
@@ -36,16 +42,13 @@ pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
             named.insert(g);
         }
     }
-    let private = |f: &Function| {
-        let private = f.attrs.get("private").and_then(AttrValue::as_bool) == Some(true);
-        private && f.type_params.is_empty()
-    };
     let texts = m.script.as_deref();
     (m.globals.iter())
         .filter(|(id, g)| match g.kind {
             GlobalKind::Func(f) => {
                 let text = texts.is_some_and(|s| s.kept(g.name).is_some());
-                private(&m.funcs[f]) && !named.contains(*id) && !text
+                let f = &m.funcs[f];
+                kind(f) && f.type_params.is_empty() && !named.contains(*id) && !text
             }
             GlobalKind::Prim(_) => false,
         })

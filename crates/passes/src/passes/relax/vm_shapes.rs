@@ -17,7 +17,7 @@ use crate::{Contract, PassCx, PassDef};
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "relax-lower-shapes",
     doc: "Relax's vm-shape-lower: checks of parameters by TVM's runtime, where all extents are known.",
-    options: &[],
+    options: lower_shapes::OPTIONS,
     contract: Contract::TYPED,
     run,
 }];
