@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::formats::Format;
-use crate::stop::Stop;
-use crate::{formats, io, places, save, tool};
 use clap::Parser;
 use relax_base::SourceMap;
+use relax_cli::formats::Format;
+use relax_cli::stop::Stop;
+use relax_cli::{formats, io, places, save, tool};
 
 /// Translates an ONNX model into a Relay text and a file of its weights.
 #[derive(Parser, Debug)]
@@ -49,7 +49,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
-    let imported = match relax::model::import(&args.model, &crate::weights::open)? {
+    let imported = match relax::model::import(&args.model, &relax_cli::weights::open)? {
         Ok(imported) => imported,
         Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
     };
