@@ -2,6 +2,9 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
+// The tools call the library by its name, as programs of their own would.
+extern crate self as relax_cli;
+
 #[cfg(feature = "native")]
 mod archive;
 pub mod bench;

@@ -3,19 +3,19 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::bisect::{
-    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search, watch_panics,
-};
-use crate::load::{self, Loaded};
-use crate::opt::reproducer;
-use crate::reading::Reading;
-use crate::stop::Stop;
-use crate::words::count;
-use crate::{diff, formats, inputs, io, render, say, taking, tool, weights};
 use clap::Parser;
 use relax::fit::Taking;
 use relax::{PassConfig, Session, Style, Typing};
 use relax_base::Diagnostics;
+use relax_cli::bisect::{
+    Finding, Inputs, Kind, MAX_STEPS, Question, Tolerance, Verdict, reduce, search, watch_panics,
+};
+use relax_cli::load::{self, Loaded};
+use relax_cli::opt::reproducer;
+use relax_cli::reading::Reading;
+use relax_cli::stop::Stop;
+use relax_cli::words::count;
+use relax_cli::{diff, formats, inputs, io, render, say, taking, tool, weights};
 use relax_ir::{GlobalId, Module};
 use relax_passes::Bound;
 use relax_tensor::Tensor;

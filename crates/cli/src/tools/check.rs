@@ -3,14 +3,14 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::check::levels::{self, Levels};
-use crate::check::{self, Checked};
-use crate::reading::Reading;
-use crate::stop::Stop;
-use crate::words::count;
-use crate::{exit, files, io, render, say, tool};
 use clap::{Parser, ValueEnum};
 use relax_base::Severity;
+use relax_cli::check::levels::{self, Levels};
+use relax_cli::check::{self, Checked};
+use relax_cli::reading::Reading;
+use relax_cli::stop::Stop;
+use relax_cli::words::count;
+use relax_cli::{exit, files, io, render, say, tool};
 
 /// Checks Relay and Relax texts: syntax, names, types, shapes, matches, effects.
 ///

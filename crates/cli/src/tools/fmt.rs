@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::stop::Stop;
-use crate::{diff, exit, files, io, render, say, tool};
 use clap::Parser;
 use relax::{ReadOptions, Session};
 use relax_base::{Diagnostics, SourceMap};
+use relax_cli::stop::Stop;
+use relax_cli::{diff, exit, files, io, render, say, tool};
 use relax_syntax::{FmtOptions, LineEnds, format_source};
 
 /// Formats Relay and Relax texts, in place unless asked otherwise. Only layout changes: every

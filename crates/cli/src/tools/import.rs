@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::formats::Format;
-use crate::stop::Stop;
-use crate::{formats, io, places, save, tool};
 use clap::Parser;
 use relax_base::SourceMap;
+use relax_cli::formats::Format;
+use relax_cli::stop::Stop;
+use relax_cli::{formats, io, places, save, tool};
 
 /// Translates an ONNX model into a Relay text and a file of its weights.
 #[derive(Parser, Debug)]
@@ -55,11 +55,11 @@ fn run(args: &Args) -> Result<(), Stop> {
     let how = relax::model::Options {
         fold_layers: args.fold_layers,
     };
-    let imported = match relax::model::import(&args.model, &crate::weights::open, how)? {
+    let imported = match relax::model::import(&args.model, &relax_cli::weights::open, how)? {
         Ok(imported) => imported,
         Err(diagnostics) => return Err(Stop::show(&diagnostics, &SourceMap::new())),
     };
-    crate::render::to_stderr(&imported.warnings, &SourceMap::new());
+    relax_cli::render::to_stderr(&imported.warnings, &SourceMap::new());
     if weights.is_none() && !imported.weights.is_empty() {
         let count = imported.weights.len();
         return Err(Stop::Usage(format!(

@@ -6,13 +6,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use crate::opt::around::Around;
-use crate::opt::emit::{self, Emit};
-use crate::opt::watch::{Watch, Wishes};
-use crate::opt::{expected, manual, reproducer, split};
-use crate::reading::Reading;
-use crate::stop::Stop;
-use crate::{exit, formats, inputs, io, load, render, save, say, taking, tool, weights};
 use clap::{Parser, ValueEnum};
 use relax::fit::Taking;
 use relax::{
@@ -20,6 +13,13 @@ use relax::{
     TypeSource, TypedModule, run_pipeline,
 };
 use relax_base::Diagnostics;
+use relax_cli::opt::around::Around;
+use relax_cli::opt::emit::{self, Emit};
+use relax_cli::opt::watch::{Watch, Wishes};
+use relax_cli::opt::{expected, manual, reproducer, split};
+use relax_cli::reading::Reading;
+use relax_cli::stop::Stop;
+use relax_cli::{exit, formats, inputs, io, load, render, save, say, taking, tool, weights};
 use relax_ir::{EqualOptions, Module, Type};
 use relax_passes::Registry;
 
@@ -204,7 +204,7 @@ impl<'a> Run<'a> {
         };
         let options = args.reading.options(args.params.is_some());
         let mut session = Session::new(options);
-        session.beside = Some(crate::model::beside);
+        session.beside = Some(relax_cli::model::beside);
         session.passes = passes;
         Ok(Run {
             args,

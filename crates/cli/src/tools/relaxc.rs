@@ -3,13 +3,13 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use crate::formats::Format;
-use crate::kit::{self, Print};
-use crate::program::Source;
-use crate::stop::Stop;
-use crate::{cc, io, load, machine, native, places, progress, tool};
 use clap::builder::ArgPredicate;
 use clap::{Parser, ValueEnum};
+use relax_cli::formats::Format;
+use relax_cli::kit::{self, Print};
+use relax_cli::program::Source;
+use relax_cli::stop::Stop;
+use relax_cli::{cc, io, load, machine, native, places, progress, tool};
 use relax_codegen::{Listing, Object, Target, listing, object};
 use relax_ir::{GlobalId, GlobalKind, Module};
 use relax_lower::lir::Lowered;

@@ -4,23 +4,23 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::bench::Bench;
-use crate::failure::Places;
-use crate::formats::Format;
-use crate::layout::Layout;
-use crate::machine::{KernelsBy, Look};
-use crate::parts::Typed;
-use crate::program::{Program, Source};
-use crate::random::Random;
-use crate::show::Extent;
-use crate::stop::Stop;
-use crate::trace::Trace;
-use crate::words::count;
-use crate::{
+use clap::{Parser, ValueEnum};
+use relax_cli::bench::Bench;
+use relax_cli::failure::Places;
+use relax_cli::formats::Format;
+use relax_cli::layout::Layout;
+use relax_cli::machine::{KernelsBy, Look};
+use relax_cli::parts::Typed;
+use relax_cli::program::{Program, Source};
+use relax_cli::random::Random;
+use relax_cli::show::Extent;
+use relax_cli::stop::Stop;
+use relax_cli::trace::Trace;
+use relax_cli::words::count;
+use relax_cli::{
     evaluator, inputs, io, load, machine, native, places, profile, progress, results, show, tool,
     trace, weights,
 };
-use clap::{Parser, ValueEnum};
 use relax_codegen::{Host, Value};
 use relax_ir::GlobalId;
 use relax_tensor::Tensor;
