@@ -86,7 +86,7 @@ impl Taps {
         let steps = tr.iota(offset, 2 + a)?;
         let steps = tr.by("multiply", &steps, w.strides[a] as f64)?;
         let steps = tr.by("subtract", &steps, w.before[a] as f64)?;
-        let steps = tr.cast(&steps, Elem::F32)?;
+        let steps = tr.cast(&steps, Elem::F64)?;
         let steps = tr.expand(&steps, 1 - a)?;
         let of = |t: i64| {
             if a == 0 {
@@ -95,11 +95,11 @@ impl Taps {
                 t % w.kernel[1]
             }
         };
-        let taps: Vec<f32> = (0..self.count())
-            .map(|t| (of(t) * w.dilations[a]) as f32)
+        let taps: Vec<f64> = (0..self.count())
+            .map(|t| (of(t) * w.dilations[a]) as f64)
             .collect();
         let taps = Tensor::from_slice(&[self.count(), 1, 1], &taps);
-        let taps = Val::constant(taps, Elem::F32, "taps");
+        let taps = Val::constant(taps, Elem::F64, "taps");
         tr.add(&taps, &steps)
     }
 }
@@ -116,7 +116,7 @@ fn places(tr: &mut Tr<'_>, x: &Val, offset: &Val, images: &Dim, taps: &Taps) -> 
         width.clone(),
     ];
     let moves = tr.reshape(offset, &apart)?;
-    let moves = tr.cast(&moves, Elem::F32)?;
+    let moves = tr.cast(&moves, Elem::F64)?;
     let shape = tr.shape_of(x)?;
     let mut both = Vec::new();
     for a in [1, 0] {
@@ -124,10 +124,10 @@ fn places(tr: &mut Tr<'_>, x: &Val, offset: &Val, images: &Dim, taps: &Taps) -> 
         let own = tr.pick(&moves, 2, a as i64)?;
         let at = tr.add(&own, &start)?;
         let extent = match x.dim(2 + a)?.as_const() {
-            Some(len) => tr.number(Elem::F32, len as f64),
+            Some(len) => tr.number(Elem::F64, len as f64),
             None => {
                 let len = tr.pick(&shape, 0, 2 + a as i64)?;
-                tr.cast(&len, Elem::F32)?
+                tr.cast(&len, Elem::F64)?
             }
         };
         let at = tr.by("multiply", &at, 2.0)?;

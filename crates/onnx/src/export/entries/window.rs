@@ -359,6 +359,12 @@ pub fn resize_axis(c: &mut Call<'_, '_>) -> R<Val> {
 /// Images sampled at the coordinates of a grid.
 pub fn grid_sample(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, grid, rank) = (c.arg(0)?, c.arg(1)?, c.rank(1)?);
+    // Other runtimes know places of the data's type only.
+    let (from, to) = (c.dtype(1)?, c.dtype(0)?);
+    let grid = match to.is_float() {
+        true => c.cast(grid, from, to),
+        false => grid,
+    };
     let mode = match c.text("method").as_str() {
         "bilinear" => "linear",
         "nearest" => "nearest",
