@@ -77,7 +77,7 @@ fn taps(
 ) -> std::ops::Range<usize> {
     let places = |reach: isize| match distance {
         1 => reach.max(0) as usize,
-        _ => reach.max(0) as usize / distance + usize::from(reach.max(0) as usize % distance > 0),
+        _ => (reach.max(0) as usize).div_ceil(distance),
     };
     let first = places(before - beyond as isize).min(count);
     first..places(size as isize + before).min(count).max(first)
