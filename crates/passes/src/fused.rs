@@ -586,7 +586,9 @@ const PIECES: i64 = 256;
 fn joins(c: &Compute) -> bool {
     let loads = |e: &Ex| {
         let mut loads = 0;
-        visit_expr(e, |x| loads += usize::from(matches!(x.kind(), ExKind::Load(..))));
+        visit_expr(e, |x| {
+            loads += usize::from(matches!(x.kind(), ExKind::Load(..)))
+        });
         loads
     };
     let ExKind::Select(place, _, _) = c.value.kind() else {

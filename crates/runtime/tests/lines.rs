@@ -241,7 +241,11 @@ fn extremes_of_every_type() {
                     keep: 1,
                     kind: x.kind as i32,
                     index_kind: Kind::I64 as i32,
-                    work: if greatest { work::GREATEST } else { work::LEAST },
+                    work: if greatest {
+                        work::GREATEST
+                    } else {
+                        work::LEAST
+                    },
                     flag: last.into(),
                     x: x.bytes.as_ptr().cast(),
                     values: null_mut(),
@@ -264,7 +268,10 @@ fn extremes_of_every_type() {
                         }
                     }
                     let found = places[o * inner + i];
-                    assert_eq!(found, place, "{kind:?}, {n} by {inner}, greatest {greatest}, last {last}");
+                    assert_eq!(
+                        found, place,
+                        "{kind:?}, {n} by {inner}, greatest {greatest}, last {last}"
+                    );
                 }
             }
         }

@@ -380,7 +380,8 @@ impl Kernel<'_, '_, '_> {
             |o: &(Op, Vec<Operand>)| matches!(o.0, Op::SelectLt | Op::SelectLe | Op::SelectEq);
         let plain = |i: &Input| {
             let shape = &self.program.bufs[i.buf].shape;
-            i.sure || (i.index.iter().zip(shape)).all(|(index, extent)| inside(index, extent, &axes))
+            i.sure
+                || (i.index.iter().zip(shape)).all(|(index, extent)| inside(index, extent, &axes))
         };
         if strips.ops.iter().any(selects) && !strips.inputs.iter().all(plain) {
             return Ok(false);

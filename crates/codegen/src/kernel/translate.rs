@@ -213,7 +213,8 @@ impl Translation<'_, '_, '_, '_> {
     }
 
     fn memory(&mut self, input: Input) -> Operand {
-        let same = |r: &Read| matches!(r, Read::Memory(i) if i.buf == input.buf && i.index == input.index);
+        let same =
+            |r: &Read| matches!(r, Read::Memory(i) if i.buf == input.buf && i.index == input.index);
         let found = self.out.inputs.iter().position(same);
         Operand::Input(found.unwrap_or_else(|| {
             self.out.inputs.push(Read::Memory(input));

@@ -29,7 +29,13 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
                     2.. => 2,
                     _ => 1,
                 };
-                let rows = taps(s.kh, s.dh, s.pt - (oy * s.sh) as isize, (high - 1) * s.sh, s.h);
+                let rows = taps(
+                    s.kh,
+                    s.dh,
+                    s.pt - (oy * s.sh) as isize,
+                    (high - 1) * s.sh,
+                    s.h,
+                );
                 let target = s.target(v, image, channel, oy * s.ow).shift(m, 0);
                 let from = room.add(oy * s.sh * padded.row);
                 let mut ox = 0;
@@ -71,7 +77,7 @@ fn taps(
 ) -> std::ops::Range<usize> {
     let places = |reach: isize| match distance {
         1 => reach.max(0) as usize,
-        _ => reach.max(0) as usize / distance + usize::from(reach.max(0) as usize % distance > 0),
+        _ => (reach.max(0) as usize).div_ceil(distance),
     };
     let first = places(before - beyond as isize).min(count);
     first..places(size as isize + before).min(count).max(first)

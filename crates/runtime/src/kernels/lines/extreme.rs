@@ -171,7 +171,10 @@ fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
 /// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first, then its place in the
 /// piece that has the best of all.
 #[inline(always)]
-unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(line: Line, last: bool) -> i64 {
+unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
+    line: Line,
+    last: bool,
+) -> i64 {
     let mut room = [T::default(); PIECE];
     let mut found: Option<(T, usize)> = None;
     // SAFETY: the callers' promise.
@@ -237,7 +240,11 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
                 let mut line = [T::default(); 16];
                 most[k].store(line.as_mut_ptr());
                 for &v in &line[..lanes] {
-                    best = if keeps(best, v, GREATEST, false) { best } else { v };
+                    best = if keeps(best, v, GREATEST, false) {
+                        best
+                    } else {
+                        v
+                    };
                 }
             }
         }
@@ -245,7 +252,11 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
         while i < n {
             let v = *x.add(i);
             lost |= v != v;
-            best = if keeps(best, v, GREATEST, false) { best } else { v };
+            best = if keeps(best, v, GREATEST, false) {
+                best
+            } else {
+                v
+            };
             i += 1;
         }
         #[allow(clippy::eq_op)]

@@ -20,6 +20,7 @@ unsafe fn mask(n: usize) -> __m256i {
 /// No instruction at all, which computes a place from itself and a register.
 #[inline]
 #[target_feature(enable = "avx2")]
+#[allow(clippy::pointers_in_nomem_asm_block)] // Nothing is read there.
 unsafe fn pinned<T>(mut at: *const T, sum: &mut __m256) -> *const T {
     // SAFETY: nothing is executed.
     unsafe {

@@ -223,6 +223,7 @@ macro_rules! vectors {
             unsafe fn pinned<T>(at: *const T, sum: &mut Self) -> *const T {
                 #[inline]
                 #[target_feature(enable = "avx2")]
+                #[allow(clippy::pointers_in_nomem_asm_block)] // Nothing is read there.
                 unsafe fn pinned<T>(mut at: *const T, sum: &mut $reg) -> *const T {
                     asm!(
                         "/* {0} {1} */",

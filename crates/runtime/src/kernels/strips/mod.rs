@@ -10,9 +10,9 @@ mod flat;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath;
-use flat::plain as rows_together;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use flat::plain as rows_together;
 
 /// Elements of a strip: a dozen operands of it fit in the first cache.
 const STRIP: usize = 512;

@@ -478,7 +478,11 @@ unsafe fn extremes<V: Vector<Element: PartialOrd>, const FOLD: bool>(
         for i in whole..n {
             let to = sums.add(if FOLD { i - whole } else { i });
             let (a, b) = (*to, *x.add(i));
-            *to = if (greatest && a > b) || (!greatest && a < b) { a } else { b };
+            *to = if (greatest && a > b) || (!greatest && a < b) {
+                a
+            } else {
+                b
+            };
         }
     }
 }
