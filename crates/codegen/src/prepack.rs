@@ -203,7 +203,7 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
         }
     }
     if !data.is_empty() {
-        let kernels = out.lowered.sweep();
+        let kernels = out.lowered.remove_dead_kernels();
         let packed = std::mem::take(&mut out.packed);
         let packed = packed
             .into_iter()

@@ -134,7 +134,7 @@ impl Solver<'_> {
         self.cur_call = e;
         self.site = Site::Rel(e);
         if flags & INFER == 0 && !self.has_rigid(types) {
-            if let Some(ty) = self.concluded.find(m, op, types, attrs) {
+            if let Some(ty) = self.relation_cache.find(m, op, types, attrs) {
                 return ty;
             }
             let before = self.before_relation();

@@ -11,18 +11,18 @@
 //! module that the resolver or the builder made.
 //! Invariant: results and diagnostics do not depend on anything but the module and the options.
 
-mod again;
 mod call;
 pub mod codes;
-mod concluded;
 mod coverage;
 mod deps;
 mod effects;
 mod flags;
 mod groups;
+mod incremental;
 mod instantiate;
 mod map;
 mod patterns;
+mod relation_cache;
 mod relations;
 mod report;
 mod scheme;
@@ -38,7 +38,7 @@ mod walk;
 use relax_base::Diagnostics;
 use relax_ir::Module;
 
-pub use again::{Again, infer_again};
+pub use incremental::{Again, infer_again};
 pub use typing::{Check, CheckKind, Typing, show_type};
 
 /// How strictly to check.

@@ -415,7 +415,7 @@ impl RelHost for Solver<'_> {
         })
     }
     fn const_arg(&self, i: usize) -> Option<&Tensor> {
-        self.concluded.asked_value.set(true);
+        self.relation_cache.asked_value.set(true);
         let Expr::Call { args, .. } = self.m.exprs.get(self.cur_call)? else {
             return None;
         };

@@ -10,10 +10,10 @@ use relax_ir::{
 use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::again::Part;
-use crate::concluded::Concluded;
 use crate::flags::{Flags, INFER};
+use crate::incremental::Part;
 use crate::map::{Leaf, Mapper, map_dims};
+use crate::relation_cache::RelationCache;
 use crate::relations::Rel;
 use crate::scheme::Scheme;
 use crate::unknown::{Lit, NO_WATCH, Site, Sol, Sort, Unknown};
@@ -85,7 +85,7 @@ pub(crate) struct Solver<'m> {
     /// The call whose relation runs.
     pub cur_call: ExprId,
     /// What operators' relations gave for types that are known whole.
-    pub concluded: Concluded,
+    pub relation_cache: RelationCache,
     /// The unknown that stands for the result of a relation that is expected to conclude at once.
     pub scratch: (TypeId, u32),
     pub error: TypeId,
@@ -159,7 +159,7 @@ impl<'m> Solver<'m> {
             mistaken: Vec::new(),
             funcs: Vec::new(),
             cur_call: NO_EXPR,
-            concluded: Concluded::default(),
+            relation_cache: RelationCache::default(),
             scratch: (UNTYPED, 0),
             error,
             unit,

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId, FuncId, GlobalId, GlobalKind, OpId};
-use relax_ops::{Treatment, registry};
+use relax_ops::{Lowering, registry};
 
 use crate::code::{Code, Ins, Slot, Src};
 use crate::types::{Dims, match_type};
@@ -435,15 +435,15 @@ impl Interp<'_> {
                     .last()
                     .map(|f| f.dims.clone())
                     .unwrap_or_default();
-                let treatment = registry().get(*op).map(|d| d.hooks.treatment);
-                Ok(Some(match treatment.unwrap_or_default() {
-                    Treatment::Computed => self.operator(at, *op, args, &dims)?,
-                    Treatment::CallTir => self.call_tir(at, args)?,
-                    Treatment::CallDpsPacked => self.call_dps(at, args)?,
-                    Treatment::CallTirInplace => self.call_tir_inplace(at, args)?,
-                    Treatment::AllocStorage => self.alloc_storage(at, &args)?,
-                    Treatment::AllocTensor => self.alloc_tensor(at, &args, &dims)?,
-                    Treatment::Kill => {
+                let lowering = registry().get(*op).map(|d| d.hooks.lowering);
+                Ok(Some(match lowering.unwrap_or_default() {
+                    Lowering::Computed => self.operator(at, *op, args, &dims)?,
+                    Lowering::CallTir => self.call_tir(at, args)?,
+                    Lowering::CallDpsPacked => self.call_dps(at, args)?,
+                    Lowering::CallTirInplace => self.call_tir_inplace(at, args)?,
+                    Lowering::AllocStorage => self.alloc_storage(at, &args)?,
+                    Lowering::AllocTensor => self.alloc_tensor(at, &args, &dims)?,
+                    Lowering::Kill => {
                         args.iter().for_each(|a| self.places.kill(a));
                         self.unit.clone()
                     }

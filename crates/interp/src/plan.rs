@@ -10,7 +10,7 @@ use relax_ir::{
     TypeArena, TypeId, VarStyle,
 };
 use relax_loops::{Ex, ExKind, Program};
-use relax_ops::alone::{self, Extent};
+use relax_ops::call_requirements::{self, Extent};
 use relax_ops::{OpDef, Te, TensorInfo, registry};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
@@ -229,14 +229,14 @@ fn require(r: &Request<'_>, def: &OpDef, consts: &[Option<Tensor>]) -> Result<()
         .collect();
     let known = |ty: &TypeId| form_of(&r.m.types, *ty, r.dims).is_some();
     let needs = if types.len() == r.args.len() && types.iter().all(known) {
-        alone::requirements(def, &r.m.types, &r.m.dims, &types, consts, r.attrs)
+        call_requirements::requirements(def, &r.m.types, &r.m.dims, &types, consts, r.attrs)
     } else {
         // The call's own types say too little (it stands in a generic function, or calls a value).
         let mut own = TypeArena::new();
         let types: Vec<TypeId> = (r.args.iter())
             .map(|v| type_of(&mut own, v, &|_| Dim::ANY))
             .collect();
-        alone::requirements(def, &own, &r.m.dims, &types, consts, r.attrs)
+        call_requirements::requirements(def, &own, &r.m.dims, &types, consts, r.attrs)
     };
     let extent = |e: Extent| match e {
         Extent::Axis(i, j, axis) => r.tensors.get(i)?.get(j)?.shape().get(axis).copied(),

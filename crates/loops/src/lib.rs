@@ -23,10 +23,10 @@ mod outside;
 pub mod pooled;
 mod program;
 pub mod quantised;
+mod reduction_init;
 mod rewrite;
-mod same;
 pub mod schedule;
-mod start;
+mod structural_equality;
 mod verify;
 mod walk;
 mod whole;
@@ -41,9 +41,9 @@ pub use program::{
     Access, Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt,
     VarInfo,
 };
+pub use reduction_init::with_starts;
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
-pub use same::same_program;
-pub use start::with_starts;
+pub use structural_equality::same_program;
 pub use verify::{Problem, Unproven, Verdict, verify};
 pub use walk::{Statements, statements};
 pub use whole::unwritten;

@@ -10,7 +10,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::outside::{DEEPEST, Linear};
-use crate::start::starts_without;
+use crate::reduction_init::starts_without;
 use crate::{BinOp, Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, statements, visit_expr};
 
 /// The buffers whose elements are not proven to be written before they are read, or at all.

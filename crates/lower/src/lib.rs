@@ -10,16 +10,16 @@ mod borrow;
 pub mod codes;
 mod constants;
 mod counts;
+mod dead_kernels;
 pub mod described;
 mod entry;
 mod func;
 mod info;
-mod join;
+mod kernel_fusion;
 pub mod lir;
 mod print;
 mod reuse;
 mod scalars;
-mod sweep;
 mod type_check;
 
 use std::rc::Rc;
@@ -131,10 +131,10 @@ pub fn lower(
         return Err(diagnostics);
     }
     let mut out = lw.out;
-    join::fuse(&mut out);
+    kernel_fusion::fuse(&mut out);
     constants::propagate(&mut out);
     scalars::unbox(&mut out);
-    out.sweep();
+    out.remove_dead_kernels();
     borrow::infer(&mut out);
     for f in out.funcs.values_mut() {
         counts::insert(f);

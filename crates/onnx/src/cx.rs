@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use relax_base::{Span, Symbol};
 use relax_ir::{AttrValue, DTy, DimInfo, Module, Type, TypeId};
-use relax_ops::alone::{Arg, call_type_or_why};
+use relax_ops::call_requirements::{Arg, call_type_or_why};
 use relax_ops::registry;
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};

@@ -1,7 +1,7 @@
 //! Calls on constants, computed while a model is translated.
 
 use relax_ir::{AttrValue, Module, Type};
-use relax_ops::alone::{Arg, call_type};
+use relax_ops::call_requirements::{Arg, call_type};
 use relax_ops::{Te, TensorInfo, registry};
 use relax_tensor::Tensor;
 

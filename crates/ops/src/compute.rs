@@ -5,7 +5,7 @@ use relax_loops::{Builder, Ex, Stage, Stmt, TensorRef};
 use relax_sym::Atom;
 use relax_tensor::{DType, Tensor};
 
-use crate::alone::{Extent, Requirements};
+use crate::call_requirements::{Extent, Requirements};
 
 /// What is known of a tensor when a computation is built.
 #[derive(Clone, PartialEq, Debug)]

@@ -138,7 +138,7 @@ pub enum Effects {
 
 /// How the compiler comes by the value of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, std::default::Default)]
-pub enum Treatment {
+pub enum Lowering {
     /// By the operator's computation.
     #[default]
     Computed,
@@ -242,8 +242,8 @@ pub struct Hooks {
     /// Whether the type of a call is the one that its type arguments give, and anything where there are none.
     pub told: bool,
     /// How the compiler comes by the value of a call.
-    pub treatment: Treatment,
-    /// For an operator that has no computation and no treatment of its own: why, one sentence
+    pub lowering: Lowering,
+    /// For an operator that has no computation and no lowering of its own: why, one sentence
     /// without full stop; empty for others.
     pub uncomputed: &'static str,
     /// Whether its first operand is a kernel, which the text need not hold.
@@ -259,7 +259,7 @@ pub struct Hooks {
 impl Hooks {
     /// Whether its value can be made from the operands' values, by its computation, before the program runs.
     pub fn computable(&self) -> bool {
-        self.treatment == Treatment::Computed && !self.not_computed && !self.device_bound
+        self.lowering == Lowering::Computed && !self.not_computed && !self.device_bound
     }
 }
 
@@ -330,7 +330,7 @@ impl OpDef {
                 fusion_barrier: false,
                 not_computed: false,
                 told: false,
-                treatment: Treatment::Computed,
+                lowering: Lowering::Computed,
                 uncomputed: "",
                 calls_kernel: false,
                 layout: None,
@@ -400,8 +400,8 @@ impl OpDef {
         self
     }
     /// Says that the compiler treats calls in its own way.
-    pub const fn treatment(mut self, treatment: Treatment) -> OpDef {
-        self.hooks.treatment = treatment;
+    pub const fn lowering(mut self, lowering: Lowering) -> OpDef {
+        self.hooks.lowering = lowering;
         self
     }
     /// Says how it works on operands whose axes stand in another order.

@@ -7,7 +7,7 @@
 //!
 //! Invariant: nothing outside an operator's own entry names it.
 
-pub mod alone;
+pub mod call_requirements;
 mod compute;
 mod cost;
 mod def;
@@ -24,8 +24,8 @@ mod release;
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use cost::{CostFn, Known, Priced};
 pub use def::{
-    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, OpDef, Precision,
-    RelFn, ScaleRole, StaticForm, Treatment, attr, input,
+    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, Lowering, OpDef,
+    Precision, RelFn, ScaleRole, StaticForm, attr, input,
 };
 pub use expand::{Build, GradientFn, InferenceFn, Site};
 pub use foreign::is_foreign;

@@ -111,7 +111,7 @@ pub trait RelHost {
     /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that asks for it.
     fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str);
     /// Says what must hold of extents that are no constants. Typing goes on without; calls check it
-    /// ([`crate::alone::requirements`]).
+    /// ([`crate::call_requirements::requirements`]).
     fn check_at_run_time(&mut self, a: &Dim, order: Fit, b: &Dim, rule: &str) {
         let _ = (a, order, b, rule);
     }

@@ -1,6 +1,6 @@
 //! Every operator that Relay programs use is there.
 
-use relax_ops::{Treatment, registry};
+use relax_ops::{Lowering, registry};
 
 #[test]
 fn operators_of_images_networks_and_quantisation_are_registered() {
@@ -54,7 +54,7 @@ fn names_are_unique_and_everything_is_said() {
             "{}: the documentation is no sentence",
             op.name
         );
-        let treated = op.compute.is_some() || op.hooks.treatment != Treatment::Computed;
+        let treated = op.compute.is_some() || op.hooks.lowering != Lowering::Computed;
         assert_ne!(
             treated,
             !op.hooks.uncomputed.is_empty(),

@@ -10,7 +10,7 @@ use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use relax_ops::alone::{Arg, call_type, requirements};
+use relax_ops::call_requirements::{Arg, call_type, requirements};
 
 /// A module under rewriting, with the types of its expressions, new ones included.
 pub struct Edit<'a> {

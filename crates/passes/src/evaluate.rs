@@ -5,7 +5,7 @@ use relax_ops::{Te, TensorInfo, registry};
 use relax_tensor::Tensor;
 
 use crate::edit::Edit;
-use relax_ops::alone::{Arg, call_type};
+use relax_ops::call_requirements::{Arg, call_type};
 
 /// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
 /// computation, its shape depends on values, or the computation fails.

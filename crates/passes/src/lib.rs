@@ -25,6 +25,7 @@ mod evaluate;
 pub mod fused;
 mod manager;
 mod meant;
+mod parallel;
 mod pass;
 mod passes;
 pub mod pattern;
@@ -33,7 +34,6 @@ pub mod programs;
 mod purity;
 mod registry;
 mod scope;
-mod shares;
 mod testing;
 mod util;
 

@@ -236,7 +236,7 @@ impl Manager<'_> {
             counts: &mut counts,
         };
         if contract.each_function && cx.module.exprs.len() >= self.config.parallel_from {
-            shares::run(run.pass, &mut cx)?;
+            parallel::run(run.pass, &mut cx)?;
         } else {
             (run.pass.run)(&mut cx)?;
         }

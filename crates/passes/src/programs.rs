@@ -3,7 +3,7 @@
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Attrs, DTy, Module, Shape, Type, TypeId, UserOp};
 use relax_loops::{Program, extents};
-use relax_ops::{OpDef, Te, TensorInfo, alone};
+use relax_ops::{OpDef, Te, TensorInfo, call_requirements};
 use relax_sym::Dim;
 use relax_tensor::Tensor;
 
@@ -93,7 +93,7 @@ pub fn op_program_noting(
         return Err(Diagnostic::error(codes::NO_COMPUTATION, span, text)
             .note("another pass has to replace it before code is generated"));
     };
-    let needs = alone::requirements(op, &m.types, &m.dims, args, &consts, attrs);
+    let needs = call_requirements::requirements(op, &m.types, &m.dims, args, &consts, attrs);
     let mut te = Te::new(op.name, &infos, consts, attrs, &outs);
     compute(&mut te).map_err(|e| {
         Diagnostic::error(

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use relax_base::SideTable;
 use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, GlobalId, IdTable, Module, Type, TypeId, VarId};
-use relax_ops::Treatment;
+use relax_ops::Lowering;
 
 /// Of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -119,7 +119,7 @@ impl Purity {
     fn find_placed(&mut self, m: &Module, order: &[ExprId]) {
         let writes = |e: ExprId| {
             let called = crate::util::called_op(m, e);
-            called.is_some_and(|d| d.hooks.treatment == Treatment::CallTirInplace)
+            called.is_some_and(|d| d.hooks.lowering == Lowering::CallTirInplace)
         };
         // Outer bindings stand behind inner ones.
         for &e in order.iter().rev() {

@@ -7,7 +7,7 @@ use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap};
 use crate::lex;
 use crate::old;
 use crate::parse;
-use crate::print::{PrintOptions, Style, emit::Emitter, sink::Sink, weave::Weave};
+use crate::print::{PrintOptions, Style, comments::Comments, emit::Emitter, sink::Sink};
 
 /// How to format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,8 +115,8 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
         types: false,
     };
     let tokens = lex::lex(file).tokens;
-    let weave = Weave::new(file, &tokens, &parsed.comments);
-    let sink = Sink::new(&print, Some(weave));
+    let comments = Comments::new(file, &tokens, &parsed.comments);
+    let sink = Sink::new(&print, Some(comments));
     let (text, failed) = Emitter::new(&parsed.ast, &print, sink).file_checked();
     if failed {
         // The printer and the grammar disagree: leave the text alone rather than change it.

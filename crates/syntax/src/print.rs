@@ -8,6 +8,7 @@
 //!
 //! Invariant: memory is bounded by the longest statement, not by the file.
 
+pub(crate) mod comments;
 mod control;
 pub(crate) mod emit;
 mod expr;
@@ -17,7 +18,6 @@ pub(crate) mod number;
 pub(crate) mod sink;
 mod stmt;
 mod ty;
-pub(crate) mod weave;
 
 use crate::ast::Ast;
 

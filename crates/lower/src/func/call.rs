@@ -2,11 +2,11 @@
 
 use relax_ir::{Expr, ExprId, GlobalKind, Shape, Type, TypeId};
 use relax_loops::{BinOp, Ex, ExKind, MOST_EXTENT, Stage, Var, interval, substitute, visit_expr};
-use relax_ops::Treatment;
+use relax_ops::Lowering;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::{FnLower, Result, treatment};
+use super::{FnLower, Result, lowering};
 use crate::lir::{Alloc, Inst, KernelId, Reg, Term};
 
 impl FnLower<'_, '_> {
@@ -67,17 +67,17 @@ impl FnLower<'_, '_> {
         };
         let args = self.args(e);
         match &m.exprs[callee] {
-            Expr::Op(op) => match treatment(*op) {
-                Treatment::Computed => {
+            Expr::Op(op) => match lowering(*op) {
+                Lowering::Computed => {
                     let kernel = self.lw.op_kernel(e, *op)?;
                     self.kernel_call(e, kernel, &args)
                 }
-                Treatment::CallTir => self.call_tir(e, &args),
-                Treatment::CallDpsPacked => self.call_dps(e, &args),
-                Treatment::CallTirInplace => self.call_tir_inplace(e, &args),
-                Treatment::AllocStorage => self.alloc_storage(e, &args),
-                Treatment::AllocTensor => self.alloc_tensor(e, &args),
-                Treatment::Kill => self.kill(&args),
+                Lowering::CallTir => self.call_tir(e, &args),
+                Lowering::CallDpsPacked => self.call_dps(e, &args),
+                Lowering::CallTirInplace => self.call_tir_inplace(e, &args),
+                Lowering::AllocStorage => self.alloc_storage(e, &args),
+                Lowering::AllocTensor => self.alloc_tensor(e, &args),
+                Lowering::Kill => self.kill(&args),
             },
             Expr::Ctor(c) => {
                 let fields = args

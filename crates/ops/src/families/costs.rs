@@ -3,7 +3,7 @@
 //! The numbers are nanoseconds on one thread of a machine with AVX-512 (some 118 GFLOP/s), out of
 //! `cargo run --release -p relax-runtime --example bench_kernels`, which measures every kernel in both layouts. On
 //! other machines all of them are longer or shorter; how they relate is what counts: which windows have a kernel at
-//! all, that minimal filtering takes channels first, and what moving a tensor costs beside that.
+//! all, that Winograd takes channels first, and what moving a tensor costs beside that.
 
 use relax_ir::{AttrValue, Attrs};
 use relax_sym::Dim;
@@ -128,7 +128,7 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     Some(CALL + PRODUCT * sums + copied)
 }
 
-/// What minimal filtering takes of the time of plain sums, with channels first; `None` where the kernel does not
+/// What Winograd takes of the time of plain sums, with channels first; `None` where the kernel does not
 /// use it. As in `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` says where the numbers come from.
 fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let (rows, columns) = ((oh / 4.0).ceil(), (ow / 4.0).ceil());

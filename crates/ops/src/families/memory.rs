@@ -9,7 +9,7 @@ use super::util::{dtype_or, extents, finish};
 use super::util_te::{Done, elements, reshaped};
 use crate::AttrTy::*;
 use crate::{
-    Default, Effects, Former, OpDef, RelCx, RelResult, Stop, Subject, Te, Treatment, attr, input,
+    Default, Effects, Former, Lowering, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input,
 };
 
 /// Why kernels are not called.
@@ -18,7 +18,7 @@ const KERNEL: &str = "a kernel is what TVM's lowering made of a primitive functi
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("memory.alloc_storage", "A block of memory.", alloc_storage)
-        .treatment(Treatment::AllocStorage)
+        .lowering(Lowering::AllocStorage)
         .not_computed()
         .inputs(&[
             input("size", "its size in bytes, `shape(n * 4)` or int64"),
@@ -39,7 +39,7 @@ pub static OPS: &[OpDef] = &[
         "A tensor in a block of memory.",
         alloc_tensor,
     )
-    .treatment(Treatment::AllocTensor)
+    .lowering(Lowering::AllocTensor)
     .not_computed()
     .inputs(&[
         input("storage", "the block"),
@@ -71,7 +71,7 @@ pub static OPS: &[OpDef] = &[
         .not_computed()
         .inputs(&[input("to_free", "the variable")])
         .effects(Effects::Effect)
-        .treatment(Treatment::Kill),
+        .lowering(Lowering::Kill),
     OpDef::new(
         "vm.invoke_tvm_op",
         "Calls a kernel that writes its outputs.",

@@ -5,7 +5,7 @@ use relax_ir::{AttrValue, Shape, TensorType, Type, TypeId};
 use relax_tensor::DType as DT;
 
 use crate::AttrTy::{DType, Dims};
-use crate::{Default, Effects, OpDef, RelCx, RelResult, Stop, Subject, Treatment, attr, input};
+use crate::{Default, Effects, Lowering, OpDef, RelCx, RelResult, Stop, Subject, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -25,7 +25,7 @@ pub static OPS: &[OpDef] = &[
         Default::Required,
         "the element type of the output, or a list of them",
     )])
-    .treatment(Treatment::CallTir),
+    .lowering(Lowering::CallTir),
     OpDef::new(
         "call_dps_packed",
         "Runs a function registered at run time on tensors; it writes new tensors of the given shapes.",
@@ -42,7 +42,7 @@ pub static OPS: &[OpDef] = &[
         Default::Required,
         "the element type of the output, or a list of them",
     )])
-    .treatment(Treatment::CallDpsPacked),
+    .lowering(Lowering::CallDpsPacked),
     OpDef::new(
         "call_tir_inplace",
         "Runs a tensor program on tensors, its inputs and then its outputs; it writes the outputs, which are the result.",
@@ -59,7 +59,7 @@ pub static OPS: &[OpDef] = &[
         "which of the tensors are written: those that stand for the program's outputs",
     )])
     .effects(Effects::Effect)
-    .treatment(Treatment::CallTirInplace),
+    .lowering(Lowering::CallTirInplace),
 ];
 
 /// The element types that the attribute gives, one per output.

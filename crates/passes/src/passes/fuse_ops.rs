@@ -13,7 +13,7 @@ use relax_ir::{
     AttrValue, Attrs, ConstId, Expr, ExprId, Function, Memo, Module, Shape, Type, TypeId, VarId,
     VarStyle,
 };
-use relax_ops::{Fusion, Treatment};
+use relax_ops::{Fusion, Lowering};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -21,7 +21,7 @@ use self::groups::{Graph, Groups};
 use crate::scope::Nameable;
 use crate::util::{called_op, is_external};
 use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
-use relax_ops::alone::{Arg, call_type};
+use relax_ops::call_requirements::{Arg, call_type};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "fuse-ops",
@@ -243,7 +243,7 @@ impl Fuser<'_> {
                 if def.hooks.fusion_barrier {
                     return self.memo[&self.m.list(args)[0]];
                 }
-                if def.hooks.treatment != Treatment::Computed || def.hooks.not_computed {
+                if def.hooks.lowering != Lowering::Computed || def.hooks.not_computed {
                     return self.plain(e);
                 }
                 let group = self.group(e);

@@ -18,7 +18,7 @@ use relax_ir::{
     Shape, Type, TypeId,
 };
 use relax_loops::{Program, Stmt};
-use relax_ops::{Treatment, registry};
+use relax_ops::{Lowering, registry};
 use relax_sym::{Dim, DimVar};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -55,7 +55,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let only: FxHashSet<OpId> = names.filter_map(|n| registry().find(n)).collect();
     let Some(call_tir) = registry()
         .iter()
-        .find(|(_, d)| d.hooks.treatment == Treatment::CallTir)
+        .find(|(_, d)| d.hooks.lowering == Lowering::CallTir)
         .map(|(id, _)| id)
     else {
         return Ok(());

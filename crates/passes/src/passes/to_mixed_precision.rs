@@ -7,7 +7,7 @@
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, Memo, Module, Type, TypeId, VarId};
-use relax_ops::{Precision, Treatment};
+use relax_ops::{Lowering, Precision};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -62,7 +62,7 @@ fn placed(m: &Module) -> Option<Span> {
     let mut calls = m.post_order(bodies).into_iter();
     let found = calls.find(|&e| {
         let op = called_op(m, e);
-        op.is_some_and(|d| d.hooks.treatment == Treatment::CallTirInplace)
+        op.is_some_and(|d| d.hooks.lowering == Lowering::CallTirInplace)
     });
     found.map(|e| m.span(e))
 }

@@ -148,7 +148,7 @@ impl Emitter<'_> {
         let attrs = ast.list(attrs);
         let attrs = attrs.map(|a| (ast.attrs[a].span.start, Work::Attr(a)));
         let mut all: Vec<(u32, Work)> = items.chain(attrs).collect();
-        if self.sink.weave.is_some() {
+        if self.sink.comments.is_some() {
             all.sort_by_key(|i| i.0);
         }
         all.into_iter().map(|i| i.1).collect()
@@ -183,7 +183,7 @@ impl Emitter<'_> {
         let paren = matches!(
             self.ast.exprs[scrutinee].kind,
             ExprKind::Paren(..) | ExprKind::Tuple(_)
-        ) || self.sink.weave.is_some();
+        ) || self.sink.comments.is_some();
         if paren {
             self.work.push(Work::Expr(scrutinee));
         } else {
@@ -191,7 +191,7 @@ impl Emitter<'_> {
         }
         if complete {
             self.then(&[Work::tok("match"), Work::Space]);
-        } else if self.sink.weave.is_some() {
+        } else if self.sink.comments.is_some() {
             self.work.push(Work::Space);
             self.sink.next_as_is();
         } else {
@@ -300,7 +300,7 @@ impl Emitter<'_> {
             self.inline("{", items, "}", false);
             self.work.push(Work::Space);
         }
-        if self.sink.weave.is_some() {
+        if self.sink.comments.is_some() {
             self.sink.literal(span.end);
         } else if sigil {
             self.sigil('%', name);

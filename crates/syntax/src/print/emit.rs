@@ -231,7 +231,7 @@ impl<'a> Emitter<'a> {
 
     /// A literal: its original spelling where there is one to keep.
     pub(super) fn literal(&mut self, span: Span, text: &str) {
-        if self.sink.weave.is_some() {
+        if self.sink.comments.is_some() {
             self.sink.literal(span.end);
         } else {
             self.sink.tok(text);

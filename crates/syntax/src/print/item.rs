@@ -12,9 +12,9 @@ impl Emitter<'_> {
     /// Prints the whole file and says whether the weaving of comments went wrong.
     pub(crate) fn file_checked(mut self) -> (String, bool) {
         let ast = self.ast;
-        let written = self.sink.weave.is_none();
+        let written = self.sink.comments.is_none();
         if let Some((version, span)) = ast.version {
-            if self.sink.weave.is_some() {
+            if self.sink.comments.is_some() {
                 self.sink.literal(span.end);
                 self.sink.hard();
                 if self.sink.blank_follows() {

@@ -1,7 +1,7 @@
 //! From tokens and layout operations to lines.
 
+use super::comments::Comments;
 use super::layout::{columns, lay_out};
-use super::weave::Weave;
 use super::{PrintOptions, Style};
 
 /// A layout operation. Text lies in the chunk's buffer.
@@ -69,11 +69,11 @@ pub(crate) struct Sink<'a> {
     broken: bool,
     /// Whether a line comment makes a break necessary before the next text.
     must_break: bool,
-    pub(super) weave: Option<Weave<'a>>,
+    pub(super) comments: Option<Comments<'a>>,
 }
 
 impl<'a> Sink<'a> {
-    pub(crate) fn new(options: &PrintOptions, weave: Option<Weave<'a>>) -> Self {
+    pub(crate) fn new(options: &PrintOptions, comments: Option<Comments<'a>>) -> Self {
         Sink {
             style: options.style,
             width: options.width,
@@ -86,7 +86,7 @@ impl<'a> Sink<'a> {
             nests: Vec::new(),
             broken: false,
             must_break: false,
-            weave,
+            comments,
         }
     }
 
@@ -96,11 +96,11 @@ impl<'a> Sink<'a> {
 
     /// A token of two parts.
     pub(super) fn tok_of(&mut self, first: char, rest: &str) {
-        if self.weave.is_some() {
+        if self.comments.is_some() {
             let mut text = String::with_capacity(rest.len() + 1);
             text.push(first);
             text.push_str(rest);
-            self.woven(&text);
+            self.token_with_comments(&text);
         } else {
             self.raw(first.encode_utf8(&mut [0; 4]));
             self.raw(rest);
@@ -109,8 +109,8 @@ impl<'a> Sink<'a> {
 
     /// A token of the text.
     pub(super) fn tok(&mut self, text: &str) {
-        if self.weave.is_some() {
-            self.woven(text);
+        if self.comments.is_some() {
+            self.token_with_comments(text);
         } else {
             self.raw(text);
         }
@@ -184,7 +184,7 @@ impl<'a> Sink<'a> {
         if self.tvm() {
             return;
         }
-        if self.weave.is_some() {
+        if self.comments.is_some() {
             self.pass_comma();
         }
         if !self.skipping() && self.groups <= DEEPEST_GROUP {
@@ -406,7 +406,7 @@ impl<'a> Sink<'a> {
     /// Whether what is collected depends on nothing but what is asked for: no comments are woven in, no break
     /// is due.
     pub(super) fn can_repeat(&self) -> bool {
-        self.weave.is_none() && !self.must_break && !self.tvm()
+        self.comments.is_none() && !self.must_break && !self.tvm()
     }
 
     /// Begins a piece: its text is an operation of its own.
@@ -551,7 +551,7 @@ impl<'a> Sink<'a> {
 
     /// Ends the text.
     pub(super) fn finish(mut self) -> (String, bool) {
-        let failed = self.finish_weave();
+        let failed = self.finish_comments();
         if !self.tvm() {
             self.flush();
         }

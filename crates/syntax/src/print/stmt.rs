@@ -35,7 +35,7 @@ impl Emitter<'_> {
                     Work::Expr(value),
                     Work::tok(";"),
                 ]);
-                if self.sink.weave.is_some() {
+                if self.sink.comments.is_some() {
                     self.sink.next_as_is();
                 } else {
                     self.sink.tok(&format!("%{index}"));

@@ -351,8 +351,8 @@ impl Printer<'_> {
             return false;
         };
         relax_ops::registry().get(op).is_some_and(|d| {
-            use relax_ops::Treatment::{CallDpsPacked, CallTir};
-            matches!(d.hooks.treatment, CallTir | CallDpsPacked)
+            use relax_ops::Lowering::{CallDpsPacked, CallTir};
+            matches!(d.hooks.lowering, CallTir | CallDpsPacked)
         })
     }
 }

@@ -2,7 +2,7 @@
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
-use relax_ops::{Arity, AttrTy, OpDef, Treatment, registry};
+use relax_ops::{Arity, AttrTy, Lowering, OpDef, registry};
 
 use super::attrs::{As, same};
 use super::types::Place;
@@ -166,8 +166,8 @@ impl Printer<'_> {
                     let name = m.user_op(*op).map_or(String::new(), |o| o.name.to_string());
                     return Err(Stop::NoNamed(format!("the operator `{name}`")));
                 };
-                match def.hooks.treatment {
-                    Treatment::CallTir | Treatment::CallDpsPacked => {
+                match def.hooks.lowering {
+                    Lowering::CallTir | Lowering::CallDpsPacked => {
                         self.cross_level(args, attrs, out)
                     }
                     _ if def.name == "relax.value" => {

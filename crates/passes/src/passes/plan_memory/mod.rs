@@ -17,7 +17,7 @@ mod lives;
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Memo, Module, OpId, Type, VarId, VarStyle};
-use relax_ops::{Treatment, registry};
+use relax_ops::{Lowering, registry};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
@@ -48,9 +48,9 @@ struct Ops {
 }
 
 /// The operator that the compiler treats so.
-fn operator(treatment: Treatment) -> Option<OpId> {
+fn operator(lowering: Lowering) -> Option<OpId> {
     let mut all = registry().iter();
-    all.find(|(_, d)| d.hooks.treatment == treatment)
+    all.find(|(_, d)| d.hooks.lowering == lowering)
         .map(|(id, _)| id)
 }
 
@@ -64,11 +64,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         Some(call),
         Some(kill),
     ] = [
-        Treatment::CallTir,
-        Treatment::AllocStorage,
-        Treatment::AllocTensor,
-        Treatment::CallTirInplace,
-        Treatment::Kill,
+        Lowering::CallTir,
+        Lowering::AllocStorage,
+        Lowering::AllocTensor,
+        Lowering::CallTirInplace,
+        Lowering::Kill,
     ]
     .map(operator)
     else {

@@ -6,7 +6,7 @@
 use relax_base::Diagnostics;
 use relax_infer::Typing;
 use relax_ir::{AttrValue, DTy, Expr, ExprId, Module, Shape, Type, TypeId, VarStyle};
-use relax_ops::Treatment;
+use relax_ops::Lowering;
 use relax_sym::Dim;
 use relax_tensor::DType;
 
@@ -68,8 +68,8 @@ fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<B
     let inplace = match kept::name(m, e) {
         Some("call_tir_inplace") => Some(kept::attr(m, e, "inplace_indices")?.as_ints()?),
         Some(_) => return None,
-        None => match called_op(m, e)?.hooks.treatment {
-            Treatment::CallTir | Treatment::CallDpsPacked => None,
+        None => match called_op(m, e)?.hooks.lowering {
+            Lowering::CallTir | Lowering::CallDpsPacked => None,
             _ => return None,
         },
     };

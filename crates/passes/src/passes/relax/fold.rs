@@ -4,7 +4,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalKind, Memo, Module, Shape, Type, TypeId, VarId};
-use relax_ops::Treatment;
+use relax_ops::Lowering;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
@@ -91,7 +91,7 @@ fn value(
     let mut memo = Memo::default();
     let node = edit.m.substitute(e, &mut memo, known);
     edit.set_ty(node, ty);
-    if def.hooks.treatment == Treatment::CallTir {
+    if def.hooks.lowering == Lowering::CallTir {
         return by_program(edit, node, ty, most);
     }
     let call = edit.op_call(node)?;

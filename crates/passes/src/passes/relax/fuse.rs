@@ -9,7 +9,7 @@ use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Memo, Module,
     Type, TypeId, VarId, VarStyle, functions_equal,
 };
-use relax_ops::{Fusion, Treatment};
+use relax_ops::{Fusion, Lowering};
 use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -93,7 +93,7 @@ pub(super) fn taken(m: &Module, name: &str) -> bool {
 /// The program that a binding calls, by name, and its arguments.
 fn program(m: &Module, b: &Bind) -> Option<(Symbol, Vec<ExprId>)> {
     let e = b.expr()?;
-    let tir = called_op(m, e).is_some_and(|d| d.hooks.treatment == Treatment::CallTir);
+    let tir = called_op(m, e).is_some_and(|d| d.hooks.lowering == Lowering::CallTir);
     if !tir && super::kept::name(m, e) != Some("call_tir_inplace") {
         return None;
     }

@@ -11,7 +11,7 @@ use relax_ir::{
     AttrValue, DTy, Expr, ExprId, GlobalId, GlobalKind, Module, Shape, Type, TypeId, VarId,
 };
 use relax_loops::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, map_expr};
-use relax_ops::Treatment;
+use relax_ops::Lowering;
 use rustc_hash::FxHashMap;
 
 use super::{private, unused};
@@ -103,7 +103,7 @@ fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<i64>, relax_tensor::DType)> {
 type Step<'m> = (&'m Program, Vec<VarId>, VarId);
 
 fn step<'m>(m: &'m Module, var: VarId, e: ExprId) -> Option<Step<'m>> {
-    if called_op(m, e)?.hooks.treatment != Treatment::CallTir {
+    if called_op(m, e)?.hooks.lowering != Lowering::CallTir {
         return None;
     }
     let Expr::Call { args, .. } = m.exprs[e] else {

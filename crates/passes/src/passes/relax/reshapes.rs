@@ -6,7 +6,7 @@
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, Module, Shape, Type, TypeId};
 use relax_loops::{ExKind, Program, Stage, Stmt, statements};
-use relax_ops::Treatment;
+use relax_ops::Lowering;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
@@ -62,7 +62,7 @@ type Known = FxHashMap<(GlobalId, TypeId, TypeId), bool>;
 
 fn reshaped(edit: &mut Edit<'_>, b: &Bind, known: &mut Known) -> Option<ExprId> {
     let e = b.expr()?;
-    if called_op(edit.m, e)?.hooks.treatment != Treatment::CallTir {
+    if called_op(edit.m, e)?.hooks.lowering != Lowering::CallTir {
         return None;
     }
     let Expr::Call { args, .. } = edit.m.exprs[e] else {

@@ -134,7 +134,7 @@ enum Way {
     Across,
 }
 
-/// Whether a convolution of float32 goes by minimal filtering, for models of what it costs.
+/// Whether a convolution of float32 goes by Winograd, for models of what it costs.
 pub fn filters_minimally(sizes: &RxConv2dSizes, layout: i32) -> bool {
     Sizes::of(sizes, layout).is_some_and(|s| s.way() == Way::Winograd)
 }

@@ -1,4 +1,4 @@
-//! Windows of 3 by 3 with step 1 by minimal filtering: F(4×4, 3×3) of Lavin and Gray, "Fast Algorithms
+//! Windows of 3 by 3 with step 1 by Winograd: F(4×4, 3×3) of Lavin and Gray, "Fast Algorithms
 //! for Convolutional Neural Networks", 2015.
 //!
 //! Tiles of 4 by 4 outputs, each from 6 by 6 inputs. Input and weight are transformed so that one tile

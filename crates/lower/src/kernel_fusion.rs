@@ -94,7 +94,7 @@ pub(crate) fn fuse(out: &mut Lowered) {
         }
     }
     if changed {
-        out.sweep();
+        out.remove_dead_kernels();
     }
 }
 

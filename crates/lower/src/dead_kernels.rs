@@ -8,7 +8,7 @@ use crate::lir::{DataId, Inst, KernelId, Lowered, Reg};
 impl Lowered {
     /// Drops kernels and constants that nothing uses, and numbers the others anew. Returns the new numbers of
     /// kernels.
-    pub fn sweep(&mut self) -> FxHashMap<KernelId, KernelId> {
+    pub fn remove_dead_kernels(&mut self) -> FxHashMap<KernelId, KernelId> {
         let (mut kernels, mut data) = (FxHashSet::default(), FxHashSet::default());
         for f in self.funcs.values_mut() {
             let mut read: FxHashSet<Reg> = FxHashSet::default();

@@ -16,7 +16,7 @@ type Key = (OpId, usize, [TypeId; MOST_ARGS]);
 
 /// The answers: for an operator and its arguments' types, the last attributes and the result.
 #[derive(Default)]
-pub(crate) struct Concluded {
+pub(crate) struct RelationCache {
     answers: FxHashMap<Key, (AttrsId, TypeId)>,
     /// Whether the relation that runs asked for the value of an argument.
     pub asked_value: std::cell::Cell<bool>,
@@ -32,7 +32,7 @@ fn key(op: OpId, args: &[TypeId]) -> Option<Key> {
     Some((op, args.len(), types))
 }
 
-impl Concluded {
+impl RelationCache {
     /// The result of an operator on arguments of these types, when it is known.
     pub fn find(&self, m: &Module, op: OpId, args: &[TypeId], attrs: AttrsId) -> Option<TypeId> {
         let &(known, result) = self.answers.get(&key(op, args)?)?;
@@ -54,7 +54,7 @@ impl Solver<'_> {
 
     /// To be called before a relation runs whose answer may be kept.
     pub fn before_relation(&self) -> Before {
-        self.concluded.asked_value.set(false);
+        self.relation_cache.asked_value.set(false);
         self.recorded()
     }
 
@@ -68,10 +68,10 @@ impl Solver<'_> {
         result: TypeId,
     ) {
         if before == self.recorded()
-            && !self.concluded.asked_value.get()
+            && !self.relation_cache.asked_value.get()
             && let Some(key) = key(op, args)
         {
-            self.concluded.answers.insert(key, (attrs, result));
+            self.relation_cache.answers.insert(key, (attrs, result));
         }
     }
 }

@@ -13,7 +13,7 @@ use super::sink::Sink;
 use crate::lex::{Comment, Token};
 
 /// The original text and how far it has been printed.
-pub(crate) struct Weave<'a> {
+pub(crate) struct Comments<'a> {
     file: &'a SourceFile,
     tokens: &'a [Token],
     comments: &'a [Comment],
@@ -26,9 +26,9 @@ pub(crate) struct Weave<'a> {
     failed: bool,
 }
 
-impl<'a> Weave<'a> {
+impl<'a> Comments<'a> {
     pub(crate) fn new(file: &'a SourceFile, tokens: &'a [Token], comments: &'a [Comment]) -> Self {
-        Weave {
+        Comments {
             file,
             tokens,
             comments,
@@ -89,14 +89,14 @@ impl<'a> Weave<'a> {
 impl Sink<'_> {
     /// Whether the text here is copied from the original.
     pub(super) fn skipping(&self) -> bool {
-        self.weave
+        self.comments
             .as_ref()
             .is_some_and(|w| w.copied > w.next_token_start().min(w.file.span().end - 1))
     }
 
     /// Prints a token, with the comments before it.
-    pub(super) fn woven(&mut self, text: &str) {
-        let Some(w) = &mut self.weave else { return };
+    pub(super) fn token_with_comments(&mut self, text: &str) {
+        let Some(w) = &mut self.comments else { return };
         loop {
             let Some(src) = w.tokens.get(w.token).copied() else {
                 if text != "," && text != ";" {
@@ -113,7 +113,7 @@ impl Sink<'_> {
             if let Some(last) = w.pieces(src, text) {
                 // A name of several tokens, `%input.1`.
                 self.comments_before(src.start);
-                if let Some(w) = &mut self.weave {
+                if let Some(w) = &mut self.comments {
                     w.token = last;
                 }
                 self.take(text);
@@ -143,7 +143,7 @@ impl Sink<'_> {
 
     fn take(&mut self, text: &str) {
         let skip = self.skipping();
-        if let Some(w) = &mut self.weave {
+        if let Some(w) = &mut self.comments {
             w.end = w.tokens[w.token].end.max(w.copied);
             w.token += 1;
         }
@@ -155,7 +155,7 @@ impl Sink<'_> {
     /// Prints the original's tokens up to `end` as they are, without space between them.
     pub(super) fn literal(&mut self, end: u32) {
         loop {
-            let Some(w) = &self.weave else { return };
+            let Some(w) = &self.comments else { return };
             let Some(src) = w.tokens.get(w.token).copied() else {
                 return;
             };
@@ -171,7 +171,7 @@ impl Sink<'_> {
 
     /// Prints the next token of the original as it is.
     pub(super) fn next_as_is(&mut self) {
-        let Some(w) = &self.weave else { return };
+        let Some(w) = &self.comments else { return };
         if let Some(t) = w.tokens.get(w.token) {
             let end = t.end;
             self.literal(end);
@@ -180,7 +180,7 @@ impl Sink<'_> {
 
     /// The tokens of a projection that ends at `end`, after its operand.
     pub(super) fn projection(&self, end: u32) -> Option<Vec<Symbol>> {
-        let w = self.weave.as_ref()?;
+        let w = self.comments.as_ref()?;
         let i = w.tokens.partition_point(|t| t.end < end);
         let last = w.tokens.get(i)?;
         let text = w.file.slice(last.span());
@@ -194,7 +194,7 @@ impl Sink<'_> {
 
     /// A comma that the original may have here is taken as read; whether it has one, with no comment before it.
     pub(super) fn pass_comma(&mut self) -> bool {
-        if let Some(w) = &mut self.weave
+        if let Some(w) = &mut self.comments
             && let Some(src) = w.tokens.get(w.token)
             && w.file.slice(src.span()) == ","
             && w.next_comment().is_none()
@@ -208,7 +208,10 @@ impl Sink<'_> {
 
     /// Prints the comments before the token that begins at `start`.
     fn comments_before(&mut self, start: u32) {
-        let next = self.weave.as_ref().and_then(|w| w.comments.get(w.comment));
+        let next = self
+            .comments
+            .as_ref()
+            .and_then(|w| w.comments.get(w.comment));
         if next.is_some_and(|c| c.span.start < start) {
             let held = self.hold();
             self.comments_up_to(start);
@@ -218,7 +221,7 @@ impl Sink<'_> {
 
     fn comments_up_to(&mut self, start: u32) {
         loop {
-            let Some(w) = &self.weave else { return };
+            let Some(w) = &self.comments else { return };
             let Some(c) = w.comments.get(w.comment).copied() else {
                 return;
             };
@@ -238,7 +241,7 @@ impl Sink<'_> {
                 }
             }
             self.comment(c, !own_line);
-            let Some(w) = &self.weave else { return };
+            let Some(w) = &self.comments else { return };
             let next = match w.comments.get(w.comment) {
                 Some(n) if n.span.start < start => n.span.start,
                 _ => start,
@@ -258,7 +261,7 @@ impl Sink<'_> {
 
     /// Whether the next token is a separator, which stands close to what is before it.
     fn separator_follows(&self) -> bool {
-        self.weave.as_ref().is_some_and(|w| {
+        self.comments.as_ref().is_some_and(|w| {
             let next = w.tokens.get(w.token).map(|t| w.file.slice(t.span()));
             matches!(next, Some("," | ";"))
         })
@@ -277,7 +280,7 @@ impl Sink<'_> {
 
     /// Prints one comment; `inline` ones go behind the text before them.
     fn comment(&mut self, c: Comment, inline: bool) {
-        let Some(w) = &mut self.weave else { return };
+        let Some(w) = &mut self.comments else { return };
         let text = w.file.slice(c.span).trim_end();
         if is_fmt(text, "off") {
             let on = w.comments[w.comment..]
@@ -332,7 +335,7 @@ impl Sink<'_> {
     /// Prints the comments that end the current line of the original.
     pub(super) fn trailing(&mut self) {
         loop {
-            let Some(w) = &self.weave else { return };
+            let Some(w) = &self.comments else { return };
             let Some(c) = w.next_comment() else { return };
             if w.newlines(w.end, c.span.start) > 0 {
                 return;
@@ -347,12 +350,12 @@ impl Sink<'_> {
 
     /// Prints the comments before a closing bracket with the indentation of what is inside.
     pub(super) fn comments_before_closing(&mut self) {
-        if self.weave.is_none() || self.skipping() {
+        if self.comments.is_none() || self.skipping() {
             return;
         }
         self.trailing();
         loop {
-            let Some(w) = &self.weave else { return };
+            let Some(w) = &self.comments else { return };
             let Some(c) = w.next_comment() else {
                 // Comments may stand before the comma behind the last element, and others behind it.
                 if !self.pass_comma() {
@@ -380,14 +383,14 @@ impl Sink<'_> {
 
     /// Whether a comment stands before the next token.
     pub(super) fn comment_follows(&self) -> bool {
-        self.weave
+        self.comments
             .as_ref()
             .is_some_and(|w| w.next_comment().is_some())
     }
 
     /// Whether the original has an empty line here.
     pub(super) fn blank_follows(&self) -> bool {
-        self.weave.as_ref().is_some_and(|w| {
+        self.comments.as_ref().is_some_and(|w| {
             let next = w
                 .next_comment()
                 .map_or(w.next_token_start(), |c| c.span.start);
@@ -396,23 +399,23 @@ impl Sink<'_> {
     }
 
     /// Prints what comments are left and says whether the weaving went wrong.
-    pub(super) fn finish_weave(&mut self) -> bool {
-        if self.weave.is_none() {
+    pub(super) fn finish_comments(&mut self) -> bool {
+        if self.comments.is_none() {
             return false;
         }
         self.pass_last();
         self.trailing();
-        let end = self.weave.as_ref().map_or(0, |w| w.file.span().end + 1);
+        let end = self.comments.as_ref().map_or(0, |w| w.file.span().end + 1);
         self.clear_break();
         self.comments_before(end);
         self.clear_break();
-        self.weave
+        self.comments
             .as_ref()
             .is_some_and(|w| w.failed || w.token < w.tokens.len())
     }
 
     fn pass_last(&mut self) {
-        if let Some(w) = &mut self.weave {
+        if let Some(w) = &mut self.comments {
             while let Some(t) = w.tokens.get(w.token)
                 && matches!(w.file.slice(t.span()), "," | ";")
             {
