@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::analysis::{Analyses, State};
 use crate::{
     Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, attributes, blocks, codes,
-    registry, shares,
+    parallel, registry,
 };
 
 /// How a pipeline is run.
