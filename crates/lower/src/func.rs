@@ -11,7 +11,7 @@ use std::sync::Arc;
 use relax_base::{Diagnostic, Symbol};
 use relax_ir::{Expr, ExprId, FuncId, Module, Shape, Type, TypeId, VarId, dim_to_ex};
 use relax_loops::{Ex, Var};
-use relax_ops::Lowering;
+use relax_ops::Lowering as OpLowering;
 use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -714,8 +714,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
     }
 }
 
-pub(crate) fn lowering(op: relax_ir::OpId) -> Lowering {
+pub(crate) fn lowering(op: relax_ir::OpId) -> OpLowering {
     relax_ops::registry()
         .get(op)
-        .map_or(Lowering::Computed, |d| d.hooks.lowering)
+        .map_or(OpLowering::Computed, |d| d.hooks.lowering)
 }

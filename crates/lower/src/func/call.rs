@@ -2,7 +2,7 @@
 
 use relax_ir::{Expr, ExprId, GlobalKind, Shape, Type, TypeId};
 use relax_loops::{BinOp, Ex, ExKind, MOST_EXTENT, Stage, Var, interval, substitute, visit_expr};
-use relax_ops::Lowering;
+use relax_ops::Lowering as OpLowering;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
@@ -68,16 +68,16 @@ impl FnLower<'_, '_> {
         let args = self.args(e);
         match &m.exprs[callee] {
             Expr::Op(op) => match lowering(*op) {
-                Lowering::Computed => {
+                OpLowering::Computed => {
                     let kernel = self.lw.op_kernel(e, *op)?;
                     self.kernel_call(e, kernel, &args)
                 }
-                Lowering::CallTir => self.call_tir(e, &args),
-                Lowering::CallDpsPacked => self.call_dps(e, &args),
-                Lowering::CallTirInplace => self.call_tir_inplace(e, &args),
-                Lowering::AllocStorage => self.alloc_storage(e, &args),
-                Lowering::AllocTensor => self.alloc_tensor(e, &args),
-                Lowering::Kill => self.kill(&args),
+                OpLowering::CallTir => self.call_tir(e, &args),
+                OpLowering::CallDpsPacked => self.call_dps(e, &args),
+                OpLowering::CallTirInplace => self.call_tir_inplace(e, &args),
+                OpLowering::AllocStorage => self.alloc_storage(e, &args),
+                OpLowering::AllocTensor => self.alloc_tensor(e, &args),
+                OpLowering::Kill => self.kill(&args),
             },
             Expr::Ctor(c) => {
                 let fields = args
