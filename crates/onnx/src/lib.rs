@@ -22,4 +22,5 @@ mod tensor;
 mod value;
 
 pub use import::{External, Import, Options, codes, import, import_with};
+pub use names::readable;
 pub use table::{Entry, operators};

@@ -94,7 +94,7 @@ pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
 }
 
 /// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, … (`arr_0`, … as NumPy
-/// calls arrays without a name) by position. With `rest`, those that are missing are made up. Every missing, superfluous
+/// calls arrays without a name) by position, or the name in an ONNX model that the slot's is made of. With `rest`, those that are missing are made up. Every missing, superfluous
 /// or misshapen one is listed in the error.
 pub fn bind(
     m: &Module,
@@ -113,7 +113,8 @@ pub fn bind(
         let found = find(&p.name)
             .or_else(|| find(&position))
             .or_else(|| find(&unnamed))
-            .or_else(|| arrays.iter().position(|a| numbered(&p.name, &a.0)));
+            .or_else(|| arrays.iter().position(|a| numbered(&p.name, &a.0)))
+            .or_else(|| arrays.iter().position(|a| imported(&p.name, &a.0)));
         match found {
             None if rest.is_some() => out.push(None),
             None => problems.push(format!(
@@ -275,6 +276,11 @@ fn numbered(param: &str, name: &str) -> bool {
     param
         .strip_prefix(name)
         .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Whether a parameter is called so because `name`, of an ONNX model, is no name of the text: `input_1` for `input.1`.
+fn imported(param: &str, name: &str) -> bool {
+    name != param && relax_onnx::readable(name, "") == param
 }
 
 /// A type as errors name it.
