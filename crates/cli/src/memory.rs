@@ -27,6 +27,7 @@ pub fn limit(bytes: usize) {
 
 /// The same with what the machine has, unless there is a limit already or it cannot be told: for work whose size nobody
 /// knows before, such as evaluating a program.
+#[cfg(feature = "native")]
 pub fn limit_to_machine() {
     if MOST.load(Ordering::Relaxed) == NONE
         && let Some(bytes) = installed()
@@ -36,6 +37,7 @@ pub fn limit_to_machine() {
 }
 
 /// The machine's memory.
+#[cfg(feature = "native")]
 fn installed() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|l| l.strip_prefix("MemTotal:"))?;
