@@ -196,7 +196,7 @@ pub fn open(path: &Path) -> Result<Option<Opened>, Stop> {
         let bytes = crate::weights::open(path)?;
         let found = relax_vm::fingerprint(bytes.bytes());
         fingerprint = Some(found.map_err(|e| refused(&e))?);
-        relax_vm::read(Arc::new(Owner(bytes))).map_err(|e| refused(&e))?
+        relax_vm::read(Arc::new(bytes)).map_err(|e| refused(&e))?
     } else if after_comments(start).starts_with(LISTING) {
         let text = String::from_utf8(io::contents(path)?.into_vec()).map_err(|e| refused(&e))?;
         relax_vm::read_listing(&text).map_err(|e| refused(&e))?
@@ -233,14 +233,5 @@ fn after_comments(mut text: &[u8]) -> &[u8] {
         }
         let end = text.iter().position(|&b| b == b'\n').unwrap_or(text.len());
         text = &text[end..];
-    }
-}
-
-/// A mapped file that tensors borrow from.
-struct Owner(relax::weights::Mapped);
-
-impl AsRef<[u8]> for Owner {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
     }
 }

@@ -4,9 +4,7 @@
 
 #[path = "common/folder.rs"]
 mod folder;
-#[path = "common/npy.rs"]
-mod npy;
-use npy::npy;
+use relax_testkit::npy;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -2,13 +2,11 @@
 
 #[path = "common/folder.rs"]
 mod folder;
-#[path = "common/npy.rs"]
-mod npy_file;
 
 use std::process::{Command, Output};
 
 use folder::Folder;
-use npy_file::npy;
+use relax_testkit::{archive, npy};
 
 const RUN: &str = env!("CARGO_BIN_EXE_relax-run");
 
@@ -21,52 +19,6 @@ fn run(folder: &Folder, inputs: &str) -> (i32, String) {
         .expect("the tool starts");
     let text = String::from_utf8_lossy(&stderr).into_owned();
     (status.code().expect("it is not killed"), text)
-}
-
-/// A zip archive of members that are stored as they are.
-fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let (mut out, mut list) = (Vec::new(), Vec::new());
-    for (name, data) in members {
-        let local = out.len() as u32;
-        let mut common = vec![20, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        common.extend(crc(data).to_le_bytes());
-        common.extend((data.len() as u32).to_le_bytes());
-        common.extend((data.len() as u32).to_le_bytes());
-        common.extend((name.len() as u16).to_le_bytes());
-        common.extend([0, 0]);
-        out.extend(b"PK\x03\x04");
-        out.extend(&common);
-        out.extend(name.as_bytes());
-        out.extend(data);
-        list.extend(b"PK\x01\x02\x14\x00");
-        list.extend(&common);
-        list.extend([0; 10]);
-        list.extend(local.to_le_bytes());
-        list.extend(name.as_bytes());
-    }
-    let (at, n) = (out.len() as u32, members.len() as u16);
-    out.extend(&list);
-    out.extend(b"PK\x05\x06\0\0\0\0");
-    out.extend(n.to_le_bytes());
-    out.extend(n.to_le_bytes());
-    out.extend((list.len() as u32).to_le_bytes());
-    out.extend(at.to_le_bytes());
-    out.extend([0, 0]);
-    out
-}
-
-fn crc(data: &[u8]) -> u32 {
-    !data.iter().fold(!0, |mut c, &b| {
-        c ^= u32::from(b);
-        for _ in 0..8 {
-            c = if c & 1 == 1 {
-                c >> 1 ^ 0xedb8_8320
-            } else {
-                c >> 1
-            };
-        }
-        c
-    })
 }
 
 fn folder(name: &str) -> Folder {

@@ -2,13 +2,10 @@
 //! `tests/ops/` are called with random extents behind `?`. Where the operator refuses such extents as constants,
 //! both engines refuse them, with the same words; elsewhere both compute the same.
 
-#[path = "common/agreement.rs"]
-mod agreement;
 #[allow(dead_code)] // Each test file uses its part.
 #[path = "../../relax/tests/op_cases/mod.rs"]
 mod op_cases;
 
-use agreement::same;
 use libtest_mimic::Failed;
 use op_cases::{Case, Kind, checked, each_operator, filled, known, module_of, path_of, read};
 use relax::{ReadOptions, Session};
@@ -17,7 +14,7 @@ use relax_cli::{evaluator, native};
 use relax_codegen::{Host, Jit};
 use relax_ops::OpDef;
 use relax_tensor::DType;
-use relax_testkit::Rng;
+use relax_testkit::{Rng, alike};
 
 /// Operators whose relations ask for more than their computations need: extents that they refuse as
 /// constants are computed when they are `?`.
@@ -191,7 +188,7 @@ fn check(
                     ));
                 }
                 match (&expected, &found) {
-                    (Ok(a), Ok(b)) if same(a, b) => {}
+                    (Ok(a), Ok(b)) if alike(a, b) => {}
                     // What is about extents is said alike, unless passes have put other operators there; other
                     // faults depend on the order of things.
                     (Err(a), Err(b)) if a.code.0 != 1101 || b.ends_with(&a.message) => {}

@@ -9,15 +9,12 @@ use relax_codegen::Host;
 use relax_ir::Module;
 use relax_lower::lir::Lowered;
 use relax_tensor::{Tensor, Value};
-use relax_testkit::{Features, program};
+use relax_testkit::{Features, alike, program};
 use relax_vm::Executable;
 
 use std::sync::Arc;
 
-#[path = "common/agreement.rs"]
-mod agreement;
 mod common;
-use agreement::same;
 use common::Ledger;
 
 fn number(name: &str) -> Option<u64> {
@@ -92,7 +89,7 @@ fn machine_trouble(
         let how = machine::Run::default();
         let found = machine::run(&program, kernels, "main", &inputs, how);
         match (expected, found.map(|f| f.0)) {
-            (Ok(a), Ok(b)) if same(a, &b) => None,
+            (Ok(a), Ok(b)) if alike(a, &b) => None,
             (Err(_), Err(_)) => None,
             (a, b) => Some(format!("evaluator: {a:?}\nmachine, {by:?}: {b:?}")),
         }
@@ -154,7 +151,7 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
         ));
     }
     match (expected, found) {
-        (Ok(a), Ok(b)) if same(&a, &b) => None,
+        (Ok(a), Ok(b)) if alike(&a, &b) => None,
         (Err(_), Err(_)) => None,
         (a, b) => Some(format!("evaluator: {a:?}\nnative: {b:?}")),
     }

@@ -8,9 +8,7 @@ use relax::ReadOptions;
 use relax_cli::{inputs, load, npz};
 use relax_tensor::{DType, Tensor};
 
-#[path = "common/npy.rs"]
-mod npy;
-use npy::npy;
+use relax_testkit::npy;
 
 fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mlp.relay")

@@ -22,7 +22,7 @@ use relax_runtime::values::{
 };
 use relax_tensor::{DType, Tensor, TypeCode, Value};
 
-use crate::Jit;
+use crate::{Entry, Jit};
 
 mod packed;
 mod views;
@@ -166,7 +166,7 @@ impl Host {
     /// As [`Host::call_timed`], without a copy of large results: they stay in the context's heap until nobody looks at
     /// them any more and the context is used again, or goes.
     pub fn call_lending(&self, jit: &Jit, entry: &str, inputs: &[Value]) -> Result<Value, String> {
-        let look = |object| outside(object, &|object, kind| self.lend(object, kind));
+        let look = |object| self.lending(object);
         self.with(jit, entry, inputs, look).map(|v| v.0)
     }
 
@@ -180,7 +180,7 @@ impl Host {
         self.with(jit, entry, inputs, |_| ()).map(|r| r.1)
     }
 
-    /// Calls an entry, looks at its result, and releases it.
+    /// Calls an entry of a name, looks at its result, and releases it; also says how long the call itself took.
     fn with<T>(
         &self,
         jit: &Jit,
@@ -188,33 +188,32 @@ impl Host {
         inputs: &[Value],
         look: impl FnOnce(*mut RxObject) -> T,
     ) -> Result<(T, std::time::Duration), String> {
-        self.context.settle();
         let code = jit
             .entry(entry)
             .ok_or_else(|| format!("there is no entry @{entry}"))?;
+        // SAFETY: the code lives as long as `jit`.
+        unsafe { self.run(code, inputs, look) }
+    }
+
+    /// The same by its code.
+    ///
+    /// # Safety
+    /// `code` is an entry that lives.
+    unsafe fn run<T>(
+        &self,
+        code: Entry,
+        inputs: &[Value],
+        look: impl FnOnce(*mut RxObject) -> T,
+    ) -> Result<(T, std::time::Duration), String> {
+        self.context.settle();
         let inputs = inputs.iter().map(|v| self.argument(v));
         let inputs = inputs.collect::<Result<Vec<Owned<'_>>, String>>()?;
         let args: Vec<*mut RxObject> = inputs.iter().map(|o| o.object).collect();
-        let mut out: *mut RxObject = std::ptr::null_mut();
         let start = std::time::Instant::now();
-        // SAFETY: entries have this signature; arguments are live objects of this context.
-        let status = unsafe {
-            code(
-                self.ctx.cast(),
-                args.as_ptr().cast(),
-                args.len() as i32,
-                std::ptr::from_mut(&mut out).cast(),
-            )
-        };
+        // SAFETY: the caller's promise; arguments are live objects of this context.
+        let out = unsafe { self.enter(code, &args) };
         let took = start.elapsed();
-        let out = (!out.is_null()).then_some(Owned {
-            host: self,
-            object: out,
-        });
-        match out {
-            Some(out) if status == 0 => Ok((look(out.object), took)),
-            _ => Err(self.error()),
-        }
+        out.map(|out| (look(out.object), took))
     }
 
     /// An argument as an object. Its tensors borrow their elements and shapes from the value.
@@ -260,33 +259,24 @@ impl Host {
         })
     }
 
+    /// A value outside, with its large tensors lent.
+    fn lending(&self, object: *mut RxObject) -> Value {
+        outside(object, &|object, kind| self.lend(object, kind))
+    }
+
     /// A large tensor with a block of its own that only its parent refers to, without a copy.
     fn lend(&self, object: *mut RxObject, kind: i32) -> Option<Value> {
         if kind != Kind::Tensor as i32 {
             return None;
         }
-        // SAFETY (here and below): `object` is a live tensor.
+        // SAFETY: `object` is a live tensor.
         let (refs, tag) = unsafe { ((*object).refs, (*object).tag) };
-        let len = usize::try_from(unsafe { rx_tensor_nbytes(object) }).ok()?;
-        if refs != 1 || tag != Storage::Own as u32 || len < LENT {
+        let seen = unsafe { Seen::of(object) };
+        if refs != 1 || tag != Storage::Own as u32 || seen.bytes.len() < LENT {
             return None;
         }
-        let rank = usize::try_from(unsafe { rx_tensor_ndim(object) }).ok()?;
-        let shape = match rank {
-            0 => &[][..],
-            _ => unsafe { std::slice::from_raw_parts(rx_tensor_shape(object), rank) },
-        };
-        let dtype = from_dl(unsafe { rx_tensor_dtype(object) });
-        let data = unsafe { rx_tensor_data(object) }.cast::<u8>().cast_const();
-        unsafe { rx_retain(object) };
-        let context = Arc::clone(&self.context);
-        let lent = Lent {
-            context,
-            object,
-            data,
-            len,
-        };
-        Tensor::from_owner(dtype, shape, Arc::new(lent), 0).map(Value::Tensor)
+        // SAFETY: as above.
+        unsafe { seen.lent(&self.context, object) }.map(Value::Tensor)
     }
 
     /// Sets how many bytes of stack compiled code may use; the error is the runtime's message.
@@ -421,6 +411,56 @@ fn from_dl(d: DLDataType) -> DType {
     }
 }
 
+/// A tensor of the runtime as it lies there.
+#[derive(Clone, Copy)]
+struct Seen<'o> {
+    dtype: DType,
+    shape: &'o [i64],
+    bytes: &'o [u8],
+}
+
+impl<'o> Seen<'o> {
+    /// # Safety
+    /// `object` is a tensor that lives, and that nobody writes, as long as it is looked at.
+    unsafe fn of(object: *const RxObject) -> Seen<'o> {
+        // SAFETY: the caller's promise; a tensor has so many extents and bytes.
+        unsafe {
+            let rank = usize::try_from(rx_tensor_ndim(object)).unwrap_or(0);
+            let len = usize::try_from(rx_tensor_nbytes(object)).unwrap_or(0);
+            let shape = match rank {
+                0 => &[][..],
+                _ => std::slice::from_raw_parts(rx_tensor_shape(object), rank),
+            };
+            let bytes = match len {
+                0 => &[][..],
+                _ => std::slice::from_raw_parts(rx_tensor_data(object).cast(), len),
+            };
+            let dtype = from_dl(rx_tensor_dtype(object));
+            Seen {
+                dtype,
+                shape,
+                bytes,
+            }
+        }
+    }
+
+    /// The tensor itself, which the context keeps as long as somebody has it.
+    ///
+    /// # Safety
+    /// `object` is the tensor that this was looked at in, a live one of the context.
+    unsafe fn lent(self, context: &Arc<Context>, object: *mut RxObject) -> Option<Tensor> {
+        // SAFETY: the caller's promise; `Lent` gives it back.
+        unsafe { rx_retain(object) };
+        let lent = Lent {
+            context: Arc::clone(context),
+            object,
+            data: self.bytes.as_ptr(),
+            len: self.bytes.len(),
+        };
+        Tensor::from_owner(self.dtype, self.shape, Arc::new(lent), 0)
+    }
+}
+
 /// A copy of a value.
 fn copy(object: *mut RxObject) -> Value {
     outside(object, &|_, _| None)
@@ -445,21 +485,9 @@ fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Va
 /// A copy of a value without fields.
 fn leaf(object: *mut RxObject, kind: i32) -> Value {
     match kind {
-        // SAFETY (here and below): `object` is a live tensor.
         k if k == Kind::Tensor as i32 => {
-            let (rank, bytes) = unsafe { (rx_tensor_ndim(object), rx_tensor_nbytes(object)) };
-            let shape = if rank == 0 {
-                &[][..]
-            } else {
-                unsafe { std::slice::from_raw_parts(rx_tensor_shape(object), rank as usize) }
-            };
-            let data = if bytes == 0 {
-                &[][..]
-            } else {
-                unsafe { std::slice::from_raw_parts(rx_tensor_data(object).cast(), bytes as usize) }
-            };
-            let dtype = from_dl(unsafe { rx_tensor_dtype(object) });
-            let t = Tensor::from_bytes(dtype, shape, data);
+            let seen = unsafe { Seen::of(object) };
+            let t = Tensor::from_bytes(seen.dtype, seen.shape, seen.bytes);
             t.map_or(Value::Opaque("a malformed tensor"), Value::Tensor)
         }
         k if k == Kind::Closure as i32 => Value::Opaque("a function"),

@@ -7,7 +7,7 @@ use relax_interp::Interp;
 use relax_ir::{GlobalKind, Module};
 use relax_lower::lir::Lowered;
 use relax_tensor::{Tensor, Value};
-use relax_testkit::{Features, agree, program};
+use relax_testkit::{Features, alike, program};
 use relax_vm::{Loops, Machine};
 
 /// What stands before the number of a program that is generated; anything else is a text.
@@ -105,7 +105,7 @@ impl Case {
 
     fn hold(&self, how: &str, found: &Result<Value, String>) {
         let same = match (&self.expected, found) {
-            (Ok(a), Ok(b)) => same(a, b),
+            (Ok(a), Ok(b)) => alike(a, b),
             (Err(_), Err(_)) => true,
             _ => false,
         };
@@ -147,21 +147,4 @@ fn run(jit: &Jit, threads: usize, case: &Case) -> Result<Value, String> {
     let left = host.heap().live_objects;
     assert_eq!(left, 0, "objects are left behind; native: {found:?}");
     found
-}
-
-/// Equal up to what another order of roundings may change.
-fn same(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Tensor(a), Value::Tensor(b)) => {
-            let (relative, absolute) = match (a.dtype().is_float(), a.dtype().bits) {
-                (true, 16) => (4e-2, 4e-2),
-                _ => (1e-4, 1e-5),
-            };
-            agree(a, b, relative, absolute)
-        }
-        (Value::Tuple(a), Value::Tuple(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
-        }
-        _ => a == b,
-    }
 }

@@ -4,6 +4,7 @@
 
 use relax::{Format, InferOptions, ReadOptions, Session, Style, check};
 use relax_tensor::{DType, Tensor};
+use relax_testkit::{archive, npy};
 
 /// Formats that are texts.
 const TEXTS: [&str; 4] = ["json", "tvmscript", "metadata", "listing"];
@@ -140,11 +141,11 @@ pub fn seeds() -> Vec<Vec<u8>> {
         seeds.push([kind.as_bytes(), b"\n", &bytes].concat());
     };
     for (descr, data) in [("<f4", 24), ("|b1", 6), (">i8", 48), ("<f2", 12)] {
-        let file = npy(descr, "(2, 3)", &vec![1; data]);
+        let file = npy(descr, false, "(2, 3)", &vec![1; data]);
         add("npy", file.clone());
         add("argument", file);
     }
-    let array = npy("<f4", "(2,)", &[0; 8]);
+    let array = npy("<f4", false, "(2,)", &[0; 8]);
     let archive = archive(&[("x.npy", array.clone()), ("y.npy", array)]);
     add("npz", archive.clone());
     add("argument", archive);
@@ -210,58 +211,6 @@ fn program(text: &str) -> relax_vm::Executable {
     let lowered =
         native::lower(&module, &typing, &[main], &session.sources).expect("it is lowered");
     relax::vm::program(&lowered, &module).expect("it has a form")
-}
-
-/// A `.npy` file in C order.
-fn npy(descr: &str, shape: &str, data: &[u8]) -> Vec<u8> {
-    let mut header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}");
-    while !(header.len() + 11).is_multiple_of(64) {
-        header.push(' ');
-    }
-    header.push('\n');
-    let length = (header.len() as u16).to_le_bytes();
-    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), data].concat()
-}
-
-/// A zip archive of members that are stored as they are.
-fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
-    let (mut out, mut list) = (Vec::new(), Vec::new());
-    for (name, data) in members {
-        let local = out.len() as u32;
-        let mut common = vec![20, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-        common.extend(crc(data).to_le_bytes());
-        common.extend((data.len() as u32).to_le_bytes());
-        common.extend((data.len() as u32).to_le_bytes());
-        common.extend((name.len() as u16).to_le_bytes());
-        common.extend([0, 0]);
-        out.extend(b"PK\x03\x04");
-        out.extend(&common);
-        out.extend(name.as_bytes());
-        out.extend(data);
-        list.extend(b"PK\x01\x02\x14\x00");
-        list.extend(&common);
-        list.extend([0; 10]);
-        list.extend(local.to_le_bytes());
-        list.extend(name.as_bytes());
-    }
-    let (at, n) = (out.len() as u32, members.len() as u16);
-    out.extend(&list);
-    out.extend(b"PK\x05\x06\0\0\0\0");
-    out.extend(n.to_le_bytes());
-    out.extend(n.to_le_bytes());
-    out.extend((list.len() as u32).to_le_bytes());
-    out.extend(at.to_le_bytes());
-    out.extend([0, 0]);
-    out
-}
-
-fn crc(data: &[u8]) -> u32 {
-    !data.iter().fold(!0, |sum: u32, &b| {
-        (0..8).fold(sum ^ u32::from(b), |c, _| match c & 1 {
-            1 => c >> 1 ^ 0xedb8_8320,
-            _ => c >> 1,
-        })
-    })
 }
 
 /// A field of a message.

@@ -231,7 +231,7 @@ fn write(cx: &mut Cx, lines: &mut Vec<Line>, layer: &Layer, names: &mut Names) -
         let id = like_both(cx, lines[a].id, lines[b].id);
         renamed.insert(lines[a].id, id);
     }
-    let by_slot = slots_of(lines, layer, &renamed, cx, &header);
+    let bodies = bodies(lines, layer, &renamed, cx, &header);
     let scopes: Vec<&str> = (0..run.times)
         .map(|k| part(&lines[run.instance(k).start].scope, depth))
         .collect();
@@ -240,9 +240,9 @@ fn write(cx: &mut Cx, lines: &mut Vec<Line>, layer: &Layer, names: &mut Names) -
     if distinct.len() > 1 {
         text.push_str(&format!(", for {}", scopes.join(", ")));
     }
-    text.push_str(&format!(".\ndef @{name}(\n{}) {{\n", by_slot.header));
+    text.push_str(&format!(".\ndef @{name}(\n{header}) {{\n"));
     let mut scope: Rc<str> = "".into();
-    for (i, body) in first.clone().zip(&by_slot.bodies) {
+    for (i, body) in first.clone().zip(&bodies) {
         let own = &lines[i].scope;
         if *own != scope && !own.is_empty() {
             let inside = below(own, depth);
@@ -311,20 +311,15 @@ fn call(
     out
 }
 
-/// The texts of a layer's lines with its own variables.
-struct Body {
-    header: String,
-    bodies: Vec<String>,
-}
-
-/// Each mention of the first instance as the parameter of its slot, or the variable that stands for it inside.
-fn slots_of(
+/// The texts of a layer's lines with its own variables: each mention of the first instance as the parameter of its slot,
+/// by the header, or the variable that stands for it inside.
+fn bodies(
     lines: &[Line],
     layer: &Layer,
     renamed: &FxHashMap<u32, u32>,
     cx: &mut Cx,
     header: &str,
-) -> Body {
+) -> Vec<String> {
     let run = layer.run;
     let ids: Vec<u32> = mentioned(header).collect();
     let slots: FxHashMap<&[u32], u32> = (layer.params.iter())
@@ -349,10 +344,7 @@ fn slots_of(
         });
         bodies.push(text);
     }
-    Body {
-        header: header.to_owned(),
-        bodies,
-    }
+    bodies
 }
 
 /// A variable that is called what the names of two have in common.

@@ -9,6 +9,8 @@ use relax_sym::{Dim, DimVar};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::util::fresh_global;
+
 /// A value to put in place of a parameter.
 #[derive(Clone, Debug)]
 pub enum Bound {
@@ -70,18 +72,16 @@ fn keep_for_callers(module: &mut Module, global: GlobalId) {
     let Some(func) = module.global_func(global) else {
         return;
     };
-    let copy = Copier::new().func(module, func);
+    let copy = module.copy_func(func);
     let old = &module.globals[global];
-    let (name, span) = (old.name, old.span);
-    let name = (0..)
-        .map(|n| format!("{name}_{n}"))
-        .find(|name| module.global(name).is_none());
-    let kept = module.globals.push(Global {
-        name: Symbol::from(&*name.unwrap_or_default()),
+    let (name, span) = (format!("{}_", old.name), old.span);
+    let kept = Global {
+        name: fresh_global(module, &name),
         kind: GlobalKind::Func(copy),
         span,
         prelude: false,
-    });
+    };
+    let kept = module.globals.push(kept);
     module.rewrite_globals(|m, node, _| match m.exprs[node] {
         Expr::Global(g) if g == global => m.add(Expr::Global(kept), m.span(node)),
         _ => node,

@@ -5,12 +5,14 @@
 
 use relax_base::{Span, Symbol};
 use relax_ir::{
-    AttrValue, Binding, Block, Expr, ExprId, FuncId, Memo, Module, TypeId, VarId, VarStyle,
+    AttrValue, Binding, Block, Expr, ExprId, FuncId, GlobalId, Memo, Module, TypeId, VarId,
+    VarStyle,
 };
 use relax_ops::Effects;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::is_external;
+use crate::edit::Edit;
+use crate::util::{is_external, lets, says_impure};
 
 /// A body and the bodies inside it.
 #[derive(Debug)]
@@ -111,6 +113,39 @@ impl Bind {
     }
 }
 
+impl Value {
+    /// The numbers of the bodies inside of it, in order.
+    pub fn bodies(self) -> impl Iterator<Item = usize> {
+        let [first, second] = match self {
+            Value::Plain(_) => [None; 2],
+            Value::If {
+                then, otherwise, ..
+            } => [Some(then), Some(otherwise)],
+            Value::Func { body, .. } => [Some(body), None],
+        };
+        first.into_iter().chain(second)
+    }
+    /// The same with other numbers of bodies.
+    pub fn renumbered(self, number: impl Fn(usize) -> usize) -> Value {
+        match self {
+            Value::Plain(e) => Value::Plain(e),
+            Value::If {
+                cond,
+                then,
+                otherwise,
+            } => Value::If {
+                cond,
+                then: number(then),
+                otherwise: number(otherwise),
+            },
+            Value::Func { func, body } => Value::Func {
+                func,
+                body: number(body),
+            },
+        }
+    }
+}
+
 impl Code {
     /// A body taken apart; `None` where values are shared without a name, which is not Relax's form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
@@ -177,13 +212,12 @@ impl Code {
                         open.push(Step::Part(s, p));
                     }
                 }
-                Step::Bind(s, p, b) => match self.seqs[s].parts[p].binds[b].value {
-                    Value::Plain(_) => {}
-                    Value::If {
-                        then, otherwise, ..
-                    } => open.extend([Step::Open(otherwise), Step::Open(then)]),
-                    Value::Func { body, .. } => open.push(Step::Open(body)),
-                },
+                Step::Bind(s, p, b) => {
+                    let bodies = self.seqs[s].parts[p].binds[b].value.bodies();
+                    let from = open.len();
+                    open.extend(bodies.map(Step::Open));
+                    open[from..].reverse();
+                }
                 _ => {}
             }
         }
@@ -275,17 +309,39 @@ impl Code {
 /// Rewrites every function that is in Relax's form: `f` says whether it changed the code.
 pub(crate) fn each_code(m: &mut Module, mut f: impl FnMut(&mut Module, FuncId, &mut Code) -> bool) {
     for (global, body) in m.global_bodies() {
-        let func = m.global_func(global).expect("it has a body");
-        if is_external(&m.funcs[func]) {
-            continue;
-        }
-        let Some(mut code) = Code::of(m, body) else {
-            continue;
-        };
-        if f(m, func, &mut code) {
-            let new = code.body(m);
-            m.set_global_body(global, new);
-        }
+        one_code(m, (global, body), |m| m, &mut f);
+    }
+}
+
+/// The same with types at hand, of which there is one table for all functions.
+pub(crate) fn each_typed_code(
+    edit: &mut Edit<'_>,
+    mut f: impl FnMut(&mut Edit<'_>, FuncId, &mut Code) -> bool,
+) {
+    for (global, body) in edit.m.global_bodies() {
+        one_code(edit, (global, body), |edit| edit.m, &mut f);
+    }
+}
+
+/// Rewrites a function that is in Relax's form, by something that has the module.
+fn one_code<T>(
+    at: &mut T,
+    (global, body): (GlobalId, ExprId),
+    module: impl Fn(&mut T) -> &mut Module,
+    f: &mut impl FnMut(&mut T, FuncId, &mut Code) -> bool,
+) {
+    let m = module(at);
+    let func = m.global_func(global).expect("it has a body");
+    if is_external(&m.funcs[func]) {
+        return;
+    }
+    let Some(mut code) = Code::of(m, body) else {
+        return;
+    };
+    if f(at, func, &mut code) {
+        let m = module(at);
+        let new = code.body(m);
+        m.set_global_body(global, new);
     }
 }
 
@@ -351,11 +407,7 @@ fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
 
 fn joined(m: &mut Module, part: &Part, bindings: Vec<Binding>, body: ExprId) -> ExprId {
     if !part.flow {
-        return bindings.into_iter().rev().fold(body, |body, b| {
-            let (var, value) = (b.var, b.value);
-            let span = m.span(value);
-            m.add(Expr::Let { var, value, body }, span)
-        });
+        return lets(m, bindings, body);
     }
     if bindings.is_empty() {
         return body;
@@ -408,7 +460,7 @@ fn impure_call(m: &Module, callee: ExprId, attrs: &relax_ir::Attrs) -> bool {
             .is_none_or(|d| d.effects != Effects::Pure),
         Expr::Extern(_) => attrs.get("pure").and_then(AttrValue::as_bool) != Some(true),
         Expr::Global(g) => match m.global_func(g) {
-            Some(f) => m.funcs[f].attrs.get("pure").and_then(AttrValue::as_bool) == Some(false),
+            Some(f) => says_impure(&m.funcs[f]),
             None => true,
         },
         _ => false,
@@ -418,9 +470,7 @@ fn impure_call(m: &Module, callee: ExprId, attrs: &relax_ir::Attrs) -> bool {
 /// Bodies of functions that say of themselves that they are not pure, by the variables that they are bound to.
 pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
     let says = |b: &&Bind| match b.value {
-        Value::Func { func, .. } => {
-            m.funcs[func].attrs.get("pure").and_then(AttrValue::as_bool) == Some(false)
-        }
+        Value::Func { func, .. } => says_impure(&m.funcs[func]),
         _ => false,
     };
     code.binds().filter(says).map(|b| b.var).collect()

@@ -4,7 +4,7 @@ use relax_base::did_you_mean;
 
 use crate::{Registry, registry};
 
-/// Passes of TVM (Relay's and Relax's) whose names are not ours in another spelling, and what does their work.
+/// Passes of TVM whose names are not ours in another spelling and which pipelines do not take, and what does their work.
 const TVM: &[(&str, &str)] = &[
     ("AlterOpLayout", "choose-layouts"),
     (
@@ -13,8 +13,6 @@ const TVM: &[(&str, &str)] = &[
     ),
     ("FirstOrderGradient", "gradient{mode=first-order}"),
     ("ForwardFoldScaleAxis", "fold-scale-axis{direction=forward}"),
-    ("FuseOpsByPattern", "merge-composite"),
-    ("LegalizeOps", "legalize"),
     ("ManifestAlloc", "plan-memory"),
     ("MemoryPlan", "plan-memory"),
     ("MergeCompilerRegions", "partition-graph{merge=true}"),
@@ -22,8 +20,6 @@ const TVM: &[(&str, &str)] = &[
     ("MetaScheduleLayoutRewrite", "choose-layouts"),
     ("PartialEvaluate", "partial-eval"),
     ("SimplifyExprPostAlterOp", "simplify-expr"),
-    ("StaticPlanBlockMemory", "plan-memory"),
-    ("VMShapeLower", "lower-shapes"),
 ];
 
 impl Registry {
@@ -35,6 +31,9 @@ impl Registry {
         let last = call.rsplit('.').next().unwrap_or(call);
         if let Some((_, ours)) = TVM.iter().find(|t| t.0 == last) {
             return Some((*ours).to_owned());
+        }
+        if let Some(pass) = self.named(last) {
+            return Some(pass.name.to_owned());
         }
         let ours = kebab(last);
         if self.find(&ours).is_some() {

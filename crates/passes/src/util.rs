@@ -1,11 +1,12 @@
 //! What several passes need.
 
+use relax_base::Symbol;
 use relax_ir::{
-    AttrValue, Clause, ConstId, DTy, Expr, ExprId, Function, IdSet, Memo, Module, Shape, Type,
-    TypeId, VarId,
+    AttrValue, Binding, Clause, ConstId, DTy, Expr, ExprId, Function, GlobalId, IdSet, Memo,
+    Module, Shape, Type, TypeId, VarId,
 };
 use relax_ops::OpDef;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether a function was marked as one kernel (`Primitive=1`): passes leave its inside alone.
 pub(crate) fn is_primitive(f: &Function) -> bool {
@@ -67,6 +68,39 @@ pub(crate) fn has_flag(f: &Function, name: &str) -> bool {
         .unwrap_or(false)
 }
 
+/// Whether a function is one that a module of Relax shows to nobody.
+pub(crate) fn is_private(f: &Function) -> bool {
+    has_flag(f, "private")
+}
+
+/// Whether a function of Relax says of itself that it does more than give a value.
+pub(crate) fn says_impure(f: &Function) -> bool {
+    f.attrs.get("pure").and_then(AttrValue::as_bool) == Some(false)
+}
+
+/// A name for a global that begins so and that the module does not have.
+pub(crate) fn fresh_global(m: &Module, base: &str) -> Symbol {
+    let names = (0..).map(|n| format!("{base}{n}"));
+    let free = names.into_iter().find(|name| m.global(name).is_none());
+    Symbol::from(&*free.expect("there is always another number"))
+}
+
+/// Whether a function comes to be called by what it calls.
+pub(crate) fn calls_itself(graph: &FxHashMap<GlobalId, Vec<GlobalId>>, g: GlobalId) -> bool {
+    let callees = |g: GlobalId| graph.get(&g).into_iter().flatten().copied();
+    let (mut seen, mut open): (FxHashSet<GlobalId>, Vec<GlobalId>) =
+        (FxHashSet::default(), callees(g).collect());
+    while let Some(c) = open.pop() {
+        if c == g {
+            return true;
+        }
+        if seen.insert(c) {
+            open.extend(callees(c));
+        }
+    }
+    false
+}
+
 /// The built-in operator that a call calls.
 pub(crate) fn called_op(m: &Module, call: ExprId) -> Option<&'static OpDef> {
     let Expr::Call { callee, .. } = m.exprs[call] else {
@@ -97,6 +131,11 @@ pub(crate) fn opened_block(m: &mut Module, node: ExprId) -> ExprId {
         return node;
     };
     let bindings = m.blocks[block].bindings.clone();
+    lets(m, bindings, body)
+}
+
+/// A chain of `let`s before a body.
+pub(crate) fn lets(m: &mut Module, bindings: Vec<Binding>, body: ExprId) -> ExprId {
     bindings.into_iter().rev().fold(body, |body, b| {
         let (var, value) = (b.var, b.value);
         let span = m.span(value);

@@ -12,8 +12,8 @@ use crate::failure::Places;
 use crate::library::Library;
 use crate::module::pipeline_of;
 use crate::{
-    Error, Extent, Module, PassEvent, PassObserver, Pipeline, Report, Session, Signature, Types,
-    native, profile,
+    Error, Extent, Module, PassEvent, PassObserver, Report, Session, Signature, Types, native,
+    profile,
 };
 
 /// How a module is compiled.
@@ -179,7 +179,7 @@ impl Module {
         let mut ir = self.ir.clone();
         let mut scratch = Session::default();
         let asked = pipeline_of(&mut scratch, &options.passes())?;
-        let total = steps(&asked) + 1 + AFTER;
+        let total = asked.passes().len() + 1 + AFTER;
         let mut watched = Watched {
             progress: &mut *progress,
             total,
@@ -200,19 +200,6 @@ impl Module {
         progress("generate code", total - 1, total);
         Ok((signatures, lowered, places))
     }
-}
-
-/// How many passes a pipeline has, each counted once.
-fn steps(pipeline: &Pipeline) -> usize {
-    let mut work: Vec<&relax_passes::Step> = pipeline.steps.iter().collect();
-    let mut count = 0;
-    while let Some(step) = work.pop() {
-        match step {
-            relax_passes::Step::Pass(_) => count += 1,
-            relax_passes::Step::Fixpoint { steps, .. } => work.extend(steps),
-        }
-    }
-    count
 }
 
 /// The names of functions of the host that code calls.

@@ -8,15 +8,6 @@ pub use relax_onnx::{Import, Options};
 
 use crate::weights::Mapped;
 
-/// A mapped file that bytes borrow from.
-struct Owner(Mapped);
-
-impl AsRef<[u8]> for Owner {
-    fn as_ref(&self) -> &[u8] {
-        self.0.bytes()
-    }
-}
-
 /// How files are opened.
 pub type Open<'a> = &'a dyn Fn(&Path) -> Result<Mapped, String>;
 
@@ -25,7 +16,7 @@ fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, String> {
     if empty {
         return Ok(Bytes::new());
     }
-    Ok(Bytes::from_owner(Owner(open(path)?)))
+    Ok(Bytes::from_owner(open(path)?))
 }
 
 /// A file that a model names, by the model's path.

@@ -1,6 +1,6 @@
 //! Whether two results are the same.
 
-use relax_tensor::Tensor;
+use relax_tensor::{Tensor, Value};
 
 fn kind(a: &Tensor, b: &Tensor) -> bool {
     a.dtype() == b.dtype() && a.shape() == b.shape()
@@ -33,4 +33,21 @@ pub fn agree(a: &Tensor, b: &Tensor, relative: f64, absolute: f64) -> bool {
                 && (x - y).is_finite()
     };
     kind(a, b) && (0..a.len()).all(near)
+}
+
+/// Equal up to what another order of roundings may change.
+pub fn alike(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Tensor(a), Value::Tensor(b)) => {
+            let (relative, absolute) = match (a.dtype().is_float(), a.dtype().bits) {
+                (true, 16) => (4e-2, 4e-2),
+                _ => (1e-4, 1e-5),
+            };
+            agree(a, b, relative, absolute)
+        }
+        (Value::Tuple(a), Value::Tuple(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
+        }
+        _ => a == b,
+    }
 }

@@ -11,6 +11,7 @@
 //! Invariant: a program checks without errors and its evaluation ends, with results only of
 //! tensors and tuples of tensors.
 
+mod arrays;
 mod compare;
 mod data;
 mod expr;
@@ -23,7 +24,8 @@ mod statements;
 mod tensor;
 mod types;
 
-pub use compare::{agree, same};
+pub use arrays::{archive, npy};
+pub use compare::{agree, alike, same};
 pub use files::files;
 pub use program::{Features, Program, program};
 pub use rng::Rng;

@@ -59,7 +59,7 @@ pub fn cached(
         if !native.is_file() {
             return Ok(None);
         }
-        let bytes = Arc::new(super::Owner(crate::weights::open(&native)?));
+        let bytes = Arc::new(crate::weights::open(&native)?);
         // SAFETY: `--kernels cached` says that the file is as trusted as this tool.
         let opened = unsafe { relax::vm::open_native(program, fingerprint, bytes, threads.into()) };
         opened.map_err(|e| Stop::Failed(format!("{}: {e}", native.display())))

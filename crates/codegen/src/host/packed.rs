@@ -7,15 +7,12 @@ use std::sync::{Arc, Weak};
 use relax_runtime::context::{RxContext, Status, rx_last_error, rx_set_error};
 use relax_runtime::object::{IMMORTAL, Kind, RxFields, RxObject, Storage};
 use relax_runtime::packed::rx_register_packed;
-use relax_runtime::release::{rx_release, rx_retain};
-use relax_runtime::tensor::look::{
-    rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
-};
+use relax_runtime::release::rx_release;
 use relax_runtime::tensor::rx_tensor_copy;
 use relax_runtime::values::{rx_alloc_adt, rx_alloc_tuple, rx_kind};
 use relax_tensor::{Tensor, Value};
 
-use super::{Context, Host, Lent, dl, from_dl, outside};
+use super::{Context, Host, Seen, dl, outside};
 
 /// What `call_packed` and `call_dps_packed` reach, by name. Functions are called on the thread that called the program.
 pub trait Packed: Send + Sync {
@@ -151,31 +148,16 @@ unsafe fn place(context: &Arc<Context>, object: *mut RxObject) -> Option<Place> 
         return None;
     }
     let (refs, tag) = unsafe { ((*object).refs, (*object).tag) };
-    let rank = usize::try_from(unsafe { rx_tensor_ndim(object) }).ok()?;
-    let len = usize::try_from(unsafe { rx_tensor_nbytes(object) }).ok()?;
-    let shape = match rank {
-        0 => &[][..],
-        _ => unsafe { std::slice::from_raw_parts(rx_tensor_shape(object), rank) },
-    };
-    let dtype = from_dl(unsafe { rx_tensor_dtype(object) });
-    let data = unsafe { rx_tensor_data(object) }.cast::<u8>().cast_const();
-    if len == 0 {
-        let tensor = Tensor::zeros(dtype, shape);
+    let seen = unsafe { Seen::of(object) };
+    if seen.bytes.is_empty() {
+        let tensor = Tensor::zeros(seen.dtype, seen.shape);
         return Some(Place { tensor, own: true });
     }
     if refs >= IMMORTAL || tag != Storage::Own as u32 {
-        let bytes = unsafe { std::slice::from_raw_parts(data, len) };
-        let tensor = Tensor::from_bytes(dtype, shape, bytes)?;
+        let tensor = Tensor::from_bytes(seen.dtype, seen.shape, seen.bytes)?;
         return Some(Place { tensor, own: false });
     }
-    unsafe { rx_retain(object) };
-    let lent = Lent {
-        context: Arc::clone(context),
-        object,
-        data,
-        len,
-    };
-    let tensor = Tensor::from_owner(dtype, shape, Arc::new(lent), 0)?;
+    let tensor = unsafe { seen.lent(context, object) }?;
     Some(Place { tensor, own: true })
 }
 

@@ -1,15 +1,12 @@
 //! Calls with tensors that lie in somebody else's memory, which make nothing but the result.
 
 use relax_runtime::object::{Kind, RxObject};
-use relax_runtime::tensor::look::{
-    rx_tensor_data, rx_tensor_dtype, rx_tensor_nbytes, rx_tensor_ndim, rx_tensor_shape,
-};
 use relax_runtime::tensor::rx_tensor_borrow;
 use relax_runtime::values::rx_kind;
 use relax_tensor::{DType, Value};
 use std::ptr::null_mut;
 
-use super::{Host, LENT, Owned, dl, from_dl, outside};
+use super::{Host, LENT, Owned, Seen, dl};
 use crate::Entry;
 
 /// A compact tensor in somebody's memory.
@@ -107,17 +104,20 @@ impl Host {
     /// # Errors
     /// The runtime's message.
     pub unsafe fn call_code(&self, code: Entry, inputs: &[Value]) -> Result<Value, String> {
-        self.context.settle();
-        let inputs = inputs.iter().map(|v| self.argument(v));
-        let inputs = inputs.collect::<Result<Vec<Owned<'_>>, String>>()?;
-        let arguments: Vec<*mut RxObject> = inputs.iter().map(|o| o.object).collect();
-        // SAFETY: as above.
-        let out = unsafe { self.enter(code, &arguments) }?;
-        Ok(outside(out.object, &|object, kind| self.lend(object, kind)))
+        // SAFETY: the caller's promise.
+        let called = unsafe { self.run(code, inputs, |object| self.lending(object)) };
+        called.map(|r| r.0)
     }
 
     /// The call itself.
-    unsafe fn enter(&self, code: Entry, arguments: &[*mut RxObject]) -> Result<Owned<'_>, String> {
+    ///
+    /// # Safety
+    /// `code` is an entry that lives, `arguments` are live objects of this context.
+    pub(super) unsafe fn enter(
+        &self,
+        code: Entry,
+        arguments: &[*mut RxObject],
+    ) -> Result<Owned<'_>, String> {
         let mut out: *mut RxObject = null_mut();
         // SAFETY: entries have this signature; arguments are live objects of this context.
         let status = unsafe {
@@ -138,25 +138,21 @@ impl Host {
     fn given<'o>(&self, out: &'o Owned<'_>) -> Given<'o> {
         let object = out.object;
         // SAFETY (here and below): a live value, which `out` owns as long as the view is there.
-        let kind = unsafe { rx_kind(object) };
-        let bytes = match kind == Kind::Tensor as i32 {
-            true => usize::try_from(unsafe { rx_tensor_nbytes(object) }).unwrap_or(LENT),
-            false => LENT,
-        };
-        if bytes >= LENT {
-            return Given::Value(outside(object, &|object, kind| self.lend(object, kind)));
+        let tensor = unsafe { rx_kind(object) } == Kind::Tensor as i32;
+        let small = tensor
+            .then(|| unsafe { Seen::of(object) })
+            .filter(|seen| seen.bytes.len() < LENT);
+        match small {
+            Some(Seen {
+                dtype,
+                shape,
+                bytes,
+            }) => Given::Small(View {
+                dtype,
+                shape,
+                bytes,
+            }),
+            None => Given::Value(self.lending(object)),
         }
-        let rank = usize::try_from(unsafe { rx_tensor_ndim(object) }).unwrap_or(0);
-        Given::Small(View {
-            dtype: from_dl(unsafe { rx_tensor_dtype(object) }),
-            shape: match rank > 0 {
-                true => unsafe { std::slice::from_raw_parts(rx_tensor_shape(object), rank) },
-                false => &[],
-            },
-            bytes: match bytes > 0 {
-                true => unsafe { std::slice::from_raw_parts(rx_tensor_data(object).cast(), bytes) },
-                false => &[],
-            },
-        })
     }
 }

@@ -15,9 +15,9 @@ use relax_ir::{
 };
 use rustc_hash::FxHashMap;
 
-use self::specialise::{fresh_global, has_function, plain};
+use self::specialise::{has_function, plain};
 use super::a_normal_form::{Order, normal_form};
-use crate::util::{copied_clauses, dissolve_blocks, is_external, is_primitive};
+use crate::util::{copied_clauses, dissolve_blocks, fresh_global, is_external, is_primitive};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {

@@ -5,7 +5,7 @@ use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::{binds, has_flag, is_external};
+use crate::util::{binds, calls_itself, has_flag, is_external};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -159,18 +159,7 @@ fn callees_first(m: &Module, graph: &FxHashMap<GlobalId, Vec<GlobalId>>) -> Vec<
             }
         }
     }
-    let recursive = |g: GlobalId| {
-        let (mut seen, mut stack) = (FxHashSet::default(), callees(g).clone());
-        while let Some(c) = stack.pop() {
-            if c == g {
-                return true;
-            }
-            if seen.insert(c) {
-                stack.extend(callees(c));
-            }
-        }
-        false
-    };
     // Only marked functions are asked, so this stays cheap in large modules.
-    order.into_iter().map(|g| (g, recursive(g))).collect()
+    let recursive = |g| (g, calls_itself(graph, g));
+    order.into_iter().map(recursive).collect()
 }

@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Failure, ROUNDS};
 use crate::PassCx;
+use crate::util::fresh_global;
 
 /// Copies polymorphic functions for each list of types that they are used with, and drops what the
 /// entry does not reach. The entry's new number.
@@ -151,17 +152,6 @@ fn specialised(m: &mut Module, old: GlobalId, types: &[TypeId]) -> GlobalId {
         span: m.globals[old].span,
         prelude: false,
     })
-}
-
-pub(super) fn fresh_global(m: &Module, base: &str) -> Symbol {
-    let mut n = 0;
-    loop {
-        let name = format!("{base}{n}");
-        if m.global(&name).is_none() {
-            return Symbol::from(&*name);
-        }
-        n += 1;
-    }
 }
 
 /// Whether a type holds no parameters, unknowns or dimension variables: data types can hold it.

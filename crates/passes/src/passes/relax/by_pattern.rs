@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::fuse::{Group, Made, emit};
 use crate::code::{Bind, Part, each_code, each_var};
 use crate::passes::fuse_ops::groups::{Graph, Groups};
-use crate::util::{called_op, has_flag};
+use crate::util::{called_op, is_primitive};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -30,7 +30,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut made = Made::default();
     each_code(cx.module, |m, func, code| {
-        if has_flag(&m.funcs[func], "Primitive") || m.funcs[func].attrs.get("Codegen").is_some() {
+        if is_primitive(&m.funcs[func]) || m.funcs[func].attrs.get("Codegen").is_some() {
             return false;
         }
         let mut changed = false;

@@ -9,11 +9,11 @@ use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
 use super::{canonical, unused};
-use crate::code::{Bind, Value, each_code};
+use crate::code::{Bind, Value, each_typed_code};
 use crate::edit::Edit;
 use crate::evaluate::call_value;
 use crate::passes::fold_constant::computed;
-use crate::util::{called_op, has_flag};
+use crate::util::{called_op, is_primitive};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -36,39 +36,36 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let most = cx.options.int("max-bytes");
     let mut folded = 0;
-    each_code(cx.module, |m, func, code| {
-        if has_flag(&m.funcs[func], "Primitive") {
+    each_typed_code(&mut Edit::new(cx.module, &typing), |edit, func, code| {
+        if is_primitive(&edit.m.funcs[func]) {
             return false;
         }
         let before = folded;
         let mut known: FxHashMap<VarId, ExprId> = FxHashMap::default();
-        {
-            let mut edit = Edit::new(m, &typing);
-            for step in code.steps() {
-                let crate::code::Step::Bind(s, p, i) = step else {
-                    continue;
-                };
-                let b = code.seqs[s].parts[p].binds[i];
-                let Some(e) = b.expr() else {
-                    continue;
-                };
-                if let Expr::Const(_) = edit.m.exprs[e] {
-                    known.insert(b.var, e);
+        for step in code.steps() {
+            let crate::code::Step::Bind(s, p, i) = step else {
+                continue;
+            };
+            let b = code.seqs[s].parts[p].binds[i];
+            let Some(e) = b.expr() else {
+                continue;
+            };
+            if let Expr::Const(_) = edit.m.exprs[e] {
+                known.insert(b.var, e);
+            }
+            if let Some(value) = value(edit, &known, &b, e, most) {
+                if let Expr::Const(_) = edit.m.exprs[value] {
+                    known.insert(b.var, value);
                 }
-                if let Some(value) = value(&mut edit, &known, &b, e, most) {
-                    if let Expr::Const(_) = edit.m.exprs[value] {
-                        known.insert(b.var, value);
-                    }
-                    code.seqs[s].parts[p].binds[i].value = Value::Plain(value);
-                    let ty = typing.vars[b.var];
-                    edit.m.vars[b.var].ty.get_or_insert(ty);
-                    folded += 1;
-                }
+                code.seqs[s].parts[p].binds[i].value = Value::Plain(value);
+                let ty = typing.vars[b.var];
+                edit.m.vars[b.var].ty.get_or_insert(ty);
+                folded += 1;
             }
         }
         let mut changed = folded > before;
-        changed |= canonical::canonicalize(m, &typing, code, true);
-        changed |= unused::unused_bindings(m, &typing, code) > 0;
+        changed |= canonical::canonicalize(edit.m, &typing, code, true);
+        changed |= unused::unused_bindings(edit.m, &typing, code) > 0;
         changed
     });
     cx.count("calls computed", folded);

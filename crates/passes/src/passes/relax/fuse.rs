@@ -16,7 +16,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::patterns;
 use crate::code::{Bind, Code, Part, Seq, each_code, each_var, fresh};
 use crate::passes::fuse_ops::groups::{Graph, Groups};
-use crate::util::{called_op, has_flag};
+use crate::util::{called_op, is_primitive};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -37,7 +37,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut made = Made::default();
     each_code(cx.module, |m, func, code| {
-        if has_flag(&m.funcs[func], "Primitive") || m.funcs[func].attrs.get("Codegen").is_some() {
+        if is_primitive(&m.funcs[func]) || m.funcs[func].attrs.get("Codegen").is_some() {
             return false;
         }
         fuse(m, &typing, func, code, most, &mut made)

@@ -15,7 +15,7 @@ use relax_ops::Lowering;
 use rustc_hash::FxHashMap;
 
 use super::{private, unused};
-use crate::code::{Code, Value, each_code};
+use crate::code::{Code, Value, each_typed_code};
 use crate::edit::Edit;
 use crate::util::{called_op, has_flag};
 use crate::{Contract, PassCx, PassDef};
@@ -45,9 +45,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }
     }
     if !fused.is_empty() {
-        each_code(m, |m, _, code| {
-            let mut edit = Edit::new(m, &typing);
-            calls(&mut edit, code, &fused)
+        each_typed_code(&mut Edit::new(m, &typing), |edit, _, code| {
+            calls(edit, code, &fused)
         });
         unused::unused_functions(m);
     }

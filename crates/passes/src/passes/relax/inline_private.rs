@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::{canonical, private};
 use crate::code::{Bind, Code, Part, Value, each_code};
-use crate::util::has_flag;
+use crate::util::{calls_itself, is_primitive};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -70,27 +70,10 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// The private functions that are only called, never by themselves.
 fn inlinable(m: &Module) -> FxHashSet<GlobalId> {
     let graph = m.call_graph();
-    let recursive = |g: GlobalId| {
-        let (mut seen, mut open) = (
-            FxHashSet::default(),
-            graph.get(&g).cloned().unwrap_or_default(),
-        );
-        while let Some(h) = open.pop() {
-            if h == g {
-                return true;
-            }
-            if seen.insert(h) {
-                open.extend(graph.get(&h).into_iter().flatten());
-            }
-        }
-        false
-    };
-    let kernel = |g: GlobalId| {
-        m.global_func(g)
-            .is_some_and(|f| has_flag(&m.funcs[f], "Primitive"))
-    };
+    let kernel = |g: GlobalId| m.global_func(g).is_some_and(|f| is_primitive(&m.funcs[f]));
     let all = private::only_called(m).into_iter();
-    all.filter(|&g| !kernel(g) && !recursive(g)).collect()
+    all.filter(|&g| !kernel(g) && !calls_itself(&graph, g))
+        .collect()
 }
 
 /// Puts bodies in place of the calls that are bound; how many.
@@ -121,22 +104,7 @@ fn put(m: &mut Module, code: &mut Code, inlined: &FxHashSet<GlobalId>) -> u64 {
                 let more = inner.seqs;
                 let base = code.seqs.len();
                 // Bodies inside of the first count from 1.
-                let moved = |value: Value| match value {
-                    Value::If {
-                        cond,
-                        then,
-                        otherwise,
-                    } => Value::If {
-                        cond,
-                        then: then - 1 + base,
-                        otherwise: otherwise - 1 + base,
-                    },
-                    Value::Func { func, body } => Value::Func {
-                        func,
-                        body: body - 1 + base,
-                    },
-                    plain => plain,
-                };
+                let moved = |value: Value| value.renumbered(|body| body - 1 + base);
                 for mut seq in more {
                     for b in seq.parts.iter_mut().flat_map(|p| &mut p.binds) {
                         b.value = moved(b.value);

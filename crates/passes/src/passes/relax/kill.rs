@@ -106,22 +106,10 @@ fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, 
 fn mentions(m: &Module, code: &Code, b: &Bind, out: &mut Vec<VarId>) {
     let mut open = vec![*b];
     while let Some(b) = open.pop() {
-        let bodies = match b.value {
-            Value::Plain(e) => {
-                each_var(m, e, |v| out.push(v));
-                continue;
-            }
-            Value::If {
-                cond,
-                then,
-                otherwise,
-            } => {
-                each_var(m, cond, |v| out.push(v));
-                vec![then, otherwise]
-            }
-            Value::Func { body, .. } => vec![body],
-        };
-        for s in bodies {
+        if let Value::Plain(e) | Value::If { cond: e, .. } = b.value {
+            each_var(m, e, |v| out.push(v));
+        }
+        for s in b.value.bodies() {
             each_var(m, code.seqs[s].value, |v| out.push(v));
             open.extend(code.seqs[s].parts.iter().flat_map(|p| &p.binds));
         }

@@ -12,6 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{fuse, kept};
 use crate::code::{Code, Value, each_var};
+use crate::util::says_impure;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -133,15 +134,8 @@ fn inside(code: &Code, body: usize) -> FxHashSet<usize> {
         if !seen.insert(s) {
             continue;
         }
-        for b in code.seqs[s].parts.iter().flat_map(|p| &p.binds) {
-            match b.value {
-                Value::If {
-                    then, otherwise, ..
-                } => open.extend([then, otherwise]),
-                Value::Func { body, .. } => open.push(body),
-                Value::Plain(_) => {}
-            }
-        }
+        let binds = code.seqs[s].parts.iter().flat_map(|p| &p.binds);
+        open.extend(binds.flat_map(|b| b.value.bodies()));
     }
     seen
 }
@@ -217,15 +211,8 @@ fn sub(code: &Code, body: usize, new: FxHashMap<ExprId, ExprId>) -> Vec<crate::c
     let mut at = 0;
     while at < order.len() {
         numbers.insert(order[at], at);
-        for b in code.seqs[order[at]].parts.iter().flat_map(|p| &p.binds) {
-            match b.value {
-                Value::If {
-                    then, otherwise, ..
-                } => order.extend([then, otherwise]),
-                Value::Func { body, .. } => order.push(body),
-                Value::Plain(_) => {}
-            }
-        }
+        let binds = code.seqs[order[at]].parts.iter().flat_map(|p| &p.binds);
+        order.extend(binds.flat_map(|b| b.value.bodies()));
         at += 1;
     }
     let other = |e: ExprId| new.get(&e).copied().unwrap_or(e);
@@ -233,18 +220,9 @@ fn sub(code: &Code, body: usize, new: FxHashMap<ExprId, ExprId>) -> Vec<crate::c
     for &s in &order {
         let mut parts = code.seqs[s].parts.clone();
         for b in parts.iter_mut().flat_map(|p| &mut p.binds) {
-            match &mut b.value {
-                Value::Plain(e) => *e = other(*e),
-                Value::If {
-                    cond,
-                    then,
-                    otherwise,
-                } => {
-                    *cond = other(*cond);
-                    *then = numbers[then];
-                    *otherwise = numbers[otherwise];
-                }
-                Value::Func { body, .. } => *body = numbers[body],
+            b.value = b.value.renumbered(|body| numbers[&body]);
+            if let Value::Plain(e) | Value::If { cond: e, .. } = &mut b.value {
+                *e = other(*e);
             }
         }
         let value = other(code.seqs[s].value);
@@ -255,7 +233,7 @@ fn sub(code: &Code, body: usize, new: FxHashMap<ExprId, ExprId>) -> Vec<crate::c
 
 /// Calls of a closure that is made become calls of a value.
 fn invoke(m: &mut Module, typing: &Typing, code: &mut Code, closure: VarId, func: FuncId) {
-    let pure = m.funcs[func].attrs.get("pure").and_then(AttrValue::as_bool) != Some(false);
+    let pure = !says_impure(&m.funcs[func]);
     let name = if pure {
         "invoke_pure_closure"
     } else {

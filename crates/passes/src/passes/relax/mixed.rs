@@ -11,7 +11,7 @@ use relax_ops::Precision;
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::code::{Bind, Code, Value, each_code, each_var};
+use crate::code::{Bind, Code, Value, each_typed_code, each_var};
 use crate::edit::Edit;
 use crate::util::called_op;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
@@ -36,12 +36,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         _ => DType::F32,
     };
     let mut narrowed = 0;
-    each_code(cx.module, |m, func, code| {
-        let needs = Needs::of(m, &typing, code);
-        let params = m.funcs[func].params.clone();
-        let mut edit = Edit::new(m, &typing);
+    each_typed_code(&mut Edit::new(cx.module, &typing), |edit, func, code| {
+        let needs = Needs::of(edit.m, &typing, code);
+        let params = edit.m.funcs[func].params.clone();
         let mut rewriter = Rewriter {
-            edit: &mut edit,
+            edit,
             typing: &typing,
             needs: &needs,
             out,

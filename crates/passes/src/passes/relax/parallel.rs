@@ -8,7 +8,7 @@ use relax_ir::{AttrValue, Expr, ExprId, Type, VarId, VarStyle};
 use relax_ops::Fusion;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::code::{Bind, Part, Value, each_code, each_var};
+use crate::code::{Bind, Part, Value, each_typed_code, each_var};
 use crate::edit::Edit;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
@@ -31,12 +31,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let least = usize::try_from(cx.options.int("min-branches")).unwrap_or(usize::MAX);
     let mut combined = 0;
-    each_code(cx.module, |m, _, code| {
+    each_typed_code(&mut Edit::new(cx.module, &typing), |edit, _, code| {
         let before = combined;
-        let mut edit = Edit::new(m, &typing);
         for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
             if part.flow {
-                combined += combine(&mut edit, part, least.max(2));
+                combined += combine(edit, part, least.max(2));
             }
         }
         combined > before

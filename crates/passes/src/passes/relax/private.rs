@@ -1,13 +1,14 @@
 //! Private functions all of whose uses are calls: their signatures are the module's own affair.
 
 use relax_base::Symbol;
-use relax_ir::{AttrValue, Expr, Function, GlobalId, GlobalKind, IdSet, Module};
+use relax_ir::{Expr, Function, GlobalId, GlobalKind, IdSet, Module};
 use rustc_hash::FxHashMap;
+
+use crate::util::is_private;
 
 /// The private functions of a module that are only called, with the number of arguments that they take.
 pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
-    let private = |f: &Function| f.attrs.get("private").and_then(AttrValue::as_bool) == Some(true);
-    called_only(m, private)
+    called_only(m, is_private)
 }
 
 /// The functions of a kind that are only called.

@@ -10,7 +10,7 @@ use relax_ops::Lowering;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::code::{Bind, Value, each_code};
+use crate::code::{Bind, Value, each_typed_code};
 use crate::edit::Edit;
 use crate::util::called_op;
 use crate::{Contract, PassCx, PassDef};
@@ -30,12 +30,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut reshapes = FxHashMap::default();
     let mut rewritten = 0;
-    each_code(cx.module, |m, _, code| {
+    each_typed_code(&mut Edit::new(cx.module, &typing), |edit, _, code| {
         if !code.seqs.iter().any(|s| s.parts.iter().any(|p| p.flow)) {
             return false;
         }
         let before = rewritten;
-        let mut edit = Edit::new(m, &typing);
         for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
             if !part.flow {
                 continue;
@@ -44,7 +43,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
                 if part.outputs.contains(&b.var) {
                     continue;
                 }
-                if let Some(new) = reshaped(&mut edit, b, &mut reshapes) {
+                if let Some(new) = reshaped(edit, b, &mut reshapes) {
                     let ty = edit.var_ty(b.var);
                     edit.m.vars[b.var].ty.get_or_insert(ty);
                     b.value = Value::Plain(new);

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
-use relax_ir::{AttrValue, Expr, GlobalKind, Kept, Module, VarId};
+use relax_ir::{Expr, GlobalKind, Kept, Module, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::{Code, Value, bind_impure, each_code, each_var, impure_closures};
+use crate::util::is_private;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -49,18 +50,8 @@ pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u
     let mut open: Vec<VarId> = Vec::new();
     let mut inner: FxHashMap<usize, VarId> = FxHashMap::default();
     for seq_bind in code.binds() {
-        match seq_bind.value {
-            Value::If {
-                then, otherwise, ..
-            } => {
-                inner.insert(then, seq_bind.var);
-                inner.insert(otherwise, seq_bind.var);
-            }
-            Value::Func { body, .. } => {
-                inner.insert(body, seq_bind.var);
-            }
-            Value::Plain(_) => {}
-        }
+        let bodies = seq_bind.value.bodies();
+        inner.extend(bodies.map(|body| (body, seq_bind.var)));
     }
     let mut kept_inside: FxHashSet<VarId> = FxHashSet::default();
     for (s, seq) in code.seqs.iter().enumerate().rev() {
@@ -149,8 +140,7 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
     }
     for g in m.globals.values() {
         if let GlobalKind::Func(f) = g.kind {
-            let private = m.funcs[f].attrs.get("private").and_then(AttrValue::as_bool);
-            if private != Some(true) && !texts.contains_key(&g.name) || g.prelude {
+            if !is_private(&m.funcs[f]) && !texts.contains_key(&g.name) || g.prelude {
                 open.push(g.name);
             }
             let of = uses.entry(g.name).or_default();
