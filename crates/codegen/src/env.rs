@@ -28,6 +28,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_ref_set", "ppp>"),
     ("rx_scratch_alloc", "pl>p"),
     ("rx_scratch_free", "pp>"),
+    ("rx_scratch_free_all", "ppl>"),
     ("rx_tensor_unique", "pp>p"),
     ("rx_is_unique", "p>i"),
     ("rx_check_reach", "pppipi>i"),
@@ -35,6 +36,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_fail_int", "pippl>i"),
     ("rx_fail_values", "pipppi>i"),
     ("rx_fail_at", "ppi>i"),
+    ("rx_fail_extents", "ppppl>i"),
     ("rx_fail_dim", "pppll>i"),
     ("rx_fail_match", "pp>i"),
     ("rx_fail_stack", "pp>i"),
@@ -67,6 +69,7 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_f16_to_f32", "i>f"),
     ("rx_f32_to_f16", "f>i"),
     ("rx_ipow", "ll>l"),
+    ("memcpy", "ppl>p"),
     ("memset", "pil>p"),
     ("expf", "f>f"),
     ("exp", "d>d"),
@@ -128,6 +131,8 @@ pub(crate) struct Env<'m> {
     pub module: &'m mut dyn Module,
     imports: FxHashMap<&'static str, FuncId>,
     strings: FxHashMap<String, DataId>,
+    /// Numbers in read-only data.
+    numbers: FxHashMap<Vec<u8>, DataId>,
     data_count: usize,
     /// Number of constant tensors so far.
     pub tensor_count: usize,
@@ -145,6 +150,7 @@ impl<'m> Env<'m> {
             module,
             imports: FxHashMap::default(),
             strings: FxHashMap::default(),
+            numbers: FxHashMap::default(),
             data_count: 0,
             tensor_count: 0,
             parts: Vec::new(),
@@ -196,6 +202,19 @@ impl<'m> Env<'m> {
             .define_data(id, &description)
             .expect("defined once");
         id
+    }
+
+    /// The bytes of numbers that nobody writes to, for use in `func`; the same bytes once.
+    pub fn numbers(&mut self, bytes: Vec<u8>, func: &mut Function) -> GlobalValue {
+        let id = match self.numbers.get(&bytes) {
+            Some(&id) => id,
+            None => {
+                let id = self.data("numbers", &bytes, 8);
+                self.numbers.insert(bytes, id);
+                id
+            }
+        };
+        self.module.declare_data_in_func(id, func)
     }
 
     /// A NUL-terminated constant text, for use in `func`.

@@ -83,6 +83,8 @@ struct Emit<'a, 'f, 'm, 'p> {
     closure: Option<Value>,
     regs: SideTable<Reg, Option<Value>>,
     blocks: FxHashMap<lir::BlockId, Block>,
+    /// Where the extents of values are, as far as the block that is emitted has found them.
+    shapes: FxHashMap<Value, Value>,
     /// Returns null.
     fail: Block,
     /// What has to be released after an error.
@@ -128,6 +130,7 @@ pub(crate) fn emit(
         closure,
         regs,
         blocks,
+        shapes: FxHashMap::default(),
         fail,
         owned: Owned::new(f),
         pads: Vec::new(),
@@ -143,6 +146,7 @@ pub(crate) fn emit(
     e.b.ins().jump(first, &[]);
     for id in f.blocks.ids() {
         e.b.switch_to_block(e.blocks[&id]);
+        e.shapes.clear();
         // A block that nothing goes to owns nothing.
         e.owned.restart(starts.get(&id).map_or(&[][..], |s| &s[..]));
         for inst in &f.blocks[id].insts {

@@ -35,6 +35,11 @@ unsafe impl Send for Jit {}
 unsafe impl Sync for Jit {}
 
 unsafe extern "C" {
+    fn memcpy(
+        to: *mut std::ffi::c_void,
+        from: *const std::ffi::c_void,
+        bytes: usize,
+    ) -> *mut std::ffi::c_void;
     fn memset(to: *mut std::ffi::c_void, byte: i32, bytes: usize) -> *mut std::ffi::c_void;
     fn expf(x: f32) -> f32;
     fn exp(x: f64) -> f64;
@@ -86,7 +91,7 @@ macro_rules! addresses {
 
 fn libm() -> Vec<(&'static str, *const u8)> {
     let table: &[(&str, *const u8)] = addresses!(
-        memset expf exp logf log log2f log2 log10f log10 sinf sin cosf cos tanf tan asinf asin acosf acos
+        memcpy memset expf exp logf log log2f log2 log10f log10 sinf sin cosf cos tanf tan asinf asin acosf acos
         atanf atan sinhf sinh coshf cosh tanhf tanh asinhf asinh acoshf acosh atanhf atanh erff erf
         roundf round powf pow atan2f atan2 fmodf fmod
     );

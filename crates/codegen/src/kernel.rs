@@ -27,6 +27,7 @@ mod contract;
 mod copies;
 mod cut;
 mod digits;
+mod draft;
 mod eval;
 mod lanes;
 mod lines;
@@ -87,9 +88,11 @@ struct Kernel<'a, 'f, 'm> {
     memo: Vec<FxHashMap<usize, Value>>,
     /// Expressions that are made here and evaluated: values are known by address.
     held: Vec<Ex>,
-    /// Buffers from the heap, one word each; null while there is none.
+    /// Buffers from the heap that were taken, one word each; null while there is none.
     frame: StackSlot,
     temps: Vec<Buf>,
+    /// Structures for the runtime that are not written yet.
+    drafts: FxHashMap<StackSlot, draft::Draft>,
     /// Buffers whose elements are 0 where no statement writes them first.
     unwritten: &'a FxHashSet<Buf>,
     /// Whether nobody has scheduled the program, so that its loops run as seems best.
@@ -125,19 +128,17 @@ pub(crate) fn emit(
     let program = &*relax_loops::quantised::hint_requantised(program);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
-    b.switch_to_block(entry);
+    // What the entry does is known at the end: which words of the frame there are.
+    b.func.layout.append_block(entry);
+    let body = b.create_block();
+    b.switch_to_block(body);
     let [ctx, inputs, outputs] = [0, 1, 2].map(|i| b.block_params(entry)[i]);
-    let temps: Vec<Buf> = program
-        .bufs
-        .iter()
-        .filter(|(id, x)| match x.role {
-            Role::Temp => true,
-            Role::Local => local_bytes(program, *id).is_none(),
-            Role::Input | Role::Output => false,
-        })
-        .map(|(id, _)| id)
-        .collect();
-    let size = 8 * temps.len().max(1) as u32;
+    let from_heap = (program.bufs.iter()).filter(|(id, x)| match x.role {
+        Role::Temp => true,
+        Role::Local => local_bytes(program, *id).is_none(),
+        Role::Input | Role::Output => false,
+    });
+    let size = 8 * from_heap.count().max(1) as u32;
     let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
     let fail = b.create_block();
     b.append_block_param(fail, types::I32);
@@ -157,7 +158,8 @@ pub(crate) fn emit(
         memo: vec![FxHashMap::default()],
         held: Vec::new(),
         frame,
-        temps,
+        temps: Vec::new(),
+        drafts: FxHashMap::default(),
         unwritten,
         auto: !nest::has_marks(program),
         group: None,
@@ -165,11 +167,7 @@ pub(crate) fn emit(
         fail,
         outside: FxHashMap::default(),
     };
-    let null = k.b.ins().iconst(types::I64, 0);
-    for i in 0..k.temps.len() {
-        k.b.ins().stack_store(types::I64, null, frame, 8 * i as i32);
-    }
-    k.bind(inputs)?;
+    k.bind(inputs, outputs)?;
     let attention = relax_loops::attention::find(program);
     let needed = tuned::needed(program, &attention);
     // A product with an epilogue runs where its epilogue stands: what that reads is ready there.
@@ -227,7 +225,7 @@ pub(crate) fn emit(
     for &buf in &program.outputs {
         k.place(buf)?;
     }
-    k.finish();
+    k.finish(entry, body);
     Ok(())
 }
 
@@ -340,8 +338,9 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         (self.def.parts.get(part as usize).copied()).filter(|_| one)
     }
 
-    /// The successful end, and the failing one; both free what is left in the frame.
-    fn finish(&mut self) {
+    /// The successful end, and the failing one; both free what is left in the frame. Then the entry, which clears it
+    /// and goes to the body.
+    fn finish(&mut self, entry: Block, body: Block) {
         let ok = self.b.ins().iconst(types::I32, 0);
         let end = self.b.create_block();
         self.b.append_block_param(end, types::I32);
@@ -352,10 +351,21 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.b.ins().jump(end, &[BlockArg::Value(status)]);
         self.b.switch_to_block(end);
         let status = self.b.block_params(end)[0];
-        for i in 0..self.temps.len() {
-            self.free_slot(i);
+        if !self.temps.is_empty() {
+            let frame = self.b.ins().stack_addr(types::I64, self.frame, 0);
+            let n = self.b.ins().iconst(types::I64, self.temps.len() as i64);
+            let free = self.env.import("rx_scratch_free_all", self.b.func);
+            self.b.ins().call(free, &[self.ctx, frame, n]);
         }
         self.b.ins().return_(&[status]);
+        self.b.switch_to_block(entry);
+        let null = self.b.ins().iconst(types::I64, 0);
+        for i in 0..self.temps.len() {
+            self.b
+                .ins()
+                .stack_store(types::I64, null, self.frame, 8 * i as i32);
+        }
+        self.b.ins().jump(body, &[]);
     }
 }
 

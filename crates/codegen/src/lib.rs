@@ -3,21 +3,23 @@
 //! [`object`] gives the bytes of an object file, [`Jit`] the same code in memory.
 
 mod described;
+mod effort;
 mod env;
 mod func;
+mod functions;
 mod host;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod image;
 mod jit;
 mod kernel;
 mod kernels;
-mod large;
 mod library;
 mod module;
 mod object;
 mod prepack;
 mod profile;
 mod scalar;
+mod settle;
 mod target;
 mod unwind;
 

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{
-    InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
+    Function, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
@@ -16,9 +16,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::env::Env;
 use crate::func::{self, Program};
+use crate::functions::Queue;
 use crate::kernel::{self, dl_dtype};
-use crate::large;
 use crate::prepack::{Prepacked, WeightsFile};
+use crate::settle::settle;
 
 /// What C symbols of entries begin with.
 const PREFIX: &str = "relax";
@@ -119,6 +120,7 @@ pub(crate) fn compile(
         let id = build.c_entry(&program, entry.func, entry.name, extras.prefix)?;
         entries.push((entry.name, id));
     }
+    build.flush()?;
     for (id, t) in lowered.data.iter() {
         build
             .sizes
@@ -147,6 +149,7 @@ pub(crate) fn compile_kernels(
         build.kernel(id, number, def, packed)?;
         ids.push(id);
     }
+    build.flush()?;
     Ok(ids)
 }
 
@@ -340,6 +343,8 @@ struct Build<'m> {
     builders: FunctionBuilderContext,
     /// The table of the tensors whose elements are mapped when an entry is first called.
     table: Option<DataId>,
+    /// What waits to be compiled.
+    queue: Queue,
     sizes: Sizes,
     wanted: Option<Listing>,
     listing: String,
@@ -352,6 +357,7 @@ impl<'m> Build<'m> {
             context: Context::new(),
             builders: FunctionBuilderContext::new(),
             table,
+            queue: Queue::new(wanted == Some(Listing::Asm)),
             sizes: Vec::new(),
             wanted,
             listing: String::new(),
@@ -391,52 +397,47 @@ impl<'m> Build<'m> {
         emit(&mut b, &mut self.env)?;
         b.seal_all_blocks();
         b.finalize(self.env.module.target_config());
-        if self.wanted == Some(Listing::Clif) {
-            let text = format!("; {name}\n{}\n", self.context.func.display());
-            self.listing.push_str(&text);
-        }
         self.finish(id, name)?;
         for (k, (id, function)) in std::mem::take(&mut self.env.parts).into_iter().enumerate() {
             let name = format!("{name}, shared loop {k}");
             self.env.module.clear_context(&mut self.context);
             self.context.func = function;
-            if self.wanted == Some(Listing::Clif) {
-                let text = format!("; {name}\n{}\n", self.context.func.display());
-                self.listing.push_str(&text);
-            }
             self.finish(id, &name)?;
         }
         Ok(())
     }
 
-    /// Compiles the function in the context.
+    /// Hands the function in the context on, to be compiled with others.
     fn finish(&mut self, id: FuncId, name: &str) -> Result<(), Box<Diagnostic>> {
-        self.context.set_disasm(self.wanted == Some(Listing::Asm));
-        let large = large::is_large(&self.context.func);
-        let isa = (large.then(|| large::in_one_pass(self.env.module.isa()))).flatten();
-        let defined = match isa {
-            Some(isa) => large::define(self.env.module, id, &mut self.context, &*isa),
-            None => {
-                let defined = self.env.module.define_function(id, &mut self.context);
-                defined.map_err(Box::new)
-            }
-        };
-        defined.map_err(|e| {
-            let text = format!("code generation failed for {name}: {e}");
+        let mut function = std::mem::replace(&mut self.context.func, Function::new());
+        settle(&mut function);
+        if self.wanted == Some(Listing::Clif) {
+            let text = format!("; {name}\n{}\n", function.display());
+            self.listing.push_str(&text);
+        }
+        if self.queue.push(id, name.to_owned(), function) {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Compiles what waits.
+    fn flush(&mut self) -> Result<(), Box<Diagnostic>> {
+        let defined = self.queue.flush(self.env.module);
+        let defined = defined.map_err(|(name, why)| {
+            let text = format!("code generation failed for {name}: {why}");
             Box::new(Diagnostic::error(
                 codes::UNSUPPORTED,
                 relax_base::Span::NONE,
                 text,
             ))
         })?;
-        let size = self
-            .context
-            .compiled_code()
-            .map_or(0, |c| c.code_buffer().len());
-        if let Some(code) = self.context.compiled_code().and_then(|c| c.vcode.as_ref()) {
-            self.listing.push_str(&format!("; {name}\n{code}\n"));
+        for d in defined {
+            if let Some(code) = d.listing {
+                self.listing.push_str(&format!("; {}\n{code}\n", d.name));
+            }
+            self.sizes.push((d.name, d.bytes));
         }
-        self.sizes.push((name.to_owned(), size));
         Ok(())
     }
 

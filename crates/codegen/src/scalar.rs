@@ -120,6 +120,21 @@ pub(crate) struct Scalars<'a, 'f, 'm> {
 }
 
 impl Scalars<'_, '_, '_> {
+    /// The address of numbers that nobody writes to, one word each: in read-only data where all are known.
+    pub fn numbers(&mut self, values: &[Value]) -> Value {
+        let known: Option<Vec<i64>> = (values.iter())
+            .map(|&v| crate::settle::constant(self.b.func, v))
+            .collect();
+        match known {
+            Some(known) if !known.is_empty() => {
+                let bytes = known.iter().flat_map(|n| n.to_le_bytes()).collect();
+                let gv = self.env.numbers(bytes, self.b.func);
+                self.b.ins().symbol_value(types::I64, gv)
+            }
+            _ => words(self.b, values),
+        }
+    }
+
     /// Calls an imported function that returns one value.
     pub fn call(&mut self, name: &'static str, args: &[Value]) -> Value {
         let f = self.env.import(name, self.b.func);

@@ -36,7 +36,10 @@ pub use build::{Builder, Nest, TensorRef};
 pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::{Hint, Lines};
-pub use lower::{NoInline, drop_unused, inline_compute, lower_stage, reads_buffer, used_temps};
+pub use lower::{
+    NoInline, Readers, drop_unused, inline_compute, inline_compute_into, lower_stage, reads_buffer,
+    used_temps,
+};
 pub use program::{
     Access, Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt,
     VarInfo,

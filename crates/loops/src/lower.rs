@@ -93,12 +93,19 @@ fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
     });
 }
 
+/// The buffers that a stage writes.
+fn written(stage: &Stage) -> Vec<Buf> {
+    match stage {
+        Stage::Compute(c) => vec![c.out],
+        Stage::Nest(body) => crate::exec::written(body),
+    }
+}
+
 /// The buffers that a stage writes, and those that it reads.
-fn accesses(stage: &Stage) -> (FxHashSet<Buf>, FxHashSet<Buf>) {
-    let (mut written, mut read) = (FxHashSet::default(), FxHashSet::default());
+fn accesses(stage: &Stage) -> (Vec<Buf>, FxHashSet<Buf>) {
+    let mut read = FxHashSet::default();
     match stage {
         Stage::Compute(c) => {
-            written.insert(c.out);
             reads(&c.value, &mut read);
             for (_, extent) in c.reduce.iter().flat_map(|r| &r.axes) {
                 reads(extent, &mut read);
@@ -108,10 +115,9 @@ fn accesses(stage: &Stage) -> (FxHashSet<Buf>, FxHashSet<Buf>) {
             for e in statements(body).flat_map(Stmt::exprs) {
                 reads(e, &mut read);
             }
-            written.extend(crate::exec::written(body));
         }
     }
-    (written, read)
+    (written(stage), read)
 }
 
 /// The buffers between stages that some stage uses; fusion leaves others behind.
@@ -134,12 +140,46 @@ pub fn reads_buffer(stage: &Stage, buf: Buf) -> bool {
     accesses(stage).1.contains(&buf)
 }
 
+/// Which buffers each stage of a program reads, kept while its computations are fused: who looks for the readers of a
+/// buffer asks for these stages only.
+#[derive(Clone, Debug)]
+pub struct Readers(Vec<FxHashSet<Buf>>);
+
+impl Readers {
+    /// Those of a program.
+    pub fn of(program: &Program) -> Readers {
+        Readers(program.stages.iter().map(|s| accesses(s).1).collect())
+    }
+
+    /// The stages that read a buffer, in order.
+    pub fn stages(&self, buf: Buf) -> impl Iterator<Item = usize> + '_ {
+        let read = self.0.iter().enumerate();
+        read.filter(move |r| r.1.contains(&buf)).map(|r| r.0)
+    }
+}
+
 /// Fuses the computation at stage `producer` into every stage that reads its buffer: each load
 /// becomes the element's expression, with the load's indices in the place of the axes. The stage
 /// goes away; its buffer stays, unused.
 ///
 /// Values do not change: float operations keep their order.
+///
+/// # Errors
+/// Why the computation has to stay.
 pub fn inline_compute(program: &mut Program, producer: usize) -> Result<(), NoInline> {
+    let mut readers = Readers::of(program);
+    inline_compute_into(program, producer, &mut readers)
+}
+
+/// As [`inline_compute`], where it is known who reads what.
+///
+/// # Errors
+/// Why the computation has to stay.
+pub fn inline_compute_into(
+    program: &mut Program,
+    producer: usize,
+    readers: &mut Readers,
+) -> Result<(), NoInline> {
     let Some(Stage::Compute(c)) = program.stages.get(producer) else {
         return Err(NoInline::NotInjective);
     };
@@ -157,20 +197,19 @@ pub fn inline_compute(program: &mut Program, producer: usize) -> Result<(), NoIn
     if in_extents.contains(&out) {
         return Err(NoInline::Extent);
     }
-    let mut sources = FxHashSet::default();
-    reads(&c.value, &mut sources);
+    let sources = readers.0[producer].clone();
     let mut overwritten = false;
     for (k, stage) in program.stages.iter().enumerate() {
         if k == producer {
             continue;
         }
-        let (written, read) = accesses(stage);
+        let written = written(stage);
         if written.contains(&out) {
             return Err(NoInline::WrittenAgain);
         }
         if k > producer {
             let changes = written.iter().any(|b| sources.contains(b));
-            if read.contains(&out) && (overwritten || changes) {
+            if readers.0[k].contains(&out) && (overwritten || changes) {
                 return Err(NoInline::Overwritten);
             }
             overwritten |= changes;
@@ -179,7 +218,12 @@ pub fn inline_compute(program: &mut Program, producer: usize) -> Result<(), NoIn
     let Stage::Compute(c) = program.stages.remove(producer) else {
         unreachable!("looked at above")
     };
-    for stage in &mut program.stages[producer..] {
+    readers.0.remove(producer);
+    for (stage, read) in program.stages.iter_mut().zip(&mut readers.0).skip(producer) {
+        if !read.remove(&out) {
+            continue;
+        }
+        read.extend(&sources);
         match stage {
             Stage::Compute(user) => {
                 user.value = inlined(&user.value, &c);

@@ -7,8 +7,8 @@ use relax_base::{Diagnostic, Symbol};
 use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, FuncId, Module, Type, TypeId, dim_to_ex};
 use relax_loops::{
-    Buf, Builder, Compute, Ex, ExKind, Hint, Program, Reduce, Role, Stage, Stmt, TensorRef, Var,
-    drop_unused, extents, inline_compute, map_expr, statements, visit_expr,
+    Buf, Builder, Compute, Ex, ExKind, Hint, Program, Readers, Reduce, Role, Stage, Stmt,
+    TensorRef, Var, drop_unused, extents, inline_compute_into, map_expr, statements, visit_expr,
 };
 use relax_ops::registry;
 use relax_sym::Dim;
@@ -477,6 +477,7 @@ fn inline(program: &mut Program) {
         .iter()
         .flat_map(|(_, hint)| hint.operands())
         .collect();
+    let mut readers = Readers::of(program);
     let mut k = 0;
     while k < program.stages.len() {
         let Stage::Compute(c) = &program.stages[k] else {
@@ -487,10 +488,11 @@ fn inline(program: &mut Program) {
         let is_hinted = program.hints.iter().any(|h| h.0 == out) || hinted.contains(&out);
         let movable = c.reduce.is_none() && program.bufs[out].role == Role::Temp && !is_hinted;
         if movable
-            && (only_picks(&c.value) || read_once(program, out))
-            && (!relax_loops::epilogue::follows_sums(program, c) || read_in_place(program, out))
-            && !apart(program, c)
-            && !windowed(program, c)
+            && (only_picks(&c.value) || read_once(program, &readers, out))
+            && (!relax_loops::epilogue::follows_sums(program, c)
+                || read_in_place(program, &readers, out))
+            && !apart(program, &readers, c)
+            && !windowed(program, &readers, c)
         {
             let mut sources = Vec::new();
             visit_expr(&c.value, |x| {
@@ -498,7 +500,7 @@ fn inline(program: &mut Program) {
                     sources.push(*b);
                 }
             });
-            if inline_compute(program, k).is_ok() {
+            if inline_compute_into(program, k, &mut readers).is_ok() {
                 // Who reads this buffer by data now reads those that it came from.
                 let own: Vec<u32> = (program.readers.iter())
                     .filter(|r| r.0 == out)
@@ -516,7 +518,7 @@ fn inline(program: &mut Program) {
 
 /// Whether a stage chooses elements (padding, spreading) for one that reduces, and that no kernel is told of: windows read
 /// each of its elements many times, and only what is read in even steps is multiplied or compared in panels and strips.
-fn windowed(program: &Program, c: &Compute) -> bool {
+fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let extents = &program.bufs[c.out].shape;
     let known = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
     let chooses = matches!(c.value.kind(), ExKind::Select(..));
@@ -539,12 +541,11 @@ fn windowed(program: &Program, c: &Compute) -> bool {
         Stage::Compute(c) => Some(c.out),
         Stage::Nest(_) => None,
     };
-    program.stages.iter().any(|stage| match stage {
-        Stage::Compute(r) if r.reduce.is_some() && relax_loops::reads_buffer(stage, c.out) => {
+    readers.stages(c.out).any(|k| match &program.stages[k] {
+        Stage::Compute(r) if r.reduce.is_some() => {
             // The kernel may stand at the stage that ends what this one begins (a mean).
-            let behind =
-                |s: &Stage| relax_loops::reads_buffer(s, r.out) && computes(s).is_some_and(told);
-            !told(r.out) && !program.stages.iter().any(behind)
+            let mut behind = readers.stages(r.out).map(|k| &program.stages[k]);
+            !told(r.out) && !behind.any(|s| computes(s).is_some_and(told))
         }
         _ => false,
     })
@@ -559,7 +560,7 @@ const SMALL: i64 = 64;
 const BLOCKS: i64 = 4096;
 
 /// Whether a stage transposes for one that computes, or computes for one that transposes.
-fn apart(program: &Program, c: &Compute) -> bool {
+fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let shape = &program.bufs[c.out].shape;
     let elements = shape
         .iter()
@@ -567,10 +568,12 @@ fn apart(program: &Program, c: &Compute) -> bool {
     let large = elements.is_some_and(|n| n >= BLOCKS);
     let some = elements.is_none_or(|n| n >= PIECES);
     let moves = |c: &Compute| large && transposes(program, c) || some && joins(c);
-    let mut readers = program.stages.iter().filter_map(|stage| match stage {
-        Stage::Compute(r) if relax_loops::reads_buffer(stage, c.out) => Some(r),
-        _ => None,
-    });
+    let mut readers = readers
+        .stages(c.out)
+        .filter_map(|k| match &program.stages[k] {
+            Stage::Compute(r) => Some(r),
+            Stage::Nest(_) => None,
+        });
     let computes = |r: &Compute| !only_picks(&r.value);
     match moves(c) {
         true => readers.any(|r| computes(r) && r.reduce.is_none()),
@@ -627,8 +630,8 @@ fn only_picks(e: &Ex) -> bool {
 }
 
 /// Whether all readers of a buffer read it at their own indices.
-fn read_in_place(program: &Program, buf: Buf) -> bool {
-    program.stages.iter().all(|stage| match stage {
+fn read_in_place(program: &Program, readers: &Readers, buf: Buf) -> bool {
+    readers.stages(buf).all(|k| match &program.stages[k] {
         Stage::Compute(c) => {
             let same = program.bufs[c.out].shape == program.bufs[buf].shape;
             let mut fine = true;
@@ -644,17 +647,17 @@ fn read_in_place(program: &Program, buf: Buf) -> bool {
             });
             fine
         }
-        Stage::Nest(_) => !relax_loops::reads_buffer(stage, buf),
+        Stage::Nest(_) => false,
     })
 }
 
 /// Whether a buffer is read at one place, in a stage without reduction that reads each element about
 /// once: its index moves along every axis.
-fn read_once(program: &Program, buf: Buf) -> bool {
+fn read_once(program: &Program, readers: &Readers, buf: Buf) -> bool {
     let mut places = 0;
     let mut plain = true;
-    for stage in &program.stages {
-        match stage {
+    for k in readers.stages(buf) {
+        match &program.stages[k] {
             Stage::Compute(c) => visit_expr(&c.value, |x| {
                 if let ExKind::Load(b, index) = x.kind()
                     && *b == buf
@@ -667,7 +670,7 @@ fn read_once(program: &Program, buf: Buf) -> bool {
                     plain &= c.reduce.is_none() && along_all;
                 }
             }),
-            Stage::Nest(_) => plain &= !relax_loops::reads_buffer(stage, buf),
+            Stage::Nest(_) => plain = false,
         }
     }
     plain && places == 1

@@ -248,6 +248,11 @@ int32_t rx_fail_int(RxContext *ctx, int32_t status, const char *where, const cha
 /* As rx_fail; each "{}" in `what` stands for the next of `count` numbers. */
 int32_t rx_fail_values(RxContext *ctx, int32_t status, const char *where, const char *what,
                        const int64_t *values, int32_t count);
+/* For generated code, which has found that a tensor given to a kernel has an extent other than the one that it was
+ * compiled for. `table` holds three words for each of `count` extents: the tensor (the number of an input, or -1 minus
+ * that of an output), the axis, the extent that is needed; then a NUL-terminated message for each. */
+int32_t rx_fail_extents(RxContext *ctx, const RxObject *const *inputs,
+                        const RxObject *const *outputs, const int64_t *table, int64_t count);
 /* Says where the call stands that the last error came from: in front of an error without a place, and
  * with `also` not 0 behind one that has its own. Returns the error's status. */
 int32_t rx_fail_at(RxContext *ctx, const char *where, int32_t also);
@@ -304,6 +309,8 @@ RxObject *rx_unit(void);
 /* Scratch memory from the context's heap: 64-byte aligned, freed by rx_scratch_free. */
 void *rx_scratch_alloc(RxContext *ctx, uint64_t bytes);
 void rx_scratch_free(RxContext *ctx, void *pointer);
+/* As rx_scratch_free for all of `count` pointers. */
+void rx_scratch_free_all(RxContext *ctx, void *const *pointers, int64_t count);
 
 /* ---- reference counts -------------------------------------------------------------- */
 

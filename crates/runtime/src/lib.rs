@@ -8,6 +8,7 @@
 
 pub mod context;
 pub mod dlpack;
+pub mod extents;
 pub mod given;
 pub mod heap;
 pub mod kernels;

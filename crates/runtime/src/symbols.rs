@@ -17,11 +17,12 @@ table! {
         rx_set_threads rx_heap_stats rx_trim rx_last_error rx_last_status rx_clear_error
         rx_set_error rx_fail_dim rx_fail_match rx_fail_stack rx_fail rx_fail_int rx_check_call
         rx_fail_values rx_fail_at;
+    crate::extents => rx_fail_extents;
     crate::stack => rx_set_stack_size rx_call_on_stack;
     crate::object => rx_unit;
     crate::values => rx_alloc_tuple rx_alloc_adt rx_alloc_closure rx_alloc_ref rx_alloc_shape
         rx_make_shape rx_make_tuple rx_make_adt rx_make_string rx_make_foreign rx_scratch_alloc
-        rx_scratch_free rx_kind rx_tag rx_field_count rx_field rx_shape_dims rx_string_bytes
+        rx_scratch_free rx_scratch_free_all rx_kind rx_tag rx_field_count rx_field rx_shape_dims rx_string_bytes
         rx_foreign_pointer rx_ref_set rx_call_closure;
     crate::release => rx_retain rx_release rx_drop rx_is_unique;
     crate::tensor => rx_alloc_tensor rx_tensor_copy rx_tensor_borrow rx_tensor_unique;

@@ -313,6 +313,22 @@ pub unsafe extern "C" fn rx_scratch_free(ctx: *mut RxContext, pointer: *mut c_vo
     }
 }
 
+/// As [`rx_scratch_free`] for all of `count` pointers.
+///
+/// # Safety
+/// `pointers` points at `count` pointers, each null or from [`rx_scratch_alloc`] of the same context.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_scratch_free_all(
+    ctx: *mut RxContext,
+    pointers: *const *mut c_void,
+    count: i64,
+) {
+    for i in 0..usize::try_from(count).unwrap_or(0) {
+        // SAFETY: there are `count` of them.
+        unsafe { rx_scratch_free(ctx, *pointers.add(i)) };
+    }
+}
+
 /// The kind; 0 for null.
 ///
 /// # Safety

@@ -42,6 +42,9 @@ impl Emit<'_, '_, '_, '_> {
     /// An extent of a tensor, or a number of a shape.
     pub(super) fn extent(&mut self, src: Reg, axis: u32) -> Value {
         let v = self.reg(src);
+        if let Some(&base) = self.shapes.get(&v) {
+            return self.load(base, 8 * axis as i32);
+        }
         let kind = self.kind(v);
         let is_tensor = self.b.ins().icmp_imm_s(IntCC::Equal, kind, KIND_TENSOR);
         let [tensor, shape, done] = [(); 3].map(|()| self.b.create_block());
@@ -54,6 +57,7 @@ impl Emit<'_, '_, '_, '_> {
         let dims = self.b.ins().iadd_imm_s(v, i64::from(at::FIELDS));
         self.b.ins().jump(done, &[BlockArg::Value(dims)]);
         self.b.switch_to_block(done);
+        self.shapes.insert(v, base);
         self.load(base, 8 * axis as i32)
     }
 

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::Emit;
 use crate::kernel::Unsupported;
-use crate::scalar::{Scalars, words};
+use crate::scalar::Scalars;
 
 impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
     pub(super) fn scalars(&mut self) -> Scalars<'_, 'f, 'm> {
@@ -90,7 +90,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
     pub(super) fn extents(&mut self, shape: &[Ex]) -> (Value, Value) {
         let extents: Vec<Value> = shape.iter().map(|d| self.dim(d)).collect();
         let rank = self.int32(extents.len() as i64);
-        (rank, words(self.b, &extents))
+        (rank, self.scalars().numbers(&extents))
     }
 
     /// A dimension expression. Expressions come from dimensions, which nest at most 64 deep.

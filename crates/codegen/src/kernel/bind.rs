@@ -5,16 +5,25 @@
 //! what it hands to the runtime's kernels rest on that.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, Value, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use relax_loops::{Buf, Ex, ExKind, Var, visit_expr};
 use rustc_hash::FxHashMap;
 
 use super::{DATA, ERR_EXTENT, Kernel, Place, Result, SHAPE};
 
+/// An extent that was found, and has to be what the program says.
+struct Check {
+    buf: Buf,
+    /// The number of the input, or -1 minus that of the output.
+    from: i64,
+    axis: usize,
+    found: Value,
+}
+
 impl Kernel<'_, '_, '_> {
     /// Binds dimension variables from the shapes of inputs, and of outputs where no input has them, and checks all
     /// other extents: those of inputs, and of outputs that the caller made by other numbers than the program's.
-    pub(super) fn bind(&mut self, inputs: Value) -> Result<()> {
+    pub(super) fn bind(&mut self, inputs: Value, outputs: Value) -> Result<()> {
         let program = self.program;
         let mut checks = Vec::new();
         for (i, &buf) in program.inputs.iter().enumerate() {
@@ -27,7 +36,7 @@ impl Kernel<'_, '_, '_> {
                     .map(|e| self.b.ins().iconst(types::I64, constant(e)))
                     .collect()
             } else {
-                self.read_extents(tensor, buf, &mut checks)
+                self.read_extents(tensor, (buf, i as i64), &mut checks)
             };
             let data = self.word(tensor, DATA);
             self.note_size(buf, tensor);
@@ -42,10 +51,16 @@ impl Kernel<'_, '_, '_> {
             if self.def.holds_outputs || shape.iter().any(|e| unbound(e, &self.vars)) {
                 let tensor = self.word(self.outputs, 8 * i as i32);
                 self.fail_if_null(tensor);
-                self.read_extents(tensor, buf, &mut checks);
+                self.read_extents(tensor, (buf, -1 - i as i64), &mut checks);
             }
         }
-        for (buf, axis, found) in checks {
+        let (fixed, others): (Vec<_>, Vec<_>) = (checks.into_iter())
+            .partition(|c| program.bufs[c.buf].shape[c.axis].as_int().is_some());
+        self.require_constants(&fixed, inputs, outputs);
+        for Check {
+            buf, axis, found, ..
+        } in others
+        {
             let extent = &program.bufs[buf].shape[axis];
             // What is known only later is checked when the output is written.
             if !reads(extent) {
@@ -54,6 +69,46 @@ impl Kernel<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// Fails unless all extents that are constants are those: one branch, behind which the runtime finds the one that
+    /// is another.
+    fn require_constants(&mut self, checks: &[Check], inputs: Value, outputs: Value) {
+        let (mut table, mut texts) = (Vec::new(), Vec::new());
+        let mut wrong = None;
+        for c in checks {
+            let info = &self.program.bufs[c.buf];
+            let expected = info.shape[c.axis].as_int().unwrap_or_default();
+            let differs = self.b.ins().bxor_imm_s(c.found, expected);
+            wrong = Some(match wrong {
+                None => differs,
+                Some(wrong) => self.b.ins().bor(wrong, differs),
+            });
+            for word in [c.from, c.axis as i64, expected] {
+                table.extend(word.to_le_bytes());
+            }
+            let text = self.extent_text(c.buf, c.axis);
+            texts.extend(text.bytes().filter(|&b| b != 0).chain([0]));
+        }
+        let Some(wrong) = wrong else { return };
+        let (ok, bad) = (self.b.create_block(), self.b.create_block());
+        self.b.set_cold_block(bad);
+        self.b.ins().brif(wrong, bad, &[], ok, &[]);
+        self.b.switch_to_block(bad);
+        table.extend(texts);
+        let table = self.env.numbers(table, self.b.func);
+        let table = self.b.ins().symbol_value(types::I64, table);
+        let n = self.b.ins().iconst(types::I64, checks.len() as i64);
+        let status = self.scalars_call("rx_fail_extents", &[inputs, outputs, table, n], true);
+        self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
+        self.b.switch_to_block(ok);
+    }
+
+    fn extent_text(&self, buf: Buf, axis: usize) -> String {
+        format!(
+            "tensor program `{}`: axis {axis} of `{}` has extent {{}} where the program needs {{}}",
+            self.program.name, self.program.bufs[buf].name
+        )
     }
 
     /// Holds a tensor that was given for an output against extents that came of data.
@@ -89,11 +144,7 @@ impl Kernel<'_, '_, '_> {
         self.b.set_cold_block(bad);
         self.b.ins().brif(fine, ok, &[], bad, &[]);
         self.b.switch_to_block(bad);
-        let name = self.program.bufs[buf].name;
-        let text = format!(
-            "tensor program `{}`: axis {axis} of `{name}` has extent {{}} where the program needs {{}}",
-            self.program.name
-        );
+        let text = self.extent_text(buf, axis);
         self.fail_showing(ERR_EXTENT, None, &text, &[found, expected]);
         self.b.switch_to_block(ok);
     }
@@ -102,8 +153,8 @@ impl Kernel<'_, '_, '_> {
     fn read_extents(
         &mut self,
         tensor: Value,
-        buf: Buf,
-        checks: &mut Vec<(Buf, usize, Value)>,
+        (buf, from): (Buf, i64),
+        checks: &mut Vec<Check>,
     ) -> Vec<Value> {
         let shape = &self.program.bufs[buf].shape;
         let pointer = if shape.is_empty() {
@@ -121,11 +172,21 @@ impl Kernel<'_, '_, '_> {
                     extents.push(found);
                 }
                 ExKind::Int(n) => {
-                    checks.push((buf, axis, found));
+                    checks.push(Check {
+                        buf,
+                        from,
+                        axis,
+                        found,
+                    });
                     extents.push(self.b.ins().iconst(types::I64, *n));
                 }
                 _ => {
-                    checks.push((buf, axis, found));
+                    checks.push(Check {
+                        buf,
+                        from,
+                        axis,
+                        found,
+                    });
                     extents.push(found);
                 }
             }

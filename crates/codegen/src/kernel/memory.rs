@@ -13,6 +13,7 @@ use relax_tensor::DType;
 
 use super::{DATA, ERR_MEMORY, Kernel, NBYTES, Place, Result, dl_dtype};
 use crate::scalar::words;
+use crate::settle::constant;
 
 /// Local buffers of constant size up to this many bytes live on the stack,
 const STACK_BYTES: i64 = 16 * 1024;
@@ -119,25 +120,39 @@ impl Kernel<'_, '_, '_> {
 
     /// The bytes of a buffer; all that there are where they are more than a number holds.
     fn byte_size(&mut self, dtype: DType, extents: &[Value]) -> Value {
-        let mut bytes = self.b.ins().iconst(types::I64, dtype.size() as i64);
-        let mut carried = self.b.ins().iconst(types::I64, 0);
+        let (mut known, mut others) = (dtype.size() as i64, Vec::new());
         for &e in extents {
+            let n = constant(self.b.func, e).filter(|&n| n >= 0);
+            match n.and_then(|n| known.checked_mul(n)) {
+                Some(n) => known = n,
+                None => others.push(e),
+            }
+        }
+        let mut bytes = self.b.ins().iconst(types::I64, known);
+        if known == 0 || others.is_empty() {
+            return bytes;
+        }
+        let mut carried = self.b.ins().iconst(types::I64, 0);
+        for &e in &others {
             let more = self.b.ins().umulhi(bytes, e);
             carried = self.b.ins().bor(carried, more);
             bytes = self.b.ins().imul(bytes, e);
         }
         let all = self.b.ins().iconst(types::I64, i64::MAX);
-        // An extent of 0 makes what was carried before it meaningless.
         let over = self.b.ins().icmp_imm_s(IntCC::NotEqual, carried, 0);
+        let large = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, bytes, 0);
+        let over = self.b.ins().bor(over, large);
+        let bytes = self.b.ins().select(over, all, bytes);
+        if others.len() == 1 {
+            return bytes;
+        }
+        // An extent of 0 makes what was carried before it meaningless.
         let mut empty = self.b.ins().iconst(types::I8, 0);
-        for &e in extents {
+        for &e in &others {
             let none = self.b.ins().icmp_imm_s(IntCC::Equal, e, 0);
             empty = self.b.ins().bor(empty, none);
         }
         let zero = self.b.ins().iconst(types::I64, 0);
-        let large = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, bytes, 0);
-        let over = self.b.ins().bor(over, large);
-        let bytes = self.b.ins().select(over, all, bytes);
         self.b.ins().select(empty, zero, bytes)
     }
 
@@ -192,7 +207,7 @@ impl Kernel<'_, '_, '_> {
         self.check_given(buf, given, extents);
         self.b.ins().jump(done, &[given.into()]);
         self.b.switch_to_block(need);
-        let dims = words(self.b, extents);
+        let dims = self.scalars().numbers(extents);
         let code = self.b.ins().iconst(types::I32, dl_dtype(dtype));
         let rank = self.b.ins().iconst(types::I32, extents.len() as i64);
         let made = self.scalars_call("rx_alloc_tensor", &[code, rank, dims], true);
@@ -209,8 +224,13 @@ impl Kernel<'_, '_, '_> {
 
     /// Keeps a buffer's memory in its word of the frame, whose number is the result.
     fn keep(&mut self, buf: Buf, data: Value) -> usize {
-        let slot = self.temps.iter().position(|&t| t == buf);
-        let slot = slot.expect("buffers from the heap are listed");
+        let slot = match self.temps.iter().position(|&t| t == buf) {
+            Some(slot) => slot,
+            None => {
+                self.temps.push(buf);
+                self.temps.len() - 1
+            }
+        };
         self.b
             .ins()
             .stack_store(types::I64, data, self.frame, 8 * slot as i32);

@@ -11,7 +11,6 @@ use relax_runtime::kernels::pick::AXES;
 
 use super::nest::Body;
 use super::{Kernel, Result};
-use crate::scalar::words;
 
 /// Elements of the result for each number of a table below which tables do not pay.
 const FEW: i64 = 4;
@@ -316,19 +315,23 @@ impl Kernel<'_, '_, '_> {
     ) -> Result<()> {
         let dtype = self.program.bufs[c.out].dtype;
         let f = self.structure(48);
+        let mut fills = None;
         if let Some(fill) = chosen.fill {
             let fill = self.eval(fill)?;
-            let at = self.b.ins().stack_addr(types::I64, f.0, 32);
-            self.scalars().store(dtype, fill, at);
+            fills = Some(fill);
         }
         self.put_int32(&f, 0, extents.len() as i64);
         self.put_int32(&f, 4, dtype.size() as i64);
         let (x, out) = (self.places[&chosen.buf].data, self.places[&c.out].data);
-        let extents = words(self.b, extents);
+        let extents = self.scalars().numbers(extents);
         for (at, v) in [(8, extents), (16, tables), (24, x), (40, out)] {
             self.put(&f, at, v);
         }
-        let f = self.b.ins().stack_addr(types::I64, f.0, 0);
+        let f = self.address_of(&f);
+        if let Some(fill) = fills {
+            let at = self.b.ins().iadd_imm_s(f, 32);
+            self.scalars().store(dtype, fill, at);
+        }
         if self.env.checks {
             self.check_reach("rx_pick", &[f]);
         }

@@ -345,6 +345,7 @@ impl Kernel<'_, '_, '_> {
             held: Vec::new(),
             frame,
             temps: Vec::new(),
+            drafts: FxHashMap::default(),
             unwritten: self.unwritten,
             auto: self.auto,
             group: None,

@@ -1,7 +1,7 @@
 //! Stages that runtime kernels know: matrix products, convolution, rows, pooling.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, StackSlot, StackSlotData, StackSlotKind, Value, types};
+use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, statements, visit_expr};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
@@ -11,6 +11,7 @@ use relax_loops::epilogue::Epilogue;
 use relax_loops::fits::{self, Fit};
 use relax_loops::quantised::shifted;
 
+use super::draft::Fields;
 use super::{Kernel, Result};
 
 /// The hint of a stage, when a kernel takes it as it is.
@@ -107,49 +108,7 @@ pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
     kept
 }
 
-/// A C structure on the stack, filled field by field.
-pub(super) struct Fields(pub(super) StackSlot);
-
 impl Kernel<'_, '_, '_> {
-    pub(super) fn structure(&mut self, bytes: u32) -> Fields {
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-        let slot = self.b.create_sized_stack_slot(slot);
-        let zero = self.b.ins().iconst(types::I64, 0);
-        for at in (0..bytes as i32).step_by(8) {
-            self.b.ins().stack_store(types::I64, zero, slot, at);
-        }
-        Fields(slot)
-    }
-
-    /// Writes a number of any type.
-    pub(super) fn put(&mut self, f: &Fields, at: i32, v: Value) {
-        self.b.ins().stack_store(types::I64, v, f.0, at);
-    }
-
-    pub(super) fn put_int(&mut self, f: &Fields, at: i32, v: i64) {
-        let v = self.b.ins().iconst(types::I64, v);
-        self.put(f, at, v);
-    }
-
-    pub(super) fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
-        let v = self.b.ins().iconst(types::I32, v);
-        self.put(f, at, v);
-    }
-
-    /// Eight numbers of 32 bits, then pointers: how the kernels of strips are told what to do.
-    pub(super) fn counts_and_pointers(&mut self, counts: [i64; 8], pointers: &[Value]) -> Fields {
-        let bytes = 32 + 8 * pointers.len() as u32;
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
-        let f = Fields(self.b.create_sized_stack_slot(slot));
-        for (k, n) in counts.into_iter().enumerate() {
-            self.put_int32(&f, 4 * k as i32, n);
-        }
-        for (k, &v) in pointers.iter().enumerate() {
-            self.put(&f, 32 + 8 * k as i32, v);
-        }
-        f
-    }
-
     pub(super) fn product(&mut self, extents: &[Value]) -> Value {
         let one = self.b.ins().iconst(types::I64, 1);
         extents.iter().fold(one, |n, &e| self.b.ins().imul(n, e))
@@ -173,9 +132,7 @@ impl Kernel<'_, '_, '_> {
 
     /// Calls a function of the runtime with descriptors.
     pub(super) fn run_with(&mut self, name: &'static str, descriptors: &[Fields]) {
-        let args: Vec<Value> = (descriptors.iter())
-            .map(|f| self.b.ins().stack_addr(types::I64, f.0, 0))
-            .collect();
+        let args: Vec<Value> = (descriptors.iter()).map(|f| self.address_of(f)).collect();
         self.run(name, &args);
     }
 
@@ -261,7 +218,7 @@ impl Kernel<'_, '_, '_> {
                     steps.push(self.batch_step(x));
                 }
                 steps.push(self.product(&shape[1..]));
-                let g = self.b.ins().stack_addr(types::I64, g.0, 0);
+                let g = self.address_of(&g);
                 self.run(
                     "rx_batch_gemm_f32",
                     &[g, shape[0], steps[0], steps[1], steps[2]],

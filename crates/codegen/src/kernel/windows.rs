@@ -6,7 +6,7 @@ use relax_loops::fits;
 use relax_loops::pooled::Pooled;
 use relax_loops::{Buf, Hint, Stage};
 
-use super::tuned::Fields;
+use super::draft::Fields;
 use super::{Kernel, Result};
 
 /// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and

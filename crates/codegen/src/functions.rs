@@ -1,0 +1,178 @@
+//! Functions that wait to be compiled: many at a time, side by side.
+//!
+//! Cranelift takes most of the time between a text and its first answer, and each function is compiled for itself. What
+//! comes out goes to the module in the order in which the functions were given, so that the same program gives
+//! the same bytes, however many threads worked.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cranelift_codegen::Context;
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::Function;
+use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
+use cranelift_module::{FuncId, Module, ModuleReloc};
+
+use crate::effort::{self, Effort};
+
+/// Instructions that one more thread is worth starting for: it costs some 50 µs, they 10 ms.
+const SHARE: usize = 2_000;
+
+/// Instructions that wait at most, before they take too much memory.
+const FULL: usize = 200_000;
+
+/// A function that waits.
+struct Waiting {
+    id: FuncId,
+    name: String,
+    instructions: usize,
+    /// The function, until somebody compiles it.
+    work: Mutex<Work>,
+}
+
+enum Work {
+    Function(Box<Function>),
+    Done(Result<Made, String>),
+}
+
+/// What was made of a function.
+struct Made {
+    bytes: Vec<u8>,
+    alignment: u64,
+    relocs: Vec<ModuleReloc>,
+    listing: Option<String>,
+}
+
+/// A function that is in the module now.
+pub(crate) struct Defined {
+    pub name: String,
+    pub bytes: usize,
+    /// Its instructions as text, where they were wanted.
+    pub listing: Option<String>,
+}
+
+/// The functions that wait.
+#[derive(Default)]
+pub(crate) struct Queue {
+    waiting: Vec<Waiting>,
+    instructions: usize,
+    /// Whether the instructions are wanted as text.
+    listings: bool,
+    /// Cranelift's settings other than the module's own, by how much effort they stand for.
+    targets: Vec<(Effort, Option<OwnedTargetIsa>)>,
+}
+
+impl Queue {
+    /// An empty queue. `listings`: the instructions are wanted as text.
+    pub fn new(listings: bool) -> Queue {
+        Queue {
+            listings,
+            ..Queue::default()
+        }
+    }
+
+    /// Takes a function. Returns whether so much waits that it should be compiled now.
+    pub fn push(&mut self, id: FuncId, name: String, function: Function) -> bool {
+        let instructions = function.dfg.num_insts();
+        self.instructions += instructions;
+        self.waiting.push(Waiting {
+            id,
+            name,
+            instructions,
+            work: Mutex::new(Work::Function(Box::new(function))),
+        });
+        self.instructions > FULL
+    }
+
+    /// Compiles what waits and defines it in the module, in order.
+    ///
+    /// # Errors
+    /// The name of a function that Cranelift or the module refuses, and why.
+    pub fn flush(&mut self, module: &mut dyn Module) -> Result<Vec<Defined>, (String, String)> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let threads = match std::mem::take(&mut self.instructions) / SHARE {
+            0 => 1,
+            shares => std::thread::available_parallelism()
+                .map_or(1, |n| n.get())
+                .min(shares + 1),
+        };
+        for effort in [Effort::Little, Effort::OnePass] {
+            if !self.targets.iter().any(|t| t.0 == effort) {
+                let target = effort::target(module.isa(), effort);
+                self.targets.push((effort, target));
+            }
+        }
+        // The largest first: what is begun last is done last.
+        let mut order: Vec<&Waiting> = waiting.iter().collect();
+        order.sort_by_key(|w| std::cmp::Reverse(w.instructions));
+        let next = AtomicUsize::new(0);
+        let isa = module.isa();
+        let work = || {
+            let mut context = Context::new();
+            while let Some(w) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let mut work = w.work.lock().unwrap_or_else(PoisonError::into_inner);
+                if let Work::Function(f) = &mut *work {
+                    let effort = effort::of(f);
+                    let other = self.targets.iter().find(|t| t.0 == effort);
+                    let isa = other.and_then(|t| t.1.as_deref()).unwrap_or(isa);
+                    context.clear();
+                    context.set_disasm(self.listings);
+                    std::mem::swap(&mut context.func, &mut **f);
+                    *work = Work::Done(compile(&mut context, isa, w.id));
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                // Where no thread can be had, this one does it all.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        let mut defined = Vec::with_capacity(waiting.len());
+        for w in waiting {
+            let made = match w.work.into_inner().unwrap_or_else(PoisonError::into_inner) {
+                Work::Done(made) => made,
+                Work::Function(_) => Err("it was not compiled".to_owned()),
+            };
+            let fine = made.and_then(|made| {
+                module
+                    .define_function_bytes(w.id, made.alignment, &made.bytes, &made.relocs)
+                    .map_err(|e| e.to_string())?;
+                Ok(made)
+            });
+            match fine {
+                Ok(made) => defined.push(Defined {
+                    name: w.name,
+                    bytes: made.bytes.len(),
+                    listing: made.listing,
+                }),
+                Err(why) => return Err((w.name, why)),
+            }
+        }
+        Ok(defined)
+    }
+}
+
+/// Compiles the function in the context.
+fn compile(context: &mut Context, isa: &dyn TargetIsa, id: FuncId) -> Result<Made, String> {
+    let compiled = context.compile(isa, &mut ControlPlane::default());
+    let (bytes, alignment, relocs) = match compiled {
+        Ok(code) => (
+            code.code_buffer().to_vec(),
+            u64::from(code.buffer.alignment),
+            code.buffer.relocs().to_vec(),
+        ),
+        Err(e) => return Err(e.inner.to_string()),
+    };
+    let relocs = (relocs.iter())
+        .map(|r| ModuleReloc::from_mach_reloc(r, &context.func, id))
+        .collect();
+    let code = context.compiled_code();
+    Ok(Made {
+        bytes,
+        alignment,
+        relocs,
+        listing: code.and_then(|c| c.vcode.clone()),
+    })
+}

@@ -1,0 +1,132 @@
+//! C structures on the stack, by which the runtime's kernels are told what to do.
+//!
+//! A structure is drafted field by field, and written when its address is taken: what is known is copied from
+//! read-only data at once, the rest is stored over it.
+
+use cranelift_codegen::ir::immediates::Ieee32;
+use cranelift_codegen::ir::{
+    Function, InstBuilder, InstructionData, StackSlot, StackSlotData, StackSlotKind, Value,
+    ValueDef, types,
+};
+
+use super::Kernel;
+use crate::settle::constant;
+
+/// Words up to which each is stored by itself.
+const FEW: usize = 6;
+
+/// A structure, whose fields are 0 until they are put.
+pub(super) struct Fields(StackSlot);
+
+/// What was put into a structure since its address was taken last.
+pub(super) struct Draft {
+    /// The fields that are known; none once they are written.
+    known: Option<Vec<u8>>,
+    /// Where a field is and what it will be.
+    others: Vec<(i32, Value)>,
+}
+
+impl Kernel<'_, '_, '_> {
+    pub(super) fn structure(&mut self, bytes: u32) -> Fields {
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+        let slot = self.b.create_sized_stack_slot(slot);
+        let known = Some(vec![0; bytes.next_multiple_of(8) as usize]);
+        let others = Vec::new();
+        self.drafts.insert(slot, Draft { known, others });
+        Fields(slot)
+    }
+
+    /// Puts a number of any type.
+    pub(super) fn put(&mut self, f: &Fields, at: i32, v: Value) {
+        let bytes = known_bytes(self.b.func, v);
+        let Some(draft) = self.drafts.get_mut(&f.0) else {
+            return;
+        };
+        draft.others.retain(|o| o.0 != at);
+        match (bytes, &mut draft.known) {
+            (Some(bytes), Some(known)) => {
+                known[at as usize..][..bytes.len()].copy_from_slice(&bytes);
+            }
+            _ => draft.others.push((at, v)),
+        }
+    }
+
+    pub(super) fn put_int(&mut self, f: &Fields, at: i32, v: i64) {
+        let v = self.b.ins().iconst(types::I64, v);
+        self.put(f, at, v);
+    }
+
+    pub(super) fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
+        let v = self.b.ins().iconst(types::I32, v);
+        self.put(f, at, v);
+    }
+
+    /// Eight numbers of 32 bits, then pointers: how the kernels of strips are told what to do.
+    pub(super) fn counts_and_pointers(&mut self, counts: [i64; 8], pointers: &[Value]) -> Fields {
+        let f = self.structure(32 + 8 * pointers.len() as u32);
+        for (k, n) in counts.into_iter().enumerate() {
+            self.put_int32(&f, 4 * k as i32, n);
+        }
+        for (k, &v) in pointers.iter().enumerate() {
+            self.put(&f, 32 + 8 * k as i32, v);
+        }
+        f
+    }
+
+    /// The address of a structure with all that was put into it.
+    pub(super) fn address_of(&mut self, f: &Fields) -> Value {
+        let Some(draft) = self.drafts.get_mut(&f.0) else {
+            return self.b.ins().stack_addr(types::I64, f.0, 0);
+        };
+        let (known, others) = (draft.known.take(), std::mem::take(&mut draft.others));
+        if let Some(known) = known {
+            self.write_known(f, known, &others);
+        }
+        for (at, v) in others {
+            self.b.ins().stack_store(types::I64, v, f.0, at);
+        }
+        self.b.ins().stack_addr(types::I64, f.0, 0)
+    }
+
+    /// Writes the words that are known, but for those that are written over as a whole.
+    fn write_known(&mut self, f: &Fields, known: Vec<u8>, others: &[(i32, Value)]) {
+        let dfg = &self.b.func.dfg;
+        let whole =
+            |at: i32| (others.iter()).any(|&(o, v)| o == at && dfg.value_type(v).bytes() == 8);
+        let words: Vec<(i32, i64)> = (known.chunks_exact(8).enumerate())
+            .map(|(k, w)| (8 * k as i32, w.try_into().map_or(0, i64::from_le_bytes)))
+            .filter(|w| !whole(w.0))
+            .collect();
+        if words.len() <= FEW {
+            for (at, word) in words {
+                let word = self.b.ins().iconst(types::I64, word);
+                self.b.ins().stack_store(types::I64, word, f.0, at);
+            }
+            return;
+        }
+        let n = self.b.ins().iconst(types::I64, known.len() as i64);
+        let from = self.env.numbers(known, self.b.func);
+        let from = self.b.ins().symbol_value(types::I64, from);
+        let to = self.b.ins().stack_addr(types::I64, f.0, 0);
+        self.scalars().call("memcpy", &[to, from, n]);
+    }
+}
+
+/// The bytes of a number that is known, in the order of the targets that there are.
+fn known_bytes(f: &Function, v: Value) -> Option<Vec<u8>> {
+    let ty = f.dfg.value_type(v);
+    if let Some(n) = constant(f, v) {
+        return Some(n.to_le_bytes()[..ty.bytes() as usize].to_vec());
+    }
+    match f.dfg.value_def(f.dfg.resolve_aliases(v)) {
+        ValueDef::Result(inst, _) => match f.dfg.insts[inst] {
+            InstructionData::UnaryIeee32 { imm, .. } => Some(bits(imm).to_le_bytes().to_vec()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn bits(x: Ieee32) -> u32 {
+    x.bits()
+}

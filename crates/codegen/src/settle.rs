@@ -1,0 +1,247 @@
+//! Integer arithmetic that is known already, and what nobody uses, taken out of a function before it is compiled.
+//!
+//! The emitters write the general form of an index, a size or a check; where extents are constants, most of it says
+//! nothing. Cranelift's optimiser finds that as well, at some hundred times the price, and not at all in functions
+//! that are compiled without it.
+//!
+//! Invariant: a function does what it did before.
+
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::immediates::Imm64;
+use cranelift_codegen::ir::{
+    Function, Inst, InstructionData, Opcode, Type, Value, ValueDef, types,
+};
+
+/// What an instruction turns out to be.
+enum Known {
+    Constant(i64),
+    Value(Value),
+    /// A branch that always goes to its destination of this number.
+    Goes(usize),
+}
+
+/// Folds constants, then removes what has no effect and no user.
+pub(crate) fn settle(f: &mut Function) {
+    let mut blocks = f.layout.entry_block();
+    while let Some(block) = blocks {
+        blocks = f.layout.next_block(block);
+        let mut insts = f.layout.first_inst(block);
+        while let Some(inst) = insts {
+            insts = f.layout.next_inst(inst);
+            match known(f, inst) {
+                Some(Known::Constant(n)) => {
+                    let ty = f.dfg.value_type(f.dfg.first_result(inst));
+                    f.dfg.insts[inst] = InstructionData::UnaryImm {
+                        opcode: Opcode::Iconst,
+                        imm: Imm64::new(masked(n, ty)),
+                    };
+                }
+                Some(Known::Value(v)) => {
+                    let result = f.dfg.first_result(inst);
+                    f.dfg.clear_results(inst);
+                    f.dfg.change_to_alias(result, v);
+                    f.layout.remove_inst(inst);
+                }
+                Some(Known::Goes(to)) => {
+                    if let InstructionData::Brif { blocks, .. } = f.dfg.insts[inst] {
+                        f.dfg.insts[inst] = InstructionData::Jump {
+                            opcode: Opcode::Jump,
+                            destination: blocks[to],
+                        };
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+    f.dfg.resolve_all_aliases();
+    remove_unused(f);
+}
+
+/// Removes what has no effect and no user, users before what they use.
+fn remove_unused(f: &mut Function) {
+    let mut uses = vec![0u32; f.dfg.num_values()];
+    let mut all = Vec::with_capacity(f.dfg.num_insts());
+    for block in f.layout.blocks() {
+        for inst in f.layout.block_insts(block) {
+            f.dfg.inst_values(inst).for_each(|v| count(&mut uses, v, 1));
+            all.push(inst);
+        }
+    }
+    for inst in all.into_iter().rev() {
+        let op = f.dfg.insts[inst].opcode();
+        let acts = op.can_load()
+            || op.can_store()
+            || op.can_trap()
+            || op.is_call()
+            || op.is_terminator()
+            || op.is_branch()
+            || op.other_side_effects();
+        let mut results = f.dfg.inst_results(inst).iter();
+        if !acts && results.all(|r| uses.get(r.as_u32() as usize) == Some(&0)) {
+            f.dfg
+                .inst_values(inst)
+                .for_each(|v| count(&mut uses, v, u32::MAX));
+            f.layout.remove_inst(inst);
+        }
+    }
+}
+
+fn count(uses: &mut [u32], v: Value, by: u32) {
+    if let Some(n) = uses.get_mut(v.as_u32() as usize) {
+        *n = n.wrapping_add(by);
+    }
+}
+
+/// The number that a value always is, sign-extended.
+pub(crate) fn constant(f: &Function, v: Value) -> Option<i64> {
+    let ValueDef::Result(inst, _) = f.dfg.value_def(f.dfg.resolve_aliases(v)) else {
+        return None;
+    };
+    match f.dfg.insts[inst] {
+        InstructionData::UnaryImm {
+            opcode: Opcode::Iconst,
+            imm,
+        } => Some(extended(imm.bits(), f.dfg.value_type(v))),
+        _ => None,
+    }
+}
+
+/// The low bits of a number, as constants of a type have them.
+fn masked(n: i64, ty: Type) -> i64 {
+    match ty.bits() {
+        64 => n,
+        bits => n & ((1 << bits) - 1),
+    }
+}
+
+/// The number that the low bits are, with a sign.
+fn extended(n: i64, ty: Type) -> i64 {
+    let unused = 64 - ty.bits().min(64);
+    n << unused >> unused
+}
+
+fn known(f: &Function, inst: Inst) -> Option<Known> {
+    let of = |v: Value| constant(f, v);
+    match f.dfg.insts[inst] {
+        InstructionData::Binary { opcode, args } => {
+            let ty = f.dfg.value_type(args[0]);
+            if !ty.is_int() || ty.bits() > 64 {
+                return None;
+            }
+            match args.map(of) {
+                [Some(a), Some(b)] => binary(opcode, a, b, ty).map(Known::Constant),
+                consts => unchanged(opcode, args, consts),
+            }
+        }
+        InstructionData::IntCompare { args, cond, .. } => {
+            let ty = f.dfg.value_type(args[0]);
+            let same = f.dfg.resolve_aliases(args[0]) == f.dfg.resolve_aliases(args[1]);
+            let holds = match args.map(of) {
+                [Some(a), Some(b)] if ty.is_int() && ty.bits() <= 64 => compare(cond, a, b, ty),
+                _ if same && ty.is_int() => compare(cond, 0, 0, types::I64),
+                _ => return None,
+            };
+            Some(Known::Constant(holds.into()))
+        }
+        InstructionData::Ternary {
+            opcode: Opcode::Select,
+            args: [c, a, b],
+        } => {
+            let same = f.dfg.resolve_aliases(a) == f.dfg.resolve_aliases(b);
+            match of(c) {
+                _ if same => Some(Known::Value(a)),
+                Some(0) => Some(Known::Value(b)),
+                Some(_) => Some(Known::Value(a)),
+                None => None,
+            }
+        }
+        InstructionData::Unary { opcode, arg } => {
+            let n = of(arg)?;
+            let from = f.dfg.value_type(arg);
+            match opcode {
+                Opcode::Uextend => Some(Known::Constant(masked(n, from))),
+                Opcode::Sextend | Opcode::Ireduce => Some(Known::Constant(n)),
+                _ => None,
+            }
+        }
+        InstructionData::Brif { arg, .. } => Some(Known::Goes(usize::from(of(arg)? == 0))),
+        _ => None,
+    }
+    // Wider integers are no constants here.
+    .filter(|k| match k {
+        Known::Constant(_) => {
+            let result = f.dfg.inst_results(inst).first();
+            result.is_some_and(|&r| {
+                let ty = f.dfg.value_type(r);
+                ty.is_int() && ty.bits() <= 64
+            })
+        }
+        _ => true,
+    })
+}
+
+/// The result of an operation on two constants.
+fn binary(op: Opcode, a: i64, b: i64, ty: Type) -> Option<i64> {
+    let (ua, ub) = (masked(a, ty) as u64, masked(b, ty) as u64);
+    let by = (ub % u64::from(ty.bits())) as u32;
+    Some(match op {
+        Opcode::Iadd => a.wrapping_add(b),
+        Opcode::Isub => a.wrapping_sub(b),
+        Opcode::Imul => a.wrapping_mul(b),
+        Opcode::Smulhi => ((i128::from(a) * i128::from(b)) >> ty.bits()) as i64,
+        Opcode::Umulhi => ((u128::from(ua) * u128::from(ub)) >> ty.bits()) as i64,
+        Opcode::Smin => a.min(b),
+        Opcode::Smax => a.max(b),
+        Opcode::Umin => ua.min(ub) as i64,
+        Opcode::Umax => ua.max(ub) as i64,
+        Opcode::Band => a & b,
+        Opcode::Bor => a | b,
+        Opcode::Bxor => a ^ b,
+        Opcode::Ishl => a.wrapping_shl(by),
+        Opcode::Sshr => a >> by,
+        Opcode::Ushr => (ua >> by) as i64,
+        _ => return None,
+    })
+}
+
+/// An operand that an operation leaves as it is, or the number that comes of any.
+fn unchanged(op: Opcode, [a, b]: [Value; 2], consts: [Option<i64>; 2]) -> Option<Known> {
+    match (op, consts) {
+        (Opcode::Iadd | Opcode::Bor | Opcode::Bxor, [Some(0), _]) => Some(Known::Value(b)),
+        (
+            Opcode::Iadd
+            | Opcode::Isub
+            | Opcode::Bor
+            | Opcode::Bxor
+            | Opcode::Ishl
+            | Opcode::Sshr
+            | Opcode::Ushr,
+            [_, Some(0)],
+        ) => Some(Known::Value(a)),
+        (Opcode::Imul, [Some(1), _]) => Some(Known::Value(b)),
+        (Opcode::Imul, [_, Some(1)]) => Some(Known::Value(a)),
+        (
+            Opcode::Imul | Opcode::Band | Opcode::Umulhi | Opcode::Smulhi,
+            [Some(0), _] | [_, Some(0)],
+        )
+        | (Opcode::Umulhi, [Some(1), _] | [_, Some(1)]) => Some(Known::Constant(0)),
+        _ => None,
+    }
+}
+
+fn compare(cond: IntCC, a: i64, b: i64, ty: Type) -> bool {
+    let (ua, ub) = (masked(a, ty) as u64, masked(b, ty) as u64);
+    match cond {
+        IntCC::Equal => a == b,
+        IntCC::NotEqual => a != b,
+        IntCC::SignedLessThan => a < b,
+        IntCC::SignedLessThanOrEqual => a <= b,
+        IntCC::SignedGreaterThan => a > b,
+        IntCC::SignedGreaterThanOrEqual => a >= b,
+        IntCC::UnsignedLessThan => ua < ub,
+        IntCC::UnsignedLessThanOrEqual => ua <= ub,
+        IntCC::UnsignedGreaterThan => ua > ub,
+        IntCC::UnsignedGreaterThanOrEqual => ua >= ub,
+    }
+}
