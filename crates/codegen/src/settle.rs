@@ -245,3 +245,89 @@ fn compare(cond: IntCC, a: i64, b: i64, ty: Type) -> bool {
         IntCC::UnsignedGreaterThanOrEqual => ua >= ub,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cranelift_codegen::ir::{AbiParam, InstBuilder};
+    use cranelift_codegen::isa::CallConv;
+    use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+
+    use super::*;
+
+    /// A function of one number, settled, as text.
+    fn settled(build: impl FnOnce(&mut FunctionBuilder<'_>, Value) -> Value) -> String {
+        let mut f = Function::new();
+        f.signature.call_conv = CallConv::SystemV;
+        f.signature.params.push(AbiParam::new(types::I64));
+        f.signature.returns.push(AbiParam::new(types::I64));
+        let mut context = FunctionBuilderContext::new();
+        let mut b = FunctionBuilder::new(&mut f, &mut context);
+        let entry = b.create_block();
+        b.append_block_params_for_function_params(entry);
+        b.switch_to_block(entry);
+        let x = b.block_params(entry)[0];
+        let result = build(&mut b, x);
+        b.ins().return_(&[result]);
+        b.seal_all_blocks();
+        b.finalize(cranelift_codegen::isa::TargetFrontendConfig {
+            default_call_conv: CallConv::SystemV,
+            pointer_width: target_lexicon::PointerWidth::U64,
+            page_size_align_log2: 12,
+        });
+        settle(&mut f);
+        let text = f.display().to_string();
+        let lines = text.lines().filter(|l| l.starts_with("    "));
+        lines.map(|l| format!("{}\n", l.trim())).collect()
+    }
+
+    #[test]
+    fn known_arithmetic_leaves_one_number() {
+        let text = settled(|b, x| {
+            let [six, seven] = [6, 7].map(|n| b.ins().iconst(types::I64, n));
+            let n = b.ins().imul(six, seven);
+            let high = b.ins().umulhi(six, seven);
+            let n = b.ins().bor(n, high);
+            let over = b.ins().icmp_imm_s(IntCC::SignedLessThan, n, 0);
+            b.ins().select(over, x, n)
+        });
+        let (first, rest) = text.split_once('\n').unwrap_or_default();
+        assert!(first.ends_with("= iconst.i64 42"), "{text}");
+        assert!(rest.starts_with("return "), "{text}");
+    }
+
+    #[test]
+    fn what_changes_nothing_goes() {
+        let text = settled(|b, x| {
+            let [zero, one] = [0, 1].map(|n| b.ins().iconst(types::I64, n));
+            let y = b.ins().imul(x, one);
+            b.ins().iadd(zero, y)
+        });
+        assert_eq!(text, "return v0\n");
+    }
+
+    #[test]
+    fn a_branch_that_always_goes_one_way_is_a_jump() {
+        let text = settled(|b, x| {
+            let none = b.ins().iconst(types::I8, 0);
+            let [yes, no] = [(); 2].map(|()| b.create_block());
+            b.ins().brif(none, yes, &[], no, &[]);
+            b.switch_to_block(yes);
+            let y = b.ins().iadd(x, x);
+            b.ins().return_(&[y]);
+            b.switch_to_block(no);
+            x
+        });
+        assert!(text.starts_with("jump block2\n"), "{text}");
+    }
+
+    #[test]
+    fn narrow_numbers_wrap() {
+        let ty = types::I8;
+        assert_eq!(binary(Opcode::Iadd, 127, 1, ty).map(|n| extended(n, ty)), Some(-128));
+        assert_eq!(binary(Opcode::Ushr, -1, 4, ty), Some(15));
+        assert_eq!(binary(Opcode::Umulhi, -1, -1, ty), Some(254));
+        assert_eq!(binary(Opcode::Smulhi, -128, -128, ty), Some(64));
+        assert!(compare(IntCC::UnsignedGreaterThan, -1, 1, ty));
+        assert!(!compare(IntCC::SignedGreaterThan, -1, 1, ty));
+    }
+}
