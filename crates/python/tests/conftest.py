@@ -17,3 +17,31 @@ def runtime_library():
         if library.is_file():
             return library.resolve()
     pytest.skip("librelax_runtime.a was not built")
+
+
+class Memory:
+    """KiB of memory that this process has: now, and at most since `mark`."""
+
+    def now(self):
+        return self._line("VmRSS")
+
+    def mark(self):
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+
+    def most(self):
+        return self._line("VmHWM")
+
+    def _line(self, name):
+        lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+@pytest.fixture
+def memory():
+    try:
+        found = Memory()
+        found.mark()
+        assert found.most() > 0
+    except (OSError, StopIteration):
+        pytest.skip("this system does not say how much memory a process has")
+    return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 import os
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, Optional, Union
 
 from . import _native
 from ._native import Module
-from .errors import InvalidError, UsageError
+from .errors import InvalidError
 
 _Path = Union[str, "os.PathLike[str]"]
 
