@@ -54,7 +54,8 @@ pub fn runtime_library() -> Result<PathBuf, String> {
             other.display()
         ),
         None => format!(
-            "{LIBRARY} is not beside {}: {fix}, or set RELAX_RUNTIME",
+            "libraries and programs are linked with {LIBRARY}, which this relaxc does not carry, and which is not in {}: {fix}, \
+             or set RELAX_RUNTIME to it; objects (`-o model.o`) are made without it",
             dir.display()
         ),
     })

@@ -5,8 +5,8 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::rc::Rc;
 
-use npyz::npz::NpzWriter;
 use relax_tensor::{DType, Tensor};
+use zip::write::{FileOptions, ZipWriter};
 
 use crate::output::{self, Output};
 use crate::weights::Mapped;
@@ -29,11 +29,11 @@ pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
         position: 0,
         failed: Rc::clone(&failed),
     };
-    let mut npz = NpzWriter::new(file);
+    let mut archive = ZipWriter::new(file);
     for (name, t) in arrays {
-        array(&mut npz, name, t).map_err(trouble)?;
+        array(&mut archive, name, t).map_err(trouble)?;
     }
-    let ended = npz.zip_writer().finish().map_err(std::io::Error::from);
+    let ended = archive.finish().map_err(std::io::Error::from);
     let patient = ended.map_err(trouble)?;
     match failed.take() {
         Some(e) => Err(trouble(e)),
@@ -94,12 +94,11 @@ pub fn write_one(path: &Path, t: &Tensor) -> Result<(), String> {
 }
 
 /// One array of an archive.
-fn array<W: Write + Seek>(npz: &mut NpzWriter<W>, name: &str, t: &Tensor) -> std::io::Result<()> {
+fn array<W: Write + Seek>(zip: &mut ZipWriter<W>, name: &str, t: &Tensor) -> std::io::Result<()> {
     // As `np.savez`: floats hardly compress, and what is stored as it is can be mapped.
-    let stored = npyz::zip::write::FileOptions::default()
-        .compression_method(npyz::zip::CompressionMethod::Stored)
+    let stored = FileOptions::default()
+        .compression_method(zip::CompressionMethod::Stored)
         .large_file(t.bytes().len() as u64 >= u64::from(u32::MAX) - 4096);
-    let zip = npz.zip_writer();
     zip.start_file(format!("{name}.npy"), stored)?;
     npy(zip, t)
 }

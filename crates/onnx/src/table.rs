@@ -63,7 +63,14 @@ pub(crate) fn find(domain: &str, name: &str, version: i64) -> R<&'static Entry> 
         all.map(|e| ((e.domain, e.name), e)).collect()
     });
     let Some(entry) = table.get(&(domain, name)) else {
-        return Err(Fault::Unsupported("the operator is not supported".into()));
+        let why = match domain {
+            "com.microsoft.nchwc" => {
+                "its weights are laid out for the processor that ONNX Runtime optimised the model on; what it saves with \
+                 ORT_ENABLE_EXTENDED is read on all of them"
+            }
+            _ => "the operator is not supported",
+        };
+        return Err(Fault::Unsupported(why.into()));
     };
     if domain.is_empty() && version > entry.versions.1 {
         let newest = entry.versions.1;

@@ -13,6 +13,7 @@ mod results;
 mod signature;
 mod tools;
 mod tree;
+mod watch;
 
 use pyo3::prelude::*;
 

@@ -82,17 +82,20 @@ fn options(py: Python<'_>, format: Option<&str>, stubs: Option<&str>) -> PyResul
 /// A module of what `Module.apart` gave.
 #[pyfunction]
 pub fn together(py: Python<'_>, text: &str, constants: &Bound<'_, PyAny>) -> PyResult<Module> {
-    let given = constants.try_iter()?.map(|c| owned(&c?));
+    let given = constants.try_iter()?.map(|c| owned(&c?, "constants"));
     let constants = given.collect::<PyResult<Vec<Tensor>>>()?;
     let module = py.detach(|| relax::Module::together(text, constants));
     module.map(Module).map_err(|e| error(py, &e))
 }
 
-/// A tensor with elements of its own.
-pub fn owned(given: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+/// A tensor with elements of its own, of what has that name in errors.
+pub fn owned(given: &Bound<'_, PyAny>, name: &str) -> PyResult<Tensor> {
     let py = given.py();
-    let refused = || argument(py, "an array is needed, of numbers that a tensor can hold");
-    let given = of_package(py, "_arrays", "plain")?.call1((given,))?;
+    let refused = || {
+        let text = format!("%{name}: an array is needed, of numbers that a tensor can hold");
+        argument(py, &text)
+    };
+    let given = of_package(py, "_arrays", "plain")?.call1((given, name))?;
     let given = given.cast::<PyUntypedArray>()?;
     let descr = numpy::PyUntypedArrayMethods::dtype(given);
     let dtype = dtype(&descr).filter(|_| is_plain(given, &descr));
@@ -491,7 +494,9 @@ impl Module {
     ) -> PyResult<()> {
         let mut values = Vec::new();
         for (name, value) in params {
-            values.push((name.extract::<String>()?, owned(&value)?));
+            let name = name.extract::<String>()?;
+            let value = owned(&value, &name)?;
+            values.push((name, value));
         }
         Module::change(slf, |m| m.bind(function, values, Taking { cast }))
     }

@@ -1,7 +1,6 @@
 //! Compiled programs.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use crate::of_package;
 use crate::packed::{Registered, raised};
 use crate::results::{Owner, python};
 use crate::signature::functions;
+use crate::watch::{Effort, SLOW, Watch};
 
 /// Native code in memory. Any number of threads may call it at once; the interpreter is free while it runs.
 ///
@@ -33,8 +33,7 @@ pub struct Program {
     recipe: Option<Recipe>,
     /// How entries are called whose arguments are arrays.
     quick: Vec<Option<Quick>>,
-    /// How long the last call took, in nanoseconds.
-    last: AtomicU64,
+    watch: Watch,
 }
 
 /// What a program was compiled from, and how.
@@ -44,9 +43,7 @@ struct Recipe {
     target: Option<String>,
 }
 
-/// A call of a program that took so long the last time is watched for an interruption.
-const SLOW: u64 = 20_000_000;
-/// How often that is looked for.
+/// How often an interruption of a long call is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// Where calls always cost about the same, and so little, the interpreter is held: to free it would cost as much.
 const SHORT: u64 = 10_000;
@@ -144,7 +141,7 @@ impl Program {
             program: Arc::new(program),
             recipe,
             quick,
-            last: AtomicU64::new(u64::MAX),
+            watch: Watch::new(),
         })
     }
 
@@ -155,15 +152,15 @@ impl Program {
         })
     }
 
-    /// A call with arrays that need no second look, of a program that took little time the last time; `None` where the
-    /// call is another.
+    /// A call with arrays that need no second look, and that is expected to take little time; `None` where the call is
+    /// another.
     fn quickly<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = args.py();
-        let last = self.last.load(Ordering::Relaxed);
+        let last = self.watch.last();
         let Some(quick) = self.quick[0].as_ref().filter(|_| last < SLOW) else {
             return Ok(None);
         };
@@ -175,9 +172,13 @@ impl Program {
         let called = if last < SHORT && quick.steady() {
             calls::held(py, whole, views, out.as_ref())
         } else {
+            let effort = Effort::of_views(views);
+            if self.watch.expects_long(effort) {
+                return Ok(None);
+            }
             let start = Instant::now();
             let called = calls::free(py, whole, views, out.as_ref());
-            self.took(start);
+            self.watch.took(start, effort);
             called
         };
         match called {
@@ -202,23 +203,25 @@ impl Program {
     fn run(&self, py: Python<'_>, entry: usize, values: Vec<Value>) -> PyResult<Value> {
         // Functions of Python look for interruptions themselves, and stay on the thread of the caller.
         let own = self.program.packed_names().is_empty();
-        if own && self.last.load(Ordering::Relaxed) >= SLOW && is_main(py)? {
-            return self.watched(py, entry, values);
+        let effort = Effort::of_values(&values);
+        if own && self.watch.expects_long(effort) && is_main(py)? {
+            return self.watched(py, entry, values, effort);
         }
         let start = Instant::now();
         let result = py.detach(|| self.program.call_at(entry, &values));
-        self.took(start);
+        self.watch.took(start, effort);
         result.map_err(|e| failed(py, &e, raised()))
-    }
-
-    fn took(&self, start: Instant) {
-        let nanos = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.last.store(nanos, Ordering::Relaxed);
     }
 
     /// The same on another thread, while this one waits for the result or an interruption. Code that runs cannot be
     /// stopped: after an interruption it goes on until its end, which nobody waits for.
-    fn watched(&self, py: Python<'_>, entry: usize, values: Vec<Value>) -> PyResult<Value> {
+    fn watched(
+        &self,
+        py: Python<'_>,
+        entry: usize,
+        values: Vec<Value>,
+        effort: Effort,
+    ) -> PyResult<Value> {
         let (send, receive) = channel();
         let receive = Mutex::new(receive);
         let program = Arc::clone(&self.program);
@@ -241,7 +244,7 @@ impl Program {
             };
             match py.detach(wait) {
                 Ok((result, cause, _arguments)) => {
-                    self.took(start);
+                    self.watch.took(start, effort);
                     return result.map_err(|e| failed(py, &e, cause));
                 }
                 Err(RecvTimeoutError::Timeout) => py.check_signals()?,

@@ -108,7 +108,7 @@ pub fn made(given_: &Bound<'_, PyAny>) -> PyResult<Made> {
             let (tuple, index) = rest.extract()?;
             Made::Field(tuple, index)
         }
-        "constant" => Made::Constant(owned(&rest.get_item(0)?)?),
+        "constant" => Made::Constant(owned(&rest.get_item(0)?, "constant")?),
         other => {
             return Err(misused(
                 py,

@@ -1,5 +1,6 @@
 """The command-line tools that the package installs, and the files that programs go into."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -39,6 +40,23 @@ def test_tools_work(tmp_path):
     assert "def @main" in shown.stdout
     made = tool("relaxc", tmp_path / "a.relay", "-o", tmp_path / "a.o")
     assert made.returncode == 0 and (tmp_path / "a.o").stat().st_size > 1000, made
+
+
+@pytest.mark.skipif(shutil.which("cc") is None or sys.platform != "linux", reason="a C compiler links libraries")
+def test_what_is_linked_needs_the_runtime_library(tmp_path, runtime_library):
+    """The package is without it: it would be an eighth of the package."""
+    (tmp_path / "a.relay").write_text("def @main(%x: Tensor[(2,), float32]) { %x + %x }")
+    np.save(tmp_path / "x.npy", np.ones(2, dtype="float32"))
+    without = {name: value for name, value in os.environ.items() if name != "RELAX_RUNTIME"}
+    for out in ("liba.so", "liba.a", "a"):
+        said = tool("relaxc", tmp_path / "a.relay", "-o", tmp_path / out, *(["--emit", "exe"] if out == "a" else []), env=without)
+        assert said.returncode == 2 and not (tmp_path / out).exists(), said
+        assert "RELAX_RUNTIME" in said.stderr and "cargo" in said.stderr, said
+    there = {**without, "RELAX_RUNTIME": str(runtime_library)}
+    said = tool("relaxc", tmp_path / "a.relay", "-o", tmp_path / "a", "--emit", "exe", env=there)
+    assert said.returncode == 0, said
+    run = subprocess.run([tmp_path / "a", tmp_path / "x.npy"], capture_output=True, text=True, check=True)
+    assert "2" in run.stdout
 
 
 @pytest.mark.skipif(shutil.which("cc") is None or sys.platform != "linux", reason="a C compiler links libraries")

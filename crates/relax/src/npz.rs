@@ -4,9 +4,9 @@ use std::io::{Cursor, Read};
 use std::ops::Range;
 use std::path::Path;
 
-use npyz::zip::ZipArchive;
 use relax_tensor::Tensor;
 use rustc_hash::FxHashSet;
+use zip::ZipArchive;
 
 use crate::npy;
 use crate::weights::Mapped;

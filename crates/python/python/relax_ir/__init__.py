@@ -16,8 +16,9 @@ from ._native import Module, Program, check, explain, load_params
 from ._packed import register_packed
 from ._passes import Pass, register_pass
 from ._profile import Profile
-from ._read import from_onnx, from_torch, load, parse, read
+from ._read import from_onnx, load, parse, read
 from ._signature import Function, Param
+from ._torch import from_torch
 from ._tree import Mutator, Node, Visitor
 from ._values import Adt, DataTypes, Opaque, to_list
 from .errors import ArgumentError, ExecutionError, FileError, InvalidError, RelaxError, UsageError

@@ -39,6 +39,8 @@ def as_array(value: Any, name: str, wanted: str) -> Array:
             pass
     if hasattr(value, "detach"):
         value = value.detach()
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":
+        return _bits(value)
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         try:
             return np.asarray(value)
@@ -47,9 +49,17 @@ def as_array(value: Any, name: str, wanted: str) -> Array:
     raise refused
 
 
-def plain(value: Any) -> Array:
+def _bits(tensor: Any) -> Array:
+    """A tensor of torch of bfloat16, over its own elements: numpy has them as words of two bytes."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    words: Array = np.asarray(tensor.view(torch.int16))
+    return words.view(np.uint16).view(bfloat16())
+
+
+def plain(value: Any, name: str = "params") -> Array:
     """The elements as tensors have them: compact, row by row, in the machine's byte order."""
-    array = as_array(value, "params", "an array") if not isinstance(value, (np.ndarray, list, int, float)) else value
+    array = as_array(value, name, "an array") if not isinstance(value, (np.ndarray, list, int, float)) else value
     array = np.asarray(array)
     return np.require(array, dtype=array.dtype.newbyteorder("="), requirements=["C", "A"]).reshape(array.shape)
 
@@ -97,8 +107,24 @@ def bfloat16() -> Any:
     return np.dtype(ml_dtypes.bfloat16)
 
 
+def _writable(out: Any) -> Any:
+    """An array over what another library has, which can be written where that can."""
+    try:
+        array = np.asarray(np.from_dlpack(out))
+    except (BufferError, TypeError, RuntimeError, ValueError):
+        return out
+    if not array.flags.writeable and hasattr(out, "numpy"):
+        # What numpy takes by DLPack is read-only in its older versions.
+        own = out.numpy()
+        array = own if np.shares_memory(own, array) else array
+    return array
+
+
 def copy_into(out: Any, result: Any) -> Any:
     """Writes a result into arrays that the caller has."""
+    if isinstance(result, np.ndarray) and hasattr(out, "__dlpack__") and not isinstance(out, np.ndarray):
+        copy_into(_writable(out), result)
+        return out
     if isinstance(out, np.ndarray) and isinstance(result, np.ndarray):
         if out.shape != result.shape or out.dtype != result.dtype:
             raise ArgumentError(
@@ -110,4 +136,4 @@ def copy_into(out: Any, result: Any) -> Any:
         return out
     if isinstance(out, (tuple, list)) and isinstance(result, tuple) and len(out) == len(result):
         return tuple(copy_into(o, r) for o, r in zip(out, result))
-    raise ArgumentError("`out` must be an array, or a tuple of them, as the result is")
+    raise ArgumentError(f"`out` must be {shown(result)}, as the result is, and is {shown(out)}")

@@ -12,15 +12,31 @@ def @main(%x: Tensor[(n, 4), float32], %w: Tensor[(10, 4), float32]) {
 
 from __future__ import annotations
 
-import ast
-import inspect
 import keyword
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
-
-import numpy as np
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from ._native import Module, operators, together
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    import inspect
+
+    import numpy as np
+else:
+    from ._numpy import np
 
 _Extent = Union[int, str]
 _KINDS = {
@@ -268,6 +284,8 @@ def _python(name: str) -> str:
 
 
 def _signature(names: List[str], more: bool, attributes: Mapping[str, Any]) -> inspect.Signature:
+    import inspect
+
     kind = inspect.Parameter
     params = [kind(n, kind.POSITIONAL_ONLY if more else kind.POSITIONAL_OR_KEYWORD) for n in names]
     if more:
@@ -279,6 +297,8 @@ def _signature(names: List[str], more: bool, attributes: Mapping[str, Any]) -> i
 
 
 def _default(text: str) -> Any:
+    import ast
+
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from dataclasses import dataclass
 from typing import Any, List, Optional, Tuple
@@ -11,6 +10,8 @@ Span = Tuple[int, int, int, int]
 
 _ANSI = {"error": "1;31", "warning": "1;33", "note": "1;36"}
 _HTML = {"error": "#cb2431", "warning": "#b08800", "note": "#0969da"}
+# Marks stand below what they mark only where all letters are equally wide, which not every page has `pre` be.
+PRE = "line-height:1.3;font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _MARKS = re.compile(r"^(\s*\|\s*)(\^+)(.*)$")
 
 
@@ -80,9 +81,11 @@ class Diagnostic:
         return "\n".join(_painted(self.text, lambda part: f"\x1b[{paint}m{part}\x1b[0m", lambda part: part))
 
     def _repr_html_(self) -> str:
+        import html
+
         style = f"color:{_HTML[self.severity]};font-weight:bold"
         lines = _painted(self.text, lambda part: f'<span style="{style}">{html.escape(part)}</span>', html.escape)
-        return f'<pre style="line-height:1.3">{chr(10).join(lines)}</pre>'
+        return f'<pre style="{PRE}">{chr(10).join(lines)}</pre>'
 
 
 def _painted(text: str, bright: Any, plain: Any) -> List[str]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Union
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Dict, List, Union
 
 from . import _native
 from ._native import Program, together
 from .errors import FileError, UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 _Path = Union[str, "os.PathLike[str]"]
 _FORMAT = "relax-ir program 1"

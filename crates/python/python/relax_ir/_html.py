@@ -6,12 +6,15 @@ import html
 import re
 from typing import Any, List
 
+from ._diagnostics import PRE
+
 _PARTS = re.compile(
     r"(?P<c>/\*.*?\*/|//[^\n]*)|(?P<s>\"(?:[^\"\\]|\\.)*\")|(?P<v>[%@][\w.]+)|"
     r"(?P<k>\b(?:def|fn|let|if|else|match|type|extern|op|prim_func|dataflow)\b)|(?P<n>\b\d[\w.]*)",
     re.S,
 )
-_COLORS = {"c": "#6a737d", "s": "#032f62", "v": "#6f42c1", "k": "#d73a49", "n": "#005cc5"}
+# Colours that can be read on white as on black.
+_COLORS = {"c": "#768390", "s": "#2e8b57", "v": "#8a63d2", "k": "#d73a49", "n": "#2f81f7"}
 _LARGE = 16
 _LINES = 400
 _NODES = 60
@@ -27,7 +30,7 @@ def text(source: str) -> str:
         out.append(f'<span style="color:{color}">{html.escape(part.group())}</span>')
         at = part.end()
     out.append(html.escape(source[at:]))
-    return f'<pre style="line-height:1.3">{"".join(out)}</pre>'
+    return f'<pre style="{PRE}">{"".join(out)}</pre>'
 
 
 def module(shown: Any) -> str:

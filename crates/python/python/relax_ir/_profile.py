@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Optional, Tuple
 
@@ -89,6 +88,8 @@ class Profile(List[Kernel]):
         return pandas.DataFrame.from_records(self.records())
 
     def _repr_html_(self) -> str:
+        import html
+
         total = sum(k.seconds for k in self) or 1.0
         heads = ["calls", "time (µs)", "share", "GFLOP/s", "GB/s", "least (µs)", "kernel"]
         rows = [
@@ -107,5 +108,5 @@ class Profile(List[Kernel]):
             "<tr>" + "".join(f"{right}{cell}</td>" for cell in row) + f"{left}{html.escape(k.kernel)}</td></tr>"
             for row, k in zip(rows, self)
         )
-        head = "".join(f"<th>{h}</th>" for h in heads)
+        head = "".join(f"<th>{h}</th>" for h in heads[:-1]) + f'<th style="text-align:left">{heads[-1]}</th>'
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional, Union
 
 from . import _native
 from ._native import Module
-from .errors import InvalidError, UsageError
+from .errors import InvalidError
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -119,20 +119,3 @@ def from_onnx(model: Any) -> Module:
     if isinstance(model, (bytes, bytearray, memoryview)):
         return read(bytes(model), name="<model>", format="onnx")
     return load(model, format="onnx")
-
-
-def from_torch(module: Any, example: Any) -> Module:
-    """A module of a ``torch.nn.Module``, exported with example arguments (a tensor, or a tuple of them).
-
-    Needs the extra ``relax-ir[torch]``.
-    """
-    import io
-
-    try:
-        import torch
-    except ImportError as missing:
-        raise UsageError("from_torch needs torch: pip install 'relax-ir[torch]'") from missing
-    out = io.BytesIO()
-    arguments = example if isinstance(example, tuple) else (example,)
-    torch.onnx.export(module, arguments, out, dynamo=False)
-    return from_onnx(out.getvalue())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from ._build import Expr, _attributes
 from ._native import Module
 from .errors import UsageError
+
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 
 class Node(Expr):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Dict, Iterator, List, Tuple, Type
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterator, List, Tuple, Type
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
+else:
+    from ._numpy import np
 
 
 class Adt:
