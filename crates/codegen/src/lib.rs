@@ -4,6 +4,7 @@
 
 mod described;
 mod env;
+mod error;
 mod func;
 mod host;
 #[cfg(all(target_arch = "x86_64", unix))]
@@ -21,6 +22,7 @@ mod scalar;
 mod target;
 mod unwind;
 
+pub use error::Error;
 pub use host::{Given, Host, KernelCost, KernelEvent, Packed, Place, View};
 #[cfg(all(target_arch = "x86_64", unix))]
 pub use image::{Fixup, Image, Target8, needs};
@@ -32,4 +34,4 @@ pub use module::{Listing, Sizes, entry_symbol};
 pub use object::{Object, object};
 pub use prepack::WeightsFile;
 pub use relax_tensor::Value;
-pub use target::{NATIVE, Target, TargetError, X86_64_LEAST, listing};
+pub use target::{NATIVE, Target, X86_64_LEAST, listing};
