@@ -7,6 +7,7 @@
 mod arena;
 mod diagnostic;
 pub mod explain;
+mod failure;
 mod lendable;
 mod source;
 mod suggest;
@@ -14,6 +15,7 @@ mod symbol;
 
 pub use arena::{Arena, Id, SideTable};
 pub use diagnostic::{Code, Diagnostic, Diagnostics, Edit, Fix, Label, Severity};
+pub use failure::BoxError;
 pub use lendable::LendableVec;
 pub use source::{LineCol, SourceFile, SourceMap, Span};
 pub use suggest::{did_you_mean, edit_distance};

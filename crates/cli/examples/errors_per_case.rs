@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use relax_base::Severity;
 use relax_cli::check::{Options, check_file};
 
-fn main() -> Result<(), String> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = std::env::args().nth(1).ok_or("which folder?")?;
     let entries = std::fs::read_dir(&folder).map_err(|e| format!("{folder}: {e}"))?;
     let mut files: Vec<PathBuf> = (entries.flatten().map(|e| e.path()))

@@ -9,6 +9,7 @@ use relax_codegen::{Object, entry_symbol};
 use relax_lower::lir::{Entry, Lowered};
 
 use crate::output::Output;
+use crate::stop::Stop;
 use crate::{archive, interrupt, io, kit};
 
 /// The runtime's header, as C programs include it.
@@ -25,7 +26,7 @@ const LIBRARY: &str = "librelax_runtime.a";
 /// The static runtime library: `RELAX_RUNTIME`, or the first that was built from this tool's own sources of those
 /// beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the tool's folder; else the one that the tool
 /// carries, written out (see [`crate::kit`]).
-pub fn runtime_library() -> Result<PathBuf, String> {
+pub fn runtime_library() -> Result<PathBuf, Stop> {
     let fix = "build it with `cargo build --release` in the sources of this relaxc";
     if let Some(path) = std::env::var_os("RELAX_RUNTIME") {
         let path = PathBuf::from(path);
@@ -34,11 +35,9 @@ pub fn runtime_library() -> Result<PathBuf, String> {
             Ok(false) => Err(format!(
                 "RELAX_RUNTIME: {} belongs to another version of relaxc: {fix}",
                 path.display()
-            )),
-            Err(e) => Err(format!(
-                "RELAX_RUNTIME: cannot read {}: {e}",
-                path.display()
-            )),
+            )
+            .into()),
+            Err(e) => Err(format!("RELAX_RUNTIME: cannot read {}: {e}", path.display()).into()),
         };
     }
     let exe = std::env::current_exe().map_err(|e| format!("no path of this program: {e}"))?;
@@ -48,16 +47,18 @@ pub fn runtime_library() -> Result<PathBuf, String> {
     if let (Err(_), Some(library)) = (&found, kit::library()) {
         return kit::put(LIBRARY, library);
     }
-    found.map_err(|other| match other {
-        Some(other) => format!(
-            "{} belongs to another version of relaxc: {fix}, or set RELAX_RUNTIME",
-            other.display()
-        ),
-        None => format!(
-            "libraries and programs are linked with {LIBRARY}, which this relaxc does not carry, and which is not in {}: {fix}, \
-             or set RELAX_RUNTIME to it; objects (`-o model.o`) are made without it",
-            dir.display()
-        ),
+    found.map_err(|other| {
+        Stop::Usage(match other {
+            Some(other) => format!(
+                "{} belongs to another version of relaxc: {fix}, or set RELAX_RUNTIME",
+                other.display()
+            ),
+            None => format!(
+                "libraries and programs are linked with {LIBRARY}, which this relaxc does not carry, and which is not in {}: {fix}, \
+                 or set RELAX_RUNTIME to it; objects (`-o model.o`) are made without it",
+                dir.display()
+            ),
+        })
     })
 }
 
@@ -81,7 +82,7 @@ fn is_ours(path: &Path) -> std::io::Result<bool> {
 }
 
 /// Runs the C compiler (`CC`, else `cc`).
-pub fn cc<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<(), String> {
+pub fn cc<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<(), Stop> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let out = Command::new(&compiler)
         .args(args)
@@ -93,7 +94,8 @@ pub fn cc<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<(), Stri
     Err(format!(
         "`{compiler}` failed:\n{}",
         String::from_utf8_lossy(&out.stderr).trim_end()
-    ))
+    )
+    .into())
 }
 
 /// A C header that documents every entry with its type.
@@ -142,7 +144,7 @@ pub fn symbols(lowered: &Lowered, prefix: Option<&str>) -> Vec<String> {
 }
 
 /// Puts an object with these symbols into a static library beside the runtime's objects.
-pub fn archive(object: Object, symbols: &[String], out: &Path) -> Result<(), String> {
+pub fn archive(object: Object, symbols: &[String], out: &Path) -> Result<(), Stop> {
     let runtime = runtime_library()?;
     // A member's size stands before its bytes.
     let room = room()?;
@@ -161,12 +163,12 @@ pub fn archive(object: Object, symbols: &[String], out: &Path) -> Result<(), Str
 }
 
 /// A folder that is there until it is dropped.
-fn room() -> Result<interrupt::Held, String> {
-    interrupt::folder().map_err(|e| format!("no temporary folder: {e}"))
+fn room() -> Result<interrupt::Held, Stop> {
+    interrupt::folder().map_err(|e| format!("no temporary folder: {e}").into())
 }
 
 /// Writes an object into a folder. The result is its path, and its size.
-fn in_file(object: Object, folder: &Path) -> Result<(PathBuf, usize), String> {
+fn in_file(object: Object, folder: &Path) -> Result<(PathBuf, usize), Stop> {
     let path = folder.join("model.o");
     let written = std::fs::File::create(&path).and_then(|file| {
         let mut out = std::io::BufWriter::new(file);
@@ -175,7 +177,7 @@ fn in_file(object: Object, folder: &Path) -> Result<(PathBuf, usize), String> {
     });
     match written {
         Ok(size) => Ok((path, size)),
-        Err(e) => Err(format!("cannot write model.o: {e}")),
+        Err(e) => Err(format!("cannot write model.o: {e}").into()),
     }
 }
 
@@ -192,14 +194,15 @@ fn params(entry: &Entry) -> String {
 }
 
 /// Whether a file can be written there, as far as its folder says: the linker's own words are not clear.
-fn writable(out: &Path) -> Result<(), String> {
+fn writable(out: &Path) -> Result<(), Stop> {
     let folder = out.parent().filter(|p| !p.as_os_str().is_empty());
     match folder.filter(|p| !p.is_dir()) {
         Some(folder) => Err(format!(
             "cannot write {}: there is no folder {}",
             out.display(),
             folder.display()
-        )),
+        )
+        .into()),
         None => Ok(()),
     }
 }
@@ -212,7 +215,7 @@ pub fn link(
     prefix: Option<&str>,
     out: &Path,
     executable: bool,
-) -> Result<(), String> {
+) -> Result<(), Stop> {
     writable(out)?;
     let linked = Output::create(out)?;
     let room = room()?;

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::stop::Stop;
+
 /// The extension of texts in folders.
 const EXTENSION: &str = "relay";
 
@@ -55,7 +57,7 @@ pub fn map<T: Send>(
     files: &[PathBuf],
     jobs: usize,
     work: impl Fn(&Path) -> T + Sync,
-) -> Result<Vec<T>, String> {
+) -> Result<Vec<T>, Stop> {
     use rayon::prelude::*;
     if let [file] = files {
         return Ok(vec![work(file)]);

@@ -45,6 +45,8 @@ pub enum Format {
 
 use Format::*;
 
+use crate::stop::Stop;
+
 /// Which extension means what.
 const EXTENSIONS: &[(&str, Format)] = &[
     ("npy", Npy),
@@ -80,7 +82,7 @@ impl Format {
     ///
     /// # Errors
     /// The extension means none of them; a sentence with those that do.
-    pub fn choose(path: &Path, among: &[Format]) -> Result<Format, String> {
+    pub fn choose(path: &Path, among: &[Format]) -> Result<Format, Stop> {
         if crate::io::is_stream(path) {
             return Ok(among[0]);
         }
@@ -90,22 +92,24 @@ impl Format {
                 "cannot tell from its name what {} is to be: {}",
                 path.display(),
                 extensions(among)
-            )),
+            )
+            .into()),
         }
     }
 
     /// Whether something may go where its name says: a name that means nothing to us is anybody's choice.
     ///
     /// # Errors
-    /// The extension means something else; as a sentence.
-    pub fn allow(path: &Path, what: &str, formats: &[Format]) -> Result<(), String> {
+    /// The extension means something else.
+    pub fn allow(path: &Path, what: &str, formats: &[Format]) -> Result<(), Stop> {
         let other = Format::of(path).filter(|f| !formats.contains(f));
         match other.filter(|_| !crate::io::is_stream(path)) {
             Some(_) => Err(format!(
                 "{what} does not go into {}, by its name another kind of file: {}",
                 path.display(),
                 extensions(formats)
-            )),
+            )
+            .into()),
             None => Ok(()),
         }
     }
@@ -124,7 +128,7 @@ fn extensions(formats: &[Format]) -> String {
 
 /// Checks where a text in the language goes, as [`Format::allow`] does, and that nothing reads it: see
 /// [`crate::places::output`].
-pub fn text_output(path: &Path) -> Result<(), String> {
+pub fn text_output(path: &Path) -> Result<(), Stop> {
     Format::allow(path, "a text", &[Relay, Text])?;
     crate::places::output(path)
 }
@@ -140,7 +144,7 @@ mod tests {
         assert_eq!(choose("-"), Ok(Text));
         let refused =
             "cannot tell from its name what a.so is to be: its extension would be .npz or .txt";
-        assert_eq!(choose("a.so"), Err(refused.to_owned()));
+        assert_eq!(choose("a.so"), Err(refused.into()));
         assert!(choose("npz").is_err());
     }
 

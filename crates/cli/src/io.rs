@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use relax::{Contents, Format};
 
+use crate::stop::Stop;
 use crate::{output, places, weights};
 
 /// What stands for standard input or output.
@@ -16,8 +17,8 @@ pub fn is_stream(path: &Path) -> bool {
     path == Path::new(STREAM)
 }
 
-/// The bytes of a file, or of standard input for `-`; the error as a sentence.
-pub fn read(path: &Path) -> Result<Vec<u8>, String> {
+/// The bytes of a file, or of standard input for `-`.
+pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     places::input(path)?;
     let result = if is_stream(path) {
         let mut bytes = Vec::new();
@@ -28,12 +29,12 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     } else {
         std::fs::read(path)
     };
-    result.map_err(|e| format!("cannot read {}: {e}", display_name(path)))
+    result.map_err(|e| format!("cannot read {}: {e}", display_name(path)).into())
 }
 
 /// What a module is read from: as [`read`]; a file that is no text is mapped, so that what it holds
 /// need not be in memory twice.
-pub fn contents(path: &Path) -> Result<Contents, String> {
+pub fn contents(path: &Path) -> Result<Contents, Stop> {
     let mut head = [0; 64];
     let known = std::fs::metadata(path).is_ok_and(|m| m.is_file())
         && std::fs::File::open(path).is_ok_and(|mut f| {
@@ -47,7 +48,7 @@ pub fn contents(path: &Path) -> Result<Contents, String> {
 }
 
 /// Writes a file, or standard output for `-`. A file is whole or not there.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     match is_stream(path) {
         true => print(bytes),
         false => output::write(path, bytes),
@@ -58,7 +59,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
 pub fn write_by(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> Result<(), String> {
+) -> Result<(), Stop> {
     if is_stream(path) {
         let mut out = std::io::stdout().lock();
         return shown(content(&mut out).and_then(|()| out.flush()));
@@ -69,16 +70,16 @@ pub fn write_by(
 }
 
 /// Writes to standard output. A reader that went away is no error.
-pub fn print(bytes: &[u8]) -> Result<(), String> {
+pub fn print(bytes: &[u8]) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     shown(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// What became of writing to standard output.
-fn shown(written: std::io::Result<()>) -> Result<(), String> {
+fn shown(written: std::io::Result<()>) -> Result<(), Stop> {
     match written {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|e| format!("cannot write to standard output: {e}")),
+        other => other.map_err(|e| format!("cannot write to standard output: {e}").into()),
     }
 }
 

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use crate::stop::Stop;
 use crate::{cc, output};
 
 /// The runtime's headers, by their names.
@@ -39,7 +40,7 @@ pub enum Print {
 }
 
 /// The folder where files of this version go: below `RELAX_KIT`, or where the user's programs keep such things.
-fn folder() -> Result<PathBuf, String> {
+fn folder() -> Result<PathBuf, Stop> {
     let variable = |name: &str| {
         std::env::var_os(name)
             .filter(|v| !v.is_empty())
@@ -60,8 +61,8 @@ fn folder() -> Result<PathBuf, String> {
 /// Writes a file there, unless it is there already; its path.
 ///
 /// # Errors
-/// It cannot be written; a sentence.
-pub fn put(name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
+/// It cannot be written.
+pub fn put(name: &str, bytes: &[u8]) -> Result<PathBuf, Stop> {
     let path = folder()?.join(name);
     if std::fs::read(&path).is_ok_and(|old| old == bytes) {
         return Ok(path);
@@ -75,7 +76,7 @@ pub fn put(name: &str, bytes: &[u8]) -> Result<PathBuf, String> {
 }
 
 /// The folder of the headers.
-fn include_dir() -> Result<PathBuf, String> {
+fn include_dir() -> Result<PathBuf, Stop> {
     for (name, text) in HEADERS {
         put(&format!("include/{name}"), text.as_bytes())?;
     }
@@ -85,8 +86,8 @@ fn include_dir() -> Result<PathBuf, String> {
 /// The text that is asked for.
 ///
 /// # Errors
-/// The runtime library is nowhere, or something cannot be written; a sentence.
-pub fn text(what: Print) -> Result<String, String> {
+/// The runtime library is nowhere, or something cannot be written.
+pub fn text(what: Print) -> Result<String, Stop> {
     Ok(match what {
         Print::IncludeDir => format!("{}\n", include_dir()?.display()),
         Print::LinkArgs => {

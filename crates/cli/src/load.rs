@@ -29,7 +29,7 @@ pub struct Loaded {
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, String> {
+pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, Stop> {
     let contents = io::contents(path)?;
     let mapped = matches!(contents, Contents::Held(_)).then(|| contents.clone());
     let mut session = Session::new(options);
@@ -63,12 +63,14 @@ pub fn pipeline_within(
 }
 
 /// The path of a file that lies in a folder, links followed.
-fn inside(folder: &Path, file: &str) -> Result<PathBuf, String> {
+fn inside(folder: &Path, file: &str) -> Result<PathBuf, Stop> {
     let plain = (Path::new(file).components()).all(|c| matches!(c, Component::Normal(_)));
     let trouble = |e: std::io::Error| format!("cannot read {file}: {e}");
     let outside = || {
         let folder = folder.display();
-        format!("{file} does not lie in {folder}: a reproducer may name files beside it only")
+        Stop::Usage(format!(
+            "{file} does not lie in {folder}: a reproducer may name files beside it only"
+        ))
     };
     if !plain {
         return Err(outside());
@@ -83,8 +85,11 @@ fn read_pipeline(
     text: &str,
     folder: Option<&Path>,
 ) -> Result<Pipeline, Diagnostics> {
-    session.pipeline_with(text, &|file| match folder {
-        Some(folder) => io::read(&inside(folder, file)?),
-        None => io::read(Path::new(file)),
+    session.pipeline_with(text, &|file| {
+        let path = match folder {
+            Some(folder) => inside(folder, file)?,
+            None => PathBuf::from(file),
+        };
+        Ok(io::read(&path)?)
     })
 }

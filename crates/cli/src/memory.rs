@@ -8,6 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
+use crate::stop::Stop;
+
 /// The system's allocator, with a limit.
 struct Limited;
 
@@ -49,7 +51,7 @@ fn installed() -> Option<usize> {
 ///
 /// # Errors
 /// It is no number with such a letter behind it, or none that fits.
-pub fn bytes(text: &str) -> Result<usize, String> {
+pub fn bytes(text: &str) -> Result<usize, Stop> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
         Some((at, 'm' | 'M')) => (&text[..at], 20),

@@ -9,19 +9,20 @@ use relax_tensor::{DType, Tensor};
 use zip::write::{FileOptions, ZipWriter};
 
 use crate::output::{self, Output};
+use crate::stop::Stop;
 use crate::weights::Mapped;
 
 /// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from it.
 ///
 /// # Errors
-/// The file cannot be read, or is none; as a sentence.
-pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
+/// The file cannot be read, or is none.
+pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, Stop> {
     crate::places::input(path)?;
-    relax::npz::arrays(path, &Mapped::open(path)?)
+    Ok(relax::npz::arrays(path, &Mapped::open(path)?)?)
 }
 
 /// Writes arrays to a `.npz` file, uncompressed.
-pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
+pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     let trouble = |e: std::io::Error| output::trouble(path, &e);
     let failed = Rc::new(RefCell::new(None));
     let file = Patient {
@@ -87,7 +88,7 @@ impl Seek for Patient {
 }
 
 /// Writes one array to a `.npy` file.
-pub fn write_one(path: &Path, t: &Tensor) -> Result<(), String> {
+pub fn write_one(path: &Path, t: &Tensor) -> Result<(), Stop> {
     let mut output = Output::create(path)?;
     npy(&mut output, t).map_err(|e| output::trouble(path, &e))?;
     output.finish()

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::interrupt::{self, Held};
+use crate::stop::Stop;
 
 /// A file that is being written.
 #[derive(Debug)]
@@ -26,8 +27,8 @@ impl Output {
     /// Begins to write a file.
     ///
     /// # Errors
-    /// It cannot be written; the reason as a sentence, as in all functions here.
-    pub fn create(path: &Path) -> Result<Output, String> {
+    /// It cannot be written.
+    pub fn create(path: &Path) -> Result<Output, Stop> {
         Output::begin(path).map_err(|e| trouble(path, &e))
     }
 
@@ -69,13 +70,19 @@ impl Output {
     }
 
     /// The file is whole: it takes its place. Nothing is there when this is not called.
-    pub fn finish(self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(self) -> Result<(), Stop> {
         let name = self.name.clone();
         self.put_in_place(true).map_err(|e| trouble(&name, &e))
     }
 
     /// As [`Output::finish`], for what another program has written, whose mode stays.
-    pub fn finish_as_written(self) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// As for [`Output::finish`].
+    pub fn finish_as_written(self) -> Result<(), Stop> {
         let name = self.name.clone();
         self.put_in_place(false).map_err(|e| trouble(&name, &e))
     }
@@ -120,15 +127,18 @@ impl Seek for Output {
 }
 
 /// Writes a whole file.
-pub fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
+///
+/// # Errors
+/// It cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     let mut output = Output::create(path)?;
     output.write_all(bytes).map_err(|e| trouble(path, &e))?;
     output.finish()
 }
 
-/// Why a file cannot be written, as a sentence.
-pub fn trouble(path: &Path, e: &io::Error) -> String {
-    format!("cannot write {}: {e}", path.display())
+/// Why a file cannot be written.
+pub fn trouble(path: &Path, e: &io::Error) -> Stop {
+    format!("cannot write {}: {e}", path.display()).into()
 }
 
 /// Where a file lies that links may lead to; it need not be there.
@@ -235,7 +245,7 @@ mod tests {
         let room = tempfile::tempdir().expect("a folder");
         write(Path::new("/dev/null"), b"x").expect("written");
         let failed = write(room.path(), b"x").expect_err("a folder");
-        assert!(failed.starts_with("cannot write "), "{failed}");
+        assert!(failed.text().starts_with("cannot write "), "{failed}");
         let circle = room.path().join("circle");
         symlink("circle", &circle).expect("a link");
         write(&circle, b"x").expect_err("no end");

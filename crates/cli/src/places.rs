@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustc_hash::FxHashMap;
 
 use crate::io::{STREAM, display_name};
+use crate::stop::Stop;
 
 /// What a file is, whichever name or link it goes by.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -34,22 +35,23 @@ fn places() -> MutexGuard<'static, Option<Places>> {
 /// Says that a file will be written.
 ///
 /// # Errors
-/// It is read as well, or is where something else goes; as a sentence.
-pub fn output(path: &Path) -> Result<(), String> {
+/// It is read as well, or is where something else goes.
+pub fn output(path: &Path) -> Result<(), Stop> {
     let Some(identity) = identity(path, Stream::Output) else {
         return Ok(());
     };
     let mut places = places();
     let places = places.get_or_insert_default();
     if let Some(input) = places.inputs.get(&identity) {
-        return Err(both(input, path));
+        return Err(both(input, path).into());
     }
     match places.outputs.insert(identity, path.to_owned()) {
         Some(other) => Err(format!(
             "{} and {} are the same file, and two outputs would go there",
             display_name(&other),
             display_name(path)
-        )),
+        )
+        .into()),
         None => Ok(()),
     }
 }
@@ -57,15 +59,15 @@ pub fn output(path: &Path) -> Result<(), String> {
 /// Notes that a file is read.
 ///
 /// # Errors
-/// An output goes there; as a sentence.
-pub fn input(path: &Path) -> Result<(), String> {
+/// An output goes there.
+pub fn input(path: &Path) -> Result<(), Stop> {
     let Some(identity) = identity(path, Stream::Input) else {
         return Ok(());
     };
     let mut places = places();
     let places = places.get_or_insert_default();
     if let Some(output) = places.outputs.get(&identity) {
-        return Err(both(path, output));
+        return Err(both(path, output).into());
     }
     places.inputs.insert(identity, path.to_owned());
     Ok(())

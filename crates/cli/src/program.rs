@@ -80,7 +80,7 @@ impl Source {
     ///
     /// # Errors
     /// See [`tool::input`].
-    pub fn path(&self) -> Result<&Path, String> {
+    pub fn path(&self) -> Result<&Path, Stop> {
         tool::input(self.file.as_deref())
     }
 

@@ -10,6 +10,7 @@ use crate::formats::Format;
 use crate::layout::plain;
 use crate::parts::{Part, Typed, parts};
 use crate::show::{self, Extent};
+use crate::stop::Stop;
 use crate::{output, save};
 
 /// The forms in which a result is written.
@@ -29,8 +30,8 @@ const CONSTRUCTORS: &str = "constructors";
 /// nothing is lost.
 ///
 /// # Errors
-/// The file cannot be written, or cannot hold the result; as a sentence.
-pub fn write(path: &Path, format: Format, typed: &Typed<'_>) -> Result<(), String> {
+/// The file cannot be written, or cannot hold the result.
+pub fn write(path: &Path, format: Format, typed: &Typed<'_>) -> Result<(), Stop> {
     match format {
         Format::Text => {
             let text = show::value(typed, Extent::Whole) + "\n";

@@ -9,6 +9,7 @@ use safetensors::tensor::{TensorView, serialize_to_file};
 use crate::formats::Format;
 use crate::npz;
 use crate::output::{Output, trouble};
+use crate::stop::Stop;
 
 /// The forms in which arrays are written.
 pub const ARRAYS: &[Format] = &[Format::Npz, Format::Npy, Format::Safetensors];
@@ -16,8 +17,8 @@ pub const ARRAYS: &[Format] = &[Format::Npz, Format::Npy, Format::Safetensors];
 /// Writes named arrays.
 ///
 /// # Errors
-/// The file cannot be written, or cannot hold them; as a sentence.
-pub fn arrays(path: &Path, format: Format, arrays: &[(String, Tensor)]) -> Result<(), String> {
+/// The file cannot be written, or cannot hold them.
+pub fn arrays(path: &Path, format: Format, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     match (format, arrays) {
         (Format::Npz, _) => npz::write(path, arrays),
         (Format::Safetensors, _) => safetensors(path, arrays),
@@ -27,18 +28,19 @@ pub fn arrays(path: &Path, format: Format, arrays: &[(String, Tensor)]) -> Resul
             "{} would hold one array, and there are {}: .npz holds any number",
             path.display(),
             arrays.len()
-        )),
-        _ => Err(format!("{} does not hold arrays", path.display())),
+        )
+        .into()),
+        _ => Err(format!("{} does not hold arrays", path.display()).into()),
     }
 }
 
-fn params(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
+fn params(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     let mut output = Output::create(path)?;
     relax_tvm::params::write(&mut output, arrays).map_err(|e| trouble(path, &e))?;
     output.finish()
 }
 
-fn safetensors(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
+fn safetensors(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     let refused = |why: &dyn std::fmt::Display| format!("cannot write {}: {why}", path.display());
     let mut views = Vec::new();
     for (name, t) in arrays {
@@ -47,7 +49,7 @@ fn safetensors(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), String> {
             Some(dtype) => TensorView::new(dtype, shape, t.bytes()).map_err(|e| refused(&e))?,
             None => {
                 let why = format!("`{name}` is of {}, which the format lacks", t.dtype());
-                return Err(refused(&why));
+                return Err(refused(&why).into());
             }
         };
         views.push((name, view));

@@ -1,5 +1,7 @@
 //! Why a tool ends before its work is done, and how it says so.
 
+use std::fmt;
+
 use relax_base::{Diagnostics, SourceMap};
 
 use crate::{exit, io, render};
@@ -24,6 +26,33 @@ impl From<String> for Stop {
         Stop::Usage(message)
     }
 }
+
+impl From<&str> for Stop {
+    fn from(message: &str) -> Stop {
+        Stop::Usage(message.to_owned())
+    }
+}
+
+impl From<relax::Error> for Stop {
+    fn from(error: relax::Error) -> Stop {
+        Stop::Usage(error.to_string())
+    }
+}
+
+#[cfg(feature = "native")]
+impl From<relax_codegen::Error> for Stop {
+    fn from(error: relax_codegen::Error) -> Stop {
+        Stop::Usage(error.to_string())
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl std::error::Error for Stop {}
 
 impl Stop {
     /// Shows diagnostics with errors among them.

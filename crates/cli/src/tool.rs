@@ -29,7 +29,7 @@ pub fn main<A: Parser>(arguments: Vec<OsString>, work: impl FnOnce(&A) -> Result
     let name = command.get_name().to_owned();
     let args = match command.try_get_matches_from_mut(arguments) {
         Ok(matches) => match asked(&mut command, &matches) {
-            Some(text) => return stop::code(&name, io::print(&text).map_err(Stop::from)),
+            Some(text) => return stop::code(&name, io::print(&text)),
             None => {
                 if let Some(&most) = matches.get_one::<usize>(MEMORY) {
                     memory::limit(most);
@@ -112,7 +112,7 @@ fn asked(command: &mut Command, matches: &ArgMatches) -> Option<Vec<u8>> {
 }
 
 /// The same for tools that work on many files.
-pub fn inputs(files: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+pub fn inputs(files: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
     match files {
         [] => input(None).map(|file| vec![file.to_owned()]),
         files => Ok(files.to_vec()),
@@ -123,7 +123,7 @@ pub fn inputs(files: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
 ///
 /// # Errors
 /// Standard input is a terminal, where waiting for a text would look as if the tool hung.
-pub fn input(file: Option<&Path>) -> Result<&Path, String> {
+pub fn input(file: Option<&Path>) -> Result<&Path, Stop> {
     use std::io::IsTerminal as _;
     match file {
         Some(file) => Ok(file),

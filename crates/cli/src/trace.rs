@@ -7,6 +7,7 @@ use relax_codegen::KernelEvent;
 use serde_json::{Value, json};
 
 use crate::formats::Format;
+use crate::stop::Stop;
 use crate::{io, places};
 
 /// Calls of kernels beyond these are left out: a million makes a file of 200 MB.
@@ -15,8 +16,8 @@ pub const MOST: usize = 1 << 20;
 /// Whether a trace may go where it is to go.
 ///
 /// # Errors
-/// The name says that something else is there; as a sentence.
-pub fn allowed(path: &Path) -> Result<(), String> {
+/// The name says that something else is there.
+pub fn allowed(path: &Path) -> Result<(), Stop> {
     Format::allow(path, "a trace", &[Format::Json])?;
     places::output(path)
 }
@@ -84,13 +85,13 @@ impl Trace {
     /// Writes it, with these calls of kernels, whose names are `labels`.
     ///
     /// # Errors
-    /// The file cannot be written; as a sentence.
+    /// The file cannot be written.
     pub fn write(
         &self,
         path: &Path,
         labels: &[String],
         kernels: &[KernelEvent],
-    ) -> Result<(), String> {
+    ) -> Result<(), Stop> {
         let text = self.json(labels, kernels).to_string();
         io::write(path, text.as_bytes())
     }

@@ -9,24 +9,25 @@ use crate::inputs::Param;
 use crate::places;
 use crate::stop::Stop;
 
+use relax::Error;
 use relax::fit::Taking;
 pub use relax::weights::{Mapped, kind, resident};
 
 /// Maps a file.
 ///
 /// # Errors
-/// It cannot be read, or something goes there; as a sentence.
-pub fn open(path: &Path) -> Result<Mapped, String> {
-    places::input(path)?;
+/// It cannot be read, or something goes there.
+pub fn open(path: &Path) -> Result<Mapped, Error> {
+    places::input(path).map_err(|stop| Error::File(stop.text()))?;
     Mapped::open(path)
 }
 
 /// The named tensors of a `.npz`, `.safetensors` or `.params` file.
 ///
 /// # Errors
-/// It cannot be read; as a sentence.
-pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, String> {
-    relax::weights::arrays(path, &open(path)?)
+/// It cannot be read.
+pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, Stop> {
+    Ok(relax::weights::arrays(path, &open(path)?)?)
 }
 
 /// Gives parameters of a function, and constants whose metadata section is missing, the values in a file: see

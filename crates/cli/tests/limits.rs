@@ -21,6 +21,7 @@ fn run(text: &str, inputs: &[Tensor], stack: u64) -> (Result<Value, String>, u64
     let host = Host::new(1).expect("memory");
     host.set_stack_size(stack).expect("a stack");
     let result = host.call(&jit, "main", inputs);
+    let result = result.map_err(|e| e.to_string());
     (result, host.heap().live_objects)
 }
 

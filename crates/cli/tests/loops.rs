@@ -343,7 +343,8 @@ fn the_first_failure_is_told_and_nothing_is_left() {
             // What the host holds for its own arguments is there after a call that does not fail, too.
             let error = host
                 .call(&made.jit, "main", &inputs)
-                .expect_err("an index outside");
+                .expect_err("an index outside")
+                .to_string();
             assert!(
                 error.contains(&format!(
                     "index {value} of axis 0 is outside `T`, whose extent there is 1000"

@@ -140,7 +140,7 @@ def @main(%x: Tensor[(k,), float32]) {
                 (0, 0, 0),
                 "after {calls}"
             );
-            match found {
+            match found.map_err(|e| e.to_string()) {
                 Ok(_) => break,
                 Err(said) if calls == 0 => assert!(said.contains("out of memory"), "{said}"),
                 Err(said) => assert!(

@@ -174,7 +174,8 @@ fn check(
             let expected = evaluator::run(&unknown.module, typing, entry, &inputs);
             let lenient = LENIENT.iter().any(|l| l.0 == op.name);
             for (pipeline, jit) in &code {
-                let found = Host::new(1)?.call(jit, "main", &inputs);
+                let found = Host::new(1).and_then(|host| host.call(jit, "main", &inputs));
+                let found = found.map_err(|e| e.to_string());
                 let told = || {
                     format!(
                         "{text}\nwith {shapes:?}, {pipeline}\nevaluator: {expected:?}\nnative: {found:?}"

@@ -206,7 +206,7 @@ fn trouble(seed: u64, ran: &mut usize) -> Option<String> {
                 (Value::Tuple(a), Value::Tuple(b)) => equal(&a[0], &b[0]),
                 _ => false,
             },
-            (Err(a), Err(b)) => b.contains(&a.message.to_string()),
+            (Err(a), Err(b)) => b.to_string().contains(&a.message.to_string()),
             _ => false,
         };
         if !fine {

@@ -22,7 +22,7 @@ use relax_runtime::values::{
 };
 use relax_tensor::{DType, Tensor, TypeCode, Value};
 
-use crate::{Entry, Jit};
+use crate::{Entry, Error, Jit};
 
 mod packed;
 mod views;
@@ -114,12 +114,15 @@ pub struct Host {
 unsafe impl Send for Host {}
 
 impl Host {
-    /// A context that runs parallel loops on so many threads, 0 for one per processor. The error says that there
-    /// is no memory, or how many threads there can be.
-    pub fn new(threads: usize) -> Result<Host, String> {
+    /// A context that runs parallel loops on so many threads, 0 for one per processor.
+    ///
+    /// # Errors
+    /// [`Error::Context`]: there is no memory, or there cannot be so many threads.
+    pub fn new(threads: usize) -> Result<Host, Error> {
         let ctx = rx_context_create();
         if ctx.is_null() {
-            return Err("out of memory: no context could be made".into());
+            let none = "out of memory: no context could be made";
+            return Err(Error::Context(none.to_owned()));
         }
         let over = Mutex::new(Vec::new());
         let host = Host {
@@ -129,7 +132,7 @@ impl Host {
         };
         match rx_set_threads(ctx, i32::try_from(threads).unwrap_or(i32::MAX)) {
             0 => Ok(host),
-            _ => Err(host.error()),
+            _ => Err(Error::Context(host.error())),
         }
     }
 
@@ -137,46 +140,60 @@ impl Host {
     ///
     /// # Safety
     /// The functions keep the contract of `RxAllocator` for as long as values of the context live.
-    pub unsafe fn with_allocator(threads: usize, hooks: &RxAllocator) -> Result<Host, String> {
+    ///
+    /// # Errors
+    /// As for [`Host::new`].
+    pub unsafe fn with_allocator(threads: usize, hooks: &RxAllocator) -> Result<Host, Error> {
         let host = Host::new(threads)?;
         // SAFETY: the context has not allocated yet; the rest is the caller's promise.
         match unsafe { rx_set_allocator(host.ctx, hooks) } {
             0 => Ok(host),
-            _ => Err(host.error()),
+            _ => Err(Error::Context(host.error())),
         }
     }
 
-    /// Calls an entry with tensors. The error is the runtime's message.
-    pub fn call(&self, jit: &Jit, entry: &str, inputs: &[Tensor]) -> Result<Value, String> {
+    /// Calls an entry with tensors.
+    ///
+    /// # Errors
+    /// There is no such entry, or [`Error::Call`]: the runtime's message.
+    pub fn call(&self, jit: &Jit, entry: &str, inputs: &[Tensor]) -> Result<Value, Error> {
         let inputs: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
         self.call_timed(jit, entry, &inputs).map(|v| v.0)
     }
 
-    /// Calls an entry with tensors, tuples and data of them; also says how long the call itself took. The error is the
-    /// runtime's message.
+    /// Calls an entry with tensors, tuples and data of them; also says how long the call itself took.
+    ///
+    /// # Errors
+    /// As for [`Host::call`].
     pub fn call_timed(
         &self,
         jit: &Jit,
         entry: &str,
         inputs: &[Value],
-    ) -> Result<(Value, std::time::Duration), String> {
+    ) -> Result<(Value, std::time::Duration), Error> {
         self.with(jit, entry, inputs, copy)
     }
 
     /// As [`Host::call_timed`], without a copy of large results: they stay in the context's heap until nobody looks at
     /// them any more and the context is used again, or goes.
-    pub fn call_lending(&self, jit: &Jit, entry: &str, inputs: &[Value]) -> Result<Value, String> {
+    ///
+    /// # Errors
+    /// As for [`Host::call`].
+    pub fn call_lending(&self, jit: &Jit, entry: &str, inputs: &[Value]) -> Result<Value, Error> {
         let look = |object| self.lending(object);
         self.with(jit, entry, inputs, look).map(|v| v.0)
     }
 
     /// The time that a call takes; its result goes back to the context's heap unseen.
+    ///
+    /// # Errors
+    /// As for [`Host::call`].
     pub fn time(
         &self,
         jit: &Jit,
         entry: &str,
         inputs: &[Value],
-    ) -> Result<std::time::Duration, String> {
+    ) -> Result<std::time::Duration, Error> {
         self.with(jit, entry, inputs, |_| ()).map(|r| r.1)
     }
 
@@ -187,10 +204,10 @@ impl Host {
         entry: &str,
         inputs: &[Value],
         look: impl FnOnce(*mut RxObject) -> T,
-    ) -> Result<(T, std::time::Duration), String> {
+    ) -> Result<(T, std::time::Duration), Error> {
         let code = jit
             .entry(entry)
-            .ok_or_else(|| format!("there is no entry @{entry}"))?;
+            .ok_or_else(|| Error::NoEntry(entry.to_owned()))?;
         // SAFETY: the code lives as long as `jit`.
         unsafe { self.run(code, inputs, look) }
     }
@@ -204,10 +221,10 @@ impl Host {
         code: Entry,
         inputs: &[Value],
         look: impl FnOnce(*mut RxObject) -> T,
-    ) -> Result<(T, std::time::Duration), String> {
+    ) -> Result<(T, std::time::Duration), Error> {
         self.context.settle();
         let inputs = inputs.iter().map(|v| self.argument(v));
-        let inputs = inputs.collect::<Result<Vec<Owned<'_>>, String>>()?;
+        let inputs = inputs.collect::<Result<Vec<Owned<'_>>, Error>>()?;
         let args: Vec<*mut RxObject> = inputs.iter().map(|o| o.object).collect();
         let start = std::time::Instant::now();
         // SAFETY: the caller's promise; arguments are live objects of this context.
@@ -217,7 +234,7 @@ impl Host {
     }
 
     /// An argument as an object. Its tensors borrow their elements and shapes from the value.
-    fn argument<'h>(&'h self, value: &'h Value) -> Result<Owned<'h>, String> {
+    fn argument<'h>(&'h self, value: &'h Value) -> Result<Owned<'h>, Error> {
         let own =
             |object: *mut RxObject| (!object.is_null()).then_some(Owned { host: self, object });
         let tensor = |t: &Tensor| {
@@ -254,8 +271,8 @@ impl Host {
             Some(whole)
         };
         value.fold(tensor, join).ok_or_else(|| match self.error() {
-            text if text.is_empty() => "an argument is not made of tensors".to_owned(),
-            text => text,
+            text if text.is_empty() => Error::Call("an argument is not made of tensors".to_owned()),
+            text => Error::Call(text),
         })
     }
 
@@ -279,11 +296,14 @@ impl Host {
         unsafe { seen.lent(&self.context, object) }.map(Value::Tensor)
     }
 
-    /// Sets how many bytes of stack compiled code may use; the error is the runtime's message.
-    pub fn set_stack_size(&self, bytes: u64) -> Result<(), String> {
+    /// Sets how many bytes of stack compiled code may use.
+    ///
+    /// # Errors
+    /// [`Error::Context`]: there is no memory for them.
+    pub fn set_stack_size(&self, bytes: u64) -> Result<(), Error> {
         match rx_set_stack_size(self.ctx, bytes) {
             0 => Ok(()),
-            _ => Err(self.error()),
+            _ => Err(Error::Context(self.error())),
         }
     }
 

@@ -18,6 +18,7 @@ use relax_lower::lir::KernelDef;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
+use crate::Error;
 use crate::jit::{outside, trouble};
 use crate::kernels::{Kernels, Memory, Packed, Plan, Site, Variant};
 use crate::module::compile_kernels;
@@ -89,7 +90,7 @@ impl Image {
         let plan = Plan::new(kernels, sites);
         let isa = Target::this_machine()
             .isa(false)
-            .map_err(|e| trouble(&e.0))?;
+            .map_err(|e| trouble(&e.to_string()))?;
         let mut module = Collected::new(isa);
         let ids = compile_kernels(&mut module, &plan.code, false)?;
         let mut out = module.image().map_err(|e| trouble(&e))?;
@@ -111,45 +112,50 @@ impl Image {
     /// [`needs`] are those of this one, and nobody has changed it.
     ///
     /// # Errors
-    /// Its parts do not fit together, or the system gives no memory; a sentence.
+    /// [`Error::Load`]: its parts do not fit together, or the system gives no memory.
     pub unsafe fn load(
         &self,
         kernels: &[KernelDef],
         constants: &dyn Fn(u32) -> Option<Tensor>,
-    ) -> Result<Kernels, String> {
+    ) -> Result<Kernels, Error> {
         let known: FxHashMap<&str, *const u8> = outside().collect();
         let imports: Option<Vec<u64>> = (self.imports.iter())
             .map(|name| known.get(name.as_str()).map(|&p| p as u64))
             .collect();
-        let imports = imports.ok_or("the image needs a function that is not here")?;
-        let mut memory = MmapMut::map_anon(self.bytes.len().max(1)).map_err(|e| e.to_string())?;
+        let bad = |why: &str| Error::Load(why.to_owned());
+        let refused = |e: std::io::Error| Error::Load(e.to_string());
+        let imports = imports.ok_or_else(|| bad("the image needs a function that is not here"))?;
+        let mut memory = MmapMut::map_anon(self.bytes.len().max(1)).map_err(refused)?;
         memory[..self.bytes.len()].copy_from_slice(&self.bytes);
         let base = memory.as_ptr() as u64;
         for f in &self.fixups {
             let address = match f.of {
                 Target8::Here(at) => base + u64::from(at),
-                Target8::Import(i) => *imports.get(i as usize).ok_or("no such import")?,
+                Target8::Import(i) => {
+                    let import = imports.get(i as usize);
+                    *import.ok_or_else(|| bad("no such import"))?
+                }
             };
             let at = f.at as usize;
             let place = memory
                 .get_mut(at..at + 8)
-                .ok_or("an address outside of the image")?;
+                .ok_or_else(|| bad("an address outside of the image"))?;
             place.copy_from_slice(&address.wrapping_add_signed(f.addend).to_le_bytes());
         }
-        let memory = memory.make_exec().map_err(|e| e.to_string())?;
+        let memory = memory.make_exec().map_err(refused)?;
         let (mut variants, mut code) = (Vec::new(), Vec::new());
         for &(kernel, mask, at) in &self.variants {
             if at as usize >= self.bytes.len() || kernel as usize >= kernels.len() {
-                return Err("there is no such kernel".to_owned());
+                return Err(bad("there is no such kernel"));
             }
             variants.push(Variant { kernel, mask });
             code.push(memory[at as usize..].as_ptr());
         }
         let mut packed = Vec::with_capacity(self.packed.len());
         for (kernel, input, number, elements) in &self.packed {
-            let constant = constants(*number).ok_or("there is no such constant")?;
+            let constant = constants(*number).ok_or_else(|| bad("there is no such constant"))?;
             if *kernel as usize >= kernels.len() || elements.dtype() != DType::F32 {
-                return Err("there is no such packed constant".to_owned());
+                return Err(bad("there is no such packed constant"));
             }
             let (kernel, input, packed_) = (*kernel, *input, elements.clone());
             packed.push(Packed {

@@ -111,7 +111,7 @@ pub(crate) fn trouble(text: &str) -> Box<Diagnostic> {
 pub(crate) fn in_memory() -> Result<JITBuilder, Box<Diagnostic>> {
     let isa = Target::this_machine()
         .isa(false)
-        .map_err(|e| trouble(&e.0))?;
+        .map_err(|e| trouble(&e.to_string()))?;
     let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
     builder.symbols(outside());
     Ok(builder)

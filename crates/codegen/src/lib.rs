@@ -5,6 +5,7 @@
 mod described;
 mod effort;
 mod env;
+mod error;
 mod func;
 mod functions;
 mod host;
@@ -23,6 +24,7 @@ mod settle;
 mod target;
 mod unwind;
 
+pub use error::Error;
 pub use host::{Given, Host, KernelCost, KernelEvent, Packed, Place, View};
 #[cfg(all(target_arch = "x86_64", unix))]
 pub use image::{Fixup, Image, Target8, needs};
@@ -34,4 +36,4 @@ pub use module::{Listing, Sizes, entry_symbol};
 pub use object::{Object, object};
 pub use prepack::WeightsFile;
 pub use relax_tensor::Value;
-pub use target::{NATIVE, Target, TargetError, X86_64_LEAST, listing};
+pub use target::{NATIVE, Target, X86_64_LEAST, listing};

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;
 
-use crate::Entry;
+use crate::{Entry, Error};
 
 /// The symbol of a library's own description: a text that ends in a zero byte.
 pub const DESCRIPTION: &str = "relax_description";
@@ -34,20 +34,21 @@ impl Library {
     /// Loading runs the library's initialisers, and its entries are what they are called: the file is trusted.
     ///
     /// # Errors
-    /// It cannot be loaded, or has a runtime of its own; a sentence.
-    pub unsafe fn open(path: &Path) -> Result<Library, String> {
+    /// [`Error::Load`]: it cannot be loaded, or has a runtime of its own.
+    pub unsafe fn open(path: &Path) -> Result<Library, Error> {
+        let refused = |why: &str| Error::Load(why.to_owned());
         let name = path.as_os_str().as_encoded_bytes();
-        let name = CString::new(name).map_err(|_| "a path has no zero byte".to_owned())?;
+        let name = CString::new(name).map_err(|_| refused("a path has no zero byte"))?;
         // SAFETY: a text that ends; the rest is the caller's promise.
         let handle = unsafe { sys::open(&name) };
         if handle.is_null() {
-            return Err(sys::error());
+            return Err(Error::Load(sys::error()));
         }
         let library = Library { handle };
         let ours = (relax_runtime::symbols().into_iter()).find(|s| s.0 == OF_THE_RUNTIME);
         match (library.symbol(OF_THE_RUNTIME), ours) {
             (Some(theirs), Some((_, ours))) if theirs.cast_const().cast() == ours => Ok(library),
-            _ => Err("it has a runtime of its own".to_owned()),
+            _ => Err(refused("it has a runtime of its own")),
         }
     }
 

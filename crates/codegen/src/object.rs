@@ -43,7 +43,7 @@ pub fn object(
     weights: Option<&str>,
     packed: &dyn Fn(&Tensor),
 ) -> Result<Object, Box<Diagnostic>> {
-    let isa = target.isa(true).map_err(|e| trouble(e.0))?;
+    let isa = target.isa(true).map_err(|e| trouble(e.to_string()))?;
     let libcalls = cranelift_module::default_libcall_names();
     let builder =
         ObjectBuilder::new(Arc::clone(&isa), name, libcalls).map_err(|e| trouble(e.to_string()))?;

@@ -9,6 +9,7 @@ use relax_base::Diagnostic;
 use relax_lower::lir::Lowered;
 use target_lexicon::{Aarch64Architecture, Architecture, ParseError, Triple};
 
+use crate::Error;
 use crate::module::{Extras, Listing, compile};
 use crate::prepack::prepack;
 
@@ -34,10 +35,6 @@ pub const X86_64_LEAST: &str = "x86-64-v2";
 /// The architectures that the runtime's values are laid out for: 64 bits, little-endian.
 const ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "riscv64", "riscv64gc"];
 
-/// The target cannot be generated code for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TargetError(pub String);
-
 /// `; did you mean …?`, or nothing.
 fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     relax_base::did_you_mean(name, known)
@@ -55,8 +52,11 @@ impl Target {
         }
     }
 
-    /// Whether code can be generated for it. The error says what is wrong and what there is.
-    pub fn check(&self) -> Result<(), TargetError> {
+    /// Holds it against what code can be generated for.
+    ///
+    /// # Errors
+    /// [`Error::Target`]: what is wrong, and what there is.
+    pub fn check(&self) -> Result<(), Error> {
         self.isa(true).map(drop)
     }
 
@@ -66,13 +66,13 @@ impl Target {
     }
 
     /// The triple with all its parts.
-    fn full_triple(&self) -> Result<Triple, TargetError> {
+    fn full_triple(&self) -> Result<Triple, Error> {
         let Some(text) = &self.triple else {
             return Ok(Triple::host());
         };
         let architecture = text.split('-').next().unwrap_or_default();
         let unknown = |why: &str| {
-            TargetError(format!(
+            Error::Target(format!(
                 "target `{text}`: {why}{}; there are {}",
                 hint(architecture, ARCHITECTURES.iter().copied()),
                 ARCHITECTURES.join(", ")
@@ -85,12 +85,12 @@ impl Target {
         }
         Triple::from_str(text).map_err(|e| match e {
             ParseError::UnrecognizedArchitecture(_) => unknown("no such architecture"),
-            other => TargetError(format!("target `{text}`: {other}")),
+            other => Error::Target(format!("target `{text}`: {other}")),
         })
     }
 
     /// Cranelift's description of the target. `pic`: position-independent, for shared libraries.
-    pub(crate) fn isa(&self, pic: bool) -> Result<OwnedTargetIsa, TargetError> {
+    pub(crate) fn isa(&self, pic: bool) -> Result<OwnedTargetIsa, Error> {
         let mut flags = settings::builder();
         let yes = |on: bool| if on { "true" } else { "false" };
         let level = if self.optimize { "speed" } else { "none" };
@@ -101,7 +101,7 @@ impl Target {
             ("enable_verifier", yes(cfg!(debug_assertions))),
         ] {
             let set = flags.set(name, value);
-            set.map_err(|e| TargetError(format!("{name}: {e}")))?;
+            set.map_err(|e| Error::Target(format!("{name}: {e}")))?;
         }
         let triple = self.full_triple()?;
         let fits = matches!(
@@ -111,7 +111,7 @@ impl Target {
                 | Architecture::Riscv64(_)
         );
         if !fits {
-            return Err(TargetError(format!(
+            return Err(Error::Target(format!(
                 "target `{triple}`: no code can be generated for it{}; there are {}",
                 hint(
                     &triple.architecture.to_string(),
@@ -125,33 +125,33 @@ impl Target {
         let mut isa = if native {
             let host = Triple::host();
             if host.architecture != triple.architecture {
-                return Err(TargetError(format!(
+                return Err(Error::Target(format!(
                     "the CPU `{NATIVE}` is {}, the target {}",
                     host.architecture, triple.architecture
                 )));
             }
-            let mut isa = isa::lookup(triple).map_err(|e| TargetError(e.to_string()))?;
-            cranelift_native::infer_native_flags(&mut isa).map_err(|e| TargetError(e.into()))?;
+            let mut isa = isa::lookup(triple).map_err(|e| Error::Target(e.to_string()))?;
+            cranelift_native::infer_native_flags(&mut isa).map_err(|e| Error::Target(e.into()))?;
             isa
         } else {
-            isa::lookup(triple).map_err(|e| TargetError(e.to_string()))?
+            isa::lookup(triple).map_err(|e| Error::Target(e.to_string()))?
         };
         if x86 && self.features.is_empty() {
             let least = isa.enable(X86_64_LEAST);
-            least.map_err(|e| TargetError(e.to_string()))?;
+            least.map_err(|e| Error::Target(e.to_string()))?;
         }
         for name in self.features.iter().filter(|f| *f != NATIVE) {
             let feature = feature(&isa, name)?;
             let on = isa.enable(feature);
-            on.map_err(|e| TargetError(format!("CPU feature `{name}`: {e}")))?;
+            on.map_err(|e| Error::Target(format!("CPU feature `{name}`: {e}")))?;
         }
         isa.finish(settings::Flags::new(flags))
-            .map_err(|e| TargetError(e.to_string()))
+            .map_err(|e| Error::Target(e.to_string()))
     }
 }
 
 /// Cranelift's name of a feature or processor.
-fn feature(isa: &isa::Builder, name: &str) -> Result<&'static str, TargetError> {
+fn feature(isa: &isa::Builder, name: &str) -> Result<&'static str, Error> {
     let short = |n: &'static str| n.strip_prefix("has_").unwrap_or(n);
     let of = |kind: SettingKind| isa.iter().filter(move |s| s.kind == kind).map(|s| s.name);
     let all = || of(SettingKind::Bool).chain(of(SettingKind::Preset));
@@ -160,7 +160,7 @@ fn feature(isa: &isa::Builder, name: &str) -> Result<&'static str, TargetError> 
     }
     let near = hint(name.strip_prefix("has_").unwrap_or(name), all().map(short));
     let features = of(SettingKind::Bool).map(short);
-    Err(TargetError(format!(
+    Err(Error::Target(format!(
         "no CPU feature or processor `{name}` for {}{near}; features are {}",
         isa.triple().architecture,
         features.collect::<Vec<_>>().join(", ")
@@ -181,7 +181,7 @@ pub fn listing(
             text,
         ))
     };
-    let isa = target.isa(true).map_err(|e| trouble(e.0))?;
+    let isa = target.isa(true).map_err(|e| trouble(e.to_string()))?;
     let libcalls = cranelift_module::default_libcall_names();
     let builder = ObjectBuilder::new(isa, name, libcalls).map_err(|e| trouble(e.to_string()))?;
     let mut module = ObjectModule::new(builder);

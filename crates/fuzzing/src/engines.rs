@@ -103,7 +103,7 @@ impl Case {
         Some((lowered, module))
     }
 
-    fn hold(&self, how: &str, found: &Result<Value, String>) {
+    fn hold<E: std::fmt::Debug>(&self, how: &str, found: &Result<Value, E>) {
         let same = match (&self.expected, found) {
             (Ok(a), Ok(b)) => alike(a, b),
             (Err(_), Err(_)) => true,
@@ -141,7 +141,7 @@ fn agreed(text: &[u8], inputs: Option<&[Tensor]>) {
     }
 }
 
-fn run(jit: &Jit, threads: usize, case: &Case) -> Result<Value, String> {
+fn run(jit: &Jit, threads: usize, case: &Case) -> Result<Value, relax_codegen::Error> {
     let host = Host::new(threads).expect("memory");
     let found = host.call(jit, "main", &case.inputs);
     let left = host.heap().live_objects;

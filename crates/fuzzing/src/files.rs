@@ -29,7 +29,7 @@ pub(crate) fn file(data: &[u8]) {
         b"json" => module(bytes, Format::TvmJson),
         b"tvmscript" => module(bytes, Format::TvmScript),
         b"onnx" => {
-            let external = |name: &str| Err(format!("there is no {name}"));
+            let external = |name: &str| Err(format!("there is no {name}").into());
             if let Ok(import) = relax_onnx::import(bytes.to_vec().into(), &external) {
                 module(import.text.as_bytes(), Format::Relay);
             }

@@ -411,7 +411,7 @@ impl Interp<'_> {
                 let before = args.clone();
                 let mut args = args;
                 let result = self.packed.call(name.as_str(), &mut args);
-                let result = result.or_else(|e| self.error(codes::PACKED, at, e))?;
+                let result = result.or_else(|e| self.error(codes::PACKED, at, e.to_string()))?;
                 // Whoever of this frame holds a tensor that was changed in place sees the change.
                 let base = run.frames.last().map_or(0, |f| f.base);
                 for (old, new) in before.iter().zip(&args) {

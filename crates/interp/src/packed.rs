@@ -1,5 +1,6 @@
 //! Functions registered at run time.
 
+use relax_base::BoxError;
 use relax_tensor::Tensor;
 
 use crate::Value;
@@ -8,19 +9,30 @@ use crate::Value;
 pub trait Packed {
     /// Calls a function. It may change its arguments in place (put another tensor in their place):
     /// the variables of the calling function that hold an argument see the change.
-    fn call(&mut self, name: &str, args: &mut [Value]) -> Result<Value, String>;
+    ///
+    /// # Errors
+    /// There is none of that name, or it failed.
+    fn call(&mut self, name: &str, args: &mut [Value]) -> Result<Value, BoxError>;
     /// Calls a function that writes its results to the tensors given, which come zeroed.
-    fn call_dps(&mut self, name: &str, args: &[Tensor], outs: &mut [Tensor]) -> Result<(), String>;
+    ///
+    /// # Errors
+    /// As [`Packed::call`].
+    fn call_dps(
+        &mut self,
+        name: &str,
+        args: &[Tensor],
+        outs: &mut [Tensor],
+    ) -> Result<(), BoxError>;
 }
 
 /// No function at all.
 pub struct NoPacked;
 
 impl Packed for NoPacked {
-    fn call(&mut self, name: &str, _: &mut [Value]) -> Result<Value, String> {
-        Err(format!("no function is registered as \"{name}\""))
+    fn call(&mut self, name: &str, _: &mut [Value]) -> Result<Value, BoxError> {
+        Err(format!("no function is registered as \"{name}\"").into())
     }
-    fn call_dps(&mut self, name: &str, _: &[Tensor], _: &mut [Tensor]) -> Result<(), String> {
-        Err(format!("no function is registered as \"{name}\""))
+    fn call_dps(&mut self, name: &str, _: &[Tensor], _: &mut [Tensor]) -> Result<(), BoxError> {
+        Err(format!("no function is registered as \"{name}\"").into())
     }
 }

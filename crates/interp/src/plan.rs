@@ -256,7 +256,7 @@ fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, 
         .collect();
     let program = op
         .program_for(&r.m.types, r.attrs, &ranks)
-        .map_err(|text| Diagnostic::error(codes::NO_COMPUTATION, r.span, text))?;
+        .map_err(|e| Diagnostic::error(codes::NO_COMPUTATION, r.span, e.to_string()))?;
     Ok(Arc::new(program))
 }
 

@@ -1,6 +1,6 @@
 //! The language by the reference evaluator.
 
-use relax_base::{Diagnostic, SourceMap};
+use relax_base::{BoxError, Diagnostic, SourceMap};
 use relax_infer::{InferOptions, Typing, infer};
 use relax_interp::{Interp, Packed, Value};
 use relax_ir::Module;
@@ -229,7 +229,7 @@ fn tensor_programs_and_shapes() {
 struct Functions;
 
 impl Packed for Functions {
-    fn call(&mut self, name: &str, args: &mut [Value]) -> Result<Value, String> {
+    fn call(&mut self, name: &str, args: &mut [Value]) -> Result<Value, BoxError> {
         let Some(Value::Tensor(t)) = args.first() else {
             return Err("no tensor".into());
         };
@@ -239,10 +239,10 @@ impl Packed for Functions {
         if name == "double" {
             Ok(Value::tuple(vec![]))
         } else {
-            Err(format!("{name}?"))
+            Err(format!("{name}?").into())
         }
     }
-    fn call_dps(&mut self, _: &str, args: &[Tensor], outs: &mut [Tensor]) -> Result<(), String> {
+    fn call_dps(&mut self, _: &str, args: &[Tensor], outs: &mut [Tensor]) -> Result<(), BoxError> {
         let half = args[0].len();
         outs[0].slice_mut::<f32>()[..half].copy_from_slice(args[0].slice::<f32>());
         outs[0].slice_mut::<f32>()[half..].copy_from_slice(args[0].slice::<f32>());

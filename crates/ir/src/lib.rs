@@ -58,4 +58,5 @@ pub use types::{
     Constraint, DTy, DTyInfer, FuncType, Kind, RelRef, Shape, ShapeInfer, TensorType, Type,
     TypeArena, TypeId, TypeInfer, TypeParam, TypeParamId,
 };
+pub use user_op::NoProgram;
 pub use verify::{Breach, Verified};

@@ -1,26 +1,51 @@
 //! The computation of an `op` item for one call: attributes are numbers, ranks are known.
 
+use std::fmt;
+
+use relax_base::Symbol;
 use relax_loops::{Buffer, Ex, ExKind, Program, Role, Stage, Var, map_expr, substitute};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use crate::{AttrValue, Attrs, Shape, Type, TypeArena, UserOp};
 
+/// Why a call of an `op` item has no program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoProgram {
+    /// The operator has no computation.
+    NoComputation(Symbol),
+    /// The operator, and an attribute of the call that has no number as its value.
+    NoNumber(Symbol, Symbol),
+}
+
+impl fmt::Display for NoProgram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoProgram::NoComputation(op) => write!(f, "`{op}` has no computation"),
+            NoProgram::NoNumber(op, name) => {
+                write!(f, "attribute `{name}` of `{op}` has no number as its value")
+            }
+        }
+    }
+}
+
+impl std::error::Error for NoProgram {}
+
 impl UserOp {
     /// The program for arguments of these extents (`None`: known only when it runs). A shape that is
     /// a parameter gets as many axes as the argument has; it has one, over all elements, in
     /// [`UserOp::program`].
     ///
-    /// Errors say in words what cannot be computed: no computation, or an attribute that is no
-    /// number.
+    /// # Errors
+    /// The operator has no computation, or an attribute is no number.
     pub fn program_for(
         &self,
         types: &TypeArena,
         attrs: &Attrs,
         args: &[Vec<Option<i64>>],
-    ) -> Result<Program, String> {
+    ) -> Result<Program, NoProgram> {
         let Some(program) = &self.program else {
-            return Err(format!("`{}` has no computation", self.name));
+            return Err(NoProgram::NoComputation(self.name));
         };
         let mut p = (**program).clone();
         let mut known = self.attribute_values(program, attrs)?;
@@ -60,7 +85,7 @@ impl UserOp {
         &self,
         program: &Program,
         attrs: &Attrs,
-    ) -> Result<FxHashMap<Var, Ex>, String> {
+    ) -> Result<FxHashMap<Var, Ex>, NoProgram> {
         let mut values = FxHashMap::default();
         for ((name, _, default), var) in self.attrs.iter().zip(&self.attr_vars) {
             let dtype = program.vars[*var].dtype;
@@ -68,10 +93,7 @@ impl UserOp {
                 Some(AttrValue::Float(x)) => Ex::float(dtype, *x),
                 Some(v) if v.as_int().is_some() => Ex::int(dtype, v.as_int().unwrap_or(0)),
                 _ => {
-                    let op = self.name;
-                    return Err(format!(
-                        "attribute `{name}` of `{op}` has no number as its value"
-                    ));
+                    return Err(NoProgram::NoNumber(self.name, *name));
                 }
             };
             values.insert(*var, value);

@@ -76,7 +76,7 @@ pub enum NoSchedule {
     /// The loops do not stand right inside each other.
     NotNested(Symbol, Symbol),
     /// Iterations depend on each other.
-    Dependent(Symbol, String),
+    Dependent(Symbol, Dependence),
     /// Two loops over the elements of one reduction would change places.
     Reduction(Symbol, Symbol),
     /// The extent is not a small constant.
@@ -111,6 +111,37 @@ impl std::fmt::Display for NoSchedule {
         }
     }
 }
+
+/// Why the iterations of a loop depend on each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dependence {
+    /// All of them write this buffer, which the loop makes inside.
+    Local(Symbol),
+    /// All of them write the same elements of this buffer.
+    SameElements(Symbol),
+    /// This buffer is written at more than one place.
+    Places(Symbol),
+    /// They read elements of this buffer that others of them write.
+    Reads(Symbol),
+    /// They sum up one reduction.
+    Reduction,
+}
+
+impl std::fmt::Display for Dependence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Dependence::Local(b) => write!(f, "all of them write `%{b}`"),
+            Dependence::SameElements(b) => {
+                write!(f, "all of them write the same elements of `%{b}`")
+            }
+            Dependence::Places(b) => write!(f, "`%{b}` is written at different places"),
+            Dependence::Reads(b) => write!(f, "they read other elements of `%{b}`"),
+            Dependence::Reduction => f.write_str("they sum up one reduction"),
+        }
+    }
+}
+
+impl std::error::Error for Dependence {}
 
 /// Makes every stage an explicit loop nest, which fixes the order of sums. Hints stay with the stages that they speak of no longer:
 /// a scheduled program says itself how it computes.
@@ -556,20 +587,23 @@ fn stores(body: &[Stmt]) -> Vec<(Buf, &[Ex])> {
 
 /// Whether the iterations of a loop over `var` may run in any order: each writes elements of its own
 /// (an index of every store is different in every iteration), and of the buffers that the body
-/// writes it reads just the elements that it writes. The error says what stands against it.
-pub fn independent(program: &Program, var: Var, body: &[Stmt]) -> Result<(), String> {
+/// writes it reads just the elements that it writes.
+///
+/// # Errors
+/// What stands against it.
+pub fn independent(program: &Program, var: Var, body: &[Stmt]) -> Result<(), Dependence> {
     let stored = stores(body);
     let extents = extents_of(program, body);
     for (k, (buf, index)) in stored.iter().enumerate() {
         let name = program.bufs[*buf].name;
         if program.bufs[*buf].role == Role::Local {
-            return Err(format!("all of them write `%{name}`"));
+            return Err(Dependence::Local(name));
         }
         if !index.iter().any(|e| steps_with(&extents, e, var)) {
-            return Err(format!("all of them write the same elements of `%{name}`"));
+            return Err(Dependence::SameElements(name));
         }
         if stored[..k].iter().any(|(b, i)| b == buf && i != index) {
-            return Err(format!("`%{name}` is written at different places"));
+            return Err(Dependence::Places(name));
         }
     }
     let mut trouble = None;
@@ -585,13 +619,10 @@ pub fn independent(program: &Program, var: Var, body: &[Stmt]) -> Result<(), Str
         e.clone()
     });
     if contains_init_over(body, var) {
-        return Err("they sum up one reduction".into());
+        return Err(Dependence::Reduction);
     }
     match trouble {
-        Some(b) => Err(format!(
-            "they read other elements of `%{}`",
-            program.bufs[b].name
-        )),
+        Some(b) => Err(Dependence::Reads(program.bufs[b].name)),
         None => Ok(()),
     }
 }

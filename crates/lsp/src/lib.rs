@@ -9,6 +9,7 @@ pub mod address;
 pub mod attempt;
 pub mod chunk;
 pub mod document;
+mod error;
 pub mod features;
 pub mod index;
 pub mod library;
@@ -18,3 +19,5 @@ pub mod text;
 pub mod tool;
 pub mod unit;
 pub mod workspace;
+
+pub use error::Error;

@@ -23,6 +23,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::Error;
 use crate::address;
 use crate::document::Document;
 use crate::features;
@@ -105,18 +106,23 @@ struct Server {
 type Refusal = (ErrorCode, String);
 type Answer = Result<Value, Refusal>;
 
+/// Why a connection ends early.
+fn broken(e: impl std::fmt::Display) -> Error {
+    Error::Protocol(e.to_string())
+}
+
 /// Serves a connection until it is shut down.
 ///
 /// # Errors
 /// The peer breaks the protocol, or is gone.
-pub fn serve(connection: &Connection) -> Result<(), String> {
-    let (id, params) = connection.initialize_start().map_err(|e| e.to_string())?;
+pub fn serve(connection: &Connection) -> Result<(), Error> {
+    let (id, params) = connection.initialize_start().map_err(broken)?;
     // Newer than the types: virtual documents. An older editor says by an option that it has them.
     let virtual_documents = params
         .pointer("/capabilities/workspace/textDocumentContent")
         .is_some_and(Value::is_object)
         || params.pointer("/initializationOptions/virtualDocuments") == Some(&Value::Bool(true));
-    let params: InitializeParams = serde_json::from_value(params).map_err(|e| e.to_string())?;
+    let params: InitializeParams = serde_json::from_value(params).map_err(broken)?;
     let general = params.capabilities.general.as_ref();
     let offered = general.and_then(|g| g.position_encodings.clone());
     let encoding = Encoding::choose(&offered.unwrap_or_default());
@@ -141,9 +147,7 @@ pub fn serve(connection: &Connection) -> Result<(), String> {
         "capabilities": capabilities::capabilities(encoding),
         "serverInfo": { "name": "relax-lsp", "version": env!("CARGO_PKG_VERSION") },
     });
-    connection
-        .initialize_finish(id, result)
-        .map_err(|e| e.to_string())?;
+    connection.initialize_finish(id, result).map_err(broken)?;
     let (jobs, done) = unbounded();
     let mut server = Server {
         out: connection.sender.clone(),
@@ -167,7 +171,7 @@ pub fn serve(connection: &Connection) -> Result<(), String> {
     };
     server.ask_settings();
     server.read_workspace(folders);
-    server.run(connection, &done)
+    server.run(connection, &done).map_err(Error::Protocol)
 }
 
 /// The folders the editor has open.

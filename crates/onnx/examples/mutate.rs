@@ -111,7 +111,7 @@ fn run(seeds: &[Vec<u8>], from: u64, count: u64) -> ExitCode {
             let options = relax_onnx::Options {
                 fold_layers: k % 4 == 0,
             };
-            let external = |name: &str| Err(format!("there is no {name}"));
+            let external = |name: &str| Err(format!("there is no {name}").into());
             relax_onnx::import_with(given.into(), &external, options).is_ok()
         }));
         let (time, memory) = (begun.elapsed(), MOST.load(Ordering::Relaxed) - base);

@@ -1,6 +1,7 @@
 //! Constants of a model as tensors.
 
 use bytes::Bytes;
+use relax_base::BoxError;
 use relax_tensor::{DType, Tensor};
 
 use crate::node::{Fault, R, unsupported};
@@ -8,7 +9,7 @@ use crate::proto::{SparseTensorProto, TensorProto};
 use crate::value::Elem;
 
 /// The files beside the model, by the names that it uses.
-pub type Files<'a> = &'a dyn Fn(&str) -> Result<Bytes, String>;
+pub type Files<'a> = &'a dyn Fn(&str) -> Result<Bytes, BoxError>;
 
 /// A constant whose elements stand in the message itself.
 pub fn inline(t: &TensorProto) -> R<(Tensor, Elem)> {
@@ -166,7 +167,7 @@ fn external(t: &TensorProto, need: usize, files: Files<'_>) -> R<Bytes> {
         number("offset")?.unwrap_or(0),
         number("length")?.unwrap_or(need),
     );
-    let bytes = files(location)?;
+    let bytes = files(location).map_err(|e| e.to_string())?;
     let end = offset.checked_add(length).filter(|&e| e <= bytes.len());
     let Some(end) = end else {
         let have = bytes.len();

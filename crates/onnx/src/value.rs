@@ -7,6 +7,7 @@ use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 use crate::kind::Kind;
+use crate::node::R;
 
 /// An element type, by ONNX's number. Those that the house has no arithmetic for are kept in the bits of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -208,43 +209,40 @@ impl Val {
         self.ints.as_deref().or(self.some.as_deref())
     }
     /// One of its extents.
-    pub fn dim(&self, axis: usize) -> Result<&Dim, String> {
+    pub fn dim(&self, axis: usize) -> R<&Dim> {
         let rank = self.rank();
         let dim = self.dims.get(axis);
-        dim.ok_or_else(|| format!("a tensor of rank {rank} has no axis {axis}"))
+        dim.ok_or_else(|| format!("a tensor of rank {rank} has no axis {axis}").into())
     }
     /// Some of its extents.
-    pub fn part<I: std::slice::SliceIndex<[Dim], Output = [Dim]>>(
-        &self,
-        axes: I,
-    ) -> Result<&[Dim], String> {
+    pub fn part<I: std::slice::SliceIndex<[Dim], Output = [Dim]>>(&self, axes: I) -> R<&[Dim]> {
         let rank = self.rank();
         let part = self.dims.get(axes);
-        part.ok_or_else(|| format!("a tensor of rank {rank} has too few axes"))
+        part.ok_or_else(|| format!("a tensor of rank {rank} has too few axes").into())
     }
     /// Its number of axes but some.
-    pub fn but(&self, axes: usize) -> Result<usize, String> {
+    pub fn but(&self, axes: usize) -> R<usize> {
         let rank = self.rank();
         let left = rank.checked_sub(axes);
-        left.ok_or_else(|| format!("a tensor of rank {rank} has too few axes"))
+        left.ok_or_else(|| format!("a tensor of rank {rank} has too few axes").into())
     }
     /// Its number of elements.
     pub fn size(&self) -> Dim {
         self.dims.iter().fold(Dim::ONE, |n, d| n * d)
     }
     /// An axis counted from the start or the end.
-    pub fn axis(&self, axis: i64) -> Result<usize, String> {
+    pub fn axis(&self, axis: i64) -> R<usize> {
         axis_of(axis, self.rank())
     }
 }
 
 /// An axis counted from the start or the end, of a tensor of that rank.
-pub fn axis_of(axis: i64, rank: usize) -> Result<usize, String> {
+pub fn axis_of(axis: i64, rank: usize) -> R<usize> {
     let at = if axis < 0 { axis + rank as i64 } else { axis };
     usize::try_from(at)
         .ok()
         .filter(|&a| a < rank)
-        .ok_or_else(|| format!("axis {axis} is out of range for rank {rank}"))
+        .ok_or_else(|| format!("axis {axis} is out of range for rank {rank}").into())
 }
 
 /// A value of a graph.

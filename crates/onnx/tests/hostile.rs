@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 fn read(bytes: Vec<u8>) -> Result<String, Vec<String>> {
     let found = relax_onnx::import(Bytes::from(bytes), &|name| {
-        Err(format!("there is no {name}"))
+        Err(format!("there is no {name}").into())
     });
     match found {
         Ok(import) => Ok(import.text),

@@ -9,7 +9,7 @@ use relax_onnx::{Import, import};
 
 fn read(bytes: Vec<u8>) -> Result<Import, Diagnostics> {
     import(Bytes::from(bytes), &|name| {
-        Err(format!("there is no {name}"))
+        Err(format!("there is no {name}").into())
     })
 }
 
@@ -202,7 +202,7 @@ fn layers(count: usize, last: &str) -> Vec<u8> {
 
 fn folded(bytes: Vec<u8>) -> String {
     let options = relax_onnx::Options { fold_layers: true };
-    let none = |name: &str| Err(format!("there is no {name}"));
+    let none = |name: &str| Err(format!("there is no {name}").into());
     let read = relax_onnx::import_with(Bytes::from(bytes), &none, options);
     read.expect("a model that is translated").text
 }

@@ -35,4 +35,4 @@ pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
 pub use registry::{Registry, registry};
 pub use relation::{Fit, Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};
 pub use relax_ir::{AttrValue, DTy};
-pub use release::Release;
+pub use release::{NoRelease, Release};

@@ -21,10 +21,10 @@ impl fmt::Display for Release {
 }
 
 impl FromStr for Release {
-    type Err = String;
+    type Err = NoRelease;
 
     /// Reads `0.8`, and what people have: `v0.8.0`, `0.9.dev0`.
-    fn from_str(text: &str) -> Result<Release, String> {
+    fn from_str(text: &str) -> Result<Release, NoRelease> {
         let number = text.trim().trim_start_matches(['v', 'V']);
         let minor = number.strip_prefix("0.").map(|rest| {
             let end = rest.find('.').unwrap_or(rest.len());
@@ -32,9 +32,19 @@ impl FromStr for Release {
         });
         let minor = minor.and_then(|m| m.parse().ok()).map(Release);
         let known = minor.filter(|r| (Release::FIRST..=Release::LAST).contains(r));
-        known.ok_or_else(|| {
-            let (first, last) = (Release::FIRST, Release::LAST);
-            format!("expected a release of TVM with Relay, {first} to {last}")
-        })
+        known.ok_or(NoRelease)
     }
 }
+
+/// A text is no release of TVM that has Relay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRelease;
+
+impl fmt::Display for NoRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = (Release::FIRST, Release::LAST);
+        write!(f, "expected a release of TVM with Relay, {first} to {last}")
+    }
+}
+
+impl std::error::Error for NoRelease {}

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use relax_base::{Diagnostic, Diagnostics, SourceFile, Span, did_you_mean};
+use relax_base::{BoxError, Diagnostic, Diagnostics, SourceFile, Span, did_you_mean};
 
 use crate::{OptionValue, Options, PassDef, Registry, codes, registry};
 
@@ -87,7 +87,7 @@ impl fmt::Display for Pipeline {
 }
 
 /// Gives the text of a named file and where it stands in the sources, or why it cannot be read.
-pub type ReadSource<'a> = dyn FnMut(&str) -> Result<(String, Span), String> + 'a;
+pub type ReadSource<'a> = dyn FnMut(&str) -> Result<(String, Span), BoxError> + 'a;
 
 impl Pipeline {
     /// Reads a pipeline of the passes that a registry has.
@@ -106,6 +106,9 @@ impl Pipeline {
 
     /// Puts what files hold in place of `@FILE` in options that take it ([`crate::OptionType::Source`]).
     /// `read` gives the text of a file and where it stands in the sources.
+    ///
+    /// # Errors
+    /// All files that cannot be read, at the places that name them.
     pub fn load(&mut self, read: &mut ReadSource) -> Result<(), Diagnostics> {
         let mut errors = Diagnostics::new();
         let mut open: Vec<&mut Step> = self.steps.iter_mut().collect();
@@ -130,9 +133,10 @@ impl Pipeline {
                         run.options.values[i].1 = OptionValue::Text(text);
                         run.options.places[i] = place;
                     }
-                    Err(message) => {
+                    Err(e) => {
                         let place = run.options.places[i];
-                        errors.push(Diagnostic::error(codes::OPTION_VALUE, place, message));
+                        let d = Diagnostic::error(codes::OPTION_VALUE, place, e.to_string());
+                        errors.push(d);
                     }
                 }
             }

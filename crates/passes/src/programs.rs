@@ -128,7 +128,7 @@ pub fn user_op_program(
         });
     }
     op.program_for(&m.types, attrs, &extents)
-        .map_err(|text| Diagnostic::error(codes::NO_COMPUTATION, span, text))
+        .map_err(|e| Diagnostic::error(codes::NO_COMPUTATION, span, e.to_string()))
 }
 
 /// How messages name an argument.

@@ -63,14 +63,16 @@ pub fn load(
 }
 
 fn options(py: Python<'_>, format: Option<&str>, stubs: Option<&str>) -> PyResult<ReadOptions> {
-    let wrong = |e: String| misused(py, e);
     let stub_constants = match stubs {
         Some("awaited") => Some(relax::Stubs::Awaited),
-        Some(text) => Some(text.parse().map_err(wrong)?),
+        Some(text) => {
+            let read = text.parse::<relax::Stubs>();
+            Some(read.map_err(|e| misused(py, e.to_string()))?)
+        }
         None => None,
     };
     Ok(ReadOptions {
-        format: format.map(str::parse).transpose().map_err(wrong)?,
+        format: (format.map(str::parse).transpose()).map_err(|e: relax::Error| error(py, &e))?,
         fold_layers: false,
         text: TextOptions {
             stub_constants,
@@ -143,7 +145,7 @@ pub fn operators() -> Vec<Operator> {
 /// They lie in the file's own memory where it has them as they are, and cannot be written.
 #[pyfunction]
 pub fn load_params(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let file = |e| error(py, &relax::Error::File(e));
+    let file = |e: relax::Error| error(py, &e);
     let mapped = relax::weights::Mapped::open(&path).map_err(file)?;
     let out = PyDict::new(py);
     for (name, tensor) in relax::weights::arrays(&path, &mapped).map_err(file)? {

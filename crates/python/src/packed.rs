@@ -6,7 +6,7 @@ use numpy::PyUntypedArray;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyInt, PyList, PyTuple};
-use relax::{Packed, PackedPlace, Tensor, Types, Value};
+use relax::{BoxError, Packed, PackedPlace, Tensor, Types, Value};
 
 use crate::arguments::data;
 use crate::arrays::{array, borrowed, dtype, is_plain};
@@ -41,7 +41,7 @@ pub fn caused(py: Python<'_>, failure: PyErr, cause: Option<PyErr>) -> PyErr {
 pub struct Registered;
 
 impl Packed for Registered {
-    fn call(&self, name: &str, args: &[Value]) -> Result<Value, String> {
+    fn call(&self, name: &str, args: &[Value]) -> Result<Value, BoxError> {
         attached(|py| {
             let args = args
                 .iter()
@@ -51,7 +51,7 @@ impl Packed for Registered {
         })
     }
 
-    fn call_dps(&self, name: &str, args: &[PackedPlace]) -> Result<(), String> {
+    fn call_dps(&self, name: &str, args: &[PackedPlace]) -> Result<(), BoxError> {
         attached(|py| {
             let args = args.iter().map(|place| array(py, &place.tensor, place.own));
             let args = PyTuple::new(py, args.collect::<PyResult<Vec<_>>>()?)?;
@@ -62,12 +62,12 @@ impl Packed for Registered {
 }
 
 /// Runs something with the interpreter; an exception is kept, and said.
-fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, String> {
+fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
     Python::attach(|py| {
         work(py).map_err(|e| {
             let text = e.to_string();
             RAISED.with_borrow_mut(|slot| *slot = Some(e));
-            text
+            text.into()
         })
     })
 }

@@ -58,10 +58,7 @@ pub fn target(text: Option<&str>) -> Result<Target, relax::Error> {
         optimize: true,
         prefix: None,
     };
-    target
-        .check()
-        .map_err(|e| relax::Error::Misused(e.0))
-        .map(|()| target)
+    target.check().map_err(relax::Error::from).map(|()| target)
 }
 
 /// A program of a shared library that ``Program.save`` has written.

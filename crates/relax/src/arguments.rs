@@ -68,7 +68,7 @@ fn one(
                 match fit(m, &Param { name, ty: ty.ty }, tensor, taking) {
                     Ok(tensor) => done.push(Inner::from(tensor)),
                     Err(problem) => {
-                        problems.push(problem);
+                        problems.push(problem.to_string());
                         return None;
                     }
                 }

@@ -17,6 +17,16 @@ use crate::{
 };
 
 /// How a module is compiled.
+///
+/// ```
+/// use relax::{CompileOptions, Module};
+///
+/// let module = Module::parse("def @f(%x: int32) { %x + 1 } def @g(%x: int32) { @f(%x) * 2 }")?;
+/// let entries = vec!["f".into(), "g".into()];
+/// let program = module.compile(&CompileOptions { entries, level: 3, ..Default::default() })?;
+/// assert_eq!(program.entries().len(), 2);
+/// # Ok::<(), relax::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompileOptions {
     /// How much is optimised, 0 to 3.
@@ -228,6 +238,34 @@ impl Program {
     }
 
     /// Has the program call functions of its host there.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use relax::{BoxError, CompileOptions, Module, Packed, PackedPlace, Tensor, Value};
+    ///
+    /// struct Host;
+    ///
+    /// impl Packed for Host {
+    ///     fn call(&self, name: &str, args: &[Value]) -> Result<Value, BoxError> {
+    ///         match (name, args) {
+    ///             ("my.first", [first, ..]) => Ok(first.clone()),
+    ///             _ => Err(format!("there is no {name}").into()),
+    ///         }
+    ///     }
+    ///
+    ///     fn call_dps(&self, name: &str, _: &[PackedPlace]) -> Result<(), BoxError> {
+    ///         Err(format!("there is no {name}").into())
+    ///     }
+    /// }
+    ///
+    /// let text = r#"def @main(%x: float32) -> float32 { call_packed("my.first", %x) }"#;
+    /// let program = Module::parse(text)?.compile(&CompileOptions::default())?;
+    /// assert_eq!(program.packed_names(), ["my.first"]);
+    /// let x = Value::Tensor(Tensor::from_slice(&[], &[1f32]));
+    /// assert_eq!(program.with_packed(Arc::new(Host)).call(&[x.clone()])?, x);
+    /// # Ok::<(), relax::Error>(())
+    /// ```
     #[must_use]
     pub fn with_packed(mut self, packed: Arc<dyn Packed>) -> Program {
         self.idle().clear();
@@ -279,6 +317,17 @@ impl Program {
 
     /// As [`Program::call`], of the entry of a name.
     ///
+    /// ```
+    /// use relax::{CompileOptions, Module, Tensor, Value};
+    ///
+    /// let module = Module::parse("def @double(%x: int32) { %x + %x }")?;
+    /// let program = module.compile(&CompileOptions::default())?;
+    /// let number = |n| Value::Tensor(Tensor::from_slice(&[], &[n]));
+    /// assert_eq!(program.call_entry("double", &[number(21)])?, number(42));
+    /// assert!(program.call_entry("triple", &[number(21)]).is_err());
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// There is none of that name; else as for [`Program::call`].
     pub fn call_entry(&self, entry: &str, arguments: &[Value]) -> Result<Value, Error> {
@@ -301,6 +350,21 @@ impl Program {
     /// As [`Program::call_at`], with tensors that lie in somebody's memory: nothing is made for the call but the result,
     /// which `look` is shown.
     ///
+    /// ```
+    /// use relax::{CompileOptions, DType, Given, Module, View};
+    ///
+    /// let module = Module::parse("def @main(%x: Tensor[(n,), uint8]) { max(%x) }")?;
+    /// let program = module.compile(&CompileOptions::default())?;
+    /// let bytes = [3, 9, 4];
+    /// let view = View { dtype: DType::U8, shape: &[3], bytes: &bytes };
+    /// let most = program.call_views(0, &[view], |given| match given {
+    ///     Given::Small(result) => result.bytes[0],
+    ///     Given::Value(_) => 0,
+    /// })?;
+    /// assert_eq!(most, 9);
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As for [`Program::call_entry`].
     pub fn call_views<T>(
@@ -319,7 +383,7 @@ impl Program {
     fn on_host<T>(
         &self,
         entry: usize,
-        call: impl FnOnce(&Host, Entry) -> Result<T, String>,
+        call: impl FnOnce(&Host, Entry) -> Result<T, relax_codegen::Error>,
     ) -> Result<T, Error> {
         let none = || Error::Misused(format!("there is no entry {entry}"));
         let code = *self.starts.get(entry).ok_or_else(none)?;
@@ -335,7 +399,7 @@ impl Program {
             Err(_) => host.status(),
         };
         self.idle().push(host);
-        called.map_err(|message| self.failed(status, message))
+        called.map_err(|e| self.failed(status, e.to_string()))
     }
 
     /// Whether calls of an entry always cost about the same: parameters are tensors of known extents, and code runs from
@@ -387,9 +451,9 @@ impl Program {
     }
 
     fn host(&self) -> Result<Host, Error> {
-        let mut host = Host::new(self.threads).map_err(Error::Misused)?;
+        let mut host = Host::new(self.threads)?;
         if let Some(packed) = &self.packed {
-            host.register(&self.names, packed).map_err(Error::Misused)?;
+            host.register(&self.names, packed)?;
         }
         Ok(host)
     }
@@ -414,10 +478,20 @@ impl Program {
 
     /// The object file of the same program for a target.
     ///
+    /// ```
+    /// use relax::{CompileOptions, Module, Target};
+    ///
+    /// let module = Module::parse("def @main(%x: Tensor[(n,), float32]) { exp(%x) }")?;
+    /// let program = module.compile(&CompileOptions::default())?;
+    /// let target = Target { triple: Some("aarch64".into()), ..Target::default() };
+    /// assert!(program.object(&target, "exp")?.starts_with(b"\x7fELF"));
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The target is unknown, or code cannot be made for it.
     pub fn object(&self, target: &Target, name: &str) -> Result<Vec<u8>, Error> {
-        target.check().map_err(|e| Error::Misused(e.0))?;
+        target.check()?;
         let object = relax_codegen::object(self.lowered()?, target, name, None, &|_| ());
         let bytes = object.and_then(|o| o.bytes());
         bytes.map_err(|d| self.invalid((*d).into()))
@@ -428,7 +502,7 @@ impl Program {
     /// # Errors
     /// As for [`Program::object`].
     pub fn listing(&self, target: &Target, what: Listing) -> Result<String, Error> {
-        target.check().map_err(|e| Error::Misused(e.0))?;
+        target.check()?;
         let text = relax_codegen::listing(self.lowered()?, target, "model", what);
         text.map_err(|d| self.invalid((*d).into()))
     }
@@ -448,6 +522,17 @@ impl Program {
 
     /// What each kernel has cost over all calls, where the program was compiled with
     /// [`profile`](CompileOptions::profile) and no other thread is within a call.
+    ///
+    /// ```
+    /// use relax::{CompileOptions, Module, Tensor, Value};
+    ///
+    /// let module = Module::parse("def @main(%x: Tensor[(8,), float32]) { exp(%x) }")?;
+    /// let program = module.compile(&CompileOptions { profile: true, ..Default::default() })?;
+    /// program.call(&[Value::Tensor(Tensor::from_slice(&[8], &[0f32; 8]))])?;
+    /// assert!(program.profile().contains("exp"));
+    /// assert_eq!(program.costs()[0].calls, 1);
+    /// # Ok::<(), relax::Error>(())
+    /// ```
     #[must_use]
     pub fn profile(&self) -> String {
         profile::table(self.kernels(), &self.kernel_costs())

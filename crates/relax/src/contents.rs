@@ -12,6 +12,13 @@ pub trait Held: AsRef<[u8]> + Send + Sync {
 }
 
 /// What a file holds.
+///
+/// ```
+/// use relax::Contents;
+///
+/// let contents = Contents::from(b"def @main() { 1 }".to_vec());
+/// assert_eq!(contents.bytes().len(), 17);
+/// ```
 #[derive(Clone)]
 pub enum Contents {
     /// All of it, in memory.

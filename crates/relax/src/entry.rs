@@ -2,6 +2,8 @@
 
 use relax_ir::{GlobalId, GlobalKind, Module};
 
+use crate::Error;
+
 /// The first of some names.
 fn listed(names: &[&str]) -> String {
     const SHOWN: usize = 12;
@@ -13,8 +15,11 @@ fn listed(names: &[&str]) -> String {
 }
 
 /// The function that a run begins with: the one that is named, or the expression of an expression
-/// file, or `main`. The error says what there is instead.
-pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
+/// file, or `main`.
+///
+/// # Errors
+/// There is none; what there is instead.
+pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, Error> {
     let name = match (name, module.expression) {
         (Some(name), _) => name.trim_start_matches('@'),
         (None, Some(g)) => return Ok(g),
@@ -33,12 +38,15 @@ pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
             None if names.is_empty() => "the file defines none".to_owned(),
             None => format!("the file defines {}; --entry names one", listed(&names)),
         };
-        format!("there is no function @{name}; {hint}")
+        Error::Misused(format!("there is no function @{name}; {hint}"))
     })
 }
 
 /// As [`entry`]; the only function of the file where there is one and none is called `main`.
-pub fn sole_entry(module: &Module, name: Option<&str>) -> Result<GlobalId, String> {
+///
+/// # Errors
+/// As for [`entry`].
+pub fn sole_entry(module: &Module, name: Option<&str>) -> Result<GlobalId, Error> {
     if name.is_none() && module.expression.is_none() && module.global("main").is_none() {
         let mut own = (module.globals.iter())
             .filter(|(_, g)| !g.prelude && matches!(g.kind, GlobalKind::Func(_)));

@@ -5,16 +5,24 @@ use std::fmt;
 use crate::Report;
 
 /// Why something could not be done.
+///
+/// ```
+/// use relax::{Error, Module};
+///
+/// let Err(Error::Invalid(report)) = Module::parse("def @main() { %x }") else { panic!("an error") };
+/// assert_eq!(report.findings()[0].code, "RX0201");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The input has errors. Warnings are in the report too.
     Invalid(Report),
-    /// Values do not fit the parameters that they are for: what does not fit what, and a line for each problem.
+    /// Values do not fit the parameters that they are for: what does not fit what, and a line for each problem where there
+    /// may be several.
     Unfit(String, Vec<String>),
     /// The program failed while it ran: the runtime's message, and the place where the source has one.
     Failed(String, Report),
-    /// A file cannot be read.
+    /// A file cannot be read, or is not what it is taken for.
     File(String),
     /// Something is asked for that is not there, or that cannot be done.
     Misused(String),
@@ -22,6 +30,11 @@ pub enum Error {
 
 impl Error {
     /// What was found in the input, where the error is about the input.
+    ///
+    /// ```
+    /// let error = relax::Module::parse("def @main( { 1 }").unwrap_err();
+    /// assert!(error.report().is_some_and(|report| report.has_errors()));
+    /// ```
     pub fn report(&self) -> Option<&Report> {
         match self {
             Error::Invalid(report) => Some(report),
@@ -37,6 +50,7 @@ impl fmt::Display for Error {
             Error::Invalid(report) => report.fmt(f),
             Error::Failed(message, report) if report.is_empty() => f.write_str(message),
             Error::Failed(_, report) => report.fmt(f),
+            Error::Unfit(what, problems) if problems.is_empty() => f.write_str(what),
             Error::Unfit(what, problems) => {
                 write!(f, "{what}:")?;
                 problems.iter().try_for_each(|p| write!(f, "\n  {p}"))
@@ -47,3 +61,16 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(feature = "native")]
+impl From<relax_codegen::Error> for Error {
+    fn from(error: relax_codegen::Error) -> Error {
+        use relax_codegen::Error as Code;
+        let text = error.to_string();
+        match error {
+            Code::Call(_) => Error::Failed(text, Report::default()),
+            Code::Load(_) => Error::File(text),
+            _ => Error::Misused(text),
+        }
+    }
+}

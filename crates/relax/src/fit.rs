@@ -4,6 +4,7 @@ use relax_ir::{DTy, Module, Shape, Type};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
+use crate::Error;
 use crate::inputs::{Param, shown};
 
 /// How arrays are taken for parameters.
@@ -14,15 +15,18 @@ pub struct Taking {
     pub cast: bool,
 }
 
-/// A tensor for a slot, or what is wrong with it. NumPy has no bfloat16: two bytes without a sign are taken for its
-/// bits, as TVM hands them out.
-pub fn fit(m: &Module, p: &Param, t: &Tensor, taking: Taking) -> Result<Tensor, String> {
+/// A tensor for a slot. NumPy has no bfloat16: two bytes without a sign are taken for its bits, as TVM hands them out.
+///
+/// # Errors
+/// [`Error::Unfit`]: what is wrong with it.
+pub fn fit(m: &Module, p: &Param, t: &Tensor, taking: Taking) -> Result<Tensor, Error> {
+    let unfit = |text: String| Error::Unfit(text, Vec::new());
     let Type::Tensor(want) = &m.types[p.ty] else {
-        return Err(format!(
+        return Err(unfit(format!(
             "%{} has type {}, which no array can stand for; run a function that makes such a value from tensors",
             p.name,
             m.show_type(p.ty)
-        ));
+        )));
     };
     let shape = match &want.shape {
         Shape::Dims(dims) => {
@@ -33,7 +37,10 @@ pub fn fit(m: &Module, p: &Param, t: &Tensor, taking: Taking) -> Result<Tensor, 
     };
     let refused = |more: String| {
         let (want, have) = (m.show_type(p.ty), shown(t.dtype(), t.shape()));
-        format!("%{} must be {want}, but the array is {have}{more}", p.name)
+        unfit(format!(
+            "%{} must be {want}, but the array is {have}{more}",
+            p.name
+        ))
     };
     match want.dtype {
         _ if !shape => Err(refused(String::new())),

@@ -3,7 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::Error;
+
 /// A language that modules are read from.
+///
+/// ```
+/// use relax::Format;
+///
+/// assert_eq!(Format::detect("model", br#"{"root": 1}"#), Format::TvmJson);
+/// assert_eq!("onnx".parse(), Ok(Format::Onnx));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
     /// The text of Relay and Relax.
@@ -96,13 +105,13 @@ impl fmt::Display for Format {
 }
 
 impl FromStr for Format {
-    type Err = String;
+    type Err = Error;
 
-    fn from_str(text: &str) -> Result<Format, String> {
+    fn from_str(text: &str) -> Result<Format, Error> {
         let found = Format::ALL.iter().find(|f| f.name() == text);
         found.copied().ok_or_else(|| {
             let names = Vec::from_iter(Format::ALL.iter().map(|f| f.name()));
-            format!("expected one of {}", names.join(", "))
+            Error::Misused(format!("expected one of {}", names.join(", ")))
         })
     }
 }

@@ -130,7 +130,7 @@ pub fn bind(
                         extents.learn(m, p, &tensor);
                         out.push(Some(tensor));
                     }
-                    Err(problem) => problems.push(problem),
+                    Err(problem) => problems.push(problem.to_string()),
                 }
             }
         }
@@ -147,7 +147,7 @@ pub fn bind(
             (Some(tensor), _) => whole.push(tensor),
             (None, Some(how)) => match random::tensor(m, slots, i, how, &extents) {
                 Ok(tensor) => whole.push(tensor),
-                Err(problem) => problems.push(problem),
+                Err(problem) => problems.push(problem.to_string()),
             },
             (None, None) => {}
         }
@@ -212,7 +212,7 @@ pub fn weights(
             Some(k) => match fit(m, &slots[k], &tensor, taking) {
                 Err(problem) => {
                     wrong[k] = true;
-                    problems.push(problem);
+                    problems.push(problem.to_string());
                 }
                 Ok(tensor) => given[k] = Some(tensor),
             },

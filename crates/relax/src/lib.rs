@@ -95,7 +95,7 @@ pub use relax_tvm::write::RELEASES as JSON_RELEASES;
 pub use report::{Finding, Place, Report, Suggestion};
 pub use script::print_tvmscript;
 pub use session::{
-    Beside, GivenTypes, Input, Read, ReadOptions, Release, Session, Stubs, TextOptions,
+    Beside, GivenTypes, Input, NoStubs, Read, ReadOptions, Release, Session, Stubs, TextOptions,
 };
 pub use tree::{Attr, Made, Node};
 pub use tvm_json::json_graph;
@@ -112,7 +112,7 @@ pub mod passes {
 }
 
 pub use relax_base::explain::explain;
-pub use relax_base::{Code, Severity};
+pub use relax_base::{BoxError, Code, Severity};
 #[cfg(feature = "native")]
 pub use relax_codegen::{DESCRIPTION, Given, Listing, Packed, Place as PackedPlace, Target, View};
 pub use relax_tensor::{DType, Element, Tensor, Value};

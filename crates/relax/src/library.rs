@@ -60,7 +60,8 @@ impl Program {
         let name = path.display().to_string();
         let file = |why: &str| Error::File(format!("cannot load {name}: {why}"));
         // SAFETY: the caller's promise.
-        let code = unsafe { relax_codegen::Library::open(path) }.map_err(|e| file(&e))?;
+        let code =
+            unsafe { relax_codegen::Library::open(path) }.map_err(|e| file(&e.to_string()))?;
         let text = code.description();
         let text = text.ok_or_else(|| file("it does not say what is in it"))?;
         let mut lines = text.lines();

@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use bytes::Bytes;
-use relax_base::Diagnostics;
+use relax_base::{BoxError, Diagnostics};
 pub use relax_onnx::{Import, Options};
 
+use crate::Error;
 use crate::weights::Mapped;
 
 /// How files are opened.
-pub type Open<'a> = &'a dyn Fn(&Path) -> Result<Mapped, String>;
+pub type Open<'a> = &'a dyn Fn(&Path) -> Result<Mapped, Error>;
 
-fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, String> {
+fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, Error> {
     let empty = std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.len() == 0);
     if empty {
         return Ok(Bytes::new());
@@ -23,7 +24,7 @@ fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, String> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn beside(model: &Path, name: &str, open: Open<'_>) -> Result<Bytes, String> {
+pub fn beside(model: &Path, name: &str, open: Open<'_>) -> Result<Bytes, Error> {
     let folder = model.parent().unwrap_or(Path::new(""));
     mapped(&folder.join(name), open)
 }
@@ -36,9 +37,9 @@ pub fn import(
     path: &Path,
     open: Open<'_>,
     options: Options,
-) -> Result<Result<Import, Diagnostics>, String> {
+) -> Result<Result<Import, Diagnostics>, Error> {
     let bytes = mapped(path, open)?;
-    let external = |name: &str| beside(path, name, open);
+    let external = |name: &str| beside(path, name, open).map_err(BoxError::from);
     Ok(
         relax_onnx::import_with(bytes, &external, options).map(|mut imported| {
             if let Some(text) = laid_out(&imported.text) {

@@ -15,6 +15,13 @@ use crate::{
 };
 
 /// A parameter, or a result.
+///
+/// ```
+/// let module = relax::Module::parse("def @main(%x: Tensor[(n, 2), float32]) { %x }")?;
+/// let param = &module.functions()[0].params[0];
+/// assert_eq!((param.name.as_str(), param.ty.as_str()), ("x", "Tensor[(n, 2), float32]"));
+/// # Ok::<(), relax::Error>(())
+/// ```
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct Param {
     /// The name without sigil; empty for results.
@@ -26,6 +33,16 @@ pub struct Param {
 }
 
 /// The type of a tensor.
+///
+/// ```
+/// use relax::{DType, Extent, Module};
+///
+/// let module = Module::parse("def @main(%x: Tensor[(n, 2), float32]) { %x }")?;
+/// let ty = module.functions()[0].result.tensor.clone().expect("a tensor");
+/// assert_eq!(ty.shape, Some(vec![Extent::Symbolic("n".into()), Extent::Known(2)]));
+/// assert_eq!(ty.dtype, Some(DType::F32));
+/// # Ok::<(), relax::Error>(())
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorType {
     /// The extents; `None` where not even their number is known.
@@ -105,6 +122,15 @@ impl Module {
     /// Reads and checks the bytes of a file in any format: Relay and Relax text, TVMScript, TVM's JSON, ONNX. The
     /// format is told by the content unless the options say it.
     ///
+    /// ```
+    /// use relax::{Module, ReadOptions};
+    ///
+    /// let bytes = std::fs::read("../../examples/lists.relay").expect("it is there");
+    /// let module = Module::read("lists.relay", bytes, ReadOptions::default())?;
+    /// assert!(module.functions().iter().any(|f| f.name == "main"));
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// See [`Module::parse`].
     pub fn read(
@@ -129,13 +155,22 @@ impl Module {
     /// As [`Module::read`], of a file. Large files that are no texts are mapped, and so are the files that an ONNX model
     /// keeps its weights in.
     ///
+    /// ```
+    /// use relax::{Module, ReadOptions};
+    ///
+    /// let module = Module::load("../../examples/lists.relay", ReadOptions::default())?;
+    /// assert!(module.report().is_empty());
+    /// assert!(Module::load("nowhere.relay", ReadOptions::default()).is_err());
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// The file cannot be read, or has errors.
     #[cfg(feature = "weights")]
     pub fn load(path: impl AsRef<Path>, options: ReadOptions) -> Result<Module, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let mapped = crate::weights::Mapped::open(path).map_err(Error::File)?;
+        let mapped = crate::weights::Mapped::open(path)?;
         let format = options
             .format
             .unwrap_or_else(|| crate::Format::detect(&name, mapped.bytes()));
@@ -151,8 +186,7 @@ impl Module {
         let how = relax_onnx::Options {
             fold_layers: options.fold_layers,
         };
-        let imported = crate::model::import(path, &crate::weights::Mapped::open, how);
-        let imported = imported.map_err(Error::File)?;
+        let imported = crate::model::import(path, &crate::weights::Mapped::open, how)?;
         let none = relax_base::SourceMap::new();
         let imported = imported.map_err(|d| Error::Invalid(Report::new(&d, &none)))?;
         let options = ReadOptions {
@@ -183,6 +217,13 @@ impl Module {
     }
 
     /// The functions that the text defines, in its order.
+    ///
+    /// ```
+    /// let module = relax::Module::parse("def @f(%x: int32) { %x } def @main() { @f(1) }")?;
+    /// let names: Vec<String> = module.functions().into_iter().map(|f| f.name).collect();
+    /// assert_eq!(names, ["f", "main"]);
+    /// # Ok::<(), relax::Error>(())
+    /// ```
     pub fn functions(&self) -> Vec<Signature> {
         let own = self.ir.globals.iter().filter(|(_, g)| !g.prelude);
         own.filter_map(|(id, _)| self.signature(id)).collect()
@@ -265,6 +306,12 @@ impl Module {
     }
 
     /// The module as TVMScript.
+    ///
+    /// ```
+    /// let module = relax::Module::parse("def @main(%x: Tensor[(2,), float32]) { nn.relu(%x) }")?;
+    /// assert!(module.to_tvmscript()?.contains("R.nn.relu(x)"));
+    /// # Ok::<(), relax::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Something in it has no form there.
@@ -380,6 +427,18 @@ impl Module {
     /// parameter `p` that is a tuple is called `p.0`. Constants that the text awaits ([`Stubs::Awaited`](crate::Stubs))
     /// are called `meta[relay.Constant][0]`, ….
     ///
+    /// ```
+    /// use relax::{Module, Tensor, Value};
+    ///
+    /// let mut module = Module::parse("def @main(%x: Tensor[(2,), float32], %w: float32) { %x * %w }")?;
+    /// let w = Tensor::from_slice(&[], &[3f32]);
+    /// module.bind("main", vec![("w".into(), w)], Default::default())?;
+    /// let x = Tensor::from_slice(&[2], &[1f32, 2.0]);
+    /// let Value::Tensor(y) = &module.evaluate("main", &[Value::Tensor(x)])? else { panic!("a tensor") };
+    /// assert_eq!(y.slice::<f32>(), [3.0, 6.0]);
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// There is no such function, or values do not fit.
     pub fn bind(
@@ -408,7 +467,7 @@ impl Module {
 
     /// The function of a name; without one `main`, or the only one.
     pub(crate) fn find(&self, name: Option<&str>) -> Result<GlobalId, Error> {
-        entry::sole_entry(&self.ir, name).map_err(Error::Misused)
+        entry::sole_entry(&self.ir, name)
     }
 
     /// Whether the other module is the same up to names, ids and places.
@@ -418,12 +477,33 @@ impl Module {
     }
 
     /// The first structural difference to another module.
+    ///
+    /// ```
+    /// use relax::Module;
+    ///
+    /// let one = Module::parse("def @main(%x: int32) { %x + 1 }")?;
+    /// let renamed = Module::parse("def @main(%y: int32) { %y + 1 }")?;
+    /// let other = Module::parse("def @main(%x: int32) { %x + 2 }")?;
+    /// assert!(one.structural_equal(&renamed));
+    /// assert!(one.difference(&other).is_some());
+    /// # Ok::<(), relax::Error>(())
+    /// ```
     #[must_use]
     pub fn difference(&self, other: &Module) -> Option<Mismatch> {
         crate::difference(&self.ir, &other.ir, EqualOptions::default())
     }
 
     /// Runs a function by the reference evaluator.
+    ///
+    /// ```
+    /// use relax::{Module, Tensor, Value};
+    ///
+    /// let module = Module::parse("def @main(%x: (int32, int32)) { (%x.1, %x.0) }")?;
+    /// let number = |n| Value::Tensor(Tensor::from_slice(&[], &[n]));
+    /// let pair = Value::Tuple(vec![number(1), number(2)]);
+    /// assert_eq!(module.evaluate("main", &[pair])?, Value::Tuple(vec![number(2), number(1)]));
+    /// # Ok::<(), relax::Error>(())
+    /// ```
     ///
     /// # Errors
     /// There is no such function, an argument has no form there, or the program fails.
@@ -482,7 +562,10 @@ impl std::fmt::Display for Module {
 
 /// Reads a pipeline, with the files that it names.
 pub(crate) fn pipeline_of(session: &mut Session, text: &str) -> Result<crate::Pipeline, Error> {
-    let read = |file: &str| std::fs::read(file).map_err(|e| format!("cannot read {file}: {e}"));
+    let read = |file: &str| {
+        let bytes = std::fs::read(file);
+        bytes.map_err(|e| format!("cannot read {file}: {e}").into())
+    };
     session
         .pipeline_with(text, &read)
         .map_err(|d| Error::Invalid(Report::new(&d, &session.sources)))

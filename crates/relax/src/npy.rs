@@ -6,14 +6,14 @@
 use relax_tensor::{DType, Tensor, TypeCode};
 
 /// The bytes that a file begins with.
-pub const MAGIC: &[u8] = b"\x93NUMPY";
+pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// More axes than NumPy's most (64), and than any model has.
 const MOST_AXES: usize = 64;
 
 /// What the header of an array says.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub(crate) struct Header {
     /// The element type as tensors have it; two bytes without a meaning are `uint16`.
     pub dtype: DType,
     /// Whether the bytes of an element stand in the other order.
@@ -30,14 +30,14 @@ pub struct Header {
 
 impl Header {
     /// Whether the elements are those of a tensor as they lie in the file.
-    pub fn plain(&self) -> bool {
+    pub(crate) fn plain(&self) -> bool {
         let line = self.shape.iter().filter(|&&d| d > 1).count() < 2;
         !self.swapped && (!self.fortran || line) && self.dtype != DType::BOOL
     }
 }
 
 /// Reads the header, and holds the elements against what follows it. With `whole` nothing may follow these.
-pub fn header(bytes: &[u8], whole: bool) -> Result<Header, String> {
+pub(crate) fn header(bytes: &[u8], whole: bool) -> Result<Header, String> {
     let cut = || "the header is cut off".to_owned();
     if !bytes.starts_with(MAGIC) {
         return Err("it does not begin as .npy files do".into());
@@ -83,7 +83,7 @@ pub fn header(bytes: &[u8], whole: bool) -> Result<Header, String> {
 }
 
 /// The array of a file, or of a part of one: see [`header`].
-pub fn read(bytes: &[u8], whole: bool) -> Result<Tensor, String> {
+pub(crate) fn read(bytes: &[u8], whole: bool) -> Result<Tensor, String> {
     let h = header(bytes, whole)?;
     let elements = &bytes[h.data..h.data + h.len];
     let size = h.dtype.size();

@@ -8,12 +8,12 @@ use relax_tensor::Tensor;
 use rustc_hash::FxHashSet;
 use zip::ZipArchive;
 
-use crate::npy;
-use crate::weights::Mapped;
+use crate::weights::{Mapped, unreadable};
+use crate::{Error, npy};
 
 /// The arrays of a `.npz` archive, in the order of the file; its members may be compressed.
-fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, String> {
-    let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Error> {
+    let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| trouble(&e))?;
     let mut out = Vec::new();
     for i in 0..archive.len() {
@@ -36,9 +36,12 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, String> 
 }
 
 /// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from it.
-pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
+///
+/// # Errors
+/// [`Error::File`]: it is none, or damaged.
+pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
     let map = file.bytes();
-    let unreadable = |why: &str| format!("cannot read {}: {why}", path.display());
+    let unreadable = |why: &str| unreadable(path, &why);
     if map.starts_with(npy::MAGIC) {
         // A file of one array: the first argument.
         let array = npy::read(map, false).map_err(|e| unreadable(&e))?;

@@ -37,7 +37,8 @@ impl Session {
             Some(read) => read(name, file),
             None => Err(format!(
                 "its data lies in {file}: `relax-import` reads models of several files"
-            )),
+            )
+            .into()),
         };
         let options = relax_onnx::Options {
             fold_layers: self.options.fold_layers,

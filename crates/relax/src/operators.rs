@@ -3,6 +3,12 @@
 use relax_ops::{Arity, AttrTy, Default as Given};
 
 /// An operator.
+///
+/// ```
+/// let all = relax::operators();
+/// let concatenate = all.iter().find(|o| o.name == "concatenate").expect("it is there");
+/// assert_eq!(concatenate.attributes[0].name, "axis");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operator {
     /// Its name, `nn.dense`.

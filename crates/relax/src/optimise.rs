@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relax_base::{Diagnostic, Diagnostics, Span};
+use relax_base::{BoxError, Diagnostic, Diagnostics, Span};
 use relax_ir::Module;
 
 pub use relax_passes::{
@@ -13,7 +13,21 @@ pub use relax_passes::{
 use crate::{ReadOptions, Session, Typing};
 
 impl Session {
-    /// Reads a pipeline. Mistakes have places in a source named `<pipeline>`.
+    /// Reads a pipeline.
+    ///
+    /// ```
+    /// use relax::{PassConfig, Session, Silent, run_pipeline};
+    ///
+    /// let mut session = Session::default();
+    /// let (mut module, _) = session.read("a.relay", b"def @main() { 1 + 2 }".to_vec());
+    /// let pipeline = session.pipeline("fold-constant,dead-code-elimination").expect("two passes");
+    /// let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
+    /// assert!(outcome.failure.is_none());
+    /// assert!(session.pipeline("no-such-pass").is_err());
+    /// ```
+    ///
+    /// # Errors
+    /// All mistakes in it, with places in a source named `<pipeline>`.
     pub fn pipeline(&mut self, text: &str) -> Result<Pipeline, Diagnostics> {
         match self.sources.add("<pipeline>", text) {
             Some(file) => Pipeline::parse(&file, &self.passes),
@@ -24,11 +38,14 @@ impl Session {
         }
     }
 
-    /// Reads a pipeline, with the files that its options name: `read` gives the bytes of one, or says as a sentence why not.
+    /// Reads a pipeline, with the files that its options name: `read` gives the bytes of one, or says why not.
+    ///
+    /// # Errors
+    /// As for [`Session::pipeline`]; a file cannot be read.
     pub fn pipeline_with(
         &mut self,
         text: &str,
-        read: &dyn Fn(&str) -> Result<Vec<u8>, String>,
+        read: &dyn Fn(&str) -> Result<Vec<u8>, BoxError>,
     ) -> Result<Pipeline, Diagnostics> {
         let mut pipeline = self.pipeline(text)?;
         pipeline.load(&mut |file| {
@@ -37,7 +54,7 @@ impl Session {
                 Some(source) if !diagnostics.has_errors() => {
                     Ok((source.text.to_string(), source.span()))
                 }
-                _ => Err(format!("{file} is no text")),
+                _ => Err(format!("{file} is no text").into()),
             }
         })?;
         Ok(pipeline)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use relax_base::BoxError;
 use relax_codegen::{Packed, Place};
 use relax_interp::Value as Inner;
 use relax_ir::Module as Ir;
@@ -35,18 +36,21 @@ struct Functions<'m> {
 }
 
 impl relax_interp::Packed for Functions<'_> {
-    fn call(&mut self, name: &str, args: &mut [Inner]) -> Result<Inner, String> {
+    fn call(&mut self, name: &str, args: &mut [Inner]) -> Result<Inner, BoxError> {
         let args: Vec<Value> = args.iter().map(|a| values::outer(self.module, a)).collect();
         let result = self.packed.call(name, &args)?;
         let tensor = |t: &Tensor| Some(Inner::from(t.clone()));
         let join = |tag: Option<u32>, fields| tag.is_none().then(|| Inner::tuple(fields));
-        let none = || {
-            "the evaluator takes tensors, and tuples of them, from functions of the host".to_owned()
-        };
-        result.fold(tensor, join).ok_or_else(none)
+        let none = "the evaluator takes tensors, and tuples of them, from functions of the host";
+        result.fold(tensor, join).ok_or_else(|| none.into())
     }
 
-    fn call_dps(&mut self, name: &str, args: &[Tensor], outs: &mut [Tensor]) -> Result<(), String> {
+    fn call_dps(
+        &mut self,
+        name: &str,
+        args: &[Tensor],
+        outs: &mut [Tensor],
+    ) -> Result<(), BoxError> {
         let own = |t: &Tensor, own| {
             let bytes: Arc<[u64]> = words(t).into();
             let owner = Arc::new(Words(bytes, t.bytes().len()));

@@ -11,6 +11,12 @@ pub use relax_syntax::Style;
 
 /// The text of a module. With `types` it has TVM's `/* ty=… */` comments and the result types that
 /// were inferred.
+///
+/// ```
+/// let (module, _) = relax::Session::default().read("a", b"def @main() { 1+2 }".to_vec());
+/// let text = relax::print(&module, relax::Style::Pretty, None);
+/// assert!(text.contains("1 + 2"));
+/// ```
 pub fn print(module: &Module, style: Style, types: Option<&dyn TypeSource>) -> String {
     let mode = PrintMode {
         style,

@@ -5,6 +5,7 @@ use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
+use crate::Error;
 use crate::inputs::{Param, shown};
 
 /// Which tensors are made up.
@@ -63,7 +64,7 @@ pub fn random(
     for i in 0..params.len() {
         match tensor(m, params, i, how, &extents) {
             Ok(made) => out.push(made),
-            Err(problem) => problems.push(problem),
+            Err(problem) => problems.push(problem.to_string()),
         }
     }
     match problems.is_empty() {
@@ -77,32 +78,34 @@ pub fn random(
 /// are scaled by their fan-in, those named `…gamma` and `…var` lie around 1.
 ///
 /// # Errors
-/// None can be made; as a sentence.
+/// [`Error::Unfit`]: none can be made for the parameter's type.
 pub fn tensor(
     m: &Module,
     params: &[Param],
     i: usize,
     how: Random,
     extents: &Extents,
-) -> Result<Tensor, String> {
+) -> Result<Tensor, Error> {
+    let unfit = |text: String| Error::Unfit(text, Vec::new());
     let p = &params[i];
     let Type::Tensor(t) = &m.types[p.ty] else {
-        return Err(format!(
+        return Err(unfit(format!(
             "%{} has type {}: no random input for it; run a function that makes such a value from tensors",
             p.name,
             m.show_type(p.ty)
-        ));
+        )));
     };
     let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
-        return Err(format!("%{}: rank and element type must be known", p.name));
+        let text = format!("%{}: rank and element type must be known", p.name);
+        return Err(unfit(text));
     };
     let shape: Vec<i64> = dims.iter().map(|d| extents.of(d, how.extent)).collect();
     if !affordable(dtype, &shape) {
-        return Err(format!(
+        return Err(unfit(format!(
             "%{}: no memory for {}",
             p.name,
             shown(dtype, &shape)
-        ));
+        )));
     }
     let mut tensor = Tensor::zeros(dtype, &shape);
     let (offset, scale) = range(&p.name, &shape);

@@ -5,6 +5,12 @@ use std::fmt::{self, Write as _};
 use relax_base::{Diagnostic, Diagnostics, Severity, SourceMap, Span};
 
 /// A place in a file: one-based lines, one-based columns counted in characters.
+///
+/// ```
+/// let report = relax::Module::check("def @main() {\n  %y\n}");
+/// let place = &report.findings()[0].places[0];
+/// assert_eq!((place.line, place.column, place.source.as_str()), (2, 3, "  %y"));
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Place {
     /// The file.
@@ -24,6 +30,12 @@ pub struct Place {
 }
 
 /// A suggested change of the source.
+///
+/// ```
+/// let report = relax::Module::check("def @main(%input: int32) { %imput }");
+/// let suggestion = &report.findings()[0].suggestions[0];
+/// assert_eq!(suggestion.edits[0].1, "%input");
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Suggestion {
     /// What to do, as an imperative.
@@ -35,6 +47,13 @@ pub struct Suggestion {
 }
 
 /// An error, a warning or a remark.
+///
+/// ```
+/// let report = relax::Module::check("def @main() { %y }");
+/// let finding = &report.findings()[0];
+/// assert_eq!((finding.word(), finding.code.as_str()), ("error", "RX0201"));
+/// assert!(relax::explain(relax::Code(201)).is_some());
+/// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
     /// The code, as `RX0319`; [`crate::explain`] has a page for each.

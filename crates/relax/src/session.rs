@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use relax_base::{Code, Diagnostic, Diagnostics, Edit, Severity, SourceFile, SourceMap, Span};
+use relax_base::{
+    BoxError, Code, Diagnostic, Diagnostics, Edit, Severity, SourceFile, SourceMap, Span,
+};
 use relax_ir::Module;
 use relax_syntax::{Comment, ast::Ast};
 
@@ -13,9 +15,18 @@ pub(crate) const TOO_LARGE: Code = Code(1201);
 /// A file is not UTF-8.
 const NOT_UTF8: Code = Code(1202);
 
-pub use relax_resolve::{GivenTypes, Options as TextOptions, Release, Stubs};
+pub use relax_resolve::{GivenTypes, NoStubs, Options as TextOptions, Release, Stubs};
 
 /// How files are read.
+///
+/// ```
+/// use relax::{Format, Module, ReadOptions};
+///
+/// let options = ReadOptions { format: Some(Format::Relay), ..ReadOptions::default() };
+/// let module = Module::read("model.txt", b"def @main() { 1 }".to_vec(), options)?;
+/// assert_eq!(module.functions().len(), 1);
+/// # Ok::<(), relax::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions {
     /// How modules are made of what was read.
@@ -27,6 +38,17 @@ pub struct ReadOptions {
 }
 
 /// Everything that was read so far. Spans of all modules of a session mean places in its sources.
+///
+/// ```
+/// use relax::{InferOptions, ReadOptions, Session};
+///
+/// let mut session = Session::new(ReadOptions::default());
+/// let text = b"def @main(%x: int32) { %y }".to_vec();
+/// let (_, _, found) = session.check("wrong.relay", text, &InferOptions::default());
+/// let first = found.iter().next().expect("an error");
+/// let file = session.sources.file(first.span()).expect("a place");
+/// assert_eq!(file.line_col(first.span().start).col, 25);
+/// ```
 #[derive(Debug, Default)]
 pub struct Session {
     /// The files.
@@ -40,7 +62,7 @@ pub struct Session {
 }
 
 /// Reads a file by the name that another one calls it, given that one's name.
-pub type Beside = fn(of: &str, name: &str) -> Result<bytes::Bytes, String>;
+pub type Beside = fn(of: &str, name: &str) -> Result<bytes::Bytes, BoxError>;
 
 /// A file that was read, whatever its format.
 #[derive(Debug)]
@@ -153,6 +175,15 @@ impl Session {
 
     /// Reads a file of any format: parses it and resolves its names. The module is usable only when
     /// there are no errors.
+    ///
+    /// ```
+    /// use relax::Session;
+    ///
+    /// let mut session = Session::default();
+    /// let (module, found) = session.read("double.relay", b"def @double(%x) { %x + %x }".to_vec());
+    /// assert!(!found.has_errors());
+    /// assert!(module.global("double").is_some());
+    /// ```
     pub fn read(&mut self, name: &str, bytes: impl Into<Contents>) -> (Module, Diagnostics) {
         let mut diagnostics = Diagnostics::new();
         let input = self.input(name, bytes.into(), &mut diagnostics);
@@ -217,6 +248,16 @@ impl Session {
 
     /// A file with everything rewritten that earlier versions of the text wrote otherwise; `None` where
     /// there is nothing of the kind.
+    ///
+    /// ```
+    /// use relax::Session;
+    ///
+    /// let mut session = Session::default();
+    /// let mut found = Default::default();
+    /// let file = session.add("new.relay", b"def @main() { 1 }".to_vec(), &mut found).expect("it is small");
+    /// // Nothing in it is spelled as in earlier versions.
+    /// assert!(session.upgraded(&file).is_none());
+    /// ```
     pub fn upgraded(&mut self, file: &SourceFile) -> Option<Arc<SourceFile>> {
         // Rewriting one form may bring another into view.
         const ROUNDS: usize = 4;

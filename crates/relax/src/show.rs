@@ -80,6 +80,13 @@ fn number(t: &Tensor, i: usize) -> String {
 }
 
 /// A tensor as text: nested brackets.
+///
+/// ```
+/// use relax::{Tensor, show};
+///
+/// let t = Tensor::from_slice(&[2, 2], &[1i32, 2, 3, 4]);
+/// assert_eq!(show::tensor(&t, show::Extent::Whole), "Tensor[(2, 2), int32]\n[[1, 2],\n [3, 4]]");
+/// ```
 pub fn tensor(t: &Tensor, extent: Extent) -> String {
     let mut out = String::new();
     if t.is_scalar() {

@@ -58,6 +58,14 @@ impl Session {
 impl Session {
     /// The same, with what is hardly meant in a text without errors (see [`lint`](crate::lint)), and without
     /// what comments of it allow.
+    ///
+    /// ```
+    /// use relax::{InferOptions, Session};
+    ///
+    /// let text = b"def @main(%x: int32) { let %unused = %x + 1; %x }".to_vec();
+    /// let found = Session::default().review("a.relay", text, &InferOptions::default());
+    /// assert_eq!(found.iter().next().expect("a warning").code.to_string(), "RX0920");
+    /// ```
     pub fn review(
         &mut self,
         name: &str,
@@ -93,6 +101,13 @@ impl Session {
 }
 
 /// Finds the types of a module, with everything there is to say about them.
+///
+/// ```
+/// let mut session = relax::Session::default();
+/// let (mut module, _) = session.read("a.relay", b"def @main() { @f(1) } def @f(%x: (int32,)) { 1 }".to_vec());
+/// let (_, found) = relax::check(&mut module, &relax::InferOptions::default());
+/// assert!(found.has_errors());
+/// ```
 pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
     let (typing, mut diagnostics) = relax_infer::infer(module, options);
     // Tensor programs have rules of their own: bounds, reductions, buffers written before read.

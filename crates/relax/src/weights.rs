@@ -13,6 +13,7 @@ use relax_ir::{GlobalId, Module};
 use relax_tensor::{DType, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
+use crate::Error;
 use crate::fit::Taking;
 use crate::inputs::{self, Param};
 
@@ -60,10 +61,18 @@ fn copies() -> bool {
     COPY.load(Ordering::Relaxed) || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1")
 }
 
+/// Why a file cannot be read.
+pub(crate) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    Error::File(format!("cannot read {}: {why}", path.display()))
+}
+
 impl Mapped {
     /// Maps a file.
-    pub fn open(path: &Path) -> Result<Mapped, String> {
-        let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+    ///
+    /// # Errors
+    /// [`Error::File`]: it cannot be read.
+    pub fn open(path: &Path) -> Result<Mapped, Error> {
+        let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
         let mut file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
         let length = file.metadata().map_err(|e| trouble(&e))?.len();
         if length <= SMALL || copies() {
@@ -266,8 +275,8 @@ const SAFE_DTYPES: &[(Dtype, DType)] = &[
 ];
 
 /// The tensors of a parameter file, borrowed from it; of those of one name the last.
-fn params(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
-    let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+fn params(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
+    let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
     let mut out: Vec<(String, Tensor)> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for p in relax_tvm::params::read(map.bytes()).map_err(|m| trouble(&m.message))? {
@@ -283,7 +292,10 @@ fn params(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
 }
 
 /// The named tensors of a `.npz`, `.safetensors` or `.params` file that is mapped already.
-pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
+///
+/// # Errors
+/// [`Error::File`]: it is none of these, or damaged.
+pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
     match told(path, file.bytes()) {
         Some(Kind::Safetensors) => safe(path, file),
         Some(Kind::Params) => params(path, file),
@@ -291,8 +303,8 @@ pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, Strin
     }
 }
 
-fn safe(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, String> {
-    let trouble = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", path.display());
+fn safe(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
+    let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
     let file = SafeTensors::deserialize(map.bytes()).map_err(|e| trouble(&e))?;
     let mut out = Vec::new();
     for (name, view) in file.tensors() {

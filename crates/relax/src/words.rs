@@ -1,6 +1,11 @@
 //! Numbers with the word for what is counted.
 
 /// `1 file`, `2 files`; `1 pass`, `2 passes`.
+///
+/// ```
+/// assert_eq!(relax::words::count(1, "kernel"), "1 kernel");
+/// assert_eq!(relax::words::count(2, "kernel"), "2 kernels");
+/// ```
 pub fn count(n: usize, what: &str) -> String {
     let end = match (n, what.ends_with(['s', 'x', 'z']) || what.ends_with("sh")) {
         (1, _) => "",

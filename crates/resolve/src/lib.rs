@@ -19,4 +19,4 @@ pub use build::{
     Given, GivenTypes, PreludeNames, fit_attribute, prelude_files, prelude_names, resolve,
     resolve_given, resolve_noting,
 };
-pub use options::{Options, Release, Stubs};
+pub use options::{NoStubs, Options, Release, Stubs};

@@ -1,5 +1,6 @@
 //! How texts are read.
 
+use std::fmt;
 use std::str::FromStr;
 
 pub use relax_ops::Release;
@@ -34,15 +35,26 @@ pub enum Stubs {
 }
 
 impl FromStr for Stubs {
-    type Err = String;
+    type Err = NoStubs;
 
-    fn from_str(text: &str) -> Result<Stubs, String> {
-        let expected = || "expected `zeros`, `random` or `random:SEED`".to_owned();
+    fn from_str(text: &str) -> Result<Stubs, NoStubs> {
         match text.split_once(':') {
             None if text == "zeros" => Ok(Stubs::Zeros),
             None if text == "random" => Ok(Stubs::Random(0)),
-            Some(("random", seed)) => seed.parse().map(Stubs::Random).map_err(|_| expected()),
-            _ => Err(expected()),
+            Some(("random", seed)) => seed.parse().map(Stubs::Random).map_err(|_| NoStubs),
+            _ => Err(NoStubs),
         }
     }
 }
+
+/// A text is none of the ways to fill placeholders.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoStubs;
+
+impl fmt::Display for NoStubs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected `zeros`, `random` or `random:SEED`")
+    }
+}
+
+impl std::error::Error for NoStubs {}

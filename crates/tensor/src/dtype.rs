@@ -20,6 +20,13 @@ pub enum TypeCode {
 }
 
 /// An element type: family, bits and SIMD lanes (`int8x4` has 4).
+///
+/// ```
+/// use relax_tensor::DType;
+///
+/// assert_eq!("float32".parse(), Ok(DType::F32));
+/// assert_eq!((DType::BF16.to_string().as_str(), DType::BF16.size()), ("bfloat16", 2));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DType {
     /// The family.

@@ -29,6 +29,13 @@ enum Data {
 /// A dense, row-major, host tensor. Cloning shares the data.
 ///
 /// Invariant: the data holds exactly `shape.product() * dtype.size()` bytes, little-endian.
+///
+/// ```
+/// use relax_tensor::{DType, Tensor};
+///
+/// let t = Tensor::from_slice(&[2, 2], &[1f32, 2.0, 3.0, 4.0]);
+/// assert_eq!((t.dtype(), t.shape(), t.get_f64(3)), (DType::F32, &[2, 2][..], 4.0));
+/// ```
 #[derive(Clone)]
 pub struct Tensor {
     dtype: DType,
@@ -72,6 +79,13 @@ impl Tensor {
     }
 
     /// The bytes that a tensor takes; `None` for negative extents and sizes beyond `isize`.
+    ///
+    /// ```
+    /// use relax_tensor::{DType, Tensor};
+    ///
+    /// assert_eq!(Tensor::byte_len(DType::F32, &[2, 3]), Some(24));
+    /// assert_eq!(Tensor::byte_len(DType::F32, &[-1]), None);
+    /// ```
     pub fn byte_len(dtype: DType, shape: &[i64]) -> Option<usize> {
         let mut len = dtype.size();
         if shape.contains(&0) {
@@ -157,6 +171,14 @@ impl Tensor {
     }
 
     /// The same elements under another shape of the same size; `None` when sizes differ.
+    ///
+    /// ```
+    /// use relax_tensor::Tensor;
+    ///
+    /// let t = Tensor::from_slice(&[4], &[1u8, 2, 3, 4]);
+    /// assert_eq!(t.reshape(&[2, 2]).expect("as many elements").shape(), [2, 2]);
+    /// assert!(t.reshape(&[3]).is_none());
+    /// ```
     pub fn reshape(&self, shape: &[i64]) -> Option<Tensor> {
         (Self::byte_len(self.dtype, shape)? == self.bytes().len()).then(|| Tensor {
             shape: shape.into(),

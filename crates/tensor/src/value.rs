@@ -3,6 +3,16 @@
 use crate::Tensor;
 
 /// A value of a program, outside of it: what a call takes and what it returns.
+///
+/// ```
+/// use relax_tensor::{Tensor, Value};
+///
+/// // `Cons(1, Nil)`: constructors are numbered in the order of the type.
+/// let one = Value::Tensor(Tensor::from_slice(&[], &[1i32]));
+/// let list = Value::Adt(0, vec![one, Value::Adt(1, vec![])]);
+/// let count = list.fold(|_| Some(1), |_, parts| Some(parts.into_iter().sum::<usize>()));
+/// assert_eq!(count, Some(1));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// A tensor.

@@ -1,5 +1,6 @@
 //! Tensors as TVM writes them: a header, then the elements, all little-endian.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -56,7 +57,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, String> {
             "the tensor is on device {device}, but files hold tensors of the CPU, device 1"
         ));
     }
-    let dtype = element((word(bytes, 24)? >> 32) as u32)?;
+    let dtype = element((word(bytes, 24)? >> 32) as u32).map_err(|e| e.to_string())?;
     let extent = |i: usize| word(bytes, HEAD + 8 * i).map(|w| w as i64);
     let shape = (0..(data - HEAD - 8) / 8)
         .map(extent)
@@ -86,26 +87,44 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, String> {
 ///
 /// # Errors
 /// There is no such type.
-pub fn element(kind: u32) -> Result<DType, String> {
+pub fn element(kind: u32) -> Result<DType, UnknownElement> {
     let (code, bits, lanes) = (kind as u8, (kind >> 8) as u8, (kind >> 16) as u16);
     let code = match code {
         0 => TypeCode::Int,
         1 => TypeCode::UInt,
         2 => TypeCode::Float,
         4 => TypeCode::BFloat,
-        _ => {
-            return Err(format!(
-                "the tensor's element type has the unknown code {code}"
-            ));
-        }
+        _ => return Err(UnknownElement::Code(code)),
     };
     if !matches!(bits, 1 | 4 | 8 | 16 | 32 | 64) || lanes == 0 {
-        return Err(format!(
-            "the tensor's elements have {bits} bits, {lanes} lanes"
-        ));
+        return Err(UnknownElement::Size(bits, lanes));
     }
     Ok(DType { code, bits, lanes })
 }
+
+/// A tensor's header names an element type that there is not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnknownElement {
+    /// The code of its kind.
+    Code(u8),
+    /// The bits of a lane, and the lanes.
+    Size(u8, u16),
+}
+
+impl fmt::Display for UnknownElement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnknownElement::Code(code) => {
+                write!(f, "the tensor's element type has the unknown code {code}")
+            }
+            UnknownElement::Size(bits, lanes) => {
+                write!(f, "the tensor's elements have {bits} bits, {lanes} lanes")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UnknownElement {}
 
 /// The header of a tensor of a type and shape whose elements take `len` bytes.
 pub fn write_header(dtype: DType, shape: &[i64], len: usize) -> Vec<u8> {

@@ -107,7 +107,7 @@ pub(crate) fn run(b: Builtin, args: &mut Vec<Value>, packed: &mut dyn Packed) ->
         Plain::CallPacked => {
             let name = args[0].text().ok_or_else(wrong)?;
             let result = packed.call(name, &args[1..]);
-            result.map_err(|text| Trouble::new(PACKED, text))?
+            result.map_err(|e| Trouble::new(PACKED, e.to_string()))?
         }
         Plain::CallDps => call_dps(args, packed)?.ok_or_else(wrong)?,
     })
@@ -279,7 +279,7 @@ fn call_dps(args: &[Value], packed: &mut dyn Packed) -> Result<Option<Value>> {
         return Ok(None);
     };
     let done = packed.call_dps(name, &inputs, &mut outs);
-    done.map_err(|text| Trouble::new(PACKED, text))?;
+    done.map_err(|e| Trouble::new(PACKED, e.to_string()))?;
     let mut outs: Vec<Value> = outs.into_iter().map(Value::from).collect();
     Ok(Some(match outs.len() {
         1 => outs.swap_remove(0),

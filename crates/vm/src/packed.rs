@@ -1,5 +1,6 @@
 //! Functions of the host.
 
+use relax_base::BoxError;
 use relax_tensor::Tensor;
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ pub trait Packed {
     ///
     /// # Errors
     /// There is none of that name, or it failed.
-    fn call(&mut self, name: &str, args: &[Value]) -> Result<Value, String>;
+    fn call(&mut self, name: &str, args: &[Value]) -> Result<Value, BoxError>;
     /// Calls a function that writes its results into the tensors given, which come zeroed.
     ///
     /// # Errors
@@ -21,7 +22,7 @@ pub trait Packed {
         name: &str,
         args: &[Rc<Tensor>],
         outs: &mut [Tensor],
-    ) -> Result<(), String>;
+    ) -> Result<(), BoxError>;
 }
 
 /// No function at all.
@@ -29,10 +30,10 @@ pub trait Packed {
 pub struct NoPacked;
 
 impl Packed for NoPacked {
-    fn call(&mut self, name: &str, _: &[Value]) -> Result<Value, String> {
-        Err(format!("no function is registered as \"{name}\""))
+    fn call(&mut self, name: &str, _: &[Value]) -> Result<Value, BoxError> {
+        Err(format!("no function is registered as \"{name}\"").into())
     }
-    fn call_dps(&mut self, name: &str, _: &[Rc<Tensor>], _: &mut [Tensor]) -> Result<(), String> {
-        Err(format!("no function is registered as \"{name}\""))
+    fn call_dps(&mut self, name: &str, _: &[Rc<Tensor>], _: &mut [Tensor]) -> Result<(), BoxError> {
+        Err(format!("no function is registered as \"{name}\"").into())
     }
 }

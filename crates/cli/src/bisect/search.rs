@@ -15,6 +15,8 @@ use relax_passes::codes;
 use super::value::{Difference, Sort, comparable, difference};
 use super::{Inputs, Tolerance};
 
+use crate::stop::Stop;
+
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Question {
@@ -140,7 +142,7 @@ pub fn search(module: &Module, question: &Question) -> Verdict {
     let steps = question.inputs.max_steps;
     let wanted = match outcomes(&start, &typing, question, steps) {
         Ok(all) => all,
-        Err(message) => return Verdict::Unclear(message),
+        Err(stop) => return Verdict::Unclear(stop.text()),
     };
     let endless = |o: &Outcome| o.as_ref().err().and_then(|e| e.endless.clone());
     if let Some(error) = wanted.iter().find_map(endless) {
@@ -227,7 +229,7 @@ fn outcomes(
     typing: &Typing,
     question: &Question,
     max_steps: u64,
-) -> Result<Vec<Outcome>, String> {
+) -> Result<Vec<Outcome>, Stop> {
     let name = &question.entry;
     let entry = m
         .global(name)
@@ -284,7 +286,7 @@ impl Watch<'_> {
         let steps = self.question.inputs.max_steps.saturating_mul(10);
         let now = match outcomes(&module, typing, self.question, steps) {
             Ok(all) => all,
-            Err(message) => return Some(Difference::new(Sort::Arguments, message)),
+            Err(stop) => return Some(Difference::new(Sort::Arguments, stop.text())),
         };
         for (run, (was, is)) in self.wanted.iter().zip(&now).enumerate() {
             let difference = match (was, is) {

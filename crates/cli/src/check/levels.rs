@@ -5,6 +5,8 @@ use relax_base::{Code, Diagnostics, Severity};
 
 use super::Checked;
 
+use crate::stop::Stop;
+
 /// What a diagnostic is made of. Where several are asked for one code, the strictest counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
@@ -29,7 +31,7 @@ impl Levels {
     ///
     /// # Errors
     /// A code that no diagnostic has.
-    pub fn new(allow: &[String], warn: &[String], deny: &[String]) -> Result<Levels, String> {
+    pub fn new(allow: &[String], warn: &[String], deny: &[String]) -> Result<Levels, Stop> {
         let mut levels = Levels::default();
         let lists = [
             (allow, Level::Allow),

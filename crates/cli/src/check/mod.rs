@@ -12,6 +12,8 @@ use std::sync::Arc;
 use relax::{Contents, InferOptions, ReadOptions, Session};
 use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, SourceMap, Span};
 
+use crate::stop::Stop;
+
 pub use json::json;
 pub use lines::{github, short};
 pub use sarif::sarif;
@@ -90,8 +92,8 @@ pub fn check(name: &str, bytes: impl Into<Contents>, options: &Options) -> Check
 /// place, standard input goes to standard output as mended.
 ///
 /// # Errors
-/// The file cannot be read or written; the reason as a sentence.
-pub fn check_file(path: &Path, options: &Options, fix: bool) -> Result<Checked, String> {
+/// The file cannot be read or written.
+pub fn check_file(path: &Path, options: &Options, fix: bool) -> Result<Checked, Stop> {
     let name = crate::io::display_name(path);
     if !fix {
         return Ok(check(&name, crate::io::contents(path)?, options));

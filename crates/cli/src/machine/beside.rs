@@ -29,7 +29,7 @@ pub fn write_native(
     let _shown = progress::stage("compiling");
     let bytes = relax::vm::native_file(program, fingerprint);
     let bytes = bytes.map_err(|d| Stop::show(&d, sources))?;
-    Ok(io::write(path, &bytes)?)
+    io::write(path, &bytes)
 }
 
 /// As elsewhere, for machines whose code is not kept.

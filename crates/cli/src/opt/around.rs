@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use relax::Pipeline;
 use relax_passes::Registry;
 
+use crate::stop::Stop;
+
 /// Around which passes modules are printed.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Between passes")]
@@ -46,12 +48,12 @@ impl Around {
     }
 
     /// # Errors
-    /// A name is none of a pass; as a sentence.
-    pub fn check(&self, passes: &Registry) -> Result<(), String> {
+    /// A name is none of a pass.
+    pub fn check(&self, passes: &Registry) -> Result<(), Stop> {
         for (when, name) in self.named() {
             if passes.find(name).is_none() {
                 let unknown = super::manual::unknown(passes, name);
-                return Err(format!("--print-ir-{when}: {unknown}"));
+                return Err(format!("--print-ir-{when}: {unknown}").into());
             }
         }
         Ok(())

@@ -78,7 +78,7 @@ impl Emit {
     ///
     /// # Errors
     /// The name says that something else is there.
-    pub fn fits(self, output: &Path) -> Result<(), String> {
+    pub fn fits(self, output: &Path) -> Result<(), Stop> {
         if let Some(format) = self.picture() {
             Format::allow(output, "a picture", &[format])?;
             return places::output(output);
@@ -107,8 +107,8 @@ impl Emit {
 /// The file is damaged; or it cannot be read, or the other not written.
 pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
     std::fs::File::open(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
-    let arrays = weights::read(from).map_err(Stop::Failed)?;
-    Ok(save::arrays(to, format, &arrays)?)
+    let arrays = weights::read(from).map_err(|stop| Stop::Failed(stop.text()))?;
+    save::arrays(to, format, &arrays)
 }
 
 /// A function as a picture: the one of that name, or `main`, or the only one; repeated layers once, unless the `whole` is
@@ -116,14 +116,14 @@ pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
 /// `untyped` says that none are wanted.
 ///
 /// # Errors
-/// There is no such function; as a sentence.
+/// There is no such function.
 pub fn picture(
     module: &Module,
     types: Option<&dyn TypeSource>,
     untyped: bool,
     (entry, whole): (Option<&str>, bool),
     format: Format,
-) -> Result<String, String> {
+) -> Result<String, Stop> {
     let id = relax::entry::sole_entry(module, entry)?;
     let mut copy;
     let found;
@@ -159,7 +159,7 @@ pub fn json(
     types: Option<&dyn TypeSource>,
     release: Release,
     output: &Path,
-) -> Result<(), Result<Diagnostics, String>> {
+) -> Result<(), Result<Diagnostics, Stop>> {
     let graph = relax::json_graph(module, types, release).map_err(Ok)?;
     let failed = |e: std::io::Error| Err(output::trouble(output, &e));
     if crate::io::is_stream(output) {
@@ -174,7 +174,7 @@ pub fn json(
 ///
 /// # Errors
 /// What has no form in one, or the file cannot be written.
-pub fn onnx(module: &Module, output: &Path) -> Result<(), Result<Diagnostics, String>> {
+pub fn onnx(module: &Module, output: &Path) -> Result<(), Result<Diagnostics, Stop>> {
     let Some(main) = module.global("main") else {
         return Err(Err("there is no `@main` to be a model's graph".into()));
     };

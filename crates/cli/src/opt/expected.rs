@@ -6,6 +6,8 @@
 
 use relax_base::{Diagnostic, Diagnostics, Severity, SourceFile};
 
+use crate::stop::Stop;
+
 /// An expectation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Expected {
@@ -74,9 +76,11 @@ fn line_of(file: &SourceFile, d: &Diagnostic) -> u32 {
     file.line_col(span.start).line
 }
 
-/// Compares what was expected in a text with what was reported. The error lists expectations
-/// without a diagnostic and diagnostics without an expectation.
-pub fn compare(file: &SourceFile, diagnostics: &Diagnostics) -> Result<(), String> {
+/// Compares what was expected in a text with what was reported.
+///
+/// # Errors
+/// [`Stop::Failed`]: expectations without a diagnostic, and diagnostics without an expectation, a line each.
+pub fn compare(file: &SourceFile, diagnostics: &Diagnostics) -> Result<(), Stop> {
     let mut open = parse(&file.text);
     let mut problems = String::new();
     for d in diagnostics.iter() {
@@ -106,7 +110,7 @@ pub fn compare(file: &SourceFile, diagnostics: &Diagnostics) -> Result<(), Strin
     if problems.is_empty() {
         Ok(())
     } else {
-        Err(problems)
+        Err(Stop::Failed(problems))
     }
 }
 

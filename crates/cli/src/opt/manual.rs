@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use relax_passes::{PassDef, Registry};
 
+use crate::stop::Stop;
+
 /// All passes with their options, and the pipelines that have a name.
 pub fn list(passes: &Registry) -> String {
     let mut text = String::new();
@@ -22,8 +24,8 @@ pub fn list(passes: &Registry) -> String {
 /// What a pass does, needs, gives and takes, or what a named pipeline consists of.
 ///
 /// # Errors
-/// There is none of that name; as a sentence.
-pub fn of(passes: &Registry, name: &str) -> Result<String, String> {
+/// There is none of that name.
+pub fn of(passes: &Registry, name: &str) -> Result<String, Stop> {
     if let Some(pass) = passes.find(name) {
         return Ok(of_pass(pass));
     }
@@ -34,7 +36,7 @@ pub fn of(passes: &Registry, name: &str) -> Result<String, String> {
             "{name}: the passes\n  {}\n",
             passes.replace(',', ",\n  ")
         )),
-        None => Err(unknown(passes, name)),
+        None => Err(unknown(passes, name).into()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use super::around::Around;
+use crate::stop::Stop;
 use crate::{output, places, say};
 use relax::{Found, PassEvent, PassObserver, Style, TypeSource, TypedModule};
 
@@ -45,7 +46,7 @@ pub struct Watch {
     /// Which module of the input it is, from 1, when there are several: it has a folder of its own.
     pub part: Option<usize>,
     /// What could not be written.
-    pub troubles: Vec<String>,
+    pub troubles: Vec<Stop>,
 }
 
 impl Watch {

@@ -190,7 +190,7 @@ fn given(
     module: &Module,
     typing: &Typing,
     (entry, taking): (GlobalId, Taking),
-) -> Result<Vec<(String, Tensor)>, String> {
+) -> Result<Vec<(String, Tensor)>, Stop> {
     let name = module.globals[entry].name;
     let func = module.global_func(entry);
     let func = func.ok_or_else(|| format!("@{name} is no function"))?;
@@ -199,7 +199,7 @@ fn given(
     let (values, problems) = inputs::weights(module, entry, &params, arrays, (false, taking));
     if !problems.is_empty() {
         let (path, problems) = (path.display(), problems.join("\n  "));
-        return Err(format!("{path} does not fit @{name}:\n  {problems}"));
+        return Err(format!("{path} does not fit @{name}:\n  {problems}").into());
     }
     let mut tensors = Vec::new();
     let mut work: Vec<(String, Bound)> = values.into_iter().rev().collect();
@@ -223,7 +223,7 @@ fn distance(text: &str) -> Result<f64, String> {
     }
 }
 
-fn write(to: &Path, pipeline: &str, module: &Module) -> Result<(), String> {
+fn write(to: &Path, pipeline: &str, module: &Module) -> Result<(), Stop> {
     let text = relax::print(module, Style::Pretty, None);
     io::write(to, reproducer::write(pipeline, &text).as_bytes())
 }

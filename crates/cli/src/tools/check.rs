@@ -76,7 +76,7 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, |args: &Args| Stop::unless_well(run(args)?))
 }
 
-fn run(args: &Args) -> Result<u8, String> {
+fn run(args: &Args) -> Result<u8, Stop> {
     if let Some(code) = &args.explain {
         return explain(code);
     }
@@ -87,7 +87,7 @@ fn run(args: &Args) -> Result<u8, String> {
     let levels = Levels::new(&args.allow, &args.warn, &args.deny)?;
     let (paths, problems) = files::expand_to(&files, args.all_files);
     if paths.is_empty() && problems.is_empty() {
-        return Err(nothing_found(&files, args.all_files));
+        return Err(nothing_found(&files, args.all_files).into());
     }
     let options = check::Options {
         strict_shapes: args.strict_shapes,
@@ -103,7 +103,7 @@ fn run(args: &Args) -> Result<u8, String> {
                 levels.apply(&mut checked);
                 checked
             }
-            Err(message) => Checked::failed(&io::display_name(path), message),
+            Err(stop) => Checked::failed(&io::display_name(path), stop.text()),
         });
     }
     let folders = problems.into_iter().map(|p| Checked::failed("", p));
@@ -141,7 +141,7 @@ fn nothing_found(files: &[PathBuf], all: bool) -> String {
     }
 }
 
-fn report(args: &Args, all: &[Checked]) -> Result<(), String> {
+fn report(args: &Args, all: &[Checked]) -> Result<(), Stop> {
     let mut text = String::new();
     match args.format {
         Format::Human => {
@@ -173,9 +173,9 @@ fn summary(files: usize, errors: usize, warnings: usize, fixed: usize) {
     );
 }
 
-fn explain(code: &str) -> Result<u8, String> {
+fn explain(code: &str) -> Result<u8, Stop> {
     match levels::code(code).and_then(relax_base::explain::explain) {
         Some(text) => io::write(Path::new("-"), text.as_bytes()).map(|()| 0),
-        None => Err(format!("there is no diagnostic `{code}`")),
+        None => Err(format!("there is no diagnostic `{code}`").into()),
     }
 }

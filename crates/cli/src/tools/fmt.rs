@@ -49,7 +49,7 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
 
 /// What became of one text.
 enum Outcome {
-    /// It cannot be read or written; the reason as a sentence.
+    /// It cannot be read or written.
     Failed(String),
     /// It has syntax errors; they are rendered.
     Bad(String),
@@ -57,7 +57,7 @@ enum Outcome {
     Formatted(String, String),
 }
 
-fn run(args: &Args) -> Result<u8, String> {
+fn run(args: &Args) -> Result<u8, Stop> {
     let (paths, problems) = files::expand(&tool::inputs(&args.paths)?);
     let mut code = 0;
     for problem in &problems {
@@ -71,7 +71,7 @@ fn run(args: &Args) -> Result<u8, String> {
             Outcome::Formatted(before, after) if writes(args, path) && before != after => {
                 match io::write(path, after.as_bytes()) {
                     Ok(()) => Outcome::Formatted(before, after),
-                    Err(message) => Outcome::Failed(message),
+                    Err(stop) => Outcome::Failed(stop.text()),
                 }
             }
             other => other,
@@ -98,7 +98,7 @@ fn name(args: &Args, path: &Path) -> String {
 fn format(args: &Args, path: &Path) -> Outcome {
     let bytes = match io::read(path) {
         Ok(bytes) => bytes,
-        Err(message) => return Outcome::Failed(message),
+        Err(stop) => return Outcome::Failed(stop.text()),
     };
     // As it stands: reading takes the text for what it means.
     let ends = LineEnds::of(&bytes);
@@ -132,7 +132,7 @@ fn rendered(diagnostics: &Diagnostics, sources: &SourceMap) -> String {
 }
 
 /// Says what became of one text; the exit code it asks for.
-fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, String> {
+fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, Stop> {
     let (before, after) = match outcome {
         Outcome::Failed(message) => {
             say!("relax-fmt: {message}\n");

@@ -183,7 +183,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(args: &'a Args, passes: Registry) -> Result<Run<'a>, String> {
+    fn new(args: &'a Args, passes: Registry) -> Result<Run<'a>, Stop> {
         args.around.check(&passes)?;
         let emit = args.emit.unwrap_or_else(|| Emit::by_name(&args.output));
         emit.fits(&args.output)?;
@@ -300,7 +300,7 @@ impl<'a> Run<'a> {
             io::say(&self.watch.stats());
         }
         if let Some(trouble) = self.watch.troubles.first() {
-            return Err(trouble.clone().into());
+            return Err(trouble.clone());
         }
         let silent = self.args.structural_equal.is_some() || self.args.verify_diagnostics.is_some();
         if !silent && !out.is_empty() {
@@ -310,7 +310,7 @@ impl<'a> Run<'a> {
         Ok(code)
     }
 
-    fn module(&mut self, contents: Contents, pipeline: &Pipeline) -> Result<Outcome, String> {
+    fn module(&mut self, contents: Contents, pipeline: &Pipeline) -> Result<Outcome, Stop> {
         let mut diagnostics = Diagnostics::new();
         let name = io::display_name(self.path);
         let begin = Instant::now();
@@ -332,7 +332,7 @@ impl<'a> Run<'a> {
             Some(Verify::Check) => match expected::compare(&file, &diagnostics) {
                 Ok(()) => Ok(Outcome::Done(String::new())),
                 Err(problems) => {
-                    io::say(&problems);
+                    io::say(&problems.text());
                     Ok(Outcome::Failed)
                 }
             },
@@ -345,7 +345,7 @@ impl<'a> Run<'a> {
         (mut module, given): (Module, Option<GivenTypes>),
         pipeline: &Pipeline,
         diagnostics: &mut Diagnostics,
-    ) -> Result<Outcome, String> {
+    ) -> Result<Outcome, Stop> {
         if diagnostics.has_errors() {
             return Ok(Outcome::Failed);
         }
@@ -455,7 +455,7 @@ impl<'a> Run<'a> {
         &self,
         pipeline: &Pipeline,
         text: impl Fn() -> T,
-    ) -> Result<(), String> {
+    ) -> Result<(), Stop> {
         match &self.args.reproducer {
             Some(path) => {
                 let text = reproducer::write(&pipeline.to_string(), text().as_ref());
@@ -487,17 +487,12 @@ impl<'a> Run<'a> {
 
     /// Compares with the module of another file. After passes, the places on the left are those of the module as it would
     /// be printed: the text that was read may show nothing of the difference.
-    fn compare(
-        &mut self,
-        module: &Module,
-        other: &Path,
-        rewritten: bool,
-    ) -> Result<Outcome, String> {
+    fn compare(&mut self, module: &Module, other: &Path, rewritten: bool) -> Result<Outcome, Stop> {
         let contents = io::contents(other)?;
         let (other_module, diagnostics) = self.session.read(&io::display_name(other), contents);
         if diagnostics.has_errors() {
             render::to_stderr(&diagnostics, &self.session.sources);
-            return Err(format!("{} has errors", other.display()));
+            return Err(format!("{} has errors", other.display()).into());
         }
         // Whether a pass writes down what types it found is no difference between programs.
         let options = EqualOptions {
@@ -524,7 +519,7 @@ impl<'a> Run<'a> {
     }
 }
 
-fn bind(module: &mut Module, path: &Path, how: (bool, bool, Taking)) -> Result<(), String> {
+fn bind(module: &mut Module, path: &Path, how: (bool, bool, Taking)) -> Result<(), Stop> {
     let main = module.expression.or_else(|| module.global("main"));
     let main = main.ok_or("--params needs a function @main")?;
     let func = module.global_func(main);
@@ -542,6 +537,6 @@ fn bind(module: &mut Module, path: &Path, how: (bool, bool, Taking)) -> Result<(
     }
     match weights::bind(module, main, &params, path, how) {
         Ok(_) => Ok(()),
-        Err(stop) => Err(stop.text()),
+        Err(stop) => Err(stop.text().into()),
     }
 }

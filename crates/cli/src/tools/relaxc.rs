@@ -138,7 +138,7 @@ impl Emit {
     }
 
     /// What is asked for: by its name, or by that of the output.
-    fn of(args: &Args) -> Result<Emit, String> {
+    fn of(args: &Args) -> Result<Emit, Stop> {
         if let Some(emit) = args.emit {
             let name = emit.to_possible_value();
             let what = format!("--emit {}", name.as_ref().map_or("", |n| n.get_name()));
@@ -172,14 +172,12 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, run)
 }
 
-fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
+fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, Stop> {
     let mut found = Vec::new();
     for name in &args.entry {
         let entry = load::entry(module, Some(name))?;
         if !matches!(module.globals[entry].kind, GlobalKind::Func(_)) {
-            return Err(format!(
-                "@{name} is no function that can be called from outside"
-            ));
+            return Err(format!("@{name} is no function that can be called from outside").into());
         }
         if !found.contains(&entry) {
             found.push(entry);
@@ -203,7 +201,7 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, String> {
 }
 
 /// What cannot be asked for together.
-fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), String> {
+fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), Stop> {
     let standard_output = io::is_stream(&args.output);
     let linked = matches!(emit, Emit::Static | Emit::Shared | Emit::Exe);
     if linked && standard_output {
@@ -242,7 +240,7 @@ fn prefix(text: &str) -> Result<String, String> {
 
 fn run(args: &Args) -> Result<(), Stop> {
     if let Some(what) = args.print {
-        return Ok(io::print(kit::text(what)?.as_bytes())?);
+        return io::print(kit::text(what)?.as_bytes());
     }
     let target = Target {
         triple: args.target.clone(),
@@ -252,7 +250,7 @@ fn run(args: &Args) -> Result<(), Stop> {
     };
     let emit = Emit::of(args)?;
     possible(args, emit, &target)?;
-    target.check().map_err(|e| e.0)?;
+    target.check()?;
     let mut program = args.source.read()?;
     let mut entries = roots(&program.module, args)?;
     args.source.bind(&mut program, &mut entries[0], false)?;
@@ -265,13 +263,11 @@ fn run(args: &Args) -> Result<(), Stop> {
     let _shown = progress::stage("compiling");
     let what = match emit {
         Emit::Header => {
-            return Ok(io::write(
-                &args.output,
-                cc::header(&lowered, &name, args.prefix.as_deref()).as_bytes(),
-            )?);
+            let header = cc::header(&lowered, &name, args.prefix.as_deref());
+            return io::write(&args.output, header.as_bytes());
         }
-        Emit::Lowered => return Ok(io::write(&args.output, lowered.text().as_bytes())?),
-        Emit::Loops => return Ok(io::write(&args.output, native::loops(&lowered).as_bytes())?),
+        Emit::Lowered => return io::write(&args.output, lowered.text().as_bytes()),
+        Emit::Loops => return io::write(&args.output, native::loops(&lowered).as_bytes()),
         Emit::Vm | Emit::Vmbin => {
             let made = relax::vm::program(&lowered, &program.module)
                 .map_err(|d| Stop::show(&d, &program.session.sources))?;
@@ -301,12 +297,12 @@ fn run(args: &Args) -> Result<(), Stop> {
             let weights = weights_name(args)?;
             let object = object(&lowered, &target, &name, weights.as_deref(), &packed)
                 .map_err(|d| Stop::show(&(*d).into(), &program.session.sources))?;
-            return Ok(binary(args, emit, object, &lowered)?);
+            return binary(args, emit, object, &lowered);
         }
     };
     let text = listing(&lowered, &target, &name, what)
         .map_err(|d| Stop::show(&(*d).into(), &program.session.sources))?;
-    Ok(io::write(&args.output, text.as_bytes())?)
+    io::write(&args.output, text.as_bytes())
 }
 
 /// The file of the weights where they are beside the code.
@@ -315,19 +311,19 @@ fn weights_file(args: &Args) -> PathBuf {
 }
 
 /// The name of that file, which the code knows; `None` where weights are in the object.
-fn weights_name(args: &Args) -> Result<Option<String>, String> {
+fn weights_name(args: &Args) -> Result<Option<String>, Stop> {
     if args.weights == Weights::Embed {
         return Ok(None);
     }
     let file = weights_file(args);
     match file.file_name().and_then(|n| n.to_str()) {
         Some(name) => Ok(Some(name.to_owned())),
-        None => Err(format!("{} has no name in UTF-8", args.output.display())),
+        None => Err(format!("{} has no name in UTF-8", args.output.display()).into()),
     }
 }
 
 /// Writes code, and the file of its weights where they are beside it.
-fn binary(args: &Args, emit: Emit, object: Object, lowered: &Lowered) -> Result<(), String> {
+fn binary(args: &Args, emit: Emit, object: Object, lowered: &Lowered) -> Result<(), Stop> {
     if let Some(weights) = object.weights() {
         io::write_by(&weights_file(args), |out| weights.write(out))?;
     }

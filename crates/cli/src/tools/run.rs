@@ -437,9 +437,12 @@ fn compiled(
     if let Some(megabytes) = args.stack {
         host.set_stack_size(u64::from(megabytes) << 20)?;
     }
-    let failed = |message: String| match places.diagnostic(host.status(), &message) {
-        Some(d) => Stop::show(&d.into(), &program.session.sources),
-        None => Stop::Failed(message),
+    let failed = |e: relax_codegen::Error| {
+        let message = e.to_string();
+        match places.diagnostic(host.status(), &message) {
+            Some(d) => Stop::show(&d.into(), &program.session.sources),
+            None => Stop::Failed(message),
+        }
     };
     let (value, took) = {
         let _shown = progress::stage("running");

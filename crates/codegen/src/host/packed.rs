@@ -4,6 +4,7 @@ use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
+use relax_base::BoxError;
 use relax_runtime::context::{RxContext, Status, rx_last_error, rx_set_error};
 use relax_runtime::object::{IMMORTAL, Kind, RxFields, RxObject, Storage};
 use relax_runtime::packed::rx_register_packed;
@@ -11,6 +12,8 @@ use relax_runtime::release::rx_release;
 use relax_runtime::tensor::rx_tensor_copy;
 use relax_runtime::values::{rx_alloc_adt, rx_alloc_tuple, rx_kind};
 use relax_tensor::{Tensor, Value};
+
+use crate::Error;
 
 use super::{Context, Host, Seen, dl, outside};
 
@@ -20,13 +23,13 @@ pub trait Packed: Send + Sync {
     ///
     /// # Errors
     /// There is none of that name, or it failed.
-    fn call(&self, name: &str, args: &[Value]) -> Result<Value, String>;
+    fn call(&self, name: &str, args: &[Value]) -> Result<Value, BoxError>;
 
     /// Calls a function that writes its last arguments.
     ///
     /// # Errors
     /// As [`Packed::call`].
-    fn call_dps(&self, name: &str, args: &[Place]) -> Result<(), String>;
+    fn call_dps(&self, name: &str, args: &[Place]) -> Result<(), BoxError>;
 }
 
 /// A tensor that a function may write, if it is the program's own.
@@ -49,14 +52,11 @@ impl Host {
     /// Has compiled code call functions of these names there.
     ///
     /// # Errors
-    /// There is no memory.
-    pub fn register(
-        &mut self,
-        names: &[String],
-        functions: &Arc<dyn Packed>,
-    ) -> Result<(), String> {
+    /// [`Error::Context`]: there is no memory, or a name cannot be one.
+    pub fn register(&mut self, names: &[String], functions: &Arc<dyn Packed>) -> Result<(), Error> {
         for name in names {
-            let symbol = CString::new(name.as_str()).map_err(|e| format!("{name:?}: {e}"))?;
+            let symbol = CString::new(name.as_str());
+            let symbol = symbol.map_err(|e| Error::Context(format!("{name:?}: {e}")))?;
             let registered = Arc::new(Registered {
                 name: name.clone(),
                 functions: Arc::clone(functions),
@@ -67,7 +67,7 @@ impl Host {
             let status =
                 unsafe { rx_register_packed(self.ctx, symbol.as_ptr(), Some(called), userdata) };
             if status != 0 {
-                return Err(self.error());
+                return Err(Error::Context(self.error()));
             }
             self.packed.push(registered);
         }
@@ -97,7 +97,7 @@ unsafe extern "C" fn called(
     let outcome = catch_unwind(AssertUnwindSafe(call));
     let message = match outcome {
         Ok(Ok(())) => return 0,
-        Ok(Err(message)) => message,
+        Ok(Err(error)) => error.to_string(),
         Err(_) => "it panicked".to_owned(),
     };
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
@@ -113,7 +113,7 @@ impl Registered {
         ctx: *mut RxContext,
         args: &[*mut RxObject],
         ret: *mut *mut RxObject,
-    ) -> Result<(), String> {
+    ) -> Result<(), BoxError> {
         let context = self.context.upgrade().ok_or("its context is gone")?;
         if ret.is_null() {
             let place = |&object: &*mut RxObject| {

@@ -7,7 +7,7 @@ use relax_tensor::{DType, Value};
 use std::ptr::null_mut;
 
 use super::{Host, LENT, Owned, Seen, dl};
-use crate::Entry;
+use crate::{Entry, Error};
 
 /// A compact tensor in somebody's memory.
 #[derive(Clone, Copy, Debug)]
@@ -56,13 +56,13 @@ impl Host {
     /// `code` is an entry of a [`Jit`](crate::Jit) that lives, or of a library over this runtime.
     ///
     /// # Errors
-    /// The runtime's message.
+    /// [`Error::Call`]: the runtime's message.
     pub unsafe fn call_views<T>(
         &self,
         code: Entry,
         inputs: &[View<'_>],
         look: impl FnOnce(Given<'_>) -> T,
-    ) -> Result<T, String> {
+    ) -> Result<T, Error> {
         self.context.settle();
         let (mut few, mut many) = ([null_mut(); FEW], Vec::new());
         let objects = match few.get_mut(..inputs.len()) {
@@ -88,7 +88,7 @@ impl Host {
                 )
             };
             if slot.is_null() {
-                return Err(self.error());
+                return Err(Error::Call(self.error()));
             }
         }
         // SAFETY: the caller's promise; the arguments are live objects of this context.
@@ -102,8 +102,8 @@ impl Host {
     /// As for [`Host::call_views`].
     ///
     /// # Errors
-    /// The runtime's message.
-    pub unsafe fn call_code(&self, code: Entry, inputs: &[Value]) -> Result<Value, String> {
+    /// [`Error::Call`]: the runtime's message.
+    pub unsafe fn call_code(&self, code: Entry, inputs: &[Value]) -> Result<Value, Error> {
         // SAFETY: the caller's promise.
         let called = unsafe { self.run(code, inputs, |object| self.lending(object)) };
         called.map(|r| r.0)
@@ -117,7 +117,7 @@ impl Host {
         &self,
         code: Entry,
         arguments: &[*mut RxObject],
-    ) -> Result<Owned<'_>, String> {
+    ) -> Result<Owned<'_>, Error> {
         let mut out: *mut RxObject = null_mut();
         // SAFETY: entries have this signature; arguments are live objects of this context.
         let status = unsafe {
@@ -132,7 +132,8 @@ impl Host {
             host: self,
             object: out,
         });
-        out.filter(|_| status == 0).ok_or_else(|| self.error())
+        out.filter(|_| status == 0)
+            .ok_or_else(|| Error::Call(self.error()))
     }
 
     fn given<'o>(&self, out: &'o Owned<'_>) -> Given<'o> {

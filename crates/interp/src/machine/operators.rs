@@ -188,7 +188,7 @@ impl Interp<'_> {
             outs.push(Tensor::zeros(d, s));
         }
         let result = self.packed.call_dps(name.as_str(), &inputs, &mut outs);
-        result.or_else(|e| self.error(codes::PACKED, at, e))?;
+        result.or_else(|e| self.error(codes::PACKED, at, e.to_string()))?;
         Ok(self.results(outs, several))
     }
 }

@@ -6,6 +6,7 @@ use relax_base::Code;
 use relax_syntax::ast::ItemKind;
 
 use super::diagnostics::range;
+use crate::Error;
 use crate::document::Document;
 
 /// The command that shows the explanation of a code.
@@ -77,22 +78,24 @@ pub fn passes() -> Vec<String> {
 ///
 /// # Errors
 /// The text or the pipeline has errors: their messages.
-pub fn after(text: &str, pipeline: &str) -> Result<String, String> {
+pub fn after(text: &str, pipeline: &str) -> Result<String, Error> {
     let said = |all: &relax_base::Diagnostics| {
         let lines = all.iter().filter(|d| d.is_error());
         let lines = lines.map(|d| format!("{}: {}\n", d.code, d.message));
         lines.collect::<String>()
     };
+    let refused = |all: &relax_base::Diagnostics| Error::refused(said(all));
     let mut session = Session::default();
     let (mut module, diagnostics) = session.read("", text.as_bytes().to_vec());
     if diagnostics.has_errors() {
-        return Err(said(&diagnostics));
+        return Err(refused(&diagnostics));
     }
-    let steps = session.pipeline(pipeline).map_err(|d| said(&d))?;
+    let steps = session.pipeline(pipeline).map_err(|d| refused(&d))?;
     let config = PassConfig::default();
     let outcome = relax::run_pipeline(&steps, &mut module, &config, &mut Silent);
     if let Some((pass, diagnostics)) = outcome.failure {
-        return Err(format!("{pass}:\n{}", said(&diagnostics)));
+        let text = format!("{pass}:\n{}", said(&diagnostics));
+        return Err(Error::Refused(text));
     }
     Ok(relax::print(&module, Style::Pretty, None))
 }

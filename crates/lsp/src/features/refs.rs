@@ -6,6 +6,7 @@ use relax_resolve::names::{Name, NameKind};
 use relax_syntax::Tok;
 
 use super::diagnostics::range;
+use crate::Error;
 use crate::document::Document;
 use crate::library::{self, Origin};
 
@@ -91,11 +92,14 @@ pub fn references(doc: &mut Document, at: Position) -> Vec<(Range, bool)> {
 }
 
 /// The part of a name that renaming replaces, without the sigil, and how it reads now.
-pub fn rename_range(doc: &mut Document, at: Position) -> Result<(Range, String), String> {
-    let (part, name) = name_at(doc, at).ok_or("there is no name here")?;
-    let what = target(part, &name).ok_or("this name is bound nowhere")?;
+///
+/// # Errors
+/// There is no name, or it is not this file's to change.
+pub fn rename_range(doc: &mut Document, at: Position) -> Result<(Range, String), Error> {
+    let (part, name) = named(doc, at)?;
+    let what = meant(part, &name)?;
     if name.kind == NameKind::Graph {
-        return Err("graph variables are numbered, not named".into());
+        return Err(Error::refused("graph variables are numbered, not named"));
     }
     if !occurrences(doc, what).iter().any(|o| o.1) {
         let foreign = match what {
@@ -107,10 +111,20 @@ pub fn rename_range(doc: &mut Document, at: Position) -> Result<(Range, String),
             Some(_) => "is built in",
             None => "is not defined in this file",
         };
-        return Err(format!("`{}` {whose}", name.text));
+        return Err(Error::Refused(format!("`{}` {whose}", name.text)));
     }
     let place = doc.place(part, bare(&name));
     Ok((range(doc, place), name.text.to_string()))
+}
+
+fn named(doc: &mut Document, at: Position) -> Result<(usize, Name), Error> {
+    let found = name_at(doc, at);
+    found.ok_or_else(|| Error::refused("there is no name here"))
+}
+
+fn meant(part: usize, name: &Name) -> Result<Target, Error> {
+    let found = target(part, name);
+    found.ok_or_else(|| Error::refused("this name is bound nowhere"))
 }
 
 /// The place of a name without its sigil.
@@ -123,10 +137,10 @@ fn bare(name: &Name) -> Span {
 /// The edits that rename what is meant at a position.
 ///
 /// # Errors
-/// The new name is none, or the program would mean something else; the reason as a sentence.
-pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdit>, String> {
+/// The new name is none, or the program would mean something else.
+pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdit>, Error> {
     rename_range(doc, at)?;
-    let (part, name) = name_at(doc, at).ok_or("there is no name here")?;
+    let (part, name) = named(doc, at)?;
     let sigil = match name.kind {
         NameKind::Local => "%",
         NameKind::Global => "@",
@@ -140,9 +154,9 @@ pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdi
         _ => Tok::Name,
     };
     if !is_token(&spelled, token) {
-        return Err(format!("`{spelled}` is no name"));
+        return Err(Error::Refused(format!("`{spelled}` is no name")));
     }
-    let what = target(part, &name).ok_or("this name is bound nowhere")?;
+    let what = meant(part, &name)?;
     let places: Vec<Span> = occurrences(doc, what).iter().map(|o| o.0).collect();
     let skip = sigil.len() as u32;
     let mut text = doc.text.as_str().to_owned();
@@ -152,9 +166,9 @@ pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdi
     }
     let mut changed = Document::new(text, 0, doc.text.encoding(), false);
     if structure(doc) != structure(&mut changed) {
-        return Err(format!(
+        return Err(Error::Refused(format!(
             "`{spelled}` would mean something else at some of these places"
-        ));
+        )));
     }
     let edit = |p: &Span| {
         let place = Span::new(p.start + skip, p.end);

@@ -10,6 +10,7 @@ use lsp_types::{ExecuteCommandParams, Uri};
 use serde_json::{Value, json};
 
 use super::{Answer, Refusal, Server, TextContentParams, params};
+use crate::Error;
 use crate::features::lens;
 use crate::{address, library};
 
@@ -20,14 +21,14 @@ const MOST: u64 = 1 << 20;
 
 impl Server {
     /// Does something in a thread of its own and answers with the text it gives.
-    fn job(&self, id: RequestId, work: impl FnOnce() -> Result<String, String> + Send + 'static) {
+    fn job(&self, id: RequestId, work: impl FnOnce() -> Result<String, Error> + Send + 'static) {
         let jobs = self.jobs.clone();
         std::thread::spawn(move || {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
-            let result = result.unwrap_or_else(|_| Err("a defect of the server".into()));
+            let result = result.unwrap_or_else(|_| Err(Error::refused("a defect of the server")));
             let response = match result {
                 Ok(text) => Response::new_ok(id, json!({ "text": text })),
-                Err(said) => Response::new_err(id, ErrorCode::RequestFailed as i32, said),
+                Err(e) => Response::new_err(id, ErrorCode::RequestFailed as i32, e.to_string()),
             };
             // The receiver is gone only when the server is.
             let _ = jobs.send(response.into());
@@ -71,7 +72,9 @@ impl Server {
                 };
                 let tool = self.settings.run_tool.clone();
                 let entry = text(1);
-                self.job(id, move || run(tool, &source, entry));
+                self.job(id, move || {
+                    run(tool, &source, entry).map_err(Error::Refused)
+                });
                 None
             }
             other => bad(&format!("there is no command `{other}`")),

@@ -79,7 +79,7 @@ impl Server {
                     Ok((range, placeholder)) => {
                         json(PrepareRenameResponse::RangeWithPlaceholder { range, placeholder })
                     }
-                    Err(said) => Err((ErrorCode::RequestFailed, said)),
+                    Err(said) => Err((ErrorCode::RequestFailed, said.to_string())),
                 }
             }
             ask::Rename::METHOD => {
@@ -88,7 +88,7 @@ impl Server {
                 let (doc, at) = self.at(&p.text_document_position)?;
                 match features::refs::rename(doc, at, &p.new_name) {
                     Ok(edits) => json(features::actions::workspace(&uri, edits)),
-                    Err(said) => Err((ErrorCode::RequestFailed, said)),
+                    Err(said) => Err((ErrorCode::RequestFailed, said.to_string())),
                 }
             }
             ask::DocumentSymbolRequest::METHOD => {

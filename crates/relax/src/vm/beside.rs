@@ -9,6 +9,7 @@ use relax_tensor::{DType, Tensor};
 use relax_vm::{Const, Executable};
 
 use super::native::{Native, definitions, one, sites};
+use crate::Error;
 
 /// What the file begins with.
 const MAGIC: &[u8; 8] = b"relaxvmn";
@@ -84,33 +85,35 @@ pub fn native_file(program: &Executable, fingerprint: [u8; 32]) -> Result<Vec<u8
 /// What the file says is run: whoever could write to it can do all that this process can.
 ///
 /// # Errors
-/// The file is damaged, or there is no memory; a sentence.
+/// The file is damaged, or there is no memory.
 pub unsafe fn open_native(
     program: &Executable,
     fingerprint: [u8; 32],
     bytes: Arc<dyn AsRef<[u8]> + Send + Sync>,
     threads: usize,
-) -> Result<Option<Native>, String> {
-    const DAMAGED: &str = "it is damaged";
+) -> Result<Option<Native>, Error> {
+    let damaged = || Error::File("it is damaged".to_owned());
     let all = (*bytes).as_ref();
     let header = all.get(..HEADER).filter(|h| h.starts_with(MAGIC));
-    let header = header.ok_or("it holds no native kernels")?;
+    let header = header.ok_or_else(|| Error::File("it holds no native kernels".to_owned()))?;
     let mut r = Reader(&header[8..]);
     if r.word() != Some(VERSION) {
         return Ok(None);
     }
     let sum = r.word();
     let length = r.long().and_then(|n| usize::try_from(n).ok());
-    let end = length.and_then(|n| n.checked_add(HEADER)).ok_or(DAMAGED)?;
-    let head = all.get(HEADER..end).ok_or(DAMAGED)?;
+    let end = length
+        .and_then(|n| n.checked_add(HEADER))
+        .ok_or_else(damaged)?;
+    let head = all.get(HEADER..end).ok_or_else(damaged)?;
     if Some(crc32fast::hash(&all[16..end])) != sum {
-        return Err(DAMAGED.to_owned());
+        return Err(damaged());
     }
     let mut r = Reader(head);
     if r.take(32) != Some(&fingerprint) || r.text() != Some(relax_codegen::needs()) {
         return Ok(None);
     }
-    let image = image(&mut r, &bytes, end).ok_or(DAMAGED)?;
+    let image = image(&mut r, &bytes, end).ok_or_else(damaged)?;
     let constant = |c: u32| match program.consts.get(c as usize) {
         Some(Const::Tensor(t)) => Some(t.clone()),
         _ => None,
@@ -120,7 +123,7 @@ pub unsafe fn open_native(
     let native = Native::with(kernels, threads);
     native.map(Some).map_err(|d| {
         let first = d.iter().next();
-        first.map_or_else(String::new, |d| d.message.clone())
+        Error::Misused(first.map_or_else(String::new, |d| d.message.clone()))
     })
 }
 

@@ -33,7 +33,7 @@ impl Native {
         kernels: relax_codegen::Kernels,
         threads: usize,
     ) -> Result<Native, Diagnostics> {
-        let host = Host::new(threads).map_err(|text| one(refused(text)))?;
+        let host = Host::new(threads).map_err(|e| one(refused(e.to_string())))?;
         Ok(Native { kernels, host })
     }
 }

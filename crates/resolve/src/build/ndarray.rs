@@ -33,7 +33,7 @@ pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
     if rank > MOST_AXES {
         return Err(format!("the tensor claims {rank} axes"));
     }
-    let dtype = tensor::element((word(24)? >> 32) as u32)?;
+    let dtype = tensor::element((word(24)? >> 32) as u32).map_err(|e| e.to_string())?;
     let known = match dtype.code {
         TypeCode::Float => matches!(dtype.bits, 16 | 32 | 64),
         TypeCode::BFloat => dtype.bits == 16,

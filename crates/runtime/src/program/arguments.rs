@@ -216,7 +216,7 @@ fn files(words: &[OsString], slots: &[&Slot]) -> Result<Vec<(String, Array)>, Wr
             continue;
         }
         let unfit = |why: String| Wrong::File(path.clone(), why);
-        for member in zip::members(&bytes).map_err(unfit)? {
+        for member in zip::members(&bytes).map_err(|why| unfit(why.0))? {
             let name = member.name.strip_suffix(".npy").unwrap_or(&member.name);
             let by_name = slots.iter().position(|s| s.name == name);
             let numbered = |i: &usize| name == format!("in{i}") || name == format!("arr_{i}");
@@ -237,7 +237,7 @@ fn files(words: &[OsString], slots: &[&Slot]) -> Result<Vec<(String, Array)>, Wr
             (None, _) => {
                 let (path, bytes) = single.next().unwrap_or_default();
                 let array = npy::read(&bytes, &slot.ty);
-                (path.clone(), array.map_err(|why| Wrong::File(path, why))?)
+                (path.clone(), array.map_err(|why| Wrong::File(path, why.0))?)
             }
         });
     }

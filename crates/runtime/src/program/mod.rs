@@ -6,6 +6,7 @@
 mod arguments;
 pub mod npy;
 mod show;
+mod unreadable;
 pub mod zip;
 
 use std::ffi::{CStr, OsString, c_char};
@@ -19,6 +20,7 @@ use crate::object::RxObject;
 use crate::release::rx_release;
 
 use arguments::{Parameter, Wrong};
+pub use unreadable::Unreadable;
 
 /// What a program is.
 #[repr(C)]

@@ -3,6 +3,8 @@
 
 use crate::object::{DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType};
 
+use super::Unreadable;
+
 /// An array in C order, little-endian.
 #[derive(Clone, Debug)]
 pub struct Array {
@@ -21,8 +23,8 @@ const AXES: usize = 64;
 /// are taken for its bits.
 ///
 /// # Errors
-/// It is no such file, or holds something else than numbers; as a clause about it.
-pub fn read(file: &[u8], ty: &str) -> Result<Array, String> {
+/// It is no such file, or holds something else than numbers.
+pub fn read(file: &[u8], ty: &str) -> Result<Array, Unreadable> {
     let (header, data) = parts(file).ok_or("is no .npy file")?;
     let unreadable = || format!("has a header that cannot be read: {}", shortened(header));
     let descr = value(header, "'descr':")
@@ -31,7 +33,7 @@ pub fn read(file: &[u8], ty: &str) -> Result<Array, String> {
     let fortran = match value(header, "'fortran_order':").ok_or_else(unreadable)? {
         v if v.starts_with("True") => true,
         v if v.starts_with("False") => false,
-        _ => return Err(unreadable()),
+        _ => return Err(unreadable().into()),
     };
     let shape = value(header, "'shape':")
         .and_then(extents)
@@ -48,7 +50,8 @@ pub fn read(file: &[u8], ty: &str) -> Result<Array, String> {
         return Err(format!(
             "has {} bytes of elements, and its shape {shape:?} needs {bytes}",
             data.len()
-        ));
+        )
+        .into());
     }
     let mut bytes = data.to_vec();
     if big && size > 1 {

@@ -4,6 +4,8 @@
 
 use std::borrow::Cow;
 
+use super::Unreadable;
+
 /// A member of an archive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
@@ -38,8 +40,8 @@ fn size<const N: usize>(bytes: &[u8], at: usize) -> Option<usize> {
 /// The members of an archive.
 ///
 /// # Errors
-/// It is damaged, or in a form that NumPy does not write; as a clause about the file.
-pub fn members(bytes: &[u8]) -> Result<Vec<Member>, String> {
+/// It is damaged, or in a form that NumPy does not write.
+pub fn members(bytes: &[u8]) -> Result<Vec<Member>, Unreadable> {
     let directory = directory(bytes).ok_or("is a damaged archive: its directory is not there")?;
     let (count, mut at) = directory;
     let mut out = Vec::new();
@@ -80,7 +82,7 @@ fn directory(bytes: &[u8]) -> Option<(usize, usize)> {
 }
 
 /// A member of the directory, and where the next one is. `None` where the bytes end.
-fn member(bytes: &[u8], at: usize) -> Option<Result<(Member, usize), String>> {
+fn member(bytes: &[u8], at: usize) -> Option<Result<(Member, usize), Unreadable>> {
     if !bytes.get(at..)?.starts_with(b"PK\x01\x02") {
         return None;
     }
@@ -95,7 +97,7 @@ fn member(bytes: &[u8], at: usize) -> Option<Result<(Member, usize), String>> {
     longer(extra, [&mut full, &mut packed, &mut header])?;
     let next = at + 46 + names + extras + comment;
     if flags & 1 != 0 {
-        return Some(Err(format!("has `{name}` encrypted")));
+        return Some(Err(format!("has `{name}` encrypted").into()));
     }
     let deflated = match method {
         0 => false,
@@ -103,7 +105,8 @@ fn member(bytes: &[u8], at: usize) -> Option<Result<(Member, usize), String>> {
         _ => {
             return Some(Err(format!(
                 "has `{name}` compressed in a way that NumPy does not use"
-            )));
+            )
+            .into()));
         }
     };
     let member = Member {
@@ -139,8 +142,8 @@ fn longer(mut extra: &[u8], numbers: [&mut usize; 3]) -> Option<()> {
 /// What is in a member.
 ///
 /// # Errors
-/// It does not lie in the file, or is not what it says; as a clause about it.
-pub fn contents<'b>(bytes: &'b [u8], member: &Member) -> Result<Cow<'b, [u8]>, String> {
+/// It does not lie in the file, or is not what it says.
+pub fn contents<'b>(bytes: &'b [u8], member: &Member) -> Result<Cow<'b, [u8]>, Unreadable> {
     let outside = "does not lie in the archive";
     let own = || {
         let at = member.header;
@@ -215,7 +218,7 @@ mod tests {
         out
     }
 
-    fn read(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>, String> {
+    fn read(bytes: &[u8]) -> Result<Vec<(String, Vec<u8>)>, Unreadable> {
         let each = |m: Member| Ok((m.name.clone(), contents(bytes, &m)?.into_owned()));
         members(bytes)?.into_iter().map(each).collect()
     }

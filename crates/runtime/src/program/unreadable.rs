@@ -1,0 +1,27 @@
+//! Why a file of arrays cannot be read.
+
+use std::fmt;
+
+/// Why a file, or a member of one, cannot be read: a clause about it, "is damaged".
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unreadable(pub String);
+
+impl From<String> for Unreadable {
+    fn from(clause: String) -> Unreadable {
+        Unreadable(clause)
+    }
+}
+
+impl From<&str> for Unreadable {
+    fn from(clause: &str) -> Unreadable {
+        Unreadable(clause.to_owned())
+    }
+}
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreadable {}
