@@ -211,8 +211,9 @@ impl Solver<'_> {
                 let text =
                     format!("the function's result is annotated as {x}, but its body gives {f}");
                 let d = match m.script.is_some() {
-                    true => Diagnostic::warning(codes::RETURN, span, text)
-                        .note("TVM does not compare them; here the function gives what its body gives"),
+                    true => Diagnostic::warning(codes::RETURN, span, text).note(
+                        "TVM does not compare them; here the function gives what its body gives",
+                    ),
                     false => Diagnostic::error(codes::RETURN, span, text),
                 };
                 self.explain(d, body)

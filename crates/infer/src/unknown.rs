@@ -101,7 +101,10 @@ pub(crate) enum Site {
 impl Site {
     /// Whether a value meets what was written of it.
     pub fn is_annotated(self) -> bool {
-        matches!(self, Site::Bound { .. } | Site::Return(_) | Site::Arg { .. })
+        matches!(
+            self,
+            Site::Bound { .. } | Site::Return(_) | Site::Arg { .. }
+        )
     }
 }
 

@@ -194,7 +194,10 @@ impl<'a> Run<'a> {
         args.reproducer
             .as_deref()
             .map_or(Ok(()), formats::text_output)?;
-        let script = args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("py"));
+        let script = args
+            .output
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("py"));
         let print_style = args.print_style.unwrap_or(match script {
             true => PrintStyle::Tvmscript,
             false => PrintStyle::Pretty,

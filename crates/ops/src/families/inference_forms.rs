@@ -77,7 +77,11 @@ pub fn relax_batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let epsilon = number(b, data, site.float("epsilon")?)?;
     let wide = |b: &mut dyn Build, x: ExprId| match others.is_empty() {
         true => x,
-        false => b.call("relax.expand_dims", &[x], &[("axis", AttrValue::ints(&others))]),
+        false => b.call(
+            "relax.expand_dims",
+            &[x],
+            &[("axis", AttrValue::ints(&others))],
+        ),
     };
     let (wide_mean, wide_var) = (wide(b, mean), wide(b, var));
     let centred = bi(b, "subtract", data, wide_mean);

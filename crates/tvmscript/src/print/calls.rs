@@ -2,11 +2,12 @@
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
+use relax_ops::call_requirements::fits_relax;
 use relax_ops::{Arity, AttrTy, Lowering, OpDef, registry};
 
+use super::arguments::{Arguments, Part};
 use super::attrs::{As, same};
 use super::types::Place;
-use super::arguments::{Arguments, Part};
 use super::{Printer, Stop, indices};
 use crate::strings;
 use crate::table::{Form, Operator, Way, table};
@@ -401,7 +402,7 @@ impl Printer<'_> {
         let relay = self.m.script.is_none();
         let some = def.arity == Arity::AtLeast && args.len() < form.inputs.len();
         if args.len() != form.inputs.len() && !some
-            || relay && (!lowered(form, attrs) || self.chooses(e))
+            || relay && (!lowered(form, attrs) || self.chooses(e) || !self.takes(def, args, attrs))
         {
             return Ok(None);
         }
@@ -478,6 +479,13 @@ impl Printer<'_> {
             }
         }
         Ok(Some(list))
+    }
+
+    /// Whether Relax takes these operands, which Relay takes.
+    fn takes(&self, def: &OpDef, args: &[ExprId], attrs: &Attrs) -> bool {
+        let types = args.iter().map(|&a| self.types.and_then(|t| t.expr(a)));
+        let types: Option<Vec<TypeId>> = types.collect();
+        types.is_none_or(|types| fits_relax(def, &self.m.types, &types, attrs))
     }
 
     /// Whether an extent of a result is the greater or the lesser of others: TVM takes extents that broadcast for equal
@@ -560,5 +568,9 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
         let text = v.as_str().unwrap_or_default();
         name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
     };
-    form.runs.iter().all(runs) && !attrs.iter().any(packed)
+    // Where Relay has the channels and how many each becomes (`HWOI`), Relax has outputs and inputs.
+    let layout = attrs.get("kernel_layout").and_then(AttrValue::as_str);
+    let groups = attrs.get("groups").and_then(AttrValue::as_int);
+    let multiplied = layout.is_some_and(|l| l.ends_with("OI")) && groups.is_some_and(|g| g > 1);
+    form.runs.iter().all(runs) && !multiplied && !attrs.iter().any(packed)
 }

@@ -57,10 +57,22 @@ mod tests {
     fn indices_of_layouts() {
         let cases = [
             ("NCHW", "NHWC", "lambda i0, i1, i2, i3: (i0, i2, i3, i1)"),
-            ("NCHW", "NCHW4c", "lambda i0, i1, i2, i3: (i0, i1 // 4, i2, i3, i1 % 4)"),
-            ("NCHW4c", "NCHW", "lambda i0, i1, i2, i3, i4: (i0, i1 * 4 + i4, i2, i3)"),
+            (
+                "NCHW",
+                "NCHW4c",
+                "lambda i0, i1, i2, i3: (i0, i1 // 4, i2, i3, i1 % 4)",
+            ),
+            (
+                "NCHW4c",
+                "NCHW",
+                "lambda i0, i1, i2, i3, i4: (i0, i1 * 4 + i4, i2, i3)",
+            ),
             ("NC4c", "C4cN", "lambda i0, i1, i2: (i1, i2, i0)"),
-            ("C4c", "C8c", "lambda i0, i1: ((i0 * 4 + i1) // 8, (i0 * 4 + i1) % 8)"),
+            (
+                "C4c",
+                "C8c",
+                "lambda i0, i1: ((i0 * 4 + i1) // 8, (i0 * 4 + i1) % 8)",
+            ),
             ("C4c", "C", "lambda i0, i1: (i0 * 4 + i1,)"),
         ];
         for (from, to, text) in cases {

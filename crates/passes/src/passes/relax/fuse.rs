@@ -58,7 +58,12 @@ impl Made {
     /// A global for a function: one that is there, if it is the same.
     ///
     /// Where the name is taken a number stands before its suffix.
-    pub fn global(&mut self, m: &mut Module, (name, suffix): (&str, &str), func: FuncId) -> GlobalId {
+    pub fn global(
+        &mut self,
+        m: &mut Module,
+        (name, suffix): (&str, &str),
+        func: FuncId,
+    ) -> GlobalId {
         let same = |g: &&GlobalId| {
             m.global_func(**g)
                 .is_some_and(|f| functions_equal(m, f, func))

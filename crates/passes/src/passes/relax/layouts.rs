@@ -321,7 +321,9 @@ impl Rewriter<'_, '_> {
     fn reshapes(&self, call: &OpCall, results: &[TypeId]) -> bool {
         let rank = |t: TypeId| Some(self.edit.m.types.as_tensor(t)?.shape.dims()?.len());
         let operand = call.args.first().and_then(|&a| rank(self.before(a)));
-        let same = results.iter().all(|&t| operand.is_some() && rank(t) == operand);
+        let same = results
+            .iter()
+            .all(|&t| operand.is_some() && rank(t) == operand);
         call.def.fusion == Fusion::Injective && !same
     }
 
@@ -453,7 +455,9 @@ impl Rewriter<'_, '_> {
         if missing > 0 {
             let axes: Vec<i64> = (0..missing as i64).collect();
             let given = [("axis", AttrValue::ints(&axes))];
-            let wide = self.edit.call("relax.expand_dims", &[at], &given, Span::NONE);
+            let wide = self
+                .edit
+                .call("relax.expand_dims", &[at], &given, Span::NONE);
             at = self.bind(wide);
         }
         let moved = self.moves(at, from, to)?;

@@ -70,20 +70,18 @@ pub(super) fn enclosed(m: &mut Module, inner: FuncId, codegen: &str) -> FuncId {
     let call = m.call(callee, &args, span);
     let (output, value) = fresh(m, "output", function.ret);
     let code = Code {
-        seqs: vec![
-            Seq {
-                parts: vec![Part {
-                    flow: false,
-                    binds: vec![
-                        Bind::plain(local, closure, span),
-                        Bind::plain(output, call, span),
-                    ],
-                    outputs: Vec::new(),
-                    span,
-                }],
-                value,
-            },
-        ],
+        seqs: vec![Seq {
+            parts: vec![Part {
+                flow: false,
+                binds: vec![
+                    Bind::plain(local, closure, span),
+                    Bind::plain(output, call, span),
+                ],
+                outputs: Vec::new(),
+                span,
+            }],
+            value,
+        }],
     };
     let body = code.body(m);
     let attrs = Attrs::new().with("Codegen", AttrValue::Str(codegen.into()));
