@@ -32,16 +32,25 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     result.map_err(|e| format!("cannot read {}: {e}", display_name(path)).into())
 }
 
+/// What a file is, told by its beginning and its name; ours where that cannot be told.
+pub fn language(path: &Path) -> Format {
+    head(path, &path.to_string_lossy())
+}
+
+fn head(path: &Path, name: &str) -> Format {
+    let mut head = [0; 64];
+    let file = std::fs::metadata(path).is_ok_and(|m| m.is_file());
+    let opened = file.then(|| std::fs::File::open(path).ok()).flatten();
+    match opened.map(|mut f| f.read(&mut head).unwrap_or_default()) {
+        Some(n) => Format::detect(name, &head[..n]),
+        None => Format::Relay,
+    }
+}
+
 /// What a module is read from: as [`read`]; a file that is no text is mapped, so that what it holds
 /// need not be in memory twice.
 pub fn contents(path: &Path) -> Result<Contents, Stop> {
-    let mut head = [0; 64];
-    let known = std::fs::metadata(path).is_ok_and(|m| m.is_file())
-        && std::fs::File::open(path).is_ok_and(|mut f| {
-            let n = f.read(&mut head).unwrap_or_default();
-            Format::detect("", &head[..n]) != Format::Relay
-        });
-    if known {
+    if head(path, "") != Format::Relay {
         return Ok(Contents::Held(Arc::new(weights::open(path)?)));
     }
     read(path).map(Contents::Owned)

@@ -98,6 +98,16 @@ pub(crate) enum Site {
     Match(ExprId),
 }
 
+impl Site {
+    /// Whether a value meets what was written of it.
+    pub fn is_annotated(self) -> bool {
+        matches!(
+            self,
+            Site::Bound { .. } | Site::Return(_) | Site::Arg { .. }
+        )
+    }
+}
+
 /// How two types differ at the innermost place where they do.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Detail {

@@ -34,6 +34,10 @@ impl Module {
         new.expression = self.expression;
         new.literal = self.literal;
         new.metadata = self.metadata.clone();
+        new.type_item = self.type_item;
+        new.type_holes = self.type_holes;
+        new.meta_dims = self.meta_dims.clone();
+        new.script = self.script.clone();
         let mut copy = Copy {
             old: self,
             new: &mut new,

@@ -7,6 +7,8 @@ use relax_loops::Program;
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
+use crate::OpId;
+
 /// An item that stays text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kept {
@@ -59,6 +61,8 @@ pub struct Script {
     pub kept: Vec<Kept>,
     /// Dimensions that the text writes in another way than their normal form.
     pub dims: FxHashMap<Dim, Arc<str>>,
+    /// What the text calls operators that have another name here.
+    pub operators: FxHashMap<OpId, Symbol>,
 }
 
 impl Script {

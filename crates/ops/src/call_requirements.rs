@@ -49,8 +49,33 @@ pub fn call_type_or_why(
         name: &name,
         found: Vec::new(),
         needs: Vec::new(),
+        script: false,
     };
     host.concluded(def, attrs)
+}
+
+/// Whether Relax takes a call that Relay takes: it asks for more of some operators. True where that is not known.
+pub fn fits_relax(def: &OpDef, types: &TypeArena, args: &[TypeId], attrs: &Attrs) -> bool {
+    let (mut own, mut all) = (TypeArena::new(), Requirements::default());
+    // Only whether extents are equal matters here: variables of the module stand for themselves.
+    all.first = u32::MAX / 2;
+    let mut given = Vec::with_capacity(args.len());
+    for (i, &ty) in args.iter().enumerate() {
+        match all.adopt(types, &mut own, ty, i, &mut false) {
+            Some(ty) => given.push(Arg { ty, value: None }),
+            None => return true,
+        }
+    }
+    let mut host = Host {
+        first: 0,
+        types: &mut own,
+        args: &given,
+        name: &|_| "extent".to_owned(),
+        found: Vec::new(),
+        needs: Vec::new(),
+        script: true,
+    };
+    !matches!(host.concluded(def, attrs), Err(Some(_)))
 }
 
 /// What must hold of the extents of a call's arguments.
@@ -132,6 +157,7 @@ pub fn requirements(
         name: &name,
         found: Vec::new(),
         needs: Vec::new(),
+        script: false,
     };
     // Where the relation does not conclude for such extents, what it wanted up to there is wanted all the same. The rest
     // is found by the computation; a kernel that takes its place checks what it trusts in itself.
@@ -272,6 +298,8 @@ struct Host<'a> {
     found: Vec<Option<TypeId>>,
     /// What could neither be proven nor refuted.
     needs: Vec<Need>,
+    /// Whether the call is to be one of Relax.
+    script: bool,
 }
 
 impl Host<'_> {
@@ -401,6 +429,9 @@ impl Host<'_> {
 }
 
 impl RelHost for Host<'_> {
+    fn in_tvmscript(&self) -> bool {
+        self.script
+    }
     fn types(&self) -> &TypeArena {
         self.types
     }

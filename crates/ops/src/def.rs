@@ -225,6 +225,8 @@ pub struct Hooks {
     pub gradient: Option<GradientFn>,
     /// What a call computes outside of training.
     pub inference: Option<InferenceFn>,
+    /// What Relax takes a call apart into for inference: all of its results.
+    pub decomposed: Option<InferenceFn>,
     /// Whether native code has a kernel for the operator as a whole, faster than what `inference` makes of
     /// it.
     pub whole_kernel: bool,
@@ -323,6 +325,7 @@ impl OpDef {
                 fast_form: None,
                 gradient: None,
                 inference: None,
+                decomposed: None,
                 whole_kernel: false,
                 of_shape: None,
                 device_bound: false,
@@ -435,6 +438,11 @@ impl OpDef {
     /// Says what a call computes outside of training.
     pub const fn inference(mut self, f: InferenceFn) -> OpDef {
         self.hooks.inference = Some(f);
+        self
+    }
+    /// Says what Relax takes a call apart into for inference.
+    pub const fn decomposed(mut self, f: InferenceFn) -> OpDef {
+        self.hooks.decomposed = Some(f);
         self
     }
     /// Says that native code has a kernel for the operator as a whole.

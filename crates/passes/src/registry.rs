@@ -7,6 +7,7 @@ use crate::{Options, PassDef, PassRun};
 const OF_RELAX: &[(&str, &str)] = &[
     ("canonicalize-bindings", "relax-canonicalize-bindings"),
     ("combine-parallel-dense", "relax-combine-parallel-matmul"),
+    ("convert-layout", "relax-convert-layout"),
     ("dead-code-elimination", "relax-dead-code-elimination"),
     ("eliminate-common-subexpr", "relax-eliminate-common-subexpr"),
     ("fold-constant", "relax-fold-constant"),
@@ -16,6 +17,7 @@ const OF_RELAX: &[(&str, &str)] = &[
     ("lambda-lift", "relax-lambda-lift"),
     ("lower-shapes", "relax-lower-shapes"),
     ("merge-composite", "relax-fuse-ops-by-pattern"),
+    ("simplify-inference", "relax-decompose-ops"),
     ("to-mixed-precision", "relax-to-mixed-precision"),
 ];
 
@@ -53,10 +55,14 @@ pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
 pub(crate) fn for_script(run: &PassRun) -> Option<PassRun> {
     let (_, name) = OF_RELAX.iter().find(|n| n.0 == run.pass.name)?;
     let pass = find(name)?;
-    let mut options = Options::defaults(pass);
+    let (mut options, unsaid) = (Options::defaults(pass), Options::defaults(run.pass));
     for (i, (name, value)) in options.values.iter_mut().enumerate() {
         let given = run.options.values.iter().position(|v| v.0 == *name);
-        if let Some(at) = given {
+        // A default is that of the other pass, where nobody has written it.
+        let said = |at: &usize| {
+            run.options.values[*at] != unsaid.values[*at] || !run.options.places[*at].is_none()
+        };
+        if let Some(at) = given.filter(said) {
             *value = run.options.values[at].1.clone();
             options.places[i] = run.options.places[at];
         }

@@ -28,6 +28,9 @@ pub(crate) enum Way {
     Negated,
     /// An integer for a list of one.
     Single,
+    /// A function over indices for the layout that they are turned from, in this attribute, and the one that they are
+    /// turned to, in the next.
+    Indices,
 }
 
 /// What an operator of Relax is here.
@@ -221,10 +224,11 @@ fn form(params: &[Parameter], right: &'static str) -> Option<Form> {
             ruled[i] = true;
             form.absent.push((i, value(v)));
         } else {
-            let at = rule.find([':', '>', '~', '#'])?;
+            let at = rule.find([':', '>', '~', '#', '@'])?;
             let way = match &rule[at..=at] {
                 "~" => Way::Negated,
                 "#" => Way::Single,
+                "@" => Way::Indices,
                 _ => Way::Same,
             };
             let i = place(&rule[..at])?;

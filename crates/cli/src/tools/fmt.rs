@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use relax::{ReadOptions, Session};
+use relax::{Format, ReadOptions, Session};
 use relax_base::{Diagnostics, SourceMap};
 use relax_cli::stop::Stop;
 use relax_cli::{diff, exit, files, io, render, say, tool};
@@ -100,12 +100,16 @@ fn format(args: &Args, path: &Path) -> Outcome {
         Ok(bytes) => bytes,
         Err(stop) => return Outcome::Failed(stop.text()),
     };
+    let name = name(args, path);
+    if let Some(reason) = other_language(Format::detect(&name, &bytes)) {
+        return Outcome::Failed(format!("{name} stays as it is: {reason}"));
+    }
     // As it stands: reading takes the text for what it means.
     let ends = LineEnds::of(&bytes);
     let original = String::from_utf8(bytes.clone()).ok();
     let mut session = Session::new(ReadOptions::default());
     let mut diagnostics = Diagnostics::new();
-    let file = session.add(&name(args, path), bytes, &mut diagnostics);
+    let file = session.add(&name, bytes, &mut diagnostics);
     let (Some(file), false) = (file, diagnostics.has_errors()) else {
         return Outcome::Bad(rendered(&diagnostics, &session.sources));
     };
@@ -124,6 +128,19 @@ fn format(args: &Args, path: &Path) -> Outcome {
             Outcome::Formatted(original, ends.apply(text))
         }
         Err(diagnostics) => Outcome::Bad(rendered(&diagnostics, &session.sources)),
+    }
+}
+
+/// Why a file in another language than ours is not laid out.
+fn other_language(format: Format) -> Option<&'static str> {
+    match format {
+        Format::Relay => None,
+        Format::TvmScript => Some(
+            "it is TVMScript, whose comments and lines are Python's; \
+             `relax-opt --print-style tvmscript` writes it as TVM does",
+        ),
+        Format::TvmJson => Some("it is a JSON graph; `relax-opt` writes it as a text"),
+        Format::Onnx => Some("it is an ONNX model; `relax-import` writes it as a text"),
     }
 }
 

@@ -52,6 +52,17 @@ fn run(args: &Args) -> Result<(), Stop> {
         }
         None => None,
     };
+    let other = match io::language(&args.model) {
+        relax::Format::TvmScript => Some("TVMScript"),
+        relax::Format::TvmJson => Some("a JSON graph"),
+        relax::Format::Relay | relax::Format::Onnx => None,
+    };
+    if let Some(other) = other {
+        return Err(Stop::Usage(format!(
+            "{} is {other}: relax-import translates ONNX models, and the other tools read this as it is",
+            io::display_name(&args.model)
+        )));
+    }
     let how = relax::model::Options {
         fold_layers: args.fold_layers,
     };

@@ -45,9 +45,9 @@ struct Args {
     /// The version of TVM that a JSON graph is for: 0.9 to 0.15.
     #[arg(long, value_name = "VERSION", default_value = "0.12")]
     json_version: Release,
-    /// How the result is written.
-    #[arg(long, value_enum, default_value_t = PrintStyle::Pretty)]
-    print_style: PrintStyle,
+    /// How the result is written: `pretty`, or `tvmscript` where the output's name ends in `.py`, unless given.
+    #[arg(long, value_enum)]
+    print_style: Option<PrintStyle>,
     /// Leaves out the `/* ty=… */` comments.
     #[arg(long)]
     no_types: bool,
@@ -179,6 +179,7 @@ struct Run<'a> {
     session: Session,
     watch: Watch,
     style: Style,
+    print_style: PrintStyle,
     emit: Emit,
 }
 
@@ -193,7 +194,15 @@ impl<'a> Run<'a> {
         args.reproducer
             .as_deref()
             .map_or(Ok(()), formats::text_output)?;
-        let style = match args.print_style {
+        let script = args
+            .output
+            .extension()
+            .is_some_and(|e| e.eq_ignore_ascii_case("py"));
+        let print_style = args.print_style.unwrap_or(match script {
+            true => PrintStyle::Tvmscript,
+            false => PrintStyle::Pretty,
+        });
+        let style = match print_style {
             PrintStyle::Tvm => Style::Tvm,
             PrintStyle::Pretty | PrintStyle::Tvmscript => Style::Pretty,
         };
@@ -212,6 +221,7 @@ impl<'a> Run<'a> {
             session,
             watch: Watch::new(wishes, style),
             style,
+            print_style,
             emit,
         })
     }
@@ -431,7 +441,7 @@ impl<'a> Run<'a> {
             elide: self.args.elide_constants,
             no_metadata: self.args.no_metadata,
         };
-        let text = if self.args.print_style == PrintStyle::Tvmscript {
+        let text = if self.print_style == PrintStyle::Tvmscript {
             match relax::print_tvmscript(&module, types) {
                 Ok(text) => text,
                 Err(errors) => {

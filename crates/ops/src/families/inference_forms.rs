@@ -67,6 +67,38 @@ pub fn batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(bi(b, "add", out, shift))
 }
 
+/// Of Relax's batch normalisation: all of its results, in the steps that TVM takes.
+pub fn relax_batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
+    let [data, gamma, beta, mean, var] = site.args[..] else {
+        return None;
+    };
+    let (rank, axis) = axis_of(b, site)?;
+    let others: Vec<i64> = (0..rank as i64).filter(|&a| a != axis as i64).collect();
+    let epsilon = number(b, data, site.float("epsilon")?)?;
+    let wide = |b: &mut dyn Build, x: ExprId| match others.is_empty() {
+        true => x,
+        false => b.call(
+            "relax.expand_dims",
+            &[x],
+            &[("axis", AttrValue::ints(&others))],
+        ),
+    };
+    let (wide_mean, wide_var) = (wide(b, mean), wide(b, var));
+    let centred = bi(b, "subtract", data, wide_mean);
+    let sum = bi(b, "add", wide_var, epsilon);
+    let root = un(b, "sqrt", sum);
+    let mut out = bi(b, "divide", centred, root);
+    if site.flag("scale") {
+        let gamma = wide(b, gamma);
+        out = bi(b, "multiply", out, gamma);
+    }
+    if site.flag("center") {
+        let beta = wide(b, beta);
+        out = bi(b, "add", out, beta);
+    }
+    Some(b.tuple(&[out, mean, var]))
+}
+
 /// Of `nn.dropout`: its first result.
 pub fn dropout(_: &mut dyn Build, site: &Site) -> Option<ExprId> {
     site.args.first().copied()

@@ -231,6 +231,20 @@ pub fn along_axes(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
+/// Axes of the first operand by the attributes `axes` and `channel_axis`, over which something is computed that keeps the
+/// shape; none of them is cut. Other operands stand as the program wrote them.
+pub fn along_named_axes(s: &Relayout<'_>) -> Option<Relaid> {
+    let order = s.operands.first()?.order.clone()?;
+    let place = |axis: i64| Some(order.place(axis_from(axis, order.rank())?)? as i64);
+    let axes: Option<Vec<i64>> = ints(s.attrs, "axes")?.into_iter().map(place).collect();
+    let mut attrs = s.attrs.clone();
+    attrs.set("axes", AttrValue::ints(&axes?));
+    if let Some(axis) = s.attrs.get("channel_axis").and_then(AttrValue::as_int) {
+        attrs.set("channel_axis", AttrValue::Int(place(axis)?));
+    }
+    like(s, attrs, order)
+}
+
 /// The attribute `pad_width` has a pair for each axis; other operands are numbers.
 pub fn padded(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;

@@ -25,6 +25,7 @@ pub static OPS: &[OpDef] = &[
         layer_norm,
     )
     .full_precision()
+    .layout(super::layout_rules::along_named_axes)
     .inputs(&[
         input("data", "the input"),
         input("gamma", "the scale, over the axes"),

@@ -72,6 +72,7 @@ pub static OPS: &[OpDef] = &[
         .compute(|te| spread(te, true)),
     OpDef::new("relax.nn.rms_norm", "Divides by the root of the mean square over axes, and scales.", identity)
         .full_precision()
+        .layout(super::layout_rules::along_named_axes)
         .in_relax(super::relax_rules::same_floats)
     .inputs(&[input("data", "the input"), input("weight", "the scale, over the axes")])
         .attrs(&[
@@ -82,6 +83,8 @@ pub static OPS: &[OpDef] = &[
         .compute(rms_norm),
     OpDef::new("relax.nn.batch_norm", "Normalises per channel: by the moving mean and variance, or in training by the batch's own, which the moving ones then follow.", batch_norm)
         .full_precision()
+        .decomposed(super::inference_forms::relax_batch_norm)
+        .layout(super::layout_rules::along_axis)
         .in_relax(super::relax_rules::same_floats)
     .inputs(&[
             input("data", "the input"),

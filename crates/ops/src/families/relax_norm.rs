@@ -57,6 +57,7 @@ pub static OPS: &[OpDef] = &[
         group_norm,
     )
     .full_precision()
+    .layout(super::layout_rules::along_named_axes)
     .inputs(INPUTS)
     .attrs(&[
         attr(
@@ -82,6 +83,7 @@ pub static OPS: &[OpDef] = &[
         group_norm,
     )
     .full_precision()
+    .layout(super::layout_rules::along_named_axes)
     .inputs(INPUTS)
     .attrs(&[CHANNEL, AXES, EPSILON, CENTER, SCALE])
     .fusion(Fusion::OutElementwise)

@@ -41,7 +41,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 pub(super) type Wanted = FxHashMap<OpId, Vec<Layout>>;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let wanted = wanted(cx)?;
+    let wanted = wanted(cx, cx.options.text("layouts"))?;
     let typing = cx.typing()?;
     let mut edit = Edit::new(cx.module, &typing);
     let mut warnings = Diagnostics::new();
@@ -63,8 +63,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Reads the option.
-fn wanted(cx: &PassCx<'_>) -> Result<Wanted, Diagnostics> {
+/// Reads the option `layouts`, or a part of it.
+pub(super) fn wanted(cx: &PassCx<'_>, list: &str) -> Result<Wanted, Diagnostics> {
     let (mut wanted, mut errors) = (Wanted::default(), Diagnostics::new());
     let option = cx.options.place("layouts");
     let text = cx.options.text("layouts");
@@ -78,7 +78,7 @@ fn wanted(cx: &PassCx<'_>) -> Result<Wanted, Diagnostics> {
         errors.push(Diagnostic::error(codes::OPTION_VALUE, place, message).note(note));
     };
     let ops = || registry().iter().filter(|o| o.1.has_layout_choice());
-    for entry in text.split([',', ';']) {
+    for entry in list.split([',', ';']) {
         if entry.trim().is_empty() {
             continue;
         }

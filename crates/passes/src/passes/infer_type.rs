@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use relax_base::Diagnostics;
+use relax_infer::Typing;
+use relax_ir::{GlobalKind, Module, Type, TypeId};
+use relax_sym::Dim;
 
 use crate::{Contract, Form, PassCx, PassDef};
 
@@ -26,6 +29,57 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         return Err(diagnostics);
     }
     cx.diagnostics.extend(diagnostics);
+    let typing = match cx.module.script.is_some() && corrected(cx.module, &typing) {
+        true => relax_infer::infer(cx.module, &options).0,
+        false => typing,
+    };
     cx.set_typing(Arc::new(typing));
     Ok(())
+}
+
+/// Takes annotated results away that their functions' bodies do not have, which inference has warned of. Whether there
+/// are any.
+fn corrected(m: &mut Module, typing: &Typing) -> bool {
+    let mut any = false;
+    for (global, body) in m.global_bodies() {
+        let func = m.global_func(global).expect("it has a body");
+        let wrong = |ret: TypeId| differ(m, ret, typing.exprs[body]);
+        if m.funcs[func].ret.is_some_and(wrong) {
+            let mut function = m.funcs[func].clone();
+            function.ret = None;
+            let func = m.funcs.push(function);
+            m.globals[global].kind = GlobalKind::Func(func);
+            any = true;
+        }
+    }
+    any
+}
+
+/// Whether nothing has both types, as far as ranks, extents, element types and numbers of fields say.
+fn differ(m: &Module, a: TypeId, b: TypeId) -> bool {
+    let mut open = vec![(a, b)];
+    while let Some((a, b)) = open.pop() {
+        match (&m.types[a], &m.types[b]) {
+            (Type::Tensor(a), Type::Tensor(b)) => {
+                let dtypes = a.dtype.known().zip(b.dtype.known());
+                let apart = |(x, y): (&[Dim], &[Dim])| {
+                    let known = |(x, y): (&Dim, &Dim)| x.as_const().zip(y.as_const());
+                    let mut pairs = x.iter().zip(y).filter_map(known);
+                    x.len() != y.len() || pairs.any(|(x, y)| x != y)
+                };
+                if dtypes.is_some_and(|(x, y)| x != y)
+                    || a.shape.dims().zip(b.shape.dims()).is_some_and(apart)
+                {
+                    return true;
+                }
+            }
+            (Type::Tuple(a), Type::Tuple(b)) if a.len() != b.len() => return true,
+            (Type::Tuple(a), Type::Tuple(b)) => {
+                open.extend(a.iter().copied().zip(b.iter().copied()));
+            }
+            (Type::Tensor(_), Type::Tuple(_)) | (Type::Tuple(_), Type::Tensor(_)) => return true,
+            _ => {}
+        }
+    }
+    false
 }

@@ -2,19 +2,15 @@
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
+use relax_ops::call_requirements::fits_relax;
 use relax_ops::{Arity, AttrTy, Lowering, OpDef, registry};
 
+use super::arguments::{Arguments, Part};
 use super::attrs::{As, same};
 use super::types::Place;
-use super::{Printer, Stop};
+use super::{Printer, Stop, indices};
 use crate::strings;
 use crate::table::{Form, Operator, Way, table};
-
-/// What is still to be written of an expression, the last first.
-enum Part {
-    Text(String),
-    Value(ExprId),
-}
 
 /// How many parts of one line may come of tuples that are used several times.
 const LONGEST: usize = 1 << 16;
@@ -406,7 +402,7 @@ impl Printer<'_> {
         let relay = self.m.script.is_none();
         let some = def.arity == Arity::AtLeast && args.len() < form.inputs.len();
         if args.len() != form.inputs.len() && !some
-            || relay && (!lowered(form, attrs) || self.chooses(e))
+            || relay && (!lowered(form, attrs) || self.chooses(e) || !self.takes(def, args, attrs))
         {
             return Ok(None);
         }
@@ -454,6 +450,17 @@ impl Printer<'_> {
             let Some((_, name, way)) = form.attrs.iter().find(|a| a.0 == i) else {
                 return Ok(None);
             };
+            if *way == Way::Indices {
+                let next = def.attrs.iter().skip_while(|a| a.name != *name).nth(1);
+                let word = |name: &str| attrs.get(name)?.as_str();
+                let layouts = word(name).zip(next.and_then(|a| word(a.name)));
+                let map = layouts.and_then(|(from, to)| indices::map(from, to));
+                match map.filter(|_| !relay) {
+                    Some(text) => list.text(p.name, p.input, text),
+                    None => return Ok(None),
+                }
+                continue;
+            }
             let value = attrs.get(name).unwrap_or(&AttrValue::None);
             let result = self.result_shape(e, p.name, value);
             let value = result.as_ref().unwrap_or(value);
@@ -472,6 +479,13 @@ impl Printer<'_> {
             }
         }
         Ok(Some(list))
+    }
+
+    /// Whether Relax takes these operands, which Relay takes.
+    fn takes(&self, def: &OpDef, args: &[ExprId], attrs: &Attrs) -> bool {
+        let types = args.iter().map(|&a| self.types.and_then(|t| t.expr(a)));
+        let types: Option<Vec<TypeId>> = types.collect();
+        types.is_none_or(|types| fits_relax(def, &self.m.types, &types, attrs))
     }
 
     /// Whether an extent of a result is the greater or the lesser of others: TVM takes extents that broadcast for equal
@@ -554,60 +568,9 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
         let text = v.as_str().unwrap_or_default();
         name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
     };
-    form.runs.iter().all(runs) && !attrs.iter().any(packed)
-}
-
-/// The arguments of a call that is written: inputs by place as long as none is left out, others by name.
-struct Arguments<'o> {
-    op: &'o Operator,
-    parts: Vec<(String, Part)>,
-    /// Whether an input was left out.
-    gap: bool,
-}
-
-impl<'o> Arguments<'o> {
-    fn new(op: &'o Operator) -> Arguments<'o> {
-        Arguments {
-            op,
-            parts: Vec::new(),
-            gap: false,
-        }
-    }
-    fn key(&self, name: &str, input: bool) -> String {
-        let rest = self.op.params.iter().any(|p| p.rest && p.name == name);
-        if input && !self.gap || rest {
-            String::new()
-        } else {
-            format!("{name}=")
-        }
-    }
-    fn value(&mut self, name: &str, input: bool, e: ExprId) {
-        let key = self.key(name, input);
-        self.gap |= !key.is_empty();
-        self.parts.push((key, Part::Value(e)));
-    }
-    fn text(&mut self, name: &str, input: bool, text: String) {
-        let key = self.key(name, input);
-        self.gap |= !key.is_empty();
-        self.parts.push((key, Part::Text(text)));
-    }
-    fn skipped(&mut self) {
-        self.gap = true;
-    }
-    fn has(&self, name: &str) -> bool {
-        let rest = self.op.params.iter().any(|p| p.rest && p.name == name);
-        let keyed = format!("{name}=");
-        rest || !self.gap && !self.parts.is_empty() || self.parts.iter().any(|p| p.0 == keyed)
-    }
-    fn finish(self, out: &mut Vec<Part>) {
-        out.push(Part::Text(format!("R.{}(", self.op.name)));
-        for (i, (key, part)) in self.parts.into_iter().enumerate() {
-            let lead = if i > 0 { format!(", {key}") } else { key };
-            if !lead.is_empty() {
-                out.push(Part::Text(lead));
-            }
-            out.push(part);
-        }
-        out.push(Part::Text(")".into()));
-    }
+    // Where Relay has the channels and how many each becomes (`HWOI`), Relax has outputs and inputs.
+    let layout = attrs.get("kernel_layout").and_then(AttrValue::as_str);
+    let groups = attrs.get("groups").and_then(AttrValue::as_int);
+    let multiplied = layout.is_some_and(|l| l.ends_with("OI")) && groups.is_some_and(|g| g > 1);
+    form.runs.iter().all(runs) && !multiplied && !attrs.iter().any(packed)
 }

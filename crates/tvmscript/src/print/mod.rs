@@ -2,9 +2,11 @@
 //!
 //! Invariant: printing does not recurse over the program's depth.
 
+mod arguments;
 mod attrs;
 mod body;
 mod calls;
+mod indices;
 mod names;
 mod tir;
 mod tir_ops;

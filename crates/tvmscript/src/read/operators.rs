@@ -298,6 +298,10 @@ impl Reader<'_> {
             let (val, at) = bound.slots[i].clone()?;
             args.push(self.value(val, at)?);
         }
+        if def.name.strip_prefix("relax.").unwrap_or(def.name) != op.name {
+            let name = || Symbol::new(op.name);
+            self.script.operators.entry(form.op).or_insert_with(name);
+        }
         Some(self.op_call(def.name, &args, attrs, &[], span))
     }
 
@@ -395,7 +399,7 @@ impl Reader<'_> {
 fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
     let value = match (way, value) {
         (Way::Negated, AttrValue::Bool(b)) => AttrValue::Bool(!b),
-        (Way::Negated, _) => return None,
+        (Way::Negated, _) | (Way::Indices, _) => return None,
         (_, v) => v,
     };
     let all = |items: &Arc<[AttrValue]>, f: fn(&AttrValue) -> bool| items.iter().all(f);

@@ -1,42 +1,138 @@
-//! `relax-fuse-ops-by-pattern`: operators that belong together become a private function.
+//! `relax-fuse-ops-by-pattern`: operators that belong together become a function.
 //!
-//! A product or convolution takes along the element-wise operators behind it; such operators that follow each other stand
-//! together. The function says what it is made of (`Composite`).
+//! What belongs together is declared by patterns, each with the name of a library (`Composite`). Without any, those of the
+//! libraries below are looked for; a module that has nothing of these gets functions of operators that can be one kernel.
 
-use relax_base::Diagnostics;
+use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
-use relax_ir::{AttrValue, Expr, Module, VarId};
+use relax_ir::{AttrValue, Expr, FuncId, Module, VarId};
 use relax_ops::Fusion;
+use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::fuse::{Group, Made, emit};
-use crate::code::{Bind, Part, each_code, each_var};
+use super::matched::{Found, matched};
+use crate::code::{Bind, Code, Part, each_code, each_var};
+use crate::declared::Declared;
 use crate::passes::fuse_ops::groups::{Graph, Groups};
 use crate::util::{called_op, is_primitive};
-use crate::{Contract, PassCx, PassDef};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "relax-fuse-ops-by-pattern",
     doc: "Relax's fuse-ops-by-pattern: operators that belong together become a function.",
-    options: &[],
+    options: &[
+        OptionDef {
+            name: "patterns",
+            ty: OptionType::Source,
+            default: "",
+            doc: "functions of the text format, in quotes: `def @lib.conv_relu(%x, %w) { nn.relu(nn.conv2d(%x, %w)) }`; \
+                  `@FILE` takes them from a file",
+        },
+        OptionDef {
+            name: "annotate-codegen",
+            ty: OptionType::Bool,
+            default: "false",
+            doc: "what matches one of `patterns` stands in a function that names the library (`Codegen`)",
+        },
+        OptionDef {
+            name: "bind-constants",
+            ty: OptionType::Bool,
+            default: "true",
+            doc: "constants stay in the functions",
+        },
+    ],
     contract: Contract::TYPED,
     run,
 }];
 
+/// What a library computes as one.
+struct Library {
+    patterns: &'static str,
+    types: &'static [DType],
+    /// Whether TVM's own partition for it names the library.
+    codegen: bool,
+}
+
+const LIBRARIES: &[Library] = &[
+    Library {
+        patterns: "def @dnnl.conv2d_relu(%x, %w) { nn.relu(nn.conv2d(%x, %w)) }
+                   def @dnnl.conv2d(%x, %w) { nn.conv2d(%x, %w) }",
+        types: &[DType::F32],
+        codegen: false,
+    },
+    Library {
+        patterns: "def @cublas.matmul_transposed(%x, %w) { relax.matmul(%x, transpose(%w)) }
+                   def @cublas.matmul(%x, %w) { relax.matmul(%x, %w) }",
+        types: &[DType::F16, DType::F32, DType::BF16],
+        codegen: true,
+    },
+];
+
 /// A function holds at most so many bindings.
 const MOST: usize = 256;
 
+/// A pattern and what becomes of its matches.
+pub(super) struct Wanted {
+    pub pattern: Declared,
+    /// Element types of what matches; any where there are none.
+    pub types: &'static [DType],
+    codegen: bool,
+}
+
+/// The patterns that are asked for.
+fn wanted(cx: &PassCx<'_>) -> Result<Vec<Wanted>, Diagnostics> {
+    let given = cx.options.text("patterns");
+    let (mut all, mut errors) = (Vec::new(), Diagnostics::new());
+    let mut add = |text: &str, place: Span, types, codegen| match Declared::parse(text, place) {
+        Ok(patterns) => all.extend(patterns.into_iter().map(|pattern| Wanted {
+            pattern,
+            types,
+            codegen,
+        })),
+        Err(found) => errors.extend(found),
+    };
+    if given.trim().is_empty() {
+        for library in LIBRARIES {
+            add(library.patterns, Span::NONE, library.types, library.codegen);
+        }
+    } else {
+        let codegen = cx.options.flag("annotate-codegen");
+        add(given, cx.options.place("patterns"), &[], codegen);
+    }
+    match errors.has_errors() {
+        true => Err(errors),
+        false => Ok(all),
+    }
+}
+
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let wanted = wanted(cx)?;
+    let own = cx.options.text("patterns").trim().is_empty();
+    let constants = cx.options.flag("bind-constants");
     let typing = cx.typing()?;
     let mut made = Made::default();
-    each_code(cx.module, |m, func, code| {
+    each_block(cx.module, |m, part| {
+        let found = matched(m, &typing, part, &wanted);
+        replaced(m, &typing, part, (&wanted, found), constants, &mut made)
+    });
+    if own && made.count == 0 {
+        each_block(cx.module, |m, part| grouped(m, &typing, part, &mut made));
+    }
+    cx.count("functions made", made.count);
+    Ok(())
+}
+
+/// Gives dataflow blocks other bindings, outside of functions that are kernels or somebody else's.
+fn each_block(m: &mut Module, mut f: impl FnMut(&mut Module, &Part) -> Option<Vec<Bind>>) {
+    each_code(m, |m: &mut Module, func: FuncId, code: &mut Code| {
         if is_primitive(&m.funcs[func]) || m.funcs[func].attrs.get("Codegen").is_some() {
             return false;
         }
         let mut changed = false;
         for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
             if part.flow
-                && let Some(binds) = grouped(m, &typing, part, &mut made)
+                && let Some(binds) = f(m, part)
             {
                 part.binds = binds;
                 changed = true;
@@ -44,8 +140,70 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }
         changed
     });
-    cx.count("functions made", made.count);
-    Ok(())
+}
+
+/// The bindings with functions in place of what matched.
+fn replaced(
+    m: &mut Module,
+    typing: &Typing,
+    part: &Part,
+    (wanted, found): (&[Wanted], Vec<Found>),
+    constants: bool,
+    made: &mut Made,
+) -> Option<Vec<Bind>> {
+    let mut root: Vec<usize> = (0..part.binds.len()).collect();
+    let mut of_group: FxHashMap<usize, Group> = FxHashMap::default();
+    for Found { pattern, binds } in found {
+        let wanted = &wanted[pattern];
+        let name = wanted.pattern.name.as_str();
+        let library = name.split('.').next().unwrap_or(name);
+        let g = *binds.last()?;
+        for &i in &binds {
+            root[i] = g;
+        }
+        let codegen = wanted.codegen.then(|| library.to_owned());
+        let group = Group {
+            primitive: codegen.is_none(),
+            constants,
+            codegen,
+            ..group(m, part, binds, name)
+        };
+        of_group.insert(g, group);
+    }
+    (!of_group.is_empty()).then(|| emit(m, typing, part, &root, of_group, made))
+}
+
+/// Bindings as a function of that name's pattern.
+fn group(m: &Module, part: &Part, binds: Vec<usize>, composite: &str) -> Group {
+    let outputs = binds.iter().map(|&i| part.binds[i].var);
+    Group {
+        outputs: outputs.filter(|v| part.outputs.contains(v)).collect(),
+        names: names(m, part, &binds),
+        binds,
+        attrs: vec![("Composite", AttrValue::Str(composite.into()))],
+        primitive: true,
+        constants: false,
+        codegen: None,
+    }
+}
+
+/// What a function's name is made of: its operators, as the text calls them.
+fn names(m: &Module, part: &Part, binds: &[usize]) -> Vec<String> {
+    let name = |&i: &usize| {
+        let e = part.binds[i].expr()?;
+        let Expr::Call { callee, .. } = m.exprs[e] else {
+            return None;
+        };
+        let Expr::Op(op) = m.exprs[callee] else {
+            return None;
+        };
+        let written = m.script.as_deref().and_then(|s| s.operators.get(&op));
+        let own = || relax_ops::registry().get(op).map(|d| d.name);
+        let name = written.map(|s| s.as_str()).or_else(own)?;
+        let name = name.strip_prefix("relax.").unwrap_or(name);
+        Some(format!("relax_{}", name.replace('.', "_")))
+    };
+    binds.iter().filter_map(name).collect()
 }
 
 fn kind(m: &Module, b: &Bind) -> Fusion {
@@ -61,6 +219,7 @@ fn kind(m: &Module, b: &Bind) -> Fusion {
     }
 }
 
+/// The bindings with functions in place of operators that can be one kernel.
 fn grouped(m: &mut Module, typing: &Typing, part: &Part, made: &mut Made) -> Option<Vec<Bind>> {
     let kinds: Vec<Fusion> = part.binds.iter().map(|b| kind(m, b)).collect();
     let at: FxHashMap<VarId, usize> = (part.binds.iter().enumerate())
@@ -96,32 +255,10 @@ fn grouped(m: &mut Module, typing: &Typing, part: &Part, made: &mut Made) -> Opt
     }
     let mut of_group: FxHashMap<usize, Group> = FxHashMap::default();
     for (&g, binds) in &members {
-        let product = binds.iter().any(|&i| kinds[i] == Fusion::OutElementwise);
-        let opaque = binds.iter().any(|&i| kinds[i] == Fusion::Opaque);
-        if opaque || binds.len() < 2 && !product {
-            continue;
+        if binds.iter().all(|&i| kinds[i] != Fusion::Opaque) {
+            let composite = names(m, part, binds).join("_");
+            of_group.insert(g, group(m, part, binds.clone(), &composite));
         }
-        let name = |&i: &usize| {
-            let def = called_op(m, part.binds[i].expr()?)?;
-            let name = def.name.strip_prefix("relax.").unwrap_or(def.name);
-            Some(format!("relax_{}", name.replace('.', "_")))
-        };
-        let names: Vec<String> = binds.iter().filter_map(name).collect();
-        let composite = names.join("_");
-        let outputs = binds.iter().map(|&i| part.binds[i].var);
-        of_group.insert(
-            g,
-            Group {
-                binds: binds.clone(),
-                outputs: outputs.filter(|v| part.outputs.contains(v)).collect(),
-                names,
-                attrs: vec![("Composite", AttrValue::Str(composite.as_str().into()))],
-                primitive: true,
-            },
-        );
     }
-    if of_group.is_empty() {
-        return None;
-    }
-    Some(emit(m, typing, part, &root, of_group, made))
+    (!of_group.is_empty()).then(|| emit(m, typing, part, &root, of_group, made))
 }

@@ -14,6 +14,7 @@ use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::patterns;
+use super::spoken::{enclosed, free_dims};
 use crate::code::{Bind, Code, Part, Seq, each_code, each_var, fresh};
 use crate::passes::fuse_ops::groups::{Graph, Groups};
 use crate::util::{called_op, is_primitive};
@@ -55,7 +56,14 @@ pub(super) struct Made {
 
 impl Made {
     /// A global for a function: one that is there, if it is the same.
-    pub fn global(&mut self, m: &mut Module, name: &str, func: FuncId) -> GlobalId {
+    ///
+    /// Where the name is taken a number stands before its suffix.
+    pub fn global(
+        &mut self,
+        m: &mut Module,
+        (name, suffix): (&str, &str),
+        func: FuncId,
+    ) -> GlobalId {
         let same = |g: &&GlobalId| {
             m.global_func(**g)
                 .is_some_and(|f| functions_equal(m, f, func))
@@ -63,11 +71,11 @@ impl Made {
         if let Some(&g) = self.globals.iter().find(same) {
             return g;
         }
-        let mut unique = name.to_owned();
+        let mut unique = format!("{name}{suffix}");
         let mut i = 0;
         while taken(m, &unique) {
             i += 1;
-            unique = format!("{name}{i}");
+            unique = format!("{name}{i}{suffix}");
         }
         let g = m.globals.push(Global {
             name: Symbol::new(&unique),
@@ -203,6 +211,10 @@ pub(super) struct Group {
     pub attrs: Vec<(&'static str, AttrValue)>,
     /// Whether the function is one kernel.
     pub primitive: bool,
+    /// Whether constants stay in the function.
+    pub constants: bool,
+    /// Who compiles the function: it stands inside of a public one that says so.
+    pub codegen: Option<String>,
 }
 
 /// The bindings with functions in place of groups; `None` where each stands alone.
@@ -229,6 +241,8 @@ fn rebuilt(
                 names: binds.iter().filter_map(name).collect(),
                 attrs: Vec::new(),
                 primitive: true,
+                constants: false,
+                codegen: None,
             },
         );
     }
@@ -313,9 +327,14 @@ fn call(
     made: &mut Made,
     new: &mut Vec<Bind>,
 ) {
-    let (func, args) = function(m, typing, part, group);
+    let (mut func, args) = function(m, typing, part, group);
     let name = format!("fused_{}", group.names.join("_"));
-    let g = made.global(m, &name, func);
+    let mut suffix = String::new();
+    if let Some(codegen) = &group.codegen {
+        func = enclosed(m, func, codegen);
+        suffix = format!("_{codegen}");
+    }
+    let g = made.global(m, (&name, &suffix), func);
     let last = &part.binds[*group.binds.last().expect("a group has bindings")];
     let callee = m.add(Expr::Global(g), Span::NONE);
     let call = m.call(callee, &args, last.span);
@@ -399,7 +418,7 @@ fn function(m: &mut Module, typing: &Typing, part: &Part, group: &Group) -> (Fun
             None => leaves(m, e),
         };
         for arg in args {
-            take_leaf(m, typing, arg, &inside, &mut params);
+            take_leaf(m, typing, arg, (&inside, group.constants), &mut params);
         }
     }
     let mut binds = Vec::new();
@@ -457,7 +476,7 @@ fn take_leaf(
     m: &mut Module,
     typing: &Typing,
     arg: ExprId,
-    inside: &FxHashSet<VarId>,
+    (inside, constants): (&FxHashSet<VarId>, bool),
     params: &mut Params,
 ) {
     for e in leaves(m, arg) {
@@ -475,6 +494,7 @@ fn take_leaf(
                 }
             }
             Expr::Shape(dims) if dims.iter().all(|d| d.as_const().is_some()) => {}
+            Expr::Const(_) if constants => {}
             _ => {
                 if !params.stands.contains_key(&e) {
                     let name = Symbol::new(&format!("param_{}", params.constants));
@@ -520,7 +540,7 @@ fn finished(
             value,
         }],
     };
-    let free = free_dims(m, typing, &code, &params, ret);
+    let free = free_dims(m, typing, &code, (&params.vars, ret));
     if !free.is_empty() {
         let dims = free.iter().map(|&d| relax_sym::Dim::var(d)).collect();
         let ty = m.types.intern(Type::Shape(relax_ir::Shape::Dims(dims)));
@@ -532,7 +552,10 @@ fn finished(
     let mut dims: Vec<DimVar> = m.dims_in_types(param_types).into_iter().collect();
     dims.sort_unstable();
     let body = code.body(m);
-    let mut attrs = Attrs::new().with("private", AttrValue::Bool(true));
+    let mut attrs = Attrs::new();
+    if group.codegen.is_none() {
+        attrs.set("private", AttrValue::Bool(true));
+    }
     for (name, value) in &group.attrs {
         attrs.set(*name, value.clone());
     }
@@ -550,48 +573,4 @@ fn finished(
         span: part.span,
     });
     (m.copy_func(func), params.args)
-}
-
-/// Dimension variables that a function speaks of and no parameter binds.
-fn free_dims(
-    m: &Module,
-    typing: &Typing,
-    code: &Code,
-    params: &Params,
-    ret: TypeId,
-) -> Vec<DimVar> {
-    let bound = bare_dims(m, params.vars.iter().filter_map(|p| m.vars[*p].ty));
-    let mut free = m.dims_in_types([ret]);
-    for b in code.binds() {
-        free.extend(m.dims_in_types([typing.vars[b.var]]));
-        if let Some(e) = b.expr() {
-            free.extend(m.free_dims(e));
-        }
-    }
-    free.extend(m.dims_in_types(params.vars.iter().filter_map(|p| m.vars[*p].ty)));
-    let mut free: Vec<DimVar> = free.into_iter().filter(|d| !bound.contains(d)).collect();
-    free.sort_unstable();
-    free
-}
-
-/// Dimension variables that stand alone as an extent: parameters of these types bind them.
-fn bare_dims(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
-    let mut bound = FxHashSet::default();
-    let mut open: Vec<TypeId> = types.collect();
-    while let Some(t) = open.pop() {
-        let shape = match &m.types[t] {
-            Type::Tensor(t) => &t.shape,
-            Type::Shape(s) => s,
-            Type::Tuple(fields) => {
-                open.extend(fields.iter());
-                continue;
-            }
-            _ => continue,
-        };
-        for dim in shape.dims().into_iter().flatten() {
-            let vars = dim.free_vars();
-            bound.extend(vars.into_iter().filter(|v| *dim == relax_sym::Dim::var(*v)));
-        }
-    }
-    bound
 }

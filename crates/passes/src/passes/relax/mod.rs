@@ -6,6 +6,7 @@ mod call_tir;
 mod canonical;
 mod common;
 mod convert_to_dataflow;
+mod decompose;
 mod expand_tuples;
 mod fold;
 mod fuse;
@@ -13,13 +14,16 @@ mod fuse_tir;
 mod inline_private;
 mod kept;
 mod kill;
+mod layouts;
 mod lift;
+mod matched;
 mod mixed;
 mod parallel;
 mod patterns;
 mod private;
 mod reshapes;
 mod sorted;
+mod spoken;
 mod unused;
 mod unused_outputs;
 mod unused_parameters;
@@ -35,12 +39,14 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     canonical::PASSES,
     common::PASSES,
     convert_to_dataflow::PASSES,
+    decompose::PASSES,
     expand_tuples::PASSES,
     fold::PASSES,
     fuse::PASSES,
     fuse_tir::PASSES,
     inline_private::PASSES,
     kill::PASSES,
+    layouts::PASSES,
     lift::PASSES,
     mixed::PASSES,
     parallel::PASSES,

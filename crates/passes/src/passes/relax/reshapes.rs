@@ -5,7 +5,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, Module, Shape, Type, TypeId};
-use relax_loops::{ExKind, Program, Stage, Stmt, statements};
+use relax_loops::{Ex, ExKind, Program, Stage, Stmt, statements, substitute};
 use relax_ops::Lowering;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
@@ -114,6 +114,9 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     if !fits || program.inputs.len() != 1 || program.outputs.len() != 1 || !copies(program) {
         return false;
     }
+    if moves(program, from, to) {
+        return false;
+    }
     // With other elements of the same size: the numbers of the elements.
     let mut program = program.clone();
     let bufs: Vec<_> = program.bufs.ids().collect();
@@ -134,6 +137,39 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     })
 }
 
+/// Whether a computation over indices puts the last element, or the second one along an axis, elsewhere. This says no to
+/// most programs without running them.
+fn moves(program: &Program, from: &Extents, to: &Extents) -> bool {
+    let [Stage::Compute(c)] = &program.stages[..] else {
+        return false;
+    };
+    let ExKind::Load(_, index) = c.value.kind() else {
+        return false;
+    };
+    if c.axes.len() != to.1.len() || index.len() != from.1.len() {
+        return false;
+    }
+    let number = |extents: &[i64], at: &[i64]| {
+        let pairs = extents.iter().zip(at);
+        pairs.fold(0, |n, (extent, i)| n * extent + i)
+    };
+    let mut points = vec![to.1.iter().map(|n| n - 1).collect::<Vec<i64>>()];
+    for axis in (0..to.1.len()).filter(|&a| to.1[a] > 1) {
+        let mut second = vec![0; to.1.len()];
+        second[axis] = 1;
+        points.push(second);
+    }
+    points.iter().any(|point| {
+        let at = |v| {
+            let axis = c.axes.iter().position(|a| *a == v)?;
+            Some(Ex::idx(point[axis]))
+        };
+        let read = index.iter().map(|i| substitute(i, &at).as_int());
+        let read: Option<Vec<i64>> = read.collect();
+        read.is_some_and(|read| number(&from.1, &read) != number(&to.1, point))
+    })
+}
+
 /// Whether every statement only moves an element.
 fn copies(program: &Program) -> bool {
     program.stages.iter().all(|stage| match stage {
@@ -148,7 +184,6 @@ fn copies(program: &Program) -> bool {
 
 /// The program over elements of another type: loads say their type themselves.
 fn retyped(program: &mut Program) -> Option<&Program> {
-    use relax_loops::Ex;
     for stage in &mut program.stages {
         let new = |e: &Ex| match e.kind() {
             ExKind::Load(buf, index) => {

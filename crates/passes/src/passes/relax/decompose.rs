@@ -1,0 +1,60 @@
+//! `relax-decompose-ops`: layers with several steps become these, as they are outside of training.
+//!
+//! What the steps are stands in the operators' entries ([`relax_ops::Hooks::decomposed`]).
+
+use relax_base::Diagnostics;
+use relax_ir::ExprId;
+
+use crate::build::{At, site};
+use crate::code::each_typed_code;
+use crate::edit::Edit;
+use crate::util::{called_op, is_primitive};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
+
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "relax-decompose-ops",
+    doc: "Relax's decompose-ops-for-inference: layers with several steps become these.",
+    options: &[OptionDef {
+        name: "function",
+        ty: OptionType::Text,
+        default: "",
+        doc: "the one function to look at; all where it is empty",
+    }],
+    contract: Contract::TYPED.idempotent(),
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let only = cx.options.text("function").to_owned();
+    let mut decomposed = 0;
+    let named = |edit: &Edit<'_>, func| {
+        let globals = edit.m.global_bodies().into_iter().map(|g| g.0);
+        let mut of = globals.filter(|g| edit.m.global_func(*g) == Some(func));
+        only.is_empty() || of.any(|g| edit.m.globals[g].name.as_str() == only)
+    };
+    each_typed_code(&mut Edit::new(cx.module, &typing), |edit, func, code| {
+        if is_primitive(&edit.m.funcs[func]) || !named(edit, func) {
+            return false;
+        }
+        let before = decomposed;
+        code.map(|e| match steps(edit, e) {
+            Some(new) => {
+                decomposed += 1;
+                new
+            }
+            None => e,
+        });
+        decomposed > before
+    });
+    cx.count("calls decomposed", decomposed);
+    Ok(())
+}
+
+/// The steps of a call; `None` where it has none.
+fn steps(edit: &mut Edit<'_>, call: ExprId) -> Option<ExprId> {
+    let steps = called_op(edit.m, call)?.hooks.decomposed?;
+    let site = site(edit, call)?;
+    let span = edit.m.span(call);
+    steps(&mut At { edit, span }, &site)
+}

@@ -1,0 +1,84 @@
+//! Functions over indices: how TVM writes that a tensor goes from one layout to another.
+
+use relax_ops::Layout;
+
+/// `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: where the element at some indices of one layout is in another.
+/// `None` where the words are no layouts of the same axes.
+pub(super) fn map(from: &str, to: &str) -> Option<String> {
+    let (from, to) = (Layout::parse(from)?, Layout::parse(to)?);
+    if !from.convertible(&to) {
+        return None;
+    }
+    let at = |letter: char| from.position(letter).map(|p| format!("i{p}"));
+    let mut there = Vec::with_capacity(to.rank());
+    for axis in to.axes() {
+        let outer = axis.letter.to_ascii_uppercase();
+        let (theirs, ours) = (from.factor(outer), to.factor(outer));
+        let inner = at(outer.to_ascii_lowercase());
+        let whole = at(outer)?;
+        there.push(match (axis.factor > 0, inner) {
+            (false, Some(_)) if theirs == ours => whole,
+            (true, Some(inner)) if theirs == ours => inner,
+            (false, inner) if ours == 1 => joined(whole, inner, theirs),
+            (true, inner) => format!("{} % {ours}", factor(joined(whole, inner, theirs))),
+            (false, inner) => format!("{} // {ours}", factor(joined(whole, inner, theirs))),
+        });
+    }
+    let given: Vec<String> = (0..from.rank()).map(|i| format!("i{i}")).collect();
+    let comma = if there.len() == 1 { "," } else { "" };
+    Some(format!(
+        "T.index_map(lambda {}: ({}{comma}))",
+        given.join(", "),
+        there.join(", ")
+    ))
+}
+
+/// The index along an axis as a whole.
+fn joined(outer: String, inner: Option<String>, extent: i64) -> String {
+    match inner {
+        Some(inner) => format!("{outer} * {extent} + {inner}"),
+        None => outer,
+    }
+}
+
+/// In brackets, where a product or quotient follows.
+fn factor(index: String) -> String {
+    match index.contains(' ') {
+        true => format!("({index})"),
+        false => index,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::map;
+
+    #[test]
+    fn indices_of_layouts() {
+        let cases = [
+            ("NCHW", "NHWC", "lambda i0, i1, i2, i3: (i0, i2, i3, i1)"),
+            (
+                "NCHW",
+                "NCHW4c",
+                "lambda i0, i1, i2, i3: (i0, i1 // 4, i2, i3, i1 % 4)",
+            ),
+            (
+                "NCHW4c",
+                "NCHW",
+                "lambda i0, i1, i2, i3, i4: (i0, i1 * 4 + i4, i2, i3)",
+            ),
+            ("NC4c", "C4cN", "lambda i0, i1, i2: (i1, i2, i0)"),
+            (
+                "C4c",
+                "C8c",
+                "lambda i0, i1: ((i0 * 4 + i1) // 8, (i0 * 4 + i1) % 8)",
+            ),
+            ("C4c", "C", "lambda i0, i1: (i0 * 4 + i1,)"),
+        ];
+        for (from, to, text) in cases {
+            let made = map(from, to);
+            assert_eq!(made, Some(format!("T.index_map({text})")), "{from} {to}");
+        }
+        assert_eq!(map("NCHW", "NCW"), None);
+    }
+}
