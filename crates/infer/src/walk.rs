@@ -518,17 +518,14 @@ impl Solver<'_> {
                     self.record_cast(func.body, body, ret);
                     let joined = self.join(ret, body);
                     self.coarsen(func.body, joined);
-                    if let Type::Func(sig) = self.types[self.func_ty[f.index()]].clone() {
-                        let sig = FuncType {
-                            ret: joined,
-                            ..*sig
-                        };
-                        self.func_ty[f.index()] = self.types.intern(Type::Func(Box::new(sig)));
-                    }
+                    self.give(f, joined);
                 }
                 Ok(()) => {}
                 Err(clash) => {
                     self.report_clash(body, ret, &clash);
+                    if self.m.is_script() {
+                        self.give(f, body);
+                    }
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! All passes by name, and the pipelines that have a name.
 
 use crate::passes::{PASSES, relax};
-use crate::{Options, PassDef, PassRun};
+use crate::{OptionValue, Options, PassDef, PassRun};
 
 /// Passes that are others for a module read from TVMScript: those of Relax by the same name.
 const OF_RELAX: &[(&str, &str)] = &[
@@ -16,6 +16,7 @@ const OF_RELAX: &[(&str, &str)] = &[
     ("lambda-lift", "relax-lambda-lift"),
     ("lower-shapes", "relax-lower-shapes"),
     ("merge-composite", "relax-fuse-ops-by-pattern"),
+    ("plan-memory", "relax-plan-memory"),
     ("to-mixed-precision", "relax-to-mixed-precision"),
 ];
 
@@ -40,6 +41,12 @@ pub fn of_relax() -> Vec<&'static PassDef> {
     all
 }
 
+/// Whether a pass is one over Relax's bindings.
+pub(crate) fn is_relax(pass: &PassDef) -> bool {
+    let mut all = relax::PASSES.iter().flat_map(|p| p.iter());
+    all.any(|p| p.name == pass.name)
+}
+
 /// The pass that a pipeline names: by our name or by TVM's.
 pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     let theirs = NAMES.iter().find(|n| n.0 == name).map(|n| n.1);
@@ -49,13 +56,18 @@ pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     find(name).or_else(|| find(&ours()).filter(|_| camel))
 }
 
-/// The run of a pass that a module read from TVMScript gets in place of another one; options that both take go along.
+/// The run of a pass that a module read from TVMScript gets in place of another one; options that were given go along
+/// where it takes them.
 pub(crate) fn for_script(run: &PassRun) -> Option<PassRun> {
     let (_, name) = OF_RELAX.iter().find(|n| n.0 == run.pass.name)?;
     let pass = find(name)?;
     let mut options = Options::defaults(pass);
+    let unsaid = Options::defaults(run.pass).values;
     for (i, (name, value)) in options.values.iter_mut().enumerate() {
-        let given = run.options.values.iter().position(|v| v.0 == *name);
+        let said = |(i, v): (usize, &(&str, OptionValue))| {
+            v.0 == *name && (!run.options.places[i].is_none() || !unsaid.contains(v))
+        };
+        let given = run.options.values.iter().enumerate().position(said);
         if let Some(at) = given {
             *value = run.options.values[at].1.clone();
             options.places[i] = run.options.places[at];

@@ -30,7 +30,7 @@ struct Left {
     types: Vec<TypeId>,
 }
 
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let m = &mut *cx.module;
     let (mut new, mut left) = (FxHashMap::default(), FxHashMap::default());
