@@ -67,9 +67,9 @@ class Module:
         R.func_attr({"Primitive": True})
         cls = Module
         with R.dataflow():
-            a = p[1]
+            a: R.Tensor((n * 2,), dtype="float32") = p[1]
             b = R.call_tir(cls.add, (a, a, n), out_ty=R.Tensor((n * 2,), dtype="float32"))
-            c = R.call_tir(cls.add, (b, q, 2 * n), out_ty=R.Tensor((n * 2,), dtype="float32"))
+            c = R.call_tir(cls.add, (b, q, n), out_ty=R.Tensor((n * 2,), dtype="float32"))
             R.output(c)
         return c
 

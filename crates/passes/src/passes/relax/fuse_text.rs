@@ -419,11 +419,16 @@ impl Made<'_> {
             text.push_str(&format!("    {name} = {form}\n"));
         }
         text.push_str(self.body.trim_end());
-        let mut symbols: Vec<Symbol> = (self.dims.values())
-            .filter(|d| !numbers.contains(d))
-            .map(|d| Symbol::new(d))
-            .collect();
-        symbols.sort();
+        let alone = |d: &String| self.params.iter().flat_map(|p| &p.1).any(|f| f.0.contains(d));
+        let mut symbols = Vec::new();
+        for d in self.dims.values().filter(|d| !numbers.contains(d)) {
+            // The caller's tensors have to say what it is.
+            if !alone(d) {
+                return None;
+            }
+            symbols.push(Symbol::new(d));
+        }
+        symbols.sort_unstable_by_key(|s| s.as_str());
         balanced(&text).then_some(Merged {
             text,
             symbols,
