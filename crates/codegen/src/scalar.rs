@@ -206,8 +206,7 @@ impl Scalars<'_, '_, '_> {
         }
         if is_bf16(dtype) {
             let bits = self.b.ins().uload16(types::I32, flags, address, 0);
-            let wide = self.b.ins().ishl_imm_s(bits, 16);
-            return self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide);
+            return self.of_short_bits(dtype, bits);
         }
         let v = self.b.ins().load(register(dtype), flags, address, 0);
         self.truth(dtype, v)
@@ -373,7 +372,11 @@ impl Scalars<'_, '_, '_> {
     /// The bits of a value as another type.
     pub fn reinterpret(&mut self, from: &Ex, to: &Ex, v: Value) -> Result<Value, Unsupported> {
         let (f, t) = (register(from.dtype()), register(to.dtype()));
-        if from.dtype().size() != to.dtype().size() || from.dtype().size() == 2 {
+        if from.dtype().size() == 2 && to.dtype().size() == 2 {
+            let bits = self.short_bits(from.dtype(), v);
+            return Ok(self.of_short_bits(to.dtype(), bits));
+        }
+        if from.dtype().size() != to.dtype().size() {
             let text = format!("the bits of {} as {}", from.dtype(), to.dtype());
             return Err(Unsupported(text));
         }
@@ -382,6 +385,27 @@ impl Scalars<'_, '_, '_> {
         } else {
             self.b.ins().bitcast(t, MemFlagsData::new(), v)
         })
+    }
+
+    /// The bits of a value of two bytes, the others 0.
+    fn short_bits(&mut self, dtype: DType, v: Value) -> Value {
+        match dtype {
+            d if is_f16(d) => self.call("rx_f32_to_f16", &[v]),
+            d if is_bf16(d) => self.bf16_bits(v),
+            _ => self.b.ins().uextend(types::I32, v),
+        }
+    }
+
+    /// The value of two bytes that has these bits.
+    fn of_short_bits(&mut self, dtype: DType, bits: Value) -> Value {
+        match dtype {
+            d if is_f16(d) => self.call("rx_f16_to_f32", &[bits]),
+            d if is_bf16(d) => {
+                let wide = self.b.ins().ishl_imm_s(bits, 16);
+                self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide)
+            }
+            _ => self.b.ins().ireduce(types::I16, bits),
+        }
     }
 
     /// A unary function; `None` where it has no meaning for the type.

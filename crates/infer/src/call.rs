@@ -50,7 +50,7 @@ impl Solver<'_> {
             Expr::Global(g) => {
                 let ty = self.global_type(g);
                 if let GlobalKind::Prim(_) = m.globals[g].kind {
-                    if m.script.is_some() {
+                    if m.is_script() {
                         // As TVM lowers them: the program writes into what it is given.
                         return self.unit;
                     }

@@ -388,6 +388,9 @@ impl RelHost for Solver<'_> {
     fn in_tvmscript(&self) -> bool {
         self.m.script.is_some()
     }
+    fn as_written(&self) -> bool {
+        self.m.is_script()
+    }
     fn types(&self) -> &TypeArena {
         &self.types
     }

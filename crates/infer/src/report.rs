@@ -1,7 +1,7 @@
 //! What is said when types do not agree: what is wrong, where, how each side came to its type, and
 //! what to do.
 
-use relax_base::{Code, Diagnostic, Span};
+use relax_base::{Code, Diagnostic, Severity, Span};
 use relax_ir::{Expr, ExprId, GlobalId, Kind, RelRef, Type, TypeId, VarStyle};
 use relax_ops::{Refusal, Subject};
 use relax_sym::Dim;
@@ -208,14 +208,14 @@ impl Solver<'_> {
                 let func = &m.funcs[func];
                 let body = self.tail(func.body);
                 let span = self.place(body);
-                let text =
-                    format!("the function's result is annotated as {x}, but its body gives {f}");
-                let d = match m.script.is_some() {
-                    true => Diagnostic::warning(codes::RETURN, span, text).note(
-                        "TVM does not compare them; here the function gives what its body gives",
-                    ),
-                    false => Diagnostic::error(codes::RETURN, span, text),
+                // TVM does not hold what a function of Relax gives against what it says that it gives.
+                let severity = match m.is_script() {
+                    true => Severity::Warning,
+                    false => Severity::Error,
                 };
+                let message =
+                    format!("the function's result is annotated as {x}, but its body gives {f}");
+                let d = Diagnostic::new(severity, codes::RETURN, span, message);
                 self.explain(d, body)
             }
             Site::Clause { of, index } => {

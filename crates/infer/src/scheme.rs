@@ -108,6 +108,14 @@ impl Mapper for Copy<'_> {
 }
 
 impl Solver<'_> {
+    /// Says what a function gives.
+    pub fn give(&mut self, f: FuncId, ret: TypeId) {
+        if let Type::Func(sig) = self.types[self.func_ty[f.index()]].clone() {
+            let sig = FuncType { ret, ..*sig };
+            self.func_ty[f.index()] = self.types.intern(Type::Func(Box::new(sig)));
+        }
+    }
+
     /// Before the value of a let-bound function is typed.
     pub fn begin_scheme(&mut self, _: FuncId) {
         self.level += 1;

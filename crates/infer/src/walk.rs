@@ -518,13 +518,13 @@ impl Solver<'_> {
                     self.record_cast(func.body, body, ret);
                     let joined = self.join(ret, body);
                     self.coarsen(func.body, joined);
-                    self.gives(f, joined);
+                    self.give(f, joined);
                 }
                 Ok(()) => {}
                 Err(clash) => {
                     self.report_clash(body, ret, &clash);
-                    if m.script.is_some() {
-                        self.gives(f, body);
+                    if self.m.is_script() {
+                        self.give(f, body);
                     }
                 }
             }
@@ -533,14 +533,6 @@ impl Solver<'_> {
         debug_assert_eq!(here, Some(f));
         let keep = self.assumptions.len() - func.constraints.len();
         self.assumptions.truncate(keep);
-    }
-
-    /// Says what a function gives.
-    fn gives(&mut self, f: FuncId, ret: TypeId) {
-        if let Type::Func(sig) = self.types[self.func_ty[f.index()]].clone() {
-            let sig = FuncType { ret, ..*sig };
-            self.func_ty[f.index()] = self.types.intern(Type::Func(Box::new(sig)));
-        }
     }
 
     /// The type of a global, as known where it is used.

@@ -371,6 +371,10 @@ impl Module {
             .find(|(_, g)| g.name == name)
             .map(|(id, _)| id)
     }
+    /// Whether this is Relax in TVMScript, and still as it was written.
+    pub fn is_script(&self) -> bool {
+        self.script.as_ref().is_some_and(|s| !s.lowered)
+    }
     /// The function behind a global; `None` for tensor programs.
     pub fn global_func(&self, id: GlobalId) -> Option<FuncId> {
         if let GlobalKind::Func(f) = self.globals[id].kind {

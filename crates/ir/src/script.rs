@@ -63,9 +63,19 @@ pub struct Script {
     pub dims: FxHashMap<Dim, Arc<str>>,
     /// What the text calls operators that have another name here.
     pub operators: FxHashMap<OpId, Symbol>,
+    /// Whether the program is on its way to native code: operators mean what they mean in Relax, but what the text says
+    /// beyond that (annotations that TVM trusts, programs called for what they write) is gone.
+    pub lowered: bool,
 }
 
 impl Script {
+    /// A program that goes on without its text.
+    pub fn lowered() -> Script {
+        Script {
+            lowered: true,
+            ..Script::default()
+        }
+    }
     /// The item of that name that stays text.
     pub fn kept(&self, name: Symbol) -> Option<&Kept> {
         self.kept.iter().find(|k| k.name == name)

@@ -421,7 +421,7 @@ impl OpDef {
     pub fn relate(&self, cx: &mut RelCx<'_>) -> RelResult {
         (self.relation)(cx)?;
         match self.hooks.in_relax {
-            Some(rule) if cx.host.in_tvmscript() => rule(cx),
+            Some(rule) if cx.host.as_written() => rule(cx),
             _ => Ok(()),
         }
     }

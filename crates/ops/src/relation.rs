@@ -84,8 +84,13 @@ pub trait RelHost {
     /// check (and a warning) for what is neither proven nor refuted, refuses what is refuted.
     /// `?` agrees with everything. `rule` says who asks for it.
     fn unify_dim(&mut self, a: &Dim, b: &Dim, rule: &str) -> Result<(), Mismatch>;
-    /// Whether the program is Relax in TVMScript, of which TVM asks more than Relay's operators do.
+    /// Whether the program is Relax in TVMScript: operators take what Relax's take.
     fn in_tvmscript(&self) -> bool {
+        false
+    }
+    /// Whether it is, and nothing was lowered yet: TVM asks more of it than of Relay's operators, and trusts in types
+    /// that say more than what is computed.
+    fn as_written(&self) -> bool {
         false
     }
     /// The value of the argument at a position, when it is a constant.

@@ -10,6 +10,7 @@ use relax_ir::Module;
 use rustc_hash::FxHashMap;
 
 use crate::analysis::{Analyses, State};
+use crate::passes::relax;
 use crate::{
     Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, attributes, blocks, codes,
     parallel, registry,
@@ -179,8 +180,7 @@ impl Manager<'_> {
     fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
         let own = self
             .module
-            .script
-            .is_some()
+            .is_script()
             .then(|| registry::for_script(run));
         let own = own.flatten();
         let run = own.as_ref().unwrap_or(run);
@@ -215,6 +215,8 @@ impl Manager<'_> {
             checking: Duration::ZERO,
             counts: &counts,
         });
+        let relax = self.module.is_script() && registry::is_relax(run.pass);
+        let bodies = relax.then(|| self.module.global_bodies());
         let (before, begin) = (State::of(self.module), Instant::now());
         let first = self.module.exprs.next_id();
         for analysis in contract.asks {
@@ -239,6 +241,12 @@ impl Manager<'_> {
             parallel::run(run.pass, &mut cx)?;
         } else {
             (run.pass.run)(&mut cx)?;
+        }
+        if let (Some(bodies), Some(typing)) = (bodies, &typing) {
+            let mut anew = self.module.global_bodies();
+            anew.retain(|g| !bodies.contains(g));
+            let anew: Vec<_> = anew.into_iter().map(|g| g.0).collect();
+            relax::results::adopt(self.module, typing, &anew);
         }
         let time = begin.elapsed();
         let changed = before != State::of(self.module);

@@ -1,7 +1,7 @@
 //! All passes by name, and the pipelines that have a name.
 
 use crate::passes::{PASSES, relax};
-use crate::{Options, PassDef, PassRun};
+use crate::{OptionValue, Options, PassDef, PassRun};
 
 /// Passes that are others for a module read from TVMScript: those of Relax by the same name.
 const OF_RELAX: &[(&str, &str)] = &[
@@ -18,6 +18,7 @@ const OF_RELAX: &[(&str, &str)] = &[
     ("lower-shapes", "relax-lower-shapes"),
     ("merge-composite", "relax-fuse-ops-by-pattern"),
     ("simplify-inference", "relax-decompose-ops"),
+    ("plan-memory", "relax-plan-memory"),
     ("to-mixed-precision", "relax-to-mixed-precision"),
 ];
 
@@ -42,6 +43,12 @@ pub fn of_relax() -> Vec<&'static PassDef> {
     all
 }
 
+/// Whether a pass is one over Relax's bindings.
+pub(crate) fn is_relax(pass: &PassDef) -> bool {
+    let mut all = relax::PASSES.iter().flat_map(|p| p.iter());
+    all.any(|p| p.name == pass.name)
+}
+
 /// The pass that a pipeline names: by our name or by TVM's.
 pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     let theirs = NAMES.iter().find(|n| n.0 == name).map(|n| n.1);
@@ -51,7 +58,8 @@ pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     find(name).or_else(|| find(&ours()).filter(|_| camel))
 }
 
-/// The run of a pass that a module read from TVMScript gets in place of another one; options that both take go along.
+/// The run of a pass that a module read from TVMScript gets in place of another one; options that were given go along
+/// where it takes them.
 pub(crate) fn for_script(run: &PassRun) -> Option<PassRun> {
     let (_, name) = OF_RELAX.iter().find(|n| n.0 == run.pass.name)?;
     let pass = find(name)?;

@@ -150,8 +150,10 @@ pub fn passes_with(
     observer: &mut dyn PassObserver,
 ) -> Result<Arc<Typing>, Diagnostics> {
     crate::script::places::as_values(module);
-    // From here on it is a program like any other: passes that Relax has too are ours.
-    module.script = None;
+    // From here on passes that Relax has too are ours.
+    if module.script.is_some() {
+        module.script = Some(Arc::new(relax_ir::Script::lowered()));
+    }
     let mut pipeline = session.pipeline("specialize")?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();

@@ -3,6 +3,10 @@
 mod extents;
 mod measure;
 #[cfg(feature = "native")]
+mod heap;
+#[cfg(feature = "native")]
+mod numbers;
+#[cfg(feature = "native")]
 pub(crate) mod places;
 
 use std::sync::Arc;

@@ -140,6 +140,20 @@ pub static OPS: &[OpDef] = &[
         avg,
         window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
     ),
+    // Relax says of a maximum too whether padding counts, which means nothing there.
+    window!(
+        "relax.nn.max_pool1d",
+        1,
+        max,
+        window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
+    ),
+    window!("relax.nn.max_pool2d", 2, max, POOL2D).gradient(super::gradients::max_pool2d),
+    window!(
+        "relax.nn.max_pool3d",
+        3,
+        max,
+        window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
+    ),
     window!("nn.avg_pool2d", 2, avg, POOL2D).gradient(super::gradients::avg_pool2d),
     window!(
         "nn.avg_pool3d",

@@ -1,12 +1,15 @@
 //! Relax's detection of objects as far as it differs from Relay's, and its median: their types.
 
+use relax_loops::Ex;
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
 use super::relax_rules::one_type;
 use super::util::{finish, finish_tuple, need_eq, shaped, tensor_type};
-use crate::AttrTy::{Bool, Float, Floats, Int};
-use crate::{AttrDef, Default, OpDef, RelCx, RelResult, Subject, attr, input};
+use super::util_te::Done;
+use super::vision_nms::{all_class, all_class_boxes};
+use crate::AttrTy::{Bool, Float, Floats, Int, Str};
+use crate::{AttrDef, Default, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 const WHY: &str = "it is typed only";
 const ID: AttrDef = attr(
@@ -21,6 +24,20 @@ const SCORE: AttrDef = attr(
     Default::Int(1),
     "where the score stands in a box",
 );
+
+pub(super) const ALL_CLASS: &[Input] = &[
+    input("boxes", "(batch, boxes, 4)"),
+    input("scores", "(batch, classes, boxes)"),
+    input(
+        "max_output_boxes_per_class",
+        "how many boxes of each class are kept; 0 for all",
+    ),
+    input("iou_threshold", "the overlap from which a box is dropped"),
+    input("score_threshold", "scores must be above it"),
+];
+
+pub(super) const FORMAT: &str = "\"onnx\": rows of batch, class, box and their number; \"tensorflow\": classes and \
+                                 boxes, scores, and their number, for each batch";
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -45,6 +62,24 @@ pub static OPS: &[OpDef] = &[
         ])
         .uncomputed(WHY)
         .not_computed(),
+    OpDef::new(
+        "relax.vision.all_class_non_max_suppression",
+        "Non-maximum suppression for each class apart; ONNX's rows without those that no box fills.",
+        |cx| {
+            // TVM trusts in the type with all rows, and computes fewer.
+            let trimmed = !cx.host.as_written();
+            all_class(cx, trimmed)
+        },
+    )
+    .inputs(ALL_CLASS)
+    .attrs(&[attr(
+        "output_format",
+        Str,
+        Default::Str("onnx"),
+        FORMAT,
+    )])
+    .data_dependent()
+    .compute(all_class_compute),
     OpDef::new("relax.vision.get_valid_counts", "Boxes whose score is above a threshold moved to the front: their number, the boxes, where they come from.", valid_counts)
         .inputs(&[input("data", "(batch, boxes, numbers of a box)")])
         .attrs(&[
@@ -78,6 +113,23 @@ pub static OPS: &[OpDef] = &[
         .uncomputed(WHY)
         .not_computed(),
 ];
+
+fn all_class_compute(te: &mut Te<'_>) -> Done {
+    let (rows, values, counts) = all_class_boxes(te)?;
+    match &values {
+        None => {
+            let extents = [counts.at(&[Ex::idx(0)]), rows.shape[1].clone()];
+            let kept = te.compute("kept", &extents, |i| rows.at(i));
+            te.output(&kept);
+        }
+        Some(values) => {
+            te.output(&rows);
+            te.output(values);
+        }
+    }
+    te.output(&counts);
+    Ok(())
+}
 
 /// The extents of an argument of a fixed rank; `?` where they are not known.
 fn of_rank(cx: &mut RelCx<'_>, i: usize, rank: usize) -> RelResult<Vec<Dim>> {

@@ -4,11 +4,12 @@ use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
+use super::relax_vision::{ALL_CLASS, FORMAT};
 use super::sorting::stable_order;
 use super::util::{finish, finish_tuple, tensor_type, word};
 use super::util_te::Done;
 use crate::AttrTy::{Bool, Float, Int, Str};
-use crate::{Default, OpDef, RelCx, RelResult, Subject, Te, attr, input};
+use crate::{ComputeError, Default, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
 /// The family.
 pub static OPS: &[OpDef] = &[
@@ -114,28 +115,20 @@ pub static OPS: &[OpDef] = &[
     OpDef::new(
         "vision.all_class_non_max_suppression",
         "Non-maximum suppression for each class apart, as ONNX and TensorFlow define it.",
-        all_class,
+        |cx| all_class(cx, false),
     )
-    .inputs(&[
-        input("boxes", "(batch, boxes, 4)"),
-        input("scores", "(batch, classes, boxes)"),
-        input(
-            "max_output_boxes_per_class",
-            "how many boxes of each class are kept; 0 for all",
-        ),
-        input("iou_threshold", "the overlap from which a box is dropped"),
-        input("score_threshold", "scores must be above it"),
-    ])
+    .inputs(ALL_CLASS)
     .attrs(&[attr(
         "output_format",
         Str,
         Default::Str("onnx"),
-        "\"onnx\": rows of batch, class, box and their number; \"tensorflow\": classes and boxes, \
-         scores, and their number, for each batch",
+        FORMAT,
     )])
     .meta_attrs("relay.attrs.AllClassNonMaximumSuppressionAttrs")
     .compute(all_class_compute),
 ];
+
+type Boxes = Result<(TensorRef, Option<TensorRef>, TensorRef), ComputeError>;
 
 /// The dimensions of an argument of a given rank.
 pub(super) fn of_rank(cx: &mut RelCx<'_>, i: usize, rank: usize) -> RelResult<Vec<Dim>> {
@@ -438,7 +431,8 @@ fn packed_boxes(te: &mut Te<'_>, boxes: &TensorRef) -> TensorRef {
     out
 }
 
-fn all_class(cx: &mut RelCx<'_>) -> RelResult {
+/// With `trimmed`, rows that no box fills are left out.
+pub(super) fn all_class(cx: &mut RelCx<'_>, trimmed: bool) -> RelResult {
     let (boxes, scores) = (of_rank(cx, 0, 3)?, of_rank(cx, 1, 3)?);
     for (k, own, wanted, rule) in [
         (0, &boxes[2], &Dim::from(4), "each box has four coordinates"),
@@ -450,7 +444,7 @@ fn all_class(cx: &mut RelCx<'_>) -> RelResult {
     let format = word(cx, "output_format", &["onnx", "tensorflow"])?;
     let (batch, classes, each) = (&boxes[0], &scores[1], &boxes[1]);
     let fields = if format == "onnx" {
-        let total = if batch.is_any() || each.is_any() {
+        let total = if trimmed || batch.is_any() || each.is_any() {
             Dim::ANY
         } else {
             batch * classes * each
@@ -476,6 +470,17 @@ fn all_class(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 fn all_class_compute(te: &mut Te<'_>) -> Done {
+    let (rows, values, counts) = all_class_boxes(te)?;
+    te.output(&rows);
+    if let Some(values) = &values {
+        te.output(values);
+    }
+    te.output(&counts);
+    Ok(())
+}
+
+/// Which boxes are kept, their scores where these are asked for, and how many there are.
+pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
     let (boxes, scores, most) = (te.arg(0), te.arg(1), te.arg(2));
     let (iou_limit, score_limit) = (te.arg(3), te.arg(4));
     let onnx = te.str("output_format") != "tensorflow";
@@ -581,10 +586,5 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
             n.store(&counts, &[Ex::idx(0)], found.scalar());
         }
     });
-    te.output(&rows);
-    if let Some(values) = &values {
-        te.output(values);
-    }
-    te.output(&counts);
-    Ok(())
+    Ok((rows, values, counts))
 }

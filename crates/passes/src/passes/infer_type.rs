@@ -29,7 +29,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         return Err(diagnostics);
     }
     cx.diagnostics.extend(diagnostics);
-    let typing = match cx.module.script.is_some() && corrected(cx.module, &typing) {
+    let typing = match cx.module.is_script() && corrected(cx.module, &typing) {
         true => relax_infer::infer(cx.module, &options).0,
         false => typing,
     };

@@ -3,18 +3,21 @@
 //! TVM's own passes leave programs in which a function is called for what it does to its arguments
 //! (`cls.add(x, y, alloc)`): tensors are placed in blocks of memory first, written by tensor programs, and killed. Here
 //! each such call gives new tensors, which stand for the written ones from there on; blocks, places and ends are gone.
-//! Extents as values (`R.shape_of(x)`, `n` among arguments) are computed from the parameters that bind them.
+//! Extents as values (`R.shape_of(x)`, `n` among arguments) are computed from the parameters that bind them. What the
+//! text says of a type that is not what is computed is dropped.
 
 use relax_base::{Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, Expr, ExprId, Global, GlobalId, GlobalKind, Memo, Module, Shape, Type,
+    AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Type,
     TypeId, VarId, VarStyle,
 };
 use relax_ops::registry;
-use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
-use relax_tensor::{DType, Tensor};
-use rustc_hash::FxHashMap;
+use relax_sym::Dim;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::heap::Heaps;
+use super::numbers::{self, bound_by, extents};
 
 /// The module with all of it as values. A module that is no Relax in TVMScript stays as it is.
 pub(crate) fn as_values(m: &mut Module) {
@@ -25,39 +28,127 @@ pub(crate) fn as_values(m: &mut Module) {
     if found.has_errors() {
         return;
     }
+    let measured = numbers::measured(m);
     let mut inplace = FxHashMap::default();
     for (global, body) in m.global_bodies() {
         let Some(func) = m.global_func(global) else {
             continue;
         };
         let params = m.funcs[func].params.clone();
+        let heaps = Heaps::of(m, &typing, body);
+        let shape = |(v, dims): (VarId, Vec<Dim>)| {
+            let dims = Expr::Shape(dims.into());
+            (v, m.add(dims, Span::NONE))
+        };
         let mut places = Places {
             typing: &typing,
             inplace: &mut inplace,
-            values: FxHashMap::default(),
+            values: heaps.shapes.into_iter().map(shape).collect(),
+            gone: heaps.gone,
             steps: Vec::new(),
             allocated: Vec::new(),
         };
         let body = places.chain(m, body);
         let bound = bound_by(m, &typing, &params);
         let body = m.rewrite(body, &mut Memo::default(), |m, new, old| {
-            extents(m, &typing, &bound, new, old).unwrap_or(new)
+            let known = numbers::cast(m, &measured, new);
+            known
+                .or_else(|| extents(m, &typing, &bound, new, old))
+                .unwrap_or(new)
         });
+        let sized = trusted(m, body);
+        let given = given(m, &typing, func, body, &sized);
         m.set_global_body(global, body);
+        if let Some(func) = m.global_func(global) {
+            m.funcs[func].ret = given;
+        }
     }
 }
 
-fn op(m: &mut Module, name: &str, args: &[ExprId], attrs: Attrs, span: Span) -> Option<ExprId> {
+/// Drops what bindings are annotated with where they are as large as data say: TVM trusts in what it inferred, which may
+/// say more than what is computed. The variables that it was dropped of.
+fn trusted(m: &mut Module, body: ExprId) -> FxHashSet<VarId> {
+    let mut sized = FxHashSet::default();
+    let mut bindings = Vec::new();
+    for e in m.post_order([body]) {
+        match m.exprs[e] {
+            Expr::Let { var, value, .. } => bindings.push((var, value)),
+            Expr::Dataflow { block, .. } => {
+                bindings.extend(m.blocks[block].bindings.iter().map(|b| (b.var, b.value)));
+            }
+            _ => {}
+        }
+    }
+    let operator = |m: &Module, e: ExprId| match m.exprs[e] {
+        Expr::Call { callee, .. } => match m.exprs[callee] {
+            Expr::Op(op) => registry().get(op),
+            _ => None,
+        },
+        _ => None,
+    };
+    let open = |m: &Module, e: ExprId| operator(m, e).is_some_and(|d| d.hooks.data_dependent_shape);
+    if !bindings.iter().any(|b| open(m, b.1)) {
+        return sized;
+    }
+    // Bindings stand in the order of evaluation in a body without branches; another round finds the others.
+    loop {
+        let before = sized.len();
+        for &(var, value) in &bindings {
+            // Of the others an annotation may be all that says what they are.
+            let found = match m.exprs[value] {
+                Expr::Var(_) | Expr::Tuple(_) | Expr::Proj { .. } => true,
+                _ => operator(m, value).is_some_and(|d| !d.hooks.told),
+            };
+            if !found {
+                continue;
+            }
+            if open(m, value) || m.free_vars(value).iter().any(|v| sized.contains(v)) {
+                sized.insert(var);
+            }
+        }
+        if sized.len() == before {
+            break;
+        }
+    }
+    for &v in &sized {
+        m.vars[v].ty = None;
+    }
+    sized
+}
+
+/// What a function gives, where something says so: what its body was found to give rather than what the text says.
+fn given(
+    m: &Module,
+    typing: &Typing,
+    func: FuncId,
+    body: ExprId,
+    sized: &FxHashSet<VarId>,
+) -> Option<TypeId> {
+    let own = m.funcs[func].ret?;
+    let mut result = body;
+    while let Expr::Let { body, .. } | Expr::Dataflow { body, .. } = m.exprs[result] {
+        result = body;
+    }
+    if m.free_vars(result).iter().any(|v| sized.contains(v)) {
+        return None;
+    }
+    match &m.types[typing.funcs[func]] {
+        Type::Func(t) => Some(t.ret),
+        _ => Some(own),
+    }
+}
+
+pub(super) fn op(m: &mut Module, name: &str, args: &[ExprId], attrs: Attrs, span: Span) -> Option<ExprId> {
     let callee = m.add(Expr::Op(registry().find(name)?), Span::NONE);
     Some(m.call_attrs(callee, args, attrs, span))
 }
 
-fn attr(name: &str, value: AttrValue) -> Attrs {
+pub(super) fn attr(name: &str, value: AttrValue) -> Attrs {
     [(Symbol::new(name), value)].into_iter().collect()
 }
 
 /// The operator that a call names: one of ours, or one of Relax that is kept as it is.
-fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)> {
+pub(super) fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)> {
     let Expr::Call {
         callee,
         args,
@@ -80,7 +171,7 @@ fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)> {
 }
 
 /// The type of an expression, where it is known.
-fn type_of(m: &Module, typing: &Typing, e: ExprId) -> Option<TypeId> {
+pub(super) fn type_of(m: &Module, typing: &Typing, e: ExprId) -> Option<TypeId> {
     let known = |t: &TypeId| (t.0 as usize) < m.types.len();
     let ty = match m.exprs[e] {
         Expr::Var(v) => typing.vars[v],
@@ -96,6 +187,8 @@ struct Places<'t> {
     inplace: &'t mut FxHashMap<Symbol, GlobalId>,
     /// What stands for variables that were written, or are not there any more.
     values: FxHashMap<VarId, ExprId>,
+    /// Bindings that are about nothing but extents.
+    gone: FxHashSet<VarId>,
     steps: Vec<(VarId, ExprId)>,
     /// Tensors in memory.
     allocated: Vec<VarId>,
@@ -164,6 +257,9 @@ impl Places<'_> {
     }
 
     fn step(&mut self, m: &mut Module, var: VarId, value: ExprId) {
+        if self.gone.contains(&var) {
+            return;
+        }
         let name = called(m, value).map(|c| c.0);
         let gone = match name {
             Some(name) => matches!(
@@ -389,7 +485,7 @@ fn call_tir(
 }
 
 /// The name and the arguments of a call of a function outside.
-fn outside(m: &Module, e: ExprId) -> Option<(Symbol, Vec<ExprId>)> {
+pub(super) fn outside(m: &Module, e: ExprId) -> Option<(Symbol, Vec<ExprId>)> {
     let Expr::Call { callee, args, .. } = m.exprs[e] else {
         return None;
     };
@@ -430,166 +526,6 @@ fn copy_of(m: &Module, e: ExprId) -> Option<ExprId> {
     let (name, args) = outside(m, e)?;
     match (name.as_str(), &args[..]) {
         ("vm.builtin.copy", [one]) => Some(*one),
-        _ => None,
-    }
-}
-
-/// The parameter and the axis whose extent each dimension is.
-fn bound_by(m: &Module, typing: &Typing, params: &[VarId]) -> FxHashMap<DimVar, (VarId, usize)> {
-    let mut bound = FxHashMap::default();
-    for &p in params {
-        let ty = typing.vars[p];
-        if (ty.0 as usize) >= m.types.len() {
-            continue;
-        }
-        let Some(dims) = m.types.as_tensor(ty).and_then(|t| t.shape.dims()) else {
-            continue;
-        };
-        for (axis, d) in dims.iter().enumerate() {
-            if let Some(Atom::Var(v)) = d.as_atom() {
-                bound.entry(v).or_insert((p, axis));
-            }
-        }
-    }
-    bound
-}
-
-/// Builds a number from extents of parameters.
-struct Numbers<'m> {
-    m: &'m mut Module,
-    bound: &'m FxHashMap<DimVar, (VarId, usize)>,
-}
-
-impl Numbers<'_> {
-    fn number(&mut self, value: i64) -> ExprId {
-        self.m
-            .constant(Tensor::scalar_i64(DType::I64, value), Span::NONE)
-    }
-}
-
-impl DimBuilder for Numbers<'_> {
-    type Out = Option<ExprId>;
-    fn int(&mut self, value: i64) -> Option<ExprId> {
-        Some(self.number(value))
-    }
-    fn atom(&mut self, atom: Atom) -> Option<ExprId> {
-        let Atom::Var(v) = atom else { return None };
-        let &(param, axis) = self.bound.get(&v)?;
-        let e = self.m.add(Expr::Var(param), Span::NONE);
-        let dtype = attr("dtype", AttrValue::DType(DType::I64));
-        let shape = op(self.m, "shape_of", &[e], dtype, Span::NONE)?;
-        let at = self.number(axis as i64);
-        let attrs = registry().get(registry().find("take")?)?.default_attrs();
-        op(
-            self.m,
-            "take",
-            &[shape, at],
-            attrs.with("axis", AttrValue::Int(0)),
-            Span::NONE,
-        )
-    }
-    fn any(&mut self) -> Option<ExprId> {
-        None
-    }
-    fn bad(&mut self, _: DimError) -> Option<ExprId> {
-        None
-    }
-    fn op(&mut self, how: DimOp, a: Option<ExprId>, b: Option<ExprId>) -> Option<ExprId> {
-        let name = match how {
-            DimOp::Add => "add",
-            DimOp::Sub => "subtract",
-            DimOp::Mul => "multiply",
-            DimOp::FloorDiv => "floor_divide",
-            DimOp::Mod => "floor_mod",
-            DimOp::Min => "minimum",
-            DimOp::Max => "maximum",
-        };
-        op(self.m, name, &[a?, b?], Attrs::new(), Span::NONE)
-    }
-    fn group(&mut self, inner: Option<ExprId>) -> Option<ExprId> {
-        inner
-    }
-}
-
-fn number(
-    m: &mut Module,
-    bound: &FxHashMap<DimVar, (VarId, usize)>,
-    v: &AttrValue,
-) -> Option<ExprId> {
-    v.as_dim()?.build(&mut Numbers { m, bound })
-}
-
-/// The extents of a shape, by its type.
-fn dims_of(m: &Module, typing: &Typing, e: ExprId) -> Option<Vec<Dim>> {
-    if let Expr::Shape(dims) = &m.exprs[e] {
-        return Some(dims.to_vec());
-    }
-    match &m.types[type_of(m, typing, e)?] {
-        Type::Shape(Shape::Dims(dims)) if dims.iter().all(Dim::is_known) => Some(dims.to_vec()),
-        _ => None,
-    }
-}
-
-/// A value that is made of extents, as numbers or as a shape that is written.
-fn extents(
-    m: &mut Module,
-    typing: &Typing,
-    bound: &FxHashMap<DimVar, (VarId, usize)>,
-    new: ExprId,
-    old: ExprId,
-) -> Option<ExprId> {
-    if let Some((name, _)) = outside(m, new)
-        && name == "vm.builtin.shape_of"
-    {
-        let dims = dims_of(m, typing, old)?;
-        return Some(m.add(Expr::Shape(dims.into()), m.span(new)));
-    }
-    let (name, args, attrs) = called(m, new)?;
-    let (span, args) = (m.span(new), args.to_vec());
-    match name {
-        "relax.value" => {
-            let value = attrs.get("value")?.clone();
-            matches!(value, AttrValue::Dim(_))
-                .then(|| number(m, bound, &value))
-                .flatten()
-        }
-        "relax.condition" => {
-            let name = match attrs.get("op")?.as_str()? {
-                "==" => "equal",
-                "!=" => "not_equal",
-                "<" => "less",
-                "<=" => "less_equal",
-                ">" => "greater",
-                _ => "greater_equal",
-            };
-            let (a, b) = (attrs.get("left")?.clone(), attrs.get("right")?.clone());
-            let (a, b) = (number(m, bound, &a)?, number(m, bound, &b)?);
-            op(m, name, &[a, b], Attrs::new(), span)
-        }
-        "relax.shape_of" => {
-            let dims = dims_of(m, typing, old)?;
-            Some(m.add(Expr::Shape(dims.into()), span))
-        }
-        "relax.shape_to_tensor" => {
-            let dims = dims_of(m, typing, *args.first()?)?;
-            let mut all = Vec::new();
-            for d in dims {
-                all.push(number(m, bound, &AttrValue::dim(d))?);
-            }
-            let tuple = m.tuple(&all, span);
-            op(m, "stack", &[tuple], attr("axis", AttrValue::Int(0)), span)
-        }
-        "relax.reshape" | "relax.broadcast_to" => {
-            let [x, shape] = args[..] else { return None };
-            let dims = dims_of(m, typing, shape)?;
-            let dims = AttrValue::array(dims.into_iter().map(AttrValue::dim));
-            let (name, to) = match name {
-                "relax.reshape" => ("reshape", "newshape"),
-                _ => ("broadcast_to", "shape"),
-            };
-            let attrs = registry().get(registry().find(name)?)?.default_attrs();
-            op(m, name, &[x], attrs.with(to, dims), span)
-        }
         _ => None,
     }
 }

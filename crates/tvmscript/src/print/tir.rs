@@ -169,6 +169,16 @@ impl Writer<'_> {
 
     fn compute(&mut self, c: &Compute) -> Result<(), Stop> {
         let p = self.p;
+        if let Some(r) = &c.reduce
+            && r.axes.iter().any(|a| a.1.as_int() == Some(0))
+        {
+            // What is made of nothing TVM does not begin.
+            return self.compute(&Compute {
+                reduce: None,
+                value: r.combiner.identity(p.bufs[c.out].dtype),
+                ..c.clone()
+            });
+        }
         let out = self.buf(c.out);
         let extents = p.bufs[c.out].shape.iter();
         let reduced = c.reduce.iter().flat_map(|r| r.axes.iter());

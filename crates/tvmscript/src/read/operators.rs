@@ -279,6 +279,10 @@ impl Reader<'_> {
         }
         for (i, name, way) in &form.attrs {
             let value = match slot(*i) {
+                // What is absent is an empty tuple where TVM has lowered the call.
+                Some(v) if op.params[*i].default == Some(AttrValue::None) && self.empty(v) => {
+                    AttrValue::None
+                }
                 Some(v) => self.attribute_of(v)?,
                 None => op.params[*i].default.clone()?,
             };
@@ -324,6 +328,18 @@ impl Reader<'_> {
             }
         }
         Some(given)
+    }
+
+    /// Whether an argument is the empty tuple.
+    fn empty(&self, val: &Val) -> bool {
+        match val {
+            Val::Tuple(items) => items.is_empty(),
+            Val::Expr(e) => match self.m.exprs[*e] {
+                Expr::Tuple(list) => self.m.list(list).is_empty(),
+                _ => false,
+            },
+            _ => false,
+        }
     }
 
     /// An argument as the value of an attribute.

@@ -54,7 +54,7 @@ fn operator(lowering: Lowering) -> Option<OpId> {
         .map(|(id, _)| id)
 }
 
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+pub(crate) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let fresh = bind_operations(cx);
     let typing = cx.typing()?;
     let [

@@ -32,7 +32,7 @@ pub(crate) static PASSES: &[PassDef] = &[
     },
 ];
 
-const ALLOC: &str = "builtin.alloc_tensor";
+pub(super) const ALLOC: &str = "builtin.alloc_tensor";
 
 fn rewrite(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;

@@ -11,6 +11,7 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
+use super::results;
 use crate::code::{Code, Step, Value, bind_impure, each_code, impure_closures};
 use crate::{Contract, PassCx, PassDef};
 
@@ -23,12 +24,18 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.analyses.known_types(cx.module);
     let mut found = 0;
     each_code(cx.module, |m, _, code| {
         let one = eliminate(m, code);
         found += one;
         one > 0
     });
+    // TVM makes all functions anew, also those in which nothing is bound twice.
+    if let Some(typing) = typing {
+        let all: Vec<_> = cx.module.global_bodies().into_iter().map(|g| g.0).collect();
+        results::adopt(cx.module, &typing, &all);
+    }
     cx.count("bindings that became names", found);
     Ok(())
 }

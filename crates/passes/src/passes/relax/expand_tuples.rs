@@ -17,7 +17,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut expanded: FxHashMap<GlobalId, Vec<TypeId>> = FxHashMap::default();
     let m = &mut *cx.module;

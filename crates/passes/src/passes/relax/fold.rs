@@ -113,7 +113,30 @@ fn value(
         return Some(edit.constant(value, b.span));
     }
     // Operands that are extents and the like have values of their own.
+    let args: Vec<ExprId> = (call.args.iter())
+        .map(|&a| number(edit, a).unwrap_or(a))
+        .collect();
+    if args == call.args {
+        return computed(edit, node, &call, most);
+    }
+    let attrs = edit.m.attrs(call.attrs).clone();
+    let node = edit.recall(&call, &args, attrs, b.span);
+    edit.set_ty(node, ty);
+    let call = edit.op_call(node)?;
     computed(edit, node, &call, most)
+}
+
+/// A number among operands, as a constant.
+fn number(edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
+    let call = edit.op_call(e).filter(|c| c.def.name == "relax.value")?;
+    let (_, shape) = known_tensor(edit.m, edit.ty(e))?;
+    if !shape.is_empty() {
+        return None;
+    }
+    let attrs = edit.m.attrs(call.attrs).clone();
+    let value = call_value(edit, call.def.name, &attrs, &[])?;
+    let span = edit.m.span(e);
+    Some(edit.constant(value, span))
 }
 
 fn known_tensor(m: &Module, ty: TypeId) -> Option<(DType, Vec<i64>)> {

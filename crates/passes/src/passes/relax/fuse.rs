@@ -98,10 +98,26 @@ pub(super) fn taken(m: &Module, name: &str) -> bool {
     m.global(name).is_some() || kept
 }
 
+/// Whether a call is of a program that is text alone.
+fn names_text(m: &Module, e: ExprId) -> bool {
+    let Expr::Call { args, .. } = m.exprs[e] else {
+        return false;
+    };
+    let callee = m.list(args).first().map(|&f| &m.exprs[f]);
+    match (callee, m.script.as_deref()) {
+        (Some(Expr::Extern(name)), Some(script)) => script.kept(*name).is_some(),
+        _ => false,
+    }
+}
+
 /// The program that a binding calls, by name, and its arguments.
 fn program(m: &Module, b: &Bind) -> Option<(Symbol, Vec<ExprId>)> {
     let e = b.expr()?;
-    let tir = called_op(m, e).is_some_and(|d| d.hooks.lowering == Lowering::CallTir);
+    let tir = called_op(m, e).is_some_and(|d| {
+        // A program that is text alone is called as something outside is, by a name that the module has.
+        d.hooks.lowering == Lowering::CallTir
+            || d.hooks.lowering == Lowering::CallDpsPacked && names_text(m, e)
+    });
     if !tir && super::kept::name(m, e) != Some("call_tir_inplace") {
         return None;
     }

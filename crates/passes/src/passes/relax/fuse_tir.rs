@@ -1,21 +1,23 @@
 //! `fuse-tir`: a function that is one kernel (`Primitive`) becomes one tensor program.
 //!
-//! The programs that it calls are strung together; what passes between them is a buffer of the new program. Programs over
-//! symbols, in-place ones and functions with tuples stay as they are.
+//! The programs that it calls are strung together; what passes between them is a buffer of the new program. Where all of
+//! them have texts the new one has a text too ([`fuse_text`]), which is all there is of it where loops over known extents
+//! do not say it: programs over symbols, several results, programs that change what they are given.
 
 use std::sync::Arc;
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, DTy, Expr, ExprId, GlobalId, GlobalKind, Module, Shape, Type, TypeId, VarId,
+    AttrValue, DTy, Expr, ExprId, GlobalId, GlobalKind, Kept, Module, Shape, Type, TypeId, VarId,
 };
 use relax_loops::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, map_expr};
 use relax_ops::Lowering;
-use rustc_hash::FxHashMap;
+use relax_sym::Dim;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{private, unused};
-use crate::code::{Code, Value, each_typed_code};
+use super::{expand_tuples, fuse_text, kept, private, unused, unused_parameters};
+use crate::code::{Code, Value, each_code, each_typed_code};
 use crate::edit::Edit;
 use crate::util::{called_op, has_flag};
 use crate::{Contract, PassCx, PassDef};
@@ -29,33 +31,105 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    if cx.module.is_script() {
+        expand_tuples::run(cx)?;
+        unused_parameters::run(cx)?;
+    }
     let typing = cx.typing()?;
     let m = &mut *cx.module;
-    let mut fused: FxHashMap<GlobalId, TypeId> = FxHashMap::default();
+    let open = unknown_results(m, &typing);
+    let mut fused: FxHashMap<GlobalId, Fused> = FxHashMap::default();
     for g in private::called_only(m, |f| has_flag(f, "Primitive")) {
         let f = m.global_func(g).expect("a function");
-        let Some(code) = Code::of(m, m.funcs[f].body) else {
+        let Some(code) = Code::of(m, m.funcs[f].body).filter(|_| !open.contains(&g)) else {
             continue;
         };
         let params = m.funcs[f].params.clone();
-        let name = m.globals[g].name;
-        if let Some((program, out)) = merged(m, &typing, name, &params, &code) {
-            m.globals[g].kind = GlobalKind::Prim(Arc::new(program));
-            fused.insert(g, out);
+        let (name, span) = (m.globals[g].name, m.globals[g].span);
+        let text = fuse_text::merged(m, &typing, name, &params, &code);
+        let inplace = text.as_ref().map_or(Vec::new(), |t| t.inplace.clone());
+        let program = merged(m, &typing, name, &params, &code).filter(|_| inplace.is_empty());
+        if text.is_none() && program.is_none() {
+            continue;
         }
+        let program = program.map(|p| Arc::new(p.0));
+        if let (Some(text), Some(script)) = (text, &mut m.script) {
+            Arc::make_mut(script).kept.push(Kept {
+                name,
+                text: text.text.into(),
+                symbols: text.symbols,
+                why: "a tensor program that was made of others",
+                span,
+                program: program.clone(),
+                inplace: None,
+            });
+        }
+        let text_alone = program.is_none();
+        if let Some(program) = program {
+            m.globals[g].kind = GlobalKind::Prim(program);
+        }
+        let new = Fused {
+            inplace,
+            text_alone,
+        };
+        fused.insert(g, new);
     }
     if !fused.is_empty() {
         each_typed_code(&mut Edit::new(m, &typing), |edit, _, code| {
             calls(edit, code, &fused)
         });
+        let gone = |g: &GlobalId| fused.get(g).is_some_and(|f| f.text_alone);
+        let keep = m.globals.ids().filter(|g| !gone(g)).collect();
+        m.retain_globals(&keep);
         unused::unused_functions(m);
     }
     cx.count("programs made", fused.len() as u64);
     Ok(())
 }
 
+/// A function that is a program now.
+struct Fused {
+    /// Which arguments are results, -1 for new ones; empty where all are new.
+    inplace: Vec<i64>,
+    /// Whether all there is of it is its text.
+    text_alone: bool,
+}
+
+/// Functions that are called where extents of what they give are not known.
+fn unknown_results(m: &mut Module, typing: &Typing) -> FxHashSet<GlobalId> {
+    let mut open = FxHashSet::default();
+    each_code(m, |m, _, code| {
+        for b in code.binds() {
+            if let Some(e) = b.expr()
+                && let Expr::Call { callee, args, .. } = m.exprs[e]
+                && let Expr::Global(g) = m.exprs[callee]
+            {
+                let shaped = |&a: &ExprId| match m.exprs[a] {
+                    Expr::Var(v) => numbers(m, typing.vars[v]).is_some(),
+                    _ => true,
+                };
+                let given = m.list(args).iter().all(shaped);
+                if !given || fuse_text::tensors(m, typing.vars[b.var]).is_none() {
+                    open.insert(g);
+                }
+            }
+        }
+        false
+    });
+    open
+}
+
+/// The numbers that a shape stands for among arguments, none for other values; `None` where they are not known.
+fn numbers(m: &Module, ty: TypeId) -> Option<Vec<Dim>> {
+    match &m.types[ty] {
+        Type::Shape(Shape::Dims(dims)) => dims.iter().all(Dim::is_known).then(|| dims.to_vec()),
+        Type::Shape(_) => None,
+        _ => Some(Vec::new()),
+    }
+}
+
 /// Calls of functions that are programs now.
-fn calls(edit: &mut Edit<'_>, code: &mut Code, fused: &FxHashMap<GlobalId, TypeId>) -> bool {
+fn calls(edit: &mut Edit<'_>, code: &mut Code, fused: &FxHashMap<GlobalId, Fused>) -> bool {
     let mut changed = false;
     for b in code
         .seqs
@@ -72,19 +146,87 @@ fn calls(edit: &mut Edit<'_>, code: &mut Code, fused: &FxHashMap<GlobalId, TypeI
         let Expr::Global(g) = edit.m.exprs[callee] else {
             continue;
         };
-        let Some((shape, dtype)) = fused.get(&g).and_then(|&out| tensor(edit.m, out)) else {
+        let Some(own) = fused.get(&g) else {
+            continue;
+        };
+        let ty = edit.var_ty(b.var);
+        let Some(outs) = fuse_text::tensors(edit.m, ty) else {
             continue;
         };
         let args = edit.m.list(args).to_vec();
+        let args = arguments(edit, &args, b.span);
         let args = edit.tuple(&args, b.span);
-        let dims = shape.iter().map(|&d| relax_sym::Dim::from(d)).collect();
-        let shape = edit.m.add(Expr::Shape(dims), b.span);
-        let attrs = [("dtype", AttrValue::DType(dtype))];
-        let call = edit.call("call_tir", &[callee, args, shape], &attrs, b.span);
+        let callee = match own.text_alone {
+            true => {
+                let name = edit.m.globals[g].name;
+                edit.m.add(Expr::Extern(name), b.span)
+            }
+            false => callee,
+        };
+        let call = match own.inplace.is_empty() {
+            true => called(edit, own, callee, args, outs, b.span),
+            false => {
+                let indices = own.inplace.iter().map(|&i| AttrValue::Int(i));
+                let indices = [("inplace_indices", AttrValue::array(indices))];
+                let given = [("gvar", callee), ("args", args)];
+                let name = ("call_tir_inplace", false);
+                kept::typed_call(edit.m, name, &given, &indices, &[ty], b.span)
+            }
+        };
+        edit.set_ty(call, ty);
         b.value = Value::Plain(call);
         changed = true;
     }
     changed
+}
+
+/// The arguments of a call, numbers in place of shapes.
+fn arguments(edit: &mut Edit<'_>, args: &[ExprId], span: relax_base::Span) -> Vec<ExprId> {
+    let mut all = Vec::with_capacity(args.len());
+    for &a in args {
+        let dims = match &edit.m.exprs[a] {
+            Expr::Shape(dims) => dims.to_vec(),
+            Expr::Var(v) => numbers(edit.m, edit.var_ty(*v)).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        let shape = match edit.m.exprs[a] {
+            Expr::Var(v) => matches!(edit.m.types[edit.var_ty(v)], Type::Shape(_)),
+            ref e => matches!(e, Expr::Shape(_)),
+        };
+        if !shape {
+            all.push(a);
+        }
+        for d in dims {
+            let value = [("value", AttrValue::dim(d))];
+            all.push(edit.call("relax.value", &[], &value, span));
+        }
+    }
+    all
+}
+
+/// A call of a program for new results.
+fn called(
+    edit: &mut Edit<'_>,
+    own: &Fused,
+    callee: ExprId,
+    args: ExprId,
+    outs: Vec<(Vec<Dim>, relax_tensor::DType)>,
+    span: relax_base::Span,
+) -> ExprId {
+    let (mut shapes, mut dtypes) = (Vec::new(), Vec::new());
+    for (dims, dtype) in outs {
+        shapes.push(edit.m.add(Expr::Shape(dims.into()), span));
+        dtypes.push(AttrValue::DType(dtype));
+    }
+    let (shape, dtype) = match (&shapes[..], &dtypes[..]) {
+        ([shape], [dtype]) => (*shape, dtype.clone()),
+        _ => (edit.tuple(&shapes, span), AttrValue::Array(dtypes.into())),
+    };
+    let op = match own.text_alone {
+        true => "call_dps_packed",
+        false => "call_tir",
+    };
+    edit.call(op, &[callee, args, shape], &[("dtype", dtype)], span)
 }
 
 fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<i64>, relax_tensor::DType)> {
@@ -144,7 +286,7 @@ fn merged(
     let [seq] = &code.seqs[..] else {
         return None;
     };
-    let mut value = seq.value;
+    let value = seq.value;
     let mut steps = Vec::new();
     let mut names: FxHashMap<VarId, VarId> = FxHashMap::default();
     for b in seq.parts.iter().flat_map(|p| &p.binds) {
@@ -155,9 +297,6 @@ fn merged(
             }
             _ => steps.push(step(m, b.var, e)?),
         }
-    }
-    if let Expr::Tuple(_) = m.exprs[value] {
-        value = seq.value;
     }
     let Expr::Var(out) = m.exprs[value] else {
         return None;

@@ -1,7 +1,7 @@
 //! Operators of Relax that are kept with their names: those by which TVM's lowering speaks of memory.
 
 use relax_base::{Span, Symbol};
-use relax_ir::{AttrValue, Attrs, Expr, ExprId, Module};
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, Module, TypeId};
 use relax_ops::registry;
 
 /// The name of the operator that a call calls, as Relax has it, if it is kept with its name.
@@ -51,6 +51,24 @@ pub(super) fn call(
     .collect();
     let args: Vec<ExprId> = args.iter().map(|a| a.1).collect();
     m.call_attrs(callee, &args, attrs, span)
+}
+
+/// The same for one that says the types of what it gives.
+pub(super) fn typed_call(
+    m: &mut Module,
+    name: (&str, bool),
+    args: &[(&str, ExprId)],
+    attrs: &[(&str, AttrValue)],
+    types: &[TypeId],
+    span: Span,
+) -> ExprId {
+    let plain = call(m, name, args, attrs, span);
+    let types = m.make_type_args(types);
+    let mut new = m.exprs[plain].clone();
+    if let Expr::Call { type_args, .. } = &mut new {
+        *type_args = types;
+    }
+    m.add(new, span)
 }
 
 /// A string as a value of Relax.

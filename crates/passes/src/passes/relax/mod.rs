@@ -1,6 +1,7 @@
 //! Relax's own passes: over bindings and dataflow blocks, as TVM has them by these names.
 
 mod adjoint;
+mod blocks;
 mod by_pattern;
 mod call_tir;
 mod canonical;
@@ -10,6 +11,7 @@ mod decompose;
 mod expand_tuples;
 mod fold;
 mod fuse;
+mod fuse_text;
 mod fuse_tir;
 mod inline_private;
 mod kept;
@@ -22,8 +24,10 @@ mod parallel;
 mod patterns;
 mod private;
 mod reshapes;
+pub(crate) mod results;
 mod sorted;
 mod spoken;
+mod text;
 mod unused;
 mod unused_outputs;
 mod unused_parameters;
@@ -34,6 +38,7 @@ use crate::PassDef;
 /// The passes.
 pub(crate) static PASSES: &[&[PassDef]] = &[
     adjoint::PASSES,
+    blocks::PASSES,
     by_pattern::PASSES,
     call_tir::PASSES,
     canonical::PASSES,

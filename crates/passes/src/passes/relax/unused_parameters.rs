@@ -5,7 +5,7 @@
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, GlobalId, Module, Shape, Type, TypeId, VarId, VarStyle};
-use relax_sym::{Dim, DimVar};
+use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{expand_tuples, private};
@@ -30,7 +30,7 @@ struct Left {
     types: Vec<TypeId>,
 }
 
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let m = &mut *cx.module;
     let (mut new, mut left) = (FxHashMap::default(), FxHashMap::default());
@@ -49,10 +49,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let kept: Vec<usize> = (0..types.len())
             .filter(|&i| used(&function.params[i]))
             .collect();
-        let still = m.dims_in_types(kept.iter().map(|&i| types[i]));
-        let mut dims: Vec<DimVar> = body_dims(m, &code, function.ret)
-            .into_iter()
-            .filter(|d| !still.contains(d) && function.dims.contains(d))
+        let bound = bound_dims(m, kept.iter().map(|&i| types[i]));
+        let mut spoken = body_dims(m, &code, function.ret);
+        spoken.extend(m.dims_in_types(kept.iter().map(|&i| types[i])));
+        let mut dims: Vec<DimVar> = (spoken.into_iter())
+            .filter(|d| !bound.contains(d) && function.dims.contains(d))
             .collect();
         dims.sort_unstable_by_key(|d| std::cmp::Reverse(function.dims.iter().position(|x| x == d)));
         let mut params = Vec::new();
@@ -79,6 +80,23 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     each_code(m, |m, _, code| calls(m, &typing, code, &left));
     cx.count("functions narrowed", count);
     expand_tuples::finish(cx)
+}
+
+/// Dimension variables that are an extent by themselves in one of these types.
+fn bound_dims(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
+    let mut bound = FxHashSet::default();
+    for leaf in types.flat_map(|t| m.types.leaves(t)) {
+        let shape = match &m.types[leaf] {
+            Type::Tensor(t) => &t.shape,
+            Type::Shape(s) => s,
+            _ => continue,
+        };
+        bound.extend(shape.dims().unwrap_or_default().iter().filter_map(|d| match d.as_atom() {
+            Some(Atom::Var(v)) => Some(v),
+            _ => None,
+        }));
+    }
+    bound
 }
 
 /// Dimension variables that a body or its result's type speaks of.

@@ -1,0 +1,92 @@
+//! What functions say that they give: where a pass of Relax made a function anew, and what its body gives is no case of
+//! that, the function says what its body gives.
+
+use relax_infer::Typing;
+use relax_ir::{DTy, Expr, ExprId, Function, GlobalId, GlobalKind, Module, Shape, Type, TypeId, TypeSubst};
+use relax_sym::Dim;
+use rustc_hash::FxHashSet;
+
+/// Brings the results of these functions in line. The types are those of variables before the pass.
+pub(crate) fn adopt(m: &mut Module, typing: &Typing, changed: &[GlobalId]) {
+    for &g in changed {
+        let Some(f) = m.global_func(g) else {
+            continue;
+        };
+        let Some(declared) = m.funcs[f].ret else {
+            continue;
+        };
+        let Some(found) = result(m, typing, m.funcs[f].body) else {
+            continue;
+        };
+        let own: Vec<TypeId> = (m.funcs[f].params.iter())
+            .filter_map(|&p| m.vars[p].ty)
+            .collect();
+        let own: FxHashSet<_> = m.dims_in_types(own).into_iter().collect();
+        let mut subst = TypeSubst::new();
+        for d in m.dims_in_types([found]) {
+            if !own.contains(&d) {
+                subst.dims.insert(d, Dim::ANY);
+            }
+        }
+        let found = subst.ty(&mut m.types, found);
+        if !is_case(m, found, declared) {
+            let function = Function {
+                ret: Some(found),
+                ..m.funcs[f].clone()
+            };
+            let f = m.funcs.push(function);
+            m.globals[g].kind = GlobalKind::Func(f);
+        }
+    }
+}
+
+/// The type of what a body gives, where that is a name.
+fn result(m: &Module, typing: &Typing, body: ExprId) -> Option<TypeId> {
+    let mut at = body;
+    while let Expr::Let { body, .. } | Expr::Dataflow { body, .. } = m.exprs[at] {
+        at = body;
+    }
+    match m.exprs[at] {
+        Expr::Var(v) => Some(typing.vars[v]).filter(|t| (t.0 as usize) < m.types.len()),
+        _ => None,
+    }
+}
+
+/// Whether what is of one type is of the other as well.
+fn is_case(m: &Module, found: TypeId, of: TypeId) -> bool {
+    let mut open = vec![(found, of)];
+    let mut seen = FxHashSet::default();
+    while let Some((a, b)) = open.pop() {
+        if a == b || !seen.insert((a, b)) {
+            continue;
+        }
+        let fits = match (&m.types[a], &m.types[b]) {
+            (_, Type::Object) => true,
+            (Type::Tensor(x), Type::Tensor(y)) => {
+                let dtype = !matches!(y.dtype, DTy::Known(_)) || x.dtype == y.dtype;
+                dtype && shape_is_case(&x.shape, &y.shape)
+            }
+            (Type::Shape(x), Type::Shape(y)) => shape_is_case(x, y),
+            (Type::Tuple(x), Type::Tuple(y)) if x.len() == y.len() => {
+                open.extend(x.iter().copied().zip(y.iter().copied()));
+                true
+            }
+            (Type::Tensor(_) | Type::Shape(_) | Type::Tuple(_), _) => false,
+            _ => true,
+        };
+        if !fits {
+            return false;
+        }
+    }
+    true
+}
+
+fn shape_is_case(found: &Shape, of: &Shape) -> bool {
+    match (found.dims(), of.dims()) {
+        (_, None) => true,
+        (None, Some(_)) => false,
+        (Some(x), Some(y)) => {
+            x.len() == y.len() && (y.iter().all(|d| !d.is_known()) || x == y)
+        }
+    }
+}

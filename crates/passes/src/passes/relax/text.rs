@@ -1,0 +1,300 @@
+//! The text of a tensor program, taken apart as far as putting it behind another needs, and what is written in such texts.
+
+use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A tensor program whose body is a list of statements on buffers.
+pub(super) struct Item<'t> {
+    /// Names and annotations.
+    pub params: Vec<(&'t str, &'t str)>,
+    /// Buffers of its own: names, and what follows `=`.
+    pub allocs: Vec<(&'t str, &'t str)>,
+    /// The lines of the statements, without the indentation that all have.
+    pub body: Vec<&'t str>,
+}
+
+impl<'t> Item<'t> {
+    /// The program that a text says; `None` where it begins with more than buffers and statements.
+    pub fn of(text: &'t str) -> Option<Item<'t>> {
+        let at = match text.starts_with("def ") {
+            true => 0,
+            false => text.find("\ndef ")? + 1,
+        };
+        let open = at + text[at..].find('(')?;
+        let close = open + closing(&text[open..])?;
+        let body = text[close + 1..].trim_start().strip_prefix(':')?;
+        let params = parts(&text[open + 1..close]);
+        let params = params.into_iter().map(|p| {
+            let (name, ty) = p.split_once(':')?;
+            Some((name.trim(), ty.trim()))
+        });
+        let mut item = Item {
+            params: params.collect::<Option<_>>()?,
+            allocs: Vec::new(),
+            body: Vec::new(),
+        };
+        let lines = body.lines().filter(|l| !l.trim().is_empty());
+        let mut base = None;
+        for line in lines {
+            let own = line.len() - line.trim_start().len();
+            let base = *base.get_or_insert(own);
+            match own == base {
+                true => item.statement(line.trim())?,
+                false => item.body.push(line.get(base..)?),
+            }
+        }
+        Some(item)
+    }
+
+    /// A line that begins a statement of the body.
+    fn statement(&mut self, line: &'t str) -> Option<()> {
+        if line.starts_with('#') {
+            return Some(());
+        }
+        if line.starts_with("T.func_attr(") {
+            return balanced(line).then_some(());
+        }
+        if let Some((name, value)) = line.split_once(" = ")
+            && lone(name)
+        {
+            let alloc = ["T.sblock_alloc_buffer(", "T.alloc_buffer("];
+            if !alloc.iter().any(|a| value.starts_with(a)) || !balanced(value) {
+                return None;
+            }
+            self.allocs.push((name, value));
+            return Some(());
+        }
+        let begins = line.starts_with("for ") || line.starts_with("with T.sblock(");
+        let root = line.starts_with("with T.sblock(\"root\")");
+        // What stands on several lines, or behind statements that are none of loops, goes on with its first line.
+        (begins && !root && balanced(line)).then(|| self.body.push(line))
+    }
+
+    /// The names that are replaced.
+    pub fn own_names(&self) -> FxHashSet<&'t str> {
+        let params = self.params.iter().map(|p| p.0);
+        params.chain(self.allocs.iter().map(|a| a.0)).collect()
+    }
+}
+
+/// Where strings are in a text: `f` gets each piece, and whether it is one.
+fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
+    let (mut from, mut quote, mut escaped) = (0, None, false);
+    for (i, c) in text.char_indices() {
+        match quote {
+            None if c == '"' || c == '\'' => {
+                f(&text[from..i], false);
+                (from, quote) = (i, Some(c));
+            }
+            None => {}
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(q) if c == q => {
+                f(&text[from..=i], true);
+                (from, quote) = (i + 1, None);
+            }
+            Some(_) => {}
+        }
+    }
+    f(&text[from..], quote.is_some());
+}
+
+/// How deep a text is in brackets behind each character outside of strings.
+fn depths(text: &str, mut f: impl FnMut(usize, char, i32) -> bool) {
+    let (mut depth, mut at, mut on) = (0, 0, true);
+    pieces(text, |piece, string| {
+        if !string {
+            for (i, c) in piece.char_indices() {
+                depth += match c {
+                    '(' | '[' | '{' => 1,
+                    ')' | ']' | '}' => -1,
+                    _ => 0,
+                };
+                on = on && f(at + i, c, depth);
+            }
+        }
+        at += piece.len();
+    });
+}
+
+/// Where the bracket ends that a text begins with.
+fn closing(text: &str) -> Option<usize> {
+    let mut end = None;
+    depths(text, |i, _, depth| {
+        end = (depth == 0).then_some(i);
+        depth > 0
+    });
+    end
+}
+
+/// Whether each bracket ends.
+pub(super) fn balanced(text: &str) -> bool {
+    let mut last = 0;
+    depths(text, |_, _, depth| {
+        last = depth;
+        depth >= 0
+    });
+    last == 0
+}
+
+/// What commas separate.
+pub(super) fn parts(text: &str) -> Vec<&str> {
+    let (mut from, mut out) = (0, Vec::new());
+    depths(text, |i, c, depth| {
+        if c == ',' && depth == 0 {
+            out.push(text[from..i].trim());
+            from = i + 1;
+        }
+        true
+    });
+    out.push(text[from..].trim());
+    out.retain(|p| !p.is_empty());
+    out
+}
+
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Whether a text is one name, or one call.
+pub(super) fn lone(text: &str) -> bool {
+    let head = text.find(|c: char| !in_word(c) && c != '.');
+    let head = head.unwrap_or(text.len());
+    let call = text[head..].starts_with(['(', '[']);
+    let whole = |end: usize| head + end + 1 == text.len();
+    head > 0 && (head == text.len() || call && closing(&text[head..]).is_some_and(whole))
+}
+
+/// The names in a piece of text that is no string: what is no field, no keyword of a call, and no number. `f` gets what
+/// stands between too.
+fn names<'t>(piece: &'t str, before: char, mut f: impl FnMut(&'t str, bool)) {
+    let (mut at, mut last) = (0, before);
+    while at < piece.len() {
+        let rest = &piece[at..];
+        let word = rest.find(|c: char| !in_word(c)).unwrap_or(rest.len());
+        if word == 0 {
+            let end = rest.find(in_word).unwrap_or(rest.len());
+            f(&rest[..end], false);
+            last = rest[..end].chars().next_back().unwrap_or(last);
+            at += end;
+            continue;
+        }
+        let behind = &rest[word..];
+        let keyword = behind.starts_with('=') && !behind.starts_with("==");
+        let number = rest.starts_with(|c: char| c.is_ascii_digit());
+        f(&rest[..word], last != '.' && !keyword && !number);
+        last = ' ';
+        at += word;
+    }
+}
+
+/// The names in a text.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut out = Vec::new();
+    pieces(text, |piece, string| {
+        if !string {
+            names(piece, ' ', |word, name| {
+                if name {
+                    out.push(word);
+                }
+            });
+        }
+    });
+    out.into_iter()
+}
+
+/// A text with other names.
+pub(super) fn renamed(text: &str, new: &FxHashMap<&str, String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    pieces(text, |piece, string| {
+        if string {
+            return out.push_str(piece);
+        }
+        names(piece, ' ', |word, name| {
+            let to = name.then(|| new.get(word)).flatten();
+            out.push_str(to.map_or(word, String::as_str));
+        });
+    });
+    out
+}
+
+/// What a block reads or writes, with one region of each buffer: two parameters may be one now.
+pub(super) fn once_each(line: &str) -> String {
+    let indent = line.len() - line.trim_start().len();
+    for head in ["T.reads(", "T.writes("] {
+        let regions = (line.trim_start().strip_prefix(head)).and_then(|l| l.strip_suffix(')'));
+        let Some(regions) = regions else {
+            continue;
+        };
+        let mut seen = FxHashSet::default();
+        let mut kept = parts(regions);
+        kept.retain(|r| words(r).next().is_none_or(|buffer| seen.insert(buffer)));
+        return format!("{}{head}{})", &line[..indent], kept.join(", "));
+    }
+    line.to_owned()
+}
+
+/// A dimension in TVMScript, by what stands for its variables; `tir` says that integers have 64 bits in so many words.
+/// `None` for one that is not known.
+pub(super) fn dim_text(d: &Dim, names: &FxHashMap<DimVar, String>, tir: bool) -> Option<String> {
+    let mut text = Text {
+        names,
+        tir,
+        bad: false,
+    };
+    let out = d.build(&mut text);
+    (!text.bad).then_some(out)
+}
+
+struct Text<'n> {
+    names: &'n FxHashMap<DimVar, String>,
+    tir: bool,
+    bad: bool,
+}
+
+impl Text<'_> {
+    fn none(&mut self) -> String {
+        self.bad = true;
+        String::new()
+    }
+}
+
+impl DimBuilder for Text<'_> {
+    type Out = String;
+    fn int(&mut self, value: i64) -> String {
+        match self.tir {
+            true => format!("T.int64({value})"),
+            false => value.to_string(),
+        }
+    }
+    fn atom(&mut self, atom: Atom) -> String {
+        let Atom::Var(v) = atom else {
+            return self.none();
+        };
+        match self.names.get(&v) {
+            Some(name) => name.clone(),
+            None => self.none(),
+        }
+    }
+    fn any(&mut self) -> String {
+        self.none()
+    }
+    fn bad(&mut self, _: DimError) -> String {
+        self.none()
+    }
+    fn op(&mut self, op: DimOp, lhs: String, rhs: String) -> String {
+        let between = match op {
+            DimOp::Add => "+",
+            DimOp::Sub => "-",
+            DimOp::Mul => "*",
+            DimOp::FloorDiv => "//",
+            DimOp::Mod => "%",
+            DimOp::Min => return format!("T.min({lhs}, {rhs})"),
+            DimOp::Max => return format!("T.max({lhs}, {rhs})"),
+        };
+        format!("{lhs} {between} {rhs}")
+    }
+    fn group(&mut self, inner: String) -> String {
+        format!("({inner})")
+    }
+}
