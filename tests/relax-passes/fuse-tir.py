@@ -63,6 +63,20 @@ class Module:
         return y
 
     @R.function(private=True)
+    def fused_double(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+        R.func_attr({"Primitive": True})
+        cls = Module
+        a = R.call_tir_inplace(cls.double, (x,), out_ty=R.Tensor((4,), dtype="float32"), inplace_indices=[0])
+        b = R.call_tir_inplace(cls.double, (a,), out_ty=R.Tensor((4,), dtype="float32"), inplace_indices=[0])
+        return b
+
+    @R.function
+    def inplace(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
+        cls = Module
+        y: R.Tensor((4,), dtype="float32") = cls.fused_double(x)
+        return y
+
+    @R.function(private=True)
     def fused_symbols(p: R.Tuple(R.Tensor((n, 2), dtype="float32"), R.Tensor((n * 2,), dtype="float32")), q: R.Tensor((n * 2,), dtype="float32"), extents: R.Shape([n])) -> R.Tensor((n * 2,), dtype="float32"):
         R.func_attr({"Primitive": True})
         cls = Module
@@ -78,17 +92,3 @@ class Module:
         cls = Module
         z: R.Tensor((n * 2,), dtype="float32") = cls.fused_symbols((x, y), y, R.shape([n]))
         return z
-
-    @R.function(private=True)
-    def fused_double(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-        R.func_attr({"Primitive": True})
-        cls = Module
-        a = R.call_tir_inplace(cls.double, (x,), out_ty=R.Tensor((4,), dtype="float32"), inplace_indices=[0])
-        b = R.call_tir_inplace(cls.double, (a,), out_ty=R.Tensor((4,), dtype="float32"), inplace_indices=[0])
-        return b
-
-    @R.function
-    def inplace(x: R.Tensor((4,), dtype="float32")) -> R.Tensor((4,), dtype="float32"):
-        cls = Module
-        y: R.Tensor((4,), dtype="float32") = cls.fused_double(x)
-        return y

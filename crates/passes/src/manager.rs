@@ -178,10 +178,7 @@ impl Manager<'_> {
     }
 
     fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
-        let own = self
-            .module
-            .is_script()
-            .then(|| registry::for_script(run));
+        let own = self.module.is_script().then(|| registry::for_script(run));
         let own = own.flatten();
         let run = own.as_ref().unwrap_or(run);
         let (contract, key) = (run.pass.contract, run.to_string());

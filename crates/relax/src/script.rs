@@ -1,9 +1,9 @@
 //! Module to TVMScript.
 
 mod extents;
-mod measure;
 #[cfg(feature = "native")]
 mod heap;
+mod measure;
 #[cfg(feature = "native")]
 mod numbers;
 #[cfg(feature = "native")]

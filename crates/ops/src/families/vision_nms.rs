@@ -118,12 +118,7 @@ pub static OPS: &[OpDef] = &[
         |cx| all_class(cx, false),
     )
     .inputs(ALL_CLASS)
-    .attrs(&[attr(
-        "output_format",
-        Str,
-        Default::Str("onnx"),
-        FORMAT,
-    )])
+    .attrs(&[attr("output_format", Str, Default::Str("onnx"), FORMAT)])
     .meta_attrs("relay.attrs.AllClassNonMaximumSuppressionAttrs")
     .compute(all_class_compute),
 ];

@@ -123,7 +123,14 @@ impl Heaps {
                 GlobalKind::Prim(p) => p.clone(),
                 GlobalKind::Func(_) => return None,
             },
-            Expr::Extern(name) => m.script.as_ref()?.kept(name)?.inplace.as_ref()?.program.clone(),
+            Expr::Extern(name) => m
+                .script
+                .as_ref()?
+                .kept(name)?
+                .inplace
+                .as_ref()?
+                .program
+                .clone(),
             _ => return None,
         };
         let cells = self.heap(m, heap)?;
@@ -152,7 +159,10 @@ impl Heaps {
         let Expr::Var(shape) = m.exprs[*args.get(1)?] else {
             return None;
         };
-        let dims = self.shapes.get(&shape).filter(|_| name.ends_with("alloc_tensor"))?;
+        let dims = self
+            .shapes
+            .get(&shape)
+            .filter(|_| name.ends_with("alloc_tensor"))?;
         let dtype = m.types.as_tensor(m.vars[var].ty?)?.dtype;
         let shape = Shape::Dims(dims.clone().into());
         let ty = m.types.intern(Type::Tensor(TensorType { shape, dtype }));

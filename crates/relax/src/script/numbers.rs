@@ -60,7 +60,11 @@ pub(super) fn cast(m: &mut Module, measured: &FxHashSet<VarId>, e: ExprId) -> Op
 }
 
 /// The parameter and the axis whose extent each dimension is.
-pub(super) fn bound_by(m: &Module, typing: &Typing, params: &[VarId]) -> FxHashMap<DimVar, (VarId, usize)> {
+pub(super) fn bound_by(
+    m: &Module,
+    typing: &Typing,
+    params: &[VarId],
+) -> FxHashMap<DimVar, (VarId, usize)> {
     let mut bound = FxHashMap::default();
     for &p in params {
         let ty = typing.vars[p];

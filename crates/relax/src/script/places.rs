@@ -138,7 +138,13 @@ fn given(
     }
 }
 
-pub(super) fn op(m: &mut Module, name: &str, args: &[ExprId], attrs: Attrs, span: Span) -> Option<ExprId> {
+pub(super) fn op(
+    m: &mut Module,
+    name: &str,
+    args: &[ExprId],
+    attrs: Attrs,
+    span: Span,
+) -> Option<ExprId> {
     let callee = m.add(Expr::Op(registry().find(name)?), Span::NONE);
     Some(m.call_attrs(callee, args, attrs, span))
 }

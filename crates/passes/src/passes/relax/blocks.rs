@@ -67,7 +67,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 fn makes_tensors(m: &Module) -> bool {
     let bodies = m.global_bodies().into_iter().map(|b| b.1);
     let all = m.post_order(bodies);
-    all.into_iter().any(|e| kept::name(m, e) == Some(call_tir::ALLOC))
+    all.into_iter()
+        .any(|e| kept::name(m, e) == Some(call_tir::ALLOC))
 }
 
 /// The tensors that a value holds.
@@ -321,7 +322,9 @@ impl Plan {
         let pool = self.free.get_mut(&key)?;
         let Some(size) = self.made[t].bytes.as_const() else {
             let open = pool.get_mut(&-1)?;
-            let at = open.iter().position(|&b| self.made[b].bytes == self.made[t].bytes)?;
+            let at = open
+                .iter()
+                .position(|&b| self.made[b].bytes == self.made[t].bytes)?;
             return Some(open.remove(at));
         };
         if size < 0 {
@@ -428,7 +431,9 @@ fn shape_of(m: &Module, e: ExprId) -> Option<(Vec<Dim>, DType)> {
     let AttrValue::DType(dtype) = kept::attr(m, e, "dtype")? else {
         return None;
     };
-    dims.iter().all(Dim::is_known).then(|| (dims.to_vec(), *dtype))
+    dims.iter()
+        .all(Dim::is_known)
+        .then(|| (dims.to_vec(), *dtype))
 }
 
 fn usage(m: &Module, e: ExprId) -> Use {

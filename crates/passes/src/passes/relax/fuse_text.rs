@@ -39,7 +39,9 @@ pub(super) fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<Dim>, relax_tensor::
     let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
         return None;
     };
-    dims.iter().all(Dim::is_known).then(|| (dims.to_vec(), dtype))
+    dims.iter()
+        .all(Dim::is_known)
+        .then(|| (dims.to_vec(), dtype))
 }
 
 /// The tensors that a type is of: itself, or its fields.
@@ -149,7 +151,9 @@ fn text_of(m: &Module, callee: ExprId) -> Option<&Kept> {
                 relax_ir::GlobalKind::Func(_) => None,
             }
         }
-        Expr::Extern(name) => script.kept(name).filter(|k| k.text.contains("@T.prim_func")),
+        Expr::Extern(name) => script
+            .kept(name)
+            .filter(|k| k.text.contains("@T.prim_func")),
         _ => None,
     }
 }
@@ -279,7 +283,10 @@ impl Made<'_> {
         }
         let (mut fresh, mut results) = (args.len(), Vec::with_capacity(outs.len()));
         for (i, (dims, dtype)) in outs.into_iter().enumerate() {
-            let at = call.inplace.as_ref().map_or(Some(-1), |all| all.get(i).copied())?;
+            let at = call
+                .inplace
+                .as_ref()
+                .map_or(Some(-1), |all| all.get(i).copied())?;
             if let Ok(at) = usize::try_from(at) {
                 let place = args.get(at)?.clone();
                 if let Place::Buffer(name, _) = &place {
@@ -324,7 +331,9 @@ impl Made<'_> {
         arg: &Place,
         names: &mut FxHashMap<&'t str, String>,
     ) -> Option<()> {
-        let form = ty.strip_prefix("T.Buffer(").and_then(|t| t.strip_suffix(')'));
+        let form = ty
+            .strip_prefix("T.Buffer(")
+            .and_then(|t| t.strip_suffix(')'));
         match (form, arg) {
             (Some(form), Place::Buffer(new, dims)) => {
                 let shape = *parts(form).first()?;
@@ -419,7 +428,12 @@ impl Made<'_> {
             text.push_str(&format!("    {name} = {form}\n"));
         }
         text.push_str(self.body.trim_end());
-        let alone = |d: &String| self.params.iter().flat_map(|p| &p.1).any(|f| f.0.contains(d));
+        let alone = |d: &String| {
+            self.params
+                .iter()
+                .flat_map(|p| &p.1)
+                .any(|f| f.0.contains(d))
+        };
         let mut symbols = Vec::new();
         for d in self.dims.values().filter(|d| !numbers.contains(d)) {
             // The caller's tensors have to say what it is.

@@ -2,7 +2,9 @@
 //! that, the function says what its body gives.
 
 use relax_infer::Typing;
-use relax_ir::{DTy, Expr, ExprId, Function, GlobalId, GlobalKind, Module, Shape, Type, TypeId, TypeSubst};
+use relax_ir::{
+    DTy, Expr, ExprId, Function, GlobalId, GlobalKind, Module, Shape, Type, TypeId, TypeSubst,
+};
 use relax_sym::Dim;
 use rustc_hash::FxHashSet;
 
@@ -85,8 +87,6 @@ fn shape_is_case(found: &Shape, of: &Shape) -> bool {
     match (found.dims(), of.dims()) {
         (_, None) => true,
         (None, Some(_)) => false,
-        (Some(x), Some(y)) => {
-            x.len() == y.len() && (y.iter().all(|d| !d.is_known()) || x == y)
-        }
+        (Some(x), Some(y)) => x.len() == y.len() && (y.iter().all(|d| !d.is_known()) || x == y),
     }
 }

@@ -91,10 +91,16 @@ fn bound_dims(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimV
             Type::Shape(s) => s,
             _ => continue,
         };
-        bound.extend(shape.dims().unwrap_or_default().iter().filter_map(|d| match d.as_atom() {
-            Some(Atom::Var(v)) => Some(v),
-            _ => None,
-        }));
+        bound.extend(
+            shape
+                .dims()
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|d| match d.as_atom() {
+                    Some(Atom::Var(v)) => Some(v),
+                    _ => None,
+                }),
+        );
     }
     bound
 }

@@ -93,7 +93,10 @@ impl Known {
     }
 
     fn param(m: &Module, p: VarId) -> Option<Known> {
-        let scalar = m.var_attrs.get(&p).is_some_and(|a| a.get("scalar").is_some());
+        let scalar = m
+            .var_attrs
+            .get(&p)
+            .is_some_and(|a| a.get("scalar").is_some());
         if scalar {
             return None;
         }
@@ -103,9 +106,15 @@ impl Known {
     fn annotation(&self, names: &FxHashMap<DimVar, String>) -> String {
         let mut parts = Vec::new();
         if let Some(dims) = &self.dims {
-            let texts = dims.iter().map(|d| dim_text(d, names, false).unwrap_or_default());
+            let texts = dims
+                .iter()
+                .map(|d| dim_text(d, names, false).unwrap_or_default());
             let list: Vec<String> = texts.collect();
-            let comma = if dims.len() == 1 && !self.shape { "," } else { "" };
+            let comma = if dims.len() == 1 && !self.shape {
+                ","
+            } else {
+                ""
+            };
             parts.push(match self.shape {
                 true => format!("[{}]", list.join(", ")),
                 false => format!("({}{comma})", list.join(", ")),
@@ -140,20 +149,22 @@ fn fits(m: &Module, f: &Function) -> bool {
         Expr::Shape(dims) => dims.iter().any(|d| d.as_const().is_none()),
         _ => false,
     };
-    m.post_order([f.body]).into_iter().all(|e| match m.exprs[e] {
-        Expr::MatchCast { .. } | Expr::MatchShape { .. } | Expr::Func(_) => false,
-        Expr::Call { args, attrs, .. } => {
-            let lowering = called_op(m, e).map(|d| d.hooks.lowering);
-            let gives = matches!(lowering, Some(Lowering::CallTir | Lowering::CallDpsPacked));
-            let number = |a: &AttrValue| match a {
-                AttrValue::Array(all) => all.iter().any(|a| matches!(a, AttrValue::Dim(_))),
-                a => matches!(a, AttrValue::Dim(_)),
-            };
-            !(gives && m.list(args).iter().any(symbolic))
-                && !m.attrs(attrs).iter().any(|a| number(&a.1))
-        }
-        _ => true,
-    })
+    m.post_order([f.body])
+        .into_iter()
+        .all(|e| match m.exprs[e] {
+            Expr::MatchCast { .. } | Expr::MatchShape { .. } | Expr::Func(_) => false,
+            Expr::Call { args, attrs, .. } => {
+                let lowering = called_op(m, e).map(|d| d.hooks.lowering);
+                let gives = matches!(lowering, Some(Lowering::CallTir | Lowering::CallDpsPacked));
+                let number = |a: &AttrValue| match a {
+                    AttrValue::Array(all) => all.iter().any(|a| matches!(a, AttrValue::Dim(_))),
+                    a => matches!(a, AttrValue::Dim(_)),
+                };
+                !(gives && m.list(args).iter().any(symbolic))
+                    && !m.attrs(attrs).iter().any(|a| number(&a.1))
+            }
+            _ => true,
+        })
 }
 
 fn plain(d: &Dim) -> Option<DimVar> {
@@ -277,7 +288,14 @@ impl Lower {
         let args = m.tuple(&[size], Span::NONE);
         let func = AttrValue::Str("vm.builtin.alloc_shape_heap".into());
         let name = ("call_builtin_with_ctx", true);
-        let call = kept::typed_call(m, name, &[("args", args)], &[("func", func)], &[ty], Span::NONE);
+        let call = kept::typed_call(
+            m,
+            name,
+            &[("args", args)],
+            &[("func", func)],
+            &[ty],
+            Span::NONE,
+        );
         Bind::plain(self.heap, call, Span::NONE)
     }
 
@@ -287,7 +305,10 @@ impl Lower {
             Some((i, p)) => format!("loc=param[{i}], param={}", m.vars[p].name),
             None => "loc=return".to_owned(),
         };
-        tagged("R.str", &format!("ErrorContext(fn={name}, {at}, annotation={of}) "))
+        tagged(
+            "R.str",
+            &format!("ErrorContext(fn={name}, {at}, annotation={of}) "),
+        )
     }
 
     /// Checks what a parameter is.
@@ -300,7 +321,12 @@ impl Lower {
             true => packed(m, "vm.builtin.check_shape_info", &[arg], &[rank, text]),
             false => {
                 let dtype = AttrValue::DType(k.dtype.unwrap_or(DType::VOID));
-                packed(m, "vm.builtin.check_tensor_info", &[arg], &[rank, dtype, text])
+                packed(
+                    m,
+                    "vm.builtin.check_tensor_info",
+                    &[arg],
+                    &[rank, dtype, text],
+                )
             }
         }
     }
