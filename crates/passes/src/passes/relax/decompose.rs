@@ -29,9 +29,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let only = cx.options.text("function").to_owned();
     let mut decomposed = 0;
     let named = |edit: &Edit<'_>, func| {
-        let globals = edit.m.global_bodies().into_iter().map(|g| g.0);
-        let mut of = globals.filter(|g| edit.m.global_func(*g) == Some(func));
-        only.is_empty() || of.any(|g| edit.m.globals[g].name.as_str() == only)
+        let global = || edit.m.global(&only).and_then(|g| edit.m.global_func(g));
+        only.is_empty() || global() == Some(func)
     };
     each_typed_code(&mut Edit::new(cx.module, &typing), |edit, func, code| {
         if is_primitive(&edit.m.funcs[func]) || !named(edit, func) {

@@ -18,7 +18,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     options: &[OptionDef {
         name: "min-branches",
         ty: OptionType::Int,
-        default: "2",
+        default: "3",
         doc: "fewer products stay apart",
     }],
     contract: Contract::TYPED,
