@@ -70,6 +70,9 @@ def test_tensors_come_and_go():
             program(wrong)
     with pytest.raises(rx.ArgumentError, match="shape"):
         program(x, out=torch.empty(5))
+    for wrong in (torch.empty(4, requires_grad=True), torch.empty(4, device="meta"), torch.empty(4, dtype=torch.bfloat16)):
+        with pytest.raises(rx.ArgumentError, match="`out` must be"):
+            program(x, out=wrong)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "int64", "bool"])

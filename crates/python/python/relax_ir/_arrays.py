@@ -107,12 +107,12 @@ def bfloat16() -> Any:
     return np.dtype(ml_dtypes.bfloat16)
 
 
-def _writable(out: Any) -> Any:
-    """An array over what another library has, which can be written where that can."""
+def _writable(out: Any) -> Optional[Array]:
+    """An array over what another library has, which can be written where that can; `None` where there is none."""
     try:
         array = np.asarray(np.from_dlpack(out))
     except (BufferError, TypeError, RuntimeError, ValueError):
-        return out
+        return None
     if not array.flags.writeable and hasattr(out, "numpy"):
         # What numpy takes by DLPack is read-only in its older versions.
         own = out.numpy()
@@ -123,8 +123,10 @@ def _writable(out: Any) -> Any:
 def copy_into(out: Any, result: Any) -> Any:
     """Writes a result into arrays that the caller has."""
     if isinstance(result, np.ndarray) and hasattr(out, "__dlpack__") and not isinstance(out, np.ndarray):
-        copy_into(_writable(out), result)
-        return out
+        array = _writable(out)
+        if array is not None:
+            copy_into(array, result)
+            return out
     if isinstance(out, np.ndarray) and isinstance(result, np.ndarray):
         if out.shape != result.shape or out.dtype != result.dtype:
             raise ArgumentError(
