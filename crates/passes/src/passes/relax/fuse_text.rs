@@ -158,6 +158,9 @@ fn text_of(m: &Module, callee: ExprId) -> Option<&Kept> {
     }
 }
 
+/// Extents and element type of a buffer, as texts.
+type Form = (Vec<String>, String);
+
 /// The program that is made.
 struct Made<'m> {
     m: &'m Module,
@@ -166,9 +169,9 @@ struct Made<'m> {
     dims: FxHashMap<DimVar, String>,
     of: FxHashMap<VarId, Place>,
     /// The parameters' names, and what they are: the extents and the rest of a buffer, or the type of a number.
-    params: Vec<(String, Result<(Vec<String>, String), String>)>,
+    params: Vec<(String, Result<Form, String>)>,
     /// Buffers that are no parameters, in order: what follows `=`, or the extents and element type of a result.
-    buffers: Vec<(String, Result<(Vec<String>, String), String>)>,
+    buffers: Vec<(String, Result<Form, String>)>,
     written: FxHashSet<String>,
     body: String,
     blocks: FxHashSet<String>,
@@ -194,7 +197,7 @@ impl Made<'_> {
         dim_text(d, &self.dims, true)
     }
 
-    fn form(&mut self, dims: &[Dim], dtype: relax_tensor::DType) -> Option<(Vec<String>, String)> {
+    fn form(&mut self, dims: &[Dim], dtype: relax_tensor::DType) -> Option<Form> {
         let dims = dims.iter().map(|d| self.dim(d)).collect::<Option<_>>()?;
         Some((dims, dtype.to_string()))
     }
@@ -452,7 +455,7 @@ impl Made<'_> {
 }
 
 /// Extents and element type. Those that speak of a number that comes later are strings.
-fn buffer((dims, dtype): &(Vec<String>, String), later: &[&String]) -> String {
+fn buffer((dims, dtype): &Form, later: &[&String]) -> String {
     let extent = |d: &String| match words(d).any(|w| later.iter().any(|l| *l == w)) {
         true => format!("\"{d}\""),
         false => d.clone(),

@@ -160,8 +160,8 @@ fn fits(m: &Module, f: &Function) -> bool {
                     AttrValue::Array(all) => all.iter().any(|a| matches!(a, AttrValue::Dim(_))),
                     a => matches!(a, AttrValue::Dim(_)),
                 };
-                !(gives && m.list(args).iter().any(symbolic))
-                    && !m.attrs(attrs).iter().any(|a| number(&a.1))
+                let open = gives && m.list(args).iter().any(symbolic);
+                !open && m.attrs(attrs).iter().all(|a| !number(&a.1))
             }
             _ => true,
         })
