@@ -220,6 +220,7 @@ void rx_vsqrt_f32(int64_t n, const float *x, float *y);    /* 0.5 */
 void rx_vrsqrt_f32(int64_t n, const float *x, float *y);   /* 1.5 */
 void rx_vsin_f32(int64_t n, const float *x, float *y);     /* 2 for |x| <= 2^16, else libm */
 void rx_vcos_f32(int64_t n, const float *x, float *y);     /* 2 for |x| <= 2^16, else libm */
+void rx_vatan_f32(int64_t n, const float *x, float *y);    /* 2 */
 void rx_vgelu_f32(int64_t n, const float *x, float *y);    /* x/2 (1 + erf(x/sqrt 2)) */
 void rx_vpow_f32(int64_t n, const float *x, const float *y, float *z); /* 2 */
 

@@ -54,7 +54,7 @@ table! {
     crate::kernels::requantize => rx_requantize_i32;
     crate::kernels::pool2d => rx_pool2d_f32;
     crate::kernels::vmath => rx_vexp_f32 rx_vlog_f32 rx_vtanh_f32 rx_verf_f32 rx_vsigmoid_f32
-        rx_vsqrt_f32 rx_vrsqrt_f32 rx_vsin_f32 rx_vcos_f32 rx_vgelu_f32 rx_vpow_f32;
+        rx_vsqrt_f32 rx_vrsqrt_f32 rx_vsin_f32 rx_vcos_f32 rx_vatan_f32 rx_vgelu_f32 rx_vpow_f32;
     crate::kernels::math => rx_math_f32 rx_math_f64 rx_vmath_f32 rx_vmath_f64;
     crate::kernels::strips => rx_strips_f32;
     crate::kernels::lines => rx_lines;

@@ -277,3 +277,162 @@ fn extremes_of_every_type() {
         }
     });
 }
+
+/// Bits of many forms: any, few different ones, steps of the last place around one number, in order the other way round.
+fn bits(random: &mut Random, n: usize, form: usize) -> Vec<u64> {
+    let any = |r: &mut Random| r.bits() << 33 ^ r.bits() << 11 ^ r.bits();
+    let mut all: Vec<u64> = match form {
+        0 => (0..n).map(|_| any(random)).collect(),
+        1 => (0..n)
+            .map(|_| (random.below(9) as u64) << 61 | 1 << 52)
+            .collect(),
+        2 => (0..n)
+            .map(|_| 0x3ff8_0000_0000_0000 + random.below(1000) as u64)
+            .collect(),
+        _ => (0..n as u64).rev().map(|k| k << 40).collect(),
+    };
+    // One that is far from the others, and zeros of both signs.
+    for (k, x) in [
+        (3, 0x7fe0_0000_0000_0000),
+        (5, 1 << 63),
+        (6, 0),
+        (8, 1 << 63),
+    ] {
+        if k < n {
+            all[k] = x;
+        }
+    }
+    all
+}
+
+macro_rules! sorted_as_by_comparisons {
+    ($name:ident, $t:ty, $kind:ident, |$b:ident| $of:expr) => {
+        fn $name(ctx: *mut relax_runtime::context::RxContext, random: &mut Random) {
+            for form in 0..4 {
+                for n in [1usize, 5, 300, 3000, 70_000] {
+                    let x: Vec<$t> = bits(random, n, form).into_iter().map(|$b| $of).collect();
+                    // No numbers without an order here.
+                    let x: Vec<$t> = x
+                        .into_iter()
+                        .filter(|x| x.partial_cmp(x).is_some())
+                        .collect();
+                    for (keep, with_indices) in
+                        [(x.len(), false), (x.len(), true), (7, true), (7, false)]
+                    {
+                        let ascend = random.below(2);
+                        let mut order: Vec<usize> = (0..x.len()).collect();
+                        order.sort_by(|&a, &b| {
+                            let order = x[a].partial_cmp(&x[b]).unwrap();
+                            if ascend == 1 { order } else { order.reverse() }
+                        });
+                        let mut values = vec![x[0]; keep];
+                        let mut indices = vec![0i64; keep];
+                        let lines = RxLines {
+                            outer: 1,
+                            extent: x.len() as i64,
+                            inner: 1,
+                            keep: keep as i64,
+                            kind: Kind::$kind as i32,
+                            index_kind: Kind::I64 as i32,
+                            work: work::SORT,
+                            flag: ascend as i32,
+                            x: x.as_ptr().cast(),
+                            values: values.as_mut_ptr().cast(),
+                            indices: if with_indices {
+                                indices.as_mut_ptr().cast()
+                            } else {
+                                null_mut()
+                            },
+                        };
+                        // SAFETY: the arrays are as large as the descriptor says.
+                        assert_eq!(unsafe { rx_lines(ctx, &lines) }, 0);
+                        for (k, &i) in order.iter().enumerate().take(keep) {
+                            let same = values[k].to_ne_bytes() == x[i].to_ne_bytes();
+                            assert!(same, "{} {form} {n} {keep} at {k}", stringify!($name));
+                            assert!(
+                                !with_indices || indices[k] == i as i64,
+                                "{form} {n} {keep} at {k}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    };
+}
+sorted_as_by_comparisons!(doubles, f64, F64, |b| f64::from_bits(b));
+sorted_as_by_comparisons!(floats, f32, F32, |b| f32::from_bits((b >> 32 ^ b) as u32));
+sorted_as_by_comparisons!(halves, half::f16, F16, |b| half::f16::from_bits(
+    (b >> 48) as u16
+));
+sorted_as_by_comparisons!(long, i64, I64, |b| b as i64);
+sorted_as_by_comparisons!(short, i32, I32, |b| (b >> 32 ^ b) as i32);
+sorted_as_by_comparisons!(bytes, u8, U8, |b| (b >> 56) as u8);
+
+#[test]
+fn elements_of_all_sizes_are_sorted_with_and_without_indices() {
+    everywhere(|ctx, _| {
+        let mut random = Random(29);
+        for sort in [doubles, floats, halves, long, short, bytes] {
+            sort(ctx, &mut random);
+        }
+    });
+}
+
+#[test]
+fn narrow_floats_run_up_rounded_at_every_step() {
+    use half::{bf16, f16};
+    everywhere(|ctx, _| {
+        let mut random = Random(31);
+        for round in 0..24 {
+            let (outer, inner) = ([1, 3, 70][random.below(3)], [1, 2, 300][random.below(3)]);
+            let n: usize = [1, 7, 64, 150][random.below(4)];
+            let (brain, product, outside) =
+                (round % 2 == 1, round / 2 % 2 == 1, round / 4 % 2 == 1);
+            let round_to = |x: f32| {
+                if brain {
+                    bf16::from_f32(x).to_f32()
+                } else {
+                    f16::from_f32(x).to_f32()
+                }
+            };
+            let to_bits = |x: f32| {
+                if brain {
+                    bf16::from_f32(x).to_bits()
+                } else {
+                    f16::from_f32(x).to_bits()
+                }
+            };
+            let x: Vec<f32> = (0..outer * n * inner)
+                .map(|_| round_to(random.float() + 1.0))
+                .collect();
+            let given: Vec<u16> = x.iter().map(|&x| to_bits(x)).collect();
+            let mut found = vec![9u16; x.len()];
+            let lines = RxLines {
+                outer: outer as i64,
+                extent: n as i64,
+                inner: inner as i64,
+                keep: 0,
+                kind: if brain { Kind::BF16 } else { Kind::F16 } as i32,
+                index_kind: Kind::I32 as i32,
+                work: if product { work::PRODUCT } else { work::SUM },
+                flag: i32::from(outside),
+                x: given.as_ptr().cast(),
+                values: found.as_mut_ptr().cast(),
+                indices: null_mut(),
+            };
+            // SAFETY: the arrays are as large as the descriptor says.
+            assert_eq!(unsafe { rx_lines(ctx, &lines) }, 0);
+            for (o, j) in (0..outer).flat_map(|o| (0..inner).map(move |j| (o, j))) {
+                let mut sum = if product { 1.0f32 } else { 0.0 };
+                for i in 0..n {
+                    let at = (o * n + i) * inner + j;
+                    let after = round_to(if product { sum * x[at] } else { sum + x[at] });
+                    let wanted = to_bits(if outside { sum } else { after });
+                    assert_eq!(found[at], wanted, "{outer} {n} {inner} at {o} {i} {j}");
+                    sum = after;
+                }
+            }
+        }
+    });
+}

@@ -278,3 +278,64 @@ fn functions_by_number_agree_with_float64() {
     );
     assert!(one(29, 1.0, 1.0).is_nan() && one(-1, 1.0, 1.0).is_nan());
 }
+
+#[test]
+fn arcs_and_powers_of_float32_are_within_their_bounds() {
+    let inf = f32::INFINITY;
+    check("atan", rx_vatan_f32, libm::atan, 2.0, -inf, inf);
+    let special = [
+        f32::NAN,
+        inf,
+        -inf,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        -2.0,
+        0.75,
+        -0.5,
+        3.0,
+        -3.0,
+        1e-40,
+        1e30,
+        -1e30,
+        16_777_217.0,
+    ];
+    everywhere(|_, isa| {
+        let mut random = common::Random(7);
+        let mut pairs: Vec<(f32, f32)> = Vec::new();
+        for x in special {
+            pairs.extend(special.map(|y| (x, y)));
+        }
+        // Whole pieces of ordinary numbers, too.
+        while pairs.len() < 100_000 {
+            let x = (random.float() * 20.0).exp2();
+            pairs.push((x, random.float() * [1.0, 4.0, 30.0][random.below(3)]));
+        }
+        let (x, y): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+        let mut z = vec![0.0f32; x.len()];
+        // SAFETY: all have as many elements.
+        unsafe { rx_vpow_f32(x.len() as i64, x.as_ptr(), y.as_ptr(), z.as_mut_ptr()) };
+        for ((&x, &y), &z) in x.iter().zip(&y).zip(&z) {
+            let exact = libm::pow(f64::from(x), f64::from(y));
+            let error = ulps(z, exact);
+            assert!(
+                error <= 1.0,
+                "pow({x:e}, {y:e}) is {z:e}, not {exact:e}: {error} ({isa:?})"
+            );
+            let minus =
+                z == 0.0 && exact as f32 == 0.0 && z.is_sign_negative() != exact.is_sign_negative();
+            assert!(!minus, "pow({x:e}, {y:e}) is {z:e} ({isa:?})");
+        }
+        for x in [0.0f32, -0.0, inf, -inf, f32::NAN, 1e-40] {
+            let found = apply(rx_vatan_f32, &[x])[0];
+            let wanted = libm::atan(f64::from(x)) as f32;
+            let sign = found.is_sign_negative() == wanted.is_sign_negative() || x.is_nan();
+            assert!(
+                (found == wanted || x.is_nan() && found.is_nan()) && sign,
+                "atan({x}) is {found}"
+            );
+        }
+    });
+}

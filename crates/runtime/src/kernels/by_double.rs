@@ -6,56 +6,76 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E, LOG10_E};
 use super::math::Math;
 use super::simd::{Simd, dispatch};
 
-/// `2^t` for `t` in -1000 to 1000.
+/// `a * b + c`, rounded once where the processor can.
 #[inline(always)]
-fn exp2(t: f64) -> f64 {
-    const FACTORIALS: [f64; 11] = [
-        1.0 / 3_628_800.0,
-        1.0 / 362_880.0,
-        1.0 / 40_320.0,
-        1.0 / 5_040.0,
-        1.0 / 720.0,
-        1.0 / 120.0,
-        1.0 / 24.0,
-        1.0 / 6.0,
-        0.5,
-        1.0,
-        1.0,
-    ];
+fn fma<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
+    if S::FUSED { a.mul_add(b, c) } else { a * b + c }
+}
+
+#[inline(always)]
+fn poly<S: Simd, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
+    let mut sum = coefficients[0];
+    let mut k = 1;
+    while k < N {
+        sum = fma::<S>(sum, x, coefficients[k]);
+        k += 1;
+    }
+    sum
+}
+
+/// `2^t` for `t` in -1000 to 1000: a polynomial whose error is 2^-34.
+#[inline(always)]
+fn exp2<S: Simd>(t: f64) -> f64 {
     // Adding this rounds to an integer, which stands in the lower bits.
     const SHIFT: f64 = 6_755_399_441_055_744.0;
     let shifted = t + SHIFT;
     let n = shifted - SHIFT;
-    let u = (t - n) * LN_2;
-    let mut p = FACTORIALS[0];
-    for c in &FACTORIALS[1..] {
-        p = p * u + c;
-    }
+    // One at 0, so that powers that are exact stay so.
+    let p = poly::<S, 8>(
+        t - n,
+        [
+            1.520_189_798_853_462_3e-5,
+            1.546_931_736_968_657e-4,
+            1.333_392_286_797_168_8e-3,
+            9.618_027_172_502_278e-3,
+            5.550_410_352_819_261_4e-2,
+            0.240_226_511_987_574_72,
+            0.693_147_180_728_72,
+            1.0,
+        ],
+    );
     let power = shifted.to_bits().wrapping_add(1023) << 52;
     p * f64::from_bits(power)
 }
 
-/// The logarithm to the base 2 of a positive normal number.
+/// The logarithm to the base 2 of a positive normal number, to 2^-40 of it.
 #[inline(always)]
-fn log2(x: f64) -> f64 {
+fn log2<S: Simd>(x: f64) -> f64 {
     let bits = x.to_bits();
     // The mantissa is brought between the roots of 1/2 and 2.
     let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let m = f64::from_bits(bits.wrapping_sub(shifted & 0xfff0_0000_0000_0000));
-    // The exponent as a number without a conversion of 64 bits.
-    let e = ((shifted as i64 >> 52) as i32) as f64;
+    // The exponent plus 2048 as the lower bits of 2^52, without a conversion of 64 bits.
+    let e = (shifted ^ (1 << 63)) >> 52 | 0x4330_0000_0000_0000;
+    let e = f64::from_bits(e) - (4_503_599_627_370_496.0 + 2048.0);
     let s = (m - 1.0) / (m + 1.0);
-    let z = s * s;
-    let mut p = 1.0 / 17.0;
-    for k in [15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
-        p = p * z + 1.0 / k;
-    }
-    e + p * s * (2.0 * LOG2_E)
+    let p = poly::<S, 6>(
+        s * s,
+        [
+            0.282_917_513_449_663_15,
+            0.319_904_487_133_171_66,
+            0.412_209_281_818_875_3,
+            0.577_077_942_073_127_3,
+            0.961_796_694_114_352_2,
+            2.885_390_081_777_849,
+        ],
+    );
+    fma::<S>(p, s, e)
 }
 
 #[inline(always)]
-fn exp(x: f64) -> f64 {
-    exp2((x * LOG2_E).clamp(-1000.0, 1000.0))
+fn exp<S: Simd>(x: f64) -> f64 {
+    exp2::<S>((x * LOG2_E).clamp(-1000.0, 1000.0))
 }
 
 #[inline(always)]
@@ -79,13 +99,54 @@ fn atan(x: f64) -> f64 {
     y.copysign(x)
 }
 
+/// A power of a positive finite number.
 #[inline(always)]
-fn pow(x: f32, y: f32) -> f32 {
-    let (a, t) = (f64::from(x.abs()), f64::from(y));
-    let e = t * log2(if a > 0.0 && a < f64::INFINITY { a } else { 1.0 });
+fn plain_pow<S: Simd>(x: f32, y: f32) -> f32 {
+    let e = f64::from(y) * log2::<S>(f64::from(x));
     let e = if e > 200.0 { 200.0 } else { e };
     let e = if e < -200.0 { -200.0 } else { e };
-    let r = exp2(e);
+    if y == 2.0 { x * x } else { exp2::<S>(e) as f32 }
+}
+
+/// Powers of numbers that are worked on at a time, in memory of their own: the result may lie where an operand does.
+#[inline(always)]
+unsafe fn powers<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
+    const PIECE: usize = 64;
+    let (mut a, mut b, mut c) = ([1.0f32; PIECE], [1.0f32; PIECE], [0.0f32; PIECE]);
+    let mut at = 0;
+    while at < n {
+        let part = (n - at).min(PIECE);
+        // SAFETY: the callers' promise: all have `n` elements.
+        unsafe {
+            std::ptr::copy_nonoverlapping(x.add(at), a.as_mut_ptr(), part);
+            std::ptr::copy_nonoverlapping(y.add(at), b.as_mut_ptr(), part);
+        }
+        let mut plain = true;
+        for i in 0..PIECE {
+            plain &= a[i] > 0.0 && a[i] < f32::INFINITY && b[i].abs() < f32::INFINITY;
+        }
+        if plain {
+            for i in 0..PIECE {
+                c[i] = plain_pow::<S>(a[i], b[i]);
+            }
+        } else {
+            for i in 0..part {
+                c[i] = pow::<S>(a[i], b[i]);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(c.as_ptr(), z.add(at), part) };
+        at += part;
+    }
+}
+
+#[inline(always)]
+fn pow<S: Simd>(x: f32, y: f32) -> f32 {
+    let (a, t) = (f64::from(x.abs()), f64::from(y));
+    let e = t * log2::<S>(if a > 0.0 && a < f64::INFINITY { a } else { 1.0 });
+    let e = if e > 200.0 { 200.0 } else { e };
+    let e = if e < -200.0 { -200.0 } else { e };
+    let r = exp2::<S>(e);
     // Roots and poles.
     let up = y > 0.0;
     let r = if a == 0.0 {
@@ -127,7 +188,6 @@ macro_rules! forms {
             matches!(math, Math::Pow $(| Math::$math)*)
         }
         #[inline(always)]
-        #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
         unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
             // SAFETY: the callers' promise: all have `n` elements.
             unsafe {
@@ -142,11 +202,7 @@ macro_rules! forms {
                             *z.add(i) = value;
                         }
                     })*
-                    _ => {
-                        for i in 0..n {
-                            *z.add(i) = pow(*x.add(i), *y.add(i));
-                        }
-                    }
+                    _ => powers::<S>(n, x, y, z),
                 }
             }
         }
@@ -155,26 +211,25 @@ macro_rules! forms {
 
 /// The logarithm of any float32.
 #[inline(always)]
-fn any_log2(x: f64) -> f64 {
-    let y = log2(if x > 0.0 && x < f64::INFINITY { x } else { 1.0 });
+fn any_log2<S: Simd>(x: f64) -> f64 {
+    let y = log2::<S>(if x > 0.0 && x < f64::INFINITY { x } else { 1.0 });
     let y = if x == 0.0 { f64::NEG_INFINITY } else { y };
     let y = if x < 0.0 { f64::NAN } else { y };
     if x == f64::INFINITY { x } else { y }
 }
 
 forms! {
-    Log2: |x| any_log2(x);
-    Log10: |x| any_log2(x) * (LN_2 * LOG10_E);
+    Log2: |x| any_log2::<S>(x);
+    Log10: |x| any_log2::<S>(x) * (LN_2 * LOG10_E);
     Sinh: |x| {
-        let e = exp(x.abs());
+        let e = exp::<S>(x.abs());
         let large = ((e - 1.0 / e) * 0.5).copysign(x);
         if x.abs() < 1e-3 { x + x * x * x * (1.0 / 6.0) } else { large }
     };
     Cosh: |x| {
-        let e = exp(x.abs());
+        let e = exp::<S>(x.abs());
         (e + 1.0 / e) * 0.5
     };
-    Atan: |x| atan(x);
     Asin: |x| {
         let y = atan(x / (1.0 - x * x).sqrt());
         if x.abs() > 1.0 { f64::NAN } else { y }
@@ -185,15 +240,15 @@ forms! {
     };
     Asinh: |x| {
         let a = x.abs();
-        let large = any_log2(a + (a * a + 1.0).sqrt()) * LN_2;
+        let large = any_log2::<S>(a + (a * a + 1.0).sqrt()) * LN_2;
         if a < 1e-3 { x - x * x * x * (1.0 / 6.0) } else { large.copysign(x) }
     };
     Acosh: |x| {
-        let y = any_log2(x + (x * x - 1.0).sqrt()) * LN_2;
+        let y = any_log2::<S>(x + (x * x - 1.0).sqrt()) * LN_2;
         if x < 1.0 { f64::NAN } else { y }
     };
     Atanh: |x| {
-        let y = any_log2((1.0 + x) / (1.0 - x)) * (0.5 * LN_2);
+        let y = any_log2::<S>((1.0 + x) / (1.0 - x)) * (0.5 * LN_2);
         let y = if x.abs() < 1e-3 { x + x * x * x * (1.0 / 3.0) } else { y };
         let y = if x.abs() == 1.0 { f64::INFINITY.copysign(x) } else { y };
         if x.abs() > 1.0 { f64::NAN } else { y }

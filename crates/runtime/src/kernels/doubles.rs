@@ -14,6 +14,8 @@ const SHIFT: f64 = 6_755_399_441_055_744.0;
 /// ln 2 in two parts, the first short enough that its products with exponents are exact.
 const LN2_HI: f64 = 6.931_471_803_691_238e-1;
 const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
+/// Exponentials of numbers below this are normal numbers.
+const NORMAL: f64 = 708.0;
 /// Beyond this, sines are left to the scalar function.
 const FAR: f64 = 1_048_576.0;
 
@@ -86,6 +88,13 @@ fn exp_of<S: Simd>(x: f64, low: f64) -> f64 {
 #[inline(always)]
 fn exp<S: Simd>(x: f64) -> f64 {
     exp_of::<S>(x, 0.0)
+}
+
+/// The same of numbers below [`NORMAL`], whose results are normal numbers.
+#[inline(always)]
+fn exp_near<S: Simd>(x: f64) -> f64 {
+    let (n, r) = reduced::<S>(x, 0.0);
+    (1.0 + exp_less_one::<S>(r)) * power_of_two(n + SHIFT)
 }
 
 /// `e^x - 1` for `x` in -700 to 709.
@@ -408,7 +417,17 @@ fn piece<S: Simd>(math: Math, n: usize, a: &[f64; PIECE], b: &[f64; PIECE], c: &
         };
     }
     match math {
-        Math::Exp => each!(x => exp::<S>(x)),
+        Math::Exp => {
+            let mut near = true;
+            for x in &a[..n] {
+                near &= x.abs() < NORMAL;
+            }
+            if near {
+                each!(x => exp_near::<S>(x));
+            } else {
+                each!(x => exp::<S>(x));
+            }
+        }
         Math::Log => each!(x => log::<S>(x)),
         Math::Tanh => each!(x => tanh::<S>(x)),
         Math::Sinh => each!(x => sinh::<S>(x)),

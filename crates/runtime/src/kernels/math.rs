@@ -159,6 +159,7 @@ pub unsafe extern "C" fn rx_vmath_f32(
             Math::Rsqrt => vmath::rx_vrsqrt_f32(n, x, z),
             Math::Sin => vmath::rx_vsin_f32(n, x, z),
             Math::Cos => vmath::rx_vcos_f32(n, x, z),
+            Math::Atan => vmath::rx_vatan_f32(n, x, z),
             Math::Pow => vmath::rx_vpow_f32(n, x, y, z),
             _ if by_double::knows(math) => by_double::run(math, n.max(0) as usize, x, y, z),
             _ => {

@@ -167,7 +167,9 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
     let forward = [m, n, k, batch]
         .iter()
         .all(|axis| axis.steps.iter().all(|&s| s >= 0));
-    if n.steps[2] != 1 && n.extent != 1 || !forward {
+    // Many products of one element each have strips of results that lie side by side.
+    let single = m.extent == 1 && n.extent == 1 && batch.extent > 1;
+    if n.steps[2] != 1 && n.extent != 1 || !forward || single {
         return None;
     }
     let (a, b) = if plan.swapped { (g.b, g.a) } else { (g.a, g.b) };
@@ -205,6 +207,40 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
             steps[2],
         )
     })
+}
+
+/// Whether a product of integers is packed, and of numbers so small that sums of float64 are exact: few processors
+/// multiply 64 bits in vectors as quickly.
+unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool {
+    let extents = [&plan.rows, &plan.columns, &plan.summed].map(|axes| plan::count(axes));
+    // Each operand is looked through, and copied.
+    if plan.way != Way::Packed || extents.iter().any(|&n| n < 16) {
+        return false;
+    }
+    let bits = |n: u64| u64::BITS - n.leading_zeros();
+    let mut sum = bits(extents[2] as u64);
+    for (k, data) in [g.a, g.b].into_iter().enumerate() {
+        let (low, high) = plan.reach(k);
+        let n = (high - low + 1).max(0) as usize;
+        let mut found = 0u64;
+        // SAFETY: the caller's promise: all between lies in the operand.
+        unsafe {
+            match kinds[k] {
+                Kind::I64 => {
+                    let data = std::slice::from_raw_parts(data.cast::<i64>().offset(low), n);
+                    data.iter().for_each(|&x| found |= (x ^ x >> 63) as u64);
+                    sum += 1;
+                }
+                Kind::U64 => {
+                    let data = std::slice::from_raw_parts(data.cast::<u64>().offset(low), n);
+                    data.iter().for_each(|&x| found |= x);
+                }
+                kind => sum += 8 * kind.size() as u32,
+            }
+        }
+        sum += bits(found);
+    }
+    sum <= f64::MANTISSA_DIGITS
 }
 
 /// A contraction. Integer sums wrap in the result's type.
@@ -247,6 +283,9 @@ pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxCon
             match c.wide() {
                 Kind::F32 => run::<f32>(context, g, kinds, &plan),
                 Kind::F64 => run::<f64>(context, g, kinds, &plan),
+                Kind::I64 if exact_in_floats(g, kinds, &plan) => {
+                    run::<f64>(context, g, kinds, &plan)
+                }
                 Kind::I64 => run::<i64>(context, g, kinds, &plan),
                 _ => run::<i32>(context, g, kinds, &plan),
             }

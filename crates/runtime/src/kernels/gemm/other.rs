@@ -3,7 +3,9 @@
 //! of small integers go their own way (`kernels::integer`) where their operands fit 16 bits.
 
 use crate::context::{RxContext, Status, guard};
+use crate::kernels::contract::{RxContract, rx_contract};
 use crate::kernels::integer::{Element, Matrices};
+use crate::kernels::kinds::Kind;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use std::ffi::c_void;
@@ -76,6 +78,32 @@ pub struct RxGemmI32 {
     pub b_zero: i32,
 }
 
+impl RxGemmI32 {
+    /// The product of operands without zero points as a contraction, which takes elements of all 32 bits.
+    unsafe fn contracted(&self, context: &mut RxContext) -> i32 {
+        let g = &self.gemm;
+        let kind = |element: i32| {
+            let kinds = [Kind::I8, Kind::U8, Kind::I16, Kind::I32];
+            kinds[element as usize % kinds.len()] as i32
+        };
+        let extents = [g.m, g.n, g.k];
+        let steps = [g.a_rs, 0, g.a_cs, 0, g.b_cs, g.b_rs, g.c_ld, 1, 0];
+        let contract = RxContract {
+            axes: 3,
+            a_type: kind(self.a_type),
+            b_type: kind(self.b_type),
+            c_type: Kind::I32 as i32,
+            extents: extents.as_ptr(),
+            steps: steps.as_ptr(),
+            a: g.a,
+            b: g.b,
+            c: g.c,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { rx_contract(context, &contract) }
+    }
+}
+
 /// A product of integers without their zero points, with sums of 32 bits, which wrap.
 ///
 /// # Safety
@@ -95,8 +123,16 @@ pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -
                 zeros: (g.a_zero, g.b_zero),
                 ..product
             };
+            // What is read once is not brought to 16 bits before.
+            let few = product.m < 4 || product.n < 4;
+            let whole = a == Element::I32 || b == Element::I32;
+            let plain = product.zeros == (0, 0) && !product.accumulate;
+            if few && whole && plain {
+                return g.contracted(context);
+            }
             match product.run(context, a, b) {
                 Ok(true) => 0,
+                Ok(false) if plain => g.contracted(context),
                 Ok(false) => {
                     product.plain(a, b);
                     0

@@ -219,23 +219,24 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
                 <T as Sums<S>>::V::splat(T::of(0)),
                 <T as Sums<S>>::V::splat(T::of(1)),
             );
-            let mut whole = zero;
+            let mut whole = [zero; 4];
             while i + 4 * lanes <= n {
                 for k in 0..4 {
                     let v = <T as Sums<S>>::V::load(x.add(i + k * lanes));
-                    let better = if GREATEST {
-                        v.above(most[k])
+                    most[k] = if GREATEST {
+                        v.greater(most[k])
                     } else {
-                        most[k].above(v)
+                        v.lesser(most[k])
                     };
-                    most[k] = <T as Sums<S>>::V::pick(better, v, most[k]);
                     if T::FLOAT {
-                        whole = <T as Sums<S>>::V::pick(v.same(v), whole, one);
+                        whole[k] = <T as Sums<S>>::V::pick(v.same(v), whole[k], one);
                     }
                 }
                 i += 4 * lanes;
             }
-            lost = <T as Sums<S>>::V::any(whole.above(zero));
+            for whole in whole {
+                lost |= <T as Sums<S>>::V::any(whole.above(zero));
+            }
             for k in 0..4 {
                 let mut line = [T::default(); 16];
                 most[k].store(line.as_mut_ptr());
@@ -267,6 +268,7 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
 
 /// Where the first or the last of some elements that equal one is.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn place<S: Wide, T: Sums<S> + Compared>(
     x: *const T,
     n: usize,
@@ -279,6 +281,23 @@ unsafe fn place<S: Wide, T: Sums<S> + Compared>(
     unsafe {
         let all = <T as Sums<S>>::V::splat(wanted);
         let mut i = 0;
+        // Several vectors at a time up to the first that has one.
+        let (zero, one) = (
+            <T as Sums<S>>::V::splat(T::of(0)),
+            <T as Sums<S>>::V::splat(T::of(1)),
+        );
+        while !last && i + 4 * lanes <= n {
+            let mut some = [zero; 4];
+            for k in 0..4 {
+                let v = <T as Sums<S>>::V::load(x.add(i + k * lanes));
+                some[k] = <T as Sums<S>>::V::pick(v.same(all), one, zero);
+            }
+            let some = some[0].greater(some[1]).greater(some[2].greater(some[3]));
+            if <T as Sums<S>>::V::any(some.above(zero)) {
+                break;
+            }
+            i += 4 * lanes;
+        }
         while i < n {
             let part = (n - i).min(lanes);
             if part < lanes || <T as Sums<S>>::V::any(<T as Sums<S>>::V::load(x.add(i)).same(all)) {

@@ -6,6 +6,8 @@ mod sort;
 
 use std::ffi::c_void;
 
+use half::{bf16, f16};
+
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::Kind;
 
@@ -76,6 +78,12 @@ impl RxLines {
 trait Element: Copy + PartialOrd + Default + Send + Sync {
     /// The bits of a number whose order is that of elements; equal elements have equal ones.
     fn key(self) -> u64;
+    /// An element with these bits: of zeros the one without a sign.
+    fn of_key(key: u64) -> Self;
+    /// Whether it is a zero that is not the one that its bits give.
+    fn is_minus_zero(self) -> bool {
+        false
+    }
     /// Whether it has no place in any order.
     fn lost(self) -> bool;
     /// The sum; integers wrap.
@@ -94,6 +102,11 @@ macro_rules! integers {
             fn key(self) -> u64 {
                 // The least number becomes 0.
                 (self as i128 - <$t>::MIN as i128) as u64
+            }
+            #[inline(always)]
+            #[allow(clippy::cast_lossless)]
+            fn of_key(key: u64) -> Self {
+                (key as i128 + <$t>::MIN as i128) as $t
             }
             #[inline(always)]
             fn lost(self) -> bool {
@@ -117,43 +130,58 @@ macro_rules! integers {
 integers!(i8, u8, i16, u16, i32, u32, i64, u64);
 
 macro_rules! floats {
-    ($($t:ty, $wide:ty, $shift:literal;)*) => {$(
+    ($($t:ty, $bits:ty, $shift:literal, |$a:ident, $b:ident| $plus:expr, $times:expr;)*) => {$(
         impl Element for $t {
             #[inline(always)]
             fn key(self) -> u64 {
                 // Both zeros are one.
-                let bits = (self + 0.0).to_bits();
+                let bits = if self.is_minus_zero() { 0 } else { self.to_bits() };
                 let turned = if bits >> $shift != 0 { !bits } else { bits | (1 << $shift) };
-                <$wide>::from(turned)
+                u64::from(turned)
+            }
+            #[inline(always)]
+            fn of_key(key: u64) -> Self {
+                let key = key as $bits;
+                let turned = if key >> $shift != 0 { key & !(1 << $shift) } else { !key };
+                Self::from_bits(turned)
+            }
+            #[inline(always)]
+            fn is_minus_zero(self) -> bool {
+                self.to_bits() == 1 << $shift
             }
             #[inline(always)]
             fn lost(self) -> bool {
                 self.is_nan()
             }
             #[inline(always)]
-            fn plus(self, b: Self) -> Self {
-                self + b
+            fn plus(self, $b: Self) -> Self {
+                let $a = self;
+                $plus
             }
             #[inline(always)]
-            fn times(self, b: Self) -> Self {
-                self * b
+            fn times(self, $b: Self) -> Self {
+                let $a = self;
+                $times
             }
             #[inline(always)]
             fn one() -> Self {
-                1.0
+                Self::from(1u8)
             }
         }
     )*};
 }
 floats! {
-    f32, u64, 31;
-    f64, u64, 63;
+    f32, u32, 31, |a, b| a + b, a * b;
+    f64, u64, 63, |a, b| a + b, a * b;
+    // Rounded at every step.
+    f16, u16, 15, |a, b| f16::from_f32(a.to_f32() + b.to_f32()), f16::from_f32(a.to_f32() * b.to_f32());
+    bf16, u16, 15, |a, b| bf16::from_f32(a.to_f32() + b.to_f32()), bf16::from_f32(a.to_f32() * b.to_f32());
 }
 
 /// Whether there is a kernel for something done along lines of elements of a type.
 pub fn knows(kind: Kind, work: i32) -> bool {
     let extreme = matches!(work, work::GREATEST | work::LEAST);
-    extreme || !matches!(kind, Kind::F16 | Kind::BF16 | Kind::Bool)
+    extreme || kind != Kind::Bool
 }
 
 unsafe fn extreme(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
@@ -204,6 +232,11 @@ pub unsafe extern "C" fn rx_lines(ctx: *mut RxContext, lines: *const RxLines) ->
                 Some(Kind::U32) => of::<u32>(context, lines),
                 Some(Kind::I64) => of::<i64>(context, lines),
                 Some(Kind::U64) => of::<u64>(context, lines),
+                Some(kind @ (Kind::F16 | Kind::BF16)) if lines.work != work::SORT => {
+                    running::narrow(context, lines, kind)
+                }
+                Some(Kind::F16) => sort::run::<f16>(context, lines),
+                Some(Kind::BF16) => sort::run::<bf16>(context, lines),
                 Some(Kind::F32) => of::<f32>(context, lines),
                 Some(Kind::F64) => of::<f64>(context, lines),
                 _ => context.fail(Status::Argument, "rx_lines: no such elements"),

@@ -2,6 +2,7 @@
 
 use super::{Element, RxLines, work};
 use crate::context::RxContext;
+use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch_of};
 use crate::threads::Share;
 
@@ -105,6 +106,136 @@ unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
                 let after = next::<T, PRODUCT>(*sum, *x.add(j));
                 *y.add(j) = if OUTSIDE { *sum } else { after };
                 *sum = after;
+            }
+        }
+    }
+}
+
+/// Lines one behind the other that are turned over together, and elements of them.
+const SQUARE: usize = 64;
+
+/// Running sums and products of narrow floats, which are rounded at every step: whole vectors of lines at a time.
+pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
+    let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
+    let together = if inner == 1 { SQUARE } else { STRIP };
+    let rows = if inner == 1 {
+        lines.outer as usize
+    } else {
+        inner
+    };
+    let strips = rows.div_ceil(together);
+    let tasks = if inner == 1 {
+        strips
+    } else {
+        lines.outer as usize * strips
+    };
+    let grain = (SMALL / (n * rows.min(together)).max(1)).max(1);
+    // SAFETY: lines are disjoint.
+    let shared = unsafe { Share::new(lines) };
+    context.pool.each(tasks, grain, |begin, end, _| {
+        let lines: &RxLines = shared.get();
+        for task in begin..end {
+            // SAFETY: the caller's promise; tasks write their own lines.
+            unsafe {
+                let (outer, first) = (task / strips, task % strips * together);
+                let wide = (rows - first).min(together);
+                match inner {
+                    1 => turned_over(lines, kind, first, wide),
+                    _ => {
+                        let mut sums = Sums::new(lines, kind);
+                        for i in 0..n {
+                            let at = (outer * n + i) * inner + first;
+                            let (x, y) = (lines.x.cast::<u16>(), lines.values.cast::<u16>());
+                            sums.step(x.add(at), y.add(at), wide);
+                        }
+                    }
+                }
+            }
+        }
+    });
+    0
+}
+
+/// Lines whose elements lie one behind the other: squares of them are turned over.
+unsafe fn turned_over(lines: &RxLines, kind: Kind, first: usize, wide: usize) {
+    let n = lines.extent.max(0) as usize;
+    let (x, y) = (lines.x.cast::<u16>(), lines.values.cast::<u16>());
+    let mut sums = Sums::new(lines, kind);
+    let (mut given, mut made) = ([[0u16; SQUARE]; SQUARE], [[0u16; SQUARE]; SQUARE]);
+    for from in (0..n).step_by(SQUARE) {
+        let len = (n - from).min(SQUARE);
+        // SAFETY: the callers' promise.
+        unsafe {
+            for l in 0..wide {
+                let x = x.add((first + l) * n + from);
+                for (i, row) in given.iter_mut().enumerate().take(len) {
+                    row[l] = *x.add(i);
+                }
+            }
+            for (x, y) in given.iter().zip(&mut made).take(len) {
+                sums.step(x.as_ptr(), y.as_mut_ptr(), wide);
+            }
+            for l in 0..wide {
+                let y = y.add((first + l) * n + from);
+                for (i, row) in made.iter().enumerate().take(len) {
+                    *y.add(i) = row[l];
+                }
+            }
+        }
+    }
+}
+
+/// What lines side by side have come to: as it is written, and in float32.
+struct Sums {
+    kind: Kind,
+    product: bool,
+    outside: bool,
+    bits: [u16; STRIP],
+    sums: [f32; STRIP],
+}
+
+impl Sums {
+    fn new(lines: &RxLines, kind: Kind) -> Self {
+        let product = lines.work == work::PRODUCT;
+        let sums = [if product { 1.0 } else { 0.0 }; STRIP];
+        let mut bits = [0u16; STRIP];
+        // SAFETY: both have as many elements.
+        unsafe { f32::narrow(kind, STRIP, sums.as_ptr(), bits.as_mut_ptr().cast()) };
+        Self {
+            kind,
+            product,
+            outside: lines.flag != 0,
+            bits,
+            sums,
+        }
+    }
+
+    /// Takes on an element of each line, and writes what has come of it, or had before.
+    unsafe fn step(&mut self, x: *const u16, y: *mut u16, wide: usize) {
+        // SAFETY: the callers' promise: both have `wide` elements.
+        unsafe {
+            if self.outside {
+                std::ptr::copy_nonoverlapping(self.bits.as_ptr(), y, wide);
+            }
+            let mut row = [0.0f32; STRIP];
+            f32::widen(self.kind, wide, x.cast(), row.as_mut_ptr());
+            for (sum, x) in self.sums.iter_mut().zip(row).take(wide) {
+                *sum = if self.product { *sum * x } else { *sum + x };
+            }
+            f32::narrow(
+                self.kind,
+                wide,
+                self.sums.as_ptr(),
+                self.bits.as_mut_ptr().cast(),
+            );
+            f32::widen(
+                self.kind,
+                wide,
+                self.bits.as_ptr().cast(),
+                self.sums.as_mut_ptr(),
+            );
+            if !self.outside {
+                std::ptr::copy_nonoverlapping(self.bits.as_ptr(), y, wide);
             }
         }
     }

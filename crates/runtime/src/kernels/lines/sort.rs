@@ -1,5 +1,5 @@
-//! Sorting, stable: elements become keys with their indices, which are sorted digit by digit where there are many, and
-//! selected first where few are kept.
+//! Sorting, stable: elements become keys, with their indices where these are wanted. Many are sorted by the upper
+//! digits that they differ in, and what that leaves in disorder is mended; where few are kept they are chosen first.
 
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
@@ -9,8 +9,14 @@ use crate::threads::Share;
 
 /// Elements from which on digits beat comparisons.
 const MANY: usize = 512;
-/// Bits of a digit.
-const DIGIT: usize = 11;
+/// Most bits of a digit.
+const DIGIT: u32 = 11;
+/// Elements up to which two digits leave little to mend.
+const TWO: usize = 1 << 16;
+/// Steps of mending for each element after which comparisons are quicker.
+const STEPS: usize = 4;
+/// Elements that are held against the last one kept together.
+const BLOCK: usize = 64;
 
 pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
     let n = lines.extent.max(0) as usize;
@@ -21,7 +27,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
         );
     }
     let threads = context.pool.threads();
-    let each = (40 * n).next_multiple_of(64);
+    let each = (48 * n).next_multiple_of(64);
     let Some(scratch) = Scratch::new(context, each * threads) else {
         return context.status;
     };
@@ -45,113 +51,298 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     let inner = lines.inner as usize;
     let ascend = lines.flag != 0;
-    // SAFETY: the caller's promise; room is 40 bytes for each element.
+    // SAFETY: the caller's promise; room is 48 bytes for each element.
     unsafe {
-        let x = lines.x.cast::<T>().add(lines.begin(line, lines.extent));
-        let at = |i: usize| *x.add(i * inner);
+        let mut room = room;
+        let mut x = lines.x.cast::<T>().add(lines.begin(line, lines.extent));
+        if inner > 1 {
+            let side = room.cast::<T>();
+            for i in 0..n {
+                *side.add(i) = *x.add(i * inner);
+            }
+            (x, room) = (side.cast_const(), room.add(8 * n));
+        }
+        let x = std::slice::from_raw_parts(x, n);
         let mut lost = false;
-        for i in 0..n {
-            lost |= at(i).lost();
+        for x in x {
+            lost |= x.lost();
+        }
+        if lost {
+            let order = std::slice::from_raw_parts_mut(room.cast::<u32>(), n);
+            let spare = std::slice::from_raw_parts_mut(room.cast::<u32>().add(n), n);
+            merge(
+                order,
+                spare,
+                |a, b| {
+                    if ascend { x[a] < x[b] } else { x[a] > x[b] }
+                },
+            );
+            return write::<T>(lines, line, order, x);
+        }
+        if lines.indices.is_null() && keep >= n / 4 {
+            return if size_of::<T>() <= 4 {
+                values::<T, u32>(lines, line, x, room.cast())
+            } else {
+                values::<T, u64>(lines, line, x, room.cast())
+            };
         }
         let order = std::slice::from_raw_parts_mut(room.cast::<u32>(), n);
-        if lost {
-            let spare = std::slice::from_raw_parts_mut(room.cast::<u32>().add(n), n);
-            merge(order, spare, |a, b| {
-                if ascend { at(a) < at(b) } else { at(a) > at(b) }
-            });
-        } else if size_of::<T>() <= 4 {
-            let turn = if ascend { 0 } else { u64::from(u32::MAX) };
-            let rest = room.add((4 * n).next_multiple_of(8)).cast::<u64>();
-            let keys = std::slice::from_raw_parts_mut(rest, n);
-            for (i, key) in keys.iter_mut().enumerate() {
-                *key = (at(i).key() ^ turn) << 32 | i as u64;
-            }
-            let spare = std::slice::from_raw_parts_mut(rest.add(n), n);
-            for (to, key) in order
-                .iter_mut()
-                .zip(sorted(keys, spare, keep, size_of::<T>()))
-            {
-                *to = *key as u32;
-            }
+        let rest = room.add((4 * n).next_multiple_of(16));
+        if size_of::<T>() <= 4 {
+            indexed::<T, u64>(x, ascend, keep, order, rest.cast());
         } else {
-            let turn = if ascend { 0 } else { u64::MAX };
-            let rest = room.add((4 * n).next_multiple_of(16)).cast::<(u64, u32)>();
-            let keys = std::slice::from_raw_parts_mut(rest, n);
-            for (i, key) in keys.iter_mut().enumerate() {
-                *key = (at(i).key() ^ turn, i as u32);
-            }
-            let spare = std::slice::from_raw_parts_mut(rest.add(n), n);
-            for (to, key) in order.iter_mut().zip(sorted(keys, spare, keep, 8)) {
-                *to = key.1;
-            }
+            indexed::<T, (u64, u32)>(x, ascend, keep, order, rest.cast());
         }
         write::<T>(lines, line, order, x);
     }
 }
 
-/// The `keep` least of some keys, in any order.
-fn first<K: Ord>(keys: &mut [K], keep: usize) -> &mut [K] {
-    if keep < keys.len() && keep > 0 {
-        keys.select_nth_unstable(keep - 1);
-        return &mut keys[..keep];
-    }
-    keys
-}
-
-/// What is sorted: a key with an index, which is the lesser digit.
-trait Indexed: Ord + Copy {
+/// What is sorted: a key, with an index, which is the lesser digit, or alone.
+trait Sorted: Ord + Copy {
     /// The key's bits.
     fn bits(self) -> u64;
+    /// A key with an index.
+    fn of(key: u64, index: usize) -> Self;
+    /// The index.
+    fn index(self) -> u32;
 }
-impl Indexed for u64 {
+impl Sorted for u64 {
+    #[inline(always)]
     fn bits(self) -> u64 {
         self >> 32
     }
+    #[inline(always)]
+    fn of(key: u64, index: usize) -> Self {
+        key << 32 | index as u64
+    }
+    #[inline(always)]
+    fn index(self) -> u32 {
+        self as u32
+    }
 }
-impl Indexed for (u64, u32) {
+impl Sorted for (u64, u32) {
+    #[inline(always)]
     fn bits(self) -> u64 {
         self.0
     }
+    #[inline(always)]
+    fn of(key: u64, index: usize) -> Self {
+        (key, index as u32)
+    }
+    #[inline(always)]
+    fn index(self) -> u32 {
+        self.1
+    }
 }
 
-/// Sorts keys of so many bytes, which come in the order of their indices; at least the first `keep` of the result are in
-/// order.
-fn sorted<'a, K: Indexed>(
-    keys: &'a mut [K],
-    spare: &'a mut [K],
+/// A key without an index.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Alone<K>(K);
+macro_rules! alone {
+    ($($k:ty),*) => {$(
+        impl Sorted for Alone<$k> {
+            #[inline(always)]
+            #[allow(clippy::cast_lossless)]
+            fn bits(self) -> u64 {
+                self.0 as u64
+            }
+            #[inline(always)]
+            fn of(key: u64, _: usize) -> Self {
+                Self(key as $k)
+            }
+            #[inline(always)]
+            fn index(self) -> u32 {
+                0
+            }
+        }
+    )*};
+}
+alone!(u32, u64);
+
+/// The bits that turn the order of an element's keys.
+fn turned<T>(ascend: bool) -> u64 {
+    match (ascend, size_of::<T>()) {
+        (true, _) => 0,
+        (false, 8) => u64::MAX,
+        (false, size) => (1 << (8 * size)) - 1,
+    }
+}
+
+/// The indices of the first elements in order, `room` for twice as many keys.
+unsafe fn indexed<T: Element, K: Sorted>(
+    x: &[T],
+    ascend: bool,
     keep: usize,
-    bytes: usize,
-) -> &'a [K] {
-    let few = keep < keys.len() / 4;
-    let keys = if few { first(keys, keep) } else { keys };
-    // What was selected lies in any order: equal keys are brought into the order of their indices, too.
-    if few || keys.len() < MANY {
+    order: &mut [u32],
+    room: *mut K,
+) {
+    let n = x.len();
+    // SAFETY: the callers' promise.
+    let (keys, spare) = unsafe {
+        (
+            std::slice::from_raw_parts_mut(room, n),
+            std::slice::from_raw_parts_mut(room.add(n), n),
+        )
+    };
+    let sorted = if keep < n / 4 {
+        let chosen = chosen(x, ascend, keep, keys);
+        let keys = &mut keys[..chosen];
+        // What was chosen lies in any order: equal keys are brought into the order of their indices, too.
+        keys.sort_unstable();
+        &*keys
+    } else {
+        let turn = turned::<T>(ascend);
+        for (i, (key, x)) in keys.iter_mut().zip(x).enumerate() {
+            *key = K::of(x.key() ^ turn, i);
+        }
+        sorted(keys, spare)
+    };
+    for (to, key) in order.iter_mut().zip(sorted) {
+        *to = key.index();
+    }
+}
+
+/// All elements in order, without their indices; `room` for twice as many keys.
+unsafe fn values<T: Element, K>(lines: &RxLines, line: usize, x: &[T], room: *mut Alone<K>)
+where
+    Alone<K>: Sorted,
+{
+    let n = x.len();
+    let turn = turned::<T>(lines.flag != 0);
+    // SAFETY: the callers' promise.
+    unsafe {
+        let keys = std::slice::from_raw_parts_mut(room, n);
+        let spare = std::slice::from_raw_parts_mut(room.add(n), n);
+        let mut minus = false;
+        for (i, (key, x)) in keys.iter_mut().zip(x).enumerate() {
+            minus |= x.is_minus_zero();
+            *key = Alone::of(x.key() ^ turn, i);
+        }
+        let sorted = sorted(keys, spare);
+        let begin = lines.begin(line, lines.keep);
+        let to = |k: usize| {
+            lines
+                .values
+                .cast::<T>()
+                .add(begin + k * lines.inner as usize)
+        };
+        for k in 0..lines.keep.max(0) as usize {
+            let value = sorted.get(k).map(|key| T::of_key(key.bits() ^ turn));
+            *to(k) = value.unwrap_or_default();
+        }
+        if minus {
+            // Zeros are equal, and stay in the order in which they came.
+            let zero = T::default().key() ^ turn;
+            let first = sorted.partition_point(|key| key.bits() < zero);
+            let zeros = x.iter().filter(|x| x.key() ^ turn == zero);
+            for (k, x) in (first..lines.keep.max(0) as usize).zip(zeros) {
+                *to(k) = *x;
+            }
+        }
+    }
+}
+
+/// The keys and indices of the `keep` first elements, in any order, at the front of `keys`.
+fn chosen<T: Element, K: Sorted>(x: &[T], ascend: bool, keep: usize, keys: &mut [K]) -> usize {
+    if keep == 0 {
+        return 0;
+    }
+    let turn = turned::<T>(ascend);
+    let most = (4 * keep).max(2 * BLOCK).min(keys.len());
+    let mut n = 0;
+    // What is not before this one is not kept.
+    let mut last: Option<T> = None;
+    for (k, block) in x.chunks(BLOCK).enumerate() {
+        if let Some(last) = last {
+            let mut any = false;
+            for x in block {
+                any |= if ascend { *x < last } else { *x > last };
+            }
+            if !any {
+                continue;
+            }
+        }
+        for (i, x) in block.iter().enumerate() {
+            if last.is_none_or(|last| if ascend { *x < last } else { *x > last }) {
+                if n == most {
+                    keys[..n].select_nth_unstable(keep - 1);
+                    n = keep;
+                }
+                keys[n] = K::of(x.key() ^ turn, k * BLOCK + i);
+                n += 1;
+            }
+        }
+        if n > keep && (last.is_none() || n > most / 2) {
+            keys[..n].select_nth_unstable(keep - 1);
+            n = keep;
+            last = Some(x[keys[keep - 1].index() as usize]);
+        }
+    }
+    if n > keep {
+        keys[..n].select_nth_unstable(keep - 1);
+    }
+    n.min(keep)
+}
+
+/// Sorts keys, which come in the order of their indices.
+fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
+    if keys.len() < MANY {
         keys.sort_unstable();
         return keys;
     }
+    let one = keys[0].bits();
+    let mut varied = 0;
+    for key in &*keys {
+        varied |= key.bits() ^ one;
+    }
+    let top = u64::BITS - varied.leading_zeros();
+    let digits = top
+        .div_ceil(DIGIT)
+        .min(if keys.len() <= TWO { 2 } else { 3 });
+    let low = top.saturating_sub(digits * DIGIT);
+    let bits = (top - low).div_ceil(digits.max(1));
     let (mut from, mut to) = (keys, spare);
-    let mut shift = 0;
-    while shift < 8 * bytes {
-        let digit = |key: K| (key.bits() >> shift) as usize & ((1 << DIGIT) - 1);
-        let mut counts = [0usize; 1 << DIGIT];
+    for k in 0..digits {
+        let shift = low + k * bits;
+        let digit = |key: K| (key.bits() >> shift) as usize & ((1 << bits) - 1);
+        let mut places = [0u32; 1 << DIGIT];
         for &key in from.iter() {
-            counts[digit(key)] += 1;
+            places[digit(key)] += 1;
         }
-        if !counts.contains(&from.len()) {
-            let mut sum = 0;
-            for count in &mut counts {
-                (sum, *count) = (sum + *count, sum);
-            }
-            for &key in from.iter() {
-                let place = &mut counts[digit(key)];
-                to[*place] = key;
-                *place += 1;
-            }
-            std::mem::swap(&mut from, &mut to);
+        let mut sum = 0;
+        for place in &mut places {
+            (sum, *place) = (sum + *place, sum);
         }
-        shift += DIGIT;
+        for &key in from.iter() {
+            let place = &mut places[digit(key)];
+            to[*place as usize] = key;
+            *place += 1;
+        }
+        std::mem::swap(&mut from, &mut to);
+    }
+    if low > 0 && !mended(from) {
+        from.sort_unstable();
     }
     from
+}
+
+/// Brings keys that are nearly in order into it; false where that takes long.
+fn mended<K: Sorted>(keys: &mut [K]) -> bool {
+    let mut left = STEPS * keys.len();
+    for i in 1..keys.len() {
+        let key = keys[i];
+        let mut k = i;
+        while k > 0 && key < keys[k - 1] && left > 0 {
+            keys[k] = keys[k - 1];
+            k -= 1;
+            left -= 1;
+        }
+        keys[k] = key;
+        if left == 0 {
+            return false;
+        }
+    }
+    true
 }
 
 /// Stable merging from below.
@@ -181,7 +372,7 @@ fn merge(order: &mut [u32], spare: &mut [u32], before: impl Fn(usize, usize) -> 
 }
 
 /// Writes the first elements and their indices; 0 where there are no more.
-unsafe fn write<T: Element>(lines: &RxLines, line: usize, order: &[u32], x: *const T) {
+unsafe fn write<T: Element>(lines: &RxLines, line: usize, order: &[u32], x: &[T]) {
     let inner = lines.inner as usize;
     let begin = lines.begin(line, lines.keep);
     debug_assert!(lines.index_kind == Kind::I64 as i32 || lines.index_kind == Kind::I32 as i32);
@@ -191,7 +382,7 @@ unsafe fn write<T: Element>(lines: &RxLines, line: usize, order: &[u32], x: *con
             let to = begin + k * inner;
             let from = order.get(k).map(|&i| i as usize);
             if !lines.values.is_null() {
-                let value = from.map_or(T::default(), |i| *x.add(i * inner));
+                let value = from.map_or(T::default(), |i| x[i]);
                 *lines.values.cast::<T>().add(to) = value;
             }
             if !lines.indices.is_null() {

@@ -45,6 +45,18 @@ pub unsafe trait Vector: Copy {
     unsafe fn pick(mask: Self::Mask, yes: Self, no: Self) -> Self;
     /// Whether a comparison holds for any lane.
     unsafe fn any(mask: Self::Mask) -> bool;
+    /// `self > b ? self : b`.
+    #[inline(always)]
+    unsafe fn greater(self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::pick(self.above(b), self, b) }
+    }
+    /// `self < b ? self : b`.
+    #[inline(always)]
+    unsafe fn lesser(self, b: Self) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::pick(b.above(self), self, b) }
+    }
 }
 
 /// The vectors of an instruction set.
@@ -109,6 +121,14 @@ unsafe impl<S: Simd> Vector for Floats<S> {
     unsafe fn any(mask: S::Mask) -> bool {
         let zero = S::splat(0.0);
         !S::select(mask, zero, S::splat(-1.0)).all_lt(zero)
+    }
+    #[inline(always)]
+    unsafe fn greater(self, b: Self) -> Self {
+        Self(self.0.max(b.0))
+    }
+    #[inline(always)]
+    unsafe fn lesser(self, b: Self) -> Self {
+        Self(self.0.min(b.0))
     }
 }
 
@@ -189,7 +209,7 @@ impl Wide for Portable {
 macro_rules! vectors {
     ($($(#[$doc:meta])* $name:ident($reg:ty) of $t:ty, $lanes:literal: $set:expr, $load:expr, $store:expr, $add:ident,
         |$a:ident, $b:ident, $c:ident| $fma:expr;
-        $mask:ty, $above:expr, $same:expr, $pick:expr, $any:expr $(, $class:ident)?;)*) => {$(
+        $mask:ty, $above:expr, $same:expr, $pick:expr, $any:expr $(, $class:ident)?; $([$max:ident, $min:ident])?;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy)]
         pub struct $name($reg);
@@ -253,6 +273,16 @@ macro_rules! vectors {
             unsafe fn any(mask: $mask) -> bool {
                 $any(mask) != 0
             }
+            $(
+                #[inline(always)]
+                unsafe fn greater(self, b: Self) -> Self {
+                    Self($max(self.0, b.0))
+                }
+                #[inline(always)]
+                unsafe fn lesser(self, b: Self) -> Self {
+                    Self($min(self.0, b.0))
+                }
+            )?
         }
     )*};
 }
@@ -281,26 +311,32 @@ vectors! {
     D512(__m512d) of f64, 8: _mm512_set1_pd, _mm512_loadu_pd, _mm512_storeu_pd, _mm512_add_pd,
         |a, b, c| _mm512_fmadd_pd(a, b, c);
         __mmask8, _mm512_cmp_pd_mask::<_CMP_GT_OQ>, _mm512_cmp_pd_mask::<_CMP_EQ_OQ>, blend_pd, i32::from;
+        [_mm512_max_pd, _mm512_min_pd];
     /// Sixteen of 32 bits.
     I512(__m512i) of i32, 16: _mm512_set1_epi32, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi32,
         |a, b, c| _mm512_add_epi32(_mm512_mullo_epi32(a, b), c);
         __mmask16, _mm512_cmpgt_epi32_mask, _mm512_cmpeq_epi32_mask, blend_epi32, i32::from;
+        [_mm512_max_epi32, _mm512_min_epi32];
     /// Eight of 64 bits.
     L512(__m512i) of i64, 8: _mm512_set1_epi64, _mm512_loadu_si512, _mm512_storeu_si512, _mm512_add_epi64,
         |a, b, c| _mm512_add_epi64(_mm512_mullo_epi64(a, b), c);
         __mmask8, _mm512_cmpgt_epi64_mask, _mm512_cmpeq_epi64_mask, blend_epi64, i32::from;
+        [_mm512_max_epi64, _mm512_min_epi64];
     /// Four float64.
     D256(__m256d) of f64, 4: _mm256_set1_pd, _mm256_loadu_pd, _mm256_storeu_pd, _mm256_add_pd,
         |a, b, c| _mm256_fmadd_pd(a, b, c);
         __m256d, _mm256_cmp_pd::<_CMP_GT_OQ>, _mm256_cmp_pd::<_CMP_EQ_OQ>, _mm256_blendv_pd, _mm256_movemask_pd, ymm_reg;
+        [_mm256_max_pd, _mm256_min_pd];
     /// Eight of 32 bits.
     I256(__m256i) of i32, 8: _mm256_set1_epi32, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi32,
         |a, b, c| _mm256_add_epi32(_mm256_mullo_epi32(a, b), c);
         __m256i, _mm256_cmpgt_epi32, _mm256_cmpeq_epi32, _mm256_blendv_epi8, _mm256_movemask_epi8, ymm_reg;
+        [_mm256_max_epi32, _mm256_min_epi32];
     /// Four of 64 bits.
     L256(__m256i) of i64, 4: _mm256_set1_epi64x, _mm256_loadu_si256, _mm256_storeu_si256, _mm256_add_epi64,
         |a, b, c| _mm256_add_epi64(product(a, b), c);
         __m256i, _mm256_cmpgt_epi64, _mm256_cmpeq_epi64, _mm256_blendv_epi8, _mm256_movemask_epi8, ymm_reg;
+        ;
 }
 
 /// The lower halves of products of 64 bits: AVX2 multiplies 32 bits.

@@ -435,23 +435,26 @@ pub(super) unsafe fn combine<const FOLD: bool>(
     }
 }
 
-/// The greater or the lesser of two lines' elements, of types whose comparisons compilers leave alone: `a > b ? a : b`.
+/// Elements of types that there are vectors of, one line onto the other: `a + b`, `a > b ? a : b`, `a < b ? a : b`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
-unsafe fn extremes<V: Vector<Element: PartialOrd>, const FOLD: bool>(
-    greatest: bool,
+unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
     sums: *mut u8,
     x: *const u8,
     n: usize,
 ) {
     let (sums, x) = (sums.cast::<V::Element>(), x.cast::<V::Element>());
     let across = FOLDED / size_of::<V::Element>();
-    let whole = n / across * across;
-    macro_rules! better {
-        ($a:expr, $b:expr) => {{
-            let (a, b) = ($a, $b);
-            V::pick(if greatest { a.above(b) } else { b.above(a) }, a, b)
-        }};
+    // What is left is no longer than the sums.
+    let whole = if FOLD { n / across * across } else { 0 };
+    macro_rules! onto {
+        ($a:expr, $b:expr) => {
+            match COMBINER {
+                0 => $a.add($b),
+                2 => $a.greater($b),
+                _ => $a.lesser($b),
+            }
+        };
     }
     // SAFETY: the callers' promise.
     unsafe {
@@ -464,27 +467,45 @@ unsafe fn extremes<V: Vector<Element: PartialOrd>, const FOLD: bool>(
             }
             for i in (0..whole).step_by(across) {
                 for k in 0..vectors {
-                    acc[k] = better!(acc[k], V::load(x.add(i + k * V::LANES)));
+                    acc[k] = onto!(acc[k], V::load(x.add(i + k * V::LANES)));
                 }
             }
             for k in 0..vectors {
                 acc[k].store(sums.add(k * V::LANES));
             }
-        } else {
-            for i in (0..whole).step_by(V::LANES) {
-                better!(V::load(sums.add(i)), V::load(x.add(i))).store(sums.add(i));
-            }
         }
-        for i in whole..n {
-            let to = sums.add(if FOLD { i - whole } else { i });
-            let (a, b) = (*to, *x.add(i));
-            *to = if (greatest && a > b) || (!greatest && a < b) {
-                a
-            } else {
-                b
-            };
+        let mut i = whole;
+        while i + V::LANES <= n {
+            let to = sums.add(i - whole);
+            onto!(V::load(to), V::load(x.add(i))).store(to);
+            i += V::LANES;
+        }
+        while i < n {
+            let to = sums.add(i - whole);
+            let mut line = [V::Element::default(); 16];
+            onto!(V::splat(*to), V::splat(*x.add(i))).store(line.as_mut_ptr());
+            *to = line[0];
+            i += 1;
         }
     }
+}
+
+/// The lanes that a line was folded onto among each other, halves onto halves.
+pub(super) unsafe fn together(combiner: i32, kind: Kind, sums: *mut u8) {
+    #[inline(always)]
+    unsafe fn halves<S: Wide>(combiner: i32, kind: Kind, sums: *mut u8) {
+        let mut half = FOLDED / kind.size() / 2;
+        while half > 0 {
+            // SAFETY: the caller's promise: [`FOLDED`] bytes.
+            unsafe {
+                let other = sums.add(half * kind.size()).cast_const();
+                combined::<S, false>(combiner, kind, sums, other, half);
+            }
+            half /= 2;
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(halves(combiner: i32, kind: Kind, sums: *mut u8)) }
 }
 
 /// Two lines of one type, one onto the other.
@@ -534,11 +555,18 @@ unsafe fn combined<S: Wide, const FOLD: bool>(
     // SAFETY: the callers' promise.
     unsafe {
         match (combiner, kind) {
-            (2 | 3, Kind::F32) => extremes::<S::F32, FOLD>(combiner == 2, sums, x, n),
-            (2 | 3, Kind::F64) => extremes::<S::F64, FOLD>(combiner == 2, sums, x, n),
-            (2 | 3, Kind::I64) => extremes::<S::I64, FOLD>(combiner == 2, sums, x, n),
-            (0, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a + v),
-            (0, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a + v),
+            (0, Kind::F32) => vectors::<S::F32, 0, FOLD>(sums, x, n),
+            (2, Kind::F32) => vectors::<S::F32, 2, FOLD>(sums, x, n),
+            (3, Kind::F32) => vectors::<S::F32, 3, FOLD>(sums, x, n),
+            (0, Kind::F64) => vectors::<S::F64, 0, FOLD>(sums, x, n),
+            (2, Kind::F64) => vectors::<S::F64, 2, FOLD>(sums, x, n),
+            (3, Kind::F64) => vectors::<S::F64, 3, FOLD>(sums, x, n),
+            (0, Kind::I32 | Kind::U32) => vectors::<S::I32, 0, FOLD>(sums, x, n),
+            (2, Kind::I32) => vectors::<S::I32, 2, FOLD>(sums, x, n),
+            (3, Kind::I32) => vectors::<S::I32, 3, FOLD>(sums, x, n),
+            (0, Kind::I64 | Kind::U64) => vectors::<S::I64, 0, FOLD>(sums, x, n),
+            (2, Kind::I64) => vectors::<S::I64, 2, FOLD>(sums, x, n),
+            (3, Kind::I64) => vectors::<S::I64, 3, FOLD>(sums, x, n),
             (1, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a * v),
             (1, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a * v),
             (0, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_add(v))),

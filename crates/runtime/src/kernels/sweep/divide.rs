@@ -1,5 +1,6 @@
-//! Division of integers by way of floats: a quotient in float64 of numbers below 2^50 is rounded to no other integer
-//! than the true one, and processors divide floats in vectors.
+//! Division of integers by way of floats: the quotient of numbers that a float holds exactly, with as many bits again to
+//! spare, is rounded to no other integer than the true one, and processors divide floats in vectors. Adding a number
+//! whose last bit is 1 brings a float to an integer in its lower bits: conversions of 64 bits are no vectors everywhere.
 
 /// How a quotient is brought to an integer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -20,8 +21,41 @@ pub(super) trait Divides: Copy {
     const WIDE: u64;
 }
 
+/// Floats by their last bits.
+trait Whole: Copy {
+    /// To an integer: next to 0, or below.
+    fn whole(self, round: Round) -> Self;
+    /// The lower bits of an integer.
+    fn bits(self) -> u64;
+}
+
+macro_rules! floats {
+    ($($t:ty, $shift:expr;)*) => {$(
+        impl Whole for $t {
+            #[inline(always)]
+            fn whole(self, round: Round) -> Self {
+                let a = if round == Round::Floor { self } else { self.abs() };
+                let near = a + $shift - $shift;
+                let below = if near > a { near - 1.0 } else { near };
+                if round == Round::Floor { below } else { below.copysign(self) }
+            }
+            #[inline(always)]
+            #[allow(clippy::cast_lossless)]
+            fn bits(self) -> u64 {
+                ((self + $shift).to_bits() as u64).wrapping_sub(($shift as $t).to_bits() as u64)
+            }
+        }
+    )*};
+}
+/// The middle of the floats whose last bit is 1.
+const SHIFT: f64 = 6_755_399_441_055_744.0;
+floats! {
+    f32, 12_582_912.0;
+    f64, SHIFT;
+}
+
 macro_rules! integer {
-    ($($t:ty, $unsigned:ty, $wide:expr;)*) => {$(
+    ($($t:ty, $unsigned:ty, $wide:expr, |$x:ident| $float:expr;)*) => {$(
         impl Divides for $t {
             const WIDE: u64 = $wide;
             #[inline(always)]
@@ -37,10 +71,9 @@ macro_rules! integer {
             #[inline(always)]
             fn by_float(self, by: Self, round: Round) -> (Self, Self) {
                 let divisor = if by == 0 { 1 } else { by };
-                let q = self as f64 / divisor as f64;
-                let q = if round == Round::Floor { q.floor() } else { q };
-                // SAFETY: quotients of numbers that are narrow enough are in range.
-                let q = unsafe { q.to_int_unchecked::<i64>() } as $t;
+                let a = { let $x = self; $float };
+                let b = { let $x = divisor; $float };
+                let q = (a / b).whole(round).bits() as $t;
                 let r = self.wrapping_sub(q.wrapping_mul(divisor));
                 if by == 0 { (0, 0) } else { (q, r) }
             }
@@ -54,27 +87,51 @@ macro_rules! integer {
     )*};
 }
 
+/// An integer below 2^50 as a float.
+#[inline(always)]
+fn long(x: i64) -> f64 {
+    f64::from_bits(SHIFT.to_bits().wrapping_add(x as u64)) - SHIFT
+}
+
 integer! {
-    i8, u8, 0;
-    u8, u8, 0;
-    i16, u16, 0;
-    u16, u16, 0;
-    i32, u32, 0;
-    u32, u32, 0;
-    i64, u64, !((1 << 50) - 1);
-    u64, u64, !((1 << 50) - 1);
+    i8, u8, 0, |x| f32::from(x);
+    u8, u8, 0, |x| f32::from(x);
+    i16, u16, 0, |x| f32::from(x);
+    u16, u16, 0, |x| f32::from(x);
+    i32, u32, 0, |x| f64::from(x);
+    u32, u32, 0, |x| f64::from(x);
+    i64, u64, !((1 << 50) - 1), |x| long(x);
+    u64, u64, !((1 << 50) - 1), |x| long(x as i64);
 }
 
 /// Quotients (or remainders) of `n` pairs.
 #[inline(always)]
 pub(super) unsafe fn divide<T: Divides>(
-    (a, b): (*const T, *const T),
+    pair: (*const T, *const T),
     to: *mut T,
     n: usize,
     round: Round,
     quotient: bool,
 ) {
     // SAFETY: the callers' promise: all have `n` elements.
+    unsafe {
+        match (round, quotient) {
+            (Round::Trunc, true) => each::<T, false, true>(pair, to, n),
+            (Round::Trunc, false) => each::<T, false, false>(pair, to, n),
+            (Round::Floor, true) => each::<T, true, true>(pair, to, n),
+            (Round::Floor, false) => each::<T, true, false>(pair, to, n),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn each<T: Divides, const FLOOR: bool, const QUOTIENT: bool>(
+    (a, b): (*const T, *const T),
+    to: *mut T,
+    n: usize,
+) {
+    let round = if FLOOR { Round::Floor } else { Round::Trunc };
+    // SAFETY: the callers' promise.
     unsafe {
         let mut bits = 0;
         if T::WIDE != 0 {
@@ -85,13 +142,51 @@ pub(super) unsafe fn divide<T: Divides>(
         if bits & T::WIDE == 0 {
             for i in 0..n {
                 let (q, r) = (*a.add(i)).by_float(*b.add(i), round);
-                *to.add(i) = if quotient { q } else { r };
+                *to.add(i) = if QUOTIENT { q } else { r };
             }
         } else {
             for i in 0..n {
                 let (q, r) = (*a.add(i)).exact(*b.add(i), round);
-                *to.add(i) = if quotient { q } else { r };
+                *to.add(i) = if QUOTIENT { q } else { r };
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agree<T: Divides + PartialEq + std::fmt::Debug>(numbers: &[T]) {
+        for &a in numbers {
+            for &b in numbers {
+                for round in [Round::Trunc, Round::Floor] {
+                    let (found, wanted) = (a.by_float(b, round), a.exact(b, round));
+                    assert_eq!(found, wanted, "{a:?} / {b:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn floats_give_the_quotients_of_integers() {
+        let bytes: Vec<i8> = (i8::MIN..=i8::MAX).collect();
+        agree(&bytes);
+        agree(&(u8::MIN..=u8::MAX).collect::<Vec<_>>());
+        // Around powers of two, and between.
+        let near: Vec<i64> = (0..50)
+            .flat_map(|k| (-3i64..=3).map(move |d| (1 << k) + d))
+            .chain((0..50).map(|k| (1i64 << k) / 3 * 2 + 1))
+            .filter(|x| x.abs() < 1 << 50)
+            .flat_map(|x| [x, -x])
+            .collect();
+        agree(&near);
+        agree(&near.iter().map(|&x| x as i16).collect::<Vec<_>>());
+        agree(&near.iter().map(|&x| x as u16).collect::<Vec<_>>());
+        agree(&near.iter().map(|&x| x as i32).collect::<Vec<_>>());
+        agree(&near.iter().map(|&x| x as u32).collect::<Vec<_>>());
+        let unsigned = near.iter().filter(|x| **x >= 0).map(|&x| x as u64);
+        agree(&unsigned.collect::<Vec<_>>());
+        agree(&[i32::MIN, i32::MIN + 1, i32::MAX, -1, 0, 1, 2, -2, 3, -3]);
     }
 }

@@ -10,6 +10,7 @@ pub mod apply;
 mod divide;
 pub mod op;
 mod space;
+mod windows;
 
 use std::ffi::c_void;
 
@@ -21,6 +22,7 @@ use crate::threads::Share;
 use apply::{Args, apply};
 pub use op::{Op, RxSweepOp};
 use space::{Cursor, Space};
+use windows::Windows;
 
 /// Most axes of a result, and most that are reduced.
 pub const AXES: usize = 12;
@@ -36,6 +38,9 @@ const FEW: usize = 5;
 const ROW: usize = 256;
 /// Elements of a strip that takes no memory.
 const BARE: usize = 1 << 14;
+/// The longest step from the elements of one result to those of the next one with which few elements are reduced side by
+/// side.
+pub const WINDOW_STEP: i64 = 8;
 /// The kind of an input that is an index: its first element is the number itself.
 pub const INDEX: i32 = -1;
 /// Operations on elements below which nobody is woken.
@@ -435,17 +440,7 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 apply::combine::<true>(p.v.combiner, kind, sums, values, n);
                 first += n;
             }
-            // The lanes among each other, halves onto halves.
-            let mut half = lanes / 2;
-            while half > 0 {
-                std::ptr::copy_nonoverlapping(
-                    sums.add(half * kind.size()),
-                    result,
-                    half * kind.size(),
-                );
-                apply::combine::<false>(p.v.combiner, kind, sums, result, half);
-                half /= 2;
-            }
+            apply::together(p.v.combiner, kind, sums);
             p.finish(sums, element, 1);
         }
     }
@@ -472,9 +467,10 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             let all = axes + reduced;
             let extents = slice(v.extents, all);
             let strides = slice(v.strides, inputs * all);
+            let program = std::slice::from_raw_parts(v.program, v.ops as usize);
             let mut plan = Plan {
                 v,
-                ops: std::slice::from_raw_parts(v.program, v.ops as usize),
+                ops: rounded_when_written(v, program, out_kind),
                 data: slice(v.data, inputs),
                 kinds: slice(v.kinds, inputs),
                 out_kind,
@@ -505,6 +501,11 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             plan.along_reduced =
                 reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);
             let threads = context.pool.threads();
+            if !plan.along_reduced
+                && let Some(w) = Windows::of(&plan, threads)
+            {
+                return windows::run(context, &plan, &w);
+            }
             let room = plan.room();
             let Some(scratch) = Scratch::new(context, room * threads) else {
                 return context.status;
@@ -559,6 +560,21 @@ impl Plan<'_> {
             .max()
             .unwrap_or(8)
             .max(register(self.out_kind).size())
+    }
+}
+
+/// The operations without the rounding of the last one's results to the elements that are written: writing does that.
+fn rounded_when_written<'a>(v: &RxSweep, ops: &'a [RxSweepOp], out: Kind) -> &'a [RxSweepOp] {
+    match ops {
+        [rest @ .., before, last]
+            if v.reduced == 0
+                && last.op() == Op::Narrow
+                && last.result() == Some(out)
+                && last.args[0] == v.inputs + v.constants + before.dst =>
+        {
+            &ops[..=rest.len()]
+        }
+        _ => ops,
     }
 }
 

@@ -91,6 +91,24 @@ impl Space {
         cursor.inner = cursor.index[self.rank.saturating_sub(1)];
         cursor
     }
+
+    /// From where a row begins on to the next one; after the last one to the first.
+    pub fn next_row(&self, cursor: &mut Cursor) {
+        for k in (0..self.rank.saturating_sub(1)).rev() {
+            cursor.index[k] += 1;
+            let back = cursor.index[k] == self.extent[k];
+            for (o, s) in cursor.offset.iter_mut().zip(&self.steps).take(self.inputs) {
+                *o += s[k];
+                if back {
+                    *o -= self.extent[k] as isize * s[k];
+                }
+            }
+            if !back {
+                return;
+            }
+            cursor.index[k] = 0;
+        }
+    }
 }
 
 impl Cursor {

@@ -1,0 +1,483 @@
+//! Reductions of the elements of one input by few steps from where an element of the result stands: windows, and whole
+//! rows onto each other.
+//!
+//! The elements of a row of the result are reduced side by side, in vectors that stay in registers, each in the order in
+//! which the expression says. Rows that are read with a longer step, or of narrow floats, are first brought to where
+//! their elements lie side by side: sorted by what remains when their places are divided by the step.
+
+use super::space::Space;
+use super::{Op, Plan, WINDOW_STEP, apply, gathered, register};
+use crate::context::RxContext;
+use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::dispatch;
+use crate::kernels::simd::wide::{Vector, Wide};
+use crate::threads::Share;
+
+/// Most places that an element is reduced from.
+const MOST: usize = 1 << 12;
+/// Places that are read in one go.
+const CHUNK: usize = 32;
+/// The same of places that lie in rows of their own: as many streams as processors read ahead.
+const STREAMS: usize = 8;
+/// Elements between the places of one line.
+const NEAR: isize = 64;
+/// Bytes of a piece of a row.
+const PIECE: usize = 8 << 10;
+/// Bytes of lines that are brought together.
+const ROOM: usize = 24 << 10;
+/// Operations on elements below which nobody is woken.
+const SMALL: usize = 1 << 15;
+
+/// Places that are read in one go.
+struct Chunk {
+    /// For each line that is brought together, its first place and how far its last one is from there.
+    lines: Vec<(isize, usize)>,
+    /// Where the elements for the first element of a piece lie: from the input's own, or from the lines'.
+    taps: Vec<isize>,
+}
+
+/// A reduction that is done so.
+pub(super) struct Windows {
+    chunks: Vec<Chunk>,
+    /// The step along a row of the result.
+    step: usize,
+    /// Elements of a piece of a row.
+    piece: usize,
+    /// Whether lines are brought together.
+    brought: bool,
+    /// Elements of a line, and of those that leave one remainder.
+    line: usize,
+    part: usize,
+}
+
+/// The offsets of all places of a space, in order.
+fn offsets(space: &Space, count: usize) -> Vec<isize> {
+    (0..count)
+        .map(|place| space.cursor(place, None).offset[0])
+        .collect()
+}
+
+impl Windows {
+    /// `None` where a reduction is none of these.
+    pub fn of(p: &Plan<'_>, threads: usize) -> Option<Windows> {
+        let kind = Kind::of(*p.kinds.first()?)?;
+        let plain = matches!(p.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
+        let known = kind != Kind::Bool && kind == p.out_kind && matches!(p.v.combiner, 0 | 2 | 3);
+        let (count, inner) = (p.over.count(), p.out.inner());
+        let step = if inner > 1 { p.out.inner_step(0) } else { 1 };
+        let fits = (1..=MOST).contains(&count) && (1..=WINDOW_STEP as isize).contains(&step);
+        if !plain || !known || !fits || p.v.inputs != 1 || p.v.reduced <= 0 {
+            return None;
+        }
+        let step = step as usize;
+        let size = register(kind).size();
+        let rows = p.out.count() / inner.max(1);
+        let mut piece = inner.min(PIECE / size);
+        if rows < 2 * threads {
+            // Threads share rows.
+            piece = piece.min(inner.div_ceil(threads).next_multiple_of(64));
+        }
+        let mut windows = Windows {
+            chunks: Vec::new(),
+            step,
+            piece,
+            brought: step > 1 || register(kind) != kind,
+            line: 0,
+            part: 0,
+        };
+        windows.divide(&offsets(&p.over, count));
+        let (lines, span) = windows.widest();
+        if windows.brought {
+            let room = (ROOM / size / lines.max(1)).saturating_sub(span) / step;
+            windows.piece = windows.piece.min(room).max(1);
+            windows.part = windows.piece + span / step + 1;
+            windows.line = (windows.part * step).next_multiple_of(16);
+            windows.place();
+        }
+        Some(windows)
+    }
+
+    /// Cuts the places into chunks, those of a chunk into lines.
+    fn divide(&mut self, places: &[isize]) {
+        let mut at = 0;
+        while at < places.len() {
+            let mut lines: Vec<(isize, usize)> = Vec::new();
+            let mut taps = Vec::new();
+            for &place in &places[at..] {
+                let near = (lines.last_mut())
+                    .filter(|l| (l.0..=l.0 + NEAR).contains(&place))
+                    .map(|l| l.1 = l.1.max((place - l.0) as usize));
+                if near.is_none() {
+                    if lines.len() == STREAMS {
+                        break;
+                    }
+                    lines.push((place, 0));
+                }
+                taps.push(place);
+                if taps.len() == CHUNK {
+                    break;
+                }
+            }
+            at += taps.len();
+            self.chunks.push(Chunk { lines, taps });
+        }
+    }
+
+    /// Most lines of a chunk, and most elements from a line's first place to its last one.
+    fn widest(&self) -> (usize, usize) {
+        let lines = self.chunks.iter().map(|c| c.lines.len()).max();
+        let spans = self.chunks.iter().flat_map(|c| &c.lines).map(|l| l.1).max();
+        (lines.unwrap_or(0), spans.unwrap_or(0))
+    }
+
+    /// From places in the input to those in lines that are brought together.
+    fn place(&mut self) {
+        let (step, line, part) = (self.step, self.line, self.part);
+        for chunk in &mut self.chunks {
+            let mut k = 0;
+            for tap in &mut chunk.taps {
+                while !(chunk.lines[k].0..=chunk.lines[k].0 + chunk.lines[k].1 as isize)
+                    .contains(tap)
+                {
+                    k += 1;
+                }
+                let far = (*tap - chunk.lines[k].0) as usize;
+                *tap = (k * line + far % step * part + far / step) as isize;
+            }
+        }
+    }
+
+    /// Bytes that a thread needs: lines, one more in which a line is converted, and the sums of a piece.
+    fn room(&self, kind: Kind) -> usize {
+        let size = register(kind).size();
+        let lines = if self.brought { self.widest().0 + 1 } else { 0 };
+        ((lines * self.line + self.piece) * size + 64).next_multiple_of(64)
+    }
+
+    /// Brings the lines of a chunk together for `n` elements of a row that begins at `from`.
+    #[inline(always)]
+    unsafe fn bring(&self, chunk: &Chunk, kind: Kind, from: *const u8, n: usize, room: *mut u8) {
+        let wide = register(kind);
+        let (given, size) = (kind.size(), wide.size());
+        for (k, &(first, span)) in chunk.lines.iter().enumerate() {
+            let len = (n - 1) * self.step + span + 1;
+            // SAFETY: all places of a line lie between those that are read, and the room was made for them.
+            unsafe {
+                let to = room.add(k * self.line * size);
+                let mut from = from.offset(first * given as isize);
+                if self.step == 1 {
+                    gathered(kind, from, 1, len, to);
+                    continue;
+                }
+                if wide != kind {
+                    let whole = room.add(chunk.lines.len() * self.line * size);
+                    gathered(kind, from, 1, len, whole);
+                    from = whole.cast_const();
+                }
+                match size {
+                    1 => apart_by::<u8>(self.step, self.part, from.cast(), len, to.cast()),
+                    2 => apart_by::<u16>(self.step, self.part, from.cast(), len, to.cast()),
+                    4 => apart_by::<u32>(self.step, self.part, from.cast(), len, to.cast()),
+                    _ => apart_by::<u64>(self.step, self.part, from.cast(), len, to.cast()),
+                }
+            }
+        }
+    }
+}
+
+/// Sorts elements by what remains when their places are divided by `step`: those that leave `r` from `r * part` on.
+#[inline(always)]
+unsafe fn apart_by<T: Copy>(step: usize, part: usize, from: *const T, n: usize, to: *mut T) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        match step {
+            2 => apart::<T, 2>(part, from, n, to),
+            3 => apart::<T, 3>(part, from, n, to),
+            4 => apart::<T, 4>(part, from, n, to),
+            _ => {
+                for i in 0..n {
+                    *to.add(i % step * part + i / step) = *from.add(i);
+                }
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn apart<T: Copy, const STEP: usize>(part: usize, from: *const T, n: usize, to: *mut T) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let whole = n / STEP;
+        for i in 0..whole {
+            for r in 0..STEP {
+                *to.add(r * part + i) = *from.add(i * STEP + r);
+            }
+        }
+        for i in whole * STEP..n {
+            *to.add(i % STEP * part + whole) = *from.add(i);
+        }
+    }
+}
+
+/// Elements side by side that are reduced together.
+trait Lanes: Copy {
+    /// An element.
+    type Element: Copy;
+    const LANES: usize;
+    unsafe fn all(x: Self::Element) -> Self;
+    unsafe fn read(from: *const Self::Element) -> Self;
+    unsafe fn write(self, to: *mut Self::Element);
+    /// Takes on further elements: `COMBINER` as in the descriptor.
+    unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self;
+}
+
+// SAFETY: of all methods, what holds for vectors.
+#[allow(unsafe_op_in_unsafe_fn)]
+impl<V: Vector> Lanes for V {
+    type Element = V::Element;
+    const LANES: usize = V::LANES;
+    #[inline(always)]
+    unsafe fn all(x: V::Element) -> Self {
+        V::splat(x)
+    }
+    #[inline(always)]
+    unsafe fn read(from: *const V::Element) -> Self {
+        V::load(from)
+    }
+    #[inline(always)]
+    unsafe fn write(self, to: *mut V::Element) {
+        self.store(to);
+    }
+    #[inline(always)]
+    unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
+        match COMBINER {
+            0 => self.add(x),
+            2 => self.greater(x),
+            _ => self.lesser(x),
+        }
+    }
+}
+
+/// 32 bytes of a type that there are no vectors of.
+#[derive(Clone, Copy)]
+struct Row<T, const N: usize>([T; N]);
+
+macro_rules! rows {
+    ($($t:ty),*) => {$(
+        // SAFETY: plain memory.
+        #[allow(unsafe_op_in_unsafe_fn)]
+        impl Lanes for Row<$t, { 32 / size_of::<$t>() }> {
+            type Element = $t;
+            const LANES: usize = 32 / size_of::<$t>();
+            #[inline(always)]
+            unsafe fn all(x: $t) -> Self {
+                Self([x; _])
+            }
+            #[inline(always)]
+            unsafe fn read(from: *const $t) -> Self {
+                Self(from.cast::<[$t; 32 / size_of::<$t>()]>().read_unaligned())
+            }
+            #[inline(always)]
+            unsafe fn write(self, to: *mut $t) {
+                to.cast::<[$t; 32 / size_of::<$t>()]>().write_unaligned(self.0);
+            }
+            #[inline(always)]
+            unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
+                let mut y = self.0;
+                for i in 0..y.len() {
+                    y[i] = match COMBINER {
+                        0 => y[i].wrapping_add(x.0[i]),
+                        2 => if y[i] > x.0[i] { y[i] } else { x.0[i] },
+                        _ => if y[i] < x.0[i] { y[i] } else { x.0[i] },
+                    };
+                }
+                Self(y)
+            }
+        }
+    )*};
+}
+rows!(i8, u8, i16, u16, u32, u64);
+
+/// `NV` vectors of sums.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
+unsafe fn block<L: Lanes, const COMBINER: i32, const NV: usize>(
+    from: *const L::Element,
+    taps: &[isize],
+    start: Option<L::Element>,
+    sums: *mut L::Element,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let mut acc = match start {
+            Some(x) => [L::all(x); NV],
+            None => {
+                let mut acc = [L::read(sums); NV];
+                for v in 1..NV {
+                    acc[v] = L::read(sums.add(v * L::LANES));
+                }
+                acc
+            }
+        };
+        for &tap in taps {
+            let at = from.offset(tap);
+            for v in 0..NV {
+                acc[v] = acc[v].with::<COMBINER>(L::read(at.add(v * L::LANES)));
+            }
+        }
+        for v in 0..NV {
+            acc[v].write(sums.add(v * L::LANES));
+        }
+    }
+}
+
+/// Reduces `n` elements onto sums, which begin as `start`, or go on.
+#[inline(always)]
+unsafe fn reduced<L: Lanes, const COMBINER: i32>(
+    from: *const L::Element,
+    taps: &[isize],
+    n: usize,
+    start: Option<L::Element>,
+    sums: *mut L::Element,
+) {
+    let mut i = 0;
+    // SAFETY: the callers' promise.
+    unsafe {
+        while i + 4 * L::LANES <= n {
+            block::<L, COMBINER, 4>(from.add(i), taps, start, sums.add(i));
+            i += 4 * L::LANES;
+        }
+        while i + L::LANES <= n {
+            block::<L, COMBINER, 1>(from.add(i), taps, start, sums.add(i));
+            i += L::LANES;
+        }
+        if i == n {
+            return;
+        }
+        if start.is_some() && n >= L::LANES {
+            // Some once more.
+            let i = n - L::LANES;
+            return block::<L, COMBINER, 1>(from.add(i), taps, start, sums.add(i));
+        }
+        // Of fewer than a vector has, nothing beyond is read.
+        while i < n {
+            let old = start.unwrap_or(*sums.add(i));
+            let mut acc = L::all(old);
+            for &tap in taps {
+                acc = acc.with::<COMBINER>(L::all(*from.offset(tap).add(i)));
+            }
+            let mut line = [old; 64];
+            acc.write(line.as_mut_ptr());
+            *sums.add(i) = line[0];
+            i += 1;
+        }
+    }
+}
+
+/// The same for a type by its number.
+#[inline(always)]
+unsafe fn typed<S: Wide>(
+    (combiner, kind): (i32, Kind),
+    from: *const u8,
+    taps: &[isize],
+    n: usize,
+    start: Option<u64>,
+    sums: *mut u8,
+) {
+    macro_rules! of {
+        ($l:ty, |$bits:ident| $start:expr) => {{
+            let start = match start {
+                Some($bits) => Some($start),
+                None => None,
+            };
+            let (from, sums) = (from.cast(), sums.cast());
+            match combiner {
+                0 => reduced::<$l, 0>(from, taps, n, start, sums),
+                2 => reduced::<$l, 2>(from, taps, n, start, sums),
+                _ => reduced::<$l, 3>(from, taps, n, start, sums),
+            }
+        }};
+    }
+    // SAFETY: the callers' promise.
+    unsafe {
+        match kind {
+            Kind::F32 => of!(S::F32, |x| f32::from_bits(x as u32)),
+            Kind::F64 => of!(S::F64, |x| f64::from_bits(x)),
+            Kind::I32 => of!(S::I32, |x| x as i32),
+            Kind::I64 => of!(S::I64, |x| x as i64),
+            Kind::U32 if combiner == 0 => of!(S::I32, |x| x as i32),
+            Kind::U64 if combiner == 0 => of!(S::I64, |x| x as i64),
+            Kind::U32 => of!(Row<u32, 8>, |x| x as u32),
+            Kind::U64 => of!(Row<u64, 4>, |x| x),
+            Kind::I8 => of!(Row<i8, 32>, |x| x as i8),
+            Kind::I16 => of!(Row<i16, 16>, |x| x as i16),
+            Kind::U16 => of!(Row<u16, 16>, |x| x as u16),
+            _ => of!(Row<u8, 32>, |x| x as u8),
+        }
+    }
+}
+
+/// Pieces of rows `begin..end`.
+#[inline(always)]
+unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
+    let (inner, kind) = (p.out.inner(), p.out_kind);
+    let (wide, given) = (register(kind), kind.size() as isize);
+    let pieces = inner.div_ceil(w.piece);
+    let mut start = [0u64; 1];
+    // SAFETY: the callers' promise; every task writes its own part of the result.
+    unsafe {
+        apply::neutral(p.v.combiner, kind, start.as_mut_ptr().cast(), 1);
+        let sums_room = room.add(w.room(kind) - (w.piece * wide.size()).next_multiple_of(64));
+        let mut row = p.out.cursor(begin / pieces * inner, None);
+        for task in begin..end {
+            let (index, inside) = (task / pieces, task % pieces * w.piece);
+            if task > begin && inside == 0 {
+                p.out.next_row(&mut row);
+            }
+            let n = (inner - inside).min(w.piece);
+            let out = p.v.out.cast::<u8>();
+            let to = out.add((index * inner + inside) * kind.size());
+            let at = row.offset[0] + (inside * w.step) as isize;
+            let from = p.data[0].cast::<u8>().offset(at * given);
+            let sums = if wide == kind { to } else { sums_room };
+            for (k, chunk) in w.chunks.iter().enumerate() {
+                let mut from = from;
+                if w.brought {
+                    w.bring(chunk, kind, from, n, room);
+                    from = room.cast_const();
+                }
+                let start = if k == 0 { Some(start[0]) } else { None };
+                typed::<S>((p.v.combiner, wide), from, &chunk.taps, n, start, sums);
+            }
+            if wide != kind {
+                f32::narrow(kind, n, sums.cast_const().cast(), to);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// As `rx_sweep`.
+pub(super) unsafe fn run(context: &mut RxContext, plan: &Plan<'_>, w: &Windows) -> i32 {
+    let threads = context.pool.threads();
+    let room = w.room(plan.out_kind);
+    let Some(scratch) = Scratch::new(context, room * threads) else {
+        return context.status;
+    };
+    let rows = plan.out.count() / plan.out.inner().max(1);
+    let tasks = rows * plan.out.inner().div_ceil(w.piece);
+    let grain = (SMALL / (w.piece * plan.over.count()).max(1)).max(1);
+    // SAFETY: each thread has its own room, each task its own part of the result.
+    let shared = unsafe { Share::new((w, plan, scratch.memory.cast::<u8>())) };
+    context.pool.each(tasks, grain, |begin, end, worker| {
+        let &(w, plan, memory) = shared.get();
+        let p = plan;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let room = memory.add(worker * room);
+            dispatch!(pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8));
+        }
+    });
+    0
+}

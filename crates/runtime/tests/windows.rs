@@ -1,0 +1,256 @@
+//! Reductions over windows, of any rank, step and element type, against plain loops: equal to the bit, because each
+//! element is reduced in the order of the expression.
+
+mod common;
+
+use common::{Random, everywhere};
+use half::{bf16, f16};
+use relax_runtime::kernels::kinds::Kind;
+use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
+
+/// An element type and the one that it is reduced in.
+trait Number: Copy {
+    type Wide: Copy;
+    const KIND: Kind;
+    fn of(random: &mut Random) -> Self;
+    fn wide(self) -> Self::Wide;
+    /// `combiner` as in the descriptor.
+    fn combined(combiner: i32, a: Self::Wide, b: Self::Wide) -> Self::Wide;
+    fn start(combiner: i32) -> Self::Wide;
+    fn bits(x: Self::Wide) -> u64;
+    fn same(self, wanted: Self::Wide) -> bool;
+}
+
+macro_rules! numbers {
+    ($($t:ident $wide:ident $kind:ident: |$r:ident| $of:expr, |$x:ident| $widened:expr, |$a:ident, $b:ident| $sum:expr,
+        $least:expr, $most:expr, |$y:ident| $narrow:expr, |$z:ident| $bits:expr;)*) => {$(
+        impl Number for $t {
+            type Wide = $wide;
+            const KIND: Kind = Kind::$kind;
+            fn of($r: &mut Random) -> Self {
+                $of
+            }
+            fn wide(self) -> $wide {
+                let $x = self;
+                $widened
+            }
+            fn combined(combiner: i32, $a: $wide, $b: $wide) -> $wide {
+                match combiner {
+                    0 => $sum,
+                    2 => if $a > $b { $a } else { $b },
+                    _ => if $a < $b { $a } else { $b },
+                }
+            }
+            fn start(combiner: i32) -> $wide {
+                match combiner {
+                    0 => Default::default(),
+                    2 => $least,
+                    _ => $most,
+                }
+            }
+            fn bits($z: $wide) -> u64 {
+                $bits
+            }
+            fn same(self, $y: $wide) -> bool {
+                #[allow(clippy::eq_op)] // Only a NaN is not itself.
+                let nan = $y != $y;
+                let found = self.wide();
+                Self::bits(found) == Self::bits($narrow) || nan && found != found
+            }
+        }
+    )*};
+}
+
+/// A float of few bits, or a NaN, an infinity or a zero with a sign here and there.
+fn float(random: &mut Random) -> f32 {
+    match random.below(60) {
+        0 => f32::NAN,
+        1 => f32::INFINITY,
+        2 => -0.0,
+        _ => (random.float() * 64.0).round() / 8.0,
+    }
+}
+
+macro_rules! integers {
+    ($($t:ident $kind:ident),*) => {
+        numbers! {$(
+            $t $t $kind: |r| (r.bits() ^ r.bits() << 40) as $t, |x| x, |a, b| a.wrapping_add(b), $t::MIN, $t::MAX,
+                |y| y, |z| z as i64 as u64;
+        )*}
+    };
+}
+integers!(i8 I8, u8 U8, i16 I16, u16 U16, i32 I32, u32 U32, i64 I64, u64 U64);
+numbers! {
+    f32 f32 F32: |r| float(r), |x| x, |a, b| a + b, f32::MIN, f32::MAX, |y| y, |z| z.to_bits().into();
+    f64 f64 F64: |r| f64::from(float(r)) / 3.0, |x| x, |a, b| a + b, f64::MIN, f64::MAX, |y| y, |z| z.to_bits();
+    f16 f32 F16: |r| f16::from_f32(float(r)), |x| x.to_f32(), |a, b| a + b, -65504.0, 65504.0,
+        |y| f16::from_f32(y).to_f32(), |z| z.to_bits().into();
+    bf16 f32 BF16: |r| bf16::from_f32(float(r)), |x| x.to_f32(), |a, b| a + b, -bf16::MAX.to_f32(),
+        bf16::MAX.to_f32(), |y| bf16::from_f32(y).to_f32(), |z| z.to_bits().into();
+}
+
+/// An axis of the result, and the window along it.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    extent: usize,
+    window: usize,
+    step: usize,
+    apart: usize,
+}
+
+impl Axis {
+    fn random(random: &mut Random, last: bool) -> Self {
+        let some = |r: &mut Random, all: &[usize]| all[r.below(all.len())];
+        Self {
+            extent: some(
+                random,
+                if last {
+                    &[1, 3, 7, 16, 29, 64, 150]
+                } else {
+                    &[1, 2, 5]
+                },
+            ),
+            window: some(random, &[1, 1, 2, 3, 5]),
+            step: some(random, &[1, 1, 2, 3, 4, 5]),
+            apart: some(random, &[1, 1, 2, 3]),
+        }
+    }
+    fn reach(&self) -> usize {
+        (self.extent - 1) * self.step + (self.window - 1) * self.apart + 1
+    }
+}
+
+/// All indices of a box, in order.
+fn places(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
+    (0..extents.iter().product::<usize>()).map(move |flat| {
+        let mut rest = flat;
+        let mut at = vec![0; extents.len()];
+        for (to, n) in at.iter_mut().zip(extents).rev() {
+            (*to, rest) = (rest % n, rest / n);
+        }
+        at
+    })
+}
+
+fn check<T: Number + std::fmt::Debug>(
+    ctx: *mut relax_runtime::context::RxContext,
+    random: &mut Random,
+    axes: &[Axis],
+    combiner: i32,
+) {
+    let extents: Vec<usize> = axes.iter().map(|a| a.extent).collect();
+    let windows: Vec<usize> = axes.iter().map(|a| a.window).collect();
+    let mut steps = vec![1usize; axes.len()];
+    for k in (1..axes.len()).rev() {
+        steps[k - 1] = steps[k] * axes[k].reach();
+    }
+    let n = steps[0] * axes[0].reach();
+    let x: Vec<T> = (0..n).map(|_| T::of(random)).collect();
+    let mut y: Vec<T> = vec![x[0]; extents.iter().product()];
+    let all: Vec<i64> = extents.iter().chain(&windows).map(|&n| n as i64).collect();
+    let strides: Vec<i64> = (axes.iter().zip(&steps).map(|(a, s)| (a.step * s) as i64))
+        .chain(axes.iter().zip(&steps).map(|(a, s)| (a.apart * s) as i64))
+        .collect();
+    let op = RxSweepOp {
+        code: Op::Copy as i32,
+        kind: T::KIND as i32,
+        to: T::KIND as i32,
+        dst: 0,
+        args: [0, -1, -1, -1],
+    };
+    let (data, kinds) = ([x.as_ptr().cast()], [T::KIND as i32]);
+    let sweep = RxSweep {
+        axes: axes.len() as i32,
+        reduced: axes.len() as i32,
+        inputs: 1,
+        constants: 0,
+        ops: 1,
+        temps: 1,
+        combiner,
+        out_type: T::KIND as i32,
+        extents: all.as_ptr(),
+        data: data.as_ptr(),
+        kinds: kinds.as_ptr(),
+        strides: strides.as_ptr(),
+        values: std::ptr::null(),
+        program: &op,
+        out: y.as_mut_ptr().cast(),
+    };
+    // SAFETY: the arrays are as large as the descriptor says.
+    assert_eq!(unsafe { rx_sweep(ctx, &sweep) }, 0);
+    for (at, found) in places(&extents).zip(&y) {
+        let mut wanted = T::start(combiner);
+        for r in places(&windows) {
+            let place: usize = (0..axes.len())
+                .map(|k| (at[k] * axes[k].step + r[k] * axes[k].apart) * steps[k])
+                .sum();
+            wanted = T::combined(combiner, wanted, x[place].wide());
+        }
+        assert!(
+            found.same(wanted),
+            "{:?} {axes:?} combiner {combiner} at {at:?}: {found:?}",
+            T::KIND
+        );
+    }
+}
+
+#[test]
+fn windows_of_any_rank_and_type_are_reduced_in_order() {
+    everywhere(|ctx, _| {
+        let mut random = Random(17);
+        for round in 0..160 {
+            let rank = 1 + random.below(3);
+            let mut axes: Vec<Axis> = (0..rank)
+                .map(|k| Axis::random(&mut random, k + 1 == rank))
+                .collect();
+            // What has many places along one row may be folded in another order.
+            if axes.iter().map(|a| a.window).product::<usize>() >= 16 {
+                axes[rank - 1].window = 1;
+            }
+            let combiner = [0, 2, 3][round / 12 % 3];
+            let r = &mut random;
+            match round % 12 {
+                0 => check::<i8>(ctx, r, &axes, combiner),
+                1 => check::<u8>(ctx, r, &axes, combiner),
+                2 => check::<i16>(ctx, r, &axes, combiner),
+                3 => check::<u16>(ctx, r, &axes, combiner),
+                4 => check::<i32>(ctx, r, &axes, combiner),
+                5 => check::<u32>(ctx, r, &axes, combiner),
+                6 => check::<i64>(ctx, r, &axes, combiner),
+                7 => check::<u64>(ctx, r, &axes, combiner),
+                8 => check::<f32>(ctx, r, &axes, combiner),
+                9 => check::<f64>(ctx, r, &axes, combiner),
+                10 => check::<f16>(ctx, r, &axes, combiner),
+                _ => check::<bf16>(ctx, r, &axes, combiner),
+            }
+        }
+    });
+}
+
+#[test]
+fn long_columns_are_reduced_in_order() {
+    everywhere(|ctx, _| {
+        let mut random = Random(3);
+        for (window, extent) in [(100, 64), (33, 200), (700, 30), (9, 2100)] {
+            let along = Axis {
+                extent: 1,
+                window,
+                step: 1,
+                apart: 1,
+            };
+            let beside = Axis {
+                extent,
+                window: 1,
+                step: 1,
+                apart: 1,
+            };
+            for combiner in [0, 2, 3] {
+                let r = &mut random;
+                check::<f32>(ctx, r, &[along, beside], combiner);
+                check::<i32>(ctx, r, &[along, beside], combiner);
+                check::<f16>(ctx, r, &[along, beside], combiner);
+                check::<u8>(ctx, r, &[along, beside], combiner);
+            }
+        }
+    });
+}
