@@ -1,7 +1,5 @@
 //! `infer-type`: finds the types and says everything that is to be said about them.
 
-use std::sync::Arc;
-
 use relax_base::Diagnostics;
 
 use crate::{Contract, Form, PassCx, PassDef};
@@ -20,12 +18,5 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let options = cx.infer_options();
-    let (typing, diagnostics) = relax_infer::infer(cx.module, &options);
-    if diagnostics.has_errors() {
-        return Err(diagnostics);
-    }
-    cx.diagnostics.extend(diagnostics);
-    cx.set_typing(Arc::new(typing));
-    Ok(())
+    cx.say_types()
 }

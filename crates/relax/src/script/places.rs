@@ -5,6 +5,8 @@
 //! each such call gives new tensors, which stand for the written ones from there on; blocks, places and ends are gone.
 //! Extents as values (`R.shape_of(x)`, `n` among arguments) are computed from the parameters that bind them.
 
+use std::sync::Arc;
+
 use relax_base::{Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
@@ -16,15 +18,20 @@ use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-/// The module with all of it as values. A module that is no Relax in TVMScript stays as it is.
-pub(crate) fn as_values(m: &mut Module) {
-    if m.script.is_none() {
-        return;
-    }
-    let (typing, found) = relax_infer::infer(m, &relax_infer::InferOptions::default());
-    if found.has_errors() {
-        return;
-    }
+use crate::Typed;
+
+/// A module of Relax in TVMScript with all of it as values; `typed` is what is known of its types.
+pub(crate) fn as_values(m: &mut Module, typed: Option<Typed>) {
+    let typing = match typed {
+        Some(typed) => typed.typing,
+        None => {
+            let (typing, found) = relax_infer::infer(m, &relax_infer::InferOptions::default());
+            if found.has_errors() {
+                return;
+            }
+            Arc::new(typing)
+        }
+    };
     let mut inplace = FxHashMap::default();
     for (global, body) in m.global_bodies() {
         let Some(func) = m.global_func(global) else {
