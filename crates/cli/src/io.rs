@@ -18,6 +18,9 @@ pub fn is_stream(path: &Path) -> bool {
 }
 
 /// The bytes of a file, or of standard input for `-`.
+///
+/// # Errors
+/// It cannot be read, or an output goes there.
 pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     places::input(path)?;
     let result = if is_stream(path) {
@@ -34,6 +37,9 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
 
 /// What a module is read from: as [`read`]; a file that is no text is mapped, so that what it holds
 /// need not be in memory twice.
+///
+/// # Errors
+/// As for [`read`].
 pub fn contents(path: &Path) -> Result<Contents, Stop> {
     let mut head = [0; 64];
     let known = std::fs::metadata(path).is_ok_and(|m| m.is_file())
@@ -48,6 +54,9 @@ pub fn contents(path: &Path) -> Result<Contents, Stop> {
 }
 
 /// Writes a file, or standard output for `-`. A file is whole or not there.
+///
+/// # Errors
+/// It cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     match is_stream(path) {
         true => print(bytes),
@@ -56,6 +65,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
 }
 
 /// As [`write()`], of what comes piece by piece.
+///
+/// # Errors
+/// As for [`write()`].
 pub fn write_by(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -70,6 +82,9 @@ pub fn write_by(
 }
 
 /// Writes to standard output. A reader that went away is no error.
+///
+/// # Errors
+/// It cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     shown(out.write_all(bytes).and_then(|()| out.flush()))
