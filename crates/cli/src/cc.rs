@@ -26,6 +26,9 @@ const LIBRARY: &str = "librelax_runtime.a";
 /// The static runtime library: `RELAX_RUNTIME`, or the first that was built from this tool's own sources of those
 /// beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the tool's folder; else the one that the tool
 /// carries, written out (see [`crate::kit`]).
+///
+/// # Errors
+/// It is nowhere, or belongs to another version.
 pub fn runtime_library() -> Result<PathBuf, Stop> {
     let fix = "build it with `cargo build --release` in the sources of this relaxc";
     if let Some(path) = std::env::var_os("RELAX_RUNTIME") {
@@ -82,6 +85,9 @@ fn is_ours(path: &Path) -> std::io::Result<bool> {
 }
 
 /// Runs the C compiler (`CC`, else `cc`).
+///
+/// # Errors
+/// There is no compiler, or it fails.
 pub fn cc<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<(), Stop> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
     let out = Command::new(&compiler)
@@ -144,6 +150,9 @@ pub fn symbols(lowered: &Lowered, prefix: Option<&str>) -> Vec<String> {
 }
 
 /// Puts an object with these symbols into a static library beside the runtime's objects.
+///
+/// # Errors
+/// The archive cannot be written.
 pub fn archive(object: Object, symbols: &[String], out: &Path) -> Result<(), Stop> {
     let runtime = runtime_library()?;
     // A member's size stands before its bytes.
@@ -209,6 +218,9 @@ fn writable(out: &Path) -> Result<(), Stop> {
 
 /// Links an object with the runtime into a shared library or an executable. For an executable, the
 /// first entry is called on the `.npy` and `.npz` files that are its arguments.
+///
+/// # Errors
+/// The linker fails, or the result cannot be written.
 pub fn link(
     object: Object,
     lowered: &Lowered,

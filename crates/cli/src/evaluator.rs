@@ -11,6 +11,9 @@ use relax_tensor::{Tensor, Value};
 use crate::bench;
 
 /// Runs a function of a module on tensors by the reference evaluator.
+///
+/// # Errors
+/// The program fails.
 pub fn run(
     module: &Module,
     typing: &Typing,
@@ -23,6 +26,9 @@ pub fn run(
 
 /// Runs a function of a module on values by the reference evaluator, and `more` times more; also says how
 /// long each run took. A run of more than `max_steps` steps is an error.
+///
+/// # Errors
+/// As for [`run`].
 pub fn run_timed(
     module: &Module,
     typing: &Typing,

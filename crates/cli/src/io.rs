@@ -18,6 +18,9 @@ pub fn is_stream(path: &Path) -> bool {
 }
 
 /// The bytes of a file, or of standard input for `-`.
+///
+/// # Errors
+/// It cannot be read, or an output goes there.
 pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     places::input(path)?;
     let result = if is_stream(path) {
@@ -49,6 +52,9 @@ fn head(path: &Path, name: &str) -> Format {
 
 /// What a module is read from: as [`read`]; a file that is no text is mapped, so that what it holds
 /// need not be in memory twice.
+///
+/// # Errors
+/// As for [`read`].
 pub fn contents(path: &Path) -> Result<Contents, Stop> {
     if head(path, "") != Format::Relay {
         return Ok(Contents::Held(Arc::new(weights::open(path)?)));
@@ -57,6 +63,9 @@ pub fn contents(path: &Path) -> Result<Contents, Stop> {
 }
 
 /// Writes a file, or standard output for `-`. A file is whole or not there.
+///
+/// # Errors
+/// It cannot be written.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     match is_stream(path) {
         true => print(bytes),
@@ -65,6 +74,9 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
 }
 
 /// As [`write()`], of what comes piece by piece.
+///
+/// # Errors
+/// As for [`write()`].
 pub fn write_by(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
@@ -79,6 +91,9 @@ pub fn write_by(
 }
 
 /// Writes to standard output. A reader that went away is no error.
+///
+/// # Errors
+/// It cannot be written.
 pub fn print(bytes: &[u8]) -> Result<(), Stop> {
     let mut out = std::io::stdout().lock();
     shown(out.write_all(bytes).and_then(|()| out.flush()))

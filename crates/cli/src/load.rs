@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use relax::{Contents, InferOptions, Pipeline, ReadOptions, Session, Typing};
+use relax::{Contents, InferOptions, Pipeline, ReadOptions, Session, Typed};
 use relax_base::Diagnostics;
 use relax_ir::Module;
 
@@ -18,8 +18,8 @@ pub struct Loaded {
     pub session: Session,
     /// The module.
     pub module: Module,
-    /// Its types.
-    pub typing: Typing,
+    /// Its types, with what there was to warn of.
+    pub typed: Typed,
     /// The file, where constants may borrow from it.
     pub mapped: Option<Contents>,
 }
@@ -35,22 +35,29 @@ pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, Stop
     let mut session = Session::new(options);
     session.beside = Some(crate::model::beside);
     let name = io::display_name(path);
-    let (module, typing, diagnostics) = session.check(&name, contents, &InferOptions::default());
+    let (module, typed, diagnostics) =
+        session.check_typed(&name, contents, &InferOptions::default());
     render::to_stderr(&diagnostics, &session.sources);
     Ok((!diagnostics.has_errors()).then_some(Loaded {
         session,
         module,
-        typing,
+        typed,
         mapped,
     }))
 }
 
 /// Reads a pipeline, with the files that its options name. Mistakes in it are shown.
+///
+/// # Errors
+/// There are mistakes in it, which were shown.
 pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Stop> {
     pipeline_within(session, text, None)
 }
 
 /// As [`pipeline`], of a text that a stranger may have written: the files that it names lie in the folder.
+///
+/// # Errors
+/// As for [`pipeline`].
 pub fn pipeline_within(
     session: &mut Session,
     text: &str,

@@ -206,7 +206,7 @@ pub fn open(path: &Path) -> Result<Option<Opened>, Stop> {
     let mut session = Session::new(ReadOptions::default());
     let name = io::display_name(path);
     let text = program.interface.clone().into_bytes();
-    let (module, typing, found) = session.check(&name, text, &InferOptions::default());
+    let (module, typed, found) = session.check_typed(&name, text, &InferOptions::default());
     if found.has_errors() {
         let message = "the program's interface cannot be read";
         return Err(refused(&message));
@@ -214,7 +214,7 @@ pub fn open(path: &Path) -> Result<Option<Opened>, Stop> {
     let shown = Program {
         session,
         module,
-        typing: Arc::new(typing),
+        typed,
         files: Vec::new(),
     };
     Ok(Some(Opened {

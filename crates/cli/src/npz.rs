@@ -22,6 +22,9 @@ pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, Stop> {
 }
 
 /// Writes arrays to a `.npz` file, uncompressed.
+///
+/// # Errors
+/// It cannot be written.
 pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     let trouble = |e: std::io::Error| output::trouble(path, &e);
     let failed = Rc::new(RefCell::new(None));
@@ -88,6 +91,9 @@ impl Seek for Patient {
 }
 
 /// Writes one array to a `.npy` file.
+///
+/// # Errors
+/// As for [`write`].
 pub fn write_one(path: &Path, t: &Tensor) -> Result<(), Stop> {
     let mut output = Output::create(path)?;
     npy(&mut output, t).map_err(|e| output::trouble(path, &e))?;

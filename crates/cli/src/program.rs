@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use relax::{Contents, InferOptions, Session, Typing};
+use relax::{Contents, InferOptions, Session, Typed};
 use relax_base::{SourceMap, Span, Symbol};
 use relax_ir::{GlobalId, Module};
 use relax_lower::lir::Lowered;
@@ -69,8 +69,8 @@ pub struct Program {
     pub session: Session,
     /// The module.
     pub module: Module,
-    /// Its types.
-    pub typing: Arc<Typing>,
+    /// Its types, with what there was to warn of.
+    pub typed: Typed,
     /// What weights borrow from.
     pub files: Vec<Contents>,
 }
@@ -85,25 +85,31 @@ impl Source {
     }
 
     /// Reads and checks the file. Diagnostics go to standard error.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has errors, which were shown.
     pub fn read(&self) -> Result<Program, Stop> {
         let _shown = progress::stage("reading");
         let options = self.reading.options(self.params.is_some());
         let Loaded {
             session,
             module,
-            typing,
+            typed,
             mapped,
         } = load::checked(self.path()?, options)?.ok_or(Stop::Shown)?;
         Ok(Program {
             session,
             module,
-            typing: Arc::new(typing),
+            typed,
             files: mapped.into_iter().collect(),
         })
     }
 
     /// Gives parameters of a function, and constants without metadata, the values of `--params`, if there are any.
     /// With `all`, every parameter must get one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or does not fit.
     pub fn bind(&self, program: &mut Program, entry: &mut GlobalId, all: bool) -> Result<(), Stop> {
         let Some(path) = &self.params else {
             return Ok(());
@@ -125,13 +131,13 @@ impl Program {
         let func = module
             .global_func(*entry)
             .ok_or_else(|| format!("--params needs a function, and @{name} is none"))?;
-        let params = inputs::params(module, &self.typing, func);
+        let params = inputs::params(module, &self.typed.typing, func);
         let file = weights::bind(module, *entry, &params, path, how)?;
-        let (typing, diagnostics) = relax::check(module, &InferOptions::default());
+        let (typed, diagnostics) = relax::check_typed(module, &InferOptions::default());
         if diagnostics.has_errors() {
             return Err(Stop::show(&diagnostics, &self.session.sources));
         }
-        self.typing = Arc::new(typing);
+        self.typed = typed;
         self.files.push(Contents::Held(Arc::new(file)));
         *entry = self.find(name.as_str())?;
         Ok(())
@@ -144,22 +150,28 @@ impl Program {
         if !relax_passes::bind_extents(&mut module, *entry, extents) {
             return;
         }
-        let (typing, diagnostics) = relax::check(&mut module, &InferOptions::default());
+        let (typed, diagnostics) = relax::check_typed(&mut module, &InferOptions::default());
         let name = self.module.globals[*entry].name;
         if let Some(found) = module.global(name.as_str())
             && !diagnostics.has_errors()
         {
-            (self.module, self.typing, *entry) = (module, Arc::new(typing), found);
+            (self.module, self.typed, *entry) = (module, typed, found);
         }
     }
 
     /// The function of a name; passes number definitions anew.
+    ///
+    /// # Errors
+    /// The pipeline has removed it.
     pub fn find(&self, name: &str) -> Result<GlobalId, Stop> {
         let found = self.module.global(name);
         found.ok_or_else(|| Stop::Usage(format!("the pipeline has removed @{name}")))
     }
 
     /// Optimises the program and lowers the functions `roots`. `place` is how run-time errors name a place.
+    ///
+    /// # Errors
+    /// A pass or the lowering refuses the program, which was shown.
     pub fn lower(
         &mut self,
         passes: &Passes,
@@ -169,12 +181,13 @@ impl Program {
         let _shown = progress::stage("optimising");
         let names: Vec<_> = roots.iter().map(|&g| self.module.globals[g].name).collect();
         let pipeline = load::pipeline(&mut self.session, &passes.text())?;
-        self.typing = native::passes(&mut self.session, &mut self.module, pipeline)
+        let typed = Some(self.typed.clone());
+        self.typed.typing = native::passes(&mut self.session, &mut self.module, typed, pipeline)
             .map_err(|d| Stop::show(&d, &self.session.sources))?;
         let roots = names.iter().map(|n| self.find(n.as_str()));
         let roots = roots.collect::<Result<Vec<_>, _>>()?;
         let sources = &self.session.sources;
-        let mut lowered = relax_lower::lower(&self.module, &self.typing, &roots, &|span| {
+        let mut lowered = relax_lower::lower(&self.module, &self.typed.typing, &roots, &|span| {
             place(sources, span)
         })
         .map_err(|d| Stop::show(&d, sources))?;

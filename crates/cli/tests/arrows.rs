@@ -1,9 +1,11 @@
-//! The rooms and their arrows, as ARCHITECTURE.md draws them, held against `cargo metadata`.
+//! The rooms and their arrows, held against `cargo metadata`, against the sources, and against the table of
+//! ARCHITECTURE.md.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which rooms a room may use directly.
+/// Which rooms a room uses directly.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("tensor", &[]),
@@ -24,7 +26,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "passes",
         &[
-            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "infer", "interp",
+            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "infer",
         ],
     ),
     (
@@ -43,10 +45,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "base", "tensor", "loops", "syntax", "ir", "resolve", "lower",
         ],
     ),
-    (
-        "codegen",
-        &["base", "tensor", "loops", "ir", "lower", "runtime"],
-    ),
+    ("codegen", &["base", "tensor", "loops", "lower", "runtime"]),
     ("tvm", &["base", "tensor", "syntax", "sym", "ir", "ops"]),
     ("onnx", &["base", "sym", "tensor", "loops", "ir", "ops"]),
     (
@@ -84,8 +83,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "passes", "relax", "lower",
-            "vm", "codegen", "runtime", "interp", "tvm", "onnx",
+            "base", "syntax", "sym", "tensor", "ir", "passes", "relax", "lower", "vm", "codegen",
+            "runtime", "interp", "tvm",
         ],
     ),
     ("python", &["relax", "cli", "lsp"]),
@@ -114,7 +113,15 @@ const KEPT: &[(&str, &str)] = &[
     ("numpy", "python"),
 ];
 
-fn dependencies() -> BTreeMap<String, Vec<String>> {
+/// A room as Cargo sees it.
+struct Room {
+    /// What it is built with.
+    uses: Vec<String>,
+    /// Where its manifest is.
+    folder: PathBuf,
+}
+
+fn rooms() -> BTreeMap<String, Room> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
     let out = Command::new(env!("CARGO"))
         .args([
@@ -131,35 +138,46 @@ fn dependencies() -> BTreeMap<String, Vec<String>> {
     let json: serde_json::Value = serde_json::from_slice(&out.stdout).expect("cargo prints JSON");
     let mut all = BTreeMap::new();
     for package in json["packages"].as_array().expect("a list of packages") {
-        let name = package["name"].as_str().expect("a name").to_owned();
+        let name = package["name"].as_str().expect("a name");
+        let name = name.strip_prefix("relax-").unwrap_or(name).to_owned();
+        let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+        let folder = manifest.parent().expect("a folder").to_owned();
         let uses = package["dependencies"]
             .as_array()
             .expect("a list of dependencies");
         let normal = uses.iter().filter(|d| d["kind"].is_null());
-        let names = normal
+        let uses = normal
             .map(|d| d["name"].as_str().expect("a name").to_owned())
             .collect();
-        all.insert(name, names);
+        all.insert(name, Room { uses, folder });
     }
     all
 }
 
+/// The rooms among the packages that one is built with.
+fn ours(uses: &[String]) -> BTreeSet<&str> {
+    let ours = |u: &&String| *u == "relax" || u.starts_with("relax-");
+    let used = uses.iter().filter(ours);
+    used.map(|u| u.strip_prefix("relax-").unwrap_or(u))
+        .collect()
+}
+
+/// The arrows from a room.
+fn allowed(room: &str) -> BTreeSet<&'static str> {
+    let found = ARROWS.iter().find(|a| a.0 == room);
+    let (_, allowed) = found.unwrap_or_else(|| panic!("room `{room}` is not on the map"));
+    allowed.iter().copied().collect()
+}
+
 #[test]
-fn every_arrow_is_drawn() {
-    for (package, uses) in dependencies() {
-        let room = package
-            .strip_prefix("relax-")
-            .or((package == "relax").then_some("relax"))
-            .expect("packages are named relax-…, and relax itself");
-        let (_, allowed) = ARROWS
-            .iter()
-            .find(|a| a.0 == room)
-            .unwrap_or_else(|| panic!("room `{room}` is not on the map"));
-        let ours = |u: &'_ String| u == "relax" || u.starts_with("relax-");
-        for used in uses.iter().filter(|u| ours(u)) {
-            let used = used.strip_prefix("relax-").unwrap_or(used);
-            assert!(allowed.contains(&used), "`{room}` may not use `{used}`");
-        }
+fn arrows_are_what_rooms_are_built_with() {
+    let rooms = rooms();
+    for (room, Room { uses, .. }) in &rooms {
+        let (allowed, used) = (allowed(room), ours(uses));
+        let more: Vec<_> = used.difference(&allowed).collect();
+        assert!(more.is_empty(), "`{room}` may not use {more:?}");
+        let fewer: Vec<_> = allowed.difference(&used).collect();
+        assert!(fewer.is_empty(), "`{room}` may use {fewer:?}, and does not");
         for (krate, keeper) in KEPT {
             let knows = uses.iter().any(|u| u == krate);
             assert!(
@@ -168,4 +186,136 @@ fn every_arrow_is_drawn() {
             );
         }
     }
+    for (room, _) in ARROWS {
+        assert!(rooms.contains_key(*room), "there is no room `{room}`");
+    }
+}
+
+/// The sources below a folder, without comments and what is built for tests alone.
+fn files(root: &Path) -> Vec<(PathBuf, String)> {
+    let (mut open, mut all) = (vec![root.to_owned()], Vec::new());
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(&path).expect("a folder");
+            open.extend(entries.map(|e| e.expect("an entry").path()));
+        } else if path.extension().is_some_and(|e| e == "rs") && !path.ends_with("tests.rs") {
+            let whole = std::fs::read_to_string(&path).expect("a text");
+            let own = whole.split("#[cfg(test)]\nmod tests {").next();
+            let lines = own.unwrap_or_default().lines();
+            let code = lines.filter(|l| !l.trim_start().starts_with("//"));
+            let text = code.collect::<Vec<_>>().join("\n");
+            all.push((path, text));
+        }
+    }
+    all
+}
+
+/// What only tests name is a dependency of tests.
+#[test]
+fn rooms_use_what_they_are_built_with() {
+    // Named so that Cargo builds the library beside the tools, which link it into what they make.
+    const BESIDE: &[(&str, &str)] = &[("cli", "runtime")];
+    for (room, Room { uses, folder }) in rooms() {
+        let text: String = files(&folder.join("src"))
+            .into_iter()
+            .map(|f| f.1)
+            .collect();
+        for used in ours(&uses) {
+            let name = match used {
+                "relax" => "relax::".to_owned(),
+                _ => format!("relax_{used}"),
+            };
+            assert!(
+                text.contains(&name) || BESIDE.contains(&(&*room, used)),
+                "nothing in `{room}` but tests uses `{used}`"
+            );
+        }
+    }
+}
+
+/// The room of each line of the map's table, with the rooms that its last column names.
+fn drawn() -> Vec<(String, BTreeSet<String>)> {
+    let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
+    let map = std::fs::read_to_string(map).expect("the map");
+    let (_, table) = map.split_once("| room | holds | → |").expect("a table");
+    let rows = table.lines().skip(2).take_while(|l| l.starts_with('|'));
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").collect();
+        let [room, .., to] = cells[..] else {
+            panic!("a row of three cells: {line}")
+        };
+        let words = to.split(|c: char| !c.is_ascii_alphanumeric());
+        let known = |w: &&str| ARROWS.iter().any(|a| a.0 == *w);
+        let to = words.filter(known).map(str::to_owned).collect();
+        (room.trim().to_owned(), to)
+    };
+    rows.map(row).collect()
+}
+
+/// The table names of each room what it is built on, without what that is built on in turn.
+#[test]
+fn the_map_draws_every_arrow() {
+    let drawn = drawn();
+    let rooms: BTreeSet<&str> = drawn.iter().map(|d| d.0.as_str()).collect();
+    let known: BTreeSet<&str> = ARROWS.iter().map(|a| a.0).collect();
+    assert_eq!(rooms, known, "the rooms of the table");
+    for (room, to) in &drawn {
+        let mut reached = BTreeSet::new();
+        let mut open: Vec<&str> = Vec::new();
+        for to in to {
+            let fits = allowed(room).contains(to.as_str());
+            assert!(
+                fits,
+                "the table lets `{room}` use `{to}`, which it does not"
+            );
+            open.push(to);
+        }
+        while let Some(next) = open.pop() {
+            if reached.insert(next) {
+                open.extend(allowed(next));
+            }
+        }
+        let missing: Vec<_> = (allowed(room).into_iter())
+            .filter(|a| !reached.contains(a))
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "the table does not say that `{room}` uses {missing:?}"
+        );
+    }
+}
+
+/// Statics that change, or that are made at their first use, stand in the map with their reason.
+#[test]
+fn global_state_is_on_the_map() {
+    const CHANGES: &[&str] = &["Mutex", "Atomic", "Lock<", "Once ", "RefCell", "Limited"];
+    let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
+    let map = std::fs::read_to_string(map).expect("the map");
+    let (_, listed) = map.split_once("## Global state").expect("a section");
+    let (listed, _) = listed.split_once("\n## ").expect("a section after it");
+    let mut found = BTreeSet::new();
+    for (room, Room { folder, .. }) in rooms() {
+        if ["testkit", "fuzzing"].contains(&&*room) {
+            continue;
+        }
+        let root = folder.join("src");
+        for (file, text) in files(&root) {
+            let lines = text.lines().map(str::trim_start);
+            let changes = |l: &str| {
+                let declares = l.starts_with("static ") || l.starts_with("pub static ");
+                declares && CHANGES.iter().any(|c| l.contains(c))
+            };
+            if lines.into_iter().any(changes) {
+                let inside = file.strip_prefix(&root).expect("a file of the room");
+                found.insert(format!("`{room}/src/{}`", inside.display()));
+            }
+        }
+    }
+    let unlisted: Vec<_> = found.iter().filter(|f| !listed.contains(*f)).collect();
+    assert!(unlisted.is_empty(), "not on the map: {unlisted:?}");
+    let named = listed.split('`').skip(1).step_by(2);
+    let gone: Vec<_> = named
+        .filter(|n| n.ends_with(".rs") && !found.contains(&format!("`{n}`")))
+        .collect();
+    assert!(gone.is_empty(), "without global state: {gone:?}");
 }

@@ -19,7 +19,7 @@ fn later_allocations(example: &str, threads: usize) -> u64 {
     let (mut session, mut module) = (loaded.session, loaded.module);
     let entry = load::entry(&module, None).expect("@main");
     let func = module.global_func(entry).expect("a function");
-    let params = inputs::params(&module, &loaded.typing, func);
+    let params = inputs::params(&module, &loaded.typed.typing, func);
     let tensors = inputs::random(&module, &params, 7, 4).expect("tensors");
     let arguments: Vec<Value> = tensors.into_iter().map(Value::Tensor).collect();
     let typing = native::optimise(&mut session, &mut module, "native2");

@@ -233,7 +233,7 @@ fn a_real_model_gives_one_answer_in_every_mode() {
     let loaded = loaded.expect("no errors");
     let entry = load::entry(&loaded.module, None).expect("@main");
     let func = loaded.module.global_func(entry).expect("a function");
-    let params = inputs::params(&loaded.module, &loaded.typing, func);
+    let params = inputs::params(&loaded.module, &loaded.typed.typing, func);
     let tensors = inputs::random(&loaded.module, &params, 1, 1).expect("tensors");
     let names = params.iter().map(|p| p.name.clone());
     let mut arrays: Named = names.zip(tensors).collect();

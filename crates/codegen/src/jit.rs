@@ -124,6 +124,9 @@ pub(crate) fn outside() -> impl Iterator<Item = (&'static str, *const u8)> {
 
 impl Jit {
     /// Compiles a lowered program for this machine.
+    ///
+    /// # Errors
+    /// A kernel asks for something that native code does not do.
     pub fn new(lowered: &Lowered) -> Result<Jit, Box<Diagnostic>> {
         Jit::with(lowered, false, &|_| ())
     }
@@ -131,6 +134,9 @@ impl Jit {
     /// As [`Jit::new`]; with `profile` the code measures its kernels, see [`crate::Host::profile`]. `packed` is
     /// told of constants of which the code has a form of its own: where they are mapped, their pages can be
     /// given back.
+    ///
+    /// # Errors
+    /// As for [`Jit::new`].
     pub fn with(
         lowered: &Lowered,
         profile: bool,

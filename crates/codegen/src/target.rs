@@ -168,6 +168,9 @@ fn feature(isa: &isa::Builder, name: &str) -> Result<&'static str, Error> {
 }
 
 /// The code of a lowered program as text, function by function.
+///
+/// # Errors
+/// The target is unknown, or code cannot be made for it.
 pub fn listing(
     lowered: &Lowered,
     target: &Target,

@@ -71,6 +71,9 @@ impl<'m> Interp<'m> {
     }
     /// Calls a global function. Arguments are checked against its parameters' types, where symbolic
     /// dimensions take their values from them.
+    ///
+    /// # Errors
+    /// The program fails, or takes more steps than it may: with the place.
     pub fn run(&mut self, entry: GlobalId, inputs: Vec<Value>) -> Result<Value, Diagnostic> {
         self.start(entry, inputs).map_err(|d| *d)
     }

@@ -24,7 +24,10 @@ impl TensorRef {
     pub fn rank(&self) -> usize {
         self.shape.len()
     }
-    /// The element at `index`; panics when the number of indices is not the rank.
+    /// The element at `index`.
+    ///
+    /// # Panics
+    /// The number of indices is not the rank.
     pub fn at(&self, index: &[Ex]) -> Ex {
         assert_eq!(index.len(), self.rank(), "one index per axis");
         Ex::new(ExKind::Load(self.buf, index.to_vec()), self.dtype)

@@ -317,8 +317,10 @@ impl Ex {
         Ex::new(ExKind::Unary(op, self.clone()), dtype)
     }
 
-    /// A binary function of this and `other`. Panics when element types differ: the operators'
-    /// relations have made sure that they don't.
+    /// A binary function of this and `other`.
+    ///
+    /// # Panics
+    /// Element types differ: the operators' relations have made sure that they don't.
     pub fn binary(&self, op: BinOp, other: &Ex) -> Ex {
         assert_eq!(
             self.dtype(),
@@ -348,7 +350,10 @@ impl Ex {
         Ex::new(ExKind::Binary(op, self.clone(), other.clone()), dtype)
     }
 
-    /// `self` where `cond`, else `other`. Panics when the two sides differ in type.
+    /// `then` where `cond`, else `otherwise`.
+    ///
+    /// # Panics
+    /// The two sides differ in type.
     pub fn where_(cond: &Ex, then: &Ex, otherwise: &Ex) -> Ex {
         assert_eq!(
             then.dtype(),

@@ -155,6 +155,9 @@ pub fn as_nests(program: &mut Program) {
 
 /// Applies the steps in order to a program; its stages become loop nests. Where a step fails the
 /// program is as it was after the step before.
+///
+/// # Errors
+/// A step names no loop of the program, or would change what it computes.
 pub fn schedule(program: &mut Program, steps: &[Step]) -> Result<(), NoSchedule> {
     as_nests(program);
     steps.iter().try_for_each(|s| apply(program, s))

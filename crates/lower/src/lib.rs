@@ -70,6 +70,9 @@ pub(crate) struct Lowering<'m> {
 
 /// Lowers the functions `roots` of a module and what they use. `place` names a place in the text for
 /// run-time errors ("model.relay:3:5").
+///
+/// # Errors
+/// Something in the functions has no native code; with its place.
 pub fn lower(
     m: &Module,
     typing: &Typing,

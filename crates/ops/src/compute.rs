@@ -158,12 +158,18 @@ impl<'a> Te<'a> {
         self.attrs.get(name).unwrap_or(&NONE)
     }
     /// An integer attribute. The relation has checked it.
+    ///
+    /// # Errors
+    /// The call has no such integer.
     pub fn int(&self, name: &str) -> Result<i64, ComputeError> {
         self.attr(name)
             .as_int()
             .ok_or_else(|| format!("attribute `{name}` is no integer").into())
     }
     /// A float attribute.
+    ///
+    /// # Errors
+    /// The call has no such number.
     pub fn float(&self, name: &str) -> Result<f64, ComputeError> {
         self.attr(name)
             .as_float()
@@ -186,6 +192,9 @@ impl<'a> Te<'a> {
         self.attr(name).as_str().unwrap_or("")
     }
     /// An axis attribute brought to `0..rank`.
+    ///
+    /// # Errors
+    /// There is no such axis.
     pub fn axis(&self, name: &str, rank: usize) -> Result<usize, ComputeError> {
         let v = self.int(name)?;
         let at = if v < 0 { v + rank as i64 } else { v };

@@ -140,10 +140,21 @@ impl std::ops::AddAssign for Found {
     }
 }
 
+/// The types of a module, with the warnings that there were when they were found.
+#[derive(Clone, Debug)]
+pub struct Typed {
+    /// The types.
+    pub typing: Arc<Typing>,
+    /// The warnings.
+    pub warnings: Arc<Diagnostics>,
+}
+
 /// What is known.
 #[derive(Default, Debug)]
 pub(crate) struct Analyses {
     types: Option<Known<Typing>>,
+    /// The warnings that there were when these types were found, if they were found for all functions at once.
+    warnings: Option<Arc<Diagnostics>>,
     /// The types of the module before it changed: those of functions that stay are not found again.
     types_before: Option<Known<Typing>>,
     verified: Verified,
@@ -159,6 +170,7 @@ impl Analyses {
     pub fn for_share(&self) -> Analyses {
         Analyses {
             types: self.types.clone(),
+            warnings: None,
             types_before: None,
             verified: Verified::default(),
             effects: self.effects.clone(),
@@ -201,6 +213,7 @@ impl Analyses {
         // Where all are to be typed, nothing is gained by what was known.
         let stays = stays.filter(|stays| bodies.iter().any(|(g, _)| stays[g.index()]));
         let before = before.filter(|_| stays.is_some());
+        let whole = before.is_none();
         let (mut typing, diagnostics) = match before.zip(stays) {
             Some((before, stays)) => {
                 let stays = |g: GlobalId| stays[g.index()];
@@ -220,16 +233,45 @@ impl Analyses {
         typing.exprs.lend_all();
         typing.vars.lend_all();
         let typing = Arc::new(typing);
-        self.set_types(m, typing.clone());
+        self.set_types(m, typing.clone(), whole.then(|| Arc::new(diagnostics)));
         Ok(typing)
     }
 
-    pub fn set_types(&mut self, m: &Module, typing: Arc<Typing>) {
+    /// Takes over what somebody has found of the module as it is now.
+    pub fn take_types(&mut self, m: &Module, typed: Typed) {
+        self.set_types(m, typed.typing, Some(typed.warnings));
+    }
+
+    fn set_types(&mut self, m: &Module, typing: Arc<Typing>, warnings: Option<Arc<Diagnostics>>) {
         self.types = Some(Known {
             state: State::of(m),
             value: typing,
         });
+        self.warnings = warnings;
         self.types_before = None;
+    }
+
+    /// The types with their warnings, if both are known of the module as it is now.
+    pub fn known_with_warnings(&self, m: &Module) -> Option<Typed> {
+        Some(Typed {
+            typing: self.known_types(m)?,
+            warnings: self.warnings.clone()?,
+        })
+    }
+
+    /// The types with all their warnings; finds them where it is not known what there was to warn of.
+    pub fn types_with_warnings(
+        &mut self,
+        m: &mut Module,
+        options: &InferOptions,
+    ) -> Result<Typed, Diagnostics> {
+        if self.warnings.is_none() || self.known_types(m).is_none() {
+            // What is known of single functions is no help: all of them are to be heard.
+            (self.types, self.types_before) = (None, None);
+            self.types(m, options)?;
+        }
+        let typed = self.known_with_warnings(m);
+        Ok(typed.expect("found for all functions at once"))
     }
 
     /// Verifies the functions that changed since it was called last, and keeps the scopes that it needs for that.

@@ -46,6 +46,9 @@ impl BlockCx<'_> {
 
 /// Runs a pass over every dataflow block of every function, inner ones first: what a pass with the contract
 /// [`each_block`](crate::Contract::each_block) does.
+///
+/// # Errors
+/// What the pass over a block says.
 pub fn each_block(cx: &mut PassCx<'_>, pass: BlockPass) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let (mut counted, mut outcome) = (Vec::new(), Ok(()));

@@ -31,6 +31,9 @@ impl PassCx<'_> {
     /// The types of the module as it is now: found on demand, kept until the module changes. Ids of
     /// nodes that were made since have the error type; ask again after changing functions. A pass over
     /// [each function](crate::Contract::each_function) gets the types that the module had before it.
+    ///
+    /// # Errors
+    /// The module has type errors.
     pub fn typing(&mut self) -> Result<Arc<Typing>, Diagnostics> {
         self.analyses.types(self.module, self.infer)
     }
@@ -59,9 +62,11 @@ impl PassCx<'_> {
         *self.infer
     }
 
-    /// The types for printing become `typing`: for `infer-type`.
-    pub(crate) fn set_typing(&mut self, typing: Arc<Typing>) {
-        self.analyses.set_types(self.module, typing);
+    /// Finds the types and says everything that there is to say about them: for `infer-type`.
+    pub(crate) fn say_types(&mut self) -> Result<(), Diagnostics> {
+        let found = (self.analyses).types_with_warnings(self.module, self.infer)?;
+        self.diagnostics.extend((*found.warnings).clone());
+        Ok(())
     }
 
     /// What a pass finds out about each function before it changes any: `find` runs on functions in parallel, on

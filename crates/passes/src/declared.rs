@@ -92,6 +92,9 @@ pub struct Match {
 impl Declared {
     /// Reads patterns. `option` is where the text stands in the session's sources, for errors;
     /// [`Span::NONE`] when it stands nowhere.
+    ///
+    /// # Errors
+    /// What is wrong in the text, with places.
     pub fn parse(text: &str, option: Span) -> Result<Vec<Declared>, Diagnostics> {
         let mut errors = Diagnostics::new();
         let mut map = SourceMap::new();

@@ -164,8 +164,8 @@ impl<'a> Edit<'a> {
 
     /// An operator as an expression; one node for each.
     ///
-    /// Panics when there is no such operator: names come from the source of the passes, and a test
-    /// of each pass reaches them.
+    /// # Panics
+    /// There is no such operator: names come from the source of the passes, and a test reads them all.
     pub fn op(&mut self, name: &'static str) -> ExprId {
         if let Some(&e) = self.ops.get(name) {
             return e;

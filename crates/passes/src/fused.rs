@@ -18,6 +18,9 @@ use crate::{codes, programs};
 
 /// The program of a function whose body is operator calls, tuples and projections, and what it is
 /// called: the operators' names.
+///
+/// # Errors
+/// An operator in the group has no computation for these types.
 pub fn program(
     m: &Module,
     typing: &Typing,

@@ -6,8 +6,8 @@
 //!
 //! Invariant: a pass keeps the module verified ([`relax_ir::Module::verify`]) and typed, and what the
 //! program computes.
-//! Invariant: nothing here names an operator; what passes ask of operators stands in
-//! [`relax_ops::Hooks`].
+//! Invariant: what passes ask of any operator stands in its entry ([`relax_ops::Hooks`]); they name those that
+//! they make calls of and those of their patterns, which `tests/operator_names.rs` holds against the registry.
 
 mod analysis;
 mod annotate;
@@ -37,12 +37,12 @@ mod scope;
 mod testing;
 mod util;
 
-pub use analysis::{Analysis, Found};
+pub use analysis::{Analysis, Found, Typed};
 pub use bind::{Bound, Extents, bind_extents, bind_params};
 pub use blocks::{BlockCx, BlockPass, each_block};
 pub use contract::{Contract, Floats, Form};
 pub use cx::PassCx;
-pub use manager::{Config, Event, Observer, Outcome, Silent, run};
+pub use manager::{Config, Event, Observer, Outcome, Silent, run, run_typed};
 pub use pass::{OptionDef, OptionType, OptionValue, Options, PassDef};
 pub use pipeline::{PassRun, Pipeline, Step};
 pub use registry::{Registry, all, find, named_pipelines, of_relax};

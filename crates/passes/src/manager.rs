@@ -9,7 +9,7 @@ use relax_infer::{InferOptions, Typing};
 use relax_ir::Module;
 use rustc_hash::FxHashMap;
 
-use crate::analysis::{Analyses, State};
+use crate::analysis::{Analyses, State, Typed};
 use crate::passes::relax;
 use crate::{
     Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, attributes, blocks, codes,
@@ -80,6 +80,8 @@ impl Observer for Silent {}
 pub struct Outcome {
     /// The types of the module, when they are known.
     pub typing: Option<Arc<Typing>>,
+    /// The warnings that there were when these types were found; nothing where they were found for single functions.
+    pub warnings: Option<Arc<Diagnostics>>,
     /// Warnings and remarks of the passes.
     pub diagnostics: Diagnostics,
     /// What went wrong, and in which pass; the module is then what that pass left.
@@ -89,18 +91,44 @@ pub struct Outcome {
     pub found: Found,
 }
 
-/// Runs a pipeline over a module.
+impl Outcome {
+    /// The types of the module, with what there was to warn of, for a later run; see [`run_typed`].
+    #[must_use]
+    pub fn typed(&self) -> Option<Typed> {
+        Some(Typed {
+            typing: self.typing.clone()?,
+            warnings: self.warnings.clone()?,
+        })
+    }
+}
+
+/// Runs a pipeline over a module. What went wrong is in the [outcome](Outcome::failure).
 pub fn run(
     pipeline: &Pipeline,
     module: &mut Module,
     config: &Config,
     observer: &mut dyn Observer,
 ) -> Outcome {
+    run_typed(pipeline, module, None, config, observer)
+}
+
+/// As [`run`], over a module whose types were found before, with the same options: they are not found again.
+pub fn run_typed(
+    pipeline: &Pipeline,
+    module: &mut Module,
+    typed: Option<Typed>,
+    config: &Config,
+    observer: &mut dyn Observer,
+) -> Outcome {
+    let mut analyses = Analyses::default();
+    if let Some(typed) = typed {
+        analyses.take_types(module, typed);
+    }
     let mut manager = Manager {
         module,
         config,
         observer,
-        analyses: Analyses::default(),
+        analyses,
         diagnostics: Diagnostics::new(),
         index: 0,
         forms: Vec::new(),
@@ -109,8 +137,10 @@ pub fn run(
     };
     let failure = manager.steps(&pipeline.steps).err().map(|f| *f);
     let typing = manager.analyses.known_types(manager.module);
+    let typed = manager.analyses.known_with_warnings(manager.module);
     Outcome {
         typing,
+        warnings: typed.map(|t| t.warnings),
         diagnostics: manager.diagnostics,
         failure,
         found: manager.analyses.found,

@@ -163,7 +163,10 @@ impl Found {
             Some(old) => edit.same(old, e),
         }
     }
-    /// What a slot holds. Panics when the pattern has no such slot.
+    /// What a slot holds.
+    ///
+    /// # Panics
+    /// The pattern has no such slot.
     pub fn get(&self, slot: usize) -> ExprId {
         self.slots[slot].expect("the pattern fills the slot")
     }

@@ -60,6 +60,9 @@ pub fn call_key(m: &Module, name: &str, args: &[TypeId], out: TypeId, attrs: &At
 /// The tensor program of one call of an operator. `consts` are the values of constant arguments.
 /// Errors are about `span`: an argument of unknown rank or type, or a form that the operator's
 /// computation does not support.
+///
+/// # Errors
+/// The operator has no computation for these types.
 pub fn op_program(
     m: &Module,
     op: &OpDef,
@@ -73,6 +76,9 @@ pub fn op_program(
 }
 
 /// As [`op_program`], and whether the program depends on the values of constant arguments.
+///
+/// # Errors
+/// As for [`op_program`].
 pub fn op_program_noting(
     m: &Module,
     op: &OpDef,
@@ -112,6 +118,9 @@ pub fn op_program_noting(
 }
 
 /// The tensor program of one call of an operator that the text defines.
+///
+/// # Errors
+/// The operator has no computation for these arguments.
 pub fn user_op_program(
     m: &Module,
     op: &UserOp,

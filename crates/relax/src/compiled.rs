@@ -12,8 +12,8 @@ use crate::failure::Places;
 use crate::library::Library;
 use crate::module::pipeline_of;
 use crate::{
-    Error, Extent, Module, PassEvent, PassObserver, Report, Session, Signature, Types, native,
-    profile,
+    Error, Extent, Found, Module, PassEvent, PassObserver, Report, Session, Signature, Types,
+    native, profile,
 };
 
 /// How a module is compiled.
@@ -89,6 +89,7 @@ pub struct Program {
     /// The names of functions of the host that code calls, and what they reach.
     names: Vec<String>,
     packed: Option<Arc<dyn Packed>>,
+    found: Found,
 }
 
 /// Where the code lies.
@@ -138,7 +139,7 @@ impl Module {
     ) -> Result<Program, Error> {
         let roots = self.roots(options)?;
         let types = self.types_of(&roots);
-        let (signatures, lowered, places) = self.lower(options, &roots, progress)?;
+        let (signatures, lowered, places, found) = self.lower(options, &roots, progress)?;
         let jit = native::jit_with(&lowered, options.profile, &[]).map_err(|d| self.invalid(&d))?;
         let starts = signatures.iter().map(|s| {
             let none = || Error::Misused(format!("@{} has no code", s.name));
@@ -157,6 +158,7 @@ impl Module {
             sources: self.session.copied_sources(),
             names,
             packed: None,
+            found,
         };
         // The first context says whether there can be so many threads.
         program.with_context()
@@ -177,7 +179,7 @@ impl Module {
         options: &CompileOptions,
         roots: &[GlobalId],
         progress: &mut Progress<'_>,
-    ) -> Result<(Vec<Signature>, Lowered, Places), Error> {
+    ) -> Result<(Vec<Signature>, Lowered, Places, Found), Error> {
         let mut signatures = Vec::new();
         for &root in roots {
             let name = self.ir.globals[root].name;
@@ -194,8 +196,9 @@ impl Module {
             progress: &mut *progress,
             total,
         };
-        let typing = native::passes_with(&mut scratch, &mut ir, asked, &mut watched)
-            .map_err(|d| self.invalid(&d))?;
+        let typed = self.typed();
+        let passed = native::passes_with(&mut scratch, &mut ir, typed, asked, &mut watched);
+        let (typing, found) = passed.map_err(|d| self.invalid(&d))?;
         (watched.progress)("lower", total - AFTER, total);
         let find = |s: &Signature| {
             let removed = || Error::Misused(format!("the pipeline has removed @{}", s.name));
@@ -208,7 +211,7 @@ impl Module {
             relax_lower::lower(&ir, &typing, &roots, &name).map_err(|d| self.invalid(&d))?;
         lowered.checks = native::checked();
         progress("generate code", total - 1, total);
-        Ok((signatures, lowered, places))
+        Ok((signatures, lowered, places, found))
     }
 }
 
@@ -235,6 +238,12 @@ impl Program {
     #[must_use]
     pub fn types(&self) -> &Types {
         &self.types
+    }
+
+    /// How often something was found out about the module while it was compiled: types only of what passes have changed.
+    #[must_use]
+    pub fn found(&self) -> Found {
+        self.found
     }
 
     /// Has the program call functions of its host there.
@@ -297,6 +306,7 @@ impl Program {
             sources: SourceMap::new(),
             names,
             packed: None,
+            found: Found::default(),
         };
         program.with_context()
     }

@@ -96,6 +96,9 @@ pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
 /// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, … (`arr_0`, … as NumPy
 /// calls arrays without a name) by position, or the name in an ONNX model that the slot's is made of. With `rest`, those that are missing are made up. Every missing, superfluous
 /// or misshapen one is listed in the error.
+///
+/// # Errors
+/// Every array that is missing, superfluous or misshapen, a line each.
 pub fn bind(
     m: &Module,
     slots: &[Param],

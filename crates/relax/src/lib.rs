@@ -84,7 +84,7 @@ pub use onnx::onnx_model;
 pub use operators::{Attribute, Operator, operators};
 pub use optimise::{
     Found, PassConfig, PassEvent, PassObserver, PassOutcome, PassRun, Pipeline, Silent,
-    run_pipeline,
+    run_pipeline, run_typed,
 };
 pub use print::{
     Mismatch, PrintMode, Style, TypeSource, difference, listed_constants, print, print_as,
@@ -99,7 +99,7 @@ pub use session::{
 };
 pub use tree::{Attr, Made, Node};
 pub use tvm_json::json_graph;
-pub use typed::{Check, CheckKind, InferOptions, TypedModule, Typing, check};
+pub use typed::{Check, CheckKind, InferOptions, Typed, TypedModule, Typing, check, check_typed};
 pub use types::{Constructor, DataType, Several, Ty, Types, Walk};
 
 /// What passes are made of: a pass is a [`passes::PassDef`], [`Module::add_pass`] makes it known to a module, and a

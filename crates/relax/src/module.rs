@@ -4,14 +4,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use relax_base::Diagnostics;
 use relax_interp::Interp;
 use relax_ir::{EqualOptions, GlobalId, Type, TypeId};
 use relax_tensor::{Tensor, Value};
 
 use crate::fit::Taking;
+use crate::typed::check_all;
 use crate::{
-    Contents, Error, InferOptions, Mismatch, PassConfig, PrintMode, ReadOptions, Report, Session,
-    Silent, Style, TypedModule, Types, Typing, entry, inputs, print_as, run_pipeline, values,
+    Contents, Error, Found, InferOptions, Mismatch, PassConfig, PrintMode, ReadOptions, Report,
+    Session, Silent, Style, Typed, TypedModule, Types, Typing, entry, inputs, print_as, run_typed,
+    values,
 };
 
 /// A parameter, or a result.
@@ -88,7 +91,10 @@ pub struct Module {
     pub(crate) session: Session,
     pub(crate) ir: relax_ir::Module,
     pub(crate) typing: Arc<Typing>,
+    /// What there was to warn of when these types were found, if they were found for all functions at once.
+    warnings: Option<Arc<Diagnostics>>,
     report: Report,
+    found: Found,
 }
 
 impl Module {
@@ -138,17 +144,32 @@ impl Module {
         contents: impl Into<Contents>,
         options: ReadOptions,
     ) -> Result<Module, Error> {
-        let mut session = Session::new(options);
-        let (ir, typing, diagnostics) = session.check(name, contents, &InferOptions::default());
-        let report = Report::new(&diagnostics, &session.sources);
-        if diagnostics.has_errors() {
+        Module::read_in(Session::new(options), name, contents)
+    }
+
+    fn read_in(
+        mut session: Session,
+        name: &str,
+        contents: impl Into<Contents>,
+    ) -> Result<Module, Error> {
+        let (ir, checked) = session.check_all(name, contents, &InferOptions::default());
+        let report = Report::new(&checked.diagnostics, &session.sources);
+        if checked.diagnostics.has_errors() {
             return Err(Error::Invalid(report));
         }
+        let found = Found {
+            types: 1,
+            typed: ir.global_bodies().len(),
+            ..Found::default()
+        };
+        let Typed { typing, warnings } = checked.typed();
         Ok(Module {
             session,
             ir,
-            typing: Arc::new(typing),
+            typing,
+            warnings: Some(warnings),
             report,
+            found,
         })
     }
 
@@ -174,31 +195,13 @@ impl Module {
         let format = options
             .format
             .unwrap_or_else(|| crate::Format::detect(&name, mapped.bytes()));
-        if format == crate::Format::Onnx {
-            return Module::onnx(path, options);
-        }
-        Module::read(&name, Contents::Held(Arc::new(mapped)), options)
-    }
-
-    /// An ONNX model with the files beside it.
-    #[cfg(feature = "weights")]
-    fn onnx(path: &Path, options: ReadOptions) -> Result<Module, Error> {
-        let how = relax_onnx::Options {
-            fold_layers: options.fold_layers,
-        };
-        let imported = crate::model::import(path, &crate::weights::Mapped::open, how)?;
-        let none = relax_base::SourceMap::new();
-        let imported = imported.map_err(|d| Error::Invalid(Report::new(&d, &none)))?;
-        let options = ReadOptions {
-            format: Some(crate::Format::Relay),
-            ..options
-        };
-        let name = path.display().to_string();
-        let mut module = Module::read(&name, imported.text.into_bytes(), options)?;
-        if module.ir.global("main").is_some() && !imported.weights.is_empty() {
-            module.bind("main", imported.weights, Taking::default())?;
-        }
-        Ok(module)
+        let mut session = Session::new(options);
+        session.options.format = Some(format);
+        session.beside = Some(|of, file| {
+            let open = &crate::weights::Mapped::open;
+            crate::model::beside(Path::new(of), file, open).map_err(crate::BoxError::from)
+        });
+        Module::read_in(session, &name, Contents::Held(Arc::new(mapped)))
     }
 
     /// Warnings and remarks of reading and checking.
@@ -214,6 +217,28 @@ impl Module {
     /// Its types.
     pub fn typing(&self) -> &Typing {
         &self.typing
+    }
+
+    /// The types with their warnings, for pipelines over this module.
+    pub(crate) fn typed(&self) -> Option<Typed> {
+        Some(Typed {
+            typing: Arc::clone(&self.typing),
+            warnings: self.warnings.clone()?,
+        })
+    }
+
+    /// How often something was found out about the module since it is there, reading included: types are found once, and
+    /// again for what passes change.
+    ///
+    /// ```
+    /// let mut module = relax::Module::parse("def @main(%x: int32) { %x }")?;
+    /// module.optimise("infer-type,fold-constant,dead-code-elimination")?;
+    /// assert_eq!(module.found().types, 1);
+    /// # Ok::<(), relax::Error>(())
+    /// ```
+    #[must_use]
+    pub fn found(&self) -> Found {
+        self.found
     }
 
     /// The functions that the text defines, in its order.
@@ -370,14 +395,16 @@ impl Module {
     ) -> Result<Report, Error> {
         let pipeline = pipeline_of(&mut self.session, pipeline)?;
         let config = PassConfig::default();
-        let outcome = run_pipeline(&pipeline, &mut self.ir, &config, observer);
+        let typed = self.typed();
+        let outcome = run_typed(&pipeline, &mut self.ir, typed, &config, observer);
+        self.found += outcome.found;
         match outcome.failure {
             Some((_, errors)) => {
                 self.retype()?;
                 return Err(self.invalid(&errors));
             }
             None => match outcome.typing {
-                Some(typing) => self.typing = typing,
+                Some(typing) => (self.typing, self.warnings) = (typing, outcome.warnings),
                 None => self.retype()?,
             },
         }
@@ -415,11 +442,14 @@ impl Module {
     }
 
     pub(crate) fn retype(&mut self) -> Result<(), Error> {
-        let (typing, diagnostics) = crate::check(&mut self.ir, &InferOptions::default());
-        if diagnostics.has_errors() {
-            return Err(self.invalid(&diagnostics));
+        let checked = check_all(&mut self.ir, &InferOptions::default());
+        self.found.types += 1;
+        self.found.typed += self.ir.global_bodies().len();
+        if checked.diagnostics.has_errors() {
+            return Err(self.invalid(&checked.diagnostics));
         }
-        self.typing = Arc::new(typing);
+        let Typed { typing, warnings } = checked.typed();
+        (self.typing, self.warnings) = (typing, Some(warnings));
         Ok(())
     }
 
@@ -548,7 +578,9 @@ impl Clone for Module {
             },
             ir: self.ir.clone(),
             typing: Arc::clone(&self.typing),
+            warnings: self.warnings.clone(),
             report: self.report.clone(),
+            found: self.found,
         }
     }
 }

@@ -9,7 +9,9 @@ use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::words::count;
-use crate::{Contents, PassConfig, PassObserver, Pipeline, Session, Silent, Typing, run_pipeline};
+use crate::{
+    Contents, Found, PassConfig, PassObserver, Pipeline, Session, Silent, Typed, Typing, run_typed,
+};
 
 /// How run-time errors name a place: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
@@ -34,6 +36,9 @@ pub fn short_place(sources: &SourceMap, span: Span) -> Symbol {
 }
 
 /// Lowers the functions `roots`.
+///
+/// # Errors
+/// Something in the functions has no native code.
 pub fn lower(
     module: &Module,
     typing: &Typing,
@@ -103,12 +108,18 @@ pub fn peak_memory() -> Option<u64> {
 }
 
 /// Compiles a lowered program into memory.
+///
+/// # Errors
+/// Native code does not have what the program uses.
 pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
     jit_with(lowered, false, &[])
 }
 
 /// As [`jit`]; with `profile` the code measures its kernels. `files` are what weights are mapped from: their pages
 /// are given back once they are packed.
+///
+/// # Errors
+/// As for [`jit`].
 pub fn jit_with(lowered: &Lowered, profile: bool, files: &[Contents]) -> Result<Jit, Diagnostics> {
     let packed = |t: &Tensor| {
         for file in files {
@@ -123,46 +134,63 @@ pub fn jit_with(lowered: &Lowered, profile: bool, files: &[Contents]) -> Result<
 }
 
 /// As [`passes`], for a pipeline as text.
+///
+/// # Errors
+/// There is no such pipeline, or a pass refuses the module.
 pub fn optimise(
     session: &mut Session,
     module: &mut Module,
     pipeline: &str,
 ) -> Result<Arc<Typing>, Diagnostics> {
     let asked = session.pipeline(pipeline)?;
-    passes(session, module, asked)
+    passes(session, module, None, asked)
 }
 
 /// Makes copies of functions that native code needs one of per type, runs a pipeline over a module, and hands on its
-/// types afterwards.
+/// types afterwards. `typed` is what is known of the module's types.
+///
+/// # Errors
+/// A pass refuses the module.
 pub fn passes(
     session: &mut Session,
     module: &mut Module,
+    typed: Option<Typed>,
     asked: Pipeline,
 ) -> Result<Arc<Typing>, Diagnostics> {
-    passes_with(session, module, asked, &mut Silent)
+    passes_with(session, module, typed, asked, &mut Silent).map(|o| o.0)
 }
 
-/// As [`passes`], for somebody who looks on.
+/// As [`passes`], for somebody who looks on; also says how often something was found out on the way.
+///
+/// # Errors
+/// As for [`passes`].
 pub fn passes_with(
     session: &mut Session,
     module: &mut Module,
+    typed: Option<Typed>,
     asked: Pipeline,
     observer: &mut dyn PassObserver,
-) -> Result<Arc<Typing>, Diagnostics> {
-    crate::script::places::as_values(module);
-    // From here on passes that Relax has too are ours.
-    if module.script.is_some() {
-        module.script = Some(Arc::new(relax_ir::Script::lowered()));
-    }
+) -> Result<(Arc<Typing>, Found), Diagnostics> {
+    let typed = match module.script.is_some() {
+        // Types of Relax in TVMScript are found by other rules than those of the program that it becomes.
+        true => {
+            crate::script::places::as_values(module, typed);
+            // From here on passes that Relax has too are ours.
+            module.script = Some(Arc::new(relax_ir::Script::lowered()));
+            None
+        }
+        false => typed,
+    };
     let mut pipeline = session.pipeline("specialize")?;
     pipeline.steps.extend(asked.steps);
     let config = PassConfig::default();
-    let outcome = run_pipeline(&pipeline, module, &config, observer);
+    let outcome = run_typed(&pipeline, module, typed, &config, observer);
     if let Some((_, errors)) = outcome.failure {
         return Err(errors);
     }
-    match outcome.typing {
-        Some(typing) => Ok(typing),
-        None => Ok(Arc::new(crate::check(module, &config.infer).0)),
-    }
+    let typing = match outcome.typing {
+        Some(typing) => typing,
+        None => Arc::new(crate::check(module, &config.infer).0),
+    };
+    Ok((typing, outcome.found))
 }

@@ -7,7 +7,7 @@ use relax_ir::Module;
 
 pub use relax_passes::{
     Config as PassConfig, Event as PassEvent, Found, Observer as PassObserver,
-    Outcome as PassOutcome, PassRun, Pipeline, Silent, run as run_pipeline,
+    Outcome as PassOutcome, PassRun, Pipeline, Silent, run as run_pipeline, run_typed,
 };
 
 use crate::{ReadOptions, Session, Typing};

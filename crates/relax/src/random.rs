@@ -53,6 +53,9 @@ fn affordable(dtype: DType, shape: &[i64]) -> bool {
 }
 
 /// A tensor for each parameter, as [`tensor`] makes them.
+///
+/// # Errors
+/// The parameters that no tensor can be made for, a line each.
 pub fn random(
     m: &Module,
     params: &[Param],

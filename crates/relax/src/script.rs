@@ -21,6 +21,9 @@ use crate::{TypeSource, TypedModule, Typing};
 /// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated, operators that
 /// Relax has no equal for are written as the tensor programs that they compute, and closures, data types, references
 /// and type parameters as values of Relax. What Relax has no form for is an error each, with its place.
+///
+/// # Errors
+/// What has no form in TVMScript, each with its place.
 pub fn print_tvmscript(
     module: &Module,
     types: Option<&dyn TypeSource>,

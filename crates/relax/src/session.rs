@@ -47,7 +47,7 @@ pub struct ReadOptions {
 /// let (_, _, found) = session.check("wrong.relay", text, &InferOptions::default());
 /// let first = found.iter().next().expect("an error");
 /// let file = session.sources.file(first.span()).expect("a place");
-/// assert_eq!(file.line_col(first.span().start).col, 25);
+/// assert_eq!(file.line_col(first.span().start).col, 24);
 /// ```
 #[derive(Debug, Default)]
 pub struct Session {

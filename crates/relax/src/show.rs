@@ -84,8 +84,8 @@ fn number(t: &Tensor, i: usize) -> String {
 /// ```
 /// use relax::{Tensor, show};
 ///
-/// let t = Tensor::from_slice(&[2, 2], &[1i32, 2, 3, 4]);
-/// assert_eq!(show::tensor(&t, show::Extent::Whole), "Tensor[(2, 2), int32]\n[[1, 2],\n [3, 4]]");
+/// let t = Tensor::from_slice(&[3], &[1i32, 2, 3]);
+/// assert_eq!(show::tensor(&t, show::Extent::Whole), "Tensor[(3,), int32]\n[1, 2, 3]");
 /// ```
 pub fn tensor(t: &Tensor, extent: Extent) -> String {
     let mut out = String::new();

@@ -1,9 +1,12 @@
 //! Checking, and printing with types.
 
+use std::sync::Arc;
+
 use relax_base::Diagnostics;
 use relax_ir::{ExprId, FuncId, GlobalKind, Module, Type, TypeId, VarId};
 
 pub use relax_infer::{Check, CheckKind, InferOptions, Typing};
+pub use relax_passes::Typed;
 
 use crate::{Contents, Format, Session, TypeSource};
 
@@ -47,11 +50,36 @@ impl Session {
         contents: impl Into<Contents>,
         options: &InferOptions,
     ) -> (Module, Typing, Diagnostics) {
+        let (module, checked) = self.check_all(name, contents, options);
+        (module, checked.typing, checked.diagnostics)
+    }
+
+    /// The same; what there is to say about reading is among the diagnostics.
+    pub(crate) fn check_all(
+        &mut self,
+        name: &str,
+        contents: impl Into<Contents>,
+        options: &InferOptions,
+    ) -> (Module, Checked) {
         let (mut module, mut diagnostics) = self.read(name, contents);
-        let (typing, more) = check(&mut module, options);
-        diagnostics.extend(more);
+        let mut checked = check_all(&mut module, options);
+        diagnostics.extend(checked.diagnostics);
         diagnostics.sort();
-        (module, typing, diagnostics)
+        checked.diagnostics = diagnostics;
+        (module, checked)
+    }
+
+    /// As [`Session::check`]; the types with their warnings are what [`native::passes`](crate::native::passes) and
+    /// [`run_typed`](crate::run_typed) take, so that they are not found again.
+    pub fn check_typed(
+        &mut self,
+        name: &str,
+        contents: impl Into<Contents>,
+        options: &InferOptions,
+    ) -> (Module, Typed, Diagnostics) {
+        let (module, mut checked) = self.check_all(name, contents, options);
+        let diagnostics = std::mem::take(&mut checked.diagnostics);
+        (module, checked.typed(), diagnostics)
     }
 }
 
@@ -100,6 +128,29 @@ impl Session {
     }
 }
 
+/// What checking a module has found.
+pub(crate) struct Checked {
+    pub(crate) typing: Typing,
+    /// What finding the types gave to warn of: a part of all that there is to say.
+    pub(crate) warnings: Diagnostics,
+    /// All that there is to say.
+    pub(crate) diagnostics: Diagnostics,
+}
+
+impl Checked {
+    /// The types and warnings, where there were no errors, for pipelines over the same module.
+    pub(crate) fn typed(self) -> Typed {
+        let mut typing = self.typing;
+        // Whoever rewrites begins with a copy.
+        typing.exprs.lend_all();
+        typing.vars.lend_all();
+        Typed {
+            typing: Arc::new(typing),
+            warnings: Arc::new(self.warnings),
+        }
+    }
+}
+
 /// Finds the types of a module, with everything there is to say about them.
 ///
 /// ```
@@ -109,7 +160,21 @@ impl Session {
 /// assert!(found.has_errors());
 /// ```
 pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
-    let (typing, mut diagnostics) = relax_infer::infer(module, options);
+    let checked = check_all(module, options);
+    (checked.typing, checked.diagnostics)
+}
+
+/// As [`check`]; the types with their warnings are what [`run_typed`](crate::run_typed) takes, so that they are not found
+/// again.
+pub fn check_typed(module: &mut Module, options: &InferOptions) -> (Typed, Diagnostics) {
+    let mut checked = check_all(module, options);
+    let diagnostics = std::mem::take(&mut checked.diagnostics);
+    (checked.typed(), diagnostics)
+}
+
+pub(crate) fn check_all(module: &mut Module, options: &InferOptions) -> Checked {
+    let (typing, warnings) = relax_infer::infer(module, options);
+    let mut diagnostics = warnings.clone();
     // Tensor programs have rules of their own: bounds, reductions, buffers written before read.
     for (id, global) in module.globals.iter() {
         if let GlobalKind::Prim(program) = &global.kind
@@ -118,5 +183,9 @@ pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostic
             diagnostics.extend(relax_loops::verify(program).diagnostics(program));
         }
     }
-    (typing, diagnostics)
+    Checked {
+        typing,
+        warnings,
+        diagnostics,
+    }
 }

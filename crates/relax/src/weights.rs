@@ -201,6 +201,9 @@ pub(crate) fn constants(
 /// Gives parameters of a function, and constants whose metadata section is missing, the values in a file; with `all`
 /// every parameter must get one, without `stubs` every such constant; `taking` says how arrays are. The error has a line
 /// for each that does not fit.
+///
+/// # Errors
+/// What does not fit, a line each; the module is as it was.
 pub fn bind(
     module: &mut Module,
     entry: GlobalId,

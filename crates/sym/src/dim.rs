@@ -330,6 +330,9 @@ impl Dim {
 
     /// The value under an assignment of the named variables. `Ok(None)` when there is none: an
     /// unassigned variable, an unknown, `?`, a division by zero, or a too large expression.
+    ///
+    /// # Errors
+    /// A number on the way does not fit 64 bits.
     pub fn eval(&self, value: &dyn Fn(DimVar) -> Option<i64>) -> Result<Option<i64>, Overflow> {
         match crate::eval::eval(self, value)? {
             Some(result) => i64::try_from(result).map(Some).map_err(|_| Overflow),

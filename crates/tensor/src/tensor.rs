@@ -56,8 +56,11 @@ elements!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u3
           f16 => F16, bf16 => BF16, f32 => F32, f64 => F64);
 
 impl Tensor {
-    /// A tensor of zeros. Panics when the size overflows or an extent is negative; callers check
-    /// shapes that come from a program with [`Tensor::byte_len`] first.
+    /// A tensor of zeros.
+    ///
+    /// # Panics
+    /// The size overflows, or an extent is negative; callers check shapes that come from a program with
+    /// [`Tensor::byte_len`] first.
     pub fn zeros(dtype: DType, shape: &[i64]) -> Tensor {
         let len = Self::byte_len(dtype, shape).expect("the shape has a size");
         let data = if len <= 8 {
@@ -128,7 +131,10 @@ impl Tensor {
         })
     }
 
-    /// A tensor of the given elements; panics when their number is not the shape's.
+    /// A tensor of the given elements.
+    ///
+    /// # Panics
+    /// Their number is not the shape's.
     pub fn from_slice<T: Element>(shape: &[i64], elements: &[T]) -> Tensor {
         let mut t = Tensor::zeros(T::DTYPE, shape);
         t.slice_mut::<T>().copy_from_slice(elements);
@@ -228,7 +234,10 @@ impl Tensor {
         assert!(same, "a {:?} tensor read as {:?}", self.dtype, T::DTYPE);
     }
 
-    /// The elements; panics when `T` is not the element type (`bool` reads as `u8`).
+    /// The elements (`bool` reads as `u8`).
+    ///
+    /// # Panics
+    /// `T` is not the element type.
     pub fn slice<T: Element>(&self) -> &[T] {
         self.check_element::<T>();
         let bytes = self.bytes();
@@ -236,7 +245,10 @@ impl Tensor {
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
     }
 
-    /// The elements for writing; panics like [`Tensor::slice`].
+    /// The elements for writing.
+    ///
+    /// # Panics
+    /// As for [`Tensor::slice`].
     pub fn slice_mut<T: Element>(&mut self) -> &mut [T] {
         self.check_element::<T>();
         let bytes = self.bytes_mut();

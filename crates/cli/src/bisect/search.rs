@@ -5,7 +5,8 @@ use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use relax::{
-    InferOptions, PassConfig, PassEvent, PassObserver, Pipeline, Typing, check, run_pipeline,
+    InferOptions, PassConfig, PassEvent, PassObserver, Pipeline, Typing, check, check_typed,
+    run_typed,
 };
 use relax_base::{Diagnostic, Diagnostics};
 use relax_interp::{Interp, Value};
@@ -135,12 +136,12 @@ pub enum Verdict {
 /// Finds the first pass that goes wrong.
 pub fn search(module: &Module, question: &Question) -> Verdict {
     let mut start = module.clone();
-    let (typing, diagnostics) = check(&mut start, &question.config.infer);
+    let (typed, diagnostics) = check_typed(&mut start, &question.config.infer);
     if diagnostics.has_errors() {
         return Verdict::Unclear("the program has errors".into());
     }
     let steps = question.inputs.max_steps;
-    let wanted = match outcomes(&start, &typing, question, steps) {
+    let wanted = match outcomes(&start, &typed.typing, question, steps) {
         Ok(all) => all,
         Err(stop) => return Verdict::Unclear(stop.text()),
     };
@@ -165,7 +166,8 @@ pub fn search(module: &Module, question: &Question) -> Verdict {
     };
     let mut work = start.clone();
     let run = AssertUnwindSafe(|| {
-        run_pipeline(&question.pipeline, &mut work, &question.config, &mut watch)
+        let (pipeline, config) = (&question.pipeline, &question.config);
+        run_typed(pipeline, &mut work, Some(typed), config, &mut watch)
     });
     let outcome = catch_unwind(run);
     if let Some(found) = watch.found {

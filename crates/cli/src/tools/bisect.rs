@@ -104,7 +104,7 @@ fn run(args: &Args) -> Result<(), Stop> {
     let Loaded {
         mut session,
         module,
-        typing,
+        typed,
         ..
     } = loaded;
     let written = match (&args.pipeline, &args.level) {
@@ -126,7 +126,7 @@ fn run(args: &Args) -> Result<(), Stop> {
     let pipeline = load::pipeline(&mut session, &written)?;
     let entry = load::entry(&module, args.entry.as_deref())?;
     let given = match &args.inputs {
-        Some(path) => given(path, &module, &typing, (entry, args.taking.into()))?,
+        Some(path) => given(path, &module, &typed.typing, (entry, args.taking.into()))?,
         None => Vec::new(),
     };
     let question = Question {

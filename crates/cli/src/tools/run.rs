@@ -176,9 +176,9 @@ fn run(args: &Args) -> Result<(), Stop> {
     let given = args.inputs.is_some() || args.random.is_some();
     args.source.bind(&mut program, &mut entry, !given)?;
     let (layout, tensors) = arguments(args, &program, entry)?;
-    let result_type = match &program.module.types[program.typing.globals[entry]] {
+    let result_type = match &program.module.types[program.typed.typing.globals[entry]] {
         relax_ir::Type::Func(f) => f.ret,
-        _ => program.typing.globals[entry],
+        _ => program.typed.typing.globals[entry],
     };
     let optimised = args.source.passes.level >= 2 && args.source.passes.pipeline.is_none();
     if engine == Engine::Native
@@ -286,7 +286,7 @@ fn arguments(
     let func = module
         .global_func(entry)
         .ok_or_else(|| format!("@{name} is no function"))?;
-    let params = inputs::params(module, &program.typing, func);
+    let params = inputs::params(module, &program.typed.typing, func);
     let arrays = match &args.inputs {
         Some(path) => weights::read(path)?,
         None => Vec::new(),
@@ -324,14 +324,16 @@ fn evaluate(
 ) -> Result<Value, Stop> {
     let name = program.module.globals[entry].name;
     if args.summary {
-        let ty = program.module.show_type(program.typing.globals[entry]);
+        let ty = program
+            .module
+            .show_type(program.typed.typing.globals[entry]);
         io::say(&format!(
             "@{name}: {ty}\nready after {:.2?}\n",
             begin.elapsed()
         ));
     }
     let more = args.bench.runs();
-    let (module, typing, most) = (&program.module, &program.typing, args.max_steps);
+    let (module, typing, most) = (&program.module, &program.typed.typing, args.max_steps);
     let (value, times) = evaluator::run_timed(module, typing, entry, arguments, more, most)
         .map_err(|d| Stop::show(&d.into(), &program.session.sources))?;
     if args.summary {

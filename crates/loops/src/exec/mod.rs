@@ -54,12 +54,18 @@ impl Dims {
 }
 
 /// Runs `program` on `inputs`; its outputs, in order.
+///
+/// # Errors
+/// An access outside of a buffer, a division by zero, an assertion that does not hold.
 pub fn execute(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, ExecError> {
     execute_for(program, inputs, None)
 }
 
 /// As [`execute`], where the caller has fixed the outputs' shapes (destination passing): they bind
 /// dimension variables that no input binds, and are checked against the outputs' extents.
+///
+/// # Errors
+/// As for [`execute`].
 pub fn execute_for(
     program: &Program,
     inputs: &[Tensor],

@@ -1,7 +1,5 @@
 //! `infer-type`: finds the types and says everything that is to be said about them.
 
-use std::sync::Arc;
-
 use relax_base::Diagnostics;
 use relax_infer::Typing;
 use relax_ir::{GlobalKind, Module, Type, TypeId};
@@ -23,17 +21,13 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let options = cx.infer_options();
-    let (typing, diagnostics) = relax_infer::infer(cx.module, &options);
-    if diagnostics.has_errors() {
-        return Err(diagnostics);
+    cx.say_types()?;
+    if cx.module.is_script() {
+        let typing = cx.typing()?;
+        if corrected(cx.module, &typing) {
+            cx.typing()?;
+        }
     }
-    cx.diagnostics.extend(diagnostics);
-    let typing = match cx.module.is_script() && corrected(cx.module, &typing) {
-        true => relax_infer::infer(cx.module, &options).0,
-        false => typing,
-    };
-    cx.set_typing(Arc::new(typing));
     Ok(())
 }
 

@@ -6,6 +6,8 @@
 //! Extents as values (`R.shape_of(x)`, `n` among arguments) are computed from the parameters that bind them. What the
 //! text says of a type that is not what is computed is dropped.
 
+use std::sync::Arc;
+
 use relax_base::{Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
@@ -18,16 +20,24 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::heap::Heaps;
 use super::numbers::{self, bound_by, extents};
+use crate::Typed;
 
-/// The module with all of it as values. A module that is no Relax in TVMScript stays as it is.
-pub(crate) fn as_values(m: &mut Module) {
+/// A module of Relax in TVMScript with all of it as values; `typed` is what is known of its types. A module that is no
+/// Relax in TVMScript stays as it is.
+pub(crate) fn as_values(m: &mut Module, typed: Option<Typed>) {
     if m.script.is_none() {
         return;
     }
-    let (typing, found) = relax_infer::infer(m, &relax_infer::InferOptions::default());
-    if found.has_errors() {
-        return;
-    }
+    let typing = match typed {
+        Some(typed) => typed.typing,
+        None => {
+            let (typing, found) = relax_infer::infer(m, &relax_infer::InferOptions::default());
+            if found.has_errors() {
+                return;
+            }
+            Arc::new(typing)
+        }
+    };
     let measured = numbers::measured(m);
     let mut inplace = FxHashMap::default();
     for (global, body) in m.global_bodies() {
