@@ -323,7 +323,10 @@ mod tests {
     #[test]
     fn narrow_numbers_wrap() {
         let ty = types::I8;
-        assert_eq!(binary(Opcode::Iadd, 127, 1, ty).map(|n| extended(n, ty)), Some(-128));
+        assert_eq!(
+            binary(Opcode::Iadd, 127, 1, ty).map(|n| extended(n, ty)),
+            Some(-128)
+        );
         assert_eq!(binary(Opcode::Ushr, -1, 4, ty), Some(15));
         assert_eq!(binary(Opcode::Umulhi, -1, -1, ty), Some(254));
         assert_eq!(binary(Opcode::Smulhi, -128, -128, ty), Some(64));

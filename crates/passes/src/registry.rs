@@ -1,7 +1,7 @@
 //! All passes by name, and the pipelines that have a name.
 
 use crate::passes::{PASSES, relax};
-use crate::{OptionValue, Options, PassDef, PassRun};
+use crate::{Options, PassDef, PassRun};
 
 /// Passes that are others for a module read from TVMScript: those of Relax by the same name.
 const OF_RELAX: &[(&str, &str)] = &[
