@@ -12,9 +12,11 @@ use cranelift_frontend::Variable;
 use relax_loops::{
     Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
 };
+use relax_runtime::kernels::sweep::WINDOW_STEP;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
+use super::strips::affine;
 use super::{ERR_ASSERTION, ERR_SHAPE, Kernel, Result, Unsupported};
 use crate::scalar::register;
 
@@ -185,7 +187,8 @@ impl Kernel<'_, '_, '_> {
         if self.copies(c)? || self.picks(c)? || self.contraction(c)? {
             return Ok(());
         }
-        if sums_rows(c) && self.sweep(c)? || self.strips(c)? || self.sweep(c)? {
+        let beside = side_by_side(c, self.program.bufs[c.out].dtype);
+        if beside && self.sweep(c)? || self.strips(c)? || self.sweep(c)? {
             return Ok(());
         }
         self.place(c.out)?;
@@ -422,14 +425,20 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// Whether whole rows of an array are reduced onto each other as they lie: a sweep adds them where they are, strips of
-/// float32 would copy them first.
-fn sums_rows(c: &Compute) -> bool {
-    let (ExKind::Load(_, index), true) = (c.value.kind(), c.reduce.is_some()) else {
+/// Whether a reduction takes elements that lie side by side, or a few steps apart, for results side by side.
+pub(super) fn side_by_side(c: &Compute, dtype: DType) -> bool {
+    let (ExKind::Load(_, index), Some(reduce)) = (c.value.kind(), &c.reduce) else {
         return false;
     };
-    let along = |e: &Ex| matches!(e.kind(), ExKind::Var(v) if Some(v) == c.axes.last());
-    index.last().is_some_and(along)
+    let known = matches!(
+        reduce.combiner,
+        Combiner::Sum | Combiner::Max | Combiner::Min
+    );
+    let (Some(along), Some(last)) = (index.last(), c.axes.last()) else {
+        return false;
+    };
+    let step = affine(along, &[*last], 16).and_then(|(steps, _)| steps[0].as_int());
+    known && !dtype.is_bool() && matches!(step, Some(1..=WINDOW_STEP))
 }
 
 /// About how many statements and operations a loop's body is written with.

@@ -8,6 +8,7 @@ use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweepOp};
 
 use super::contract::kind;
+use super::nest::side_by_side;
 use super::strips::inside;
 use super::translate::{self, Read, Sweep};
 use super::{Kernel, Result};
@@ -63,7 +64,8 @@ impl Kernel<'_, '_, '_> {
         let folded = folded
             .iter()
             .try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
-        if reduced > 0 && folded.is_some_and(|n| n < SHORT) {
+        let beside = side_by_side(c, self.program.bufs[c.out].dtype);
+        if reduced > 0 && !beside && folded.is_some_and(|n| n < SHORT) {
             return Ok(false);
         }
         let cut = self.cut(c, &axes);

@@ -271,17 +271,23 @@ fn softmax(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
         x.at(&insert(i, axis, &r[0]))
     });
     let shifted = |i: &[Ex]| x.at(i) - max.at(&without(i, axis));
-    let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
-        shifted(&insert(i, axis, &r[0])).unary(UnOp::Exp)
-    });
-    let y = te.compute("softmax", &x.shape, |i| {
-        let total = sum.at(&without(i, axis));
-        if log {
-            shifted(i) - total.unary(UnOp::Log)
-        } else {
-            shifted(i).unary(UnOp::Exp) / total
-        }
-    });
+    let y = if log {
+        let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
+            shifted(&insert(i, axis, &r[0])).unary(UnOp::Exp)
+        });
+        te.compute("softmax", &x.shape, |i| {
+            shifted(i) - sum.at(&without(i, axis)).unary(UnOp::Log)
+        })
+    } else {
+        // Exponentials are used twice, and take longer than memory.
+        let exps = te.compute("exp", &x.shape, |i| shifted(i).unary(UnOp::Exp));
+        let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
+            exps.at(&insert(i, axis, &r[0]))
+        });
+        te.compute("softmax", &x.shape, |i| {
+            exps.at(i) / sum.at(&without(i, axis))
+        })
+    };
     if axis + 1 == x.rank() {
         te.program
             .hints
@@ -407,10 +413,12 @@ pub(super) fn moments(te: &mut Te<'_>, x: &TensorRef, over: &[bool]) -> (TensorR
     (mean, var)
 }
 
-/// `(x - mean) / sqrt(var + epsilon)`.
-fn normal(x: Ex, mean: Ex, var: Ex, epsilon: f64) -> Ex {
-    let epsilon = x.same(epsilon);
-    (x - mean) / (var + epsilon).unary(UnOp::Sqrt)
+/// `sqrt(var + epsilon)`, once for all elements that it divides.
+fn deviation(te: &mut Te<'_>, var: &TensorRef, epsilon: f64) -> TensorRef {
+    te.compute("deviation", &var.shape, |i| {
+        let v = var.at(i);
+        (v.clone() + v.same(epsilon)).unary(UnOp::Sqrt)
+    })
 }
 
 fn layer_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
@@ -419,12 +427,10 @@ fn layer_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
     let over: Vec<bool> = (0..x.rank()).map(|k| k == axis).collect();
     let (mean, var) = moments(te, &x, &over);
+    let root = deviation(te, &var, epsilon);
     let y = te.compute("layer_norm", &x.shape, |i| {
         let at = without(i, axis);
-        affine.apply(
-            normal(x.at(i), mean.at(&at), var.at(&at), epsilon),
-            &i[axis],
-        )
+        affine.apply((x.at(i) - mean.at(&at)) / root.at(&at), &i[axis])
     });
     if axis + 1 == x.rank() && te.flag("scale") && te.flag("center") {
         let hint = Hint::LayerNorm {
@@ -445,15 +451,13 @@ fn instance_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
     let over: Vec<bool> = (0..x.rank()).map(|k| k != 0 && k != axis).collect();
     let (mean, var) = moments(te, &x, &over);
+    let root = deviation(te, &var, epsilon);
     let y = te.compute("instance_norm", &x.shape, |i| {
         let at: Vec<Ex> = (0..x.rank())
             .filter(|&k| !over[k])
             .map(|k| i[k].clone())
             .collect();
-        affine.apply(
-            normal(x.at(i), mean.at(&at), var.at(&at), epsilon),
-            &i[axis],
-        )
+        affine.apply((x.at(i) - mean.at(&at)) / root.at(&at), &i[axis])
     });
     te.output(&y);
     Ok(())
@@ -477,6 +481,7 @@ fn group_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
     });
     let over: Vec<bool> = (0..split.len()).map(|k| k != 0 && k != axis).collect();
     let (mean, var) = moments(te, &grouped, &over);
+    let root = deviation(te, &var, epsilon);
     let y = te.compute("group_norm", &x.shape, |i| {
         let group = i[axis].floor_div(&per_group);
         let at = if axis == 0 {
@@ -485,7 +490,7 @@ fn group_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
             vec![i[0].clone(), group]
         };
         let at = &at[..mean.rank()];
-        affine.apply(normal(x.at(i), mean.at(at), var.at(at), epsilon), &i[axis])
+        affine.apply((x.at(i) - mean.at(at)) / root.at(at), &i[axis])
     });
     te.output(&y);
     Ok(())
@@ -496,18 +501,19 @@ fn lrn(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let axis = te.axis("axis", x.rank())?;
     let size = te.int("size")?.max(1);
     let [bias, alpha, beta] = [te.float("bias")?, te.float("alpha")?, te.float("beta")?];
-    let squares = te.reduce(
-        "squares",
-        &x.shape,
-        &[Ex::idx(size)],
-        Combiner::Sum,
-        |i, r| {
-            let at = &i[axis] + &r[0] - size / 2;
-            let v = x.at(&with(i, axis, &at));
-            let inside = at.ge(0i64) & at.lt(&x.shape[axis]);
-            Ex::where_(&inside, &(&v * &v), &v.same(0.0))
-        },
-    );
+    let mut padded = x.shape.clone();
+    padded[axis] = &x.shape[axis] + (size - 1);
+    let p = te.compute("pad", &padded, |i| {
+        let at = &i[axis] - size / 2;
+        let v = x.at(&with(i, axis, &at));
+        let inside = at.ge(0i64) & at.lt(&x.shape[axis]);
+        Ex::where_(&inside, &v, &v.same(0.0))
+    });
+    let over = [Ex::idx(size)];
+    let squares = te.reduce("squares", &x.shape, &over, Combiner::Sum, |i, r| {
+        let v = p.at(&with(i, axis, &(&i[axis] + &r[0])));
+        &v * &v
+    });
     let y = te.compute("lrn", &x.shape, |i| {
         let s = squares.at(i);
         let scale = s.same(bias) + s.same(alpha) * &s / s.same(size as f64);

@@ -362,11 +362,18 @@ pub(super) fn window_of(
         pooled
     } else {
         let include = te.flag("count_include_pad");
-        te.compute("pool_avg", &shape, |i| {
+        let within = padding.iter().all(|&p| p == (0, 0)) || include;
+        if within && !ceil {
+            let count = Ex::idx(size.iter().product::<i64>().max(1));
+            return Ok(te.compute("pool_avg", &shape, |i| divided(&pooled.at(i), &count)));
+        }
+        // How many elements a window has depends on its place in the image, and on nothing else.
+        let places: Vec<Ex> = axes.iter().map(|&axis| shape[axis].clone()).collect();
+        let counts = te.compute("pool_count", &places, |i| {
             let mut count = Ex::idx(1);
             for (k, &axis) in axes.iter().enumerate() {
                 let d = dilation[k];
-                let start = &i[axis] * strides[k] - padding[k].0;
+                let start = &i[k] * strides[k] - padding[k].0;
                 let last = &start + (size[k] - 1) * d;
                 count = if include {
                     let end = last.min(&x.shape[axis] + (padding[k].1 - 1));
@@ -377,7 +384,11 @@ pub(super) fn window_of(
                     count * ((end - (start + skipped * d)).floor_div(d) + 1)
                 };
             }
-            divided(&pooled.at(i), &count.max(1i64))
+            count.max(1i64).cast(x.dtype)
+        });
+        te.compute("pool_avg", &shape, |i| {
+            let place: Vec<Ex> = axes.iter().map(|&axis| i[axis].clone()).collect();
+            pooled.at(i) / counts.at(&place)
         })
     };
     Ok(y)
