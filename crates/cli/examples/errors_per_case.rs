@@ -29,7 +29,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     counts.sort_unstable();
     let Some(&median) = counts.get(counts.len() / 2) else {
-        return Err(format!("{folder} holds no .relay files"));
+        return Err(format!("{folder} holds no .relay files").into());
     };
     let mean = counts.iter().sum::<usize>() as f64 / counts.len() as f64;
     let mut often: BTreeMap<usize, usize> = BTreeMap::new();
