@@ -432,6 +432,9 @@ impl RelHost for Host<'_> {
     fn in_tvmscript(&self) -> bool {
         self.script
     }
+    fn as_written(&self) -> bool {
+        self.script
+    }
     fn types(&self) -> &TypeArena {
         self.types
     }

@@ -106,6 +106,11 @@ const CALLS: &[(&str, &str, &str)] = &[
         "multiply(broadcast_to_like(%x, %y), %y)",
     ),
     (
+        "relax.nn.max_pool2d",
+        IMAGE,
+        "exp(relax.nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2]))",
+    ),
+    (
         "nn.max_pool2d",
         IMAGE,
         "exp(nn.max_pool2d(%x, pool_size=[2, 2], strides=[2, 2]))",
