@@ -1,5 +1,5 @@
 //! Sorting, stable: elements become keys, with their indices where these are wanted. Many are sorted by the upper
-//! digits that they differ in, and what that leaves in disorder is mended; where few are kept they are chosen first.
+//! digits of their distance from the least, and what that leaves in disorder is mended; where few are kept they are chosen first.
 
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
@@ -290,12 +290,13 @@ fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
         keys.sort_unstable();
         return keys;
     }
-    let one = keys[0].bits();
-    let mut varied = 0;
+    // Digits of the distance from the least: small numbers of either sign differ in their uppermost bit already.
+    let (mut least, mut most) = (u64::MAX, 0);
     for key in &*keys {
-        varied |= key.bits() ^ one;
+        least = least.min(key.bits());
+        most = most.max(key.bits());
     }
-    let top = u64::BITS - varied.leading_zeros();
+    let top = u64::BITS - (most - least).leading_zeros();
     let digits = top
         .div_ceil(DIGIT)
         .min(if keys.len() <= TWO { 2 } else { 3 });
@@ -304,7 +305,7 @@ fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
     let (mut from, mut to) = (keys, spare);
     for k in 0..digits {
         let shift = low + k * bits;
-        let digit = |key: K| (key.bits() >> shift) as usize & ((1 << bits) - 1);
+        let digit = |key: K| ((key.bits() - least) >> shift) as usize & ((1 << bits) - 1);
         let mut places = [0u32; 1 << DIGIT];
         for &key in from.iter() {
             places[digit(key)] += 1;
