@@ -16,6 +16,9 @@ const LARGE: usize = 1 << 24;
 /// Instructions up to which a function gets all effort: it takes little, and may be called very often.
 const SMALL: usize = 200;
 
+/// How Cranelift is told to give registers in one pass.
+const ONE_PASS: (&str, &str) = ("regalloc_algorithm", "single_pass");
+
 /// What is done with a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
@@ -56,17 +59,17 @@ fn runs_through(f: &Function) -> bool {
 
 /// The same target with other settings; `None` where Cranelift cannot be told so, and for all effort.
 pub(crate) fn target(isa: &dyn TargetIsa, effort: Effort) -> Option<OwnedTargetIsa> {
+    let other: &[(&str, &str)] = match effort {
+        Effort::Full => return None,
+        Effort::Little => &[("opt_level", "none"), ONE_PASS],
+        Effort::OnePass => &[ONE_PASS],
+    };
     let mut flags = settings::builder();
     for value in isa.flags().iter() {
         flags.set(value.name, &value.value_string()).ok()?;
     }
-    match effort {
-        Effort::Full => return None,
-        Effort::Little => {
-            flags.set("opt_level", "none").ok()?;
-            flags.set("regalloc_algorithm", "single_pass").ok()?;
-        }
-        Effort::OnePass => flags.set("regalloc_algorithm", "single_pass").ok()?,
+    for (name, value) in other {
+        flags.set(name, value).ok()?;
     }
     let mut builder = isa::lookup(isa.triple().clone()).ok()?;
     for value in isa.isa_flags() {

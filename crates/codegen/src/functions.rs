@@ -26,6 +26,7 @@ struct Waiting {
     id: FuncId,
     name: String,
     instructions: usize,
+    effort: Effort,
     /// The function, until somebody compiles it.
     work: Mutex<Work>,
 }
@@ -58,7 +59,7 @@ pub(crate) struct Queue {
     instructions: usize,
     /// Whether the instructions are wanted as text.
     listings: bool,
-    /// Cranelift's settings other than the module's own, by how much effort they stand for.
+    /// Cranelift's settings by the effort that they stand for, as far as it was asked for; `None` for the module's own.
     targets: Vec<(Effort, Option<OwnedTargetIsa>)>,
 }
 
@@ -79,6 +80,7 @@ impl Queue {
             id,
             name,
             instructions,
+            effort: effort::of(&function),
             work: Mutex::new(Work::Function(Box::new(function))),
         });
         self.instructions > FULL
@@ -96,10 +98,10 @@ impl Queue {
                 .map_or(1, |n| n.get())
                 .min(shares + 1),
         };
-        for effort in [Effort::Little, Effort::OnePass] {
-            if !self.targets.iter().any(|t| t.0 == effort) {
-                let target = effort::target(module.isa(), effort);
-                self.targets.push((effort, target));
+        for w in &waiting {
+            if !self.targets.iter().any(|t| t.0 == w.effort) {
+                let target = effort::target(module.isa(), w.effort);
+                self.targets.push((w.effort, target));
             }
         }
         // The largest first: what is begun last is done last.
@@ -112,8 +114,7 @@ impl Queue {
             while let Some(w) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let mut work = w.work.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Work::Function(f) = &mut *work {
-                    let effort = effort::of(f);
-                    let other = self.targets.iter().find(|t| t.0 == effort);
+                    let other = self.targets.iter().find(|t| t.0 == w.effort);
                     let isa = other.and_then(|t| t.1.as_deref()).unwrap_or(isa);
                     context.clear();
                     context.set_disasm(self.listings);

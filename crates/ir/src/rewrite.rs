@@ -190,9 +190,15 @@ impl Module {
                 body,
                 ..self.funcs[func].clone()
             };
-            let func = self.funcs.push(function);
-            self.globals[id].kind = crate::GlobalKind::Func(func);
+            self.set_global_func(id, function);
         }
+    }
+
+    /// Lets a global stand for another function.
+    pub fn set_global_func(&mut self, id: crate::GlobalId, function: Function) -> crate::FuncId {
+        let func = self.funcs.push(function);
+        self.globals[id].kind = crate::GlobalKind::Func(func);
+        func
     }
 
     /// `root` with expressions in place of variables. Variables are ids with one binding place

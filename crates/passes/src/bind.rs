@@ -57,7 +57,7 @@ pub fn bind_params(
         body,
         ..module.funcs[func].clone()
     };
-    module.globals[global].kind = GlobalKind::Func(module.funcs.push(function));
+    module.set_global_func(global, function);
     unknown
 }
 
@@ -132,7 +132,7 @@ pub fn bind_extents(module: &mut Module, global: GlobalId, extents: &Extents) ->
     }
     let mut function = module.funcs[copy].clone();
     function.dims.retain(|d| !fixed.contains(d));
-    module.globals[global].kind = GlobalKind::Func(module.funcs.push(function));
+    module.set_global_func(global, function);
     true
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use relax_base::{Diagnostic, Diagnostics, Span};
 use relax_infer::{InferOptions, Typing};
 use relax_ir::Module;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::{Analyses, State, Typed};
 use crate::passes::relax;
@@ -243,7 +243,8 @@ impl Manager<'_> {
             counts: &counts,
         });
         let relax = self.module.is_script() && registry::is_relax(run.pass);
-        let bodies = relax.then(|| self.module.global_bodies());
+        let bodies =
+            relax.then(|| -> FxHashSet<_> { self.module.global_bodies().into_iter().collect() });
         let (before, begin) = (State::of(self.module), Instant::now());
         let first = self.module.exprs.next_id();
         for analysis in contract.asks {

@@ -6,6 +6,8 @@ use relax_ir::{
     Module, Shape, Type, TypeId, VarId,
 };
 use relax_ops::OpDef;
+use relax_sym::Dim;
+use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether a function was marked as one kernel (`Primitive=1`): passes leave its inside alone.
@@ -16,6 +18,11 @@ pub(crate) fn is_primitive(f: &Function) -> bool {
 /// Whether a function belongs to an external compiler (`Compiler="…"`).
 pub(crate) fn is_external(f: &Function) -> bool {
     f.attrs.get("Compiler").is_some_and(|v| !v.is_none())
+}
+
+/// Whether a function of Relax is a kernel already, or what another compiler takes.
+pub(crate) fn is_settled(f: &Function) -> bool {
+    is_primitive(f) || f.attrs.get("Codegen").is_some()
 }
 
 /// Whether a function binds dimension variables, or type parameters that its body speaks of, anew at each call: the
@@ -219,4 +226,17 @@ pub(crate) fn copied_clauses<W, E>(
         new.push(Clause { pattern, body });
     }
     Ok(new.into())
+}
+
+/// Extents and element type of a tensor, as far as its rank and its element type are known.
+pub(crate) fn dims_of(m: &Module, ty: TypeId) -> Option<(Vec<Dim>, DType)> {
+    let tensor = m.types.as_tensor(ty)?;
+    Some((tensor.shape.dims()?.to_vec(), tensor.dtype.known()?))
+}
+
+/// Extents and element type of a tensor, where all of them are numbers.
+pub(crate) fn extents_of(m: &Module, ty: TypeId) -> Option<(Vec<i64>, DType)> {
+    let tensor = m.types.as_tensor(ty)?;
+    let extents = tensor.shape.dims()?.iter().map(|d| d.as_const());
+    Some((extents.collect::<Option<_>>()?, tensor.dtype.known()?))
 }

@@ -428,7 +428,6 @@ impl Reducer {
 
 fn set_entry(m: &mut Module, name: &str, function: Function) {
     if let Some(global) = m.global(name) {
-        let func = m.funcs.push(function);
-        m.globals[global].kind = GlobalKind::Func(func);
+        m.set_global_func(global, function);
     }
 }

@@ -77,8 +77,7 @@ pub(super) fn shrink(m: &Module, old: i64, new: i64, attrs: bool) -> Module {
         if let GlobalKind::Func(f) = m.globals[g].kind {
             let mut function = m.funcs[f].clone();
             function.ret = function.ret.map(|t| mapped(&mut m, t, old, new, &mut memo));
-            let f = m.funcs.push(function);
-            m.globals[g].kind = GlobalKind::Func(f);
+            m.set_global_func(g, function);
         }
     }
     m

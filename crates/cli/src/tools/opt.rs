@@ -194,13 +194,10 @@ impl<'a> Run<'a> {
         args.reproducer
             .as_deref()
             .map_or(Ok(()), formats::text_output)?;
-        let script = args
-            .output
-            .extension()
-            .is_some_and(|e| e.eq_ignore_ascii_case("py"));
-        let print_style = args.print_style.unwrap_or(match script {
-            true => PrintStyle::Tvmscript,
-            false => PrintStyle::Pretty,
+        let named = relax::Format::detect(&args.output.to_string_lossy(), &[]);
+        let print_style = args.print_style.unwrap_or(match named {
+            relax::Format::TvmScript => PrintStyle::Tvmscript,
+            _ => PrintStyle::Pretty,
         });
         let style = match print_style {
             PrintStyle::Tvm => Style::Tvm,

@@ -3,7 +3,6 @@
 //! A structure is drafted field by field, and written when its address is taken: what is known is copied from
 //! read-only data at once, the rest is stored over it.
 
-use cranelift_codegen::ir::immediates::Ieee32;
 use cranelift_codegen::ir::{
     Function, InstBuilder, InstructionData, StackSlot, StackSlotData, StackSlotKind, Value,
     ValueDef, types,
@@ -120,13 +119,9 @@ fn known_bytes(f: &Function, v: Value) -> Option<Vec<u8>> {
     }
     match f.dfg.value_def(f.dfg.resolve_aliases(v)) {
         ValueDef::Result(inst, _) => match f.dfg.insts[inst] {
-            InstructionData::UnaryIeee32 { imm, .. } => Some(bits(imm).to_le_bytes().to_vec()),
+            InstructionData::UnaryIeee32 { imm, .. } => Some(imm.bits().to_le_bytes().to_vec()),
             _ => None,
         },
         _ => None,
     }
-}
-
-fn bits(x: Ieee32) -> u32 {
-    x.bits()
 }

@@ -6,7 +6,7 @@
 //! constant, which makes the next operator static.
 
 use relax_base::Diagnostics;
-use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, Type};
+use relax_ir::{AttrValue, Expr, ExprId, Function, Type};
 use relax_ops::{AttrTy, registry};
 use relax_tensor::Tensor;
 
@@ -141,8 +141,7 @@ fn infer_results(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
                     ret,
                     ..cx.module.funcs[old].clone()
                 };
-                let func = cx.module.funcs.push(func);
-                cx.module.globals[global].kind = GlobalKind::Func(func);
+                cx.module.set_global_func(global, func);
             }
         };
     annotate(cx, &|_, _| None);

@@ -2,7 +2,7 @@
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
-use relax_ir::{GlobalKind, Module, Type, TypeId};
+use relax_ir::{Module, Type, TypeId};
 use relax_sym::Dim;
 
 use crate::{Contract, Form, PassCx, PassDef};
@@ -41,8 +41,7 @@ fn corrected(m: &mut Module, typing: &Typing) -> bool {
         if m.funcs[func].ret.is_some_and(wrong) {
             let mut function = m.funcs[func].clone();
             function.ret = None;
-            let func = m.funcs.push(function);
-            m.globals[global].kind = GlobalKind::Func(func);
+            m.set_global_func(global, function);
             any = true;
         }
     }

@@ -8,7 +8,7 @@
 //!   `match_cast` fails at run time with the parameter's place and both extents.
 
 use relax_base::Diagnostics;
-use relax_ir::{DTy, Expr, ExprId, Function, GlobalKind, Memo, Module, Shape, Type, VarStyle};
+use relax_ir::{DTy, Expr, ExprId, Function, Memo, Module, Shape, Type, VarStyle};
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
@@ -101,7 +101,6 @@ fn check_params(m: &mut Module, typing: &relax_infer::Typing, global: relax_ir::
         let span = m.span(value);
         body = m.add(Expr::Let { var, value, body }, span);
     }
-    let func = m.funcs.push(Function { body, ..function });
-    m.globals[global].kind = GlobalKind::Func(func);
+    m.set_global_func(global, Function { body, ..function });
     count
 }

@@ -73,8 +73,7 @@ fn name_unknowns(m: &mut Module) -> u64 {
         function.dims.extend(made);
         // The declared result speaks of unknown extents; what is inferred says more.
         function.ret = function.ret.filter(|&t| !mentions_unknown(m, t));
-        let new = m.funcs.push(function);
-        m.globals[global].kind = GlobalKind::Func(new);
+        m.set_global_func(global, function);
     }
     count
 }

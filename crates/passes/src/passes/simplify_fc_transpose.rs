@@ -149,7 +149,6 @@ fn replace_parameter(edit: &mut Edit<'_>, old: VarId, new: VarId, errors: &mut D
                 *p = new;
             }
         }
-        let func = edit.m.funcs.push(function);
-        edit.m.globals[global].kind = GlobalKind::Func(func);
+        edit.m.set_global_func(global, function);
     }
 }

@@ -110,8 +110,7 @@ impl Round<'_> {
                 let mut function: Function = m.funcs[func].clone();
                 function.body = new;
                 function.ret = ret;
-                let f = m.funcs.push(function);
-                m.globals[global].kind = GlobalKind::Func(f);
+                m.set_global_func(global, function);
             }
         }
     }

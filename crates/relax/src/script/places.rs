@@ -22,12 +22,8 @@ use super::heap::Heaps;
 use super::numbers::{self, bound_by, extents};
 use crate::Typed;
 
-/// A module of Relax in TVMScript with all of it as values; `typed` is what is known of its types. A module that is no
-/// Relax in TVMScript stays as it is.
+/// A module of Relax in TVMScript with all of it as values; `typed` is what is known of its types.
 pub(crate) fn as_values(m: &mut Module, typed: Option<Typed>) {
-    if m.script.is_none() {
-        return;
-    }
     let typing = match typed {
         Some(typed) => typed.typing,
         None => {

@@ -99,12 +99,17 @@ fn atan(x: f64) -> f64 {
     y.copysign(x)
 }
 
+/// An exponent of 2 no farther out than float32 goes; NaN stays NaN.
+#[inline(always)]
+fn exponent(e: f64) -> f64 {
+    let e = if e > 200.0 { 200.0 } else { e };
+    if e < -200.0 { -200.0 } else { e }
+}
+
 /// A power of a positive finite number.
 #[inline(always)]
 fn plain_pow<S: Simd>(x: f32, y: f32) -> f32 {
-    let e = f64::from(y) * log2::<S>(f64::from(x));
-    let e = if e > 200.0 { 200.0 } else { e };
-    let e = if e < -200.0 { -200.0 } else { e };
+    let e = exponent(f64::from(y) * log2::<S>(f64::from(x)));
     if y == 2.0 { x * x } else { exp2::<S>(e) as f32 }
 }
 
@@ -144,9 +149,7 @@ unsafe fn powers<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
 fn pow<S: Simd>(x: f32, y: f32) -> f32 {
     let (a, t) = (f64::from(x.abs()), f64::from(y));
     let e = t * log2::<S>(if a > 0.0 && a < f64::INFINITY { a } else { 1.0 });
-    let e = if e > 200.0 { 200.0 } else { e };
-    let e = if e < -200.0 { -200.0 } else { e };
-    let r = exp2::<S>(e);
+    let r = exp2::<S>(exponent(e));
     // Roots and poles.
     let up = y > 0.0;
     let r = if a == 0.0 {

@@ -3,9 +3,7 @@
 //! out computes everything once, forwards, and then the gradients, backwards.
 
 use relax_base::{Diagnostics, Span};
-use relax_ir::{
-    AttrValue, Expr, ExprId, FuncId, Function, GlobalKind, Type, TypeId, VarId, VarStyle,
-};
+use relax_ir::{AttrValue, Expr, ExprId, FuncId, Function, Type, TypeId, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
 use crate::PassCx;
@@ -37,8 +35,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     for (global, function) in new {
         match function {
             Ok(function) => {
-                let func = cx.module.funcs.push(function);
-                cx.module.globals[global].kind = GlobalKind::Func(func);
+                cx.module.set_global_func(global, function);
                 count += 1;
             }
             Err((span, message)) => return Err(cx.unsupported(span, message)),

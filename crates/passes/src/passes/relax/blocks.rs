@@ -55,8 +55,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         {
             let mut function = m.funcs[f].clone();
             function.attrs.remove(WHOLE);
-            let f = m.funcs.push(function);
-            m.globals[g].kind = GlobalKind::Func(f);
+            m.set_global_func(g, function);
         }
     }
     cx.count("tensors placed", placed);

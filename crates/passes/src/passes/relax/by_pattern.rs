@@ -15,7 +15,7 @@ use super::matched::{Found, matched};
 use crate::code::{Bind, Code, Part, each_code, each_var};
 use crate::declared::Declared;
 use crate::passes::fuse_ops::groups::{Graph, Groups};
-use crate::util::{called_op, is_primitive};
+use crate::util::{called_op, is_settled};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -126,7 +126,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Gives dataflow blocks other bindings, outside of functions that are kernels or somebody else's.
 fn each_block(m: &mut Module, mut f: impl FnMut(&mut Module, &Part) -> Option<Vec<Bind>>) {
     each_code(m, |m: &mut Module, func: FuncId, code: &mut Code| {
-        if is_primitive(&m.funcs[func]) || m.funcs[func].attrs.get("Codegen").is_some() {
+        if is_settled(&m.funcs[func]) {
             return false;
         }
         let mut changed = false;

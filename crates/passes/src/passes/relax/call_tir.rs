@@ -5,14 +5,14 @@
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
-use relax_ir::{AttrValue, DTy, Expr, ExprId, Module, Shape, Type, TypeId, VarStyle};
+use relax_ir::{AttrValue, Expr, ExprId, Module, Type, TypeId, VarStyle};
 use relax_ops::Lowering;
 use relax_sym::Dim;
 use relax_tensor::DType;
 
 use super::kept;
 use crate::code::{Bind, each_code, fresh};
-use crate::util::called_op;
+use crate::util::{called_op, dims_of};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[
@@ -91,7 +91,7 @@ fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<B
             results.push(*operands.get(k)?);
             continue;
         }
-        let (dims, dtype) = tensor(m, ty)?;
+        let (dims, dtype) = dims_of(m, ty)?;
         let shape = m.add(Expr::Shape(dims.into()), b.span);
         let attrs = [
             ("dtype", AttrValue::DType(dtype)),
@@ -119,17 +119,6 @@ fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<B
     Some(binds)
 }
 
-/// Extents and element type of a tensor that can be made.
-fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<Dim>, DType)> {
-    let Type::Tensor(t) = &m.types[ty] else {
-        return None;
-    };
-    let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
-        return None;
-    };
-    Some((dims.to_vec(), dtype))
-}
-
 fn lower(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut placed = 0;
@@ -154,7 +143,7 @@ fn lower(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 
 /// A block of memory and the tensor in it.
 fn place(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<(Bind, Bind)> {
-    let (dims, dtype) = tensor(m, typing.vars[b.var])?;
+    let (dims, dtype) = dims_of(m, typing.vars[b.var])?;
     let bytes = dtype.bits.div_ceil(8) as i64;
     let size = (dims.iter()).fold(Dim::from(bytes), |size, d| size * d.clone());
     let size = m.add(Expr::Shape([size].into()), b.span);

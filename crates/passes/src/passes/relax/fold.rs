@@ -3,9 +3,9 @@
 //! Names are canonical afterwards, and bindings that nothing needs are gone.
 
 use relax_base::Diagnostics;
-use relax_ir::{Expr, ExprId, GlobalKind, Memo, Module, Shape, Type, TypeId, VarId};
+use relax_ir::{Expr, ExprId, GlobalKind, Memo, Type, TypeId, VarId};
 use relax_ops::Lowering;
-use relax_tensor::{DType, Tensor};
+use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
 use super::{canonical, unused};
@@ -13,7 +13,7 @@ use crate::code::{Bind, Value, each_typed_code};
 use crate::edit::Edit;
 use crate::evaluate::call_value;
 use crate::passes::fold_constant::computed;
-use crate::util::{called_op, is_primitive};
+use crate::util::{called_op, extents_of, is_primitive};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -104,7 +104,7 @@ fn value(
         if def.effects != relax_ops::Effects::Pure {
             return None;
         }
-        let (dtype, shape) = known_tensor(edit.m, ty)?;
+        let (shape, dtype) = extents_of(edit.m, ty)?;
         if Tensor::byte_len(dtype, &shape)? > SMALL {
             return None;
         }
@@ -129,7 +129,7 @@ fn value(
 /// A number among operands, as a constant.
 fn number(edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
     let call = edit.op_call(e).filter(|c| c.def.name == "relax.value")?;
-    let (_, shape) = known_tensor(edit.m, edit.ty(e))?;
+    let (shape, _) = extents_of(edit.m, edit.ty(e))?;
     if !shape.is_empty() {
         return None;
     }
@@ -137,17 +137,6 @@ fn number(edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
     let value = call_value(edit, call.def.name, &attrs, &[])?;
     let span = edit.m.span(e);
     Some(edit.constant(value, span))
-}
-
-fn known_tensor(m: &Module, ty: TypeId) -> Option<(DType, Vec<i64>)> {
-    let Type::Tensor(t) = &m.types[ty] else {
-        return None;
-    };
-    let Shape::Dims(dims) = &t.shape else {
-        return None;
-    };
-    let shape = dims.iter().map(|d| d.as_const()).collect::<Option<_>>()?;
-    Some((t.dtype.known()?, shape))
 }
 
 /// What a tensor program makes of constants.
@@ -176,7 +165,7 @@ fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Optio
     let mut shapes = Vec::new();
     let mut bytes = 0u64;
     for &t in &types {
-        let (dtype, shape) = known_tensor(edit.m, t)?;
+        let (shape, dtype) = extents_of(edit.m, t)?;
         bytes += Tensor::byte_len(dtype, &shape)? as u64;
         shapes.push(shape);
     }

@@ -17,7 +17,7 @@ use super::patterns;
 use super::spoken::{enclosed, free_dims};
 use crate::code::{Bind, Code, Part, Seq, each_code, each_var, fresh};
 use crate::passes::fuse_ops::groups::{Graph, Groups};
-use crate::util::{called_op, is_primitive};
+use crate::util::{called_op, is_settled};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -38,7 +38,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut made = Made::default();
     each_code(cx.module, |m, func, code| {
-        if is_primitive(&m.funcs[func]) || m.funcs[func].attrs.get("Codegen").is_some() {
+        if is_settled(&m.funcs[func]) {
             return false;
         }
         fuse(m, &typing, func, code, most, &mut made)

@@ -3,7 +3,7 @@
 
 use relax_base::Symbol;
 use relax_infer::Typing;
-use relax_ir::{DTy, Expr, ExprId, Kept, Module, Shape, Type, TypeId, VarId};
+use relax_ir::{Expr, ExprId, Kept, Module, Shape, Type, TypeId, VarId};
 use relax_ops::Lowering;
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::kept;
 use super::text::{Item, balanced, dim_text, lone, once_each, parts, renamed, words};
 use crate::code::Code;
-use crate::util::called_op;
+use crate::util::{called_op, dims_of};
 
 /// A program made of others.
 pub(super) struct Merged {
@@ -33,15 +33,7 @@ enum Place {
 
 /// Extents and element type of a tensor, where they are known.
 pub(super) fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<Dim>, relax_tensor::DType)> {
-    let Type::Tensor(t) = &m.types[ty] else {
-        return None;
-    };
-    let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
-        return None;
-    };
-    dims.iter()
-        .all(Dim::is_known)
-        .then(|| (dims.to_vec(), dtype))
+    dims_of(m, ty).filter(|(dims, _)| dims.iter().all(Dim::is_known))
 }
 
 /// The tensors that a type is of: itself, or its fields.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, DTy, Expr, ExprId, GlobalId, GlobalKind, Kept, Module, Shape, Type, TypeId, VarId,
+    AttrValue, Expr, ExprId, GlobalId, GlobalKind, Kept, Module, Shape, Type, TypeId, VarId,
 };
 use relax_loops::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, map_expr};
 use relax_ops::Lowering;
@@ -19,7 +19,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{expand_tuples, fuse_text, kept, private, unused, unused_parameters};
 use crate::code::{Code, Value, each_code, each_typed_code};
 use crate::edit::Edit;
-use crate::util::{called_op, has_flag};
+use crate::util::{called_op, extents_of, has_flag};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -229,17 +229,6 @@ fn called(
     edit.call(op, &[callee, args, shape], &[("dtype", dtype)], span)
 }
 
-fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<i64>, relax_tensor::DType)> {
-    let Type::Tensor(t) = &m.types[ty] else {
-        return None;
-    };
-    let (Shape::Dims(dims), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
-        return None;
-    };
-    let dims = dims.iter().map(|d| d.as_const()).collect::<Option<_>>()?;
-    Some((dims, dtype))
-}
-
 /// A call of a program: the program, its arguments, and the variable of the result.
 type Step<'m> = (&'m Program, Vec<VarId>, VarId);
 
@@ -302,13 +291,13 @@ fn merged(
         return None;
     };
     let out = names.get(&out).copied().unwrap_or(out);
-    tensor(m, typing.vars[out])?;
+    extents_of(m, typing.vars[out])?;
     let mut new = Merge {
         program: Program::new(name),
         of: FxHashMap::default(),
     };
     for &p in params {
-        let (shape, dtype) = tensor(m, typing.vars[p])?;
+        let (shape, dtype) = extents_of(m, typing.vars[p])?;
         let shape = shape.into_iter().map(Ex::idx).collect();
         let buf = new.buffer(m.vars[p].name, dtype, shape, Role::Input);
         new.program.inputs.push(buf);

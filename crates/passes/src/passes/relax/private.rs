@@ -60,8 +60,7 @@ pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<G
 /// Puts other functions in place of some.
 pub(super) fn replace(m: &mut Module, new: FxHashMap<GlobalId, Function>) {
     for (g, function) in new {
-        let f = m.funcs.push(function);
-        m.globals[g].kind = GlobalKind::Func(f);
+        m.set_global_func(g, function);
     }
 }
 

@@ -4,7 +4,7 @@
 //! a program does no more is found by running it on the numbers of the elements.
 
 use relax_base::Diagnostics;
-use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, Module, Shape, Type, TypeId};
+use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, TypeId};
 use relax_loops::{Ex, ExKind, Program, Stage, Stmt, statements, substitute};
 use relax_ops::Lowering;
 use relax_tensor::{DType, Tensor};
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::code::{Bind, Value, each_typed_code};
 use crate::edit::Edit;
-use crate::util::called_op;
+use crate::util::{called_op, extents_of};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -78,7 +78,7 @@ fn reshaped(edit: &mut Edit<'_>, b: &Bind, known: &mut Known) -> Option<ExprId> 
         return None;
     };
     let (from, to) = (edit.ty(operand), edit.var_ty(b.var));
-    let (a, b_shape) = (tensor(edit.m, from)?, tensor(edit.m, to)?);
+    let (a, b_shape) = (extents_of(edit.m, from)?, extents_of(edit.m, to)?);
     let GlobalKind::Prim(program) = &edit.m.globals[g].kind else {
         return None;
     };
@@ -89,28 +89,17 @@ fn reshaped(edit: &mut Edit<'_>, b: &Bind, known: &mut Known) -> Option<ExprId> 
     if !same {
         return None;
     }
-    let dims = b_shape.1.iter().map(|&d| AttrValue::Int(d));
+    let dims = b_shape.0.iter().map(|&d| AttrValue::Int(d));
     let shape = AttrValue::array(dims);
     Some(edit.call("reshape", &[operand], &[("newshape", shape)], b.span))
 }
 
-type Extents = (DType, Vec<i64>);
-
-fn tensor(m: &Module, ty: TypeId) -> Option<Extents> {
-    let Type::Tensor(t) = &m.types[ty] else {
-        return None;
-    };
-    let Shape::Dims(dims) = &t.shape else {
-        return None;
-    };
-    let dims = dims.iter().map(|d| d.as_const()).collect::<Option<_>>()?;
-    Some((t.dtype.known()?, dims))
-}
+type Extents = (Vec<i64>, DType);
 
 /// Whether a program copies its operand's elements in order.
 fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
-    let count: i64 = from.1.iter().product();
-    let fits = from.0 == to.0 && count == to.1.iter().product() && (1..=MOST).contains(&count);
+    let count: i64 = from.0.iter().product();
+    let fits = from.1 == to.1 && count == to.0.iter().product() && (1..=MOST).contains(&count);
     if !fits || program.inputs.len() != 1 || program.outputs.len() != 1 || !copies(program) {
         return false;
     }
@@ -126,11 +115,11 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     let Some(copied) = retyped(&mut program) else {
         return false;
     };
-    let mut input = Tensor::zeros(DType::I64, &from.1);
+    let mut input = Tensor::zeros(DType::I64, &from.0);
     for i in 0..count as usize {
         input.set_i64(i, i as i64);
     }
-    let out = relax_loops::execute_for(copied, &[input], Some(std::slice::from_ref(&to.1)));
+    let out = relax_loops::execute_for(copied, &[input], Some(std::slice::from_ref(&to.0)));
     out.is_ok_and(|out| {
         let out = &out[0];
         (0..count as usize).all(|i| out.get_i64(i) == i as i64)
@@ -146,16 +135,16 @@ fn moves(program: &Program, from: &Extents, to: &Extents) -> bool {
     let ExKind::Load(_, index) = c.value.kind() else {
         return false;
     };
-    if c.axes.len() != to.1.len() || index.len() != from.1.len() {
+    if c.axes.len() != to.0.len() || index.len() != from.0.len() {
         return false;
     }
     let number = |extents: &[i64], at: &[i64]| {
         let pairs = extents.iter().zip(at);
         pairs.fold(0, |n, (extent, i)| n * extent + i)
     };
-    let mut points = vec![to.1.iter().map(|n| n - 1).collect::<Vec<i64>>()];
-    for axis in (0..to.1.len()).filter(|&a| to.1[a] > 1) {
-        let mut second = vec![0; to.1.len()];
+    let mut points = vec![to.0.iter().map(|n| n - 1).collect::<Vec<i64>>()];
+    for axis in (0..to.0.len()).filter(|&a| to.0[a] > 1) {
+        let mut second = vec![0; to.0.len()];
         second[axis] = 1;
         points.push(second);
     }
@@ -166,7 +155,7 @@ fn moves(program: &Program, from: &Extents, to: &Extents) -> bool {
         };
         let read = index.iter().map(|i| substitute(i, &at).as_int());
         let read: Option<Vec<i64>> = read.collect();
-        read.is_some_and(|read| number(&from.1, &read) != number(&to.1, point))
+        read.is_some_and(|read| number(&from.0, &read) != number(&to.0, point))
     })
 }
 

@@ -2,10 +2,8 @@
 //! that, the function says what its body gives.
 
 use relax_infer::Typing;
-use relax_ir::{
-    DTy, Expr, ExprId, Function, GlobalId, GlobalKind, Module, Shape, Type, TypeId, TypeSubst,
-};
-use relax_sym::Dim;
+use relax_ir::{DTy, Expr, ExprId, Function, GlobalId, Module, Shape, Type, TypeId, TypeSubst};
+use relax_sym::{Dim, DimVar};
 use rustc_hash::FxHashSet;
 
 /// Brings the results of these functions in line. The types are those of variables before the pass.
@@ -24,20 +22,13 @@ pub(crate) fn adopt(m: &mut Module, typing: &Typing, changed: &[GlobalId]) {
             .filter_map(|&p| m.vars[p].ty)
             .collect();
         let own: FxHashSet<_> = m.dims_in_types(own).into_iter().collect();
-        let mut subst = TypeSubst::new();
-        for d in m.dims_in_types([found]) {
-            if !own.contains(&d) {
-                subst.dims.insert(d, Dim::ANY);
-            }
-        }
-        let found = subst.ty(&mut m.types, found);
+        let found = without_dims(m, found, |d| !own.contains(&d));
         if !is_case(m, found, declared) {
             let function = Function {
                 ret: Some(found),
                 ..m.funcs[f].clone()
             };
-            let f = m.funcs.push(function);
-            m.globals[g].kind = GlobalKind::Func(f);
+            m.set_global_func(g, function);
         }
     }
 }
@@ -88,5 +79,17 @@ fn shape_is_case(found: &Shape, of: &Shape) -> bool {
         (_, None) => true,
         (None, Some(_)) => false,
         (Some(x), Some(y)) => x.len() == y.len() && (y.iter().all(|d| !d.is_known()) || x == y),
+    }
+}
+
+/// A type with `?` in place of some of the variables that it speaks of.
+pub(super) fn without_dims(m: &mut Module, ty: TypeId, gone: impl Fn(DimVar) -> bool) -> TypeId {
+    let mut subst = TypeSubst::new();
+    for d in m.dims_in_types([ty]).into_iter().filter(|&d| gone(d)) {
+        subst.dims.insert(d, Dim::ANY);
+    }
+    match subst.dims.is_empty() {
+        true => ty,
+        false => subst.ty(&mut m.types, ty),
     }
 }

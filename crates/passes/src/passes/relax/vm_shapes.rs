@@ -10,7 +10,7 @@ use std::sync::Arc;
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_ir::{
     AttrValue, Attrs, DTy, Expr, ExprId, FuncId, Function, Kept, Memo, Module, Shape, TensorType,
-    Type, TypeId, TypeSubst, VarId, VarStyle,
+    Type, TypeId, VarId, VarStyle,
 };
 use relax_ops::{Lowering, registry};
 use relax_sym::{Atom, Dim, DimVar};
@@ -18,6 +18,7 @@ use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::kept;
+use super::results::without_dims;
 use super::text::dim_text;
 use crate::code::{Bind, Code, Part, Value, each_code, fresh};
 use crate::passes::lower_shapes;
@@ -389,7 +390,7 @@ impl Lower {
                 }
                 // What is known of extents in terms of symbols TVM does not see any more.
                 if let Some(ty) = m.vars[b.var].ty {
-                    m.vars[b.var].ty = Some(without_symbols(m, ty));
+                    m.vars[b.var].ty = Some(without_dims(m, ty, |_| true));
                 }
                 part.binds.push(b);
             }
@@ -462,18 +463,6 @@ impl Lower {
         let heap = m.add(Expr::Var(self.heap), Span::NONE);
         let call = m.call(callee, &[heap], Span::NONE);
         effect(m, call)
-    }
-}
-
-/// A type that does not speak of symbols.
-fn without_symbols(m: &mut Module, ty: TypeId) -> TypeId {
-    let mut subst = TypeSubst::new();
-    for d in m.dims_in_types([ty]) {
-        subst.dims.insert(d, Dim::ANY);
-    }
-    match subst.dims.is_empty() {
-        true => ty,
-        false => subst.ty(&mut m.types, ty),
     }
 }
 
