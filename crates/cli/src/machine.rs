@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use relax::failure::Places;
 use relax::{InferOptions, ReadOptions, Session, vm};
@@ -170,19 +170,29 @@ fn brief(value: &relax_vm::Value) -> String {
 /// A program of the machine from a file.
 pub struct Opened {
     /// The program.
-    pub program: Executable,
+    pub file: Loaded,
     /// Its interface.
     pub shown: Program,
-    /// The fingerprint of the file, where it is no listing.
-    pub fingerprint: Option<[u8; 32]>,
 }
 
-/// A program of the machine in a file, if one is in it: by its first bytes.
+/// What a file holds.
+pub struct Loaded {
+    /// The program.
+    pub program: Executable,
+    /// The fingerprint of the file, where it is no listing.
+    pub fingerprint: Option<[u8; 32]>,
+    /// How long it took to load.
+    pub took: Duration,
+}
+
+/// A program of the machine in a file, if one is in it: by its first bytes. Tensor programs whose native code is
+/// `cached` beside the file are looked at only where it is not.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
-pub fn open(path: &Path) -> Result<Option<Opened>, Stop> {
+pub fn open(path: &Path, cached: bool) -> Result<Option<Opened>, Stop> {
     const LISTING: &[u8] = b"#[vm = ";
+    let begin = Instant::now();
     // What can be read only once is left to who reads it whole.
     if io::is_stream(path) || !path.is_file() {
         return Ok(None);
@@ -196,7 +206,12 @@ pub fn open(path: &Path) -> Result<Option<Opened>, Stop> {
         let bytes = crate::weights::open(path)?;
         let found = relax_vm::fingerprint(bytes.bytes());
         fingerprint = Some(found.map_err(|e| refused(&e))?);
-        relax_vm::read(Arc::new(bytes)).map_err(|e| refused(&e))?
+        let read = if cached {
+            relax_vm::open
+        } else {
+            relax_vm::read
+        };
+        read(Arc::new(bytes)).map_err(|e| refused(&e))?
     } else if after_comments(start).starts_with(LISTING) {
         let text = String::from_utf8(io::contents(path)?.into_vec()).map_err(|e| refused(&e))?;
         relax_vm::read_listing(&text).map_err(|e| refused(&e))?
@@ -217,11 +232,12 @@ pub fn open(path: &Path) -> Result<Option<Opened>, Stop> {
         typed,
         files: Vec::new(),
     };
-    Ok(Some(Opened {
+    let file = Loaded {
         program,
-        shown,
         fingerprint,
-    }))
+        took: begin.elapsed(),
+    };
+    Ok(Some(Opened { file, shown }))
 }
 
 /// What follows the comments that a text begins with.

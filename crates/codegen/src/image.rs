@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::Error;
 use crate::jit::{outside, trouble};
-use crate::kernels::{Kernels, Memory, Packed, Plan, Site, Variant};
+use crate::kernels::{Kernels, Memory, Packed, Plan, Signature, Site, Variant};
 use crate::module::compile_kernels;
 use crate::target::Target;
 
@@ -47,6 +47,8 @@ pub enum Target8 {
 /// Kernels of a program, compiled for this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
+    /// What each kernel takes and gives.
+    pub signatures: Vec<Signature>,
     /// Code and read-only data.
     pub bytes: Vec<u8>,
     /// Where addresses go.
@@ -94,6 +96,7 @@ impl Image {
         let mut module = Collected::new(isa);
         let ids = compile_kernels(&mut module, &plan.code, false)?;
         let mut out = module.image().map_err(|e| trouble(&e))?;
+        out.signatures = kernels.iter().map(Signature::of).collect();
         for (v, id) in plan.variants.iter().zip(&ids) {
             let at = module.at.get(&(0, id.as_u32())).copied().unwrap_or(0);
             out.variants.push((v.kernel, v.mask, at));
@@ -108,16 +111,13 @@ impl Image {
     /// Brings the kernels into memory. `constants` are the program's, by number.
     ///
     /// # Safety
-    /// The image was made by [`Image::compile`] for just these kernels, by a program and for a machine whose
+    /// The image was made by [`Image::compile`], by a program and for a machine whose
     /// [`needs`] are those of this one, and nobody has changed it.
     ///
     /// # Errors
     /// [`Error::Load`]: its parts do not fit together, or the system gives no memory.
-    pub unsafe fn load(
-        &self,
-        kernels: &[KernelDef],
-        constants: &dyn Fn(u32) -> Option<Tensor>,
-    ) -> Result<Kernels, Error> {
+    pub unsafe fn load(&self, constants: &dyn Fn(u32) -> Option<Tensor>) -> Result<Kernels, Error> {
+        let kernels = self.signatures.clone();
         let known: FxHashMap<&str, *const u8> = outside().collect();
         let imports: Option<Vec<u64>> = (self.imports.iter())
             .map(|name| known.get(name.as_str()).map(|&p| p as u64))

@@ -139,12 +139,37 @@ pub(crate) fn address(t: &Tensor) -> Option<usize> {
     (t.bytes().len() > 8).then(|| t.bytes().as_ptr() as usize)
 }
 
+/// What a kernel's code takes and gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signature {
+    /// Element types and ranks of the inputs.
+    pub inputs: Vec<(DType, usize)>,
+    /// Likewise of the results.
+    pub outputs: Vec<(DType, usize)>,
+    /// Whether results are made by the caller; the code holds them against its own extents.
+    pub given: bool,
+    /// The inputs that may come packed.
+    pub packable: Vec<usize>,
+}
+
+impl Signature {
+    pub(crate) fn of(def: &KernelDef) -> Signature {
+        let form = |bufs: &[Buf]| -> Vec<(DType, usize)> {
+            let bufs = bufs.iter().map(|&b| &def.program.bufs[b]);
+            bufs.map(|b| (b.dtype, b.shape.len())).collect()
+        };
+        Signature {
+            inputs: form(&def.program.inputs),
+            outputs: form(&def.program.outputs),
+            given: def.holds_outputs,
+            packable: packable(&def.program).iter().map(|f| f.0).collect(),
+        }
+    }
+}
+
 /// A kernel that can be called.
 struct Compiled {
-    inputs: Vec<(DType, usize)>,
-    outputs: Vec<(DType, usize)>,
-    /// Whether results are made by the caller; the code holds them against its own extents.
-    given: bool,
+    form: Signature,
     /// Constants by where they lie, and their packed forms, for each input that may come packed.
     packed: Vec<(usize, FxHashMap<usize, Tensor>)>,
     variants: Vec<(u64, Code)>,
@@ -195,7 +220,7 @@ impl Kernels {
         // SAFETY: each was compiled as a kernel, and the module goes with the result.
         Ok(unsafe {
             Kernels::of(
-                kernels,
+                kernels.iter().map(Signature::of).collect(),
                 &plan.variants,
                 plan.packed,
                 &code,
@@ -207,24 +232,18 @@ impl Kernels {
     /// # Safety
     /// Each of `code` is that of the variant of its number, and lives as long as `memory`.
     pub(crate) unsafe fn of(
-        kernels: &[KernelDef],
+        kernels: Vec<Signature>,
         variants: &[Variant],
         packed: Vec<Packed>,
         code: &[*const u8],
         memory: Memory,
     ) -> Kernels {
-        let form = |def: &KernelDef, bufs: &[Buf]| -> Vec<(DType, usize)> {
-            let bufs = bufs.iter().map(|&b| &def.program.bufs[b]);
-            bufs.map(|b| (b.dtype, b.shape.len())).collect()
-        };
-        let mut out: Vec<Compiled> = (kernels.iter())
-            .map(|def| Compiled {
-                inputs: form(def, &def.program.inputs),
-                outputs: form(def, &def.program.outputs),
-                given: def.holds_outputs,
-                packed: (packable(&def.program).into_iter())
-                    .map(|f| (f.0, FxHashMap::default()))
+        let mut out: Vec<Compiled> = (kernels.into_iter())
+            .map(|form| Compiled {
+                packed: (form.packable.iter())
+                    .map(|&input| (input, FxHashMap::default()))
                     .collect(),
+                form,
                 variants: Vec::new(),
             })
             .collect();
@@ -270,7 +289,8 @@ impl Kernels {
         let same = |t: &Tensor, (dtype, rank): (DType, usize)| {
             t.dtype() == dtype && t.shape().len() == rank
         };
-        if inputs.len() != k.inputs.len() || !inputs.iter().zip(&k.inputs).all(|(t, f)| same(t, *f))
+        if inputs.len() != k.form.inputs.len()
+            || !inputs.iter().zip(&k.form.inputs).all(|(t, f)| same(t, *f))
         {
             return Err(unfit("a kernel's input is of another element type or rank"));
         }
@@ -301,11 +321,11 @@ impl Kernels {
         let results: Vec<Tensor> = (outs.0.iter())
             .filter_map(|&object| host.result(object))
             .collect();
-        if results.len() != k.outputs.len() {
+        if results.len() != k.form.outputs.len() {
             return Err(unfit("the kernel left out a result"));
         }
         match shapes {
-            Some(shapes) if !k.given => agree(&results, shapes).map(|()| results),
+            Some(shapes) if !k.form.given => agree(&results, shapes).map(|()| results),
             _ => Ok(results),
         }
     }
@@ -317,11 +337,11 @@ impl Kernels {
         k: &Compiled,
         shapes: Option<&[Vec<i64>]>,
     ) -> Result<Outputs<'h>, Failure> {
-        let mut outs = Outputs(vec![null_mut(); k.outputs.len()], host);
-        let (true, Some(shapes)) = (k.given, shapes) else {
+        let mut outs = Outputs(vec![null_mut(); k.form.outputs.len()], host);
+        let (true, Some(shapes)) = (k.form.given, shapes) else {
             return Ok(outs);
         };
-        for (i, &(dtype, rank)) in k.outputs.iter().enumerate() {
+        for (i, &(dtype, rank)) in k.form.outputs.iter().enumerate() {
             let shape = shapes.get(i).filter(|s| s.len() == rank);
             let shape = shape
                 .ok_or_else(|| Failure::Unfit("a kernel's result is of another rank".to_owned()))?;

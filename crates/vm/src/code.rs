@@ -1,10 +1,8 @@
 //! What the machine runs: functions over registers, of four instructions.
 
-use relax_loops::Program;
 use relax_tensor::{DType, Tensor, TypeCode};
-use std::sync::Arc;
 
-use crate::Builtin;
+use crate::{Builtin, Kernel};
 
 /// A register of a function, counted from its parameters on.
 pub type Reg = u32;
@@ -116,32 +114,6 @@ pub(crate) fn computes(dtype: DType) -> bool {
             TypeCode::BFloat => bits == 16,
             TypeCode::Handle => false,
         }
-}
-
-/// A tensor program that is called.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Kernel {
-    /// Its name in the program.
-    pub name: String,
-    /// What it computes.
-    pub program: Arc<Program>,
-    /// Whether it is a tensor program that somebody wrote: what fails is at its own lines, called from elsewhere.
-    pub by_hand: bool,
-    /// Where its parts and its accesses stand in the text that it comes from, in their order.
-    pub places: Vec<String>,
-}
-
-impl Kernel {
-    /// Where a part of the program stands in the text.
-    pub(crate) fn place(&self, span: relax_base::Span) -> Option<&str> {
-        if span.is_none() {
-            return None;
-        }
-        let parts = self.program.parts.iter().copied();
-        let mut all = parts.chain(self.program.accesses.iter().map(|a| a.span));
-        let found = self.places.get(all.position(|s| s == span)?)?;
-        Some(found.as_str()).filter(|place| !place.is_empty())
-    }
 }
 
 /// A function that can be called from outside.

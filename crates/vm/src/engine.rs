@@ -407,7 +407,7 @@ impl<'e> Machine<'e> {
     /// Runs a kernel.
     fn kernel(&mut self, number: u32, values: &[Value]) -> Result<Value, Box<Trouble>> {
         let kernel = &self.program.kernels[number as usize];
-        let (inputs, targets) = values.split_at(kernel.program.inputs.len().min(values.len()));
+        let (inputs, targets) = values.split_at(kernel.inputs().min(values.len()));
         let inputs: Option<Vec<_>> = inputs.iter().map(Value::tensor).collect();
         let inputs = inputs.ok_or_else(|| Trouble::malformed("a kernel takes tensors"))?;
         let mut shapes = Vec::with_capacity(targets.len());
@@ -437,7 +437,7 @@ impl<'e> Machine<'e> {
                 }
                 _ => Value::from(t),
             });
-        Ok(match kernel.program.outputs.len() {
+        Ok(match kernel.outputs() {
             1 => results.next().unwrap_or_default(),
             _ => Value::tuple(results.collect()),
         })

@@ -2,10 +2,11 @@
 
 use relax_loops::{ExecFault, execute_for};
 use relax_tensor::Tensor;
+use std::fmt;
 use std::rc::Rc;
 
-use crate::code::Kernel;
-use crate::fault::Trouble;
+use crate::Kernel;
+use crate::fault::{MALFORMED, Trouble};
 
 /// What runs kernels.
 pub trait Kernels {
@@ -58,8 +59,9 @@ impl Kernels for Loops {
         inputs: &[Rc<Tensor>],
         shapes: Option<&[Vec<i64>]>,
     ) -> Result<Vec<Tensor>, KernelError> {
+        let program = kernel.program().map_err(|e| KernelError::malformed(e))?;
         let inputs: Vec<Tensor> = inputs.iter().map(|t| (**t).clone()).collect();
-        execute_for(&kernel.program, &inputs, shapes).map_err(|e| {
+        execute_for(program, &inputs, shapes).map_err(|e| {
             let d = e.diagnostic(relax_base::Span::NONE);
             // An assertion is about the call, not about the tensor program that it became.
             let message = match &e.fault {
@@ -76,6 +78,15 @@ impl Kernels for Loops {
 }
 
 impl KernelError {
+    /// The kernel has no program that could be run.
+    pub fn malformed(why: &dyn fmt::Display) -> KernelError {
+        KernelError {
+            code: MALFORMED,
+            message: format!("the program is malformed: {why}"),
+            place: None,
+        }
+    }
+
     pub(crate) fn trouble(self, kernel: &Kernel) -> Box<Trouble> {
         let mut t = Trouble::new(self.code, self.message);
         t.own = self.place.map(|place| (place, kernel.by_hand));

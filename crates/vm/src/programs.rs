@@ -8,23 +8,21 @@ use relax_resolve::print::{PrintMode, module_to_ast};
 use relax_syntax::PrintOptions;
 use std::sync::Arc;
 
-use crate::code::Kernel;
+use crate::Kernel;
 
 /// Whether the language has a form for a kernel's tensor program that reads back: for loops that run as long as a condition
 /// holds, as those of sorting and searching do, and for extents that an element decides, it has none.
 pub(crate) fn has_text(kernel: &Kernel) -> bool {
+    if kernel.program().is_err() {
+        return false;
+    }
     let text = text([kernel]);
     read(&text).is_ok_and(|found| self::text(&named(found)) == text)
 }
 
 /// Programs that were read, as kernels.
 fn named(found: Vec<(String, Arc<Program>)>) -> Vec<Kernel> {
-    let kernel = |(name, program)| Kernel {
-        name,
-        program,
-        by_hand: false,
-        places: Vec::new(),
-    };
+    let kernel = |(name, program)| Kernel::new(name, program, false, Vec::new());
     found.into_iter().map(kernel).collect()
 }
 
@@ -32,9 +30,12 @@ fn named(found: Vec<(String, Arc<Program>)>) -> Vec<Kernel> {
 pub(crate) fn text<'k>(kernels: impl IntoIterator<Item = &'k Kernel>) -> String {
     let mut module = Module::new();
     for kernel in kernels {
+        let Ok(program) = kernel.program() else {
+            continue;
+        };
         module.globals.push(Global {
             name: Symbol::new(&kernel.name),
-            kind: GlobalKind::Prim(kernel.program.clone()),
+            kind: GlobalKind::Prim(program.clone()),
             span: Span::NONE,
             prelude: false,
         });

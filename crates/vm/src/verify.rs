@@ -4,6 +4,7 @@
 //! was not written on every way to it or that was given up, and its tensor programs stay inside their buffers as
 //! [`relax_loops::verify`] and their execution see to. What values are at run time is the engine's to look at.
 
+use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt;
 
@@ -43,41 +44,40 @@ impl std::error::Error for Breach {}
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Checks a program.
+/// Checks a program: its code, and the tensor programs that it calls.
 ///
 /// # Errors
 /// The first rule that it breaks.
 pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
-    let breach = |name: &str, at, message| Breach {
+    program.kernels.iter().try_for_each(|k| k.verify())?;
+    code(program)
+}
+
+/// Checks a tensor program.
+pub(crate) fn program(p: &Program) -> Result<()> {
+    let problems = relax_loops::verify(p).diagnostics(p);
+    if let Some(d) = problems.iter().find(|d| d.is_error()) {
+        return Err(d.message.clone());
+    }
+    match hints::sound(p) {
+        true => Ok(()),
+        false => Err("its tensor program is said to be what it cannot be".to_owned()),
+    }
+}
+
+/// Checks everything but the tensor programs that are called.
+pub(crate) fn code(program: &Executable) -> std::result::Result<(), Breach> {
+    let breach = |name: &str, at, message: String| Breach {
         name: name.to_owned(),
         at,
         message,
     };
-    let mut names = FxHashSet::default();
-    for name in program.funcs.iter().map(|f| &f.name) {
-        if name.is_empty() || !names.insert(name) {
-            return Err(breach(
-                name,
-                None,
-                "the name is empty, or another function's".to_owned(),
-            ));
-        }
-    }
-    let mut names = FxHashSet::default();
-    for kernel in &program.kernels {
-        let at = |message| breach(&kernel.name, None, message);
-        if kernel.name.is_empty() || !names.insert(&kernel.name) {
-            return Err(at("the name is empty, or another kernel's".to_owned()));
-        }
-        let problems = relax_loops::verify(&kernel.program).diagnostics(&kernel.program);
-        if let Some(d) = problems.iter().find(|d| d.is_error()) {
-            return Err(at(d.message.clone()));
-        }
-        if !hints::sound(&kernel.program) {
-            let text = "its tensor program is said to be what it cannot be";
-            return Err(at(text.to_owned()));
-        }
-    }
+    let funcs = unique(program.funcs.iter().map(|f| f.name.as_str()));
+    let message = "the name is empty, or another function's".to_owned();
+    funcs.map_err(|name| breach(name, None, message))?;
+    let kernels = unique(program.kernels.iter().map(|k| k.name.as_str()));
+    let message = "the name is empty, or another kernel's".to_owned();
+    kernels.map_err(|name| breach(name, None, message))?;
     for entry in &program.entries {
         let f = program.funcs.get(entry.func as usize);
         let fits = f.is_some_and(|f| {
@@ -111,6 +111,17 @@ pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
         if let Some((at, r)) = unwritten(f) {
             let message = format!("register %{r} is read where it may hold nothing");
             return Err(breach(&f.name, Some(at), message));
+        }
+    }
+    Ok(())
+}
+
+/// The first name that is empty or stands there twice, as the error.
+fn unique<'n>(names: impl Iterator<Item = &'n str>) -> std::result::Result<(), &'n str> {
+    let mut known = FxHashSet::default();
+    for name in names {
+        if name.is_empty() || !known.insert(name) {
+            return Err(name);
         }
     }
     Ok(())
@@ -208,7 +219,7 @@ impl Rules<'_> {
                 _ => return Err("there is no such function, or it is a closure's code".to_owned()),
             },
             Callee::Kernel(k) => match self.program.kernels.get(k as usize) {
-                Some(k) => Arity::Just(k.program.inputs.len() + k.program.outputs.len()),
+                Some(k) => Arity::Just(k.inputs() + k.outputs()),
                 None => return Err("there is no such kernel".to_owned()),
             },
             Callee::Builtin(b) => b.arity(),

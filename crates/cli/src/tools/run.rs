@@ -133,7 +133,8 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
 
 fn run(args: &Args) -> Result<(), Stop> {
     let begin = Instant::now();
-    let opened = machine::open(args.source.path()?)?;
+    let cached = args.kernels == Some(KernelsBy::Cached);
+    let opened = machine::open(args.source.path()?, cached)?;
     let engine = match (args.engine, &opened) {
         (engine, None) => engine.unwrap_or(Engine::Native),
         (None | Some(Engine::Vm), Some(_)) => Engine::Vm,
@@ -163,7 +164,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         trace::allowed(path)?;
     }
     let (machine, mut program) = match opened {
-        Some(o) => (Some((o.program, o.fingerprint)), o.shown),
+        Some(o) => (Some(o.file), o.shown),
         None => (None, args.source.read()?),
     };
     let mut entry = load::sole_entry(&program.module, args.entry.as_deref())?;
@@ -348,23 +349,24 @@ fn executed(
     args: &Args,
     program: &mut Program,
     entry: GlobalId,
-    machine: Option<(relax_vm::Executable, Option<[u8; 32]>)>,
+    file: Option<machine::Loaded>,
     arguments: &[Value],
     begin: Instant,
 ) -> Result<Value, Stop> {
     let name = program.module.globals[entry].name;
     let places = Places::default();
-    let (machine, fingerprint) = match machine {
-        Some(machine) => machine,
+    let (machine, fingerprint, took) = match file {
+        Some(file) => (file.program, file.fingerprint, Some(file.took)),
         None => {
             let name_place = |sources: &_, span| places.name(sources, span);
             let lowered = program.lower(&args.source.passes, &[entry], name_place)?;
             let machine = relax::vm::program(&lowered, &program.module)
                 .map_err(|d| Stop::show(&d, &program.session.sources))?;
-            (machine, None)
+            (machine, None, None)
         }
     };
     let by = args.kernels.unwrap_or(KernelsBy::Native);
+    let loading = Instant::now();
     let kernels = match (by, fingerprint) {
         (KernelsBy::Cached, Some(fingerprint)) => {
             machine::cached(&machine, fingerprint, args.source.path()?, args.threads)?
@@ -376,16 +378,18 @@ fn executed(
         _ => machine::kernels(&machine, by, args.threads)
             .map_err(|d| Stop::show(&d, &program.session.sources))?,
     };
+    let loaded = loading.elapsed();
     if args.summary {
         let code: usize = machine.funcs.iter().map(|f| f.code.len()).sum();
         let (code, kernels) = (
             count(code, "instruction"),
             count(machine.kernels.len(), "kernel"),
         );
-        io::say(&format!(
-            "{code}, {kernels}\nready after {:.2?}\n",
-            begin.elapsed()
-        ));
+        io::say(&format!("{code}, {kernels}\n"));
+        if let Some(took) = took {
+            io::say(&format!("loaded in {:.2?}\n", took + loaded));
+        }
+        io::say(&format!("ready after {:.2?}\n", begin.elapsed()));
     }
     let how = machine::Run {
         more: args.bench.runs(),

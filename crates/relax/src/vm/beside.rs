@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use relax_base::Diagnostics;
-use relax_codegen::{Fixup, Image, Target8};
+use relax_codegen::{Fixup, Image, Signature, Target8};
 use relax_tensor::{DType, Tensor};
 use relax_vm::{Const, Executable};
 
@@ -15,7 +15,7 @@ use crate::Error;
 const MAGIC: &[u8; 8] = b"relaxvmn";
 
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes before the part that the checksum covers, and where that begins to.
 const HEADER: usize = 24;
@@ -35,10 +35,20 @@ pub fn native_file(program: &Executable, fingerprint: [u8; 32]) -> Result<Vec<u8
         let found = program.consts.iter().position(same)?;
         u32::try_from(found).ok()
     };
-    let image = Image::compile(&definitions(program), &sites(program), &number);
+    let image = Image::compile(&definitions(program)?, &sites(program), &number);
     let image = image.map_err(|d| one(*d))?;
     let mut w = Writer(fingerprint.to_vec());
     w.text(&relax_codegen::needs());
+    w.list(&image.signatures, |w, s| {
+        for side in [&s.inputs, &s.outputs] {
+            w.list(side, |w, &(dtype, rank)| {
+                w.text(&dtype.to_string());
+                w.word(rank as u32);
+            });
+        }
+        w.0.push(u8::from(s.given));
+        w.list(&s.packable, |w, &input| w.word(input as u32));
+    });
     w.list(&image.imports, |w, name| w.text(name));
     w.list(&image.fixups, |w, f| {
         let (kind, of) = match f.of {
@@ -119,7 +129,7 @@ pub unsafe fn open_native(
         _ => None,
     };
     // SAFETY: the caller's promise; the file is that of this program, and of a machine like this one.
-    let kernels = unsafe { image.load(&definitions(program), &constant)? };
+    let kernels = unsafe { image.load(&constant)? };
     let native = Native::with(kernels, threads);
     native.map(Some).map_err(|d| {
         let first = d.iter().next();
@@ -133,6 +143,17 @@ fn image(
     bytes: &Arc<dyn AsRef<[u8]> + Send + Sync>,
     end: usize,
 ) -> Option<Image> {
+    let signatures = r.list(|r| {
+        let mut side = || r.list(|r| Some((r.text()?.parse().ok()?, r.word()? as usize)));
+        Some(Signature {
+            inputs: side()?,
+            outputs: side()?,
+            given: r.take(1)?[0] != 0,
+            packable: r.list(|r| Some(r.word()? as usize))?,
+        })
+    })?;
+    let fits = |s: &Signature| s.packable.iter().all(|&input| input < s.inputs.len());
+    signatures.iter().all(fits).then_some(())?;
     let imports = r.list(Reader::text)?;
     let fixups = r.list(|r| {
         let (at, kind, of) = (r.word()?, r.take(1)?[0], r.word()?);
@@ -157,6 +178,7 @@ fn image(
     let n = r.word()? as usize;
     let bytes = r.take(n)?.to_vec();
     r.0.is_empty().then_some(Image {
+        signatures,
         bytes,
         fixups,
         imports,

@@ -22,7 +22,7 @@ impl Native {
     /// # Errors
     /// A kernel asks for something that native code does not do, or there is no memory.
     pub fn new(program: &Executable, threads: usize) -> Result<Native, Diagnostics> {
-        let (defs, sites) = (definitions(program), sites(program));
+        let (defs, sites) = (definitions(program)?, sites(program));
         let checks = crate::native::checked();
         let kernels = relax_codegen::Kernels::compile(&defs, &sites, checks);
         let kernels = kernels.map_err(|d| one(*d))?;
@@ -50,24 +50,28 @@ pub(super) fn one(d: relax_base::Diagnostic) -> Diagnostics {
 }
 
 /// The kernels as code generation takes them.
-pub(super) fn definitions(program: &Executable) -> Vec<KernelDef> {
+///
+/// # Errors
+/// A kernel's program cannot be read.
+pub(super) fn definitions(program: &Executable) -> Result<Vec<KernelDef>, Diagnostics> {
     let mut holds = vec![true; program.kernels.len()];
     for (kernel, args) in calls(program) {
-        let inputs = program.kernels[kernel].program.inputs.len();
+        let inputs = program.kernels[kernel].inputs();
         // A kernel that is asked to find the extents of its results somewhere is given none anywhere.
         holds[kernel] &= args.iter().skip(inputs).all(|a| *a != Arg::Void);
     }
     let define = |(kernel, holds_outputs): (&Kernel, bool)| {
-        let parts = kernel.program.parts.len().min(kernel.places.len());
+        let program = kernel.program().map_err(|e| one(refused(e.to_string())))?;
+        let parts = program.parts.len().min(kernel.places.len());
         let named = |all: &[String]| all.iter().map(|p| Symbol::new(p)).collect();
-        KernelDef {
-            program: (*kernel.program).clone(),
+        Ok(KernelDef {
+            program: (**program).clone(),
             label: kernel.name.clone(),
             by_hand: kernel.by_hand,
             holds_outputs,
             parts: named(&kernel.places[..parts]),
             accesses: named(&kernel.places[parts..]),
-        }
+        })
     };
     program.kernels.iter().zip(holds).map(define).collect()
 }
@@ -114,11 +118,7 @@ impl relax_vm::Kernels for Native {
             .kernels
             .call(&self.host, number as usize, &inputs, shapes);
         called.map_err(|failure| match failure {
-            Failure::Unfit(text) => KernelError {
-                code: MALFORMED,
-                message: format!("the program is malformed: {text}"),
-                place: None,
-            },
+            Failure::Unfit(text) => KernelError::malformed(&text),
             Failure::Failed(status, message) => {
                 // A place of its own stands before what is said.
                 let own = kernel.places.iter().filter(|p| !p.is_empty());

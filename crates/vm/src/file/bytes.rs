@@ -29,8 +29,11 @@ impl Writer {
         self.0.extend(v.to_le_bytes());
     }
     pub(super) fn text(&mut self, text: &str) {
-        self.word(text.len() as u32);
-        self.0.extend(text.as_bytes());
+        self.bytes(text.as_bytes());
+    }
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        self.word(bytes.len() as u32);
+        self.0.extend(bytes);
     }
     /// An element type: code, bits, lanes.
     pub(super) fn dtype(&mut self, t: DType) {

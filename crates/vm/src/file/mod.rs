@@ -6,11 +6,12 @@ use relax_loops::Program;
 use relax_tensor::{DType, Tensor};
 use sha2::{Digest as _, Sha256};
 use std::fmt;
-use std::sync::Arc;
 
+use crate::Unsupported;
 use crate::builtin::Builtin;
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, computes};
-use crate::{Breach, Unsupported};
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, computes};
+use crate::kernel::{Bytes, Kernel};
+use crate::verify::{self, Breach};
 use bytes::{Read, Reader, Writer};
 
 mod bytes;
@@ -20,7 +21,7 @@ mod program;
 pub const MAGIC: &[u8; 8] = b"relaxvm\0";
 
 /// The version of the format.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Bytes before the part that the checksum covers: magic, version, checksum, length of the head.
 const HEADER: usize = 24;
@@ -94,7 +95,9 @@ pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
         w.text(&k.name);
         w.byte(u8::from(k.by_hand));
         w.list(&k.places, |w, p| w.text(p));
-        program::write(w, &k.program);
+        w.word(k.inputs() as u32);
+        w.word(k.outputs() as u32);
+        w.bytes(&k.bytes());
     });
     w.list(&program.entries, |w, e| {
         w.text(&e.name);
@@ -240,7 +243,20 @@ fn argument(w: &mut Writer, arg: Arg) {
 ///
 /// # Errors
 /// The bytes are no such file, or its program breaks a rule. Nothing is allocated that the bytes do not back.
-pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, FileError> {
+pub fn read(bytes: Bytes) -> Result<Executable, FileError> {
+    let program = open(bytes)?;
+    for kernel in &program.kernels {
+        kernel.program().map_err(Clone::clone)?;
+    }
+    Ok(program)
+}
+
+/// As [`read`], for who may not need the tensor programs, as their native code is at hand: each is read and verified
+/// when it is first asked for.
+///
+/// # Errors
+/// As [`read`], of everything else.
+pub fn open(bytes: Bytes) -> Result<Executable, FileError> {
     let all = (*bytes).as_ref();
     let end = head(all)?;
     let mut r = Reader {
@@ -250,14 +266,7 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
     let mut next = end;
     let consts = r.list(|r| constant(r, &bytes, &mut next))?;
     let funcs = r.list(read_function)?;
-    let kernels = r.list(|r| {
-        Ok(Kernel {
-            name: r.text()?,
-            by_hand: r.byte()? != 0,
-            places: r.list(Reader::text)?,
-            program: Arc::new(program::read(r)?),
-        })
-    })?;
+    let kernels = r.list(|r| read_kernel(r, &bytes))?;
     let entries = r.list(|r| {
         Ok(Entry {
             name: r.text()?,
@@ -278,8 +287,21 @@ pub fn read(bytes: Arc<dyn AsRef<[u8]> + Send + Sync>) -> Result<Executable, Fil
         entries,
         interface,
     };
-    crate::verify(&program).map_err(FileError::Breach)?;
+    verify::code(&program).map_err(FileError::Breach)?;
     Ok(program)
+}
+
+fn read_kernel(r: &mut Reader<'_>, bytes: &Bytes) -> Read<Kernel> {
+    let name = r.text()?;
+    let by_hand = r.byte()? != 0;
+    let places = r.list(Reader::text)?;
+    let sides = (r.word()? as usize, r.word()? as usize);
+    let length = r.count()?;
+    let from = r.at;
+    r.take(length)?;
+    let mut kernel = Kernel::stored(name, sides, bytes, (from, r.at));
+    (kernel.by_hand, kernel.places) = (by_hand, places);
+    Ok(kernel)
 }
 
 /// A tensor program as the file has it.
@@ -289,9 +311,9 @@ pub(crate) fn program_bytes(p: &Program) -> Vec<u8> {
     w.0
 }
 
-/// Reads what [`program_bytes`] wrote.
-pub(crate) fn program_of(bytes: &[u8]) -> Result<Program, FileError> {
-    let mut r = Reader { bytes, at: 0 };
+/// Reads what [`program_bytes`] wrote, from a byte on.
+pub(crate) fn program_of(bytes: &[u8], from: usize) -> Result<Program, FileError> {
+    let mut r = Reader { bytes, at: from };
     let found = program::read(&mut r)?;
     match r.at == bytes.len() {
         true => Ok(found),
@@ -302,11 +324,7 @@ pub(crate) fn program_of(bytes: &[u8]) -> Result<Program, FileError> {
     }
 }
 
-fn constant(
-    r: &mut Reader<'_>,
-    bytes: &Arc<dyn AsRef<[u8]> + Send + Sync>,
-    next: &mut usize,
-) -> Read<Const> {
+fn constant(r: &mut Reader<'_>, bytes: &Bytes, next: &mut usize) -> Read<Const> {
     let at = r.at;
     let bad = |what: &str| FileError::Damaged(at, what.to_owned());
     match r.byte()? {

@@ -50,7 +50,7 @@ pub fn print(program: &Executable) -> Result<String, Unsupported> {
         if programs::has_text(k) {
             texts.push(k);
         } else {
-            let bytes = STANDARD.encode_to_string(crate::file::program_bytes(&k.program));
+            let bytes = STANDARD.encode_to_string(k.bytes());
             let _ = write!(out, " \"{bytes}\"");
         }
         out.push_str(";\n");

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use super::ast::{Item, RawArg, RawCallee, RawConst, RawFunc, RawInst};
 use super::token::Tok;
 use super::{INTERFACE, KERNELS, grammar, name, unquoted};
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Kernel, computes};
+use crate::Kernel;
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, computes};
 
 /// Why a listing cannot be read.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,7 +142,7 @@ type Head = (String, bool, Option<Program>);
 fn bytes_of(program: &str) -> Result<Program, String> {
     let bytes = STANDARD.decode_to_vec(program);
     let bytes = bytes.map_err(|_| "the kernel's program is no base64".to_owned())?;
-    crate::file::program_of(&bytes).map_err(|e| e.to_string())
+    crate::file::program_of(&bytes, 0).map_err(|e| e.to_string())
 }
 
 /// Kernels with their programs, most of which are in a text.
@@ -150,12 +151,7 @@ fn together(heads: Vec<Head>, text: &str) -> Result<Vec<Kernel>, String> {
     let kernel = |(name, by_hand, own): Head| {
         let program = own.map(Arc::new).or_else(|| programs.remove(&name));
         let program = program.ok_or_else(|| format!("there is no tensor program @{name}"))?;
-        Ok(Kernel {
-            name,
-            program,
-            by_hand,
-            places: Vec::new(),
-        })
+        Ok(Kernel::new(name, program, by_hand, Vec::new()))
     };
     heads.into_iter().map(kernel).collect()
 }

@@ -17,8 +17,9 @@ use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
 
+use crate::Kernel;
 use crate::builtin::{Builtin, Plain};
-use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Kernel, Reg};
+use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Reg};
 use pool::{Pool, fresh, identifier};
 
 /// Why a program has no form for the machine.
@@ -46,17 +47,15 @@ pub fn translate(lowered: &Lowered) -> Result<Executable, Unsupported> {
     }
     let mut taken = FxHashSet::default();
     for kernel in lowered.kernels.values() {
-        out.kernels.push(Kernel {
-            name: fresh(
-                &mut taken,
-                &identifier(kernel.label.trim_start_matches('@')),
-            ),
-            program: Arc::new(kernel.program.clone()),
-            by_hand: kernel.by_hand,
-            places: (kernel.parts.iter().chain(&kernel.accesses))
+        let name = identifier(kernel.label.trim_start_matches('@'));
+        out.kernels.push(Kernel::new(
+            fresh(&mut taken, &name),
+            Arc::new(kernel.program.clone()),
+            kernel.by_hand,
+            (kernel.parts.iter().chain(&kernel.accesses))
                 .map(Symbol::to_string)
                 .collect(),
-        });
+        ));
     }
     out.entries = (lowered.entries.iter())
         .map(|e| Entry {
