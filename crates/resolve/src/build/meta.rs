@@ -299,7 +299,7 @@ impl Resolver<'_> {
         };
         let decoded = match table.node(key, index) {
             Some(node) => table.tensor(node),
-            None => return self.error_expr(span),
+            None => Err("the section has no such node".to_owned()),
         };
         let id = match decoded {
             Ok(tensor) => Some(self.module.consts.push(tensor)),

@@ -97,6 +97,17 @@ impl Printer<'_> {
         self.out.attr(name, value, NO)
     }
 
+    /// A number as TVM writes it. Attributes are wider than a float32: what its digits do not say has its own.
+    fn float_value(&self, value: f64) -> ExprKind {
+        let narrow = format!("{:e}", value as f32);
+        let said = !value.is_finite() || narrow.parse() == Ok(value);
+        let suffix = match said || self.mode.style == Style::Tvm {
+            true => NumSuffix::F,
+            false => NumSuffix::None,
+        };
+        ExprKind::Float { value, suffix }
+    }
+
     /// The value of an attribute. Lists nest only as deep as the text that they came from nests
     /// brackets; the reader bounds that.
     pub(super) fn attr_value(&mut self, value: &AttrValue, ty: Option<AttrTy>) -> ast::ExprId {
@@ -104,19 +115,13 @@ impl Printer<'_> {
             AttrValue::None => ExprKind::Name("None".into()),
             AttrValue::Bool(b) => ExprKind::Bool(*b),
             AttrValue::Int(value) if matches!(ty, Some(AttrTy::Float | AttrTy::Floats)) => {
-                ExprKind::Float {
-                    value: *value as f64,
-                    suffix: NumSuffix::F,
-                }
+                self.float_value(*value as f64)
             }
             AttrValue::Int(value) => ExprKind::Int {
                 value: *value,
                 suffix: NumSuffix::None,
             },
-            AttrValue::Float(value) => ExprKind::Float {
-                value: *value,
-                suffix: NumSuffix::F,
-            },
+            AttrValue::Float(value) => self.float_value(*value),
             AttrValue::Str(text) => ExprKind::Str(Symbol::new(text)),
             AttrValue::DType(d) => ExprKind::Str(Symbol::new(&d.to_string())),
             AttrValue::Dim(dim) if dim.is_wide() => ExprKind::Int {
