@@ -93,7 +93,7 @@ impl Seek for Patient {
 /// Writes one array to a `.npy` file.
 ///
 /// # Errors
-/// As for [`write`].
+/// As for [`write()`].
 pub fn write_one(path: &Path, t: &Tensor) -> Result<(), Stop> {
     let mut output = Output::create(path)?;
     npy(&mut output, t).map_err(|e| output::trouble(path, &e))?;

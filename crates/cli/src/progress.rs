@@ -50,7 +50,7 @@ pub struct Stage {
     watch: Option<JoinHandle<()>>,
 }
 
-/// Says on standard error what goes on, and for how many seconds, once it has taken longer than [`PATIENCE`]; the
+/// Says on standard error what goes on, and for how many seconds, once it has taken longer than `PATIENCE`; the
 /// line goes when the result does. Nothing where nobody looks.
 pub fn stage(what: &'static str) -> Stage {
     if !std::io::stderr().is_terminal() {

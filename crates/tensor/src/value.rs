@@ -28,7 +28,7 @@ pub enum Value {
 impl Value {
     /// Builds a value of parts of another kind, from its leaves up. `look` gives a part's fields, with the number of its
     /// constructor if it has one, or what stands for a part without fields. However deep the parts are, this takes no
-    /// stack; after [`MOST_PARTS`] of them it goes no further.
+    /// stack; after `MOST_PARTS` of them it goes no further.
     pub fn unfold<N>(root: N, look: impl Fn(N) -> Result<(Option<u32>, Vec<N>), Value>) -> Value {
         enum Step<N> {
             See(N),

@@ -1,8 +1,8 @@
 //! A module to an ONNX model: the way back of the importer.
 //!
 //! One function becomes the graph. It is a sequence of bindings (A-normal form) of calls of operators, each of
-//! which has an entry in [`table`] that writes nodes. Extents that are known only at run time become shape
-//! arithmetic on the inputs ([`extents`]). What ONNX has no form for is an error with its place; all of them
+//! which has an entry in `table` that writes nodes. Extents that are known only at run time become shape
+//! arithmetic on the inputs (`extents`). What ONNX has no form for is an error with its place; all of them
 //! are found in one run.
 
 mod call;

@@ -2,8 +2,8 @@
 //!
 //! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, those up to 64 KiB come one by one in
 //! eight steps per doubling; freed blocks wait in their class's list. Larger ones are pieces of regions
-//! ([`large`]). A program that repeats its sizes asks the allocator for nothing.
-//! Under `RELAX_HEAP=debug` each block is an allocation of its own between fences ([`fenced`]).
+//! (`large`). A program that repeats its sizes asks the allocator for nothing.
+//! Under `RELAX_HEAP=debug` each block is an allocation of its own between fences (`fenced`).
 //!
 //! Invariant: blocks of a size divisible by 64 start at a multiple of 64, all others at one of 16.
 

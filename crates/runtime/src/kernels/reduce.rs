@@ -1,6 +1,6 @@
 //! Reductions along an axis, with the rounding error of a tree of additions.
 //!
-//! Elements are combined in blocks of [`BLOCK`], and the blocks pairwise, as the bits of a binary
+//! Elements are combined in blocks of `BLOCK`, and the blocks pairwise, as the bits of a binary
 //! counter carry: the error grows with the logarithm of the length, and no memory is needed.
 
 use crate::context::{RxContext, Status, guard};

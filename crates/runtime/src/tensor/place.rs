@@ -15,7 +15,7 @@ pub(crate) const PLACED: u8 = 1;
 ///
 /// Invariant: the `scalar` of such a block, which has one axis and so no use for it, is the first of the tensors that are
 /// placed in it, and the `scalar` of each (their `data` lies in the block) the next; `flags` marks them, and
-/// [`unplace`] takes them out when they go.
+/// `unplace` takes them out when they go.
 ///
 /// # Safety
 /// As [`rx_tensor_view`]; `block` was made for nothing else.

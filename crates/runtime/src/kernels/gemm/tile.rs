@@ -143,7 +143,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
 /// One tile of `rows` (at most `S::MR`) by `columns` (at most `S::NV` vectors).
 ///
 /// # Safety
-/// As for [`tile`].
+/// As for `tile`.
 #[inline(always)]
 pub unsafe fn run<S: Simd>(
     rows: usize,
@@ -173,7 +173,7 @@ pub unsafe fn run<S: Simd>(
 /// A tile of one row and many columns, at most eight vectors: memory is the limit here.
 ///
 /// # Safety
-/// As for [`tile`].
+/// As for `tile`.
 #[inline(always)]
 pub unsafe fn row<S: Simd>(
     columns: usize,

@@ -1,7 +1,7 @@
 //! Products of small integers with sums of 32 bits: matrix products and convolutions of quantised tensors.
 //!
-//! Bytes are multiplied as quads where the processor has instructions for that ([`quads`]). Elsewhere, and for wider
-//! elements, they are brought to 16 bits and multiplied as pairs ([`pairs`]); [`share`] divides the work of both. Both
+//! Bytes are multiplied as quads where the processor has instructions for that (`quads`). Elsewhere, and for wider
+//! elements, they are brought to 16 bits and multiplied as pairs (`pairs`); `share` divides the work of both. Both
 //! wrap as sums of 32 bits do, so results are those of the plain loop to the bit. Operands of 32 bits (zero points taken
 //! off) are looked through first; where one does not fit 16 bits the plain loop computes the product.
 //!

@@ -3,7 +3,7 @@
 //! Invariant: no closure touches a vector. Closures and the functions of `core` that take them (`map`, `for_each`) are
 //! functions of their own, for which the instruction set is not enabled: intrinsics in them become calls.
 //!
-//! A kernel is a generic `#[inline(always)]` function over [`Simd`]; [`dispatch`] makes the
+//! A kernel is a generic `#[inline(always)]` function over [`Simd`]; `dispatch` makes the
 //! variants, each inside a function that enables its instruction set, and calls the one that
 //! [`isa`] names.
 
@@ -104,7 +104,7 @@ pub extern "C" fn rx_isa() -> i32 {
 ///
 /// # Safety
 /// Methods may be called only where the implementation's instruction set is enabled, which is
-/// what [`dispatch`] sees to; pointers must be valid for the lanes that are touched.
+/// what `dispatch` sees to; pointers must be valid for the lanes that are touched.
 #[allow(clippy::missing_safety_doc)] // The trait's own section holds for every method.
 pub unsafe trait Simd: Copy {
     /// Floats in a vector.
