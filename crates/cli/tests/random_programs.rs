@@ -3,11 +3,13 @@
 
 use relax::{InferOptions, ReadOptions, Session};
 use relax_base::Diagnostic;
+use relax_cli::bisect::{Inputs, shrink};
 use relax_cli::machine::KernelsBy;
 use relax_cli::{evaluator, machine, native};
 use relax_codegen::Host;
 use relax_ir::Module;
 use relax_lower::lir::Lowered;
+use relax_syntax::Style;
 use relax_tensor::{Tensor, Value};
 use relax_testkit::{Features, alike, program};
 use relax_vm::Executable;
@@ -96,30 +98,52 @@ fn machine_trouble(
     })
 }
 
-/// What went wrong with a program, if anything. `pipeline` runs before native code is generated.
+/// What went wrong with a program, if anything. `pipeline` runs before native code is generated. What can be shrunk
+/// is shrunk.
 fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     let made = program(seed, features);
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("random.relay", made.text.clone().into_bytes());
-    if diagnostics.has_errors() {
-        return Some(format!(
-            "does not read: {:?}\n{}",
-            diagnostics.iter().next(),
-            made.text
-        ));
+    let mut found = diagnostics;
+    if !found.has_errors() {
+        found = relax::check(&mut module, &InferOptions::default()).1;
     }
-    let (typing, diagnostics) = relax::check(&mut module, &InferOptions::default());
-    if diagnostics.has_errors() {
-        return Some(format!(
-            "does not check: {:?}\n{}",
-            diagnostics.iter().find(|d| d.is_error()),
-            made.text
-        ));
+    if found.has_errors() {
+        let first = found.iter().find(|d| d.is_error());
+        return Some(format!("does not read or check: {first:?}\n{}", made.text));
     }
-    let inputs: Vec<Tensor> = made.inputs.iter().map(|i| i.1.clone()).collect();
+    let inputs = Inputs {
+        given: made.inputs,
+        seed,
+        ..Inputs::default()
+    };
+    let what = disagreement(&mut session, &module, &inputs, pipeline)?;
+    let mut left = 400;
+    let less = shrink(&module, "main", &mut left, &mut |m| {
+        disagreement(&mut session, m, &inputs, pipeline).is_some()
+    });
+    let last = disagreement(&mut session, &less, &inputs, pipeline);
+    let text = relax::print(&less, Style::Pretty, None);
+    Some(format!("{what}\nIn less of it: {last:?}\n{text}"))
+}
+
+/// What the engines do not agree about, or what a program leaves behind.
+fn disagreement(
+    session: &mut Session,
+    module: &Module,
+    inputs: &Inputs,
+    pipeline: &str,
+) -> Option<String> {
+    let mut module = module.clone();
+    let (typing, _) = relax::check(&mut module, &InferOptions::default());
     let entry = module.global("main").expect("programs have a main");
+    let func = module.global_func(entry).expect("it is a function");
+    let inputs = match inputs.tensors(0, &module, &typing, func) {
+        Ok(inputs) => inputs,
+        Err(all) => return Some(format!("no inputs: {all:?}")),
+    };
     let expected = evaluator::run(&module, &typing, entry, &inputs);
-    let typing = match native::optimise(&mut session, &mut module, pipeline) {
+    let typing = match native::optimise(session, &mut module, pipeline) {
         Ok(typing) => typing,
         Err(d) => return Some(format!("the pipeline fails: {:?}", d.iter().next())),
     };
@@ -131,7 +155,7 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     if std::env::var_os(NATIVE_ONLY).is_none()
         && let Some(trouble) = machine_trouble(&lowered, &module, &inputs, &expected)
     {
-        return Some(format!("{trouble}\n{}", made.text));
+        return Some(trouble);
     }
     let jit = match native::jit(&lowered) {
         Ok(jit) => jit,
@@ -146,8 +170,7 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     if left != 0 || ledger.live() != 0 || ledger.wrong() != 0 {
         let (blocks, wrong) = (ledger.live(), ledger.wrong());
         return Some(format!(
-            "{left} objects and {blocks} blocks are left, {wrong} were freed twice; native: {found:?}\n{}",
-            made.text
+            "{left} objects and {blocks} blocks are left, {wrong} were freed twice; native: {found:?}"
         ));
     }
     match (expected, found) {
@@ -242,4 +265,35 @@ fn memory_is_used_well_under_valgrind() {
             assert!(said.contains("1 passed"), "{said}");
         }
     }
+}
+
+/// What fails is shrunk before it is shown: here what "fails" is each program that calls an operator of a name.
+#[test]
+fn reproducers_are_short() {
+    let mut count = 0;
+    for seed in 0..12 {
+        let made = program(seed, &Features::NATIVE);
+        let mut session = Session::new(ReadOptions::default());
+        let (module, _) = session.read("random.relay", made.text.clone().into_bytes());
+        let names = [
+            "tanh(",
+            "sum(",
+            "transpose(",
+            "concatenate(",
+            "exp(",
+            "max(",
+        ];
+        let Some(name) = names.into_iter().find(|n| made.text.contains(n)) else {
+            continue;
+        };
+        let calls = |m: &Module| relax::print(m, Style::Pretty, None).contains(name);
+        let less = shrink(&module, "main", &mut 400, &mut |m| calls(m));
+        let text = relax::print(&less, Style::Pretty, None);
+        assert!(
+            calls(&less) && text.lines().count() < 20,
+            "seed {seed}:\n{text}"
+        );
+        count += 1;
+    }
+    assert!(count > 6, "only {count} programs");
 }

@@ -9,6 +9,9 @@ use relax_tensor::{DType, Tensor};
 use crate::kind::Kind;
 use crate::node::R;
 
+/// More axes than a tensor has that somebody computes with.
+const MOST_AXES: i64 = 64;
+
 /// An element type, by ONNX's number. Those that the house has no arithmetic for are kept in the bits of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elem(pub i32);
@@ -213,6 +216,15 @@ impl Val {
         let rank = self.rank();
         let dim = self.dims.get(axis);
         dim.ok_or_else(|| format!("a tensor of rank {rank} has no axis {axis}").into())
+    }
+    /// How many axes a vector speaks of, which has a number for each.
+    pub fn axes(&self) -> R<usize> {
+        let count = self
+            .dim(0)?
+            .as_const()
+            .filter(|n| (0..=MOST_AXES).contains(n));
+        let count = count.ok_or("the number of axes must be known, and small")?;
+        Ok(count as usize)
     }
     /// Some of its extents.
     pub fn part<I: std::slice::SliceIndex<[Dim], Output = [Dim]>>(&self, axes: I) -> R<&[Dim]> {

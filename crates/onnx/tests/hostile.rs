@@ -57,6 +57,10 @@ fn attributes_out_of_all_proportion_are_errors() {
     let axes = [value("x", 1, &["2"]), value("s", 7, &["1099511627776"])];
     let slice = node("Slice", &["x", "s", "s"], &["y"]);
     refused(&[slice], &[], &axes, "axes");
+    for op in ["Col2Im", "AffineGrid"] {
+        let many = node(op, &["x", "s", "s"], &["y"]);
+        refused(&[many], &[], &axes, "axes");
+    }
 }
 
 #[test]

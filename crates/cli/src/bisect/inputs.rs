@@ -52,7 +52,24 @@ impl Inputs {
         entry: FuncId,
     ) -> Result<Vec<Value>, Vec<String>> {
         let whole: Vec<Param> = params(m, typing, entry);
-        let params = slots(m, &whole);
+        let all = self.tensors(run, m, typing, entry)?;
+        let mut values = all.into_iter().map(Value::from);
+        let value = |p: &Param| assemble(m, p.ty, &mut values, Value::tuple);
+        Ok(whole.iter().filter_map(value).collect())
+    }
+
+    /// The tensors of one run: one for each parameter, or field of one that is a tuple.
+    ///
+    /// # Errors
+    /// The parameters that no tensor can stand for.
+    pub fn tensors(
+        &self,
+        run: u64,
+        m: &Module,
+        typing: &Typing,
+        entry: FuncId,
+    ) -> Result<Vec<Tensor>, Vec<String>> {
+        let params = slots(m, &params(m, typing, entry));
         let seed = self.seed.wrapping_add(run);
         let how = Random {
             seed,
@@ -71,9 +88,7 @@ impl Inputs {
                 odd(tensor, seed);
             }
         }
-        let mut values = all.into_iter().map(Value::from);
-        let value = |p: &Param| assemble(m, p.ty, &mut values, Value::tuple);
-        Ok(whole.iter().filter_map(value).collect())
+        Ok(all)
     }
 }
 

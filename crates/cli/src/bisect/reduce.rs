@@ -1,12 +1,10 @@
-//! A smaller program that goes wrong in the same way: delta debugging (Zeller, Hildebrandt, 2002) over
-//! passes, functions, expressions and shapes.
+//! A smaller program, and fewer passes, that go wrong in the same way.
 
 use relax::{InferOptions, Pipeline, check};
-use relax_ir::{Expr, ExprId, FuncId, Function, GlobalKind, Memo, Module, TypeId, VarId, VarStyle};
+use relax_ir::Module;
 use relax_passes::{PassRun, Step};
-use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{Finding, Question, Verdict, search, shapes};
+use super::{Finding, Question, Verdict, search, shrink};
 
 /// Tries more than this end the search: it is good enough then.
 const TRIES: usize = 3000;
@@ -28,96 +26,61 @@ pub struct Reduced {
 pub fn reduce(module: &Module, question: &Question, finding: &Finding) -> Reduced {
     let mut this = Reducer {
         question: question.clone(),
-        best: module.clone(),
         finding: Box::new(finding.clone()),
         tries: 0,
     };
-    this.passes();
-    loop {
-        let size = this.size();
-        this.functions();
-        this.hoist();
-        this.cut();
-        this.collapse();
-        this.drop_unused();
-        this.shapes();
-        if this.size() >= size || this.tries >= TRIES {
-            break;
-        }
-    }
-    this.passes();
+    this.passes(module);
+    let mut left = TRIES.saturating_sub(this.tries);
+    let entry = question.entry.clone();
+    let less = shrink(module, &entry, &mut left, &mut |m| {
+        let found = search_for(m, &this.question, &this.finding);
+        let same = found.is_some();
+        this.finding = found.unwrap_or_else(|| this.finding.clone());
+        same
+    });
+    this.tries = TRIES - left;
+    this.passes(&less);
     Reduced {
-        module: this.best.compact().module,
+        module: less,
         pipeline: this.question.pipeline,
         finding: this.finding,
         tries: this.tries,
     }
 }
 
+/// What goes wrong with a program, where that is the same as before.
+fn search_for(m: &Module, question: &Question, before: &Finding) -> Option<Box<Finding>> {
+    match search(m, question) {
+        Verdict::Wrong(f) if f.pass == before.pass && f.kind.alike(&before.kind) => Some(f),
+        _ => None,
+    }
+}
+
 struct Reducer {
     question: Question,
-    best: Module,
     finding: Box<Finding>,
     tries: usize,
 }
 
 impl Reducer {
-    /// What is to become less: nodes, then elements.
-    fn size(&self) -> (usize, i64) {
-        let m = &self.best;
-        let bodies = m.global_bodies();
-        let nodes = m.post_order(bodies.iter().map(|b| b.1)).len();
-        let functions = bodies.len();
-        let params: usize = (m.globals.values())
-            .map(|g| match g.kind {
-                GlobalKind::Func(f) => m.funcs[f].params.len(),
-                GlobalKind::Prim(_) => 0,
-            })
-            .sum();
-        (nodes + functions + params, shapes::extents(m).iter().sum())
-    }
-
-    fn wrong(&mut self, module: &Module, pipeline: Option<&Pipeline>) -> Option<Box<Finding>> {
+    fn wrong(&mut self, module: &Module, pipeline: &Pipeline) -> Option<Box<Finding>> {
         if self.tries >= TRIES {
             return None;
         }
         self.tries += 1;
         let mut trial = module.clone();
-        if trial.verify().is_err() || check(&mut trial, &InferOptions::default()).1.has_errors() {
+        if check(&mut trial, &InferOptions::default()).1.has_errors() {
             return None;
         }
-        let mut question = self.question.clone();
-        if let Some(p) = pipeline {
-            question.pipeline = p.clone();
-        }
-        match search(&trial, &question) {
-            Verdict::Wrong(f)
-                if f.pass == self.finding.pass && f.kind.alike(&self.finding.kind) =>
-            {
-                Some(f)
-            }
-            _ => None,
-        }
-    }
-
-    fn accept(&mut self, module: Module) -> bool {
-        match self.wrong(&module, None) {
-            Some(f) => {
-                self.finding = f;
-                self.best = module.compact().module;
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn entry(&self) -> Option<FuncId> {
-        let global = self.best.global(&self.question.entry)?;
-        self.best.global_func(global)
+        let question = Question {
+            pipeline: pipeline.clone(),
+            ..self.question.clone()
+        };
+        search_for(&trial, &question, &self.finding)
     }
 
     /// Fewer passes: the one that goes wrong alone, else without those that are not needed.
-    fn passes(&mut self) {
+    fn passes(&mut self, module: &Module) {
         let all: Vec<PassRun> = self
             .question
             .pipeline
@@ -128,12 +91,11 @@ impl Reducer {
         let pipeline = |runs: &[PassRun]| Pipeline {
             steps: runs.iter().cloned().map(Step::Pass).collect(),
         };
-        let module = self.best.clone();
         let mut runs = all;
         let guilty = runs.iter().position(|r| r.to_string() == self.finding.run);
         if let Some(i) = guilty {
             let alone = pipeline(&runs[i..=i]);
-            if let Some(f) = self.wrong(&module, Some(&alone)) {
+            if let Some(f) = self.wrong(module, &alone) {
                 self.finding = f;
                 self.question.pipeline = alone;
                 return;
@@ -144,290 +106,11 @@ impl Reducer {
             i -= 1;
             let mut fewer = runs.clone();
             fewer.remove(i);
-            if let Some(f) = self.wrong(&module, Some(&pipeline(&fewer))) {
+            if let Some(f) = self.wrong(module, &pipeline(&fewer)) {
                 self.finding = f;
                 self.question.pipeline = pipeline(&fewer);
                 runs = fewer;
             }
         }
-    }
-
-    /// Without the functions that the entry does not reach.
-    fn functions(&mut self) {
-        let m = &self.best;
-        let Some(entry) = m.global(&self.question.entry) else {
-            return;
-        };
-        let graph = m.call_graph();
-        let (mut keep, mut open) = (FxHashSet::default(), vec![entry]);
-        while let Some(g) = open.pop() {
-            if keep.insert(g) {
-                open.extend(graph.get(&g).into_iter().flatten());
-            }
-        }
-        if m.globals
-            .ids()
-            .all(|g| keep.contains(&g) || m.globals[g].prelude)
-        {
-            return;
-        }
-        let mut fewer = m.clone();
-        let prelude = m.globals.iter().filter(|g| g.1.prelude).map(|g| g.0);
-        keep.extend(prelude);
-        fewer.retain_globals(&keep);
-        self.accept(fewer);
-    }
-
-    /// The entry returns less: a part of what it returns, or an earlier binding.
-    fn hoist(&mut self) {
-        loop {
-            let Some(func) = self.entry() else { return };
-            let m = &self.best;
-            let function = m.funcs[func].clone();
-            // What takes the place of what.
-            let mut candidates: Vec<(ExprId, ExprId)> = Vec::new();
-            let mut chain = Vec::new();
-            let mut at = function.body;
-            while let Expr::Let { body, .. } | Expr::Dataflow { body, .. } = m.exprs[at] {
-                chain.push(at);
-                at = body;
-            }
-            // A part of the whole that needs no binding, small ones first.
-            for e in m.post_order([function.body]) {
-                let computes = matches!(
-                    m.exprs[e],
-                    Expr::Call { .. } | Expr::If { .. } | Expr::Match { .. } | Expr::Proj { .. }
-                );
-                let closed = || m.free_vars(e).iter().all(|v| function.params.contains(v));
-                if computes && e != function.body && closed() {
-                    candidates.push((function.body, e));
-                }
-            }
-            // A part of the result, under the same bindings.
-            m.for_each_child(at, |c| {
-                if !matches!(m.exprs[c], Expr::Op(_) | Expr::Global(_)) {
-                    candidates.push((at, c));
-                }
-            });
-            // The chain of bindings, cut off after one of them.
-            let mut cuts = Vec::new();
-            for e in chain {
-                if let Expr::Let { var, body, .. } = m.exprs[e]
-                    && !matches!(m.exprs[body], Expr::Var(v) if v == var)
-                {
-                    cuts.push((body, var));
-                }
-            }
-            let mut trial = self.best.clone();
-            for (body, var) in cuts {
-                let result = trial.add(Expr::Var(var), trial.span(body));
-                candidates.push((body, result));
-            }
-            let mut found = false;
-            for (old, new) in candidates {
-                let mut less = trial.clone();
-                let mut memo = Memo::default();
-                memo.insert(old, new);
-                let body = less.rewrite(function.body, &mut memo, |_, new, _| new);
-                let function = Function {
-                    body,
-                    ret: None,
-                    ..function.clone()
-                };
-                set_entry(&mut less, &self.question.entry, function);
-                if self.accept(less) {
-                    found = true;
-                    break;
-                }
-            }
-            if !found || self.tries >= TRIES {
-                return;
-            }
-        }
-    }
-
-    /// Values that are computed become parameters: as many at once as possible.
-    fn cut(&mut self) {
-        let mut chunk = usize::MAX;
-        loop {
-            let all = self.computed();
-            chunk = chunk.min(all.len().div_ceil(2));
-            if all.is_empty() || self.tries >= TRIES {
-                return;
-            }
-            let mut accepted = false;
-            for part in all.chunks(chunk.max(1)) {
-                let mut less = self.best.clone();
-                if self.with_params(&mut less, part) && self.accept(less) {
-                    // Ids are new now.
-                    accepted = true;
-                    break;
-                }
-            }
-            if !accepted {
-                if chunk <= 1 {
-                    return;
-                }
-                chunk = chunk.div_ceil(2);
-            }
-        }
-    }
-
-    /// The nodes of the entry that a parameter could stand for: tensors of known types, not within
-    /// functions that call themselves, whose end may hang on them.
-    fn computed(&mut self) -> Vec<(ExprId, TypeId)> {
-        let Some(func) = self.entry() else {
-            return Vec::new();
-        };
-        // The types have to be in the arena of the module that is cut.
-        let (typing, _) = check(&mut self.best, &InferOptions::default());
-        let m = &self.best;
-        let function = &m.funcs[func];
-        let known: FxHashSet<_> = function.dims.iter().copied().collect();
-        let mut out = Vec::new();
-        for e in m.post_order([function.body]) {
-            let compound = matches!(
-                m.exprs[e],
-                Expr::Call { .. } | Expr::If { .. } | Expr::Match { .. } | Expr::Proj { .. }
-            );
-            let large = matches!(m.exprs[e], Expr::Const(c) if !m.consts[c].is_scalar());
-            if e == function.body || !(compound || large) {
-                continue;
-            }
-            let ty = typing.exprs[e];
-            let Some(t) = m.types.as_tensor(ty) else {
-                continue;
-            };
-            let bound =
-                |d: &relax_sym::Dim| !d.is_any() && d.free_vars().iter().all(|v| known.contains(v));
-            if t.dtype.known().is_some() && t.shape.dims().is_some_and(|d| d.iter().all(bound)) {
-                out.push((e, ty));
-            }
-        }
-        // Users first: what they use goes with them.
-        out.reverse();
-        out
-    }
-
-    fn with_params(&self, m: &mut Module, nodes: &[(ExprId, TypeId)]) -> bool {
-        let Some(func) = self.entry() else {
-            return false;
-        };
-        let mut function = m.funcs[func].clone();
-        let taken: FxHashSet<String> = (function.params.iter())
-            .map(|p| m.vars[*p].name.to_string())
-            .collect();
-        let mut memo = Memo::default();
-        let mut number = 0;
-        for &(node, ty) in nodes {
-            while taken.contains(&format!("cut{number}")) {
-                number += 1;
-            }
-            let name = format!("cut{number}");
-            number += 1;
-            let (var, reference) = m.fresh_var(name.as_str(), Some(ty), VarStyle::Param);
-            function.params.push(var);
-            memo.insert(node, reference);
-        }
-        function.body = m.rewrite(function.body, &mut memo, |_, new, _| new);
-        set_entry(m, &self.question.entry, function);
-        true
-    }
-
-    /// Calls become one of their operands, branches one of their arms, where the types agree.
-    fn collapse(&mut self) {
-        let mut skip = 0;
-        while self.tries < TRIES {
-            let Some(func) = self.entry() else { return };
-            let mut m = self.best.clone();
-            let (typing, _) = check(&mut m, &InferOptions::default());
-            let body = m.funcs[func].body;
-            let mut pairs = Vec::new();
-            for e in m.post_order([body]) {
-                m.for_each_child(e, |c| {
-                    let same = typing.exprs[c] == typing.exprs[e];
-                    if same && !matches!(m.exprs[e], Expr::Let { .. } | Expr::Func(_)) {
-                        pairs.push((e, c));
-                    }
-                });
-            }
-            let Some(&(node, part)) = pairs.get(skip) else {
-                return;
-            };
-            let mut less = self.best.clone();
-            let mut memo = Memo::default();
-            memo.insert(node, part);
-            let body = less.rewrite(body, &mut memo, |_, new, _| new);
-            let function = Function {
-                body,
-                ..less.funcs[func].clone()
-            };
-            set_entry(&mut less, &self.question.entry, function);
-            if !self.accept(less) {
-                skip += 1;
-            }
-        }
-    }
-
-    /// Without bindings and parameters that nothing uses, and without bindings to names.
-    fn drop_unused(&mut self) {
-        let mut less = self.best.clone();
-        let mut names: FxHashMap<VarId, ExprId> = FxHashMap::default();
-        for e in less.post_order(less.global_bodies().iter().map(|b| b.1)) {
-            if let Expr::Let { var, value, .. } = less.exprs[e]
-                && less.is_leaf(value)
-            {
-                names.insert(var, value);
-            }
-        }
-        let mut memo = Memo::default();
-        for (global, body) in less.global_bodies() {
-            let new = less.substitute(body, &mut memo, &names);
-            less.set_global_body(global, new);
-        }
-        let Some(func) = self.entry() else { return };
-        let mut uses: FxHashMap<VarId, usize> = FxHashMap::default();
-        for e in less.post_order(less.global_bodies().iter().map(|b| b.1)) {
-            if let Expr::Var(v) = less.exprs[e] {
-                *uses.entry(v).or_default() += 1;
-            }
-        }
-        let unused = |v: &VarId| !uses.contains_key(v);
-        less.rewrite_globals(|m, new, _| match m.exprs[new] {
-            Expr::Let { var, body, .. } if unused(&var) => body,
-            _ => new,
-        });
-        let func = self
-            .best
-            .global(&self.question.entry)
-            .and_then(|g| less.global_func(g))
-            .unwrap_or(func);
-        let mut function = less.funcs[func].clone();
-        function.params.retain(|p| !unused(p));
-        set_entry(&mut less, &self.question.entry, function);
-        self.accept(less);
-    }
-
-    /// Smaller tensors.
-    fn shapes(&mut self) {
-        for old in shapes::extents(&self.best) {
-            for new in [1, 2, old / 2] {
-                if new >= old || new < 1 {
-                    continue;
-                }
-                let done = [true, false]
-                    .into_iter()
-                    .any(|attrs| self.accept(shapes::shrink(&self.best, old, new, attrs)));
-                if done {
-                    break;
-                }
-            }
-        }
-    }
-}
-
-fn set_entry(m: &mut Module, name: &str, function: Function) {
-    if let Some(global) = m.global(name) {
-        m.set_global_func(global, function);
     }
 }

@@ -276,11 +276,7 @@ pub fn grid_sample(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 fn affine_grid(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (theta, size) = (n.t(0)?, n.t(1)?);
     let size = tr.as_vector(&size)?;
-    let rank = size
-        .dim(0)?
-        .as_const()
-        .ok_or("the rank of the size must be known")?;
-    let k = rank - 2;
+    let k = size.axes()? as i64 - 2;
     if !(2..=3).contains(&k) {
         return unsupported(format!("grids of {k} axes are not supported"));
     }
@@ -447,10 +443,7 @@ fn non_max_suppression(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 /// Windows as columns put back where they came from, summed where they overlap.
 fn col2im(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, image, block) = (n.t(0)?, n.t(1)?, n.t(2)?);
-    let k = image
-        .dim(0)?
-        .as_const()
-        .ok_or("the number of axes must be known")? as usize;
+    let k = image.axes()?;
     let list = |name: &str, otherwise: i64| n.ints(name).unwrap_or(vec![otherwise; k]);
     let (strides, dilations) = (list("strides", 1), list("dilations", 1));
     let pads = n.ints("pads").unwrap_or(vec![0; 2 * k]);

@@ -121,7 +121,9 @@ fn tuples(tr: &mut Tr<'_>, at: &Val, x: &Val, batch: usize) -> R<Val> {
 pub fn gather_nd(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at) = (n.t(0)?, n.t(1)?);
     let batch = n.int("batch_dims", 0);
-    let at = tuples(tr, &at, &x, batch as usize)?;
+    let leading = usize::try_from(batch).ok().filter(|&b| b <= x.rank());
+    let leading = leading.ok_or("`batch_dims` is not a number of axes of the data")?;
+    let at = tuples(tr, &at, &x, leading)?;
     let mut attrs = Vec::new();
     if batch != 0 {
         attrs.push(("batch_dims", int(batch)));

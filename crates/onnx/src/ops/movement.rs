@@ -102,14 +102,9 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     } else {
         (n.t(1)?, n.t(2)?, n.opt(3)?, n.opt(4)?)
     };
-    let count = starts
-        .dims
-        .first()
-        .and_then(Dim::as_const)
-        .filter(|&c| (0..=64).contains(&c))
-        .ok_or("the number of axes must be known, and small")?;
-    let axes_ = axes_.unwrap_or_else(|| tr.vector(&(0..count).collect::<Vec<_>>()));
-    let steps = steps.unwrap_or_else(|| tr.vector(&vec![1; count as usize]));
+    let count = starts.axes()?;
+    let axes_ = axes_.unwrap_or_else(|| tr.vector(&(0..count as i64).collect::<Vec<_>>()));
+    let steps = steps.unwrap_or_else(|| tr.vector(&vec![1; count]));
     if let Some(y) = slice_known(tr, &x, [&starts, &ends, &axes_, &steps])? {
         return Ok(vec![y.into()]);
     }

@@ -45,13 +45,17 @@ pub fn prelu(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("PRelu", &[&x, &slope], vec![]))
 }
 
+/// As many channels get a constant of their own.
+const MOST_CHANNELS: i64 = 1 << 24;
+
 /// A parameter of a normalisation, or what leaves values as they are where it is not asked for.
 fn parameter(c: &mut Call<'_, '_>, i: usize, flag: &str, neutral: f64) -> R<String> {
     if c.flag(flag) {
         return c.arg(i);
     }
-    let Some(n) = c.dims(i)?[..].first().and_then(relax_sym::Dim::as_const) else {
-        return why("a number of channels that is not known");
+    let known = c.dims(i)?[..].first().and_then(relax_sym::Dim::as_const);
+    let Some(n) = known.filter(|n| (0..=MOST_CHANNELS).contains(n)) else {
+        return why("a number of channels that is not known, or too large");
     };
     let values = vec![neutral as f32; usize::try_from(n).unwrap_or(0)];
     let dtype = c.dtype(i)?;
