@@ -24,6 +24,7 @@ pub fn shrink(
     loop {
         let size = this.size();
         this.functions();
+        this.open();
         this.hoist();
         this.cut();
         this.collapse();
@@ -104,6 +105,38 @@ impl Shrinker<'_> {
         keep.extend(prelude);
         fewer.retain_globals(&keep);
         self.accept(fewer);
+    }
+
+    /// A function within the entry takes its place: its parameters become the entry's.
+    fn open(&mut self) {
+        let mut skip = 0;
+        while let Some(func) = self.function() {
+            let m = &self.best;
+            let function = &m.funcs[func];
+            let closed = |e: &ExprId| m.free_vars(*e).iter().all(|v| function.params.contains(v));
+            let inner = |e: &ExprId| match m.exprs[*e] {
+                Expr::Func(f) if closed(e) => Some(m.funcs[f].clone()),
+                _ => None,
+            };
+            let mut all = m.post_order([function.body]).into_iter().rev();
+            let Some(inner) = all.by_ref().filter_map(|e| inner(&e)).nth(skip) else {
+                return;
+            };
+            let mut whole = Function {
+                body: inner.body,
+                ret: None,
+                ..function.clone()
+            };
+            whole.type_params.extend(inner.type_params);
+            whole.dims.extend(inner.dims);
+            whole.params.extend(inner.params);
+            whole.constraints.extend(inner.constraints);
+            let mut less = m.clone();
+            set_entry(&mut less, self.entry, whole);
+            if !self.accept(less) {
+                skip += 1;
+            }
+        }
     }
 
     /// The entry returns less: a part of what it returns, or an earlier binding.
