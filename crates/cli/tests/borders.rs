@@ -1,6 +1,10 @@
 //! What a caller of compiled entries hands over is looked at before anything runs: data values part by part, tuples,
 //! functions. Each of these calls is an error with a place, and nothing is left behind.
 #![cfg(feature = "native")]
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each block is a call of the interface, which holds what it is given against what it is"
+)]
 
 use std::ffi::CStr;
 use std::ptr::null_mut;

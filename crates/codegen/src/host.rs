@@ -288,6 +288,7 @@ impl Host {
         }
         // SAFETY: `object` is a live tensor.
         let (refs, tag) = unsafe { ((*object).refs, (*object).tag) };
+        // SAFETY: as above; its elements stay as they are while it is looked at.
         let seen = unsafe { Seen::of(object) };
         if refs != 1 || tag != Storage::Own as u32 || seen.bytes.len() < LENT {
             return None;
@@ -490,15 +491,19 @@ fn copy(object: *mut RxObject) -> Value {
 /// are copied.
 fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Value>) -> Value {
     Value::unfold(object, |object| {
-        // SAFETY (here and below): `object` is a live value, a part of one that the caller owns.
+        // SAFETY: `object` is a live value, a part of one that the caller owns.
         let kind = unsafe { rx_kind(object) };
         let adt = kind == Kind::Adt as i32;
         if !adt && kind != Kind::Tuple as i32 {
             return Err(lend(object, kind).unwrap_or_else(|| leaf(object, kind)));
         }
+        // SAFETY: as above.
         let n = unsafe { rx_field_count(object) };
+        // SAFETY: as above; it has `n` fields.
         let fields = (0..n).map(|i| unsafe { rx_field(object, i) });
-        Ok((adt.then(|| unsafe { rx_tag(object) }), fields.collect()))
+        // SAFETY: it is an instance of a data type where this is asked.
+        let tag = adt.then(|| unsafe { rx_tag(object) });
+        Ok((tag, fields.collect()))
     })
 }
 
@@ -506,6 +511,7 @@ fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Va
 fn leaf(object: *mut RxObject, kind: i32) -> Value {
     match kind {
         k if k == Kind::Tensor as i32 => {
+            // SAFETY: `kind` says that it is a tensor, a live one.
             let seen = unsafe { Seen::of(object) };
             let t = Tensor::from_bytes(seen.dtype, seen.shape, seen.bytes);
             t.map_or(Value::Opaque("a malformed tensor"), Value::Tensor)

@@ -3,6 +3,11 @@
 //!
 //! What the interface cannot tell (a pointer to something else than its type says) is not tried.
 
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each block is a call of the interface, which holds what it is given against what it is"
+)]
+
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;

@@ -107,10 +107,8 @@ fn reductions() {
                 let mut y = vec![0.0f32; outer * inner];
                 let (o, a, i) = (outer as i64, axis as i64, inner as i64);
                 // SAFETY: both arrays have the sizes that are stated.
-                assert_eq!(
-                    unsafe { rx_reduce_f32(ctx, op, o, a, i, x.as_ptr(), y.as_mut_ptr()) },
-                    0
-                );
+                let status = unsafe { rx_reduce_f32(ctx, op, o, a, i, x.as_ptr(), y.as_mut_ptr()) };
+                assert_eq!(status, 0);
                 let wanted: Vec<f32> = (0..outer * inner)
                     .map(|at| {
                         let line = (0..axis)

@@ -143,11 +143,13 @@ impl Registered {
 /// # Safety
 /// `object` is a live value of the context.
 unsafe fn place(context: &Arc<Context>, object: *mut RxObject) -> Option<Place> {
-    // SAFETY (here and below): the caller's promise.
+    // SAFETY: the caller's promise.
     if unsafe { rx_kind(object) } != Kind::Tensor as i32 {
         return None;
     }
+    // SAFETY: it is a live tensor.
     let (refs, tag) = unsafe { ((*object).refs, (*object).tag) };
+    // SAFETY: as above.
     let seen = unsafe { Seen::of(object) };
     if seen.bytes.is_empty() {
         let tensor = Tensor::zeros(seen.dtype, seen.shape);
@@ -157,6 +159,7 @@ unsafe fn place(context: &Arc<Context>, object: *mut RxObject) -> Option<Place> 
         let tensor = Tensor::from_bytes(seen.dtype, seen.shape, seen.bytes)?;
         return Some(Place { tensor, own: false });
     }
+    // SAFETY: it is a tensor of that context, with elements of its own.
     let tensor = unsafe { seen.lent(context, object) }?;
     Some(Place { tensor, own: true })
 }
@@ -187,16 +190,17 @@ unsafe fn object(ctx: *mut RxContext, value: &Value) -> Result<*mut RxObject, St
     let own = |object: *mut RxObject| (!object.is_null()).then_some(Made(ctx, object));
     let tensor = |t: &Tensor| {
         let (shape, data) = (t.shape(), t.bytes().as_ptr());
-        // SAFETY (here and below): the caller's promise; shape and data are there.
-        own(unsafe {
-            let (rank, shape) = (shape.len() as i32, shape.as_ptr());
-            rx_tensor_copy(ctx, dl(t.dtype()), rank, shape, data.cast())
-        })
+        let (rank, shape) = (shape.len() as i32, shape.as_ptr());
+        // SAFETY: the caller's promise; shape and data are there.
+        let made = unsafe { rx_tensor_copy(ctx, dl(t.dtype()), rank, shape, data.cast()) };
+        own(made)
     };
     let join = |tag: Option<u32>, fields: Vec<Made>| {
         let count = fields.len() as u32;
         let whole = own(match tag {
+            // SAFETY: the context lives as long as the call.
             Some(tag) => unsafe { rx_alloc_adt(ctx, tag, count) },
+            // SAFETY: as above.
             None => unsafe { rx_alloc_tuple(ctx, count) },
         })?;
         for (i, field) in fields.into_iter().enumerate() {

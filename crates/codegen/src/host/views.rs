@@ -138,9 +138,10 @@ impl Host {
 
     fn given<'o>(&self, out: &'o Owned<'_>) -> Given<'o> {
         let object = out.object;
-        // SAFETY (here and below): a live value, which `out` owns as long as the view is there.
+        // SAFETY: a live value, which `out` owns as long as the view is there.
         let tensor = unsafe { rx_kind(object) } == Kind::Tensor as i32;
         let small = tensor
+            // SAFETY: as above, and a tensor.
             .then(|| unsafe { Seen::of(object) })
             .filter(|seen| seen.bytes.len() < LENT);
         match small {

@@ -406,10 +406,12 @@ mod tests {
                 !first.is_null() && (first as usize).is_multiple_of(align),
                 "{size}"
             );
+            // SAFETY: the block is of that class, and not used any more.
             unsafe { heap.release(first, class) };
             let calls = heap.stats.system_allocs;
             let (second, class) = heap.alloc(size);
             assert_eq!((first, calls), (second, heap.stats.system_allocs));
+            // SAFETY: as above.
             unsafe { heap.release(second, class) };
         }
         assert_eq!((heap.stats.live_objects, heap.stats.live_bytes), (0, 0));

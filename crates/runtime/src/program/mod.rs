@@ -54,14 +54,17 @@ pub unsafe extern "C" fn rxprogram_main(
     argv: *const *const c_char,
     program: *const RxProgram,
 ) -> i32 {
-    // SAFETY (here and below): the caller's promise.
+    // SAFETY: the caller's promise: it is a program's description.
     let program = unsafe { &*program };
     let words: Vec<OsString> = (0..argc.max(0) as usize)
+        // SAFETY: the caller's promise: there are `argc` texts.
         .map(|i| word(unsafe { CStr::from_ptr(*argv.add(i)) }))
         .collect();
+    // SAFETY: the description's texts end with a zero.
     let text = |p: *const c_char| unsafe { CStr::from_ptr(p) }.to_string_lossy().into_owned();
     let parameters: Vec<Parameter> = (0..program.count.max(0) as usize)
         .map(|i| {
+            // SAFETY: the description has `count` parameters.
             let [name, ty] = unsafe { *program.params.add(i) };
             Parameter::new(text(name), text(ty))
         })
@@ -82,6 +85,7 @@ pub unsafe extern "C" fn rxprogram_main(
         return fail(&name, "out of memory", WRONG);
     }
     let code = run(ctx, program, &name, &parameters, words);
+    // SAFETY: it was made above, and nothing of it is left.
     unsafe { rx_context_destroy(ctx) };
     code
 }

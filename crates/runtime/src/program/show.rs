@@ -18,17 +18,23 @@ use crate::values::{rx_field, rx_field_count, rx_kind, rx_tag};
 pub unsafe fn value(value: *mut RxObject, out: &mut dyn Write) -> Result<()> {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
-        // SAFETY (here and below): parts of a live value live.
+        // SAFETY: parts of a live value live.
         let kind = unsafe { rx_kind(value) };
         if kind == Kind::Tensor as i32 {
+            // SAFETY: it is a live tensor.
             unsafe { tensor(value, out) }?;
             continue;
         }
         if kind == Kind::Adt as i32 {
-            writeln!(out, "constructor {}", unsafe { rx_tag(value) })?;
+            // SAFETY: it is a live instance of a data type.
+            let tag = unsafe { rx_tag(value) };
+            writeln!(out, "constructor {tag}")?;
         }
+        // SAFETY: it lives.
         let count = unsafe { rx_field_count(value) };
-        open.extend((0..count).rev().map(|i| unsafe { rx_field(value, i) }));
+        // SAFETY: it has so many fields.
+        let field = |i| unsafe { rx_field(value, i) };
+        open.extend((0..count).rev().map(field));
     }
     Ok(())
 }
