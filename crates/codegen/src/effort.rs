@@ -42,7 +42,7 @@ pub(crate) fn of(f: &Function) -> Effort {
 }
 
 /// Whether no branch goes back: to its own block, or to one that is laid out before it.
-fn runs_through(f: &Function) -> bool {
+pub(crate) fn runs_through(f: &Function) -> bool {
     let mut at = rustc_hash::FxHashMap::default();
     for (k, block) in f.layout.blocks().enumerate() {
         at.insert(block, k);

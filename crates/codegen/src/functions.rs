@@ -11,8 +11,9 @@ use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
-use cranelift_module::{FuncId, Module, ModuleReloc};
+use cranelift_module::{FuncId, Module, ModuleReloc, ModuleRelocTarget};
 
+use crate::alike::{self, Definition, Given, Job};
 use crate::effort::{self, Effort};
 
 /// Instructions that one more thread is worth starting for: it costs some 50 µs, they 10 ms.
@@ -21,10 +22,9 @@ const SHARE: usize = 2_000;
 /// Instructions that wait at most, before they take too much memory.
 const FULL: usize = 200_000;
 
-/// A function that waits.
+/// Code that waits.
 struct Waiting {
     id: FuncId,
-    name: String,
     instructions: usize,
     effort: Effort,
     /// The function, until somebody compiles it.
@@ -55,7 +55,7 @@ pub(crate) struct Defined {
 /// The functions that wait.
 #[derive(Default)]
 pub(crate) struct Queue {
-    waiting: Vec<Waiting>,
+    waiting: Vec<Given>,
     instructions: usize,
     /// Whether the instructions are wanted as text.
     listings: bool,
@@ -74,15 +74,8 @@ impl Queue {
 
     /// Takes a function. Returns whether so much waits that it should be compiled now.
     pub fn push(&mut self, id: FuncId, name: String, function: Function) -> bool {
-        let instructions = function.dfg.num_insts();
-        self.instructions += instructions;
-        self.waiting.push(Waiting {
-            id,
-            name,
-            instructions,
-            effort: effort::of(&function),
-            work: Mutex::new(Work::Function(Box::new(function))),
-        });
+        self.instructions += function.dfg.num_insts();
+        self.waiting.push(Given { id, name, function });
         self.instructions > FULL
     }
 
@@ -91,8 +84,17 @@ impl Queue {
     /// # Errors
     /// The name of a function that Cranelift or the module refuses, and why.
     pub fn flush(&mut self, module: &mut dyn Module) -> Result<Vec<Defined>, (String, String)> {
-        let waiting = std::mem::take(&mut self.waiting);
-        let threads = match std::mem::take(&mut self.instructions) / SHARE {
+        self.instructions = 0;
+        let (jobs, definitions) = alike::share(module, std::mem::take(&mut self.waiting));
+        let waiting: Vec<Waiting> = (jobs.into_iter())
+            .map(|Job { id, function }| Waiting {
+                id,
+                instructions: function.dfg.num_insts(),
+                effort: effort::of(&function),
+                work: Mutex::new(Work::Function(Box::new(function))),
+            })
+            .collect();
+        let threads = match waiting.iter().map(|w| w.instructions).sum::<usize>() / SHARE {
             0 => 1,
             shares => std::thread::available_parallelism()
                 .map_or(1, |n| n.get())
@@ -130,29 +132,55 @@ impl Queue {
             }
             work();
         });
-        let mut defined = Vec::with_capacity(waiting.len());
-        for w in waiting {
-            let made = match w.work.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                Work::Done(made) => made,
-                Work::Function(_) => Err("it was not compiled".to_owned()),
-            };
-            let fine = made.and_then(|made| {
+        let made = (waiting.into_iter())
+            .map(|w| {
+                let work = w.work.into_inner().unwrap_or_else(PoisonError::into_inner);
+                let made = match work {
+                    Work::Done(made) => made,
+                    Work::Function(_) => Err("it was not compiled".to_owned()),
+                };
+                (w.id, made)
+            })
+            .collect::<Vec<_>>();
+        let mut defined = Vec::with_capacity(definitions.len());
+        for d in definitions {
+            let (first, made) = &made[d.job];
+            let fine = made.as_ref().map_err(Clone::clone).and_then(|made| {
+                let relocs = made.relocs.iter().map(|r| renamed(r, *first, &d));
+                let relocs: Vec<ModuleReloc> = relocs.collect();
                 module
-                    .define_function_bytes(w.id, made.alignment, &made.bytes, &made.relocs)
+                    .define_function_bytes(d.id, made.alignment, &made.bytes, &relocs)
                     .map_err(|e| e.to_string())?;
                 Ok(made)
             });
             match fine {
                 Ok(made) => defined.push(Defined {
-                    name: w.name,
                     bytes: made.bytes.len(),
-                    listing: made.listing,
+                    listing: made.listing.clone(),
+                    name: d.name,
                 }),
-                Err(why) => return Err((w.name, why)),
+                Err(why) => return Err((d.name, why)),
             }
         }
         Ok(defined)
     }
+}
+
+/// What the linker fills in, for a function that got the code of another one.
+fn renamed(reloc: &ModuleReloc, first: FuncId, d: &Definition) -> ModuleReloc {
+    let mut reloc = reloc.clone();
+    reloc.name = match reloc.name {
+        ModuleRelocTarget::User { namespace, index } => {
+            let own = d.names.get(&(namespace, index));
+            let (namespace, index) = own.copied().unwrap_or((namespace, index));
+            ModuleRelocTarget::User { namespace, index }
+        }
+        ModuleRelocTarget::FunctionOffset(id, offset) if id == first => {
+            ModuleRelocTarget::FunctionOffset(d.id, offset)
+        }
+        other => other,
+    };
+    reloc
 }
 
 /// Compiles the function in the context.
