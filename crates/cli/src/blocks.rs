@@ -310,11 +310,15 @@ mod tests {
         let made: Vec<Vec<u8>> = std::thread::scope(|scope| {
             let make = |k: usize| move || vec![k as u8; 100 * k + 1];
             let all: Vec<_> = (0..50).map(|k| scope.spawn(make(k))).collect();
-            all.into_iter().map(|t| t.join().expect("it ends")).collect()
+            all.into_iter()
+                .map(|t| t.join().expect("it ends"))
+                .collect()
         });
         for (k, bytes) in made.into_iter().enumerate() {
             assert!(bytes.iter().all(|&b| b == k as u8));
-            std::thread::spawn(move || drop(bytes)).join().expect("it ends");
+            std::thread::spawn(move || drop(bytes))
+                .join()
+                .expect("it ends");
         }
     }
 }

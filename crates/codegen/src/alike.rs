@@ -280,10 +280,7 @@ fn grouped<K: std::hash::Hash + Eq>(items: impl Iterator<Item = (K, usize)>) -> 
 }
 
 /// What has to be compiled for these functions, and which of them gets what.
-pub(crate) fn share(
-    module: &mut dyn Module,
-    mut given: Vec<Given>,
-) -> (Vec<Job>, Vec<Definition>) {
+pub(crate) fn share(module: &mut dyn Module, mut given: Vec<Given>) -> (Vec<Job>, Vec<Definition>) {
     let mut forms = Forms::default();
     // A number's low bytes come first in a table.
     if module.isa().endianness() == Endianness::Little {
@@ -384,9 +381,17 @@ fn by_tables(module: &mut dyn Module, forms: &mut Forms, given: Vec<Given>) -> V
 
 /// One function for a group, and then what each of the group becomes.
 fn one_for(module: &mut dyn Module, group: Vec<Given>, forms: &[&Form]) -> Vec<Given> {
-    let differ = |k: usize| forms.iter().any(|f| f.numbers[k].1 != forms[0].numbers[k].1);
+    let differ = |k: usize| {
+        forms
+            .iter()
+            .any(|f| f.numbers[k].1 != forms[0].numbers[k].1)
+    };
     let numbers: Vec<usize> = (0..forms[0].numbers.len()).filter(|&k| differ(k)).collect();
-    let differ = |k: usize| forms.iter().any(|f| f.names[k].name != forms[0].names[k].name);
+    let differ = |k: usize| {
+        forms
+            .iter()
+            .any(|f| f.names[k].name != forms[0].names[k].name)
+    };
     let names: Vec<usize> = (0..forms[0].names.len()).filter(|&k| differ(k)).collect();
     let mut f = group[0].function.clone();
     f.signature.params.push(AbiParam::new(types::I64));

@@ -6,6 +6,7 @@
 //!
 //! Invariant: lowering does not recurse over expressions, patterns or types.
 
+mod ahead;
 mod borrow;
 pub mod codes;
 mod constants;
@@ -66,6 +67,8 @@ pub(crate) struct Lowering<'m> {
     fused: FxHashMap<FuncId, Option<KernelId>>,
     /// The kernels of fused groups in which nothing can fail, by what decides their programs.
     alike: FxHashMap<String, KernelId>,
+    /// Programs of fused groups that were made beforehand.
+    ready: FxHashMap<FuncId, Option<(Program, String)>>,
     queue: Vec<Job>,
     closure_count: usize,
 }
@@ -94,6 +97,7 @@ pub fn lower(
         prims: FxHashMap::default(),
         fused: FxHashMap::default(),
         alike: FxHashMap::default(),
+        ready: ahead::programs(m, typing, roots),
         queue: Vec::new(),
         closure_count: 0,
     };
@@ -424,8 +428,13 @@ impl Lowering<'_> {
             self.fused.insert(f, kernel);
             return kernel;
         }
-        let group = marked.then(|| fused::program(self.m, self.typing, f).ok());
-        let kernel = group.flatten().map(|(program, label)| {
+        let group = match self.ready.remove(&f) {
+            Some(group) => group,
+            None => marked
+                .then(|| fused::program(self.m, self.typing, f).ok())
+                .flatten(),
+        };
+        let kernel = group.map(|(program, label)| {
             // What fails names a call in this group.
             let fails = |s: &Stmt| matches!(s, Stmt::Assert { .. });
             let quiet = program.readers.is_empty() && !program.statements().any(fails);

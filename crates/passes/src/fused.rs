@@ -161,12 +161,7 @@ pub fn key(m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
             }
             Expr::Proj { tuple, index } => write!(out, "{}.{index}", of(tuple)),
             Expr::Const(c) if m.consts[*c].is_scalar() => {
-                write!(
-                    out,
-                    "{:?} {:?}",
-                    m.consts[*c].dtype(),
-                    m.consts[*c].bytes()
-                )
+                write!(out, "{:?} {:?}", m.consts[*c].dtype(), m.consts[*c].bytes())
             }
             Expr::Call {
                 callee,
