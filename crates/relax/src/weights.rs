@@ -18,7 +18,7 @@ use crate::fit::Taking;
 use crate::inputs::{self, Param};
 
 /// Files of no more bytes are read, not mapped.
-const SMALL: u64 = 1 << 20;
+const SMALL: u64 = 16 << 20;
 
 /// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else mapped. What is mapped
 /// has the file's contents as long as nobody changes it, and is lost where somebody truncates it.
