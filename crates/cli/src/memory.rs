@@ -2,7 +2,8 @@
 //!
 //! A program or a text may ask for more than there is. Rust ends a process then with a crash report, and Linux ends some
 //! other one; with a limit the tool says so and ends with its own exit code. Memory is counted where it is taken from the
-//! system, so the limit holds in every part of a tool. Files that are mapped and generated code are not counted.
+//! system, so the limit holds in every part of a tool. Files that are mapped, packed weights and generated code are not
+//! counted.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::io::Write as _;
