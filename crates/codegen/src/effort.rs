@@ -42,7 +42,7 @@ pub(crate) fn of(f: &Function) -> Effort {
 }
 
 /// Whether no branch goes back: to its own block, or to one that is laid out before it.
-fn runs_through(f: &Function) -> bool {
+pub(crate) fn runs_through(f: &Function) -> bool {
     let mut at = rustc_hash::FxHashMap::default();
     for (k, block) in f.layout.blocks().enumerate() {
         at.insert(block, k);
@@ -57,10 +57,10 @@ fn runs_through(f: &Function) -> bool {
     })
 }
 
-/// The same target with other settings; `None` where Cranelift cannot be told so, and for all effort.
+/// The same target with the settings of an effort; `None` where Cranelift cannot be told so.
 pub(crate) fn target(isa: &dyn TargetIsa, effort: Effort) -> Option<OwnedTargetIsa> {
     let other: &[(&str, &str)] = match effort {
-        Effort::Full => return None,
+        Effort::Full => &[],
         Effort::Little => &[("opt_level", "none"), ONE_PASS],
         Effort::OnePass => &[ONE_PASS],
     };

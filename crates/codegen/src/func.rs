@@ -85,12 +85,26 @@ struct Emit<'a, 'f, 'm, 'p> {
     blocks: FxHashMap<lir::BlockId, Block>,
     /// Where the extents of values are, as far as the block that is emitted has found them.
     shapes: FxHashMap<Value, Value>,
+    /// Whether counting references is left to the runtime: a function that does little but call many kernels spends
+    /// its time there, and is large enough without.
+    brief: bool,
     /// Returns null.
     fail: Block,
     /// What has to be released after an error.
     owned: Owned,
     /// Blocks that release a value and go on at another.
     pads: Vec<(Block, Value, Block)>,
+}
+
+/// Calls of kernels that are many for a function.
+const MANY: usize = 16;
+
+/// Number of calls of kernels in a function.
+fn kernels(f: &LFunc) -> usize {
+    let insts = f.blocks.values().flat_map(|b| &b.insts);
+    insts
+        .filter(|i| matches!(i, lir::Inst::Kernel { .. }))
+        .count()
 }
 
 /// Emits `f` as the body of the function that `b` builds.
@@ -131,6 +145,7 @@ pub(crate) fn emit(
         regs,
         blocks,
         shapes: FxHashMap::default(),
+        brief: kernels(f) > MANY,
         fail,
         owned: Owned::new(f),
         pads: Vec::new(),

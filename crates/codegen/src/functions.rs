@@ -5,14 +5,16 @@
 //! the same bytes, however many threads worked.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 use cranelift_codegen::Context;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::Function;
 use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
-use cranelift_module::{FuncId, Module, ModuleReloc};
+use cranelift_module::{FuncId, Module, ModuleReloc, ModuleRelocTarget};
 
+use crate::alike::{self, Definition, Given, Job};
 use crate::effort::{self, Effort};
 
 /// Instructions that one more thread is worth starting for: it costs some 50 µs, they 10 ms.
@@ -21,10 +23,9 @@ const SHARE: usize = 2_000;
 /// Instructions that wait at most, before they take too much memory.
 const FULL: usize = 200_000;
 
-/// A function that waits.
+/// Code that waits.
 struct Waiting {
     id: FuncId,
-    name: String,
     instructions: usize,
     effort: Effort,
     /// The function, until somebody compiles it.
@@ -52,15 +53,70 @@ pub(crate) struct Defined {
     pub listing: Option<String>,
 }
 
+/// Code that is compiled side by side by whoever has time.
+struct Batch {
+    waiting: Vec<Waiting>,
+    /// The largest first: what is begun last is done last.
+    order: Vec<usize>,
+    next: AtomicUsize,
+    targets: Targets,
+    /// Whether the instructions are wanted as text.
+    listings: bool,
+}
+
+/// Cranelift's settings by the effort that they stand for.
+type Targets = Vec<(Effort, OwnedTargetIsa)>;
+
+impl Batch {
+    /// Compiles until nothing waits that nobody has begun.
+    fn work(&self) {
+        let mut context = Context::new();
+        while let Some(&k) = self.order.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            let w = &self.waiting[k];
+            let Some((_, isa)) = self.targets.iter().find(|t| t.0 == w.effort) else {
+                continue;
+            };
+            let mut work = w.work.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Work::Function(f) = &mut *work {
+                context.clear();
+                context.set_disasm(self.listings);
+                std::mem::swap(&mut context.func, &mut **f);
+                *work = Work::Done(compile(&mut context, &**isa, w.id));
+            }
+        }
+    }
+
+    fn instructions(&self) -> usize {
+        self.waiting.iter().map(|w| w.instructions).sum()
+    }
+}
+
+/// What was given before the rest, and may be compiled by now.
+struct Front {
+    batch: Arc<Batch>,
+    definitions: Vec<Definition>,
+    thread: Option<JoinHandle<()>>,
+}
+
 /// The functions that wait.
 #[derive(Default)]
 pub(crate) struct Queue {
-    waiting: Vec<Waiting>,
+    waiting: Vec<Given>,
     instructions: usize,
     /// Whether the instructions are wanted as text.
     listings: bool,
-    /// Cranelift's settings by the effort that they stand for, as far as it was asked for; `None` for the module's own.
-    targets: Vec<(Effort, Option<OwnedTargetIsa>)>,
+    /// As far as they were asked for.
+    targets: Targets,
+    front: Option<Front>,
+}
+
+/// How many threads this one is worth to be helped by.
+fn helpers(instructions: usize) -> usize {
+    let threads = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    match instructions / SHARE {
+        0 => 0,
+        shares => shares.min(threads() - 1),
+    }
 }
 
 impl Queue {
@@ -74,16 +130,55 @@ impl Queue {
 
     /// Takes a function. Returns whether so much waits that it should be compiled now.
     pub fn push(&mut self, id: FuncId, name: String, function: Function) -> bool {
-        let instructions = function.dfg.num_insts();
-        self.instructions += instructions;
-        self.waiting.push(Waiting {
-            id,
-            name,
-            instructions,
-            effort: effort::of(&function),
-            work: Mutex::new(Work::Function(Box::new(function))),
-        });
+        self.instructions += function.dfg.num_insts();
+        self.waiting.push(Given { id, name, function });
         self.instructions > FULL
+    }
+
+    /// What waits, to be compiled, and what becomes of it.
+    fn batch(&mut self, module: &mut dyn Module) -> (Batch, Vec<Definition>) {
+        self.instructions = 0;
+        let (jobs, definitions) = alike::share(module, std::mem::take(&mut self.waiting));
+        let waiting: Vec<Waiting> = (jobs.into_iter())
+            .map(|Job { id, function }| Waiting {
+                id,
+                instructions: function.dfg.num_insts(),
+                effort: effort::of(&function),
+                work: Mutex::new(Work::Function(Box::new(function))),
+            })
+            .collect();
+        for w in &waiting {
+            if !self.targets.iter().any(|t| t.0 == w.effort) {
+                let target = effort::target(module.isa(), w.effort);
+                let target = target.or_else(|| effort::target(module.isa(), Effort::Full));
+                self.targets.extend(target.map(|t| (w.effort, t)));
+            }
+        }
+        let mut order: Vec<usize> = (0..waiting.len()).collect();
+        order.sort_by_key(|&k| std::cmp::Reverse(waiting[k].instructions));
+        let batch = Batch {
+            waiting,
+            order,
+            next: AtomicUsize::new(0),
+            targets: self.targets.clone(),
+            listings: self.listings,
+        };
+        (batch, definitions)
+    }
+
+    /// What waits may be compiled from now on, while other functions are made. It goes to the module behind these.
+    pub fn begin(&mut self, module: &mut dyn Module) {
+        let (batch, definitions) = self.batch(module);
+        let batch = Arc::new(batch);
+        let own = Arc::clone(&batch);
+        // Where no thread can be had, it is compiled with the others.
+        let thread = (helpers(batch.instructions()) > 0)
+            .then(|| std::thread::Builder::new().spawn(move || own.work()).ok());
+        self.front = Some(Front {
+            batch,
+            definitions,
+            thread: thread.flatten(),
+        });
     }
 
     /// Compiles what waits and defines it in the module, in order.
@@ -91,68 +186,82 @@ impl Queue {
     /// # Errors
     /// The name of a function that Cranelift or the module refuses, and why.
     pub fn flush(&mut self, module: &mut dyn Module) -> Result<Vec<Defined>, (String, String)> {
-        let waiting = std::mem::take(&mut self.waiting);
-        let threads = match std::mem::take(&mut self.instructions) / SHARE {
-            0 => 1,
-            shares => std::thread::available_parallelism()
-                .map_or(1, |n| n.get())
-                .min(shares + 1),
-        };
-        for w in &waiting {
-            if !self.targets.iter().any(|t| t.0 == w.effort) {
-                let target = effort::target(module.isa(), w.effort);
-                self.targets.push((w.effort, target));
-            }
-        }
-        // The largest first: what is begun last is done last.
-        let mut order: Vec<&Waiting> = waiting.iter().collect();
-        order.sort_by_key(|w| std::cmp::Reverse(w.instructions));
-        let next = AtomicUsize::new(0);
-        let isa = module.isa();
+        let (batch, definitions) = self.batch(module);
+        let front = self.front.take();
         let work = || {
-            let mut context = Context::new();
-            while let Some(w) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let mut work = w.work.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Work::Function(f) = &mut *work {
-                    let other = self.targets.iter().find(|t| t.0 == w.effort);
-                    let isa = other.and_then(|t| t.1.as_deref()).unwrap_or(isa);
-                    context.clear();
-                    context.set_disasm(self.listings);
-                    std::mem::swap(&mut context.func, &mut **f);
-                    *work = Work::Done(compile(&mut context, isa, w.id));
-                }
+            if let Some(front) = &front {
+                front.batch.work();
             }
+            batch.work();
         };
         std::thread::scope(|scope| {
-            for _ in 1..threads {
+            for _ in 0..helpers(batch.instructions()) {
                 // Where no thread can be had, this one does it all.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, work);
             }
             work();
         });
-        let mut defined = Vec::with_capacity(waiting.len());
-        for w in waiting {
-            let made = match w.work.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                Work::Done(made) => made,
-                Work::Function(_) => Err("it was not compiled".to_owned()),
-            };
-            let fine = made.and_then(|made| {
-                module
-                    .define_function_bytes(w.id, made.alignment, &made.bytes, &made.relocs)
-                    .map_err(|e| e.to_string())?;
-                Ok(made)
-            });
-            match fine {
-                Ok(made) => defined.push(Defined {
-                    name: w.name,
-                    bytes: made.bytes.len(),
-                    listing: made.listing,
-                }),
-                Err(why) => return Err((w.name, why)),
+        let mut defined = Vec::with_capacity(definitions.len());
+        define(module, &batch, definitions, &mut defined)?;
+        if let Some(front) = front {
+            if let Some(Err(panic)) = front.thread.map(JoinHandle::join) {
+                std::panic::resume_unwind(panic);
             }
+            define(module, &front.batch, front.definitions, &mut defined)?;
         }
         Ok(defined)
     }
+}
+
+/// Brings what was compiled into the module.
+fn define(
+    module: &mut dyn Module,
+    batch: &Batch,
+    definitions: Vec<Definition>,
+    defined: &mut Vec<Defined>,
+) -> Result<(), (String, String)> {
+    for d in definitions {
+        let w = &batch.waiting[d.job];
+        let work = w.work.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = match &*work {
+            Work::Done(made) => made.as_ref().map_err(Clone::clone),
+            Work::Function(_) => Err("it was not compiled".to_owned()),
+        };
+        let fine = made.and_then(|made| {
+            let relocs = made.relocs.iter().map(|r| renamed(r, w.id, &d));
+            let relocs: Vec<ModuleReloc> = relocs.collect();
+            module
+                .define_function_bytes(d.id, made.alignment, &made.bytes, &relocs)
+                .map_err(|e| e.to_string())?;
+            Ok(made)
+        });
+        match fine {
+            Ok(made) => defined.push(Defined {
+                bytes: made.bytes.len(),
+                listing: made.listing.clone(),
+                name: d.name,
+            }),
+            Err(why) => return Err((d.name, why)),
+        }
+    }
+    Ok(())
+}
+
+/// What the linker fills in, for a function that got the code of another one.
+fn renamed(reloc: &ModuleReloc, first: FuncId, d: &Definition) -> ModuleReloc {
+    let mut reloc = reloc.clone();
+    reloc.name = match reloc.name {
+        ModuleRelocTarget::User { namespace, index } => {
+            let own = d.names.get(&(namespace, index));
+            let (namespace, index) = own.copied().unwrap_or((namespace, index));
+            ModuleRelocTarget::User { namespace, index }
+        }
+        ModuleRelocTarget::FunctionOffset(id, offset) if id == first => {
+            ModuleRelocTarget::FunctionOffset(d.id, offset)
+        }
+        other => other,
+    };
+    reloc
 }
 
 /// Compiles the function in the context.

@@ -7,7 +7,7 @@ use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::module::{Extras, compile, elements_symbol};
-use crate::prepack::prepack;
+use crate::prepack::plan;
 use crate::target::Target;
 
 /// An entry: `int32_t (ctx, args, nargs, out)` with borrowed arguments.
@@ -140,11 +140,11 @@ impl Jit {
     pub fn with(
         lowered: &Lowered,
         profile: bool,
-        packed: &dyn Fn(&Tensor),
+        packed: &(dyn Fn(&Tensor) + Sync),
     ) -> Result<Jit, Box<Diagnostic>> {
         let mut builder = in_memory()?;
         // Large constants stay where they are: in the file they were mapped from, or as packed.
-        let mut weights = prepack(lowered, packed);
+        let (mut weights, packing) = plan(lowered);
         let mut held = Vec::new();
         weights.outside = weights.large();
         for &id in &weights.outside {
@@ -157,7 +157,16 @@ impl Jit {
             profile,
             ..Extras::default()
         };
-        let ids = compile(&weights, &mut module, extras)?.entries;
+        // Weights are packed while their kernels are compiled.
+        let ids = std::thread::scope(|scope| {
+            if packing.large() {
+                // Where no thread can be had, this one does it.
+                let _ = std::thread::Builder::new().spawn_scoped(scope, || packing.work(packed));
+            }
+            let compiled = compile(&weights, &mut module, extras);
+            packing.work(packed);
+            compiled.map(|c| c.entries)
+        })?;
         module
             .finalize_definitions()
             .map_err(|e| trouble(&e.to_string()))?;

@@ -2,6 +2,7 @@
 //!
 //! [`object`] gives the bytes of an object file, [`Jit`] the same code in memory.
 
+mod alike;
 mod described;
 mod effort;
 mod env;

@@ -98,10 +98,6 @@ pub(crate) fn compile(
     declare(&mut env, &mut program);
     let table = objects(&mut env, &mut program, weights);
     let mut build = Build::new(env, table, extras.listing);
-    for (id, def) in lowered.kernels.iter() {
-        let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
-        build.kernel(program.kernels[&id], id.0 as usize, def, packed)?;
-    }
     for (id, f) in lowered.funcs.iter() {
         let sig = func::signature(f);
         let name = f.name.to_string();
@@ -120,11 +116,17 @@ pub(crate) fn compile(
         let id = build.c_entry(&program, entry.func, entry.name, extras.prefix)?;
         entries.push((entry.name, id));
     }
+    // What calls kernels is larger than each of them: it is compiled while they are made.
+    build.queue.begin(build.env.module);
+    for (id, def) in lowered.kernels.iter() {
+        let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
+        build.kernel(program.kernels[&id], id.0 as usize, def, packed)?;
+    }
     build.flush()?;
     for (id, t) in lowered.data.iter() {
         build
             .sizes
-            .push((format!("constant {} {:?}", id.0, t), t.bytes().len()));
+            .push((format!("constant {} {:?}", id.0, t), bytes_of(t)));
     }
     Ok(Compiled {
         entries,
@@ -292,17 +294,18 @@ enum Elements {
     Later,
 }
 
+/// How many bytes a tensor's elements take. They may not be there yet, and are not looked at.
+fn bytes_of(t: &Tensor) -> usize {
+    Tensor::byte_len(t.dtype(), t.shape()).unwrap_or_default()
+}
+
 /// An immortal tensor object.
 fn tensor(env: &mut Env<'_>, t: &Tensor, elements: Elements) -> DataId {
-    // An empty section cannot be pointed into on every target: one byte stands for no element.
-    let bytes = if t.bytes().is_empty() {
-        &[0][..]
-    } else {
-        t.bytes()
-    };
     let later = matches!(elements, Elements::Later);
     let elements = match elements {
-        Elements::Beside => Some(env.data("elements", bytes, 64)),
+        // An empty section cannot be pointed into on every target: one byte stands for no element.
+        Elements::Beside if bytes_of(t) == 0 => Some(env.data("elements", &[0], 64)),
+        Elements::Beside => Some(env.data("elements", t.bytes(), 64)),
         Elements::At(name) => {
             let id = (env.module).declare_data(&name, Linkage::Import, false, false);
             Some(id.expect("each constant has its own symbol"))
@@ -319,7 +322,7 @@ fn tensor(env: &mut Env<'_>, t: &Tensor, elements: Elements) -> DataId {
     object.extend((dl_dtype(t.dtype()) as u32).to_le_bytes());
     object.extend((t.shape().len() as u32).to_le_bytes());
     object.extend([0; 16]);
-    object.extend((t.bytes().len() as u64).to_le_bytes());
+    object.extend((bytes_of(t) as u64).to_le_bytes());
     object.extend([0; 16]);
     let mut data = DataDescription::new();
     data.define(object.into());

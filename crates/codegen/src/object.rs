@@ -41,7 +41,7 @@ pub fn object(
     target: &Target,
     name: &str,
     weights: Option<&str>,
-    packed: &dyn Fn(&Tensor),
+    packed: &(dyn Fn(&Tensor) + Sync),
 ) -> Result<Object, Box<Diagnostic>> {
     let isa = target.isa(true).map_err(|e| trouble(e.to_string()))?;
     let libcalls = cranelift_module::default_libcall_names();

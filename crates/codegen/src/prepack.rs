@@ -5,7 +5,10 @@
 //! own that expects it. The packed form is the same on every processor (`docs/kernels.md`).
 
 use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use memmap2::MmapMut;
 use relax_loops::{Buf, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{
@@ -123,15 +126,34 @@ pub(crate) enum Form {
     Conv(RxConv2dSizes, i32),
 }
 
-/// Packs all constant weights of a program, and settles which kernels write over an argument. `done` is told of every constant that was packed, once its own
-/// elements are not read any more.
-pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
+/// Packs all constant weights of a program, and settles which kernels write over an argument. `done` is told of every
+/// constant that was packed, once its own elements are not read any more.
+pub(crate) fn prepack(lowered: &Lowered, done: &(dyn Fn(&Tensor) + Sync)) -> Prepacked {
+    let (out, packing) = plan(lowered);
+    let helpers = match packing.large() {
+        true => std::thread::available_parallelism().map_or(0, |n| n.get() - 1),
+        false => 0,
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            // Where no thread can be had, this one does it all.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, || packing.work(done));
+        }
+        packing.work(done);
+    });
+    out
+}
+
+/// A program with room for packed weights, which are there when all of the packing is done. Until then nobody may look
+/// at constants of [`LARGE`] bytes or more.
+pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
     let mut out = Prepacked {
         lowered: lowered.clone(),
         packed: FxHashMap::default(),
         outside: Vec::new(),
         file: None,
     };
+    let mut wanted: Vec<(DataId, DataId, Form, usize)> = Vec::new();
     let mut kernels: FxHashMap<(KernelId, Vec<usize>), KernelId> = FxHashMap::default();
     let mut data: FxHashMap<(DataId, Form), DataId> = FxHashMap::default();
     let mut once: FxHashMap<KernelId, bool> = FxHashMap::default();
@@ -169,9 +191,10 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
                             let packed = match data.get(&(id, form)) {
                                 Some(&packed) => packed,
                                 None => {
-                                    let t = pack(&lowered.data[id], form)?;
-                                    done(&lowered.data[id]);
-                                    let packed = out.lowered.data.push(t);
+                                    let size = packed_size(&lowered.data[id], form)?;
+                                    let later = Tensor::zeros(DType::F32, &[0]);
+                                    let packed = out.lowered.data.push(later);
+                                    wanted.push((packed, id, form, size));
                                     data.insert((id, form), packed);
                                     packed
                                 }
@@ -202,6 +225,7 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
             out.lowered.funcs[f].blocks[block].insts = new;
         }
     }
+    let packing = room(&mut out.lowered, lowered, wanted);
     if !data.is_empty() {
         let kernels = out.lowered.remove_dead_kernels();
         let packed = std::mem::take(&mut out.packed);
@@ -210,7 +234,99 @@ pub(crate) fn prepack(lowered: &Lowered, done: &dyn Fn(&Tensor)) -> Prepacked {
             .filter_map(|(id, bufs)| Some((*kernels.get(&id)?, bufs)));
         out.packed = packed.collect();
     }
-    out
+    (out, packing)
+}
+
+/// Memory for packed weights, as much of it on large pages as there are.
+struct Room(MmapMut);
+
+impl AsRef<[u8]> for Room {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// Weights that are packed by whoever has time.
+#[derive(Default)]
+pub(crate) struct Packing {
+    tasks: Vec<Task>,
+    next: AtomicUsize,
+    bytes: usize,
+    /// Keeps the memory.
+    _room: Option<Arc<Room>>,
+}
+
+struct Task {
+    weight: Tensor,
+    form: Form,
+    to: *mut f32,
+}
+
+// SAFETY: who takes a task, by its number, has it and the memory that it writes to alone.
+unsafe impl Sync for Packing {}
+
+impl Packing {
+    /// Whether it takes longer than starting a thread.
+    pub fn large(&self) -> bool {
+        self.bytes > 1 << 18
+    }
+
+    /// Packs until nothing is left that nobody has begun.
+    pub fn work(&self, done: &(dyn Fn(&Tensor) + Sync)) {
+        while let Some(task) = self.tasks.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            // SAFETY: the plan made as much room as the form takes.
+            unsafe { fill(&task.weight, task.form, task.to) };
+            done(&task.weight);
+        }
+    }
+}
+
+/// Makes room for packed weights: small ones are packed at once.
+fn room(
+    out: &mut Lowered,
+    lowered: &Lowered,
+    wanted: Vec<(DataId, DataId, Form, usize)>,
+) -> Packing {
+    let bytes = |size: usize| (4 * size).next_multiple_of(ALIGNMENT);
+    let (large, small): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|w| 4 * w.3 >= LARGE);
+    let total: usize = large.iter().map(|w| bytes(w.3)).sum();
+    let map = MmapMut::map_anon(total).ok().filter(|_| total > 0);
+    let at_once = match &map {
+        Some(_) => small,
+        None => [large.clone(), small].concat(),
+    };
+    for (packed, id, form, _) in at_once {
+        if let Some(t) = pack(&lowered.data[id], form) {
+            out.data[packed] = t;
+        }
+    }
+    let Some(mut map) = map else {
+        return Packing::default();
+    };
+    #[cfg(target_os = "linux")]
+    let _ = map.advise(memmap2::Advice::HugePage);
+    let begin = map.as_mut_ptr();
+    let room = Arc::new(Room(map));
+    let (mut at, mut tasks) = (0, Vec::with_capacity(large.len()));
+    for (packed, id, form, size) in large {
+        let owner: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(&room) as _;
+        if let Some(t) = Tensor::from_owner(DType::F32, &[size as i64], owner, at) {
+            out.data[packed] = t;
+            tasks.push(Task {
+                weight: lowered.data[id].clone(),
+                form,
+                // SAFETY: the room is large enough for all of them.
+                to: unsafe { begin.add(at) }.cast(),
+            });
+        }
+        at += bytes(size);
+    }
+    Packing {
+        tasks,
+        next: AtomicUsize::new(0),
+        bytes: total,
+        _room: Some(room),
+    }
 }
 
 /// The inputs of a program that its kernels read packed: those that nothing else reads.
@@ -321,44 +437,61 @@ fn writes_once(program: &Program) -> bool {
 
 /// The packed weight, as a vector; `None` when this kernel packs nothing.
 pub(crate) fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
-    let floats = weight.slice::<f32>();
-    let packed = |size: i64, pack: &dyn Fn(*mut f32)| {
-        (size > 0).then(|| {
-            let mut out = Tensor::zeros(DType::F32, &[size]);
-            pack(out.slice_mut::<f32>().as_mut_ptr());
-            out
-        })
-    };
-    let whole = |elements: i64| floats.len() as i64 == elements;
-    match form {
-        Form::Columns([k, n, rs, cs]) if whole(k * n) => {
-            // SAFETY: the weight has k * n elements at these strides, the result the size asked for.
-            packed(rx_pack_b_f32_size(k, n), &|to| unsafe {
-                rx_pack_b_f32(k, n, floats.as_ptr(), rs, cs, to);
-            })
-        }
-        Form::Rows([m, k, rs, cs]) if whole(m * k) => {
-            // SAFETY: the weight has m * k elements at these strides, the result the size asked for.
-            packed(rx_pack_a_f32_size(m, k), &|to| unsafe {
-                rx_pack_a_f32(m, k, floats.as_ptr(), rs, cs, to);
-            })
-        }
-        Form::Columns(_) | Form::Rows(_) => None,
+    let mut out = Tensor::zeros(DType::F32, &[packed_size(weight, form)? as i64]);
+    // SAFETY: the vector has the size that was asked for.
+    unsafe { fill(weight, form, out.slice_mut::<f32>().as_mut_ptr()) };
+    Some(out)
+}
+
+/// What describes a convolution by this weight, of which only the sizes count.
+fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF32 {
+    RxConv2dF32 {
+        sizes,
+        layout,
+        reserved: 0,
+        x: std::ptr::null(),
+        weight,
+        weight_packed: std::ptr::null(),
+        y: std::ptr::null_mut(),
+        epilogue: RxEpilogue::default(),
+    }
+}
+
+/// How many numbers a packed weight has; `None` when a kernel packs nothing.
+fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
+    let whole = |elements: i64| weight.len() as i64 == elements;
+    let size = match form {
+        Form::Columns([k, n, _, _]) if whole(k * n) => rx_pack_b_f32_size(k, n),
+        Form::Rows([m, k, _, _]) if whole(m * k) => rx_pack_a_f32_size(m, k),
+        Form::Columns(_) | Form::Rows(_) => 0,
         Form::Conv(sizes, layout) => {
-            let conv = RxConv2dF32 {
-                sizes,
-                layout,
-                reserved: 0,
-                x: std::ptr::null(),
-                weight: floats.as_ptr(),
-                weight_packed: std::ptr::null(),
-                y: std::ptr::null_mut(),
-                epilogue: RxEpilogue::default(),
-            };
+            let conv = described(std::ptr::null(), sizes, layout);
             // SAFETY: only sizes are read.
-            let size = unsafe { rx_conv2d_f32_pack_size(&conv) };
-            // SAFETY: the weight has the sizes of its type, the result the size asked for.
-            packed(size, &|to| unsafe { rx_conv2d_f32_pack(&conv, to) })
+            unsafe { rx_conv2d_f32_pack_size(&conv) }
+        }
+    };
+    usize::try_from(size).ok().filter(|&n| n > 0)
+}
+
+/// Packs a weight.
+///
+/// # Safety
+/// There are as many numbers at `to` as [`packed_size`] says, and nobody else uses them.
+unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
+    let from = weight.slice::<f32>().as_ptr();
+    // SAFETY: the weight has as many elements as its form says at these strides, which the size was asked for; the
+    // result's room is the caller's promise.
+    unsafe {
+        match form {
+            Form::Columns([k, n, rs, cs]) => {
+                rx_pack_b_f32(k, n, from, rs, cs, to);
+            }
+            Form::Rows([m, k, rs, cs]) => {
+                rx_pack_a_f32(m, k, from, rs, cs, to);
+            }
+            Form::Conv(sizes, layout) => {
+                rx_conv2d_f32_pack(&described(from, sizes, layout), to);
+            }
         }
     }
 }

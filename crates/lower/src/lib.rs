@@ -6,6 +6,7 @@
 //!
 //! Invariant: lowering does not recurse over expressions, patterns or types.
 
+mod ahead;
 mod borrow;
 pub mod codes;
 mod constants;
@@ -28,7 +29,7 @@ use std::sync::Arc;
 use relax_base::{Diagnostic, Diagnostics, Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{ConstId, CtorId, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, OpId, Type};
-use relax_loops::Program;
+use relax_loops::{Program, Stmt};
 use relax_ops::registry;
 use relax_passes::{fused, programs};
 use relax_tensor::Tensor;
@@ -64,6 +65,10 @@ pub(crate) struct Lowering<'m> {
     op_kernels: FxHashMap<String, Cached>,
     prims: FxHashMap<GlobalId, KernelId>,
     fused: FxHashMap<FuncId, Option<KernelId>>,
+    /// The kernels of fused groups in which nothing can fail, by what decides their programs.
+    alike: FxHashMap<String, KernelId>,
+    /// Programs of fused groups that were made beforehand.
+    ready: FxHashMap<FuncId, Option<(Program, String)>>,
     queue: Vec<Job>,
     closure_count: usize,
 }
@@ -91,6 +96,8 @@ pub fn lower(
         op_kernels: FxHashMap::default(),
         prims: FxHashMap::default(),
         fused: FxHashMap::default(),
+        alike: FxHashMap::default(),
+        ready: ahead::programs(m, typing, roots),
         queue: Vec::new(),
         closure_count: 0,
     };
@@ -415,10 +422,28 @@ impl Lowering<'_> {
             .get("Primitive")
             .and_then(|p| p.as_int())
             == Some(1);
-        let group = marked.then(|| fused::program(self.m, self.typing, f).ok());
-        let kernel = group
-            .flatten()
-            .map(|(program, label)| self.add_kernel(program, &label, false));
+        let key = marked.then(|| fused::key(self.m, self.typing, f)).flatten();
+        if let Some(k) = key.as_ref().and_then(|key| self.alike.get(key)) {
+            let kernel = Some(*k);
+            self.fused.insert(f, kernel);
+            return kernel;
+        }
+        let group = match self.ready.remove(&f) {
+            Some(group) => group,
+            None => marked
+                .then(|| fused::program(self.m, self.typing, f).ok())
+                .flatten(),
+        };
+        let kernel = group.map(|(program, label)| {
+            // What fails names a call in this group.
+            let fails = |s: &Stmt| matches!(s, Stmt::Assert { .. });
+            let quiet = program.readers.is_empty() && !program.statements().any(fails);
+            let kernel = self.add_kernel(program, &label, false);
+            if let Some(key) = key.filter(|_| quiet) {
+                self.alike.insert(key, kernel);
+            }
+            kernel
+        });
         self.fused.insert(f, kernel);
         kernel
     }

@@ -3,6 +3,8 @@
 //! The operators' programs are strung together over shared buffers; element-wise and injective stages
 //! then move into the stage that reads them, where that repeats no work.
 
+use std::fmt::Write as _;
+
 use relax_base::{Diagnostic, Symbol};
 use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, FuncId, Module, Type, TypeId, dim_to_ex};
@@ -135,6 +137,48 @@ pub fn program(
     drop_unused(&mut program);
     relax_loops::epilogue::split(&mut program);
     Ok((program, names.join("+")))
+}
+
+/// What decides the program of a function: those with the same key have the same one, but for places in text. `None` for
+/// what is no group of operators.
+pub fn key(m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
+    let func = &m.funcs[f];
+    let mut out = String::new();
+    let mut params = FxHashMap::default();
+    for (k, &p) in func.params.iter().enumerate() {
+        params.insert(p, k);
+        let _ = write!(out, "{} ", typing.vars[p].0);
+    }
+    let mut numbers: FxHashMap<ExprId, usize> = FxHashMap::default();
+    for e in m.post_order([func.body]) {
+        let of = |e: &ExprId| numbers.get(e).copied().unwrap_or(usize::MAX);
+        let _ = match &m.exprs[e] {
+            Expr::Op(op) => write!(out, "op {}", op.0),
+            Expr::Var(v) => write!(out, "%{}", params.get(v)?),
+            Expr::Tuple(fields) => {
+                let fields: Vec<usize> = m.list(*fields).iter().map(of).collect();
+                write!(out, "{fields:?}")
+            }
+            Expr::Proj { tuple, index } => write!(out, "{}.{index}", of(tuple)),
+            Expr::Const(c) if m.consts[*c].is_scalar() => {
+                write!(out, "{:?} {:?}", m.consts[*c].dtype(), m.consts[*c].bytes())
+            }
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                ..
+            } => {
+                let args: Vec<usize> = m.list(*args).iter().map(of).collect();
+                let (ty, attrs) = (typing.exprs[e].0, m.attrs(*attrs));
+                write!(out, "{}{args:?} {ty} {attrs:?}", of(callee))
+            }
+            _ => return None,
+        };
+        out.push(';');
+        numbers.insert(e, numbers.len());
+    }
+    Some(out)
 }
 
 fn type_of(m: &Module, typing: &Typing, e: ExprId) -> TypeId {

@@ -1,6 +1,7 @@
 //! `relax-run FILE`: checks, compiles and runs a module.
 
 use std::ffi::OsString;
+use std::mem::ManuallyDrop;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -163,10 +164,12 @@ fn run(args: &Args) -> Result<(), Stop> {
     if let Some(path) = &args.trace {
         trace::allowed(path)?;
     }
-    let (machine, mut program) = match opened {
+    let (machine, program) = match opened {
         Some(o) => (Some(o.file), o.shown),
         None => (None, args.source.read()?),
     };
+    // The process ends soon: what it takes apart before, nobody has any use for.
+    let mut program = ManuallyDrop::new(program);
     let mut entry = load::sole_entry(&program.module, args.entry.as_deref())?;
     let name = program.module.globals[entry].name;
     if program.module.global_func(entry).is_none() {
@@ -423,13 +426,14 @@ fn compiled(
     let mut trace = Trace::new(begin);
     trace.stage("read");
     let lowered = program.lower(&args.source.passes, &[entry], name_place)?;
+    let lowered = ManuallyDrop::new(lowered);
     trace.stage("optimise and lower");
-    let jit = {
+    let jit = ManuallyDrop::new({
         let _shown = progress::stage("compiling");
         let measured = args.profile || args.trace.is_some() || args.roofline.is_some();
         native::jit_with(&lowered, measured, &program.files)
             .map_err(|d| Stop::show(&d, &program.session.sources))?
-    };
+    });
     if args.summary {
         let summary = native::summary(&lowered);
         io::say(&format!("{summary}ready after {:.2?}\n", begin.elapsed()));

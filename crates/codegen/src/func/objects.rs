@@ -29,6 +29,10 @@ pub(super) mod at {
 impl Emit<'_, '_, '_, '_> {
     /// One owner more; immortal objects are not counted.
     pub(super) fn retain(&mut self, v: Value) {
+        if self.brief {
+            self.call("rx_retain", &[v]);
+            return;
+        }
         let refs = self.load32(v, 0);
         let counted = self
             .b
@@ -45,6 +49,10 @@ impl Emit<'_, '_, '_, '_> {
 
     /// One owner less; the last one gives the object up.
     pub(super) fn release(&mut self, v: Value) {
+        if self.brief {
+            self.call("rx_release", &[self.ctx, v]);
+            return;
+        }
         let refs = self.load32(v, 0);
         let last = self.b.ins().icmp_imm_s(IntCC::Equal, refs, 1);
         let [drop, shared, less, done] = [(); 4].map(|()| self.b.create_block());

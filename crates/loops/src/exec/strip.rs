@@ -215,13 +215,16 @@ fn across_output(
         Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
     let mut compiler = Compiler::new(program, bufs, false);
     dims.bind(&mut compiler);
-    let mut outer: Vec<Reg> = c.axes[..split]
-        .iter()
-        .map(|v| compiler.bind(*v, false, 1))
+    // An axis with one value is none that lanes run over: nothing is computed of it for each of them.
+    let wide = |k: usize| k >= split && shape[k] != 1;
+    let (inside, outside): (Vec<usize>, Vec<usize>) = (0..shape.len()).partition(|&k| wide(k));
+    let extents = |axes: &[usize]| axes.iter().map(|&k| shape[k]).collect::<Vec<i64>>();
+    let (inside_extents, outside_extents) = (extents(&inside), extents(&outside));
+    let mut outer: Vec<Reg> = (outside.iter())
+        .map(|&k| compiler.bind(c.axes[k], false, 1))
         .collect();
-    let mut lanes: Vec<Reg> = c.axes[split..]
-        .iter()
-        .map(|v| compiler.bind(*v, true, 2))
+    let mut lanes: Vec<Reg> = (inside.iter())
+        .map(|&k| compiler.bind(c.axes[k], true, 2))
         .collect();
     let axes = reduce.map_or(&[][..], |r| r.0);
     let mut inner: Vec<Reg> = (axes.iter().enumerate())
@@ -246,8 +249,8 @@ fn across_output(
 
     let mut m = Machine::new(words, spans);
     m.run(&segs[0], bufs)?;
-    let total = product(&shape[split..]);
-    let mut outer = Odometer::new(outer, &shape[..split]);
+    let total = product(&inside_extents);
+    let mut outer = Odometer::new(outer, &outside_extents);
     let split_box = over.len().saturating_sub(1);
     let mut innermost = Odometer::new(inner.split_off(split_box), &over[split_box..]);
     let mut inner = Odometer::new(inner, &over[..split_box]);
@@ -260,7 +263,7 @@ fn across_output(
         while from < total {
             let n = (total - from).min(STRIP as i64);
             m.lanes = n as usize;
-            coordinates(&mut m, &lanes, &shape[split..], from);
+            coordinates(&mut m, &lanes, &inside_extents, from);
             m.run(&segs[2], bufs)?;
             let result = match (reduce, start) {
                 (Some((_, combiner)), Some(start)) => {
