@@ -23,10 +23,7 @@ fn equal_digits_are_equal_numbers() {
         (flat.floor_mod(8), k.clone()),
         (flat.floor_div(8).floor_mod(4), j.clone()),
         (flat.floor_mod(32), &j * 8 + &k),
-        (
-            flat.floor_div(16) * 16 + flat.floor_mod(16),
-            flat.clone(),
-        ),
+        (flat.floor_div(16) * 16 + flat.floor_mod(16), flat.clone()),
     ];
     for (a, b) in same {
         let (x, y) = (Digits::of(&a, &extent), Digits::of(&b, &extent));
