@@ -170,7 +170,7 @@ impl Document {
     fn whole_script(&self, file: Arc<SourceFile>) -> State {
         let mut map = SourceMap::new();
         let nothing = map.add("", "").expect("an empty file has a place");
-        let text = file.text.as_str();
+        let text: &str = &file.text;
         let key = unit::key(&[text], 0, self.strict);
         let known = self.cache.get(&key).cloned();
         let part = Part {

@@ -253,7 +253,9 @@ impl Reader<'_> {
                 let at = self.ast.span(NodeId(i));
                 if !known && !super::eval::ROOTS.contains(&name.as_str()) {
                     self.new_symbol(name, at);
-                    self.in_strings.insert(name, (at, false));
+                    if !self.type_vars.contains_key(&name) {
+                        self.in_strings.insert(name, (at, false));
+                    }
                 }
                 if let Some((_, alone)) = self.in_strings.get_mut(&name) {
                     *alone |= from == id.0;
