@@ -404,7 +404,7 @@ fn view(cx: &mut RelCx<'_>) -> RelResult {
     let Some(dims) = dim_list(cx, "shape")?.or_else(|| own.clone()) else {
         return cx.finish_unranked(to);
     };
-    let offset = cx.int("relative_byte_offset")?;
+    let offset = cx.attr("relative_byte_offset").as_int().unwrap_or(0);
     if offset < 0 {
         let message = format!("the view begins {} bytes before the tensor", -offset);
         return cx.refuse(Subject::Attr("relative_byte_offset"), message);
