@@ -176,14 +176,15 @@ fn what_passes_did_and_how_long_they_took_is_said_for_each() {
     assert!(second.contains(": changed nothing\n"), "{stats}");
     let timing = said(&dir, &[&["--timing"], &pipeline[..]].concat());
     let lines: Vec<&str> = timing.lines().collect();
-    assert_eq!(lines.len(), 8, "{timing}");
+    assert_eq!(lines.len(), 9, "{timing}");
     assert!(lines[1..].iter().all(|l| l.contains(" ms ")), "{timing}");
-    assert!(lines[7].ends_with("total"), "{timing}");
+    assert!(lines[8].ends_with("total"), "{timing}");
     for pass in [
         "fold-constant",
         "dead-code-elimination",
         "(reading)",
         "(starting threads)",
+        "(finding types of what was read)",
         "(verifying, finding types)",
         "(printing)",
     ] {

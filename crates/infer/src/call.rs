@@ -134,7 +134,10 @@ impl Solver<'_> {
         self.cur_call = e;
         self.site = Site::Rel(e);
         if flags & INFER == 0 && !self.has_rigid(types) {
-            if let Some(ty) = self.relation_cache.find(m, op, types, attrs) {
+            let known = (self.known_call(e, list, types))
+                .or_else(|| self.relation_cache.find(m, op, types, attrs));
+            if let Some(ty) = known {
+                self.plain.insert(e);
                 return ty;
             }
             let before = self.before_relation();
@@ -154,7 +157,7 @@ impl Solver<'_> {
                         let u = &mut self.unknowns[id as usize];
                         u.sol = Sol::Open;
                         u.level = self.level;
-                        self.keep_answer(before, op, types, attrs, ty);
+                        self.keep_answer(before, e, op, types, attrs, ty);
                     } else {
                         self.new_scratch();
                     }

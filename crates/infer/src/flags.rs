@@ -19,7 +19,7 @@ pub(crate) const BAD_SHAPE: u8 = 16;
 pub(crate) const BAD_KIND: u8 = 32;
 
 /// The flags of all types, by id.
-#[derive(Default)]
+#[derive(Clone, Default, Debug)]
 pub(crate) struct Flags {
     of: Vec<u8>,
 }

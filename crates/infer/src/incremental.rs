@@ -3,12 +3,14 @@
 //! What a function's type is depends on its own text and on the types of the globals that it refers to. So those
 //! functions are typed that changed, and those that refer to a global whose type came out different; all
 //! others keep what was found. Where a function without complete annotations refers to such a global, its own type
-//! may come out different too, so those that refer to it are typed with it.
+//! may come out different too, so those that refer to it are typed with it. Within them, a call of an operator that was there
+//! before has the type that it had when its arguments have theirs.
 
 use relax_base::{Diagnostics, Id};
 use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, IdSet, Module, TypeId, VarId};
 use rustc_hash::FxHashMap;
 
+use crate::flags::{COARSE, ERROR, INFER};
 use crate::groups::complete;
 use crate::solver::{Solver, UNTYPED};
 use crate::typing::Outcome;
@@ -37,7 +39,7 @@ pub fn infer_again(
     let mut types = std::mem::take(&mut module.types);
     let mut looked_at = 0;
     loop {
-        let mut solver = Solver::new(module, types, options);
+        let mut solver = Solver::after(module, types, options, Some(before));
         solver.adopt(Part::new(module, asked.clone(), before));
         let (typed, outcome) = crate::solve(solver);
         looked_at += typed;
@@ -178,6 +180,16 @@ impl<'m> Solver<'m> {
             Some(part) => part.vars.clone(),
             None => self.m.vars.ids().collect(),
         }
+    }
+
+    /// The type that a call had before, when that of its arguments has not changed and nothing else decides.
+    pub fn known_call(&mut self, e: ExprId, args: &[ExprId], types: &[TypeId]) -> Option<TypeId> {
+        let known = self.known.filter(|k| k.notes.plain.contains(e))?;
+        let mut pairs = args.iter().zip(types);
+        let ty = known.exprs[e];
+        // What is coarse may be what the annotation made of it.
+        let whole = self.flags(ty) & (INFER | ERROR | COARSE) == 0;
+        (whole && pairs.all(|(a, t)| known.exprs[*a] == *t)).then_some(ty)
     }
 
     /// What was found about expressions outside of the part.

@@ -4,7 +4,7 @@
 //! Invariant: an answer is kept only when its relation did nothing but give it: it recorded no check,
 //! left no relation behind, made no unknown and asked for no value of an argument.
 
-use relax_ir::{AttrsId, Module, OpId, TypeId};
+use relax_ir::{AttrsId, ExprId, Module, OpId, TypeId};
 use rustc_hash::FxHashMap;
 
 use crate::solver::Solver;
@@ -44,10 +44,10 @@ impl RelationCache {
 impl Solver<'_> {
     fn recorded(&self) -> Before {
         Before([
+            self.unknowns.len(),
             self.checks.len(),
             self.open_checks.len(),
             self.rels.len(),
-            self.unknowns.len(),
             self.diags.len(),
         ])
     }
@@ -58,16 +58,22 @@ impl Solver<'_> {
         self.recorded()
     }
 
-    /// Keeps the answer of a relation that did nothing else.
+    /// Keeps the answer of a relation that did nothing else, of a call.
     pub fn keep_answer(
         &mut self,
         before: Before,
+        call: ExprId,
         op: OpId,
         args: &[TypeId],
         attrs: AttrsId,
         result: TypeId,
     ) {
-        if before == self.recorded()
+        let now = self.recorded();
+        // The call's arguments stay what they are, and unknowns that it made are solved or forgotten.
+        if before.0[1..] == now.0[1..] {
+            self.plain.insert(call);
+        }
+        if before == now
             && !self.relation_cache.asked_value.get()
             && let Some(key) = key(op, args)
         {

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use relax_base::{Diagnostic, Diagnostics, Id, Span};
 use relax_ir::{
-    DTy, DTyInfer, DimInfo, ExprId, FuncId, GlobalId, Module, Shape, ShapeInfer, Type, TypeArena,
-    TypeId, TypeInfer, VarId,
+    DTy, DTyInfer, DimInfo, ExprId, FuncId, GlobalId, IdSet, Module, Shape, ShapeInfer, Type,
+    TypeArena, TypeId, TypeInfer, VarId,
 };
 use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -17,7 +17,7 @@ use crate::relation_cache::RelationCache;
 use crate::relations::Rel;
 use crate::scheme::Scheme;
 use crate::unknown::{Lit, NO_WATCH, Site, Sol, Sort, Unknown};
-use crate::{Check, InferOptions};
+use crate::{Check, InferOptions, Typing};
 
 /// No type was found yet.
 pub(crate) const UNTYPED: TypeId = TypeId(u32::MAX);
@@ -32,7 +32,7 @@ pub(crate) struct Solver<'m> {
     /// The module's types, taken out so that they can grow.
     pub types: TypeArena,
     pub opts: &'m InferOptions,
-    flags: Flags,
+    pub flags: Flags,
     pub unknowns: Vec<Unknown>,
     /// Cells of watch lists: a relation and the next cell.
     pub watch_pool: Vec<(u32, u32)>,
@@ -86,6 +86,10 @@ pub(crate) struct Solver<'m> {
     pub cur_call: ExprId,
     /// What operators' relations gave for types that are known whole.
     pub relation_cache: RelationCache,
+    /// Calls whose relation did nothing but give their type.
+    pub plain: IdSet,
+    /// What was found before the module changed: nodes that are still there have the same parts.
+    pub known: Option<&'m Typing>,
     /// The unknown that stands for the result of a relation that is expected to conclude at once.
     pub scratch: (TypeId, u32),
     pub error: TypeId,
@@ -118,7 +122,17 @@ pub(crate) struct OpenCheck {
 }
 
 impl<'m> Solver<'m> {
-    pub fn new(m: &'m Module, mut types: TypeArena, opts: &'m InferOptions) -> Solver<'m> {
+    pub fn new(m: &'m Module, types: TypeArena, opts: &'m InferOptions) -> Solver<'m> {
+        Solver::after(m, types, opts, None)
+    }
+
+    /// A solver for a module of which some was found before.
+    pub fn after(
+        m: &'m Module,
+        mut types: TypeArena,
+        opts: &'m InferOptions,
+        known: Option<&'m Typing>,
+    ) -> Solver<'m> {
         let error = types.error();
         let unit = types.unit();
         let bool_ = types.scalar(relax_tensor::DType::BOOL);
@@ -126,7 +140,7 @@ impl<'m> Solver<'m> {
             m,
             types,
             opts,
-            flags: Flags::default(),
+            flags: known.map_or_else(Flags::default, |k| k.notes.flags.clone()),
             unknowns: Vec::new(),
             watch_pool: Vec::new(),
             level: 0,
@@ -160,6 +174,8 @@ impl<'m> Solver<'m> {
             funcs: Vec::new(),
             cur_call: NO_EXPR,
             relation_cache: RelationCache::default(),
+            plain: IdSet::new(),
+            known,
             scratch: (UNTYPED, 0),
             error,
             unit,

@@ -2,14 +2,14 @@
 
 use relax_base::{Diagnostic, Diagnostics, Id, SideTable};
 use relax_ir::{
-    ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, Module, Shape, Type,
+    ConstId, DTy, DimInfo, Expr, ExprId, FuncId, FuncType, GlobalId, IdSet, Module, Shape, Type,
     TypeArena, TypeId, VarId,
 };
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::flags::{INFER, PARAM};
+use crate::flags::{Flags, INFER, PARAM};
 use crate::map::{Leaf, Mapper};
 use crate::solver::{OPEN, Solver};
 use crate::unknown::Sol;
@@ -56,6 +56,16 @@ pub struct Typing {
     pub type_args: FxHashMap<ExprId, Box<[TypeId]>>,
     /// Functions whose evaluation does nothing but give a value.
     pub pure: SideTable<FuncId, bool>,
+    pub(crate) notes: Notes,
+}
+
+/// What the next inference of the module need not find out again.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Notes {
+    /// Calls of operators whose type depends on nothing but those of their arguments, and of which there is no more to say.
+    pub plain: IdSet,
+    /// Facts about the types of the module.
+    pub flags: Flags,
 }
 
 impl Typing {
@@ -223,6 +233,10 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
             checks,
             type_args,
             pure,
+            notes: Notes {
+                plain: std::mem::take(&mut s.plain),
+                flags: std::mem::take(&mut s.flags),
+            },
         },
         types: s.types,
         new_dims: s.new_dims,

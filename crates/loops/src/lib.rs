@@ -12,6 +12,7 @@
 pub mod attention;
 mod bounds;
 mod build;
+mod digits;
 pub mod epilogue;
 mod exec;
 mod expr;
@@ -33,6 +34,7 @@ mod whole;
 
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
+pub use digits::Digits;
 pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
 pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
 pub use hint::{Hint, Lines};

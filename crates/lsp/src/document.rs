@@ -37,6 +37,8 @@ pub struct Document {
     pub version: i32,
     /// The text.
     pub text: Text,
+    /// Whether it is Relax in TVMScript, as the editor said.
+    pub script: bool,
     strict: bool,
     state: Option<State>,
     /// Units by key, of the last analysis.
@@ -62,11 +64,19 @@ impl Document {
         Document {
             version,
             text: Text::new(text, encoding),
+            script: false,
             strict,
             state: None,
             cache: FxHashMap::default(),
             lacking: FxHashSet::default(),
         }
+    }
+
+    /// The same as Relax in TVMScript, where that is so.
+    #[must_use]
+    pub fn in_tvmscript(mut self, script: bool) -> Document {
+        self.script = script;
+        self
     }
 
     /// Replaces bytes of the text.
@@ -124,6 +134,9 @@ impl Document {
         let file = map
             .add("", self.text.as_str())
             .unwrap_or_else(|| map.add("", "").expect("an empty file has a place"));
+        if self.script {
+            return self.whole_script(file);
+        }
         let lexed = relax_syntax::lex(&file);
         let chunks = chunk::split(&file, &lexed.tokens);
         let mut parts = self.units(&file, &chunks);
@@ -150,6 +163,34 @@ impl Document {
             file,
             parts: parts.unwrap_or_default(),
             metadata,
+        }
+    }
+
+    /// A text in TVMScript, as one chunk without tokens.
+    fn whole_script(&self, file: Arc<SourceFile>) -> State {
+        let mut map = SourceMap::new();
+        let nothing = map.add("", "").expect("an empty file has a place");
+        let text: &str = &file.text;
+        let key = unit::key(&[text], 0, self.strict);
+        let known = self.cache.get(&key).cloned();
+        let part = Part {
+            chunk: Chunk {
+                end: text.len(),
+                ..Chunk::default()
+            },
+            pieces: vec![Piece {
+                chunk: 0,
+                signature: false,
+            }],
+            key,
+            lacking: None,
+            unit: known.unwrap_or_else(|| Arc::new(Unit::script(text, self.strict))),
+        };
+        State {
+            lexed: relax_syntax::lex(&nothing),
+            parts: vec![part],
+            metadata: None,
+            file,
         }
     }
 

@@ -73,6 +73,9 @@ impl ask::Request for TextContent {
     const METHOD: &'static str = "workspace/textDocumentContent";
 }
 
+/// What an editor calls the language of a text in TVMScript: without that, a Python file is none of ours.
+const TVMSCRIPT: &str = "tvmscript";
+
 struct Server {
     out: Sender<Message>,
     documents: FxHashMap<String, Document>,
@@ -276,12 +279,13 @@ impl Server {
             let said = panic.downcast_ref::<String>().cloned();
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             let said = said.unwrap_or_else(|| "a defect of the server".into());
-            let copies: Vec<(String, String, i32)> = (self.documents.iter())
-                .map(|(k, d)| (k.clone(), d.text.as_str().to_owned(), d.version))
+            let copies: Vec<(String, String, i32, bool)> = (self.documents.iter())
+                .map(|(k, d)| (k.clone(), d.text.as_str().to_owned(), d.version, d.script))
                 .collect();
-            for (key, text, version) in copies {
+            for (key, text, version, script) in copies {
                 let strict = self.settings.strict_shapes;
                 let fresh = Document::new(text, version, self.encoding, strict);
+                let fresh = fresh.in_tvmscript(script);
                 self.documents.insert(key, fresh);
             }
             self.notify::<note::LogMessage>(LogMessageParams {
@@ -355,7 +359,8 @@ impl Server {
                 };
                 let (key, d) = (p.text_document.uri.to_string(), p.text_document);
                 let strict = self.settings.strict_shapes;
-                let doc = Document::new(d.text, d.version, self.encoding, strict);
+                let doc = Document::new(d.text, d.version, self.encoding, strict)
+                    .in_tvmscript(d.language_id == TVMSCRIPT);
                 self.documents.insert(key.clone(), doc);
                 self.stale.insert(key);
             }

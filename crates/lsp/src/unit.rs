@@ -8,7 +8,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use relax::{InferOptions, ReadOptions, Session, TypedModule, Typing};
+use relax::{Format, InferOptions, ReadOptions, Session, TypedModule, Typing};
 use relax_base::{Diagnostic, Diagnostics, Id, SourceFile, Span};
 use relax_ir::{ExprId, Module, TypeId, VarId};
 use relax_resolve::names::Name;
@@ -158,6 +158,57 @@ impl Unit {
             typing,
             file,
         })
+    }
+
+    /// A whole text in TVMScript: its module with types and places, without a tree.
+    pub fn script(text: &str, strict: bool) -> Unit {
+        let mut session = Session::new(ReadOptions {
+            format: Some(Format::TvmScript),
+            ..ReadOptions::default()
+        });
+        let mut diagnostics = Diagnostics::new();
+        let read = session.input("", text.as_bytes().to_vec().into(), &mut diagnostics);
+        let file = read.file.unwrap_or_else(|| {
+            let mut map = relax_base::SourceMap::new();
+            map.add("", "").expect("an empty file has a place")
+        });
+        let mut module = read.module;
+        let options = InferOptions {
+            strict_shapes: strict,
+        };
+        // Of a text with mistakes the module is not whole: more would be said of what follows from them.
+        let (typing, more) = relax::check(&mut module, &options);
+        if !diagnostics.has_errors() {
+            diagnostics.extend(more);
+        }
+        diagnostics.sort();
+        let vars = (module.vars.iter())
+            .filter(|(_, v)| !v.span.is_none())
+            .map(|(id, v)| (v.span, id))
+            .collect();
+        let mut exprs: Vec<(Span, ExprId)> = (0..module.exprs.len())
+            .map(ExprId::from_index)
+            .map(|e| (module.spans[e], e))
+            .filter(|e| !e.0.is_none())
+            .collect();
+        exprs.sort_by_key(|(s, e)| (s.start, std::cmp::Reverse(s.end), *e));
+        Unit {
+            placed: vec![Placed {
+                at: 0,
+                len: text.len() as u32,
+            }],
+            own: 0,
+            ast: Ast::default(),
+            comments: Vec::new(),
+            names: Vec::new(),
+            vars,
+            exprs,
+            syntax_errors: 0,
+            diagnostics: diagnostics.into_vec(),
+            module,
+            typing,
+            file,
+        }
     }
 
     /// The place of the chunk itself in the unit's space of positions.

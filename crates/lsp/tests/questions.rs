@@ -255,3 +255,50 @@ fn missing_clauses_are_an_action() {
     assert!(titles.contains(&"add the missing clauses"), "{titles:?}");
     c.close();
 }
+
+const SCRIPT: &str = "\
+# from tvm.script import ir as I
+# from tvm.script import relax as R
+
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 3), dtype=\"float32\")) -> R.Tensor((2, 3), dtype=\"float32\"):
+        lv = R.nn.relu(x)
+        gv = R.add(lv, wrong)
+        return gv
+";
+
+#[test]
+fn texts_in_tvmscript_are_known_when_the_editor_says_so() {
+    let mut c = Client::start(Value::Null, json!({}), Value::Null);
+    c.open_as("file:///there.py", "tvmscript", SCRIPT);
+    let said = c.wait_diagnostics();
+    let said = said.as_array().expect("a list").clone();
+    let message = said[0]["message"].as_str().unwrap_or_default();
+    assert!(
+        said.len() == 1 && message.contains("`wrong` is not defined"),
+        "{said:?}"
+    );
+    assert_eq!(said[0]["range"]["start"]["line"], 8, "{said:?}");
+    c.open_as(
+        "file:///right.py",
+        "tvmscript",
+        &SCRIPT.replace("wrong", "x"),
+    );
+    assert_eq!(c.wait_diagnostics(), json!([]));
+    let bound = c.at("textDocument/hover", (7, 9));
+    assert!(
+        text_of(&bound).contains("lv: Tensor[(2, 3), float32]"),
+        "{bound}"
+    );
+    let used = c.at("textDocument/hover", (7, 23));
+    assert!(
+        text_of(&used).contains("x: Tensor[(2, 3), float32]"),
+        "{used}"
+    );
+    // The text is Python's: it is not rewritten as one of ours.
+    let uri = json!({ "textDocument": { "uri": "file:///right.py" }, "options": { "tabSize": 4, "insertSpaces": true } });
+    assert_eq!(c.ask("textDocument/formatting", uri), Value::Null);
+    c.close();
+}

@@ -210,10 +210,10 @@ impl Analyses {
         let before = self.types.take().or(self.types_before.take());
         let stays = (before.as_ref()).and_then(|k| State::of(m).stays_since(&k.state));
         let bodies = m.global_bodies();
-        // Where all are to be typed, nothing is gained by what was known.
-        let stays = stays.filter(|stays| bodies.iter().any(|(g, _)| stays[g.index()]));
         let before = before.filter(|_| stays.is_some());
-        let whole = before.is_none();
+        let stayed = |stays: &Vec<bool>| bodies.iter().any(|(g, _)| stays[g.index()]);
+        // Where all are typed, all that there is to say is said again.
+        let whole = !stays.as_ref().is_some_and(stayed);
         let (mut typing, diagnostics) = match before.zip(stays) {
             Some((before, stays)) => {
                 let stays = |g: GlobalId| stays[g.index()];

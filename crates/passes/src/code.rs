@@ -5,7 +5,7 @@
 
 use relax_base::{Span, Symbol};
 use relax_ir::{
-    AttrValue, Binding, Block, Expr, ExprId, FuncId, GlobalId, Memo, Module, TypeId, VarId,
+    AttrValue, Binding, Block, Expr, ExprId, FuncId, GlobalId, IdSet, Memo, Module, TypeId, VarId,
     VarStyle,
 };
 use relax_ops::Effects;
@@ -149,9 +149,11 @@ impl Value {
 impl Code {
     /// A body taken apart; `None` where values are shared without a name, which is not Relax's form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
-        let uses = m.use_counts([body]);
-        let shared = |e: &ExprId| uses[*e] > 1 && !is_name(m, *e);
-        if m.post_order([body]).iter().any(shared) {
+        let (mut once, mut shared) = (IdSet::new(), false);
+        for e in m.post_order([body]) {
+            m.for_each_child(e, |c| shared |= !once.insert(c) && !is_name(m, c));
+        }
+        if shared {
             return None;
         }
         let mut code = Code { seqs: Vec::new() };

@@ -2,7 +2,53 @@
 
 use relax_base::Span;
 
-use crate::ast::{Arg, Ast, List, Node, NodeId, Param, Stmt, StmtKind};
+use lalrpop_util::ParseError;
+
+use crate::ast::{Arg, Ast, List, Node, NodeId, Operation, Param, Stmt, StmtKind};
+use crate::token::Tok;
+
+/// An operator and its place.
+pub(crate) type Operator = (Operation, u32, u32);
+/// An expression and its place, brackets around it included.
+pub(crate) type Operand = (NodeId, u32, u32);
+type Mistake = ParseError<u32, Tok, ()>;
+
+/// A part of a chain of operators, in order.
+#[derive(Clone, Copy)]
+pub(crate) enum Item {
+    Operand(Operand),
+    Infix(Operator),
+    Prefix(Operator),
+}
+
+/// `not` binds weaker than what compares, and stronger than `and`.
+const NOT: u8 = 3;
+const COMPARISON: u8 = 4;
+const POWER: u8 = 12;
+
+impl Item {
+    /// How strongly an operator binds, as in Python.
+    fn strength(self) -> u8 {
+        use Operation as Op;
+        let (Item::Infix((op, ..)) | Item::Prefix((op, ..))) = self else {
+            return 0;
+        };
+        match op {
+            Op::Or => 1,
+            Op::And => 2,
+            Op::Not => NOT,
+            Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge => COMPARISON,
+            Op::BitOr => 5,
+            Op::BitXor => 6,
+            Op::BitAnd => 7,
+            Op::Shl | Op::Shr => 8,
+            Op::Add | Op::Sub => 9,
+            Op::Mul | Op::Div | Op::FloorDiv | Op::Mod => 10,
+            Op::Neg | Op::Pos | Op::Invert => 11,
+            Op::Pow => POWER,
+        }
+    }
+}
 
 /// Builds the tree, line by line.
 #[derive(Default)]
@@ -14,6 +60,9 @@ pub struct Builder {
     pub(crate) first: u32,
     /// Whether the line is the head of a block that has to follow.
     pub(crate) opens: bool,
+    /// Parts of the chains of operators that are open, and arguments of the calls that are.
+    pub(crate) items: Vec<Item>,
+    pub(crate) arguments: Vec<Arg>,
 }
 
 fn list_of<T>(pool: &mut Vec<T>, items: Vec<T>) -> List {
@@ -35,9 +84,95 @@ impl Builder {
     pub(crate) fn params(&mut self, items: Vec<Param>) -> List {
         list_of(&mut self.ast.params, items)
     }
-    pub(crate) fn call(&mut self, func: NodeId, args: Vec<Arg>, start: u32, end: u32) -> NodeId {
-        let args = list_of(&mut self.ast.args, args);
+    /// A call with the arguments from a place among those that are kept on.
+    pub(crate) fn call(&mut self, func: NodeId, from: Option<u32>, start: u32, end: u32) -> NodeId {
+        let from = from.map_or(self.arguments.len(), |from| from as usize);
+        let args = List {
+            start: self.ast.args.len() as u32,
+            len: (self.arguments.len() - from) as u32,
+        };
+        self.ast.args.extend(self.arguments.drain(from..));
         self.node(Node::Call(func, args), start, end)
+    }
+    /// Keeps the first argument of a call; where it is.
+    pub(crate) fn first_argument(&mut self, arg: Arg) -> u32 {
+        self.arguments.push(arg);
+        self.arguments.len() as u32 - 1
+    }
+    pub(crate) fn argument(&mut self, arg: Arg) {
+        self.arguments.push(arg);
+    }
+    /// Begins a line: what one with a mistake left open is gone.
+    pub(crate) fn begin(&mut self, line: Span) {
+        self.items.clear();
+        self.arguments.clear();
+        self.line = line;
+        self.first = self.ast.nodes.len() as u32;
+        self.opens = false;
+    }
+    /// An operand and the operator behind it; where the chain begins.
+    pub(crate) fn infix(
+        &mut self,
+        from: Option<u32>,
+        operand: Operand,
+        op: Operator,
+    ) -> Result<u32, Mistake> {
+        let from = from.unwrap_or(self.items.len() as u32);
+        self.items.push(Item::Operand(operand));
+        let item = Item::Infix(op);
+        let strength = item.strength();
+        self.settle(from, strength);
+        let before = self.before(from, 1);
+        if strength == COMPARISON && before.is_some_and(|b| b.strength() == COMPARISON) {
+            return Err(unexpected(op));
+        }
+        self.items.push(item);
+        Ok(from)
+    }
+    /// An operator before its operand; where the chain begins.
+    pub(crate) fn prefix(&mut self, from: Option<u32>, op: Operator) -> Result<u32, Mistake> {
+        let from = from.unwrap_or(self.items.len() as u32);
+        let before = self.before(from, 0);
+        if op.0 == Operation::Not && before.is_some_and(|b| b.strength() > NOT) {
+            return Err(unexpected(op));
+        }
+        self.items.push(Item::Prefix(op));
+        Ok(from)
+    }
+    /// The last operand of a chain: what the chain is.
+    pub(crate) fn chain(&mut self, from: u32, last: Operand) -> NodeId {
+        self.items.push(Item::Operand(last));
+        self.settle(from, 0);
+        self.items.truncate(from as usize);
+        NodeId(self.ast.nodes.len() as u32 - 1)
+    }
+    /// The item before the last ones of a chain.
+    fn before(&self, from: u32, last: usize) -> Option<Item> {
+        let at = self.items.len().checked_sub(last + 1)?;
+        (at >= from as usize).then(|| self.items[at])
+    }
+    /// Makes nodes of the operators at the end of a chain that bind stronger than what follows the last operand, or
+    /// as strongly where the first of equals comes first.
+    fn settle(&mut self, from: u32, next: u8) {
+        while let Some(op) = self.before(from, 1)
+            && let Some(&Item::Operand((right, _, end))) = self.items.last()
+        {
+            let strength = op.strength();
+            let equal = strength == next && next != POWER && next != COMPARISON;
+            if strength < next || strength == next && !equal {
+                break;
+            }
+            let (node, start, taken) = match (op, self.before(from, 2)) {
+                (Item::Infix((op, ..)), Some(Item::Operand((left, start, _)))) => {
+                    (Node::Binary(op, left, right), start, 3)
+                }
+                (Item::Prefix((op, start, _)), _) => (Node::Unary(op, right), start, 2),
+                _ => break,
+            };
+            let id = self.node(node, start, end);
+            self.items.truncate(self.items.len() - taken);
+            self.items.push(Item::Operand((id, start, end)));
+        }
     }
     fn push(&mut self, kind: StmtKind, span: Span) {
         let nodes = (self.first, self.ast.nodes.len() as u32);
@@ -65,5 +200,22 @@ impl Builder {
         self.stmt(simple);
         let n = self.ast.stmts.len();
         self.ast.stmts[n - 2].end = n as u32;
+    }
+}
+
+/// An operator where none of its strength can stand.
+fn unexpected((op, start, end): Operator) -> Mistake {
+    let tok = match op {
+        Operation::Not => Tok::Not,
+        Operation::Eq => Tok::EqEq,
+        Operation::Ne => Tok::NotEq,
+        Operation::Lt => Tok::Lt,
+        Operation::Le => Tok::Le,
+        Operation::Gt => Tok::Gt,
+        _ => Tok::Ge,
+    };
+    ParseError::UnrecognizedToken {
+        token: (start, tok, end),
+        expected: Vec::new(),
     }
 }

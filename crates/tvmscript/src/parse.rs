@@ -65,9 +65,7 @@ pub fn parse(file: &SourceFile) -> Parsed {
             (false, None) => {}
         }
         let first_stmt = builder.ast.stmts.len();
-        builder.line = place;
-        builder.first = builder.ast.nodes.len() as u32;
-        builder.opens = false;
+        builder.begin(place);
         let done = !line.bad && {
             let end = place.end;
             line.tokens.push((end, Tok::End, end));

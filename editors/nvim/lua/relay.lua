@@ -122,9 +122,15 @@ function M.setup(opts)
   local group = vim.api.nvim_create_augroup('relay', { clear = true })
   vim.api.nvim_create_autocmd('FileType', {
     group = group,
-    pattern = 'relay',
+    pattern = { 'relay', 'tvmscript' },
     callback = function(event)
       if vim.bo[event.buf].buftype ~= '' then
+        return
+      end
+      if event.match == 'tvmscript' then
+        -- Python's own colours, and the server's messages.
+        vim.bo[event.buf].syntax = 'python'
+        M.attach(event.buf)
         return
       end
       vim.bo[event.buf].commentstring = '// %s'

@@ -74,7 +74,9 @@ async function start() {
   const args = vscode.workspace.getConfiguration('relax').get('server.extraArgs') || [];
   const server = { command, args };
   client = new LanguageClient('relax', 'Relay', server, {
-    documentSelector: ['file', 'untitled', 'relax'].map((scheme) => ({ language: 'relay', scheme })),
+    documentSelector: ['relay', 'tvmscript'].flatMap((language) =>
+      ['file', 'untitled', 'relax'].map((scheme) => ({ language, scheme })),
+    ),
     initializationOptions: { ...settings(), virtualDocuments: true },
     synchronize: { configurationSection: 'relax' },
     outputChannel: output,

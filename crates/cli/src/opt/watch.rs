@@ -38,6 +38,7 @@ pub struct Watch {
     starting: Duration,
     /// How long reading, the checks between passes, and printing took.
     pub reading: Duration,
+    typing: Duration,
     checking: Duration,
     /// See `reading`.
     pub printing: Duration,
@@ -111,6 +112,7 @@ impl Watch {
             (self.ran.iter().map(|r| (r.time, r.name.as_str()))).collect();
         rows.push((self.reading, "(reading)"));
         rows.push((self.starting, "(starting threads)"));
+        rows.push((self.typing, "(finding types of what was read)"));
         rows.push((self.checking, "(verifying, finding types)"));
         rows.push((self.printing, "(printing)"));
         rows.sort_by_key(|r| std::cmp::Reverse(r.0));
@@ -159,8 +161,10 @@ impl PassObserver for Watch {
             self.show("before", event);
         }
         if event.index > 0 {
+            self.checking += event.checking;
             return;
         }
+        self.typing += event.checking;
         if self.wishes.around.print_ir_after_change {
             self.last = self.text(event);
         }

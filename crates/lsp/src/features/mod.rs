@@ -10,6 +10,7 @@ pub mod hints;
 pub mod hover;
 pub mod lens;
 pub mod refs;
+pub mod script;
 pub mod select;
 pub mod signature;
 pub mod symbols;

@@ -9,8 +9,26 @@ use super::{Answer, Server, json, params};
 use crate::features::{self, lens};
 
 impl Server {
+    /// Whether a question is about a text in TVMScript.
+    fn is_script(&self, p: &Value) -> bool {
+        let uri = p["textDocument"]["uri"].as_str();
+        uri.and_then(|uri| self.documents.get(uri))
+            .is_some_and(|doc| doc.script)
+    }
+
     pub(super) fn question(&mut self, method: &str, p: Value) -> Answer {
         use ask::Request as _;
+        if self.is_script(&p) {
+            return match method {
+                ask::HoverRequest::METHOD => {
+                    let p: HoverParams = params(p)?;
+                    let (doc, at) = self.at(&p.text_document_position_params)?;
+                    json(features::script::hover(doc, at))
+                }
+                // All else is about the text of the language itself.
+                _ => Ok(Value::Null),
+            };
+        }
         match method {
             ask::HoverRequest::METHOD => {
                 let p: HoverParams = params(p)?;

@@ -73,7 +73,12 @@ impl Client {
 
     /// Opens a document.
     pub fn open_document(&mut self, uri: &str, text: &str) {
-        let doc = json!({ "uri": uri, "languageId": "relay", "version": 1, "text": text });
+        self.open_as(uri, "relay", text);
+    }
+
+    /// Opens a document in a language.
+    pub fn open_as(&mut self, uri: &str, language: &str, text: &str) {
+        let doc = json!({ "uri": uri, "languageId": language, "version": 1, "text": text });
         self.last = uri.to_owned();
         self.tell("textDocument/didOpen", json!({ "textDocument": doc }));
     }

@@ -66,6 +66,10 @@ fn take(cx: &mut RelCx<'_>) -> RelResult {
     let (indices, index_dtype) = shaped(cx, 1)?;
     need_integers(cx, index_dtype, 1, "the indices")?;
     if cx.attr("axis").is_none() {
+        if cx.host.as_written() && data.is_some_and(|d| d.len() != 1) {
+            let message = "Relax takes along an axis: without one the data have a single axis";
+            return cx.refuse(Subject::Arg(0), message);
+        }
         return match indices {
             Some(dims) => finish(cx, dims, dtype),
             None => cx.finish_unranked(dtype),

@@ -4,6 +4,7 @@
 use relax_ir::{Shape, Type};
 use relax_loops::{BinOp, Ex, UnOp};
 use relax_sym::Dim;
+use relax_tensor::{DType as DT, TypeCode};
 
 use super::reduce::wide;
 use super::relax_rules::same_floats;
@@ -11,7 +12,7 @@ use super::util::{
     axis_attr, dim_list, dtype_or, finish, finish_like, int_list, need_eq, need_multiple, shaped,
     word,
 };
-use super::util_te::{Done, moments};
+use super::util_te::{Done, flat, moments, out_shape, unflat};
 use crate::AttrTy::{Bool, DType, Dims, Float, Int, Ints, Str};
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
 
@@ -165,8 +166,7 @@ pub static OPS: &[OpDef] = &[
             "where it begins",
         ),
     ])
-    .uncomputed("it is about where values lie")
-    .not_computed(),
+    .compute(view_compute),
     OpDef::new(
         "relax.dist.redistribute_replica_to_shard",
         "One of equal parts of a tensor along an axis: this worker's.",
@@ -404,22 +404,80 @@ fn view(cx: &mut RelCx<'_>) -> RelResult {
     let Some(dims) = dim_list(cx, "shape")?.or_else(|| own.clone()) else {
         return cx.finish_unranked(to);
     };
-    let bytes = |dims: &[Dim], d: relax_ir::DTy| {
-        let one = Dim::from(d.known().map_or(1, |d| d.size() as i64));
-        dims.iter().fold(one, |n, d| &n * d)
-    };
-    if let Some(own) = own {
-        let offset = Dim::from(cx.attr("relative_byte_offset").as_int().unwrap_or(0));
-        let over = &(&bytes(&dims, to) + &offset) - &bytes(&own, dtype);
-        if over.as_const().is_some_and(|n| n > 0) {
-            let n = cx.host.show_dim(&over);
+    let offset = cx.attr("relative_byte_offset").as_int().unwrap_or(0);
+    if offset < 0 {
+        let message = format!("the view begins {} bytes before the tensor", -offset);
+        return cx.refuse(Subject::Attr("relative_byte_offset"), message);
+    }
+    if let (Some(have), Some(want)) = (dtype.known(), to.known()) {
+        let (have, want) = (have.size() as i64, want.size() as i64);
+        if offset % have.min(want) != 0 {
             return cx.refuse(
-                Subject::Call,
-                format!("the view ends {n} bytes behind the tensor"),
+                Subject::Attr("relative_byte_offset"),
+                "the view begins inside an element",
             );
+        }
+        if let Some(own) = own {
+            let bytes = |dims: &[Dim], size| dims.iter().fold(Dim::from(size), |n, d| &n * d);
+            let (have, want) = (bytes(&own, have), &bytes(&dims, want) + &Dim::from(offset));
+            let behind = |n: i64| format!("the view ends {n} bytes behind the tensor");
+            match (&want - &have).as_const() {
+                Some(over) if over > 0 => return cx.refuse(Subject::Call, behind(over)),
+                Some(_) => {}
+                None => cx.require_at_least(
+                    &have,
+                    &want,
+                    Subject::Call,
+                    "a view ends with the tensor",
+                    |have, want| behind(want - have),
+                )?,
+            }
         }
     }
     finish(cx, dims, to)
+}
+
+/// Elements of as many bits as are asked for, made of those that are there: the lowest byte comes first.
+fn view_compute(te: &mut Te<'_>) -> Done {
+    let (x, dtype) = (te.arg(0), te.out(0).dtype);
+    let (own, new) = (x.dtype.size() as i64, dtype.size() as i64);
+    let begin = te.attr("relative_byte_offset").as_int().unwrap_or(0);
+    let step = own.min(new);
+    if begin % step != 0 {
+        return Err("the view begins inside an element".into());
+    }
+    let shape = out_shape(te);
+    let word = |size: i64| DT::new(TypeCode::UInt, (size * 8) as u8);
+    let bits_as = |e: Ex, to: DT| match e.dtype().is_bool() || to.is_bool() {
+        true => e.cast(to),
+        false if e.dtype() == to => e,
+        false => e.reinterpret(to),
+    };
+    // A piece of the least of both sizes.
+    let per = own / step;
+    let piece = |at: &Ex| {
+        let whole = x.at(&unflat(&at.floor_div(per), &x.shape));
+        let bits = bits_as(whole, word(own));
+        match per {
+            1 => bits,
+            _ => {
+                let bit = (at.floor_mod(per) * (step * 8)).cast(word(own));
+                bits.shr(bit).cast(word(step))
+            }
+        }
+    };
+    let y = te.compute("view", &shape, |i| {
+        let parts = new / step;
+        let first = flat(i, &shape) * parts + begin / step;
+        let mut bits = piece(&first).cast(word(new));
+        for k in 1..parts {
+            let next = piece(&(&first + k)).cast(word(new));
+            bits = bits | next.shl(k * step * 8);
+        }
+        bits_as(bits, dtype)
+    });
+    te.output(&y);
+    Ok(())
 }
 
 fn shard(cx: &mut RelCx<'_>) -> RelResult {

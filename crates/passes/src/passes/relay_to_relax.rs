@@ -2,7 +2,8 @@
 //!
 //! Unknown extents (`?`) of parameters become dimension variables, so that the checker follows them
 //! through the program, and functions come to Relax's form (see `normalize`). Operators are the same
-//! in both dialects here. What Relax has no word for (references, data types, closures) stays.
+//! in both dialects here. Functions over any element type or rank, of which Relax has none, are copied for the types that they
+//! are called with, as `specialize` does. What Relax has no word for (references, data types, closures) stays.
 
 use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_infer::infer;
@@ -12,6 +13,7 @@ use relax_ir::{
 use relax_sym::{Dim, DimVar};
 
 use super::normalize::normalize;
+use super::specialize;
 use crate::{Contract, Form, PassCx, PassDef, codes};
 
 /// The pass.
@@ -23,7 +25,14 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
+/// No more copies of functions over any type are made.
+const MOST_COPIES: usize = 1000;
+
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    if specialize::is_open(cx.module, &typing) {
+        specialize::copies(cx, MOST_COPIES)?;
+    }
     let mut named = cx.module.clone();
     let count = name_unknowns(&mut named);
     if count > 0 {

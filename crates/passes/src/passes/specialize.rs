@@ -36,6 +36,25 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let most = cx.options.int("max-copies") as usize;
+    copies(cx, most)
+}
+
+/// Whether some function computes on any element type or rank, of the module or inside another.
+pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
+    let bodies = m.global_bodies();
+    let global = |g: &GlobalId| computes_on_any(m, typing.globals[*g]);
+    bodies.iter().any(|(g, _)| global(g))
+        || m.post_order(bodies.iter().map(|b| b.1))
+            .into_iter()
+            .any(|e| match m.exprs[e] {
+                Expr::Func(f) => computes_on_any(m, typing.funcs[f]),
+                _ => false,
+            })
+}
+
+/// Copies functions that compute on any element type or rank for the types that they are called with, at most so many
+/// times.
+pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let closures = values::expand(cx.module, &typing);
     cx.count("values made closures", closures);

@@ -162,6 +162,20 @@ fn dims_of(m: &Module, typing: &Typing, e: ExprId) -> Option<Vec<Dim>> {
     }
 }
 
+/// A tensor made of the memory of another: its extents, its element type, and where it begins.
+fn view(m: &mut Module, typing: &Typing, args: &[ExprId], call: ExprId) -> Option<ExprId> {
+    let [data, shape, dtype, offset] = *args else {
+        return None;
+    };
+    let value = |m: &Module, e: ExprId| called(m, e)?.2.get("value").cloned();
+    let dims = dims_of(m, typing, shape)?;
+    let dims = AttrValue::array(dims.into_iter().map(AttrValue::dim));
+    let attrs = attr("shape", dims)
+        .with("dtype", value(m, dtype)?)
+        .with("relative_byte_offset", value(m, offset)?);
+    op(m, "relax.memory.view", &[data], attrs, m.span(call))
+}
+
 /// A value that is made of extents, as numbers or as a shape that is written.
 pub(super) fn extents(
     m: &mut Module,
@@ -170,11 +184,14 @@ pub(super) fn extents(
     new: ExprId,
     old: ExprId,
 ) -> Option<ExprId> {
-    if let Some((name, _)) = outside(m, new) {
+    if let Some((name, args)) = outside(m, new) {
         return match name.as_str() {
             "vm.builtin.shape_of" => {
                 let dims = dims_of(m, typing, old)?;
                 Some(m.add(Expr::Shape(dims.into()), m.span(new)))
+            }
+            "runtime.TVMTensorCreateView" | "runtime.TVMArrayCreateView" => {
+                view(m, typing, &args, new)
             }
             _ => None,
         };

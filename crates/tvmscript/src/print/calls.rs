@@ -2,7 +2,6 @@
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
-use relax_ops::call_requirements::fits_relax;
 use relax_ops::{Arity, AttrTy, Lowering, OpDef, registry};
 
 use super::arguments::{Arguments, Part};
@@ -402,7 +401,7 @@ impl Printer<'_> {
         let relay = self.m.script.is_none();
         let some = def.arity == Arity::AtLeast && args.len() < form.inputs.len();
         if args.len() != form.inputs.len() && !some
-            || relay && (!lowered(form, attrs) || self.chooses(e) || !self.takes(def, args, attrs))
+            || relay && (!lowered(form, attrs) || !self.computes(e, def, args, attrs))
         {
             return Ok(None);
         }
@@ -479,28 +478,6 @@ impl Printer<'_> {
             }
         }
         Ok(Some(list))
-    }
-
-    /// Whether Relax takes these operands, which Relay takes.
-    fn takes(&self, def: &OpDef, args: &[ExprId], attrs: &Attrs) -> bool {
-        let types = args.iter().map(|&a| self.types.and_then(|t| t.expr(a)));
-        let types: Option<Vec<TypeId>> = types.collect();
-        types.is_none_or(|types| fits_relax(def, &self.m.types, &types, attrs))
-    }
-
-    /// Whether an extent of a result is the greater or the lesser of others: TVM takes extents that broadcast for equal
-    /// where it cannot tell.
-    fn chooses(&mut self, e: ExprId) -> bool {
-        let Some(ty) = self.types.and_then(|t| t.expr(e)) else {
-            return false;
-        };
-        let tensors = self.m.types.leaves(ty);
-        let tensors = tensors
-            .into_iter()
-            .filter_map(|t| self.m.types.as_tensor(t));
-        let dims = tensors.filter_map(|t| t.shape.dims()).flatten();
-        let mut open = dims.filter(|d| d.as_const().is_none() && d.as_atom().is_none());
-        open.any(super::types::chooses)
     }
 
     /// The extents of a result, where the attribute writes them with numbers that have a meaning of their own.

@@ -10,6 +10,7 @@ mod indices;
 mod names;
 mod tir;
 mod tir_ops;
+mod trust;
 mod types;
 
 use relax_base::{Code, Diagnostic, Span, Symbol};

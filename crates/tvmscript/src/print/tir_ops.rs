@@ -139,6 +139,9 @@ pub(super) fn binary(op: BinOp, d: DType) -> Form {
     };
     let (float, truth) = (d.is_float(), d.is_bool());
     match op {
+        // Sums of truth values TVM has none of.
+        BinOp::Add if truth => infix(" or "),
+        BinOp::Mul if truth => infix(" and "),
         BinOp::Add => infix(" + "),
         BinOp::Sub => infix(" - "),
         BinOp::Mul => infix(" * "),

@@ -98,6 +98,11 @@ impl Reader<'_> {
         if self.type_vars.contains_key(&name) {
             return Val::Dim(self.new_symbol(name, span));
         }
+        if let Some(&(at, e)) = self.numbers.get(&name)
+            && at.start < span.start
+        {
+            return Val::Expr(e);
+        }
         if text == "metadata" && self.metadata.is_given() {
             return Val::Metadata(None);
         }

@@ -1,13 +1,13 @@
 //! Functions of Relax: their heads, and what becomes of them at their ends.
 
 use relax_base::{Diagnostic, Span, Symbol};
-use relax_ir::{AttrValue, Attrs, Expr, Function, GlobalKind, Var, VarId, VarStyle};
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, Function, GlobalKind, Var, VarId, VarStyle};
 use rustc_hash::FxHashMap;
 
 use super::Reader;
 use super::control::{Frame, Head, Kind};
 use super::value::Val;
-use crate::ast::{Stmt, StmtKind};
+use crate::ast::{List, Stmt, StmtKind};
 use crate::codes;
 
 impl Reader<'_> {
@@ -54,6 +54,7 @@ impl Reader<'_> {
         };
         let outer = nested.then(|| self.symbols.clone());
         self.signature = Some(Vec::new());
+        self.numbers = self.number_parameters(params);
         self.eval_from(stmt, 0);
         let mut vars = Vec::new();
         let mut seen: FxHashMap<Symbol, Span> = FxHashMap::default();
@@ -110,6 +111,8 @@ impl Reader<'_> {
                 }
             }
         });
+        self.numbers.clear();
+        self.unbound_in_strings();
         Some(Head {
             name: self.symbol(name),
             params: vars,
@@ -118,6 +121,40 @@ impl Reader<'_> {
             attrs,
             outer,
         })
+    }
+
+    /// The parameters that are annotated as numbers: extents of parameters behind them may speak of them.
+    fn number_parameters(&mut self, params: List) -> FxHashMap<Symbol, (Span, ExprId)> {
+        let mut numbers = FxHashMap::default();
+        for param in self.ast.func_params(params).to_vec() {
+            let Some(ty) = param.ty else { continue };
+            let dtype = self.text(self.ast.span(ty)).strip_prefix("T.");
+            if dtype.is_some_and(|d| d.parse::<relax_tensor::DType>().is_ok()) {
+                let var = self.m.vars.push(Var {
+                    name: self.symbol(param.name),
+                    ty: None,
+                    span: param.name,
+                    style: VarStyle::Param,
+                });
+                let e = self.m.add(Expr::Var(var), param.name);
+                numbers.insert(self.symbol(param.name), (param.name, e));
+            }
+        }
+        numbers
+    }
+
+    /// Reports names that only sums and the like in strings speak of.
+    fn unbound_in_strings(&mut self) {
+        let names = std::mem::take(&mut self.in_strings);
+        let unbound = names.into_iter().filter(|(_, (_, alone))| !alone);
+        let mut unbound: Vec<(Span, Symbol)> = unbound.map(|(n, (at, _))| (at, n)).collect();
+        unbound.sort_unstable_by_key(|(at, _)| at.start);
+        for (at, name) in unbound {
+            let message = format!("`{name}` is not defined here");
+            let d = Diagnostic::error(codes::UNDEFINED, at, message)
+                .note("a name that stands alone as an extent is bound to it");
+            self.report(d);
+        }
     }
 
     /// Notes that a variable is a number and no tensor.

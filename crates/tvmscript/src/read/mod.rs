@@ -66,6 +66,10 @@ struct Reader<'s> {
     symbols: FxHashMap<Symbol, Dim>,
     /// Symbols in the order in which the function's signature mentions them; `None` in its body.
     signature: Option<Vec<relax_sym::DimVar>>,
+    /// Names in strings of the signature that nothing else says: where, and whether one stands alone, which binds it.
+    in_strings: FxHashMap<Symbol, (Span, bool)>,
+    /// Parameters of the signature that are numbers.
+    numbers: FxHashMap<Symbol, (Span, relax_ir::ExprId)>,
     /// Why the function that is read is to be kept as text.
     keep: Option<(&'static str, Span)>,
     /// How the function that is read writes dimensions.
@@ -97,6 +101,8 @@ impl<'s> Reader<'s> {
             type_vars: FxHashMap::default(),
             symbols: FxHashMap::default(),
             signature: None,
+            in_strings: FxHashMap::default(),
+            numbers: FxHashMap::default(),
             keep: None,
             spelled: FxHashMap::default(),
             tuples: rustc_hash::FxHashSet::default(),

@@ -43,6 +43,9 @@ impl Reader<'_> {
                 if let Some(val) = self.cross_level(op, &mut bound, span) {
                     return val;
                 }
+                if op.name == "call_tir_inplace" && self.written_twice(&bound) {
+                    return Val::Bad;
+                }
             }
             _ => {}
         }
@@ -54,6 +57,24 @@ impl Reader<'_> {
             }
         }
         self.as_it_is(op, bound, span)
+    }
+
+    /// Whether an argument of a program is to be two of its results; reports it.
+    fn written_twice(&mut self, bound: &Bound) -> bool {
+        let Some((Val::List(items) | Val::Tuple(items), at)) = &bound.slots[2] else {
+            return false;
+        };
+        let index = |v: &Val| match v {
+            Val::Int(i) if *i >= 0 => Some(*i),
+            _ => None,
+        };
+        let given: Vec<i64> = items.iter().filter_map(index).collect();
+        let twice = (given.iter().enumerate()).find(|(k, i)| given[..*k].contains(i));
+        if let Some((_, i)) = twice {
+            let message = format!("argument {i} is two results of the program");
+            self.error(codes::KIND, *at, message);
+        }
+        twice.is_some()
     }
 
     fn bind_arguments(

@@ -250,8 +250,15 @@ impl Reader<'_> {
             if let (Node::Name, Some(_)) = (node, &self.signature) {
                 let name = self.symbol(self.ast.span(NodeId(i)));
                 let known = self.names.contains_key(&name) || self.symbols.contains_key(&name);
+                let at = self.ast.span(NodeId(i));
                 if !known && !super::eval::ROOTS.contains(&name.as_str()) {
-                    self.new_symbol(name, self.ast.span(NodeId(i)));
+                    self.new_symbol(name, at);
+                    if !self.type_vars.contains_key(&name) {
+                        self.in_strings.insert(name, (at, false));
+                    }
+                }
+                if let Some((_, alone)) = self.in_strings.get_mut(&name) {
+                    *alone |= from == id.0;
                 }
             }
         }

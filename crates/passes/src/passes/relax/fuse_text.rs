@@ -76,9 +76,11 @@ pub(super) fn merged(
     for call in steps.iter().flatten() {
         let mut own = call.item.own_names();
         own.extend(call.symbols.iter().map(|s| s.as_str()));
-        let inner = call.item.body.iter().flat_map(|l| words(l));
-        made.taken
-            .extend(inner.filter(|w| !own.contains(w)).map(str::to_owned));
+        for word in call.item.body.iter().flat_map(|l| words(l)) {
+            if !made.taken.contains(word) && !own.contains(word) {
+                made.taken.insert(word.to_owned());
+            }
+        }
     }
     for &p in params {
         made.parameter(p)?;
@@ -369,7 +371,7 @@ impl Made<'_> {
                 }
                 line = format!("{before}T.sblock(\"{new}\"{after}");
             }
-            self.body.push_str(&format!("    {line}\n"));
+            self.body.extend(["    ", &line, "\n"]);
         }
     }
 

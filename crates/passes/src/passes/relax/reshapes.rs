@@ -1,11 +1,11 @@
 //! `rewrite-dataflow-reshape`: calls of tensor programs that only give a tensor another shape become `reshape`.
 //!
 //! Only inside of dataflow blocks, where the result can share the memory of the operand; what leaves a block stays. Whether
-//! a program does no more is found by running it on the numbers of the elements.
+//! a program does no more is seen from the digits of its indices, or else found by running it on the numbers of the elements.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, TypeId};
-use relax_loops::{Ex, ExKind, Program, Stage, Stmt, statements, substitute};
+use relax_loops::{Digits, Ex, ExKind, Program, Stage, Stmt, Var, statements, substitute};
 use relax_ops::Lowering;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
@@ -103,8 +103,8 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     if !fits || program.inputs.len() != 1 || program.outputs.len() != 1 || !copies(program) {
         return false;
     }
-    if moves(program, from, to) {
-        return false;
+    if let Some(same) = Each::of(program, from, to).and_then(|each| each.in_order(from, to)) {
+        return same;
     }
     // With other elements of the same size: the numbers of the elements.
     let mut program = program.clone();
@@ -126,37 +126,137 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     })
 }
 
-/// Whether a computation over indices puts the last element, or the second one along an axis, elsewhere. This says no to
-/// most programs without running them.
-fn moves(program: &Program, from: &Extents, to: &Extents) -> bool {
-    let [Stage::Compute(c)] = &program.stages[..] else {
-        return false;
-    };
-    let ExKind::Load(_, index) = c.value.kind() else {
-        return false;
-    };
-    if c.axes.len() != to.0.len() || index.len() != from.0.len() {
-        return false;
-    }
-    let number = |extents: &[i64], at: &[i64]| {
-        let pairs = extents.iter().zip(at);
-        pairs.fold(0, |n, (extent, i)| n * extent + i)
-    };
-    let mut points = vec![to.0.iter().map(|n| n - 1).collect::<Vec<i64>>()];
-    for axis in (0..to.0.len()).filter(|&a| to.0[a] > 1) {
-        let mut second = vec![0; to.0.len()];
-        second[axis] = 1;
-        points.push(second);
-    }
-    points.iter().any(|point| {
-        let at = |v| {
-            let axis = c.axes.iter().position(|a| *a == v)?;
-            Some(Ex::idx(point[axis]))
+/// A program that sets each element of its output once: what it reads for it, over loops with their extents.
+struct Each<'p> {
+    loops: Vec<(Var, i64)>,
+    written: Vec<Ex>,
+    read: &'p [Ex],
+    /// What dimension variables are.
+    dims: Vec<(Var, i64)>,
+}
+
+impl<'p> Each<'p> {
+    fn of(program: &'p Program, from: &Extents, to: &Extents) -> Option<Each<'p>> {
+        let input = &program.bufs[*program.inputs.first()?];
+        let dims = input.shape.iter().zip(&from.0);
+        let dims: Vec<(Var, i64)> = dims.filter_map(|(e, &n)| Some((variable(e)?, n))).collect();
+        let [stage] = &program.stages[..] else {
+            return None;
         };
-        let read = index.iter().map(|i| substitute(i, &at).as_int());
-        let read: Option<Vec<i64>> = read.collect();
-        read.is_some_and(|read| number(&from.0, &read) != number(&to.0, point))
-    })
+        let (loops, written, value) = match stage {
+            Stage::Compute(c) if c.axes.len() == to.0.len() => {
+                let loops = c.axes.iter().copied().zip(to.0.iter().copied());
+                let written = c.axes.iter().map(|a| Ex::var(*a, DType::I64));
+                (loops.collect(), written.collect(), &c.value)
+            }
+            Stage::Compute(_) => return None,
+            Stage::Nest(body) => {
+                let (mut loops, mut body) = (Vec::new(), body);
+                loop {
+                    match &body[..] {
+                        [
+                            Stmt::For {
+                                var,
+                                extent,
+                                body: inner,
+                                ..
+                            },
+                        ] => {
+                            loops.push((*var, constant(extent, &dims)?));
+                            body = inner;
+                        }
+                        [Stmt::Store { buf, index, value }]
+                            if program.outputs.contains(buf) && index.len() == to.0.len() =>
+                        {
+                            break (loops, index.clone(), value);
+                        }
+                        _ => return None,
+                    }
+                }
+            }
+        };
+        let ExKind::Load(buf, read) = value.kind() else {
+            return None;
+        };
+        let fits = program.inputs.contains(buf) && read.len() == from.0.len();
+        let each = Each {
+            loops,
+            written,
+            read,
+            dims,
+        };
+        (fits && each.writes_all(&to.0)).then_some(each)
+    }
+
+    /// Whether each axis of the output has a loop over it.
+    fn writes_all(&self, to: &[i64]) -> bool {
+        let mut open = self.loops.clone();
+        let axes = self.written.iter().zip(to).all(|(e, n)| {
+            let own = |v: Var| open.iter().position(|l| *l == (v, *n));
+            match variable(e).and_then(own) {
+                Some(k) => {
+                    open.swap_remove(k);
+                    true
+                }
+                None => *n == 1 && e.as_int() == Some(0),
+            }
+        });
+        axes && open.iter().all(|l| l.1 == 1)
+    }
+
+    /// Whether the elements stay in order; nothing where that is not found out by looking.
+    fn in_order(&self, from: &Extents, to: &Extents) -> Option<bool> {
+        if self.moves(from, to) {
+            return Some(false);
+        }
+        let extent = |v: Var| self.loops.iter().find(|l| l.0 == v).map(|l| l.1);
+        let of = |e: &Ex| substitute(e, &|v| known(v, &self.dims));
+        let read: Vec<Ex> = self.read.iter().map(of).collect();
+        let read = Digits::number_of(&read, &from.0, &extent)?;
+        let written = Digits::number_of(&self.written, &to.0, &extent)?;
+        (read == written).then_some(true)
+    }
+
+    /// Whether the last element, or the second one along an axis, is put elsewhere. This says no to most programs.
+    fn moves(&self, from: &Extents, to: &Extents) -> bool {
+        let mut points = vec![self.loops.iter().map(|l| l.1 - 1).collect::<Vec<i64>>()];
+        for axis in (0..self.loops.len()).filter(|&a| self.loops[a].1 > 1) {
+            let mut second = vec![0; self.loops.len()];
+            second[axis] = 1;
+            points.push(second);
+        }
+        points.iter().any(|point| {
+            let at = |v| match self.loops.iter().position(|l| l.0 == v) {
+                Some(axis) => Some(Ex::idx(point[axis])),
+                None => known(v, &self.dims),
+            };
+            let number = |extents: &[i64], index: &[Ex]| {
+                let mut pairs = extents.iter().zip(index);
+                pairs.try_fold(0i64, |n, (extent, e)| {
+                    let i = substitute(e, &at).as_int()?;
+                    n.checked_mul(*extent)?.checked_add(i)
+                })
+            };
+            let (read, written) = (number(&from.0, self.read), number(&to.0, &self.written));
+            read.zip(written).is_some_and(|(a, b)| a != b)
+        })
+    }
+}
+
+fn variable(e: &Ex) -> Option<Var> {
+    match e.kind() {
+        ExKind::Var(v) => Some(*v),
+        _ => None,
+    }
+}
+
+fn known(v: Var, dims: &[(Var, i64)]) -> Option<Ex> {
+    let found = dims.iter().find(|d| d.0 == v)?;
+    Some(Ex::idx(found.1))
+}
+
+fn constant(e: &Ex, dims: &[(Var, i64)]) -> Option<i64> {
+    substitute(e, &|v| known(v, dims)).as_int()
 }
 
 /// Whether every statement only moves an element.

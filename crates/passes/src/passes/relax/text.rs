@@ -77,18 +77,18 @@ impl<'t> Item<'t> {
     }
 }
 
-/// Where strings are in a text: `f` gets each piece, and whether it is one.
+/// Where strings are in a text: `f` gets each piece, and whether it is one. What tells them apart is ASCII, so bytes do.
 fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
     let (mut from, mut quote, mut escaped) = (0, None, false);
-    for (i, c) in text.char_indices() {
+    for (i, &c) in text.as_bytes().iter().enumerate() {
         match quote {
-            None if c == '"' || c == '\'' => {
+            None if c == b'"' || c == b'\'' => {
                 f(&text[from..i], false);
                 (from, quote) = (i, Some(c));
             }
             None => {}
             Some(_) if escaped => escaped = false,
-            Some(_) if c == '\\' => escaped = true,
+            Some(_) if c == b'\\' => escaped = true,
             Some(q) if c == q => {
                 f(&text[from..=i], true);
                 (from, quote) = (i + 1, None);
@@ -99,18 +99,22 @@ fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
     f(&text[from..], quote.is_some());
 }
 
-/// How deep a text is in brackets behind each character outside of strings.
-fn depths(text: &str, mut f: impl FnMut(usize, char, i32) -> bool) {
+/// How deep a text is in brackets behind each bracket and comma outside of strings.
+fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
     let (mut depth, mut at, mut on) = (0, 0, true);
     pieces(text, |piece, string| {
-        if !string {
-            for (i, c) in piece.char_indices() {
+        if !string && on {
+            for (i, &c) in piece.as_bytes().iter().enumerate() {
                 depth += match c {
-                    '(' | '[' | '{' => 1,
-                    ')' | ']' | '}' => -1,
-                    _ => 0,
+                    b'(' | b'[' | b'{' => 1,
+                    b')' | b']' | b'}' => -1,
+                    b',' => 0,
+                    _ => continue,
                 };
-                on = on && f(at + i, c, depth);
+                if !f(at + i, c, depth) {
+                    on = false;
+                    break;
+                }
             }
         }
         at += piece.len();
@@ -141,7 +145,7 @@ pub(super) fn balanced(text: &str) -> bool {
 pub(super) fn parts(text: &str) -> Vec<&str> {
     let (mut from, mut out) = (0, Vec::new());
     depths(text, |i, c, depth| {
-        if c == ',' && depth == 0 {
+        if c == b',' && depth == 0 {
             out.push(text[from..i].trim());
             from = i + 1;
         }
@@ -154,6 +158,23 @@ pub(super) fn parts(text: &str) -> Vec<&str> {
 
 fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// How far a text goes on with characters of words, or with others.
+fn run(text: &str, inside: bool) -> usize {
+    let bytes = text.as_bytes();
+    let ascii = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+    let end = bytes
+        .iter()
+        .position(|&c| !c.is_ascii() || ascii(c) != inside);
+    match end {
+        None => text.len(),
+        Some(end) if bytes[end].is_ascii() => end,
+        Some(at) => {
+            let end = text[at..].find(|c| in_word(c) != inside);
+            end.map_or(text.len(), |end| at + end)
+        }
+    }
 }
 
 /// Whether a text is one name, or one call.
@@ -171,9 +192,9 @@ fn names<'t>(piece: &'t str, before: char, mut f: impl FnMut(&'t str, bool)) {
     let (mut at, mut last) = (0, before);
     while at < piece.len() {
         let rest = &piece[at..];
-        let word = rest.find(|c: char| !in_word(c)).unwrap_or(rest.len());
+        let word = run(rest, true);
         if word == 0 {
-            let end = rest.find(in_word).unwrap_or(rest.len());
+            let end = run(rest, false);
             f(&rest[..end], false);
             last = rest[..end].chars().next_back().unwrap_or(last);
             at += end;

@@ -1,0 +1,69 @@
+//! Whether TVM computes with an operator of Relax what Relay means by its own: where it does not, the call is of a program.
+
+use relax_ir::{Attrs, ExprId, TypeId};
+use relax_ops::call_requirements::fits_relax;
+use relax_ops::{Fusion, OpDef};
+use relax_sym::Dim;
+
+use super::Printer;
+
+impl Printer<'_> {
+    /// Whether TVM computes what Relay means with these operands.
+    pub(super) fn computes(
+        &mut self,
+        e: ExprId,
+        def: &OpDef,
+        args: &[ExprId],
+        attrs: &Attrs,
+    ) -> bool {
+        let open = def.fusion == Fusion::Broadcast && self.may_broadcast(e, args);
+        let empty = def.fusion == Fusion::Reduction && args.iter().any(|&a| self.is_empty(a));
+        !open && !empty && !self.chooses(e) && self.takes(def, args, attrs)
+    }
+
+    /// The extents of a tensor, where they are said.
+    fn extents(&self, e: ExprId) -> Option<&[Dim]> {
+        let ty = self.types?.expr(e)?;
+        self.m.types.as_tensor(ty)?.shape.dims()
+    }
+
+    /// Whether a tensor has no elements: what is made of nothing TVM does not begin.
+    fn is_empty(&self, e: ExprId) -> bool {
+        let dims = self.extents(e).unwrap_or_default();
+        dims.iter().any(|d| d.as_const() == Some(0))
+    }
+
+    /// Whether an extent that is not known is 1 or that of the result: TVM takes it for that of the result.
+    fn may_broadcast(&self, e: ExprId, args: &[ExprId]) -> bool {
+        let Some(out) = self.extents(e) else {
+            return false;
+        };
+        args.iter().any(|&a| {
+            let own = self.extents(a).unwrap_or_default();
+            let mut pairs = own.iter().rev().zip(out.iter().rev());
+            pairs.any(|(d, whole)| d.as_const().is_none() && whole.as_const().is_some())
+        })
+    }
+
+    /// Whether Relax takes these operands, which Relay takes.
+    fn takes(&self, def: &OpDef, args: &[ExprId], attrs: &Attrs) -> bool {
+        let types = args.iter().map(|&a| self.types.and_then(|t| t.expr(a)));
+        let types: Option<Vec<TypeId>> = types.collect();
+        types.is_none_or(|types| fits_relax(def, &self.m.types, &types, attrs))
+    }
+
+    /// Whether an extent of a result is the greater or the lesser of others: TVM takes extents that broadcast for equal
+    /// where it cannot tell.
+    fn chooses(&mut self, e: ExprId) -> bool {
+        let Some(ty) = self.types.and_then(|t| t.expr(e)) else {
+            return false;
+        };
+        let tensors = self.m.types.leaves(ty);
+        let tensors = tensors
+            .into_iter()
+            .filter_map(|t| self.m.types.as_tensor(t));
+        let dims = tensors.filter_map(|t| t.shape.dims()).flatten();
+        let mut open = dims.filter(|d| d.as_const().is_none() && d.as_atom().is_none());
+        open.any(super::types::chooses)
+    }
+}
