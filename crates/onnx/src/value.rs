@@ -188,6 +188,11 @@ impl Val {
             Source::Text(_) => None,
         }
     }
+    /// Whether its element is not zero, where it has one and that is known.
+    pub fn truth(&self) -> Option<bool> {
+        let tensor = self.tensor().filter(|t| !t.is_empty())?;
+        Some(tensor.get_i64(0) != 0)
+    }
     /// Its elements, when they are known integers.
     pub fn const_ints(&self) -> Option<Vec<i64>> {
         match (&self.ints, self.tensor()) {

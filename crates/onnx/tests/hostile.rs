@@ -85,6 +85,50 @@ fn extents_out_of_all_proportion_make_nothing_large() {
     let _ = read(model(&nodes, &[], &[value("x", 1, &["n", "m"])], &["c64"]));
 }
 
+/// Each operator with too few and too many inputs, which are scalars, empty, of one axis or of several, constants or not.
+#[test]
+fn operators_of_anything_are_translated_or_refused() {
+    let shapes: [&[&str]; 6] = [
+        &[],
+        &["0"],
+        &["1"],
+        &["3"],
+        &["2", "0"],
+        &["1", "2", "3", "4"],
+    ];
+    let names = ["a", "b", "c", "d", "e", "f", "g"];
+    let (mut panics, mut read_well) = (Vec::new(), 0);
+    for entry in relax_onnx::operators() {
+        for (count, shape) in (0..=names.len()).flat_map(|n| shapes.map(|s| (n, s))) {
+            for (elem, constants) in [(1, 0), (7, 0), (9, 0), (7, 1), (7, 2)] {
+                let given = &names[..count];
+                let fixed = constants.min(count);
+                let op = node(entry.name, given, &["y", "z"]).text(7, entry.domain);
+                let values: Vec<Message> = (given[..count - fixed].iter())
+                    .map(|n| value(n, elem, shape))
+                    .collect();
+                let lists = [&[][..], &[-1], &[1 << 40, 2]];
+                let weights: Vec<Message> = (given[count - fixed..].iter())
+                    .map(|n| integers(n, lists[(count + shape.len()) % 3]))
+                    .collect();
+                let plain = model(&[op], &weights, &values, &["y"]);
+                let opset = Message::default().text(1, entry.domain);
+                let bytes = match entry.domain {
+                    "" => plain,
+                    _ => Message(plain).message(8, &opset.int(2, entry.versions.0)).0,
+                };
+                match std::panic::catch_unwind(|| read(bytes).is_ok()) {
+                    Ok(ok) => read_well += usize::from(ok),
+                    Err(_) => panics.push(format!("{} {given:?} {shape:?} {elem}", entry.name)),
+                }
+            }
+        }
+    }
+    panics.dedup_by_key(|p| p.split(' ').next().map(str::to_owned));
+    assert!(panics.is_empty(), "{panics:#?}");
+    assert!(read_well > 1000, "{read_well}");
+}
+
 #[test]
 fn nodes_in_a_circle_are_an_error() {
     let nodes = [node("Relu", &["b"], &["a"]), node("Relu", &["a"], &["b"])];

@@ -154,7 +154,7 @@ enum Plan {
 
 fn branch(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let c = n.t(0)?;
-    let known = c.tensor().map(|t| t.get_i64(0) != 0);
+    let known = c.truth();
     let known = known.or_else(|| {
         c.ints
             .as_ref()

@@ -112,9 +112,7 @@ fn dropout(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         true => None,
         false => n.opt(2)?,
     };
-    let on = training
-        .as_ref()
-        .and_then(|t| t.tensor().map(|t| t.get_i64(0) != 0));
+    let on = training.as_ref().and_then(|t| t.truth());
     let ratio = match n.opset < 12 {
         true => tr.number(Elem::F32, n.float("ratio", 0.5)),
         false => match n.opt(1)? {

@@ -338,17 +338,15 @@ pub fn range(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let [a, b, c] = [0, 1, 2].map(|i| n.t(i));
     let (a, b, c) = (a?, b?, c?);
     let parts = [&a, &b, &c];
-    let known = parts.iter().all(|v| v.tensor().is_some());
     let mut scalars = Vec::new();
     for v in parts {
         scalars.push(tr.as_scalar(v)?);
     }
-    let number = |v: &Val| match v.tensor() {
+    let number = |v: &Val| match v.tensor().filter(|t| !t.is_empty()) {
         Some(t) if v.elem.is_float() => AttrValue::Float(t.get_f64(0)),
         Some(t) => AttrValue::Int(t.get_i64(0)),
         None => AttrValue::None,
     };
-    let _ = known;
     let attrs = [
         ("start", number(&a)),
         ("stop", number(&b)),

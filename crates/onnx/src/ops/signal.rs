@@ -147,11 +147,14 @@ fn dft(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let x = tr.known(&x);
     let rank = x.rank();
+    if rank < 2 {
+        return Err("the signal must have an axis, and one for its parts".into());
+    }
     let axis = match n.opset < 20 {
         true => Some(n.int("axis", 1)),
         false => match n.opt(2)? {
             None => Some(-2),
-            Some(v) => v.const_ints().map(|v| v[0]),
+            Some(v) => v.const_ints().and_then(|v| v.first().copied()),
         },
     };
     let (onesided, inverse) = (n.flag("onesided"), n.flag("inverse"));
