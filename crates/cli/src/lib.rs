@@ -9,7 +9,6 @@ extern crate self as relax_cli;
 mod archive;
 pub mod bench;
 pub mod bisect;
-mod blocks;
 #[cfg(feature = "native")]
 pub mod cc;
 pub mod check;

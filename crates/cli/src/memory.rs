@@ -2,17 +2,15 @@
 //!
 //! A program or a text may ask for more than there is. Rust ends a process then with a crash report, and Linux ends some
 //! other one; with a limit the tool says so and ends with its own exit code. Memory is counted where it is taken from the
-//! system, so the limit holds in every part of a tool. Files that are mapped, packed weights and generated code are not
-//! counted.
+//! system, so the limit holds in every part of a tool. Files that are mapped and generated code are not counted.
 
-use std::alloc::{GlobalAlloc, Layout};
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
-use crate::blocks;
 use crate::stop::Stop;
 
-/// The allocator, with a limit.
+/// The system's allocator, with a limit.
 struct Limited;
 
 #[global_allocator]
@@ -65,6 +63,17 @@ pub fn bytes(text: &str) -> Result<usize, Stop> {
     bytes.ok_or_else(|| "bytes are a number with K, M or G behind it or nothing: `512M`".into())
 }
 
+/// Keeps what the allocator got from the system: a tool ends soon and asks again before.
+pub fn keep() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: settings of the allocator, which are safe to change at any time.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
+        libc::mallopt(libc::M_TOP_PAD, 1 << 20);
+    }
+}
+
 /// Counts bytes; false where a single request is more than all that may be taken, which the one who asks may treat.
 fn take(size: usize) -> bool {
     let most = MOST.load(Ordering::Relaxed);
@@ -115,26 +124,26 @@ fn ended(most: usize) -> ! {
     }
 }
 
-// SAFETY: every call goes to the allocator with the arguments as they are, or gives null.
+// SAFETY: every call goes to the system's allocator with the arguments as they are, or gives null.
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match take(layout.size()) {
             // SAFETY: the caller's promise.
-            true => unsafe { blocks::alloc(layout) },
+            true => unsafe { System.alloc(layout) },
             false => std::ptr::null_mut(),
         }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         match take(layout.size()) {
             // SAFETY: the caller's promise.
-            true => unsafe { blocks::alloc_zeroed(layout) },
+            true => unsafe { System.alloc_zeroed(layout) },
             false => std::ptr::null_mut(),
         }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         give(layout.size());
         // SAFETY: the caller's promise.
-        unsafe { blocks::dealloc(block, layout) }
+        unsafe { System.dealloc(block, layout) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !take(size.saturating_sub(layout.size())) {
@@ -142,7 +151,7 @@ unsafe impl GlobalAlloc for Limited {
         }
         give(layout.size().saturating_sub(size));
         // SAFETY: the caller's promise.
-        unsafe { blocks::realloc(block, layout, size) }
+        unsafe { System.realloc(block, layout, size) }
     }
 }
 

@@ -25,7 +25,7 @@ const COPY: &str = "copy-weights";
 
 /// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended early.
 pub fn main<A: Parser>(arguments: Vec<OsString>, work: impl FnOnce(&A) -> Result<(), Stop>) -> u8 {
-    crate::blocks::keep();
+    crate::memory::keep();
     let mut command = command::<A>();
     let name = command.get_name().to_owned();
     let args = match command.try_get_matches_from_mut(arguments) {
